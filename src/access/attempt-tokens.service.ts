@@ -5,7 +5,7 @@ import type { KnownSecret } from '../base/mask-values.ts';
 import { RUN_TOKEN } from '../base/secrets.ts';
 import type { Job } from '../job/job.ts';
 import type { Plugin } from '../plugin/catalog.ts';
-import { JOB_ACTOR, type Cause } from '../job/cause.service.ts';
+import { JOB_ACTOR, type JobCause } from '../job/cause.ts';
 import { digestOf, makePrincipal, type Principal } from './principal.service.ts';
 
 /**
@@ -81,6 +81,6 @@ export function makeGrantAccess({ runTokens, reach, tenant }: RunAccessOptions):
   };
 }
 
-function causeOf({ id, rootJobId, sourceEventId, hops, runtimeCaused }: Job): Cause {
+function causeOf({ id, rootJobId, sourceEventId, hops, runtimeCaused }: Job): JobCause {
   return { jobId: id, rootJobId, sourceEventId, hops, runtimeCaused };
 }

@@ -1,7 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { ApiToken } from '../config/config.ts';
 import { roleOf, type Role } from './roles.ts';
-import type { Cause } from '../job/cause.service.ts';
+import type { JobCause } from '../job/cause.ts';
 
 /** Somebody who asks, and what they may ask for. */
 export interface Principal {
@@ -12,7 +12,7 @@ export interface Principal {
   /** Whose ledger it is about, by the token alone; undefined for the root one. */
   readonly tenant: string | undefined;
   /** The running job that asks, when it is one. */
-  readonly cause?: Cause;
+  readonly cause?: JobCause;
 }
 
 export interface Tokens {

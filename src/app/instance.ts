@@ -10,7 +10,7 @@ import { makeRunner } from '../job/run-plugin.service.ts';
 import type { TenantKeeper } from '../tenant/tenants.ts';
 import { makeTracer } from '../insight/tracer.service.ts';
 import { makeIndexChecks } from '../insight/index-checks.service.ts';
-import { makeTurns } from '../job/fair-share.service.ts';
+import { makeTurns } from '../job/slots.service.ts';
 import { takeInstanceLock } from '../ledger/sqlite/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';

@@ -12,7 +12,7 @@ import { makeTenants } from '../tenant/pool.service.ts';
 import type { TenantKeeper } from '../tenant/tenants.ts';
 import type { Tracer } from '../insight/tracer.service.ts';
 import type { IndexChecks } from '../insight/index-checks.service.ts';
-import type { Turns } from '../job/fair-share.service.ts';
+import type { Turns } from '../job/slots.service.ts';
 import { refuseUnisolated, type IsolationOf } from '../tenant/require-isolation.service.ts';
 import { tenantLedger } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';

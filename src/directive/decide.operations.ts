@@ -4,7 +4,7 @@ import { nonBlankText } from '../base/fields.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Decider } from './approval.ts';
 import type { Directive } from './directive.ts';
-import { refuseDecision } from '../job/cause.service.ts';
+import { refuseDecision } from '../job/cause.ts';
 import { notWaiting } from './directive-result.service.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';

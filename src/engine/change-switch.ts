@@ -10,7 +10,7 @@ import {
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
-import type { Switches } from '../job/switches.service.ts';
+import type { Switches } from '../job/pause.service.ts';
 
 export interface PauseSeams {
   readonly ledger: Ledger;

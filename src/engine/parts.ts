@@ -12,7 +12,7 @@ import type { Principal } from '../access/principal.service.ts';
 import type { TenantKeeper, TenantSelf } from '../tenant/tenants.ts';
 import type { Tracer } from '../insight/tracer.service.ts';
 import type { IndexChecks } from '../insight/index-checks.service.ts';
-import type { Turns } from '../job/fair-share.service.ts';
+import type { Turns } from '../job/slots.service.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import type { Vault } from '../access/vault.ts';
 

@@ -9,8 +9,8 @@ import {
   type CredentialSeams,
 } from '../access/change-credential.service.ts';
 import { backupDirective, exportDirective } from '../ledger/change-backup.service.ts';
-import { pruneDirective, retentionDirective } from '../job/change-retention.service.ts';
-import { replayDirective } from '../signal/replay-directive.service.ts';
+import { pruneDirective, retentionDirective } from '../job/prune.service.ts';
+import { replayDirective, type ReplaySeams } from '../signal/replay.service.ts';
 import {
   pauseDirective,
   resumeDirective,
@@ -28,7 +28,6 @@ import { registerPackageDirectives, type PackageSeams } from '../package/change.
 import type { Directives } from '../directive/request.service.ts';
 import { initDirective, type HealthKeeper } from '../job/plugin-init.service.ts';
 import { reloadDirective, type Reloader } from './reload.ts';
-import type { ReplaySeams } from '../signal/replay.service.ts';
 import { rotateKeyDirective } from '../access/rotate-key.service.ts';
 import { registerTenantDirectives } from '../tenant/change.service.ts';
 import type { TenancySeams } from './tenancy.ts';

@@ -23,7 +23,7 @@ import { InForce } from './active-generation.ts';
 import { makeSealingMask } from '../signal/seal.service.ts';
 import { authorizeAsker, type EngineLife } from './life.ts';
 import type { EngineParts } from './parts.ts';
-import { Pause } from '../job/pause.service.ts';
+import { Pause, makeSwitches, type Switches } from '../job/pause.service.ts';
 import { makeMeters, type Meters } from '../insight/metrics.service.ts';
 import { makeObserver } from '../insight/observer.service.ts';
 import { makeObservations, type Observations } from '../insight/observations.service.ts';
@@ -43,14 +43,13 @@ import {
 } from '../job/settle.service.ts';
 import { makeTally, type Tally } from '../insight/job-counts.service.ts';
 import { seamsOfTenancy } from './tenancy.ts';
-import { makeSwitches, type Switches } from '../job/switches.service.ts';
 import { makeTokenStore, type TokenStore } from '../access/tokens.service.ts';
 import type { Vault } from '../access/vault.ts';
 import { noTracer, type Tracer } from '../insight/tracer.service.ts';
 import { makeIndexChecks } from '../insight/index-checks.service.ts';
-import { makeTurns } from '../job/fair-share.service.ts';
+import { makeTurns } from '../job/slots.service.ts';
 import { makeWatch, type Watch } from '../insight/incident-watcher.service.ts';
-import { makeVitals, type Vitals } from '../job/vitals.service.ts';
+import { makeVitals, type Vitals } from '../job/heartbeat.service.ts';
 import { makeWaiters, type Waiters } from '../job/completion.service.ts';
 import { makeWaker, type Waker } from '../job/wake.service.ts';
 

@@ -10,7 +10,7 @@ import { openToLook } from '../ledger/open-readonly.ts';
 import type { Targets } from '../webhook/check-entry.service.ts';
 import { readKeyIds } from '../access/vault.service.ts';
 import type { ConfigPlace, Context } from '../operation/context.ts';
-import { findUnevenTypes } from '../signal/handled-elsewhere.service.ts';
+import { findUnevenTypes } from '../signal/emit.service.ts';
 import { findOwnFaults, targetsIn, withParts } from './config-faults.service.ts';
 import type { CheckContext } from './check.service.ts';
 import { findLiveFindings } from './checks.service.ts';

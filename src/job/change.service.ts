@@ -14,10 +14,10 @@ import {
 } from './directives.ts';
 import { isTerminal, type Job, type CancelAnswer } from './job.ts';
 import type { BulkStep, Retry } from '../directive/types.ts';
-import type { JobFilter } from './page-types.ts';
+import type { JobFilter } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
-import { hopsBehind } from './cause.service.ts';
+import { hopsBehind } from './enqueue.service.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
 import type { Quota } from '../tenant/admission.ts';
 

@@ -1,8 +1,9 @@
 import { DuctileError } from '../base/errors.ts';
-import { type Job, isTerminal } from './job.ts';
+import { isTerminal, type Job } from './job.ts';
 import type { JobEnd, KnownEnds } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { isRunOver, type Run } from '../pipeline/run/run.ts';
+import type { Config } from '../config/config.ts';
 
 /** How often is looked without being told: telling may fail, and then nobody waits for ever. */
 const LOOK_MS = 5000;
@@ -151,4 +152,21 @@ function makeBells(): {
       for (const id of ids) for (const ring of hanging.get(id) ?? []) ring(known?.get(id));
     },
   };
+}
+
+interface Lined {
+  readonly config: Pick<Config, 'api'>;
+}
+
+const waiting = new WeakMap<Lined, number>();
+
+/**
+ * A place among those who stay on the line until a job has ended, and how to leave it; undefined when
+ * as many wait as may.
+ */
+export function joinLine(engine: Lined): (() => void) | undefined {
+  const count = waiting.get(engine) ?? 0;
+  if (count >= engine.config.api.maxConcurrentSync) return undefined;
+  waiting.set(engine, count + 1);
+  return () => void waiting.set(engine, (waiting.get(engine) ?? 1) - 1);
 }

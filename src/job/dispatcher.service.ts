@@ -5,8 +5,7 @@ import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from './types.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Generation } from '../engine/generation.ts';
 import { type WrittenSettlement, type Settler, releaseUnstarted } from './settle.service.ts';
-import { Slots } from './slots.service.ts';
-import type { Turns } from './fair-share.service.ts';
+import { Slots, type Turns } from './slots.service.ts';
 
 const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 5000;

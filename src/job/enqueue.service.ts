@@ -9,7 +9,7 @@ import type { ContextDraft, Enqueued } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
-import { descentOf, type Cause } from './cause.service.ts';
+import { descentOf, JOB_ACTOR, type JobCause } from './cause.ts';
 
 export interface Submission {
   /** Made by the caller when the same request may come again; a new one otherwise. */
@@ -31,7 +31,7 @@ export interface Submission {
   /** Whoever submits it will wait for its end. */
   readonly isAwaited?: boolean;
   /** The running job that asks for it. */
-  readonly cause?: Cause;
+  readonly cause?: JobCause;
 }
 
 /** The one door in: everything that is accepted from outside passes here and is committed. */
@@ -166,4 +166,11 @@ export function untilDue(due: NonNullable<JobDraft['due']>): number {
 function attemptsOf(plugin: Plugin | undefined, command: string): number {
   if (command === 'health' || command === 'init') return 1;
   return plugin?.retry.maxAttempts ?? limits.attemptsMax;
+}
+
+/** Returns the hops of what a caller starts: one more than its own if the caller is a running job. */
+export async function hopsBehind(actor: string, ledger: Pick<Ledger, 'job'>): Promise<number> {
+  const id = actor.startsWith(JOB_ACTOR) ? actor.slice(JOB_ACTOR.length) : undefined;
+  const job = id === undefined ? undefined : await ledger.job(id);
+  return job === undefined ? 0 : job.hops + 1;
 }

@@ -1,10 +1,24 @@
 import { makeFailureLog, type Log } from '../base/log.ts';
 import { messageOf } from '../base/errors.ts';
 import { makeLoop, type Loop } from '../base/service.ts';
-import type { HeartbeatAnswer, ProcessBeat } from './types.ts';
+import type { HeartbeatAnswer, ProcessBeat, RunningClaim } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { hostname } from 'node:os';
+import type { Config } from '../config/config.ts';
+import { digestConfigFiles } from '../config/integrity.ts';
+import { schemaVersion } from '../ledger/migrate.ts';
+import type { Host } from '../plugin/process.ts';
+import type { Dispatcher } from './dispatcher.service.ts';
+import type { Generation } from '../engine/generation.ts';
+import { makeReaper, type Reaper, type ReaperOptions } from './reaper.service.ts';
+import { reaperRulesOf } from '../engine/rules.ts';
+import type { TenantSelf } from '../tenant/tenants.ts';
+import { bareReport } from './attempt.ts';
+import { endReleased } from './outcome.ts';
+import type { Closing } from '../ledger/commit.ts';
+import { toLogFields } from './settle.service.ts';
 
-export interface Heartbeat extends Loop {
+interface Heartbeat extends Loop {
   /**
    * Since when every heartbeat was committed, and in time, in monotonic milliseconds; undefined after
    * a failure, or when the last one was so long ago that this process may be presumed dead itself.
@@ -16,7 +30,7 @@ export interface Heartbeat extends Loop {
   readonly trouble: string | undefined;
 }
 
-export interface HeartbeatOptions {
+interface HeartbeatOptions {
   readonly ledger: Ledger;
   readonly everyMs: () => number;
   /** For how long others wait for one before they presume this process dead. */
@@ -30,7 +44,7 @@ export interface HeartbeatOptions {
 }
 
 /** Says that the process lives, and compares what it holds with what the ledger believes. */
-export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
+function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
   const { ledger, everyMs, silentMs, beat, onBeat, onLost, log } = options;
   let unbrokenSince: number | undefined;
   /** When the last one was asked for that was committed. */
@@ -93,4 +107,184 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
     stop: () => loop.stop(),
     soon: () => loop.soon(),
   };
+}
+
+interface VitalsOptions {
+  readonly processId: string;
+  readonly version: string;
+  readonly current: () => Generation;
+  readonly ledger: Ledger;
+  readonly host: Host;
+  readonly dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'holds' | 'close' | 'wakeSurely'>;
+  readonly onReaped: ReaperOptions['onReaped'];
+  /** For a tenant: the state of the root's heartbeats, which go to the same database. */
+  readonly tenant?: Pick<TenantSelf, 'mayJudge'> | undefined;
+  /** A process is about to be forgotten that had died. */
+  readonly onDeath: () => Promise<void>;
+  readonly log: Log;
+}
+
+/** That this process lives, and what becomes of the work of those that do not. */
+export interface Vitals {
+  readonly heartbeat: Heartbeat;
+  readonly reaper: Reaper;
+  /** Resolves with the ledger's schema when a newer program has changed it. */
+  readonly outgrown: Promise<number>;
+  /** At the start on a file: whoever held its lock before is dead. */
+  recover(): Promise<void>;
+  /** Whether this process was well for a whole threshold, so that it may presume others dead. */
+  mayJudge(): boolean;
+  /** Whether others still believe that this process lives, so that it may start what it claims. */
+  mayStart(): boolean;
+  /**
+   * Whether the parts still turn. A database that is away does not make it unsound: a restart would
+   * not bring it back, and would cost what is running.
+   */
+  isSound(): boolean;
+}
+
+export function makeVitals(options: VitalsOptions): Vitals {
+  const { processId, current, ledger, tenant, dispatcher, onReaped, log } = options;
+  const outgrown = Promise.withResolvers<number>();
+  // Until when processes may run here, in monotonic milliseconds.
+  let fencedAt = ledger.kind === 'postgres' ? -Infinity : Infinity;
+  const heartbeat = makePulse(options);
+  const service = (): Generation['config']['service'] => current().config.service;
+  const reaper = makeReaper({
+    ledger,
+    processId,
+    everyMs: () => service().heartbeatIntervalMs,
+    rules: () => reaperRulesOf(current()),
+    mayJudge,
+    onReaped,
+    onDeath: options.onDeath,
+    log: log.child('reaper'),
+  });
+  return {
+    heartbeat,
+    reaper,
+    outgrown: outgrown.promise,
+    async recover() {
+      const jobs = ledger.kind === 'sqlite' ? await reaper.recover() : 0;
+      if (jobs > 0) log.child('engine').warn('work of a crashed process recovered', { jobs });
+    },
+    mayJudge,
+    mayStart,
+    isSound() {
+      const { heartbeatIntervalMs, reapAfterMs } = service();
+      return performance.now() - heartbeat.lastRoundAt < heartbeatIntervalMs + reapAfterMs;
+    },
+  };
+
+  function mayJudge(): boolean {
+    return canJudge(heartbeat, service().reapAfterMs, tenant);
+  }
+
+  function mayStart(): boolean {
+    return performance.now() < fencedAt;
+  }
+  function renew(host: Host, ms: number): void {
+    const wasFenced = !mayStart();
+    fencedAt = performance.now() + ms;
+    host.renew(ms);
+    if (wasFenced) dispatcher.wakeSurely();
+  }
+
+  function makePulse({ host, version }: VitalsOptions): Heartbeat {
+    return makeHeartbeat({
+      ledger,
+      everyMs: () => service().heartbeatIntervalMs,
+      silentMs: () => service().reapAfterMs,
+      beat: () => ({
+        id: processId,
+        host: hostname(),
+        pid: process.pid,
+        version,
+        slots: service().maxWorkers,
+        spawner: host.rung,
+        ...describeGeneration(current(), tenant === undefined),
+      }),
+      onBeat: (answer, agoMs) => {
+        const { heartbeatIntervalMs, reapAfterMs } = service();
+        // Only where others may take our claims do our processes have to end when we fall silent.
+        // An answer that comes too late for that renews nothing: the next one tells whose they are.
+        const leftMs = reapAfterMs - heartbeatIntervalMs - agoMs;
+        if (ledger.kind === 'postgres' && leftMs > 0) renew(host, leftMs);
+        compareClaims(answer, dispatcher, ledger, log.child('engine'));
+        const { schemaVersion: found = schemaVersion } = answer;
+        if (found > schemaVersion) outgrown.resolve(found);
+      },
+      onLost: () => dispatcher.stopAll('shutdown'),
+      log: log.child('heartbeat'),
+    });
+  }
+}
+
+/** The files are named in the root ledger only: a tenant's says nothing about those of the operator. */
+function describeGeneration(
+  { catalog, config }: Generation,
+  isRoot: boolean,
+): Pick<ProcessBeat, 'plugins' | 'configFile' | 'configDigest'> {
+  return { plugins: [...catalog.plugins.keys()], ...(isRoot ? describeConfig(config) : {}) };
+}
+
+const described = new WeakMap<Config, Pick<ProcessBeat, 'configFile' | 'configDigest'>>();
+
+function describeConfig(config: Config): Pick<ProcessBeat, 'configFile' | 'configDigest'> {
+  const known = described.get(config);
+  if (known !== undefined) return known;
+  const made = { configFile: config.file, configDigest: digestConfigFiles(config.files) };
+  described.set(config, made);
+  return made;
+}
+
+/**
+ * After an outage of the database, all processes look dead to the first one that comes back. A tenant that was
+ * just opened need not wait for its own heartbeats: the root's show that there was no outage.
+ */
+function canJudge(
+  { unbrokenSince: since }: Heartbeat,
+  reapAfterMs: number,
+  tenant: VitalsOptions['tenant'],
+): boolean {
+  if (since === undefined || tenant?.mayJudge() === true) return since !== undefined;
+  return performance.now() - since >= reapAfterMs;
+}
+
+/** What the ledger believes that we run, held against what we do. */
+function compareClaims(
+  { running }: HeartbeatAnswer,
+  dispatcher: Pick<Dispatcher, 'stopJob' | 'holds' | 'close'>,
+  ledger: Ledger,
+  log: Log,
+): void {
+  for (const { jobId, cancelRequested } of running) {
+    if (cancelRequested) dispatcher.stopJob(jobId, 'cancelled');
+  }
+  const unheld = running.filter(({ jobId, claimToken }) => !dispatcher.holds(jobId, claimToken));
+  if (unheld.length === 0) return;
+  releaseUnheld(ledger, unheld, log).then(
+    (closings) => dispatcher.close(closings),
+    (error: unknown) => log.warn('unheld claims stay for now', { error: messageOf(error) }),
+  );
+}
+
+/**
+ * Claims that the ledger counts as ours and nobody here holds: a claim whose answer was lost. They
+ * are given back at once; if one was settled meanwhile, its fence makes this a no-op.
+ */
+async function releaseUnheld(
+  ledger: Ledger,
+  unheld: readonly RunningClaim[],
+  log: Log,
+): Promise<Closing[]> {
+  const closings: Closing[] = [];
+  for (const { jobId, claimToken } of unheld) {
+    const job = await ledger.job(jobId);
+    if (job === undefined || job.claimToken !== claimToken) continue;
+    log.warn('a claim that nobody holds is given back', toLogFields(job));
+    const report = bareReport('released', 'unheld', 'the answer to its claim was lost');
+    closings.push({ job, claimToken, report, ending: endReleased(job), signals: [], jobs: [] });
+  }
+  return closings;
 }

@@ -1,7 +1,7 @@
 import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
 import { limits } from '../base/limits.ts';
 import type { Session } from '../ledger/dialect.ts';
-import type { BoundedCount, JobPage, JobPageFilter } from './page-types.ts';
+import type { BoundedCount, JobPage, JobPageFilter } from './types.ts';
 import { int, text } from '../ledger/row.ts';
 import { jobColumns, toJob } from './job.sql.ts';
 import { withWaiting } from './queue.sql.ts';

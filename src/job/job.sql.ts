@@ -2,7 +2,7 @@ import type { Attempt, AttemptCause, AttemptStatus } from './attempt.ts';
 import type { Job, JobStatus } from './job.ts';
 import type { Dialect, Row, Session } from '../ledger/dialect.ts';
 import { int, intOrNull, text, textOrNull } from '../ledger/row.ts';
-import type { JobFilter } from './page-types.ts';
+import type { JobFilter } from './types.ts';
 import { orderOf, Where } from '../ledger/where.ts';
 
 /** Named one by one, because `returning *` would bring the columns of joined rows along. */

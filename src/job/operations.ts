@@ -5,7 +5,7 @@ import { moment, nonBlankText } from '../base/fields.ts';
 import { parseStoredJson } from '../base/json.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { submitters, jobStatuses, type Job, type JobStatus } from './job.ts';
-import type { JobFilter, JobPage } from './page-types.ts';
+import type { JobFilter, JobPage } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Context } from '../operation/context.ts';
 import { continueAfter, epochOf, writeCursor, readCursor } from '../operation/cursor.ts';
@@ -17,9 +17,6 @@ import {
   listedJobShape,
   listJobActions,
   showListedJobs,
-} from './retries.service.ts';
-import { isVisible } from '../access/visibility.operations.ts';
-import {
   attemptShape,
   jobShape,
   showAttempt,
@@ -27,6 +24,7 @@ import {
   showSignal,
   signalShape,
 } from './shapes.service.ts';
+import { isVisible } from '../access/visibility.operations.ts';
 import { figuresOf, type QueueFigures } from '../insight/figures.operations.ts';
 import { nextCursorField, pageFields } from '../operation/page.ts';
 import type { Figure } from '../insight/shared-figure.service.ts';

@@ -1,11 +1,14 @@
-/** What jobs, attempts and signals look like to a caller: snake_case, times as they are stored. */
 import * as z from 'zod';
 import type { Timestamp } from '../base/clock.ts';
 import { isObject, parseStoredJson } from '../base/json.ts';
 import { attemptStatuses, causes, type Attempt } from './attempt.ts';
-import { jobStatuses, type Job } from './job.ts';
+import { jobStatuses, isTerminal, type Job } from './job.ts';
 import { pluginLogLevels, readPluginLogs } from '../plugin/response.ts';
 import type { Signal } from '../signal/signal.ts';
+import { limits } from '../base/limits.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+
+/** What jobs, attempts and signals look like to a caller: snake_case, times as they are stored. */
 
 const id = z.string();
 const time = z.string().describe('UTC, ISO 8601 with milliseconds') satisfies z.ZodType<Timestamp>;
@@ -210,4 +213,50 @@ export function showSignal(signal: Signal): z.output<typeof signalShape> {
     occurred_at: signal.occurredAt,
     inserted_at: signal.insertedAt,
   };
+}
+
+/** Which jobs were retried, and what can be done with a job. */
+
+export const listedJobShape = jobShape.extend({
+  retried_as: z.string().nullable().describe('the newest job that repeats its work'),
+});
+
+/** Finds the newest retry of each of these jobs that has one. */
+export async function findRetries(
+  ledger: Ledger,
+  jobs: readonly Pick<Job, 'id' | 'status'>[],
+): Promise<ReadonlyMap<string, string>> {
+  const ended = jobs.flatMap(({ id, status }) => (isTerminal(status) ? id : []));
+  if (ended.length === 0) return new Map();
+  const retries = await ledger.jobs({ retryOf: ended, limit: limits.pageRowsMax });
+  // The list has the newest first, so the last entry of a map that is filled from behind is newest.
+  return new Map(retries.toReversed().map(({ retryOf, id }) => [retryOf ?? '', id]));
+}
+
+export async function showListedJobs(
+  ledger: Ledger,
+  jobs: readonly Job[],
+): Promise<z.output<typeof listedJobShape>[]> {
+  const retries = await findRetries(ledger, jobs);
+  return jobs.map((job) => ({ ...showJob(job), retried_as: retries.get(job.id) ?? null }));
+}
+
+export const jobActions = ['cancel', 'retry', 'revive'] as const;
+type JobAction = (typeof jobActions)[number];
+
+/** Lists what would work now: a step is repeated by reviving its run, and an init by `plugin init`. */
+export async function listJobActions(
+  ledger: Ledger,
+  job: Job,
+  isRetried: boolean,
+): Promise<JobAction[]> {
+  if (!isTerminal(job.status)) return ['cancel'];
+  if (job.runId !== null) return (await isRevivable(ledger, job.runId)) ? ['revive'] : [];
+  return isRetried || job.command === 'init' ? [] : ['retry'];
+}
+
+async function isRevivable(ledger: Ledger, runId: string): Promise<boolean> {
+  const run = await ledger.run(runId);
+  if (run?.status !== 'halted') return false;
+  return (await ledger.runs({ revivedFrom: runId, limit: 1 })).length === 0;
 }

@@ -1,4 +1,4 @@
-import type { Seat, Turns } from './fair-share.service.ts';
+import { limits } from '../base/limits.ts';
 
 /** A job that is claimed ahead should find a free slot within this time. */
 const AHEAD_MS = 20;
@@ -12,7 +12,7 @@ interface Waiting<T> {
   readonly sinceMs: number;
 }
 
-export interface SlotsOptions<T> {
+interface SlotsOptions<T> {
   readonly turns: Turns;
   /** How many may run at once at most. */
   readonly most: () => number | undefined;
@@ -118,4 +118,173 @@ export class Slots<T> {
     const [first] = this.#waiting;
     if (first !== undefined) this.#watchFor(Math.max(1, first.sinceMs - latest));
   }
+}
+
+/** What one ledger has of the places in which attempts run. */
+export interface Seat {
+  /** How many places it has or could have now. */
+  readonly places: number;
+  /** A place is kept for it that it has not taken. */
+  readonly isKept: boolean;
+  /** Takes a place if it may have one now; else `onRoom` is called when it may. */
+  take(): boolean;
+  /** It would fill a place that others have; `onRoom` is called when there is one. */
+  want(): void;
+  /** What is kept for it is not needed. */
+  pass(): void;
+  /** Gives one back. */
+  give(): void;
+  /** It wants no more of them. */
+  leave(): void;
+}
+
+export interface Turns {
+  /** Joins those who take turns; `most` is what it may have at once, undefined for all. */
+  join(most: () => number | undefined, onRoom: () => void): Seat;
+}
+
+interface Sitter {
+  readonly most: () => number | undefined;
+  readonly onRoom: () => void;
+  /** Places in which its attempts run. */
+  busy: number;
+  /** A place is kept for it, until then. */
+  keptUntil: number | undefined;
+  wants: boolean;
+  /** When it was last given one, as a number that grows. */
+  servedAt: number;
+}
+
+/**
+ * The places of a process, for all ledgers that are awake in it. A place that is given back is for
+ * the one who wants it and has the fewest, then for the one that was served longest ago. While there
+ * is more than one, none may have all: who comes next finds a place at once, however long the
+ * attempts of the others are.
+ */
+export function makeTurns(count: () => number): Turns {
+  return new Places(count);
+}
+
+class Places implements Turns {
+  readonly #count: () => number;
+  readonly #sitters = new Set<Sitter>();
+  /** Places that are busy or kept. */
+  #used = 0;
+  #turn = 0;
+  #isWatching = false;
+
+  constructor(count: () => number) {
+    this.#count = count;
+  }
+
+  join(most: () => number | undefined, onRoom: () => void): Seat {
+    const sitter: Sitter = {
+      most,
+      onRoom,
+      busy: 0,
+      keptUntil: undefined,
+      wants: false,
+      servedAt: 0,
+    };
+    this.#sitters.add(sitter);
+    const room = (): number => this.#room(sitter);
+    return {
+      get places() {
+        return placesOf(sitter) + room();
+      },
+      get isKept() {
+        return sitter.keptUntil !== undefined;
+      },
+      take: () => this.#take(sitter),
+      want: () => {
+        // Alone it finds what it gives back.
+        if (this.#sitters.size > 1) sitter.wants = true;
+      },
+      pass: () => {
+        if (this.#release(sitter)) this.#offer();
+      },
+      give: () => {
+        sitter.busy -= 1;
+        this.#used -= 1;
+        this.#offer();
+      },
+      leave: () => {
+        this.#release(sitter);
+        this.#sitters.delete(sitter);
+        this.#offer();
+      },
+    };
+  }
+
+  #take(sitter: Sitter): boolean {
+    if (!this.#release(sitter) && this.#room(sitter) === 0) {
+      sitter.wants = true;
+      return false;
+    }
+    sitter.busy += 1;
+    sitter.servedAt = this.#turn += 1;
+    this.#used += 1;
+    return true;
+  }
+
+  /** How many more it may have now. */
+  #room(sitter: Sitter): number {
+    const all = this.#count();
+    const open = this.#sitters.size > 1 && all > 1 ? all - 1 : all;
+    const most = Math.min(open, sitter.most() ?? open);
+    return Math.max(0, Math.min(all - this.#used, most - placesOf(sitter)));
+  }
+
+  /** Keeps a place for whoever is next, one after the other, as long as there are any. */
+  #offer(): void {
+    for (let next = this.#next(); next !== undefined; next = this.#next()) {
+      next.wants = false;
+      next.keptUntil = performance.now() + limits.turnMs;
+      this.#used += 1;
+      next.onRoom();
+      if (next.keptUntil !== undefined) this.#watch();
+    }
+  }
+
+  #next(): Sitter | undefined {
+    let next: Sitter | undefined;
+    for (const sitter of this.#sitters) {
+      if (!sitter.wants || this.#room(sitter) === 0) continue;
+      if (next === undefined || comesBefore(sitter, next)) next = sitter;
+    }
+    return next;
+  }
+
+  /** Whoever does not come for its place must not keep the others from it. */
+  #watch(): void {
+    if (this.#isWatching) return;
+    this.#isWatching = true;
+    const look = (): void => {
+      this.#isWatching = false;
+      const now = performance.now();
+      for (const sitter of this.#sitters) {
+        if ((sitter.keptUntil ?? Infinity) <= now) this.#release(sitter);
+      }
+      this.#offer();
+      if ([...this.#sitters].some(({ keptUntil }) => keptUntil !== undefined)) this.#watch();
+    };
+    setTimeout(look, limits.turnMs).unref();
+  }
+
+  /** What was kept for it is not any more; whether anything was. */
+  #release(sitter: Sitter): boolean {
+    if (sitter.keptUntil === undefined) return false;
+    sitter.keptUntil = undefined;
+    this.#used -= 1;
+    return true;
+  }
+}
+
+function placesOf({ busy, keptUntil }: Sitter): number {
+  return busy + (keptUntil === undefined ? 0 : 1);
+}
+
+function comesBefore(one: Sitter, other: Sitter): boolean {
+  const [mine, theirs] = [placesOf(one), placesOf(other)];
+  return mine === theirs ? one.servedAt < other.servedAt : mine < theirs;
 }

@@ -3,13 +3,13 @@ import { duration, nonBlankText, moment } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { TRACE_KEY } from '../base/trace.ts';
-import { refuseLoop } from './cause.service.ts';
+import { refuseLoop } from './cause.ts';
 import type { RunSubmission } from '../pipeline/run/start.service.ts';
 import type { Submission } from './enqueue.service.ts';
 import type { Context } from '../operation/context.ts';
 import { DuctileError } from '../base/errors.ts';
 import { formatDuration } from '../base/quantity.ts';
-import { joinLine } from './waiting-callers.service.ts';
+import { joinLine } from './completion.service.ts';
 
 /** How work is to be started: once, when, and with which baggage; the same words wherever it is. */
 

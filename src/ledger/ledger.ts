@@ -8,8 +8,9 @@ import type { FindingReads } from '../insight/finding-reads.ts';
 import type { GenerationVerbs } from '../config/snapshot-types.ts';
 import type { IncidentVerbs } from '../insight/types.ts';
 import type { InstallationVerbs } from '../package/types.ts';
-import type { JobFilter, JobPageVerbs } from '../job/page-types.ts';
 import type {
+  JobFilter,
+  JobPageVerbs,
   ClaimedJob,
   ClaimRequest,
   Enqueued,

@@ -1,5 +1,5 @@
 import type { Dialect, Row, Session, Value } from './dialect.ts';
-import type { BoundedCount } from '../job/page-types.ts';
+import type { BoundedCount } from '../job/types.ts';
 import { int } from './row.ts';
 import { Where } from './where.ts';
 

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { toTimestamp } from '../base/clock.ts';
+import { toTimestamp, fromTimestamp } from '../base/clock.ts';
 import { describeUnsafeJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Config, PluginConfig } from '../config/config.ts';
@@ -7,6 +7,8 @@ import type { NextDue, ScheduleDraft, ScheduleKey, ScheduleStatus } from './type
 import { lookupCommand, type Catalog } from '../plugin/catalog.ts';
 import { firstSlot, makeTimed, type Slot, type Timed } from './plan.ts';
 import type { Schedule } from './schedule.ts';
+import type { Log } from '../base/log.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 
 /** A schedule of the configuration in force, with all that firing it takes. */
 export interface Entry {
@@ -45,11 +47,7 @@ interface Parts {
   readonly settings: PluginConfig;
 }
 
-export function makeEntry(
-  { plugin, schedule, settings }: Parts,
-  config: Config,
-  catalog: Catalog,
-): Entry {
+function makeEntry({ plugin, schedule, settings }: Parts, config: Config, catalog: Catalog): Entry {
   const payload = JSON.stringify(schedule.payload);
   return {
     timed: makeTimed(plugin, schedule, config.service),
@@ -90,7 +88,7 @@ export function isOtherwise(
 }
 
 /** The row of an entry as it is when the ledger sees it for the first time. */
-export function toDraft({ timed, invalid }: Entry, nowMs: number): ScheduleDraft {
+function toDraft({ timed, invalid }: Entry, nowMs: number): ScheduleDraft {
   const { plugin, schedule, zone, generation } = timed;
   const first = invalid === undefined ? firstSlot(timed, 0, nowMs) : undefined;
   const never = invalid === undefined && first === undefined;
@@ -110,4 +108,177 @@ export function toDraft({ timed, invalid }: Entry, nowMs: number): ScheduleDraft
 
 export function toNextDue({ slotMs, dueMs }: Slot): NextDue {
   return { slotAt: toTimestamp(slotMs), dueAt: toTimestamp(dueMs) };
+}
+
+export interface ScheduleRowsOptions {
+  readonly ledger: Pick<
+    Ledger,
+    | 'syncSchedules'
+    | 'retireSchedules'
+    | 'dueSchedules'
+    | 'schedules'
+    | 'livePlugins'
+    | 'lastLoaded'
+  >;
+  readonly processId: string;
+  /** Those in force now. When one of them is another one, the rows are made to fit it. */
+  readonly config: () => Config;
+  readonly catalog: () => Catalog;
+  readonly log: Log;
+}
+
+interface Fitted {
+  readonly timetable: Timetable;
+  /** When to look at the rows again at the latest, because some were left to other hosts. */
+  readonly reviewMs: number;
+}
+
+/** The rows of schedules in the ledger, as far as this host speaks for them. */
+interface ScheduleRows {
+  /** Makes them those of the configuration where they have to be. */
+  fit(nowMs: number): Promise<Fitted>;
+}
+
+export function makeScheduleRows(options: ScheduleRowsOptions): ScheduleRows {
+  const { ledger, config, catalog } = options;
+  const inheritance = makeInheritance(options);
+  let known: { readonly config: Config; readonly catalog: Catalog } | undefined;
+  let timetable: Timetable = new Map();
+  /** Plugins that were left to other hosts, and when to see whether those are still there. */
+  let left: ReadonlySet<string> = new Set();
+  let reviewMs = Infinity;
+
+  const isStale = (): boolean => known?.config !== config() || known.catalog !== catalog();
+
+  const adopt = async (nowMs: number, unfired?: ReadonlyMap<string, number>): Promise<void> => {
+    const taken = { config: config(), catalog: catalog() };
+    if (isStale()) timetable = await makeTimetable(taken.config, taken.catalog);
+    // A review is only of what was left: the rest may be what a host that was loaded later has made it.
+    const plugins = isStale() || unfired !== undefined ? undefined : left;
+    const seenAt = (entry: Entry): number => unfired?.get(keyOf(nameOf(entry))) ?? nowMs;
+    left = await sync(options, { timetable, plugins, seenAt }, taken);
+    reviewMs = left.size > 0 ? nowMs + taken.config.service.reapAfterMs : Infinity;
+    if (plugins === undefined) inheritance.settle(nowMs);
+    known = taken;
+  };
+
+  return {
+    async fit(nowMs) {
+      if (isStale()) await adopt(nowMs);
+      else if (await inheritance.falls(nowMs)) await adopt(nowMs, await readUnfired(ledger, nowMs));
+      else if (nowMs >= reviewMs) await adopt(nowMs);
+      return { timetable, reviewMs };
+    },
+  };
+}
+
+interface Inheritance {
+  /** All rows were made to fit what is loaded here. */
+  settle(nowMs: number): void;
+  /** Whether they have to be made to fit again. */
+  falls(nowMs: number): Promise<boolean>;
+}
+
+/**
+ * Whoever is loaded makes the rows its own, and no other host fires them then. When it is gone they
+ * are those of the live host that was loaded last, be it long before.
+ */
+function makeInheritance({ ledger, config, processId }: ScheduleRowsOptions): Inheritance {
+  let askedMs = 0;
+  /** What was loaded last, by anybody: when that was asked, and when the rows became ours. */
+  let seen: string | undefined;
+  let settled: string | undefined;
+  return {
+    settle(nowMs) {
+      askedMs = nowMs;
+      settled = seen;
+    },
+    async falls(nowMs) {
+      const { reapAfterMs } = config().service;
+      if (nowMs - askedMs < reapAfterMs) return false;
+      askedMs = nowMs;
+      const { snapshotId, liveProcessId } = await ledger.lastLoaded(reapAfterMs);
+      seen = snapshotId;
+      return liveProcessId === processId && seen !== settled;
+    },
+  };
+}
+
+interface Scope {
+  readonly timetable: Timetable;
+  /** All unless told. */
+  readonly plugins: ReadonlySet<string> | undefined;
+  /** When a schedule counts as first seen, if it is new or another one. */
+  readonly seenAt: (entry: Entry) => number;
+}
+
+function nameOf({ timed: { plugin, schedule } }: Entry): ScheduleKey {
+  return { plugin, scheduleId: schedule.id };
+}
+
+/** Just before the times that nobody met: as if they had been ours, they are met or missed here. */
+async function readUnfired(
+  ledger: ScheduleRowsOptions['ledger'],
+  nowMs: number,
+): Promise<Map<string, number>> {
+  const now = toTimestamp(nowMs);
+  const { due } = await ledger.dueSchedules({ now, limit: limits.scheduleSliceMax });
+  return new Map(due.map((row) => [keyOf(row), fromTimestamp(row.slotAt) - 1]));
+}
+
+/** Makes the rows those of the configuration, in slices; gives the plugins that others speak for. */
+async function sync(
+  { ledger, log }: ScheduleRowsOptions,
+  { timetable, plugins, seenAt }: Scope,
+  { config, catalog }: { readonly config: Config; readonly catalog: Catalog },
+): Promise<Set<string>> {
+  const live = new Set(await ledger.livePlugins(config.service.reapAfterMs));
+  const others = new Set<string>();
+  // What another host knows how to run is not invalid because this one does not.
+  const mayJudge = (plugin: string): boolean => {
+    if (plugins?.has(plugin) === false) return false;
+    const isMine = catalog.plugins.has(plugin) || !live.has(plugin);
+    if (!isMine) others.add(plugin);
+    return isMine;
+  };
+  const own = [...timetable.values()].filter(({ timed }) => mayJudge(timed.plugin));
+  for (let at = 0; at < own.length; at += limits.scheduleSliceMax) {
+    const slice = own.slice(at, at + limits.scheduleSliceMax);
+    await ledger.syncSchedules(slice.map((entry) => toDraft(entry, seenAt(entry))));
+    await turn();
+  }
+  for (const { timed, invalid } of own) {
+    if (invalid === undefined) continue;
+    const fields = { plugin: timed.plugin, schedule: timed.schedule.id, reason: invalid };
+    log.error('a schedule is invalid and does not fire', fields);
+  }
+  await retire({ ledger, timetable, log }, mayJudge);
+  return others;
+}
+
+/** What is in no configuration that this host may speak for does not fire any more. */
+async function retire(
+  {
+    ledger,
+    timetable,
+    log,
+  }: Pick<ScheduleRowsOptions, 'ledger' | 'log'> & { timetable: Timetable },
+  mayJudge: (plugin: string) => boolean,
+): Promise<void> {
+  let after: ScheduleKey | undefined;
+  for (;;) {
+    const rows = await ledger.schedules({
+      status: ['active', 'paused', 'exhausted', 'invalid'],
+      limit: limits.pageRowsMax,
+      ...(after && { after }),
+    });
+    const gone = rows.filter((row) => !timetable.has(keyOf(row)) && mayJudge(row.plugin));
+    if (gone.length > 0) {
+      await ledger.retireSchedules(gone);
+      log.info('schedules are not configured any more', { schedules: gone.map(keyOf).join(' ') });
+    }
+    after = rows.at(-1);
+    if (rows.length < limits.pageRowsMax) return;
+    await turn();
+  }
 }

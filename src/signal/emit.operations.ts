@@ -3,14 +3,13 @@ import { DuctileError } from '../base/errors.ts';
 import { moment } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { EmittedSignal, SignalSubmission } from './emit.service.ts';
+import { warnUnhandled, type EmittedSignal, type SignalSubmission } from './emit.service.ts';
 import { hookSource } from '../webhook/draft.service.ts';
 import type { Emission } from './types.ts';
 import type { SignalDraft } from './signal.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { refuseDeniedFollowers } from '../access/denied-commands.operations.ts';
-import { warnUnhandled } from './handled-elsewhere.service.ts';
 import { listDenied } from '../access/scopes.ts';
 
 /** Programs write what it is about as `{type, id}`, people as `type/id`. */

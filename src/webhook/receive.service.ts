@@ -29,7 +29,7 @@ import {
   type Webhooks,
   type WebhookResponse,
 } from './webhooks.ts';
-import { joinLine } from '../job/waiting-callers.service.ts';
+import { joinLine } from '../job/completion.service.ts';
 
 /** The part of a tenant's engine that accepts deliveries to its webhooks. */
 interface TenantReceiver extends Waiter {

@@ -5,7 +5,7 @@ import { replayDeliveryType, type DeliveryChoice } from './change-directives.ts'
 import type { DeliveryRow } from './types.ts';
 import { deliveryEventIn } from '../signal/signal.ts';
 import type { Hook } from './webhook.ts';
-import { hopsBehind } from '../job/cause.service.ts';
+import { hopsBehind } from '../job/enqueue.service.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import { findEndpoint } from './endpoints.service.ts';
 import type { HookDoor } from './webhooks.ts';

@@ -4,7 +4,7 @@ import { makeLogger } from '../../src/base/log.ts';
 import { Dispatcher } from '../../src/job/dispatcher.service.ts';
 import type { Generation } from '../../src/engine/generation.ts';
 import type { WrittenSettlement } from '../../src/job/settle.service.ts';
-import { makeTurns } from '../../src/job/fair-share.service.ts';
+import { makeTurns } from '../../src/job/slots.service.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import { endReleased } from '../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest } from '../../src/job/types.ts';

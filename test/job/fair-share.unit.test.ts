@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { makeTurns, type Seat, type Turns } from '../../src/job/fair-share.service.ts';
+import { makeTurns, type Seat, type Turns } from '../../src/job/slots.service.ts';
 
 interface Sitter {
   readonly seat: Seat;

@@ -1,6 +1,6 @@
 /** Pages of jobs: every combination of filters gives the jobs that fit, and looks at few rows. */
 import { describe, expect, test } from 'vitest';
-import type { JobPageFilter } from '../../src/job/page-types.ts';
+import type { JobPageFilter } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { JobStatus } from '../../src/job/job.ts';
 import { databases, openBench, type Bench } from '../support/ledger/bench.ts';

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Slots } from '../../src/job/slots.service.ts';
-import { makeTurns } from '../../src/job/fair-share.service.ts';
+import { Slots, makeTurns } from '../../src/job/slots.service.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { makeSwitches } from '../../src/job/switches.service.ts';
+import { makeSwitches } from '../../src/job/pause.service.ts';
 import type { PluginSwitch } from '../../src/directive/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Log } from '../../src/base/log.ts';
 import type { Generation } from '../../src/engine/generation.ts';
-import { makeVitals } from '../../src/job/vitals.service.ts';
+import { makeVitals } from '../../src/job/heartbeat.service.ts';
 import type { HeartbeatAnswer } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';

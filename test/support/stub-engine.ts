@@ -16,7 +16,7 @@ import { registerDirectives } from '../../src/engine/register-directives.ts';
 import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
 import { makeMeters } from '../../src/insight/metrics.service.ts';
 import { unlimited } from '../../src/tenant/quota.service.ts';
-import { makeSwitches } from '../../src/job/switches.service.ts';
+import { makeSwitches } from '../../src/job/pause.service.ts';
 import { makeTally } from '../../src/insight/job-counts.service.ts';
 import { bareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { joinLine } from '../../src/job/waiting-callers.service.ts';
+import { joinLine } from '../../src/job/completion.service.ts';
 import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { eventually } from '../support/instance.ts';
 

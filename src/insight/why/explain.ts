@@ -19,7 +19,7 @@ import {
   type Signal,
 } from '../../signal/signal.ts';
 import type { Context } from '../../operation/context.ts';
-import { findRetries } from '../../job/retries.service.ts';
+import { findRetries } from '../../job/shapes.service.ts';
 import { explainRun } from '../../pipeline/run/waits.service.ts';
 import { isVisible } from '../../access/visibility.operations.ts';
 import { startedBy } from '../../webhook/delivery.operations.ts';

@@ -1,6 +1,6 @@
 import { DuctileError } from '../../base/errors.ts';
 import { hookNotFound } from '../../webhook/not-found.service.ts';
-import { isDeclared, scheduleNotFound, type ScheduleName } from '../../schedule/find.service.ts';
+import { isDeclared, scheduleNotFound, type ScheduleName } from '../../schedule/change.service.ts';
 import { findingId } from '../finding.service.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';

@@ -18,7 +18,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { noNews, type RunNews } from './types.ts';
 import type { NodeKind } from '../language/graph.ts';
 import { answerOf, type Run, type Step } from './run.ts';
-import { hopsBehind } from '../../job/cause.service.ts';
+import { hopsBehind } from '../../job/enqueue.service.ts';
 import type { Asked, DirectiveDefinition, Prepared } from '../../directive/define.service.ts';
 import type { Directives } from '../../directive/request.service.ts';
 

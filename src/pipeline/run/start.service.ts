@@ -9,7 +9,7 @@ import { toStart, type Pipeline, type Start } from '../language/pipeline.ts';
 import { suggest } from '../../config/nearest.ts';
 import type { Catalog } from '../../plugin/catalog.ts';
 import { checkPayload } from '../../plugin/payload.ts';
-import { descentOf, type Cause } from '../../job/cause.service.ts';
+import { descentOf, type JobCause } from '../../job/cause.ts';
 import {
   draftJob,
   toContext,
@@ -49,7 +49,7 @@ export interface RunSubmission {
   /** Whoever submits it will wait for its end. */
   readonly isAwaited?: boolean;
   /** The running job that asks for it. */
-  readonly cause?: Cause;
+  readonly cause?: JobCause;
 }
 
 export interface StartedRun {
