@@ -198,7 +198,7 @@ test('a stream that it opened ends with its attempt', async () => {
   expect(told).not.toContain(String(after.body['job_id']));
 });
 
-test('who is given no access gets no token, and dead ones shut nobody out', async () => {
+test("a plugin without access gets no token, and expired tokens don't block others", async () => {
   expect(await run({}, 'outsider')).toMatchObject({ api: null });
   const dead = Array.from({ length: 120 }, () =>
     api.ask('/jobs', { token: `dtr_${'x'.repeat(43)}` }),
@@ -213,8 +213,8 @@ test('a process that waited for its request finds it there', async () => {
   expect(given?.token).toMatch(/^dtr_/);
 });
 
-describe('what a job starts descends from it', () => {
-  test('so that jobs that start each other come to an end', async () => {
+describe('the jobs that a job starts are its descendants', () => {
+  test('so jobs that start each other come to an end', async () => {
     const deepest = { calls: [['/plugin/echo/poll', {}]] };
     const third = { calls: [['/plugin/caller/poll', { payload: deepest }]] };
     const second = { calls: [['/plugin/caller/poll', { payload: third }]] };
@@ -231,7 +231,7 @@ describe('what a job starts descends from it', () => {
     expect(refused).toMatchObject([409, { code: 'HOPS_EXCEEDED' }]);
   });
 
-  test('also what it has done once more', async () => {
+  test('a repeated job is one, too', async () => {
     const echo = await api.ask('/plugin/echo/poll', { body: '{}' });
     const echoId = String(echo.body['job_id']);
     await ended(echoId);
@@ -296,7 +296,7 @@ describe('what a job starts descends from it', () => {
     expect(refused.map(([, body]) => body['code'])).toEqual(calls.map(() => 'HOPS_EXCEEDED'));
   });
 
-  test('and who is told of directives is not told of its own', async () => {
+  test('a directive of the job itself is not reported to it', async () => {
     const { body } = await api.ask('/plugin/echo/poll', { body: '{}' });
     const echoId = String(body['job_id']);
     await ended(echoId);
@@ -315,7 +315,7 @@ describe('what a job starts descends from it', () => {
     expect(told.body).toMatchObject({ type: 'directive.completed', jobs: [] });
   });
 
-  test('and signals too', async () => {
+  test('signals of the job are, too', async () => {
     const said = { type: 'agent.said', source: 'an-agent', data: { calls: [] } };
     const jobId = await start({ calls: [['/signals', said]] });
     await ended(jobId);

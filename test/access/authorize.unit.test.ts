@@ -160,7 +160,7 @@ describe('the API', () => {
     expect(world.asked).toEqual([longest]);
   });
 
-  test('of two tokens takes none, and cares for no other header that comes twice', async () => {
+  test('refuses two tokens, and ignores other repeated headers', async () => {
     const authorization = 'Bearer good';
     const also = (name: string) => asked({ authorization, repeated: [name, 'x', 'accept', 'y'] });
     expect(await also('Authorization')).toBe('UNAUTHORIZED');
@@ -295,7 +295,7 @@ describe('a token of a tenant', () => {
     expect(world.visits).toBe(0);
   });
 
-  test('of one that is gone is nobody’s; of one that cannot be reached it is not known', async () => {
+  test("that is deleted is unknown; with a ledger that can't be reached it is undecided", async () => {
     expect(await identify(base, 'lost')).toBeUndefined();
     expect(await identify(base, 'nobody’s')).toBeUndefined();
     await expect(identify(base, 'tired')).rejects.toMatchObject({ code: 'TENANT_UNAVAILABLE' });
@@ -308,7 +308,7 @@ describe('a token of a tenant', () => {
     expect((await identify(alone, 'good'))?.principal).toBe(ann);
   });
 
-  test('of a running job leads there without asking a ledger whose it is', async () => {
+  test('with a running job leads there without asking the ledger for its owner', async () => {
     const admission = await identify(base, `${RUN_TOKEN}acme`);
     expect(admission?.principal).toMatchObject({ actor: 'job:1', tenant: 'acme' });
     expect(admission?.engine).toBe(tenantEngine);

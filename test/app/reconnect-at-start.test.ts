@@ -61,7 +61,7 @@ test('a connection that is ended once is no reason to give up', async () => {
   ]);
 });
 
-test('one that is ended again and again is told', async () => {
+test('a connection that is ended again and again is reported', async () => {
   const { opening, records, endConnections } = await startBehindLock();
   let isTold = false;
   opening.catch(() => (isTold = true));

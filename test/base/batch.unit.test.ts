@@ -13,14 +13,14 @@ function makeDoubler(refuse: (items: readonly number[]) => void = () => undefine
   return { double, batches };
 }
 
-test('what comes in one turn is one batch, and each gets its own answer', async () => {
+test('calls of one tick are one batch, and each gets its own result', async () => {
   const { double, batches } = makeDoubler();
   expect(await Promise.all([double(1), double(2), double(3)])).toEqual([2, 4, 6]);
   expect(await double(4)).toBe(8);
   expect(batches).toEqual([[1, 2, 3], [4]]);
 });
 
-test('one that cannot be written fails alone', async () => {
+test("an item that can't be written fails alone", async () => {
   const { double, batches } = makeDoubler((items) => {
     if (items.includes(2)) throw new Error('no twos');
   });
@@ -29,7 +29,7 @@ test('one that cannot be written fails alone', async () => {
   expect(batches).toEqual([[1, 2, 3], [1], [2], [3]]);
 });
 
-test('what the database as a whole cannot do now is not tried one by one', async () => {
+test('a failure of the whole database is not retried one by one', async () => {
   const { double, batches } = makeDoubler(() => {
     throw new DuctileError('LEDGER_UNAVAILABLE', 'away');
   });

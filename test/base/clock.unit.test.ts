@@ -19,12 +19,12 @@ describe('a timestamp', () => {
     999.9,
     -0.5,
     8.63e15,
-  ])('of %s is what ISO 8601 says', (ms) => {
+  ])('for %s is what ISO 8601 says', (ms) => {
     expect(toTimestamp(ms)).toBe(new Date(ms).toISOString());
     expect(toTimestamp(ms + 1)).toBe(new Date(ms + 1).toISOString());
   });
 
-  test.each([NaN, Infinity, -Infinity, 8.65e15])('of %s is refused', (ms) => {
+  test.each([NaN, Infinity, -Infinity, 8.65e15])('for %s is refused', (ms) => {
     expect(() => toTimestamp(ms)).toThrow(RangeError);
     expect(toTimestamp(now)).toBe('2026-11-17T09:59:59.998Z');
   });

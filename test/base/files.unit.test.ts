@@ -12,7 +12,7 @@ test('a directory is made with those above it, for its owner alone', async () =>
   expect(statSync(path).mode & 0o777).toBe(0o700);
 });
 
-test('what is in the way is told', async () => {
+test('an obstacle is reported', async () => {
   const file = join(await makeDirectory(), 'file');
   writeFileSync(file, '');
   expect(() => makeDirectories(file)).toThrow('EEXIST');

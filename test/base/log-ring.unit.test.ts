@@ -4,7 +4,7 @@ import { LogRing } from '../../src/base/log-ring.ts';
 
 const line = { timestamp: '2026-01-01T00:00:00.000Z', level: 'info', component: 'a' } as const;
 
-describe('what is kept', () => {
+describe('the stored log lines', () => {
   test('is the latest, by lines', () => {
     const ring = new LogRing({ linesMax: 3 });
     for (let at = 1; at <= 10; at += 1) ring.add({ ...line, message: `m${at}`, fields: {} });

@@ -49,7 +49,7 @@ describe('parseDuration', () => {
     expect(parseDuration(text).ok).toBe(false);
   });
 
-  test('what cannot be counted exactly is refused', () => {
+  test("a duration that can't be counted exactly is refused", () => {
     expect(parseDuration('99999999999999999999w').ok).toBe(false);
   });
 });

@@ -54,7 +54,7 @@ describe('sealing', () => {
     expect(isSealedUnbound(sealed)).toBe(false);
   });
 
-  test('what an earlier version sealed still opens', () => {
+  test('text that an earlier version sealed still opens', () => {
     const text = [
       'v1',
       'KQN3SL9GhoEc72RAI-VBpLSXytY1sdgUDNEGRAm19yB26nDuF4ODLaIOFXRQ06V7FCmwzDUsW33Flw3G',

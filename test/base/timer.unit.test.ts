@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { makeEarliestTimer } from '../../src/base/timer.ts';
 import { eventually } from '../support/instance.ts';
 
-test('what goes off while it is under way is done once more, and not at the same time', async () => {
+test('an alarm during a run causes one more run, and not at the same time', async () => {
   const rounds: (() => void)[] = [];
   const alarm = makeEarliestTimer(() => new Promise<void>((resolve) => rounds.push(resolve)));
   alarm.in(0);

@@ -11,7 +11,7 @@ import {
 const trace = '0af7651916cd43dd8448eb211c80319c';
 const span = 'b7ad6b7169203331';
 
-test('what is well written is read and written again', () => {
+test('a valid traceparent is parsed and formatted again', () => {
   const place = parseTraceparent(`00-${trace}-${span}-01`);
   expect(place).toEqual({ traceId: trace, spanId: span, isSampled: true });
   expect(parseTraceparent(`00-${trace}-${span}-02`)?.isSampled).toBe(false);

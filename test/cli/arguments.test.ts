@@ -9,7 +9,7 @@ import { operations } from '../../src/operation/all.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { job, run } from '../support/fake-cli.ts';
 
-describe('what is asked for', () => {
+describe('the request of a command line', () => {
   test.each<[string, string, unknown]>([
     ['system status', 'system.status', {}],
     ['status', 'system.status', {}],
@@ -102,7 +102,7 @@ describe('what is asked for', () => {
     expect(piped.calls).toMatchObject([['plugin.run', { payload: { from: 'stdin' } }]]);
   });
 
-  test('what is not UTF-8 is refused, and not changed on its way', async () => {
+  test("an input that isn't UTF-8 is refused, and not changed on its way", async () => {
     const cwd = await makeDirectory();
     const latin = Buffer.from('{"name":"Zo\u00eb"}', 'latin1');
     writeFileSync(join(cwd, 'p.json'), latin);
@@ -158,7 +158,7 @@ describe('what is asked for', () => {
     expect(JSON.parse(asJson.out)).toEqual({ jobs: [] });
   });
 
-  test('what was opened is closed although the call fails', async () => {
+  test('an opened connection is closed although the call fails', async () => {
     const { asked } = await run(['job', 'list'], { answer: new Error('boom') });
     expect(asked).toContainEqual(['close']);
   });
@@ -201,7 +201,7 @@ describe('help', () => {
   });
 
   test.each(operations.filter(({ cli }) => isOffered(cli)).map(({ name }) => name))(
-    'of %s has its summary, examples and the common flags',
+    'for %s has its summary, examples and the common flags',
     async (name) => {
       const { out, code } = await run([...name.split('.'), '--help']);
       const operation = operations.find((candidate) => candidate.name === name);

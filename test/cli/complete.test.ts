@@ -38,7 +38,7 @@ describe('words', () => {
   });
 });
 
-describe('what there is at the moment', () => {
+describe('the current objects', () => {
   test('plugins', async () => {
     const plugins = [{ name: 'mail', description: 'Reads mail\u001b[31m' }, { name: 'echo' }];
     expect(await offered(['plugin', 'run', ''], { plugins })).toEqual(['mail', 'echo']);

@@ -155,7 +155,7 @@ describe('writing', () => {
     expect((await ductile('directive', 'list')).out).toMatch(/system\.pause .*completed/);
   });
 
-  test('what follows from a job is done before the command ends, runs of pipelines too', async () => {
+  test('the consequences of a job are done before the command ends, including runs of pipelines', async () => {
     const config = {
       plugin_roots: [shipped],
       state: { path: './data/state.db' },
@@ -207,7 +207,7 @@ describe('writing', () => {
     ]);
   });
 
-  test('what is due in a moment is waited for', async () => {
+  test('a job that is due in a moment is waited for', async () => {
     const brief = { name: 'brief', steps: [{ id: 'rest', wait: '100ms' }, { uses: 'echo' }] };
     const config = { plugin_roots: [shipped], state: { path: state }, pipelines: [brief] };
     writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
@@ -215,7 +215,7 @@ describe('writing', () => {
     expect([code, out]).toEqual([0, expect.stringMatching(/status +succeeded/)]);
   });
 
-  test('one plugin is run, and no schedule fires for it', async () => {
+  test('a plugin is run, and no schedule fires for it', async () => {
     const plugins = { echo: { schedules: [{ every: '5m' }] } };
     const config = { plugin_roots: [shipped], state: { path: state }, plugins };
     writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
@@ -237,7 +237,7 @@ describe('writing', () => {
     expect(other.err).toContain('SUBJECT_NOT_FOUND');
   });
 
-  test('what is about a running server says so', async () => {
+  test('a command about a running service says so', async () => {
     for (const line of ['system logs', 'system reload']) {
       const { code, err } = await ductile(...line.split(' '));
       expect([code, err]).toEqual([1, expect.stringContaining('no server runs here')]);

@@ -70,7 +70,7 @@ describe('errors', () => {
     expect([code, err]).toEqual([1, expect.stringContaining('INTERNAL')]);
   });
 
-  test('of a server that is gone in the middle say so', async () => {
+  test('about a service that is gone in the middle say so', async () => {
     const { err, code } = await run(['job', 'list'], {
       host: { findSocket: () => Promise.resolve({ socketPath: '/nowhere/ductile.sock' }) },
     });
@@ -78,7 +78,7 @@ describe('errors', () => {
   });
 });
 
-describe('what is printed', () => {
+describe('the printed text', () => {
   test('is the whole answer with --json', async () => {
     const answer = { jobs: [{ ...job, last_error: 'a\nb\u202e' }], next_before: null };
     const { out } = await run(['job', 'list', '--json'], { answer });
@@ -113,13 +113,13 @@ describe('what is printed', () => {
     expect((await run(['queue'], { answer: { jobs: [] } })).out).toBe('The queue is empty.\n');
   });
 
-  test('of a dry run is the plan, and exits with 0', async () => {
+  test('for a dry run is the plan, and the exit code is 0', async () => {
     const answer = { dry_run: true, plan: ['Much would happen.'] };
     const { out, code } = await run(['job', 'cancel', '0199', '--dry-run'], { answer });
     expect([out, code]).toEqual(['Much would happen.\nNothing was done.\n', 0]);
   });
 
-  test('of the whole story of a job has its parts', async () => {
+  test('for the whole history of a job has its parts', async () => {
     const attempt = {
       attempt: 1,
       status: 'failed',
@@ -157,7 +157,7 @@ describe('what is printed', () => {
     expect(verbose.out).toContain('stderr of attempt 1\n  oh\n  no\n');
   });
 
-  test('of the logs has results and stderr when asked for more', async () => {
+  test('for logs has results and stderr when more is requested', async () => {
     const logs = [
       { log_id: 'l1', job_id: 'j', status: 'failed', result: { status: 'error' }, stderr: 'x' },
     ];
@@ -167,7 +167,7 @@ describe('what is printed', () => {
     expect(out).toContain('attempt l1\nresult\n  {"status":"error"}\nstderr\n  x\n');
   });
 
-  test('of the plugins has those that did not load', async () => {
+  test('for plugins has those that did not load', async () => {
     const answer = {
       plugins: [
         { name: 'mail', version: '1', parallelism: 2, types: { poll: 'read' }, description: 'd' },
@@ -193,7 +193,7 @@ describe('what is printed', () => {
     expect((await run(['plugin', 'list', '-v'], { answer })).out).toContain('beware');
   });
 
-  test('of the status is a summary with the processes', async () => {
+  test('for the status is a summary with the processes', async () => {
     const answer = {
       state: 'degraded',
       detail: 'the database is away',

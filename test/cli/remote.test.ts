@@ -36,7 +36,7 @@ test('a token over plain HTTP to another machine comes with a warning, once', as
   );
 });
 
-describe('which server is asked', () => {
+describe('the choice of the service', () => {
   const seen = async (argv: readonly string[], env: Record<string, string>) => {
     const told: (string | undefined)[] = [];
     const url = await serve(({ headers, url: path }, response) => {
@@ -112,7 +112,7 @@ describe('which server is asked', () => {
   });
 });
 
-describe('what goes wrong is told', () => {
+describe('failures are reported', () => {
   const refusal = { error: 'a token is needed', code: 'UNAUTHORIZED', hint: 'h', retryable: false };
   const refuse = (_: IncomingMessage, response: ServerResponse): void =>
     void response.writeHead(401).end(JSON.stringify(refusal));
@@ -127,7 +127,7 @@ describe('what goes wrong is told', () => {
     expect(wrong.err).not.toContain('tell-nobody');
   });
 
-  test('nobody is there', async () => {
+  test('no service is there', async () => {
     const { code, err } = await run([...list, '--url', 'http://127.0.0.1:1']);
     expect([code, JSON.parse(err)]).toMatchObject([
       1,

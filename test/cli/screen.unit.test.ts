@@ -82,7 +82,7 @@ describe('the list', () => {
     expect(text(go(jobs(...many), ...keys('end')).state)).toMatch(/^> .*id-49/m);
   });
 
-  test('what may not be seen, is not known yet or is not there says so', () => {
+  test('hidden, unknown and missing rows say so', () => {
     const part = { rows: [], problem: 'the token lacks jobs:ro' };
     expect(text(go({ kind: 'part', view: 'jobs', part }).state)).toContain('lacks jobs:ro');
     expect(text(go().state)).toContain('Asking …');
@@ -188,7 +188,7 @@ describe('details', () => {
     expect(all).toContain('| last \\u202eword');
   });
 
-  test('of another row that come late are not shown', () => {
+  test('for another row that come late are not shown', () => {
     expect(text(goOn(opened.state, told('b2')).state)).toContain('Asking …');
   });
 
@@ -217,7 +217,7 @@ describe('every screen', () => {
     [20, 5],
     [3, 2],
     [1, 1],
-  ])('of %d × %d has that size, whatever names hold', (columns, rows) => {
+  ])('with %d × %d has that size, whatever the names contain', (columns, rows) => {
     const odd = hostile.map((name) => job(name, { plugin: name, command: name, last_error: name }));
     const begin = go(
       { kind: 'size', size: { columns, rows } },

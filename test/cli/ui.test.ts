@@ -8,7 +8,7 @@ function set(listen: string) {
   return { answer: { config: { api: { enabled: true, listen } } } };
 }
 
-test('of a running server, the port that it got', async () => {
+test('a running service is shown with the port that it got', async () => {
   const api = await startApi();
   onTestFinished(() => api.close());
   const socketPath = api.server.surfaces.control;
@@ -21,7 +21,7 @@ test('of a running server, the port that it got', async () => {
   expect(JSON.parse((await run(['ui', '--json'], { host })).out)).toEqual({ address });
 });
 
-test('of a server elsewhere, its address there', async () => {
+test('a remote service is shown with its address', async () => {
   const { code, out, calls } = await run(['ui', '--url', 'https://ductile.example']);
   expect({ code, calls }).toEqual({ code: 0, calls: [] });
   expect(out).toContain('https://ductile.example/ui\n');

@@ -98,7 +98,7 @@ test(
   PATIENCE_MS,
 );
 
-test('so does a crash', async () => {
+test('a crash restores the terminal, too', async () => {
   const { href } = new URL('../../extras/watch/terminal.ts', import.meta.url);
   const program = `import { Terminal } from '${href}';
     new Terminal({}, false).enter();
@@ -137,7 +137,7 @@ async function openDoor(port: number) {
   return { port: (door.address() as AddressInfo).port, close };
 }
 
-describe('where nothing can be drawn', () => {
+describe("an output that can't be drawn on", () => {
   const answer = (name: string) =>
     name === 'job.list' ? { jobs: [{ job_id: 'a', plugin: 'mail', status: 'dead' }] } : {};
 

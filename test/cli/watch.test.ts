@@ -158,7 +158,7 @@ describe('logs', () => {
     expect(calls[1]).toMatchObject(['job.logs', { since: '2026-01-02T03:09:30.000Z' }]);
   });
 
-  test('of the server itself need it, and go on after the last line', async () => {
+  test('from the service itself need it, and continue after the last line', async () => {
     const path = '/nowhere';
     const local = await run(['logs', '--core']);
     expect([local.code, local.calls, local.asked]).toEqual([1, [], [['findSocket', undefined]]]);

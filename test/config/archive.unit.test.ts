@@ -17,7 +17,7 @@ import { makeTree } from '../support/config-tree.ts';
 
 const NOW = Date.parse('2026-11-15T12:00:00.000Z');
 
-test('what is packed comes out again', () => {
+test('a packed archive unpacks to the same files', () => {
   const name = fc.stringMatching(/^[a-z0-9_ é-]{1,40}$/);
   const entry = fc.record({
     path: fc.array(name, { minLength: 1, maxLength: 4 }).map((parts) => parts.join('/')),

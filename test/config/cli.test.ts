@@ -75,7 +75,7 @@ describe('config check', () => {
   });
 });
 
-test('what is in force is refused with a plugin that does not load, if that is asked for', async () => {
+test('the active configuration is refused with a plugin that does not load, if that is requested', async () => {
   const directory = await makeStarter();
   await writePlugin(join(directory, 'plugins/bad'), { manifest: 'name: bad\n' });
   expect(await config(directory, 'view')).toMatchObject({ code: 0 });

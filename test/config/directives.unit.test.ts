@@ -16,7 +16,7 @@ test.each([
       'job.retry': [],
     },
   ],
-])('what waits for approval: %s', async (directives, approval) => {
+])('an action that waits for approval: %s', async (directives, approval) => {
   const config = loadConfig({ given: await tree(directives), env: {} });
   expect({ ...config.directives.approval }).toEqual(approval);
 });

@@ -11,7 +11,7 @@ function problemsOf(text: string): string[] {
   );
 }
 
-describe('what a document refuses', () => {
+describe('an invalid document is refused', () => {
   test('a key given twice, with the line of the second', () => {
     expect(problemsOf('a: 1\nb: {x: 1, x: 2}\n')).toEqual([
       'f:2:11 x is given twice in the same map',
@@ -54,7 +54,7 @@ describe('what a document refuses', () => {
     });
   });
 
-  test('what the ledger cannot keep', () => {
+  test("text that the ledger can't store", () => {
     expect(problemsOf('a: "\\0"')).toEqual(['f:1:1 a contains the character U+0000']);
     expect(problemsOf('a: {"\\0": 1}')[0]).toContain(
       'a has a key that contains the character U+0000',
@@ -74,7 +74,7 @@ describe('what a document refuses', () => {
   });
 });
 
-describe('where things stand', () => {
+describe('locations', () => {
   const document = parseDocument('a:\n  b:\n    - c: 1\n    - d: &x {e: 1}\nf: *x\n', 'f.yaml');
 
   test.each([

@@ -113,7 +113,7 @@ describe('addresses', () => {
     ['token:file.scopes', ['tokens', 0, 'scopes']],
   ])('%s', (text, path) => expect(parseAddress(text, value)).toEqual(path));
 
-  test('of tokens are in the list that there is', () => {
+  test('for tokens point into the existing list', () => {
     const tokens = [{ name: 'file' }];
     expect(parseAddress('token:*', { api: { auth: { tokens: [] } }, tokens })).toEqual(['tokens']);
     expect(() => parseAddress('token:x', {})).toThrow('token:x names none of that kind');
@@ -242,7 +242,7 @@ describe('a write that fails in the middle', () => {
   });
 
   test.skipIf(process.getuid?.() !== 0)(
-    'what root writes stays readable to its owner',
+    'a file that root writes stays readable to its owner',
     async () => {
       const directory = await makeTree({ 'config.yaml': 'plugin_roots: [p]\n' });
       await chown(directory, 1234, 1234);

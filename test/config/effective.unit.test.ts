@@ -15,7 +15,7 @@ async function load(yaml: string, env: Record<string, string> = {}): Promise<Con
   return loadConfig({ given: directory, env });
 }
 
-describe('what is shown', () => {
+describe('the effective configuration', () => {
   test('has what is written as it is written, and defaults for the rest', async () => {
     const { redacted } = await load(
       'service: {dedupe_ttl: 90m, name: "${NAME}"}\nplugins: {echo: {retry: {max_attempts: 2}}}\n',

@@ -19,7 +19,7 @@ async function put(...path: string[]): Promise<string> {
   return directory;
 }
 
-describe('where the configuration is looked for', () => {
+describe('the search for the configuration', () => {
   test('--config names a directory or a file, relative to where the command runs', async () => {
     const directory = await put('here');
     const file = join(directory, 'config.yaml');

@@ -107,7 +107,7 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
     expect(problemsOf(other)).toEqual(['config.yaml:2:1 include must be a list, not "a.yaml"']);
   });
 
-  test('what is wrong in an included file has its own place there, and the nearest known key', async () => {
+  test('a problem in an included file has its location there, and the nearest known key', async () => {
     const directory = await makeTree({
       'config.yaml': `${roots}include: [a.yaml]\n`,
       'a.yaml': '# first\nplugins:\n  e: {parallelism: 0, confg: {}}\n',

@@ -88,7 +88,7 @@ describe('defaults', () => {
     expect(config.service.name).toBe('ductile');
   });
 
-  test('what is read is frozen to the bottom', async () => {
+  test('the loaded configuration is frozen to the bottom', async () => {
     const config = await load('plugin_roots: [p]\nplugins: {echo: {config: {a: {b: [1]}}}}\n');
     expect(Object.isFrozen(config.plugins)).toBe(true);
     const { a } = config.plugins['echo']?.config ?? {};
@@ -311,7 +311,7 @@ plugins:
     });
   });
 
-  test('one that is not set is named with its place and a way out', async () => {
+  test('a variable that is not set is named with its location and a fix', async () => {
     const error = await fail('plugin_roots: ["${ROOT}"]\n');
     expect(error.message).toContain('plugin_roots[0] uses the environment variable ROOT');
     expect(error.hint).toBe('Set ROOT, or write $${ROOT} for the text itself.');

@@ -130,7 +130,7 @@ describe('a default', () => {
     loadConfig({ given: directory, env: { X: '0123456789abcdef' } });
   });
 
-  test('of a secret is not shown', async () => {
+  test('for a secret is not shown', async () => {
     const yaml = `${roots}plugins: {e: {config: {token: "\${X:-hunter2hunter2}"}}}\n`;
     const { redacted } = loadConfig({ given: await makeTree({ 'config.yaml': yaml }), env: {} });
     expect(JSON.stringify(redacted)).not.toContain('hunter2');

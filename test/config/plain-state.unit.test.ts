@@ -61,7 +61,7 @@ describe('all others are left to the parser', () => {
   });
 });
 
-test('whatever it accepts, the parser reads so too', () => {
+test('every text that it accepts is read the same by the parser', () => {
   const line = fc.oneof(
     fc.constantFrom(
       'state:',
@@ -105,7 +105,7 @@ test('whatever it accepts, the parser reads so too', () => {
   );
 });
 
-test('where the state is does not depend on the rest of the file', async () => {
+test('the location of the state does not depend on the rest of the file', async () => {
   writeFileSync(file, 'state: { path: ./here.db }\nplugns: {}\n');
   expect(await findState(file)).toMatchObject({
     kind: 'sqlite',

@@ -81,7 +81,7 @@ describe('directive.approve', () => {
     expect(await ask('directive.approve', { id: own })).toMatchObject({ status: 'completed' });
   });
 
-  test('of what does not wait says what it is', async () => {
+  test("reports the state of a directive that doesn't wait", async () => {
     const { directive_id: id } = await ask('directive.request', { type: 'system.resume' });
     await expect(ask('directive.approve', { id })).rejects.toMatchObject({
       code: 'DIRECTIVE_NOT_WAITING',

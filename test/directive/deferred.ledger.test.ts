@@ -79,7 +79,7 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
   });
 
   test.each(['toggle', 'latest'] as const)(
-    'and is done after others have been is the last thing that was done (%s)',
+    'and runs after others is the last change (%s)',
     async (sameness) => {
       const { ledger, sql } = await openBench(kind);
       const paused = { kind: 'system.pause', paused: true } as const;
@@ -151,7 +151,7 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
     expect(await ledger.cancelDirective(decision(done.directive.id, 'x'))).toBe(false);
   });
 
-  test('and makes no sense any more is failed with all that is known', async () => {
+  test('and is obsolete is failed with everything that is known', async () => {
     const { ledger } = await openBench(kind);
     const asked = waiting();
     const { directive } = await ledger.direct(asked);

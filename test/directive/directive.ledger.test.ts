@@ -70,7 +70,7 @@ describe.each(databases)('a directive on %s', (kind) => {
     expect(await dump()).toEqual(before);
   });
 
-  test('of a pair of toggles is new whenever the other one came between', async () => {
+  test('in a pair of toggles is new whenever the other one came between', async () => {
     const { ledger } = await openBench(kind);
     const verdicts: string[] = [];
     for (const ask of [pausing, pausing, resuming, resuming, pausing, resuming]) {
@@ -109,7 +109,7 @@ describe.each(databases)('a directive on %s', (kind) => {
     expect(await ledger.meta('paused')).toBe('0');
   });
 
-  test('of a process runs in its name and is ended once, by nobody else', async () => {
+  test('in a process runs in its name and is ended once, only by that process', async () => {
     const { ledger } = await openBench(kind);
     const asked = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
     const { directive } = await ledger.direct(asked);
@@ -133,7 +133,7 @@ describe.each(databases)('a directive on %s', (kind) => {
     expect(await ledger.signals({ limit: 9 })).toHaveLength(1);
   });
 
-  test('of a process that died is found and failed with it', async () => {
+  test('in a process that died is found and failed with it', async () => {
     const { ledger, sql } = await openBench(kind);
     await ledger.heartbeat(beat('p1'));
     await ledger.heartbeat(beat('p2'));
@@ -156,7 +156,7 @@ describe.each(databases)('a directive on %s', (kind) => {
     expect(await ledger.orphans({ self: 'p2', staleMs: 30_000 })).toEqual([]);
   });
 
-  test('of a process that the ledger never knew is found as well', async () => {
+  test('in a process that the ledger never knew is found as well', async () => {
     const { ledger, sql } = await openBench(kind);
     const asked = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
     const { directive } = await ledger.direct(asked);

@@ -128,7 +128,7 @@ describe.each(databases)('directives on %s', (database) => {
     expect((await ended(job.id)).status).toBe('succeeded');
   });
 
-  test('of this process are running until they end, and end once for all who ask', async () => {
+  test('in this process are running until they end, and end once for all callers', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const { engine, ledger } = await place.start();
     const { release, runs } = registerHeld(engine.directives);
@@ -152,7 +152,7 @@ describe.each(databases)('directives on %s', (database) => {
     ]);
   });
 
-  test('of this process that fail say why', async () => {
+  test('in this process that fail say why', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const { engine, ledger } = await place.start();
     const { release } = registerHeld(engine.directives);
@@ -166,7 +166,7 @@ describe.each(databases)('directives on %s', (database) => {
     expect(await ledger.signals({ type: 'directive.failed', limit: 9 })).toHaveLength(1);
   });
 
-  test('of a process that died are failed by the next one', async () => {
+  test('in a process that died are failed by the next one', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const before = await place.start();
     const asked = pausing({ sameness: 'each' }, { kind: 'process' });
@@ -184,7 +184,7 @@ describe.each(databases)('directives on %s', (database) => {
 });
 
 describe.each(databases)('a retry on %s', (database) => {
-  test('of many passes over those of plugins that are gone, which take up no room', async () => {
+  test('over many jobs skips those of removed plugins, which use no room', async () => {
     const failing = { program: python('fail(retry=False)') };
     const place = await makePlace({ database, plugins: { gone: failing, worker: failing } });
     const before = await place.start();
@@ -218,7 +218,7 @@ describe.each(databases)('a retry on %s', (database) => {
     expect(await ledger.job(old.id)).toEqual(old);
   });
 
-  test('of a job that has not ended is refused', async () => {
+  test('for a job that has not ended is refused', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const { engine, submit } = await place.start();
     await pause(engine);

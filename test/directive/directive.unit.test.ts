@@ -11,7 +11,7 @@ test('equal params have one spelling, whatever the order of their keys', () => {
   expect(toCanonicalJson({ a: ['2', '1'] })).not.toBe(toCanonicalJson({ a: ['1', '2'] }));
 });
 
-test('what is final is final, and no caller chooses a key of ours', () => {
+test("a final state stays final, and callers can't choose a key of the runtime", () => {
   expect(['completed', 'failed', 'cancelled'].every((status) => isFinal(status as 'failed'))).toBe(
     true,
   );
@@ -19,7 +19,7 @@ test('what is final is final, and no caller chooses a key of ours', () => {
   expect([isKeyTaken('auto:x'), isKeyTaken('mine')]).toEqual([true, false]);
 });
 
-describe('which jobs', () => {
+describe('the selection of jobs', () => {
   test.each([
     [{ job_id: 'a' }, true],
     [{ plugin: 'mail' }, true],
@@ -42,7 +42,7 @@ describe('which jobs', () => {
     expect(retryType.params.safeParse({ status: ['succeeded'] }).success).toBe(true);
   });
 
-  test('one job is the same request again, a filter is not', () => {
+  test('a single job is the same request again, a filter is not', () => {
     expect(cancelType.sameness({ job_id: 'a', limit: 1 })).toBe('toggle');
     expect(cancelType.sameness({ plugin: 'a', limit: 1 })).toBe('each');
   });

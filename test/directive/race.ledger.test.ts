@@ -68,7 +68,7 @@ describe('two that direct', () => {
   });
 });
 
-test('of two that retry one job, one makes a job and both name it', async () => {
+test('two concurrent retries of one job create one job, and both name it', async () => {
   const { ledger, other, barrier } = await meet();
   const old = await startOne(ledger, 'p1');
   await settleOne(ledger, fail(old));
@@ -89,7 +89,7 @@ test('of two that retry one job, one makes a job and both name it', async () => 
   expect((await ledger.counts()).ready).toBe(1);
 });
 
-test('of two that end one directive, one does', async () => {
+test('only one of two concurrent ends of a directive counts', async () => {
   const { ledger, other, barrier } = await meet();
   const asked = pausing({ sameness: 'each' }, { kind: 'process' });
   const { directive } = await ledger.direct(asked);
@@ -111,7 +111,7 @@ test('of two that end one directive, one does', async () => {
   expect(signal?.type).toBe(`directive.${(await ledger.directive(directive.id))?.status}`);
 });
 
-test('of two that open one key, both work under one id', async () => {
+test('two concurrent directives with one key work under one id', async () => {
   const { ledger, other, barrier } = await meet();
   await barrier.hold(
     `insert into idempotency_keys values ('api', 'POST /a', 'k', 'd', 'x', null, null, 'now')`,

@@ -60,7 +60,7 @@ test('a host wakes another that has room', async () => {
   expect((await two.ended(second)).status).toBe('succeeded');
 });
 
-test('who stops beating is presumed dead, and its late result counts for nothing', async () => {
+test('a host without a heartbeat is presumed dead, and its late result is discarded', async () => {
   const place = await makePlace({
     database,
     plugins: { worker: { program: waitsForGate } },

@@ -47,7 +47,7 @@ describe.each(databases)('on %s', (database) => {
     expect(waited.body).toMatchObject({ status: 'succeeded', duration_ms: expect.any(Number) });
   });
 
-  test('who waits too long is told so', async () => {
+  test('a caller that waits too long gets a timeout', async () => {
     const reply = await run('/plugin/sleeper/poll?wait=20ms');
     expect([reply.status, reply.body['timeout_exceeded']]).toEqual([202, true]);
     await api.ask(`/job/${String(reply.body['job_id'])}/cancel`, { body: '{}' });
@@ -136,7 +136,7 @@ describe.each(databases)('on %s', (database) => {
       expect(new Set(replies.map(({ body }) => body['job_id'])).size).toBe(1);
     });
 
-    test('of a request whose answer was lost makes the same job', async () => {
+    test('from a request whose response was lost returns the same job', async () => {
       const before = await run(place, '{"a":3}', key('k3'));
       // As if the process had died between the commit of the job and that of its answer.
       const raw = openRaw(api.server.instance.config.state);

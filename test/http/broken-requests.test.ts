@@ -29,7 +29,7 @@ test('a job that was accepted is not told as a bad request because of what follo
   expect(statuses(said)).toEqual(['202', '400']);
 });
 
-test('nor because of a body that breaks behind it', async () => {
+test('a job that was accepted is not reported as a bad request because of a broken body behind it', async () => {
   const broken = `${lines('POST /plugin/echo/poll HTTP/1.1', 'transfer-encoding: chunked')}zz\r\n`;
   const said = await api.raw(`${run}${run}${broken}`);
   expect(statuses(said)).toEqual(['202', '202', '400']);
@@ -50,7 +50,7 @@ test('a stream of events is cut, and not mixed with another answer', async () =>
   expect(statuses(said)).toEqual(['200']);
 });
 
-test('who was refused before their body came hears of it once', async () => {
+test('a request that was refused before its body came gets one response', async () => {
   const head = 'POST /plugin/echo/poll HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked';
   const said = await api.raw(`${head}\r\n\r\n2\r\n{}\r\nzz\r\n`);
   expect(statuses(said)).toHaveLength(1);

@@ -57,7 +57,7 @@ async function begin(port: number, sent: number, size = BODY): Promise<Sender> {
   return { socket, told: closed };
 }
 
-test('who has been coming for longest gives way, and the others are taken', async () => {
+test('the slowest request is dropped, and the others are accepted', async () => {
   const port = await serve();
   const first = await begin(port, 50_000);
   const second = await begin(port, 40_000);
@@ -68,7 +68,7 @@ test('who has been coming for longest gives way, and the others are taken', asyn
   expect(await second.told).toContain(`took ${BODY}`);
 });
 
-test('what is small is taken, however much others keep coming', async () => {
+test('a small body is accepted while many large ones are in flight', async () => {
   const port = await serve();
   const small = await begin(port, 500, 1000);
   const slow = await begin(port, 50_000);
@@ -78,7 +78,7 @@ test('what is small is taken, however much others keep coming', async () => {
   expect(await small.told).toContain('took 1000');
 });
 
-test('what was taken or hung up makes room', async () => {
+test('an accepted or aborted request frees its room', async () => {
   const port = await serve();
   for (const _ of [1, 2, 3]) {
     const whole = await begin(port, BODY);

@@ -120,7 +120,7 @@ describe('the socket', () => {
     expect(statSync(path).isSocket()).toBe(true);
   }
 
-  test('of a dead process beside it is removed', async () => {
+  test('next to a dead process is removed', async () => {
     const dead = socketPath({ ...owner, processId: 'of-a-dead-one' });
     await leaveSocket(dead);
     await serve();
@@ -207,7 +207,7 @@ describe('the socket', () => {
   });
 });
 
-describe('where the socket is', () => {
+describe('the path of the socket', () => {
   test('on PostgreSQL each process has its own, and any live one is found', async () => {
     const first = { ...owner, processId: '0199a1b2-0000-7000-8000-0000aaaaaaaa' };
     const second = { ...owner, processId: '0199a1b2-0000-7000-8000-0000bbbbbbbb' };

@@ -216,7 +216,7 @@ describe('wrong tokens', () => {
   });
 });
 
-test('one tenant cannot take all event streams', async () => {
+test("a tenant can't take all event streams", async () => {
   const tenant = await makeTenant(api);
   const more = await Promise.all(
     [1, 2, 3].map((count) => tenant.makeToken(`stream-${count}`, { role: 'member' })),

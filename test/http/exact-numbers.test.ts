@@ -164,7 +164,7 @@ describe.each(databases)('on %s', (database) => {
     expectAll(again.slice(again.indexOf('"state":')));
   });
 
-  test('what callers send reaches the plugin: the API, a signal, a webhook, an agent, the command line', async () => {
+  test('numbers of callers reach the plugin: the API, a signal, a webhook, an agent, the command line', async () => {
     const { api, asked } = await open(database);
     const take = async (): Promise<string> => {
       const text = await eventually('it was asked', async () => {
@@ -228,7 +228,7 @@ describe.each(databases)('on %s', (database) => {
     expectAll(shown.out.replaceAll(/\n\s*|(?<=":) /g, ''));
   });
 
-  test('what is masked in a signal is sealed with its numbers, and replayed with them', async () => {
+  test('numbers in a masked signal are sealed, and replayed as they were', async () => {
     const { api, asked } = await open(database);
     await finished(api, '/plugin/leaker/handle?wait=1m', '{}');
     await eventually('the route is done', async () => (await asked('sink')).endsWith('\n'));

@@ -24,7 +24,7 @@ test('a signal whose optional fields are null is one that does not have them', a
   expect(many.body).toMatchObject({ signals: [{ created: true }, { created: true }] });
 });
 
-test('what is required is required, and what was mistyped is named', async () => {
+test('required fields are required, and mistyped ones are named', async () => {
   expect(await send('/signals', { ...paid, source: null })).toMatchObject({
     status: 400,
     body: { error: 'source is required', place: 'source' },

@@ -31,7 +31,7 @@ afterAll(() => api.close());
 
 describe('POST /pipeline names an id', () => {
   const started = ['one', 'several', 'each', 'later', 'none', 'called', 'sync'];
-  test.each(started)('of %s, under which what became of it is found', async (name) => {
+  test.each(started)('for %s, under which its outcome is found', async (name) => {
     const { body, headers } = await api.ask(`/pipeline/${name}`, {
       body: '{"payload":{"list":[1,2]}}',
     });
@@ -45,7 +45,7 @@ describe('POST /pipeline names an id', () => {
     expect(asJob.body['hint']).toContain(`/runs/${runId}`);
   });
 
-  test('of a run that another one stands for', async () => {
+  test('for a run that replaces another one', async () => {
     const body = '{"payload":{}}';
     const first = await api.ask('/pipeline/several?dedupe_key=same', { body });
     const again = await api.ask('/pipeline/several?dedupe_key=same', { body });

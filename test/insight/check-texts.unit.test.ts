@@ -178,7 +178,7 @@ describe('a refused call', () => {
     });
   });
 
-  test('of an unknown or expired token says so', () => {
+  test('with an unknown or expired token says so', () => {
     expect(describeRefused(observed({ actor: null, operation: null }))).toMatchObject({
       message: 'A token that is unknown or revoked was refused 4 times in the last hour.',
     });

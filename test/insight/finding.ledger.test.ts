@@ -55,7 +55,7 @@ describe.each(databases)('dead jobs on %s', (kind) => {
     });
   });
 
-  test('of a run are left to the run', async () => {
+  test('in a run are left to the run', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     await start(ledger, graph);

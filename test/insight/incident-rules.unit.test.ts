@@ -36,7 +36,7 @@ const sound: Standing = {
 const stuck = { ...sound.queue, heads: [{ plugin: 'mail', readyAt: early }] };
 const kindsOf = (troubles: readonly Trouble[]) => troubles.map(({ kind, key }) => `${kind} ${key}`);
 
-describe('what stands wrong', () => {
+describe('a standing problem', () => {
   test.each<[string, Partial<Standing>, string[]]>([
     ['nothing', {}, []],
     ['a stalled queue', { queue: stuck }, ['queue_stalled queue']],
@@ -94,7 +94,7 @@ function moves(more: Partial<Looked>) {
 
 const full: Trouble = { kind: 'disk_full', key: 'state', count: 0, detail: { message: 'full' } };
 
-describe('what is done about it', () => {
+describe('incidents', () => {
   test('it is opened and told, and what follows comes along', () => {
     const { opened } = moves({ standing: [full] });
     expect(opened[0]).toMatchObject({ kind: 'disk_full', key: 'state', count: 1 });
@@ -121,7 +121,7 @@ describe('what is done about it', () => {
     });
   });
 
-  test('what is open is not opened again, and renewed now and then', () => {
+  test('an open incident is not opened again, and is renewed now and then', () => {
     expect(moves({ standing: [full], open: [incident({ lastSeenAt: now })] })).toEqual({
       opened: [],
       renewed: [],
@@ -130,12 +130,12 @@ describe('what is done about it', () => {
     expect(moves({ standing: [full], open: [incident()] }).renewed).toHaveLength(1);
   });
 
-  test('what stands right is closed by the host that looks, and by no other', () => {
+  test('a solved problem is closed by the host that checks, and by no other', () => {
     expect(moves({ open: [incident()] }).closed).toHaveLength(1);
     expect(moves({ open: [incident()], standing: undefined }).closed).toEqual([]);
   });
 
-  test('what only happens is over when it has not for long', () => {
+  test('an incident about single events is over when none has happened for long', () => {
     const poison = incident({ kind: 'poison_job', key: 'mail/handle' });
     expect(moves({ open: [poison] }).closed).toHaveLength(1);
     expect(moves({ open: [{ ...poison, lastSeenAt: now }] }).closed).toEqual([]);
@@ -234,7 +234,7 @@ describe('how jobs end', () => {
     expect(outcomes.look(open).well.has('mail/handle')).toBe(false);
   });
 
-  test('one that another host closed begins anew, and is not opened again', () => {
+  test('a streak that another host closed starts from 0 and is not opened again', () => {
     const outcomes = makeOutcomes(2);
     outcomes.note([closing(failing), closing(failing)]);
     outcomes.told(outcomes.look([]));
@@ -246,7 +246,7 @@ describe('how jobs end', () => {
     expect(outcomes.look([]).troubles).toMatchObject([{ count: 2 }]);
   });
 
-  test('one that began elsewhere after a success here is not closed by it', () => {
+  test('a streak that began elsewhere after a success here is not closed by it', () => {
     let nowMs = 0;
     const outcomes = makeOutcomes(2, () => nowMs);
     outcomes.note([closing(endSucceeded(job))]);
@@ -265,7 +265,7 @@ describe('how jobs end', () => {
     expect(outcomes.note([closing(endSucceeded(job))])).toBe(true);
   });
 
-  test('what ended before counts, up to the last success', () => {
+  test('earlier ends count, up to the last success', () => {
     const end = { id: 'j', plugin: 'mail', command: 'handle', error: 'no', isAlarm: false };
     const bad = { ...end, status: 'failed' } as const;
     const ends = [

@@ -45,7 +45,7 @@ function makeBench() {
   };
 }
 
-test('one ledger is compared at a time, with a rest after it, and damage stays known', async () => {
+test('ledgers are compared one at a time, with a rest after each, and damage stays known', async () => {
   const { begun, rests, look, pass, end } = makeBench();
   expect([look('a'), look('b'), look('a')]).toEqual([undefined, undefined, undefined]);
   await settle();

@@ -21,7 +21,7 @@ describe.each(databases)('observations on %s', (kind) => {
     expect(await ledger.observations('job_suppressed')).toEqual([]);
   });
 
-  test('of several ten minutes are one row, and older ones are forgotten', async () => {
+  test('within ten minutes are one row, and older ones are deleted', async () => {
     const { ledger, sql } = await openBench(kind);
     await ledger.recordObservations([refused('a', 2), refused('old', 7)]);
     await sql(

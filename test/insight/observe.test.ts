@@ -267,7 +267,7 @@ describe('traces', () => {
     });
   });
 
-  test('who comes with a trace finds its work in it: a job, a run, a signal, a delivery', async () => {
+  test('a caller with a trace finds its work in it: a job, a run, a signal, a delivery', async () => {
     const headers = { traceparent: OUTER };
     const job = await api.ask('/plugin/placed/poll?wait=10s', { body: '{}', headers });
     const outer = parseTraceparent(OUTER);

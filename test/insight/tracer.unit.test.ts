@@ -13,7 +13,7 @@ function span(index: number): Span {
 
 const service = () => ({ name: 'here', version: '1' });
 
-test('what the collector cannot take waits, up to a limit, and is sent when it can', async () => {
+test('spans that the collector refuses wait, up to a limit, and are sent later', async () => {
   let status = 503;
   const collector = await startWebServer((_, response) => {
     response.writeHead(status).end('{}');
@@ -47,7 +47,7 @@ interface Sent {
   }[];
 }
 
-test('what the collector will never take is not offered for ever', async () => {
+test('spans that the collector will never accept are dropped', async () => {
   const collector = await startWebServer((_, response) => {
     response.writeHead(400).end();
   });

@@ -125,7 +125,7 @@ describe('an ended job', () => {
     expect(told.commands[0]).toBe('ductile why job-10');
   });
 
-  test('of a step offers what its run allows', () => {
+  test('in a step offers what its run allows', () => {
     const job: Job = { ...dead, runId: 'run-1', stepId: 'send' };
     const of = (status: RunStatus, revivedAs?: string) =>
       explain({ job, run: { id: 'run-1', status, revivedAs } }).commands[0];

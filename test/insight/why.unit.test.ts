@@ -266,7 +266,7 @@ describe('an ended job', () => {
   });
 });
 
-test('what comes from outside stays one word of a command', () => {
+test('a text from outside stays one word of a command', () => {
   expect(quoteShell("it's; rm -rf $HOME")).toBe(String.raw`'it'\''s; rm -rf $HOME'`);
   expect(quoteShell('plugins.mail.enabled')).toBe('plugins.mail.enabled');
 });

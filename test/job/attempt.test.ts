@@ -190,7 +190,7 @@ describe('an attempt whose process', () => {
   });
 });
 
-test('what the engine is told to run must exist', async () => {
+test('an unknown command is refused', async () => {
   const place = await makePlace({ plugins: { worker: { program: succeeds } } });
   const { submit } = await place.start();
   await expect(submit('stranger')).rejects.toMatchObject({ code: 'PLUGIN_NOT_FOUND' });

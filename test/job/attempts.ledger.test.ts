@@ -106,7 +106,7 @@ describe.each(databases)('attempts on %s', (kind) => {
     expect(await list({ jobId: plain ?? '', query: 'status' })).toEqual([plain]);
   });
 
-  test('of a search are visited up to a limit, and the next page continues there', async () => {
+  test('in a search are visited up to a limit, and the next page continues there', async () => {
     const { ledger, sql } = await openBench(kind);
     const job = await startOne(ledger, 'p1');
     await settleOne(ledger, succeed(job));

@@ -76,7 +76,7 @@ describe.each(databases)('cancelling on %s', (kind) => {
     expect((await ledger.counts()).ready).toBe(1);
   });
 
-  test('whoever lost the claim is fenced, not asked to stop', async () => {
+  test('a process that lost the claim is fenced, not asked to stop', async () => {
     const { ledger } = await openBench(kind);
     const started = await startOne(ledger, 'p1');
     await ledger.cancel(started.id);

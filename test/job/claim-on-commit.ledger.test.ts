@@ -31,7 +31,7 @@ test('on SQLite the claim is asked for behind the write and before its commit', 
   expect(await claimedWith(entrance.startRuns({ jobs: [], runs: [runOf(graph)] }))).toBe(1);
 });
 
-test.each(databases)('what brings no work is not announced, on %s', async (kind) => {
+test.each(databases)('a commit without new work is not announced, on %s', async (kind) => {
   const { ledger } = await openBench(kind);
   let announced = 0;
   const entrance = heraldWork(ledger, () => (announced += 1));

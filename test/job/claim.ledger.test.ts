@@ -256,7 +256,7 @@ describe.each(databases)('suspects on %s', (kind) => {
     expect(idsOf(await claimAs(ledger, 'p2', { plugins }))).toEqual([suspects[1]?.id]);
   });
 
-  test('of a plugin with one place do not block it while another suspect runs', async () => {
+  test('in a plugin with one slot do not block it while another suspect runs', async () => {
     const { ledger, suspects } = await makeSuspects(2);
     const plugins = [claimable('echo', { parallelism: 2 })];
     const plain = draft();

@@ -32,7 +32,7 @@ class FakeLedger {
   }
 }
 
-describe('who waits for a job', () => {
+describe('a caller that waits for a job', () => {
   test('is told of its end, and does not look in between', async () => {
     const ledger = new FakeLedger('here');
     const waiting = makeWaiters(ledger, NEVER_MS).waitFor('one', LONG_MS);
@@ -96,7 +96,7 @@ describe('who waits for a job', () => {
     expect(await waiting).toMatchObject({ status: 'running' });
   });
 
-  test('who only looks neither listens nor asks to be told', async () => {
+  test('a caller that only reads neither listens nor asks to be notified', async () => {
     const ledger = new FakeLedger(null);
     const onEnds = vi.spyOn(ledger, 'onEnds');
     await makeWaiters(ledger).waitFor('one', 0);
@@ -105,7 +105,7 @@ describe('who waits for a job', () => {
   });
 });
 
-describe('who expects the end of a job', () => {
+describe('a caller that expects the end of a job', () => {
   const end: JobEnd = { status: 'succeeded', result: '{"result":1}' };
 
   test('reads nothing where it is known how it ended, also when that came first', async () => {

@@ -77,7 +77,7 @@ describe.each(databases)('on %s', (database) => {
     for (const id of waiting) expect((await ended(id)).status).toBe('succeeded');
   });
 
-  test('one worker takes jobs in the order they came', async () => {
+  test('a single worker claims jobs in the order they came', async () => {
     const plugins = { one: { program: notesJob }, two: { program: notesJob } };
     const place = await makePlace({ database, plugins, service: { max_workers: 1 } });
     const { submit, ended, engine } = await place.start();

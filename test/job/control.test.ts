@@ -56,7 +56,7 @@ describe.each(databases)('cancelling on %s', (database) => {
     expect(await attempts(id)).toHaveLength(1);
   });
 
-  test('what has ended changes nothing, and what never was is an error', async () => {
+  test('an ended job changes nothing, and an unknown job is an error', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const { run, engine } = await place.start();
     const { id } = await run('worker');

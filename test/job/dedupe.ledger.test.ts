@@ -58,7 +58,7 @@ describe.each(databases)('a strict key on %s', (kind) => {
     expect((await ask(ledger, strict('k'))).duplicateOf).toBeUndefined();
   });
 
-  test('of no duration is free as soon as its job succeeded', async () => {
+  test('is free as soon as its job succeeded, if its duration is 0', async () => {
     const { ledger } = await openBench(kind);
     await settleOne(ledger, succeed(await startOne(ledger, 'p1', { dedupe: strict('k', 0) })));
     expect((await ask(ledger, strict('k'))).duplicateOf).toBeUndefined();

@@ -7,7 +7,7 @@ const emits = python('ok(events=payload["events"])');
 const keyed: JsonObject = { type: 'made', payload: {}, dedupe_key: 'order-7' };
 
 describe.each(databases)('a dedupe key on %s', (database) => {
-  test('of an event is inherited, and the second job for a target is dropped aloud', async () => {
+  test('from an event is inherited, and the second job for a target is dropped with a log line', async () => {
     const place = await makePlace({
       database,
       plugins: {
@@ -53,7 +53,7 @@ describe.each(databases)('a dedupe key on %s', (database) => {
     expect(children.map(({ dedupeKey }) => dedupeKey)).toEqual(['order-7', 'x']);
   });
 
-  test('of an event holds for the runs that it starts as well', async () => {
+  test('from an event holds for the runs that it starts as well', async () => {
     const steps = [{ id: 'work', uses: 'first.poll' }];
     const place = await makePlace({
       database,
@@ -94,7 +94,7 @@ describe.each(databases)('a dedupe key on %s', (database) => {
     expect(second.status).toBe('dead');
   });
 
-  test('of a submission that was done before is answered with the job that did it', async () => {
+  test('from a submission that was done before returns the job that did it', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const { run, engine } = await place.start();
     const done = await run('worker', {}, { dedupeKey: 'k' });
@@ -105,7 +105,7 @@ describe.each(databases)('a dedupe key on %s', (database) => {
     expect(await engine.submit(other)).not.toHaveProperty('duplicateOf');
   });
 
-  test('of a submission with a time of its own is held by a job that is under way', async () => {
+  test('from a submission with its own duration is held by a running job', async () => {
     const program = python('wait_for("go")\nok()');
     const place = await makePlace({ database, plugins: { worker: { program } } });
     const { engine, submit, ended } = await place.start();

@@ -99,7 +99,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     expect(idsOf(claimed)).toEqual([jobs[1]?.id]);
   });
 
-  test('of a plugin with one place take it when it is free, and wait while it is not', async () => {
+  test('of a plugin with one slot take it when it is free, and wait while it is not', async () => {
     const { ledger } = await openBench(kind);
     const narrow = { plugins: [claimable('a', { parallelism: 1 })] };
     const jobs = ['k', 'l'].map((key) => waitingFor(key));
@@ -288,7 +288,7 @@ describe('two hosts', () => {
     expect(idsOf(claimed.flat())).toEqual([jobs[0]?.id]);
   });
 
-  test('of which one settles while the other claims: the key is never lost', async () => {
+  test('the key is never lost if one settles while the other claims', async () => {
     const { ledger, other, barrier } = await meet();
     const jobs = range(2).map(() => waitingFor('k'));
     await ledger.enqueue({ jobs });
@@ -303,7 +303,7 @@ describe('two hosts', () => {
     expect(idsOf([...settled.claimed, ...claimed])).toEqual([jobs[1]?.id]);
   });
 
-  test('of which one cancels the first in line while the other claims', async () => {
+  test('the key is never lost if one cancels the first in the queue while the other claims', async () => {
     const { ledger, other, barrier, sql } = await meet();
     const jobs = range(2).map(() => waitingFor('k'));
     await ledger.enqueue({ jobs });

@@ -74,7 +74,7 @@ describe('a dependency', () => {
     });
   });
 
-  test('of a schedule is that of its jobs', async () => {
+  test('is passed on from a schedule to its jobs', async () => {
     const row = await eventually('it has fired', async () => {
       const found = await schedule('in-turn');
       return found?.['last_job_id'] === null ? undefined : found;

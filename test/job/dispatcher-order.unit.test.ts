@@ -12,7 +12,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('of one job only one end is settled at a time, in their order', async () => {
+test('only one end of a job is settled at a time, in order', async () => {
   const world = new World(1);
   const ends = ['first', 'second'].map((claimToken) => makeClaimed({ id: 'a', claimToken }));
   const other = makeClaimed({ id: 'b' });
@@ -56,7 +56,7 @@ test.each(['wake', 'arrived'] as const)(
   },
 );
 
-test('what a claim brings that was under way is given back too when it is withheld', async () => {
+test('a job of a claim in progress is released, too, when it is withheld', async () => {
   const world = new World(1);
   world.queue = ['a', 'b', 'c'];
   world.dispatcher.open();

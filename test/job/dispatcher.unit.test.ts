@@ -323,7 +323,7 @@ describe('draining', () => {
     expect(world.asked.at(-1)).toMatchObject({ ends: ['a'], slots: 0 });
   });
 
-  test('of nothing is done at once', async () => {
+  test('ends at once when nothing runs', async () => {
     await new World(1).dispatcher.drained();
   });
 });

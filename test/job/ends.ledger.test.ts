@@ -39,7 +39,7 @@ async function listen(ledger: Ledger): Promise<string[]> {
 const flow = [split('both', ['l', 'r']), task('l'), task('r')];
 
 describe.each(databases)('ends on %s', (kind) => {
-  test('of jobs are told where they are settled, and only when they are for good', async () => {
+  test('job ends are reported by the process that settles them, and only when they are final', async () => {
     const { ledger } = await openBench(kind);
     const told = await listen(ledger);
     const job = await startOne(ledger, 'p1');
@@ -51,7 +51,7 @@ describe.each(databases)('ends on %s', (kind) => {
     expect(told).toEqual([job.id]);
   });
 
-  test('of jobs are told with what they came to, when this very commit closed them', async () => {
+  test('job ends are reported with their result when this very commit closed them', async () => {
     const { ledger } = await openBench(kind);
     const told: (KnownEnds | undefined)[] = [];
     const closing = succeed(await startOne(ledger, 'p1'));
@@ -63,7 +63,7 @@ describe.each(databases)('ends on %s', (kind) => {
     expect(told).toEqual([new Map([[id, end]]), new Map()]);
   });
 
-  test('of runs are told with the end of their last job', async () => {
+  test('run ends are reported with the end of their last job', async () => {
     const { ledger } = await openBench(kind);
     const told = await listen(ledger);
     const graph = await define(ledger, flow);

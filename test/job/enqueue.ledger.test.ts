@@ -12,7 +12,7 @@ import {
 } from '../support/ledger/drafts.ts';
 
 describe.each(databases)('enqueue on %s', (kind) => {
-  test('what was acknowledged is there after the ledger was opened anew', async () => {
+  test('an acknowledged job is there after the ledger was opened again', async () => {
     const place = await makePlace(kind);
     const before = await openLedger(place);
     const wanted = draft({ payload: '{"kept":true}' });
@@ -29,7 +29,7 @@ describe.each(databases)('enqueue on %s', (kind) => {
     }
   });
 
-  test('what is asked for at once has one moment, by the clock of the database', async () => {
+  test('jobs of one batch have the same time, by the clock of the database', async () => {
     const { ledger, sql } = await openBench(kind);
     const before = await ledger.now();
     await ledger.enqueue({ jobs: range(50).map(() => draft()) });
@@ -42,7 +42,7 @@ describe.each(databases)('enqueue on %s', (kind) => {
     expect(before <= String(times['first']) && String(times['last']) <= after).toBe(true);
   });
 
-  test('what is asked for twice in a batch is there once', async () => {
+  test('a job that is submitted twice in a batch is stored once', async () => {
     const { ledger } = await openBench(kind);
     const [one, other] = [draft(), draft()];
     const answers = await ledger.enqueue({ jobs: [one, other, one] });

@@ -8,7 +8,7 @@ import { notesJob, succeeds } from '../support/plugin-program.ts';
 
 const plugins = { worker: { program: succeeds } };
 
-describe.each(databases)('what is submitted on %s', (database) => {
+describe.each(databases)('a submission on %s', (database) => {
   test('in one moment is accepted together, each for itself', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: notesJob } } });
     const { submit, ended } = await place.start();
@@ -18,7 +18,7 @@ describe.each(databases)('what is submitted on %s', (database) => {
     expect((await place.notes()).sort()).toEqual([...ids].sort());
   });
 
-  test('and cannot be kept is refused, and its neighbours are not', async () => {
+  test("that can't be stored is refused, and its neighbours are not", async () => {
     const place = await makePlace({ database, plugins });
     const { submit, ended } = await place.start();
     const results = await Promise.allSettled([
@@ -49,7 +49,7 @@ describe.each(databases)('what is submitted on %s', (database) => {
   });
 });
 
-test('what the ledger itself refuses of one is accepted of the others', async () => {
+test("a submission that the ledger refuses doesn't affect the others", async () => {
   const refuses = (real: Ledger): Ledger => ({
     ...real,
     enqueue: (batch) =>
@@ -71,13 +71,13 @@ test('what the ledger itself refuses of one is accepted of the others', async ()
   }
 });
 
-test('who waits for a job that never was is told so', async () => {
+test('a wait for an unknown job is an error', async () => {
   const place = await makePlace({ plugins });
   const { engine } = await place.start();
   await expect(engine.waitFor('nobody', 10)).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' });
 });
 
-test('who waits no longer gets the job as it is then', async () => {
+test('a caller that stops waiting gets the job as it is then', async () => {
   const place = await makePlace({ plugins });
   const { engine, submit } = await place.start();
   await pause(engine);

@@ -24,20 +24,20 @@ function takeAll({ seat }: Sitter): number {
   return taken;
 }
 
-test('one alone has all places', () => {
+test('a single ledger has all slots', () => {
   const only = sit(makeTurns(() => 4));
   expect(only.seat.places).toBe(4);
   expect(takeAll(only)).toBe(4);
 });
 
-test('of two, none takes all: the other finds a place at once', () => {
+test('two ledgers never block each other: the other finds a slot at once', () => {
   const turns = makeTurns(() => 4);
   const [first, second] = [sit(turns), sit(turns)];
   expect(takeAll(first)).toBe(3);
   expect(second.seat.take()).toBe(true);
 });
 
-test('where there is one place, they have it in turn', () => {
+test('two ledgers take turns if there is one slot', () => {
   const turns = makeTurns(() => 1);
   const [first, second] = [sit(turns), sit(turns)];
   const order: string[] = [];
@@ -85,7 +85,7 @@ test('a place that is kept for nothing goes to the next', () => {
   expect(other.seat.take()).toBe(true);
 });
 
-test('whoever does not come for its place loses it', () => {
+test('a ledger that does not claim its slot loses it', () => {
   vi.useFakeTimers();
   try {
     const turns = makeTurns(() => 1);
@@ -102,7 +102,7 @@ test('whoever does not come for its place loses it', () => {
   }
 });
 
-test('what one may have at most is kept to, and who leaves makes room', () => {
+test('the limit of a ledger holds, and a ledger that leaves frees its slots', () => {
   const turns = makeTurns(() => 4);
   const [limited, other] = [sit(turns, 1), sit(turns)];
   expect(takeAll(limited)).toBe(1);

@@ -166,7 +166,7 @@ describe('an attempt under which the engine dies', () => {
   });
 });
 
-describe('who is to blame for a crash', () => {
+describe('the blame for a crash', () => {
   const plain = (id: string) => ({ id, suspect: false });
   const suspect = (id: string) => ({ id, suspect: true });
 

@@ -32,7 +32,7 @@ ${body}`);
 });
 
 describe.each(databases)('output on %s', (database) => {
-  test('of more than 10 MiB is a failure that keeps the beginning', async () => {
+  test('over 10 MiB is a failure that keeps the beginning', async () => {
     const program = shell('cat > /dev/null; yes 0123456 | head -c 11534336');
     const place = await makePlace({
       database,
@@ -96,7 +96,7 @@ test('a short word on stderr is not called truncated', async () => {
   expect(line).not.toHaveProperty('truncated_at_bytes');
 });
 
-test('what an attempt emitted that failed is kept in its row and nowhere else', async () => {
+test('events of a failed attempt are kept in its row and nowhere else', async () => {
   const program = python(`
 fail("half done", retry=False, events=[{"type": "made", "payload": {}}], state_updates={"n": 1})`);
   const place = await makePlace({

@@ -205,7 +205,7 @@ describe.each(databases)('figures on %s', (kind) => {
   });
 });
 
-describe.each(databases)('who was loaded last on %s', (kind) => {
+describe.each(databases)('the process that was loaded last on %s', (kind) => {
   test('is told of all, and of those who live', async () => {
     const { ledger, sql } = await openBench(kind);
     const nobody = { snapshotId: undefined, liveProcessId: undefined };

@@ -173,7 +173,7 @@ describe.each(databases)('init on %s', (database) => {
   });
 });
 
-test('of many hosts exactly one runs it, and all wait for it', async () => {
+test('exactly one of many hosts runs it, and all wait for it', async () => {
   const place = await makeWorker('postgres', { word: 'one', gate: 'go' });
   const hosts = await Promise.all([place.start(), place.start(), place.start()]);
   const ids = await Promise.all(hosts.map((host) => host.submit('worker')));

@@ -77,7 +77,7 @@ describe.each(databases)('the state of a plugin on %s', (kind) => {
     ]);
   });
 
-  test('of an attempt that was fenced or asked to stop reaches nobody', async () => {
+  test('from an attempt that was fenced or asked to stop is not stored', async () => {
     const { ledger } = await openBench(kind);
     await ledger.enqueue({ jobs: range(3).map(() => draft()) });
     const [stopped, fenced, fine] = await claimAs(ledger, 'p1');
@@ -117,7 +117,7 @@ describe.each(databases)('a state past its limit on %s', (kind) => {
     expect(await ledger.state('echo')).toBe('{"kept":1}');
   });
 
-  test('of exactly the limit is accepted', async () => {
+  test('at exactly the limit is accepted', async () => {
     const { ledger } = await openBench(kind);
     const job = await startOne(ledger, 'p1');
     expect(Buffer.byteLength(JSON.stringify(sized(bytes)))).toBe(bytes);
@@ -153,7 +153,7 @@ describe.each(databases)('facts on %s', (kind) => {
     expect(ofA.map(({ fact }) => JSON.parse(fact))).toEqual([{ index: 5 }, { index: 2 }]);
   });
 
-  test('of one batch follow its order', async () => {
+  test('in one batch follow its order', async () => {
     const { ledger } = await openBench(kind);
     await ledger.enqueue({ jobs: range(20).map(() => draft()) });
     const claimed = await claimAs(ledger, 'p1', { slots: 20 });

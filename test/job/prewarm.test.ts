@@ -110,7 +110,7 @@ test('a program that changes on disk replaces those that wait', async () => {
   expect(renewed).toContain(pid);
 });
 
-test('one that dies before its request costs no attempt', async () => {
+test('a process that dies before its request costs no attempt', async () => {
   const place = await makePrewarmed(early('v1'));
   const instance = await place.start();
   const waiting = await startedPids(place, 'v1', 2);
@@ -122,7 +122,7 @@ test('one that dies before its request costs no attempt', async () => {
   expect(waiting).not.toContain(pid);
 });
 
-test('one that dies after its request began is an ordinary failure', async () => {
+test('a process that dies after its request began is an ordinary failure', async () => {
   const place = await makePrewarmed(early('v1', 'if attempt == 1: os.kill(os.getpid(), 9)'));
   const instance = await place.start();
   await startedPids(place, 'v1', 2);
@@ -155,7 +155,7 @@ test('a plugin that did not consent is not started ahead', async () => {
   expect(await place.notes()).toEqual([]);
 });
 
-test('where somebody waits again and again, a process stands by, and ends with the engine', async () => {
+test('a process stands by after repeated waits, and ends with the engine', async () => {
   const plugins = { worker: { program: early('v1'), manifest: 'prewarm: true' } };
   const place = await makePlace({ plugins });
   const instance = await place.start();

@@ -33,7 +33,7 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
     expect([row.startedAt >= before, row.lastHeartbeatAt >= row.startedAt]).toEqual([true, true]);
   });
 
-  test('of a known process renews it and what it says of itself', async () => {
+  test('from a known process renews it and its details', async () => {
     const bench = await openBench(kind);
     const { ledger, sql } = bench;
     await ledger.heartbeat(beat('p1'));
@@ -48,7 +48,7 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
     ]);
   });
 
-  test('of a known process is told of a schema that a newer program has made', async () => {
+  test('from a known process reports a schema that a newer program has created', async () => {
     const { ledger, sql } = await openBench(kind);
     await ledger.heartbeat(beat('p1'));
     expect(await ledger.heartbeat(beat('p1'))).toMatchObject({ schemaVersion });
@@ -68,7 +68,7 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
     );
   });
 
-  test('of a reaped process says so, and makes it known again', async () => {
+  test('from a reaped process says so, and makes it known again', async () => {
     const { ledger } = await openBench(kind);
     const job = await startOne(ledger, 'p1');
     await ledger.reap({ processId: 'p1', staleMs: 0, closings: [crash(job)] });
@@ -173,7 +173,7 @@ describe.each(databases)('reaping on %s', (kind) => {
     expect(await dump()).toEqual(before);
   });
 
-  test('of a process proven dead does not wait', async () => {
+  test('does not wait for a process that is proven dead', async () => {
     const { ledger } = await openBench(kind);
     const job = await startOne(ledger, 'dead');
     const closings = [crash(job)];

@@ -36,7 +36,7 @@ describe.each(databases)('pruning on %s', (kind) => {
     expect(await dump()).toEqual(before);
   });
 
-  test('what is kept for as long as can be configured is kept', async () => {
+  test('rows within the longest retention that can be configured are kept', async () => {
     const bench = await openBench(kind);
     const { ledger, dump } = bench;
     const job = await startOne(ledger, 'p1', { dedupe: strict('k') });

@@ -92,7 +92,7 @@ describe('two that enqueue', () => {
 describe('two that add to a queue with a limit', () => {
   const queueLimit = { most: 3, tenant: 'acme' };
 
-  test('and the last free place: one has it, the other is refused', async () => {
+  test('and the last free place: one gets it, the other is refused', async () => {
     const { ledger, other, barrier } = await meet();
     await ledger.enqueue({ jobs: [draft(), draft({ due: { inMs: 60_000 } })] });
     await barrier.holdQueue();
@@ -205,7 +205,7 @@ describe('two that claim', () => {
   });
 });
 
-describe('who waits for a job', () => {
+describe('a process that waits for a job', () => {
   test('does not make it wait: a claim in that moment does not pass it over', async () => {
     const { ledger, other, barrier, sql } = await meet();
     const [older, younger] = [draft(), draft({ plugin: 'two' })];
@@ -226,7 +226,7 @@ describe('who waits for a job', () => {
     expect(only(claimed).id).toBe(older.id);
   });
 
-  test('and finds it locked keeps nobody from claiming', async () => {
+  test("and finds it locked doesn't keep others from claiming", async () => {
     const { ledger, other, barrier, job } = await meet();
     const running = await startOne(ledger, 'p1');
     const next = draft();

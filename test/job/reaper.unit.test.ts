@@ -47,7 +47,7 @@ test.for([
   { times: 1, reaped: [] },
   { times: 2, reaped: ['one'] },
   { times: 0, reaped: [] },
-])('who may judge $times times reaps $reaped', async ({ times, reaped }) => {
+])('a process that may judge $times times reaps $reaped', async ({ times, reaped }) => {
   let asked = 0;
   const judge = makeJudge(() => (asked += 1) <= times);
   await judge.reaper.start();
@@ -57,7 +57,7 @@ test.for([
   expect(judge.reaped).toEqual(reaped);
 });
 
-test('what is proven dead needs no judge', async () => {
+test('a process that is proven dead needs no judge', async () => {
   const { reaper, reaped } = makeJudge(() => false);
   await reaper.recover();
   expect(reaped).toEqual(['one', 'two']);

@@ -67,7 +67,7 @@ async function look({ ledger }: TestInstance, ids: readonly string[]): Promise<J
   return jobs.filter((job) => job !== undefined);
 }
 
-describe('what a dead process left running', () => {
+describe('the running jobs of a dead process', () => {
   test('is queued again at the next start, told aloud, and done', async () => {
     const [place, ids] = await makePaused({ plugins }, 3);
     const instance = await crashAndRecover(place, 2);
@@ -193,7 +193,7 @@ describe('what a dead process left running', () => {
     expect(await instance.attempts(job?.id ?? '')).toHaveLength(2);
   });
 
-  test('and was to be cancelled is cancelled', async () => {
+  test('are cancelled if that was requested', async () => {
     const [place, ids] = await makePaused({ plugins }, 2);
     await crash(place, 2);
     const [cancelled = ''] = ids;

@@ -9,7 +9,7 @@ const MIB = 1024 * 1024;
 const retry = { max_attempts: 2, backoff_base: '10ms' };
 
 describe.each(databases)('limits on %s', (database) => {
-  test('of memory fail each attempt within its retry budget, and others run on', async () => {
+  test('on memory fail each attempt within its retry budget, and others continue', async () => {
     const greedy = python(`
 import os
 if os.fork() == 0:
@@ -40,7 +40,7 @@ ok("never")`);
     expect(await run('modest')).toMatchObject({ status: 'succeeded' });
   });
 
-  test('of CPU time, processes and files have causes of their own', async () => {
+  test('on CPU time, processes and files have causes of their own', async () => {
     const file = JSON.stringify(join(await makeDirectory(), 'file'));
     const once = { max_attempts: 1 };
     const plugins = {
@@ -76,7 +76,7 @@ open(${file}, "wb").write(b"x" * (2 << 20))`),
     }
   });
 
-  test('what an attempt used is on record', async () => {
+  test('the usage of an attempt is recorded', async () => {
     const program = python('taken = b"x" * (40 << 20); sum(range(2000000)); ok("done")');
     const place = await makePlace({ database, plugins: { worker: { program } } });
     const { run, attempts } = await place.start();

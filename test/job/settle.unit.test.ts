@@ -88,7 +88,7 @@ function toFailure(branchId: string): AdvancementFailure {
 
 const idsOf = (closings: readonly Closing[]): string[] => closings.map(({ job }) => job.id);
 
-test('what the ledger takes is told as it was taken, and with it what was claimed', async () => {
+test('results are reported as the ledger stored them, with the claimed jobs', async () => {
   const { settler, offers, claims } = makeWorld();
   const closings = [success('a'), success('b')];
   const settled = await settler.settle(closings, claim);
@@ -109,7 +109,7 @@ test('a result that came too late is told to people, and not offered again', asy
   ]);
 });
 
-test('one that was asked to stop ends as cancelled, with its story and without consequences', async () => {
+test('a job that was asked to stop ends as cancelled, with its history and without consequences', async () => {
   const { settler, offers, claims, lines } = makeWorld({ a: 'cancelled', c: 'cancelled' });
   const last = { ...success('c'), report: { ...report, error: 'its own' } };
   const settled = await settler.settle([success('a', 'run.1'), success('b'), last], claim);
@@ -142,7 +142,7 @@ test('one that was asked to stop ends as cancelled, with its story and without c
   expect(lines).toEqual([]);
 });
 
-test('one whose state would be too large fails for good, and is told of as dead', async () => {
+test('a job whose state would be too large fails for good and is reported as dead', async () => {
   const { settler, offers } = makeWorld({ a: 'oversize' });
   await settler.settle([success('a', 'run.1')]);
   expect(offers[1]).toMatchObject([
@@ -162,7 +162,7 @@ test('one whose state would be too large fails for good, and is told of as dead'
   expect(offers[1]?.[0]).not.toHaveProperty('state');
 });
 
-test('one that was asked to stop as well ends as cancelled after all', async () => {
+test('a job that was also asked to stop ends as cancelled after all', async () => {
   const { settler, offers, lines } = makeWorld({ a: 'oversize', b: 'fenced' }, { a: 'cancelled' });
   const settled = await settler.settle([success('a'), success('b')]);
   expect(offers.map(([one]) => one?.ending.status)).toEqual(['succeeded', 'failed', 'cancelled']);
@@ -177,7 +177,7 @@ test('one that was asked to stop as well ends as cancelled after all', async () 
 const refused = new Error('cannot be stored');
 const away = new DuctileError('LEDGER_UNAVAILABLE', 'away');
 
-test('of a batch that cannot be stored each is offered alone, and only the bad one fails', async () => {
+test("a batch that can't be stored is offered one by one, and only the bad one fails", async () => {
   const { settler, offers, claims, lines } = makeWorld(refused, {}, refused, {}, {});
   const settled = await settler.settle([success('a'), success('b'), success('c')], claim);
   expect(offers.map(idsOf)).toEqual([['a', 'b', 'c'], ['a'], ['b'], ['b'], ['c']]);
@@ -219,7 +219,7 @@ test('of a batch that cannot be stored each is offered alone, and only the bad o
   ]);
 });
 
-test('one that cannot be stored in any form holds up no other, and has no verdict', async () => {
+test("a result that can't be stored in any form blocks no other and has no verdict", async () => {
   const { settler } = makeWorld(refused, refused, refused, {});
   const settled = await settler.settle([success('a'), success('b')]);
   expect([...settled.verdicts]).toEqual([['b', 'settled']]);

@@ -45,7 +45,7 @@ test.each([
   [80, 5],
   [200, 4],
   [60_000, 4],
-])('of four whose attempts take %i ms, %i claims may be held', async (ms, capacity) => {
+])('four workers whose attempts take %i ms may hold %i claims', async (ms, capacity) => {
   const { slots } = makeSlots(4);
   await runOne(slots, ms);
   expect(slots.capacity).toBe(capacity);

@@ -77,7 +77,7 @@ test.each(['resolve', 'reject'] as const)(
   },
 );
 
-test('what is started for an attempt is told its place in the trace, what waited is not', async () => {
+test("a process that is started for an attempt gets its trace context, and a standby process doesn't", async () => {
   const { run, hold, attemptAll } = start(undefined);
   await attemptAll();
   await attemptAll();
@@ -85,7 +85,7 @@ test('what is started for an attempt is told its place in the trace, what waited
   expect(hold.mock.lastCall?.[0].env).not.toHaveProperty('TRACEPARENT');
 });
 
-test('who waits for the second time has a process stand by for the third', async () => {
+test('a plugin that had to wait twice gets a standby process', async () => {
   const { run, hold, attemptAll } = start(undefined);
   await attemptAll();
   expect(hold).not.toHaveBeenCalled();
@@ -111,7 +111,7 @@ test('nothing stands by for those who waited long ago', async () => {
   expect(hold).not.toHaveBeenCalled();
 });
 
-test('what stands by is ended when nobody has waited for a while', async () => {
+test('a standby process is ended when it was not needed for a while', async () => {
   const { run, hold, discard, attemptAll } = start(undefined);
   await attemptAll();
   await attemptAll();

@@ -12,7 +12,7 @@ function makeSlow() {
   return { switches: makeSwitches({ switchedOff } as unknown as Ledger), answers };
 }
 
-test('whoever asked sees what was true then, also while a later question is on its way', async () => {
+test('a caller sees the state of its own request, even while a later read is in progress', async () => {
   const { switches, answers } = makeSlow();
   const first = switches.refresh();
   const second = switches.refresh();

@@ -52,7 +52,7 @@ test('each command has its own time', async () => {
 // In the shell, which is ready for the signal long before it comes.
 const settings = { timeouts: { poll: '500ms' }, retry: { max_attempts: 1 } };
 
-test('who does not listen to SIGTERM is killed after the grace time', async () => {
+test('a plugin that ignores SIGTERM is killed after the grace time', async () => {
   const program = shell("trap '' TERM; echo $$ > ../../notes; sleep 60");
   const place = await makePlace({ plugins: { worker: { program, settings } } });
   const { run, attempts } = await place.start();

@@ -69,7 +69,7 @@ function makeProcess() {
   return { vitals, renewed, judged, answers, woken };
 }
 
-describe('what a process may still run', () => {
+describe('the permission of a process to run', () => {
   test('is renewed for the time that the others wait, less one heartbeat', async () => {
     const { vitals, renewed } = makeProcess();
     const starting = vitals.heartbeat.start();
@@ -97,7 +97,7 @@ describe('what a process may still run', () => {
   });
 });
 
-describe('what a process claims', () => {
+describe('the claims of a process', () => {
   test('may be started for as long as it is believed to live', async () => {
     const { vitals, answers, woken } = makeProcess();
     expect(vitals.mayStart()).toBe(false);

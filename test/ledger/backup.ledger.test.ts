@@ -173,7 +173,7 @@ describe.each(databases)('a backup on %s', (kind) => {
     await ledger.enqueue({ jobs: [draft()] });
   });
 
-  test('of the same ledger can be made twice', async () => {
+  test('can be made twice of the same ledger', async () => {
     const { ledger } = await openBench(kind);
     await fill(ledger, 20);
     const directory = await makeDirectory();

@@ -39,7 +39,7 @@ const directiveColumns = [
 ];
 
 describe.each(databases)('the columns on %s', (kind) => {
-  test('of signals: one that is a fact is never updated', async () => {
+  test('signals: a fact is never updated', async () => {
     const { ledger, sql } = await openBench(kind);
     await ledger.direct(pausing());
     const [row] = await sql(`select ${signalColumns.join(', ')} from signals`);
@@ -47,7 +47,7 @@ describe.each(databases)('the columns on %s', (kind) => {
     await expect(sql(`update signals set updated_at = 'later'`)).rejects.toThrow(/updated_at/);
   });
 
-  test('of directives: who asked, since when it is known, when it last changed', async () => {
+  test('directives: actor, creation time and last change', async () => {
     const { ledger, sql } = await openBench(kind);
     const { directive } = await ledger.direct(pausing());
     const [row] = await sql(`select ${directiveColumns.join(', ')} from directives`);

@@ -50,7 +50,7 @@ const unavailable = { code: 'LEDGER_UNAVAILABLE' };
 const losses: readonly Loss[] = ['unsent', 'unanswered', 'unheard'];
 
 describe.each(losses)('a commit that is %s', (loss) => {
-  test('of an enqueue: the jobs are there once', async () => {
+  test('enqueue: the jobs are stored once', async () => {
     const { far, proxy, ledger } = await openBroken();
     const jobs = [draft({ dedupe: strict('k') }), draft(), draft({ dedupe: strict('k') })];
     const signals = [
@@ -68,7 +68,7 @@ describe.each(losses)('a commit that is %s', (loss) => {
     expect(await ledger.signals({ limit: 10 })).toHaveLength(1);
   });
 
-  test('of a claim: the claimed are known, and no others taken', async () => {
+  test('claim: the claimed jobs are known, and no others are claimed', async () => {
     const { far, proxy, ledger } = await openBroken();
     await ledger.enqueue({ jobs: range(10).map(() => draft()) });
     await far.heartbeat(beat('p1'));
@@ -80,7 +80,7 @@ describe.each(losses)('a commit that is %s', (loss) => {
     expect(claimed.map(({ id }) => id)).toEqual(running.map(({ id }) => id));
   });
 
-  test('of a settle with a claim: both happened once, and are told', async () => {
+  test('settle with a claim: both happened once and are reported', async () => {
     const { far, proxy, ledger } = await openBroken();
     const job = await startOne(far, 'p1', { dedupe: strict('k') });
     await ledger.enqueue({ jobs: [draft({ dedupe: strict('child') })] });
@@ -100,7 +100,7 @@ describe.each(losses)('a commit that is %s', (loss) => {
     expect(await ledger.facts('echo', 10)).toHaveLength(1);
   });
 
-  test('of a settle that moves a run: it has moved once, and that is told', async () => {
+  test('settle that moves a run: the run has moved once, and that is reported', async () => {
     const { far, proxy, ledger } = await openBroken();
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
     proxy.loseAt('commit', loss);
@@ -118,7 +118,7 @@ describe.each(losses)('a commit that is %s', (loss) => {
     expect(await stepsOf(ledger, run.id)).toEqual(['a succeeded', 'b succeeded']);
   });
 
-  test('of an advancement: each branch of the block is begun once', async () => {
+  test('advancement: each branch of the block is begun once', async () => {
     const { far, proxy, ledger } = await openBroken();
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     await start(ledger, graph, { items: range(150) });
@@ -133,7 +133,7 @@ describe.each(losses)('a commit that is %s', (loss) => {
     expect(await claimSteps(ledger, graph)).toHaveLength(150);
   });
 
-  test('of a release: the job is given back once', async () => {
+  test('release: the job is released once', async () => {
     const { far, proxy, ledger, job: read } = await openBroken();
     const job = await startOne(far, 'p1');
     proxy.loseAt('commit', loss);
@@ -142,7 +142,7 @@ describe.each(losses)('a commit that is %s', (loss) => {
     expect(await ledger.attempts([job.id])).toHaveLength(1);
   });
 
-  test('of a reaping: the work is given back once', async () => {
+  test('reap: the work is released once', async () => {
     const { far, proxy, ledger, job: read } = await openBroken();
     const job = await startOne(ledger, 'dead');
     proxy.loseAt('commit', loss);
@@ -153,7 +153,7 @@ describe.each(losses)('a commit that is %s', (loss) => {
     expect(await ledger.processes()).toEqual([]);
   });
 
-  test('of a cancellation: the job is cancelled, and that is the answer', async () => {
+  test('cancel: the job is cancelled, and that is the result', async () => {
     const { far, proxy, ledger, job: read } = await openBroken();
     const waiting = draft();
     await ledger.enqueue({ jobs: [waiting] });
@@ -166,7 +166,7 @@ describe.each(losses)('a commit that is %s', (loss) => {
     expect((await read(waiting.id)).status).toBe('cancelled');
   });
 
-  test('of a heartbeat, a promotion, a pruning, a farewell: each is done', async () => {
+  test('heartbeat, promotion, pruning and farewell: each is done', async () => {
     const { far, proxy, ledger, sql } = await openBroken();
     proxy.loseAt('commit', loss);
     await far.heartbeat(beat('p1'));

@@ -168,7 +168,7 @@ describe('a write that fails', () => {
     expect((await ledger.counts()).ready).toBe(3);
   });
 
-  test('and takes the transaction with it has the others run again, each once', async () => {
+  test('and ends the transaction makes the others run again, each once', async () => {
     const { ledger, writer } = await open();
     failInsert(3, () => {
       writer.exec('rollback');
@@ -197,7 +197,7 @@ describe('a write that fails', () => {
     },
   );
 
-  test('where a unit of a group ends fails that one, and acknowledges no other in its place', async () => {
+  test('at the end of a unit of a group fails that unit, and acknowledges no other in its place', async () => {
     const { ledger } = await open();
     failRun('release unit', 2, 13);
     const jobs = range(3).map(() => draft());

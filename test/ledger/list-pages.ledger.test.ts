@@ -118,7 +118,7 @@ async function readAll({ page }: ListCase, bench: Bench, filter: object): Promis
 
 describe.each(databases)('pages on %s', (kind) => {
   test.each(Object.keys(cases))(
-    'of %s give what fits, once and in order, for every combination of filters',
+    'with %s return what fits, once and in order, for every combination of filters',
     { timeout: 600_000 },
     async (name) => {
       const bench = await openBench(kind);

@@ -38,7 +38,7 @@ describe.each(databases)('opening a ledger on %s', (kind) => {
     expect(await again.meta('epoch')).toBe(await ledger.meta('epoch'));
   });
 
-  test('of a newer schema is refused, and nothing is touched', async () => {
+  test('with a newer schema is refused, and nothing is touched', async () => {
     const { place, dump, sql } = await openBench(kind);
     await sql(`insert into schema_migrations (version, name, applied_at) values (?, 'later', '')`, [
       schemaVersion + 1,

@@ -157,7 +157,7 @@ test.each(databases)('a backup of an earlier program can be restored on %s', asy
   expect(signal?.['updated_at']).toBe(signal?.['inserted_at']);
 });
 
-describe('what cannot be restored', () => {
+describe("a backup that can't be restored", () => {
   test.each(databases)('leaves a %s ledger that is there as it is', async (kind) => {
     const { ledger, place, dump } = await openBench(kind);
     await ledger.enqueue({ jobs: [draft()] });
@@ -266,7 +266,7 @@ describe('a file of SQLite that cannot be used', () => {
   });
 });
 
-test('what a killed restore has left beside the file is not taken for a part of it', async () => {
+test('files that a killed restore left beside the ledger are ignored', async () => {
   const { from, ledger } = await makeBackup('sqlite');
   const { path, place } = await makeFile();
   await fillOne(place);

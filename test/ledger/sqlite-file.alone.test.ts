@@ -150,7 +150,7 @@ describe('a file that is not ours', () => {
   });
 
   // Root may open whatever there is.
-  test.skipIf(process.getuid?.() === 0)('of somebody else is told as theirs', async () => {
+  test.skipIf(process.getuid?.() === 0)('with another owner is reported as theirs', async () => {
     const path = join(await makeDirectory(), 'ledger.db');
     await writeFile(path, 'theirs', { mode: 0o000 });
     expect(await refusal(path)).toMatchObject({
@@ -168,7 +168,7 @@ describe('a file that is not ours', () => {
 });
 
 describe('a file of ours', () => {
-  test('of a newer program is refused', async () => {
+  test('with a newer schema is refused', async () => {
     const path = await makePath();
     await make(path);
     const db = new DatabaseSync(path);
@@ -216,7 +216,7 @@ describe('a file of ours', () => {
   });
 });
 
-describe('what the machine must offer', () => {
+describe('the requirements of the machine', () => {
   test.each(['3.51.3', '3.51.10', '3.52.0', '3.60.1', '4.0.0'])('SQLite %s is safe', (version) => {
     expect(() => files.refuseOldSqlite(version)).not.toThrow();
   });
@@ -242,7 +242,7 @@ describe('what the machine must offer', () => {
 });
 
 describe('damage that keeps the form of the file', () => {
-  test('of a value that its column may not have is seen before anybody works with it', async () => {
+  test("in a value that its column doesn't allow is found before it is used", async () => {
     const path = await makePath();
     const ledger = await openLedger({ kind: 'sqlite', path });
     await ledger.enqueue({ jobs: [draft()] });
@@ -256,7 +256,7 @@ describe('damage that keeps the form of the file', () => {
     });
   });
 
-  test('of the record of migrations is told, and nothing is migrated again', async () => {
+  test('in the record of migrations is reported, and nothing is migrated again', async () => {
     const path = await makePath();
     await make(path);
     const raw = new DatabaseSync(path);
@@ -267,7 +267,7 @@ describe('damage that keeps the form of the file', () => {
     });
   });
 
-  test('of the words of the schema is told as damage, by a check and by whoever meets it', async () => {
+  test('in the schema is reported as damage, by a check and by any statement that meets it', async () => {
     const path = await makePath();
     await make(path);
     const bytes = await readFile(path);

@@ -56,7 +56,7 @@ async function whatIsDone(promise: Promise<unknown>): Promise<'done' | 'waits'> 
   return await Promise.race([promise.then(() => 'done' as const), turns()]);
 }
 
-describe('what was committed', () => {
+describe('a commit', () => {
   test('is answered, and told to whoever reads, when it is on the disk', async () => {
     const disk = new SlowDisk();
     const store = await open(disk);
@@ -95,7 +95,7 @@ describe('what was committed', () => {
     await store.close();
   });
 
-  test('and changed nothing needs no sync', async () => {
+  test('that changed nothing needs no sync', async () => {
     const disk = new SlowDisk();
     const store = await open(disk);
     const first = note(store, 'one');

@@ -95,7 +95,7 @@ describe.each(ways)('from %s to %s', (source, target) => {
   });
 });
 
-test.each(databases)('what an earlier program exported is taken as well (%s)', async (kind) => {
+test.each(databases)('an export of an earlier version is read, too (%s)', async (kind) => {
   const { directory, slugs } = await exported('sqlite');
   const path = join(directory, 'manifest.json');
   const manifest = JSON.parse(await readFile(path, 'utf8')) as {

@@ -24,8 +24,8 @@ function post(body: string, how: Ask = {}): Promise<Reply> {
 
 const LIST = message('tools/list');
 
-describe('who may ask', () => {
-  test('nobody without a good token', async () => {
+describe('access', () => {
+  test('a request without a valid token is refused', async () => {
     for (const token of [undefined, 'wrong-token']) {
       expect(await post(LIST, { token })).toMatchObject({
         status: 401,
@@ -111,7 +111,7 @@ describe('how it is asked', () => {
     expect((await api.ask('/mcp?nonsense=1', { body: LIST, headers: ACCEPT })).status).toBe(400);
   });
 
-  test('what the protocol does not have here is refused in its own words, and stays open for nobody', async () => {
+  test("a method that the protocol doesn't have here is refused, and no stream stays open", async () => {
     for (const method of ['subscriptions/listen', 'resources/list', 'nonsense']) {
       expect((await post(message(method))).body).toMatchObject({ error: { code: -32601 } });
     }

@@ -31,7 +31,7 @@ describe('an answer', () => {
     }
   });
 
-  test('of one that was cut everything can be had', () => {
+  test('can be read in full after it was cut', () => {
     const telling = { kept: makeKept(), caller: 'a', budget: 3000 };
     const { cut } = readData(textOf(tell(telling, { value: { rows }, isSecret: false })));
     const [first] = cut as { at: string; handle: string; total: number }[];
@@ -107,7 +107,7 @@ describe('an answer', () => {
   });
 });
 
-test('what is kept is bounded: of one caller, and of all', () => {
+test('stored responses are bounded for each caller and in total', () => {
   const kept = makeKept(100, 250);
   const keep = (caller: string, text: string): string => {
     const name = kept.nameOf(caller, text);

@@ -142,7 +142,7 @@ describe('a call', () => {
     ]);
   });
 
-  test('what is refused has a code, a message and a fix', async () => {
+  test('an error has a code, a message and a fix', async () => {
     const reader = await agentOf(READER);
     const codes: unknown[] = [];
     const calls: readonly (readonly [string, JsonObject])[] = [
@@ -223,7 +223,7 @@ describe('a call', () => {
     expect(other.data['error']).toMatchObject({ code: 'IDEMPOTENCY_MISMATCH' });
   });
 
-  test('what a plugin says stays data, within the budget, and can be expanded by the same caller', async () => {
+  test('plugin output stays data, within the budget, and the same caller can expand it', async () => {
     const agent = await agentOf(OWNER);
     const { text, data } = await agent.call('run_liar_poll', { payload: { n: 1 }, budget: 3000 });
     expect(text.length).toBeLessThanOrEqual(3000);

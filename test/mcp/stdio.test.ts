@@ -39,7 +39,7 @@ test('without a configuration it can still make one, and says so', async () => {
   expect(made.data['answer']).toMatchObject({ directory, token: null });
 });
 
-test('who closes its end after asking is answered all the same', async () => {
+test('a client that closes its end after a request still gets the response', async () => {
   expect(await askAndClose()).toMatchObject([{ id: 1 }, { id: 2, result: { isError: true } }]);
 });
 
@@ -137,7 +137,7 @@ describe('with a server', () => {
     expect(answers).not.toMatchObject([{}, { result: { isError: true } }]);
   });
 
-  test('one elsewhere is asked with a token, and nothing is done here', async () => {
+  test('a remote service is called with a token, and nothing runs here', async () => {
     const agent = await start(
       '--url',
       `http://127.0.0.1:${api.port}`,

@@ -262,7 +262,7 @@ describe('the document of a plugin', () => {
     });
   });
 
-  test('of a plugin that is not there is not found', async () => {
+  test('is not found for an unknown plugin', async () => {
     await expect(describeApi('plugin.openapi', { plugin: 'eco' })).rejects.toMatchObject({
       code: 'PLUGIN_NOT_FOUND',
       hint: 'Did you mean echo?',

@@ -121,7 +121,7 @@ describe('plugin.run', () => {
 });
 
 describe('a dry run', () => {
-  test('of plugin.run checks everything and queues nothing', async () => {
+  test('with plugin.run checks everything and queues nothing', async () => {
     const output = await ask('plugin.run', { plugin: 'echo', dry_run: true });
     expect(output).toEqual({
       dry_run: true,
@@ -133,7 +133,7 @@ describe('a dry run', () => {
     });
   });
 
-  test('of job.cancel leaves the job as it is', async () => {
+  test('with job.cancel leaves the job as it is', async () => {
     const id = await submit();
     const output = await ask('job.cancel', { id, dry_run: true });
     expect(output['plan']).toEqual([
@@ -143,7 +143,7 @@ describe('a dry run', () => {
     expect(await ask('job.inspect', { id })).toMatchObject({ status: 'queued' });
   });
 
-  test('of pause, resume and backup does nothing', async () => {
+  test('with pause, resume and backup does nothing', async () => {
     const to = join(await makeDirectory(), 'copy.db');
     await ask('system.backup', { to, dry_run: true });
     await ask('system.pause', { dry_run: true });

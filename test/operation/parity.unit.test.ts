@@ -37,7 +37,7 @@ test('no list has the address of something that people name, unless nothing may 
   expect(hidden.toSorted()).toEqual(reservedIds.map((id) => `/webhooks/${id}`));
 });
 
-test('so are commands and their short spellings', () => {
+test('commands and their short spellings are unique', () => {
   const nouns = new Set(operations.map(({ name }) => name.split('.')[0]));
   const aliases = operations.flatMap(({ cli }) => (isOffered(cli) ? [cli.alias?.name] : []));
   const given = aliases.filter((name) => name !== undefined);

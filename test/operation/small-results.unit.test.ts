@@ -96,7 +96,7 @@ describe('picking fields', () => {
     next_cursor: null,
   };
 
-  test('of a list picks columns, and keeps counts and the cursor', () => {
+  test('in a list picks columns, and keeps counts and the cursor', () => {
     expect(pickFields(output, ['job_id', 'last_error'], shape)).toEqual({
       jobs: [{ job_id: 'a', last_error: null }],
       total: 1,
@@ -105,7 +105,7 @@ describe('picking fields', () => {
     });
   });
 
-  test('of anything else picks fields, and within them', () => {
+  test('in any other result picks fields, and fields within them', () => {
     const job = { status: 'dead', attempts: [attempt(1)], signals: [] };
     const names = ['status', 'attempts.cause', 'attempts.attempt'];
     expect(pickFields(job, names, shapeOf('job.inspect'))).toEqual({

@@ -129,7 +129,7 @@ test('keeps no secret, whatever its key was called by who installs it', async ()
   expect([code, err]).toEqual([2, expect.stringContaining('plugins.kept.config.password')]);
 });
 
-test('what it brings is no part of what was locked, and no drift from it', async () => {
+test('an installed package is not part of the lock and not drift', async () => {
   const file = join(directory, 'config.yaml');
   appendFileSync(file, 'service: { admission: { fail_on_drift: true } }\n');
   expect((await ductile('config', 'lock')).code).toBe(0);
@@ -138,7 +138,7 @@ test('what it brings is no part of what was locked, and no drift from it', async
   expect((await ductile('plugin', 'run', 'greeting')).code).toBe(0);
 });
 
-test('what it uses is locked, also when nothing else uses it', async () => {
+test('a plugin that only a package uses is locked', async () => {
   const file = join(directory, 'config.yaml');
   const plugin = join(directory, 'plugins', 'worker');
   const program = join(plugin, 'run');

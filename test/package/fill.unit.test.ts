@@ -9,7 +9,7 @@ function filled(plugins: JsonObject, config: JsonObject) {
   return { plugins: answer.provides.plugins, faults: answer.faults };
 }
 
-describe('what the installer says', () => {
+describe('the settings of the installer', () => {
   test('comes with its type where nothing else stands, and as text elsewhere', () => {
     const plugin = {
       whole: '${config.count}',

@@ -169,7 +169,7 @@ describe.each(databases)('an installation on %s', (database) => {
   });
 });
 
-test('what is found at the start is told once, with what is installed', async () => {
+test('packages that are found at the start are logged once, with the installations', async () => {
   const broken = { ...worker, manifest: 'config_keys: 5' };
   const place = await makePlace({ plugins: { worker, broken }, packages: { greeter } });
   const first = await place.start();

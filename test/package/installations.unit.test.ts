@@ -32,6 +32,6 @@ test('a ledger that does not answer is asked again at the next look', async () =
   expect(await triesAfter('LEDGER_UNAVAILABLE')).toBe(2);
 });
 
-test('what was refused is not tried again until it changes', async () => {
+test('a refused installation is not tried again until it changes', async () => {
   expect(await triesAfter('CONFIG_INVALID')).toBe(1);
 });

@@ -272,7 +272,7 @@ describe.each(databases)('packages on %s', (database) => {
     expect(await ledger.directives({ limit: 1 })).toEqual([]);
   });
 
-  test('one that does not fit any more is left out, said so, and back when it fits', async () => {
+  test('a package that no longer fits is left out with a report, and is back when it fits', async () => {
     const place = await open(database);
     const { engine, close } = await place.start();
     await install(engine);

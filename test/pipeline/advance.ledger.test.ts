@@ -191,7 +191,7 @@ describe.each(databases)('an advancement on %s', (kind) => {
     expect(tries.map(({ crashed }) => crashed)).toEqual([false, true]);
   });
 
-  test('of which even the halting fails is given back all the same', async () => {
+  test('is released even if halting fails, too', async () => {
     const { ledger, sql } = await openBench(kind);
     const { run } = await startWide(ledger);
     const held = await claimOne(ledger);

@@ -226,7 +226,7 @@ describe('several events', () => {
     ]);
   });
 
-  test('of which one halts halt the branch, also when the step itself may fail', () => {
+  test('halt the branch if one of them halts, even if the step itself may fail', () => {
     const lenient = graph([task('a', { next: 'b', onError: 'continue' }), task('b')]);
     const error = 'step b: boom';
     const failed = { kind: 'failed', reason: 'timeout', error, block: 'events' } as const;
@@ -375,7 +375,7 @@ test('a step of a called pipeline puts its value under the id that its author ga
   expect(advance(called, at('sub/all'), joined).landing).toMatchObject({ own: { all: [1] } });
 });
 
-test('what contradicts the graph is a defect and no halt', () => {
+test('a contradiction of the graph is a defect and not a halt', () => {
   const flow = graph([task('a')]);
   expect(() => advance(flow, at('gone'), start)).toThrow('has no step gone');
   const other = graph([wait('w')]);

@@ -190,7 +190,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
   });
 });
 
-test('where several write at once, it looks a second time for what was being committed', async () => {
+test('the wait looks a second time for signals that were being committed', async () => {
   const { ledger, sql } = await openBench('postgres');
   const graph = await define(ledger, [wait('w', { signal: awaited() })]);
   const run = await start(ledger, graph);

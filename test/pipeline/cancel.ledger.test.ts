@@ -84,7 +84,7 @@ describe.each(databases)('cancelling a run on %s', (kind) => {
     expect(await cancel(ledger, makeId())).toMatchObject({ errorCode: 'RUN_NOT_FOUND' });
   });
 
-  test('one that waits for others of its key never begins, and lets the next one', async () => {
+  test('a run that waits for its concurrency key never begins and lets the next one begin', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const more = { concurrency: { key: 'k', limit: 1 } };

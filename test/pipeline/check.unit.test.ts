@@ -62,7 +62,7 @@ describe('against the plugins', () => {
     });
   });
 
-  test('what there is not is told with its line', async () => {
+  test('an unknown plugin or command is reported with its line', async () => {
     expect(
       await told(`
   - {name: x, on: e, from_plugin: nobody, steps: [{uses: ehco}, {uses: echo.fly}, {call: y}]}
@@ -77,7 +77,7 @@ describe('against the plugins', () => {
     ]);
   });
 
-  test('one with a disabled plugin is not in force, nor is one that calls it', async () => {
+  test('a pipeline with a disabled plugin is not active, and neither is one that calls it', async () => {
     const { pipelines, problems, warnings } = await check(`
   - {name: x, steps: [{uses: off}]}
   - {name: y, steps: [{call: x}]}
@@ -150,7 +150,7 @@ describe('payloads', () => {
     ]);
   });
 
-  test('what the events of the step before do not give', async () => {
+  test("a field that the events of the step before don't have is reported", async () => {
     expect(
       await told(`
   - name: x
@@ -182,7 +182,7 @@ describe('payloads', () => {
     ]);
   });
 
-  test('where anything may come, nothing is said', async () => {
+  test('nothing is reported if the event may have any field', async () => {
     expect(
       await told(`
   - name: x

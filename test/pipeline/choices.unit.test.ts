@@ -76,7 +76,7 @@ describe('a condition', () => {
     expect(output(end)).toEqual({ size: 0 });
   });
 
-  test('of the wrong type halts', () => {
+  test('with the wrong type halts', () => {
     expect(advance(flow, at('c', { size: 'big' }), start).landing).toMatchObject({
       kind: 'halt',
       reason: 'invalid_transition',

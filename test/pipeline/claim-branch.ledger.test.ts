@@ -87,7 +87,7 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
     expect(move?.completedAt).not.toBeNull();
   });
 
-  test('of a run that ended meanwhile is given back, and moves nothing', async () => {
+  test('is released if the run has ended meanwhile, and moves nothing', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const [{ graph, run }, other] = [await startBlock(ledger), await startBlock(ledger)];
@@ -147,7 +147,7 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
   );
 });
 
-describe.each(databases)('what an advancement does on %s', (kind) => {
+describe.each(databases)('an advancement on %s', (kind) => {
   test('is nothing more where too many processes died of it', async () => {
     const { ledger, sql } = await openBench(kind);
     const { run } = await startBlock(ledger);

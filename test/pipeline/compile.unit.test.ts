@@ -46,7 +46,7 @@ const b = { id: 'b', uses: 'p' };
 const c = { id: 'c', uses: 'p' };
 const d = { id: 'd', uses: 'p' };
 
-describe('what follows', () => {
+describe('the next step', () => {
   test('a chain leads from step to step', () => {
     const graph = make(entry('chain', [a, b, c]));
     expect(graph.first).toBe('a');
@@ -205,7 +205,7 @@ describe('what follows', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('an invalid pipeline is refused', () => {
   test('an id that is taken', () => {
     const twice = entry('twice', [a, { id: 'x', split: [b, { id: 'a', uses: 'p' }] }]);
     expect(tell(compile(twice, library(twice)))).toEqual([

@@ -67,7 +67,7 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     expect(await ledger.check()).toEqual([]);
   });
 
-  test('of no time is free as soon as its run succeeded', async () => {
+  test('is free as soon as its run succeeded, if its duration is 0', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     await ask(ledger, graph, 'k', 0);

@@ -60,7 +60,7 @@ describe('a comparison', () => {
     expect(holds({ path: `payload.${field}`, op, value })).toBe(expected);
   });
 
-  test('of two such numbers goes by their value', () => {
+  test('between two such numbers uses their value', () => {
     const { near = null, same = null, int = null, next = null } = payload;
     expect(isCase(near, same)).toBe(true);
     expect(isCase(int, next)).toBe(false);

@@ -116,7 +116,7 @@ describe.each(databases)('a halt on %s', (kind) => {
   });
 });
 
-describe.each(databases)('what comes in on %s', (kind) => {
+describe.each(databases)('an event for a halted run on %s', (kind) => {
   test('says that a branch waited for its signal', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [wait('w', { signal: awaited('go') })]);

@@ -111,7 +111,7 @@ describe.each(databases)('on %s', (database) => {
     expect(typeof body['duration_ms']).toBe('number');
   });
 
-  test('who wants no answer at the end gets none, and who asks for it does', async () => {
+  test('a caller gets the result at the end only if it asks for it', async () => {
     expect((await start('asked?async=true')).status).toBe(202);
     const { status, body } = await start('plain?wait=20s');
     expect(status).toBe(200);
@@ -130,7 +130,7 @@ describe.each(databases)('on %s', (database) => {
     expect(run.status).toBe('running');
   });
 
-  test('who finds no room is refused before anything is accepted', async () => {
+  test('a caller is refused before anything is accepted if too many wait', async () => {
     const before = await countRuns('endless');
     const socket = await hold(api, 'endless');
     await eventually('it is under way', async () => (await countRuns('endless')) === before + 1);
@@ -203,7 +203,7 @@ describe.each(databases)('on %s', (database) => {
     expect(atOnce.body).not.toHaveProperty('tree');
   });
 
-  test('what cannot be started is refused with the reason', async () => {
+  test("a pipeline that can't be started is refused with the reason", async () => {
     expect(await start('plian')).toMatchObject({
       status: 404,
       body: { code: 'PIPELINE_NOT_FOUND' },

@@ -325,7 +325,7 @@ describe('baggage', () => {
     });
   });
 
-  test('what is there stays: the same again is nothing, another value is a fault', () => {
+  test('an existing value stays: the same value is ignored, another value is a fault', () => {
     expect(add({ count: 'payload.count' }, { count: 3 })).toEqual({ count: 3 });
     expect(add({ photo: 'payload.photo' }, { photo: { size: 12, more: 1 } })).toEqual({
       photo: { size: 12, more: 1, file: 'a.png' },

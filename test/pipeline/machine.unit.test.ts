@@ -54,7 +54,7 @@ test('every pipeline does what its structure means', () => {
   );
 });
 
-test('and does the same as it is written and compiled', () => {
+test('the compiled pipeline does the same as the written one', () => {
   fc.assert(
     fc.property(cases, ([list, begin, answers]) => {
       const trees = name(list);

@@ -69,7 +69,7 @@ test('the list says what starts each', async () => {
   });
 });
 
-test('one is shown with its steps, and drawn', async () => {
+test('a pipeline is shown with its steps, and drawn', async () => {
   const shown = await ask(showPipelineOperation, { pipeline: 'orders' });
   expect(shown['steps']).toMatchObject([
     { id: 'price', kind: 'task', does: 'shop.price', arms: [] },
@@ -194,7 +194,7 @@ describe('a test', () => {
     });
   });
 
-  test('of a wide block stops in time and says so', async () => {
+  test('stops in time at a wide block and says so', async () => {
     const items = Array.from({ length: 5000 }, (_, index) => index);
     const output = await play({ payload: { sum: 1, items }, assume_ok: true });
     expect(output).toMatchObject({ status: 'open', complete: false });

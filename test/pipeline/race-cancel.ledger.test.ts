@@ -48,7 +48,7 @@ describe('a run that is cancelled while its job ends', () => {
   });
 });
 
-test('of two that revive one run, one does and the other hears of it', async () => {
+test('two concurrent revivals of one run: one wins and the other learns of it', async () => {
   const { ledger, other, barrier } = await meet();
   const graph = await define(ledger, nodes);
   const { id } = await start(ledger, graph);

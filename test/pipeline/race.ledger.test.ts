@@ -55,7 +55,7 @@ describe('siblings that end at the same moment on two hosts', () => {
     expect(await ledger.signals({ type: 'run.halted', limit: 10 })).toHaveLength(1);
   });
 
-  test('of two blocks do not lock each other out', async () => {
+  test('in two blocks do not lock each other out', async () => {
     const { ledger, other, barrier } = await meet();
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     const runs = [

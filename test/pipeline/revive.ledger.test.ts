@@ -229,7 +229,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     expect(await findRun(ledger, revived)).toMatchObject({ status: 'succeeded' });
   });
 
-  test('of a wide block is copied whole', async () => {
+  test('with a wide block is copied whole', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [foreach('each', 'work'), task('work')]);
     const items = Array.from({ length: 1000 }, (_, index) => index);
@@ -245,7 +245,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
   test.each([
     ['of which all failed', 7, 0],
     ['of which some failed', 4, 2],
-  ])('of a limited block %s has no more under way than it may', async (_, jobs, wells) => {
+  ])('with a limited block %s runs no more than the limit', async (_, jobs, wells) => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [foreach('each', 'work', { concurrency: 2 }), task('work')]);
     const { id } = await start(ledger, graph, { items: range(7) });
@@ -256,7 +256,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     expect((await findRun(ledger, revived)).status).toBe('succeeded');
   });
 
-  test('of limited blocks within each other keeps to both limits', async () => {
+  test('with nested limited blocks keeps to both limits', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [
       foreach('outer', 'inner', { concurrency: 2 }),

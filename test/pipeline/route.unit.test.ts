@@ -36,7 +36,7 @@ describe('matchRoutes', () => {
     expect(matchRoutes([route('', 'new', 'x')], { source: 'a', type: 'new' })).toEqual([]);
   });
 
-  test('what it gives is what a reader of the list would pick', () => {
+  test('it returns what a reader of the list would pick', () => {
     const word = fc.constantFrom('a', 'b', '');
     const anyRoute = fc.record({ from: fc.option(word, { nil: undefined }), eventType: word });
     fc.assert(

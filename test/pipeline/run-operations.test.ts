@@ -204,7 +204,7 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     expect(await ask(retryJobs, { plugin: 'moody' })).toMatchObject({ queued: 0, run_step: 1 });
   });
 
-  test('what a token denies is not done for it by a run either', async () => {
+  test('a run does nothing that its token denies', async () => {
     const { instance, context } = await begin(database);
     const halted = await finish(instance, 'moods', { items: [] });
     const principal = makePrincipal('token:x', ['*', 'moody:deny:poll']);
@@ -213,7 +213,7 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     ).rejects.toMatchObject({ code: 'FORBIDDEN' });
   });
 
-  test('of an unknown run everything says so', async () => {
+  test('every operation on an unknown run says so', async () => {
     const { ask } = await begin(database);
     const id = '0199a1b2-0000-7000-8000-000000000000';
     for (const operation of [showRunOperation, runTree, cancelRun, reviveRun]) {

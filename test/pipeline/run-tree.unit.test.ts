@@ -95,7 +95,7 @@ test('branches of a block that joined are under its step, each block its own', (
   ]);
 });
 
-test('what is under way is there without a step of its own', () => {
+test('a branch in progress is listed without a step of its own', () => {
   const open = { completedAt: null };
   const branches = [
     branch('r', { ...open, status: 'waiting', node: 'each', width: 2, pending: 2 }),

@@ -107,7 +107,7 @@ describe.each(databases)('a run on %s', (kind) => {
     expect(copy).toMatchObject({ runId: again.id, idempotencyKey: first.idempotencyKey });
   });
 
-  test('of no steps but skipped ones ends where it begins', async () => {
+  test('with skipped steps only ends at its beginning', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a', { when: { cel: 'false' } })]);
     const run = runOf(graph, { n: 1 });
@@ -290,7 +290,7 @@ describe.each(databases)('a block on %s', (kind) => {
     expect(await claimSteps(ledger, graph)).toEqual([]);
   });
 
-  test('of several events runs the rest once for each', async () => {
+  test('with several events runs the rest once for each', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
     const run = await start(ledger, graph, { n: 1 });

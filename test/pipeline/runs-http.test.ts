@@ -39,7 +39,7 @@ function ended(api: TestApi, id: string): Promise<Reply> {
   });
 }
 
-test('those that wait for a person are found, with their questions', async () => {
+test('runs that wait for a person are found, with their questions', async () => {
   const api = await open();
   const waiting = async () =>
     (await api.ask('/runs?awaiting_approval=true', { token: READER })).body['runs'];
@@ -126,7 +126,7 @@ test('a step of a called pipeline is named with its call', async () => {
   expect((await ended(api, id)).body).toMatchObject({ status: 'succeeded' });
 });
 
-test('who may only look changes nothing, and what is not there is not found', async () => {
+test('a read-only token changes nothing, and an unknown run is not found', async () => {
   const api = await open();
   const id = await begin(api, 'asks');
   for (const path of ['cancel', 'revive', 'retry-from', 'steps/ok/approve', 'steps/ok/reject']) {

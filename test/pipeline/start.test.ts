@@ -83,7 +83,7 @@ describe.each(databases)('on %s', (database) => {
       expect(over).toMatchObject({ status: 200, body: { status: 'succeeded' } });
     });
 
-    test('of a key that is under way or was done is not started again', async () => {
+    test('with a key that is running or done is not started again', async () => {
       const first = await start('lasting?dedupe_key=a&dedupe_ttl=1h');
       expect(first).toMatchObject({ status: 202, body: { status: 'running' } });
       expect(first.body).not.toHaveProperty('duplicate');
@@ -158,7 +158,7 @@ describe.each(databases)('on %s', (database) => {
       expect([one?.eventContextId, two?.eventContextId]).not.toContain(null);
     });
 
-    test('of a key starts each of its targets once', async () => {
+    test('with a key starts each of its targets once', async () => {
       const first = await trigger('teller/poll?dedupe_key=t&wait=20s');
       expect(first.status).toBe(200);
       const before = await Promise.all(['beside', 'beside-too'].map(countRuns));
@@ -185,7 +185,7 @@ describe.each(databases)('on %s', (database) => {
       );
     });
 
-    test('of which one part cannot be accepted starts nothing', async () => {
+    test('that is refused in one part starts nothing', async () => {
       const { ledger } = api.server.instance.engine;
       const before = await ledger.countJobs({ plugin: 'teller', limit: 1000 });
       const { status } = await trigger('teller/poll', JSON.stringify({ payload: { a: '\u0000' } }));

@@ -98,7 +98,7 @@ describe('an event', () => {
     expect(follow({ who: 'ann' })[0]?.concurrency).not.toEqual(first?.concurrency);
   });
 
-  test('of the runtime about what it caused itself starts nothing', () => {
+  test('from the runtime about its own consequences starts nothing', () => {
     const { rules } = rulesOf([makePipeline('alarm', { on: 'job.dead' })]);
     const end = { status: 'dead', reason: 'retries_exhausted', error: 'broken' };
     expect(followDeath(makeClaimed(), end, rules, 0).runs).toHaveLength(1);
@@ -142,7 +142,7 @@ describe('to a branch', () => {
   });
 });
 
-describe('what lies beneath a block', () => {
+describe('the branches below a block', () => {
   test('is read once for many, again after a failure, and not kept for ever', async () => {
     const read = vi.fn<(key: string) => Promise<string>>((key) =>
       Promise.resolve(`{"key":"${key}","item":0}`),

@@ -32,7 +32,7 @@ function makeWidePlace(database: Database) {
 }
 
 test.each(['advance.before-commit:kill:1', 'advance.after-commit:kill:1'])(
-  'one of two hosts, killed at %s',
+  'two hosts, and one is killed at %s',
   { timeout },
   async (probe) => {
     const place = await makeWidePlace('postgres');

@@ -46,7 +46,7 @@ const told = (list: Catalog['problems'] | Catalog['warnings']): string =>
   list.map(describeProblem).join('\n');
 
 describe('discovery', () => {
-  test('one that nobody listed and that needs configuration waits to be set up', async () => {
+  test("a plugin that isn't listed and needs configuration waits to be set up", async () => {
     await writePlugin(join(root, 'a'), { name: 'a', extra: 'config_keys: {required: [url, key]}' });
     const catalog = await load();
     expect(names(catalog)).toEqual([]);
@@ -76,7 +76,7 @@ describe('discovery', () => {
     });
   });
 
-  test('of two with one name the first root wins, and both paths are told', async () => {
+  test('the first root wins if two plugins have one name, and both paths are reported', async () => {
     const second = join(base, 'second');
     await writePlugin(join(root, 'z'), { name: 'echo' });
     await writePlugin(join(second, 'a'), { name: 'echo' });
@@ -107,7 +107,7 @@ describe('discovery', () => {
     expect(told(catalog.problems)).toContain(`Run: chmod +x ${join(root, 'plain', 'run.sh')}`);
   });
 
-  test('what looks like a plugin but has no manifest is pointed out', async () => {
+  test('a directory that looks like a plugin but has no manifest is pointed out', async () => {
     await mkdir(join(root, 'forgot'));
     await writeFile(join(root, 'forgot', 'run.py'), '');
     await mkdir(join(root, 'lib'));
@@ -139,7 +139,7 @@ describe('discovery', () => {
     expect(told(outside.problems)).toContain('outside every plugin root');
   });
 
-  test('what is buried too deep is not searched, and that is said', async () => {
+  test('a plugin that is nested too deep is not searched for, and that is reported', async () => {
     const deep = join(root, ...Array<string>(9).fill('d'));
     await writePlugin(deep);
     const catalog = await load();
@@ -256,7 +256,7 @@ describe('settings', () => {
     expect((await only('plugins: {echo: {prewarm: 1}}')).prewarm).toBe(1);
   });
 
-  test('whether one stands by is left open only where the manifest consents', async () => {
+  test('standby is left open only if the manifest consents', async () => {
     await writePlugin(join(root, 'echo'));
     expect((await only('')).prewarm).toBe(0);
     await writePlugin(join(root, 'echo'), { extra: 'prewarm: true' });

@@ -145,7 +145,7 @@ describe.runIf(unified !== undefined && canMakeGroups(unified))('a delegated con
 describe.runIf(existsSync(join(memory, 'memory.limit_in_bytes')) && canMakeGroups(memory))(
   'the kernel ends a plugin for lack of memory',
   () => {
-    test('and that is told apart from another SIGKILL', async () => {
+    test('the cause differs from another SIGKILL', async () => {
       const root = join(memory, `ductile-test-${process.pid}-${Date.now()}`);
       const host = await startIn(root);
       writeFileSync(join(root, 'memory.limit_in_bytes'), String(96 * MIB));

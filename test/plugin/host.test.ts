@@ -176,7 +176,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
       expect(isAlive(end.pid ?? 0)).toBe(false);
     });
 
-    test('who wrote too much was stopped, and did not die of the pipe that was closed on it', async () => {
+    test('a plugin that wrote too much was stopped and did not die of its closed pipe', async () => {
       const ends = await Promise.all(
         Array.from({ length: 40 }, () => run('floods-stdout', nothing, { stdoutBytesMax: 1000 })),
       );
@@ -282,7 +282,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
       });
     });
 
-    test('and takes an answer in the grace', async () => {
+    test('and accepts a response in the grace time', async () => {
       const end = await cancelWhenReady('answers-in-grace', 'shutdown');
       expect(end).toMatchObject({ exit: { kind: 'exited', code: 0 }, stopped: 'shutdown' });
       expect(end.stdout.toString()).toBe('late answer\n');
@@ -323,7 +323,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
       await waitForDeath(Number(end.stdout.toString()));
     });
 
-    test('what the process itself printed survives a drain of no time at all', async () => {
+    test('output of the process itself survives a drain of no time at all', async () => {
       const end = await run('child-holds-stdout', nothing, { drainMs: 0 });
       expect(end.stdout.toString()).toMatch(/^\d+\n$/);
       await waitForDeath(Number(end.stdout.toString()));

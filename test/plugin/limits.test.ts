@@ -37,7 +37,7 @@ describe.each(builds)('%s', (build) => {
 
   describe.runIf(canWatch)('memory', () => {
     test.each(['leader', 'grandchild'])(
-      'of a %s is limited, and the whole group is killed',
+      'is limited for a %s, and the whole group is killed',
       async (where) => {
         const limits = { memoryBytes: 64 * MIB };
         const env = { LIMIT_TEST_MIB: '400', LIMIT_TEST_WHERE: where };
@@ -49,7 +49,7 @@ describe.each(builds)('%s', (build) => {
     );
 
     test.runIf(build === 'native')(
-      'of a descendant that left its family and cleared its environment is limited',
+      'is limited for a descendant that left its family and cleared its environment',
       async () => {
         const env = { LIMIT_TEST_MIB: '400', LIMIT_TEST_WHERE: 'orphan' };
         const end = await run('takes-memory', { memoryBytes: 64 * MIB }, env);
@@ -96,7 +96,7 @@ describe.each(builds)('%s', (build) => {
   });
 
   describe('CPU time', () => {
-    test('of a process is limited', async () => {
+    test('is limited for a process', async () => {
       const end = await run('takes-time', { cpuMs: 400 });
       expect(end.stopped).toBe('cpu');
       expect(end.exit.kind).toBe('signalled');
@@ -104,7 +104,7 @@ describe.each(builds)('%s', (build) => {
       else expect(end.cpuMs).toBeGreaterThanOrEqual(400);
     });
 
-    test.runIf(canWatch)('of all processes together is limited', async () => {
+    test.runIf(canWatch)('is limited for all processes together', async () => {
       const end = await run('takes-time', { cpuMs: 600 }, { LIMIT_TEST_WHERE: 'children' });
       expect(end.stopped).toBe('cpu');
     });

@@ -16,7 +16,7 @@ function refuse(text: string): string[] {
   return problems.map(({ place, key, message }) => `${place.slice(14)} ${key} ${message}`);
 }
 
-describe('what a manifest says', () => {
+describe('a valid manifest', () => {
   test('the least manifest is complete with defaults', () => {
     expect(accept(manifestText())).toMatchObject({
       name: 'echo',
@@ -124,7 +124,7 @@ stopwatch: {max_subs: 256}
   });
 });
 
-describe('what is refused, with line and key', () => {
+describe('an invalid manifest is refused with line and key', () => {
   test('everything that is wrong is said at once', () => {
     expect(
       refuse(`manifest_spec: ductile.plugins

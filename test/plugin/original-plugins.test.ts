@@ -108,7 +108,7 @@ describe.each(databases)('a step on %s', (database) => {
     expect(third?.event).toEqual({ type: 'pipeline.step', payload: third?.payload });
   });
 
-  test('of a block gets its own event of several, and the event that started the run', async () => {
+  test('in a block gets its own event of several, and the event that started the run', async () => {
     const source = python(`
 ok(events=[{"type": "part", "payload": {"n": n}, "dedupe_key": f"d{n}"} for n in range(3)])`);
     const place = await makePlace({

@@ -145,7 +145,7 @@ describe('an answer that says it failed', () => {
   });
 });
 
-describe('what is no answer', () => {
+describe('an invalid response', () => {
   const deep = nest(limits.jsonDepthMax + 1);
   const many = Array.from({ length: limits.eventsPerAttemptMax + 1 }, () => ({ type: 'x' }));
 
@@ -254,7 +254,7 @@ describe('how the process ended', () => {
     expect(decode(OK, { stopped: 'timeout', code: 78 })).toMatchObject({ retry: true });
   });
 
-  test('so do losing the claim and being cancelled', () => {
+  test('a lost claim and a cancellation count before the response', () => {
     expect(decode(OK, { stopped: 'fenced' }).kind).toBe('fenced');
     expect(decode(OK, { stopped: 'cancelled' }).kind).toBe('cancelled');
     const exit = { kind: 'unstarted', code: 'EAGAIN', hostFull: true } as const;
@@ -279,7 +279,7 @@ describe('how the process ended', () => {
   });
 });
 
-test('whatever comes, decoding gives a reply that can be stored', () => {
+test('decoding any bytes gives a reply that can be stored', () => {
   const status = fc.constantFrom('ok', 'error', 'other');
   const answerLike = fc
     .record(

@@ -8,7 +8,7 @@ const deep = `${'['.repeat(LEVELS)}${']'.repeat(LEVELS)}`;
 test.each([
   ['alone', deep],
   ['in a field that nobody reads', `{"status":"ok","result":"r","unknown":${deep}}`],
-])('one that is far too deep is refused by its outline, %s', (_, text) => {
+])('a response that is far too deep is refused by its outline, %s', (_, text) => {
   const fault = 'stdout is nested too deeply';
   expect(parseResponse(Buffer.from(text))).toEqual({ status: 'invalid', fault });
 });

@@ -28,7 +28,7 @@ describe('judge', () => {
     expect(judge(sound)).toEqual({ faults: [], warnings: [] });
   });
 
-  test('what leads out of the plugin or of every root is refused', () => {
+  test('a path that leads out of the plugin or of every root is refused', () => {
     expect(faults({ directory: { ...sound.directory, real: '/elsewhere' } })[0]).toContain(
       'outside every plugin root',
     );
@@ -55,7 +55,7 @@ describe('judge', () => {
     expect(faults({ entrypoint: path('/r/p/run', 'file', 0o710) })).toEqual([]);
   });
 
-  test('what everybody can write is refused, up to the root, once each', () => {
+  test('a path that everyone can write is refused, up to the root, once each', () => {
     const open = path('/r', 'directory', 0o777);
     expect(faults({ parents: [path('/r/p', 'directory', 0o755), open] })).toEqual([
       '/r is writable by everybody',

@@ -57,7 +57,7 @@ describe('a turn', () => {
     expect(call?.stdin).toBe('Hi.');
   });
 
-  test('of another program goes on as the operator says', async () => {
+  test('with another program continues as the operator configured it', async () => {
     const mine = {
       command: [claude.program, 'new'],
       resume: [claude.program, 'on', '{session}'],

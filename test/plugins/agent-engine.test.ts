@@ -92,7 +92,7 @@ test('a failure is told of with its word', async () => {
   ]);
 });
 
-test('what somebody writes is answered, and the conversation goes on', async () => {
+test('a message is answered, and the conversation continues', async () => {
   await claude.behave({ stdout: claudeSays('Hello Ann.', 's-1') });
   for (const [id, text] of [
     [1, 'Hi'],

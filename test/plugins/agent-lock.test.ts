@@ -43,7 +43,7 @@ test('a turn that is told to end leaves no lock', async () => {
   expect(existsSync(lock)).toBe(false);
 });
 
-test('of many that wait for one that is gone, one runs at a time', async () => {
+test('many turns that wait for a killed one run one at a time', async () => {
   await hangAndKill();
   const answers = await Promise.all(Array.from({ length: 5 }, () => commandOk(runTurn, say())));
   const turns = answers.map(({ stateUpdates }) => stateUpdates?.['session:42']);

@@ -36,7 +36,7 @@ describe('claude', () => {
     ['{"result":{"a":1}}', '{"a":1}'],
     ['null', 'null'],
     ['[]', '[]'],
-  ])('of %j reads %j', (stdout, text) => {
+  ])('reads %j as %j', (stdout, text) => {
     expect(parseOutput('claude', stdout).text).toBe(text);
   });
 

@@ -72,7 +72,7 @@ describe('headers', () => {
   const ownHeaders = { 'x-mine': 'payload' };
   const start = new URL('https://a.test/');
 
-  test('of the operator go only to hosts that the operator named', () => {
+  test('from the operator go only to hosts that the operator named', () => {
     const some = { ...options({ ownOrigin: 'https://a.test' }), operatorHeaders };
     expect(headersFor(start, start, some)).toMatchObject(operatorHeaders);
     for (const address of [
@@ -87,13 +87,13 @@ describe('headers', () => {
     }
   });
 
-  test('of the operator do not follow a redirect to another origin, even a named one', () => {
+  test('from the operator do not follow a redirect to another origin, even a named one', () => {
     const some = { ...options({ allowHosts: ['a.test', 'b.test'] }), operatorHeaders };
     expect(headersFor(start, start, some)).toMatchObject(operatorHeaders);
     expect(headersFor(new URL('https://b.test/'), start, some)).not.toHaveProperty('authorization');
   });
 
-  test('of the payload go only to the origin that it named', () => {
+  test('from the payload go only to the origin that it named', () => {
     const some = { ...options({}), ownHeaders };
     expect(headersFor(start, start, some)).toMatchObject(ownHeaders);
     expect(headersFor(new URL('https://b.test/'), start, some)).not.toHaveProperty('x-mine');

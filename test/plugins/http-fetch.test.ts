@@ -275,7 +275,7 @@ describe('http-fetch without permission for the inside', () => {
     expect(inside.received).toEqual([]);
   });
 
-  test('one opened address opens no other', async () => {
+  test('an allowed address allows no other', async () => {
     const config = { allow_hosts: [`127.0.0.1:${server.port}`], allow_private: true };
     const payload = { url: `${inside.url}/` };
     const { error } = await runError('http-fetch', { command: 'fetch', config, payload });

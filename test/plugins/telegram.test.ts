@@ -254,7 +254,7 @@ describe('settings', () => {
   });
 });
 
-describe('what is said', () => {
+describe('the message', () => {
   const noWarning = (warning: string): never => {
     throw new Error(warning);
   };

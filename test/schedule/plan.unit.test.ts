@@ -43,7 +43,7 @@ describe('an interval', () => {
     ).toEqual({ fires: ['2026-11-15T11:20:00Z'], next: '2026-11-15T12:20:00Z' });
   });
 
-  test('of days keeps the time of day when clocks change, one of hours does not', () => {
+  test("in days keeps the time of day when clocks change, and in hours doesn't", () => {
     expect(slots(timed({ every: 'daily' }, 'Europe/Berlin'), '2026-03-28T08:00:00Z', 3)).toEqual([
       '2026-03-28T08:00:00Z',
       '2026-03-29T07:00:00Z',
@@ -55,7 +55,7 @@ describe('an interval', () => {
     ]);
   });
 
-  test('of months comes on the same day, or on the last one of a short month', () => {
+  test('in months fires on the same day, or on the last day of a short month', () => {
     expect(slots(timed({ every: 'monthly' }), '2026-12-31T06:00:00Z', 3)).toEqual([
       '2026-12-31T06:00:00Z',
       '2027-01-31T06:00:00Z',
@@ -105,7 +105,7 @@ describe('a cron line', () => {
   });
 });
 
-test('what is due once comes when it says, or when it was first seen', () => {
+test('a one-time schedule fires at its time, or when it was first seen', () => {
   expect(slots(timed({ at: '2026-11-15T12:00:00+02:00' }), '2026-01-01T00:00:00Z', 9)).toEqual([
     '2026-11-15T10:00:00Z',
   ]);
@@ -197,7 +197,7 @@ describe('times that were missed', () => {
   });
 });
 
-describe('what is late', () => {
+describe('a late slot', () => {
   const office = { only_between: '08:00-18:00', not_on: ['sunday'] };
   const night = { preferred_window: { start: '02:30', end: '04:30' } };
   // A Saturday evening, a Monday morning.

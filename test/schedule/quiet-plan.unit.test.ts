@@ -54,7 +54,7 @@ function shown(on: Timed, from: string, to: string): string[] {
 describe('a time in quiet hours', () => {
   const evening = [`${day}T19:30:00Z`, '2026-11-17T10:30:00Z'] as const;
 
-  test('of a cron line is left out, or comes once at their end', () => {
+  test('in a cron schedule is skipped, or fires once at their end', () => {
     const cron = { cron: '0 */3 * * *', ...night };
     expect(shown(timed(cron), ...evening)).toEqual([
       `${day}T21:00:00Z not quiet_hours`,
@@ -78,7 +78,7 @@ describe('a time in quiet hours', () => {
     ]);
   });
 
-  test('of an interval is left out, or moves the ones after it too', () => {
+  test('in an interval is skipped, or moves the slots after it', () => {
     const every = { every: '6h', ...night };
     expect(shown(timed(every), ...evening)).toEqual([
       `${day}T19:30:00Z fires`,
@@ -92,7 +92,7 @@ describe('a time in quiet hours', () => {
   });
 
   test.each([{ at: `${day}T23:00:00Z` }, { after: '3h30m' }])(
-    'of what comes only once is put off, whatever is said: %j',
+    'in a one-time schedule is postponed, whatever the entry says: %j',
     (entry) => {
       expect(shown(timed({ ...entry, ...night }), ...evening)).toEqual([
         '2026-11-17T08:00:00Z fires quiet_hours',
@@ -140,7 +140,7 @@ describe('times that were missed', () => {
     ];
   }
 
-  test('and were quiet are not made up for, but those put off are, once', () => {
+  test('in quiet hours are skipped, but postponed ones fire once', () => {
     const all = { cron: '0 */4 * * *', catch_up: 'run_all' };
     const hours = [`${day}T20:00:00Z`, '2026-11-17T08:00:00Z', '2026-11-17T12:00:00Z'];
     expect(back(all, '2026-11-17T12:30:00Z')).toEqual(['fire', hours, '2026-11-17T16:00:00Z']);
@@ -153,7 +153,7 @@ describe('times that were missed', () => {
     ]);
   });
 
-  test('of an interval stay on their grid', () => {
+  test('in an interval stay on their grid', () => {
     const entry = { every: '5h', catch_up: 'run_all' };
     const slots = [`${day}T20:00:00Z`, '2026-11-17T11:00:00Z'];
     expect(back(entry, '2026-11-17T12:30:00Z')).toEqual(['fire', slots, '2026-11-17T17:30:00Z']);
@@ -164,7 +164,7 @@ describe('times that were missed', () => {
     expect(back(once, `${day}T22:00:00Z`)).toEqual(['wait', null, '2026-11-17T08:00:00Z']);
   });
 
-  test('and were all quiet leave nothing to make up for', () => {
+  test('and were all in quiet hours leave nothing to catch up', () => {
     const once = { cron: '0 3 * * *', catch_up: 'run_once' };
     const due = '2026-11-17T03:00:00Z';
     expect(back(once, '2026-11-17T12:00:00Z', due)).toEqual([
@@ -208,7 +208,7 @@ const entries = fc.record({
 
 type Entry = typeof entries extends fc.Arbitrary<infer T> ? T : never;
 
-describe('whatever an entry says', () => {
+describe('any entry', () => {
   const worlds = fc.tuple(entries, fc.constantFrom(...zones), fc.constantFrom(...days));
   const make = (
     { timing, quiet_start: start, quiet_end: end, ...entry }: Entry,

@@ -63,7 +63,7 @@ test('two that let a probe through: there is one probe', async () => {
   expect(told.sort()).toEqual(['circuit_open', 'fired']);
 });
 
-test('one that cancels by firing and one that settles the same job: both come through', async () => {
+test('firing with cancel and settling the same job at once both succeed', async () => {
   const { ledger, other, barrier, sql, job } = await meet();
   await ledger.syncSchedules([entry()]);
   await fireOne(ledger);
@@ -98,7 +98,7 @@ test('two that settle failures of one command: both are counted', async () => {
   expect(await ledger.breakers({})).toMatchObject([{ state: 'open', failureCount: 2 }]);
 });
 
-test('one that fires does not wait for whoever settles the last job', async () => {
+test('firing does not wait for the settling of the last job', async () => {
   const { ledger, barrier, sql } = await meet();
   await ledger.syncSchedules([entry()]);
   await fireOne(ledger);

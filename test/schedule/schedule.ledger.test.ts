@@ -113,7 +113,7 @@ describe.each(databases)('schedules on %s', (kind) => {
       });
     });
 
-    test('what is made up for keeps its slot and comes again', async () => {
+    test('a catch-up slot is kept and fires again', async () => {
       const { ledger, sql } = await openBench(kind);
       await ledger.syncSchedules([entry()]);
       await fireOne(ledger);
@@ -189,7 +189,7 @@ describe.each(databases)('schedules on %s', (kind) => {
     expect(again.lastCompletedAt).not.toBeNull();
   });
 
-  test('what is due once is exhausted, also after the configuration is read again', async () => {
+  test('a one-time schedule is exhausted, even after the configuration is read again', async () => {
     const { ledger } = await openBench(kind);
     const once = entry({ mode: 'at', timing: PAST });
     await ledger.syncSchedules([once]);
@@ -212,7 +212,7 @@ describe.each(databases)('schedules on %s', (kind) => {
     });
   });
 
-  test('what was due once and is done stays so, unless its moment or command is another', async () => {
+  test('a one-time schedule that fired stays exhausted unless its time or command changes', async () => {
     const { ledger } = await openBench(kind);
     const once = entry({ mode: 'at', timing: PAST });
     await ledger.syncSchedules([once]);
@@ -233,7 +233,7 @@ describe.each(databases)('schedules on %s', (kind) => {
     expect(only(await due(ledger))).toMatchObject({ generation: 'g3', dueAt: PAST });
   });
 
-  test('what is due once and was not done follows every change', async () => {
+  test('a one-time schedule that did not fire follows every change', async () => {
     const { ledger } = await openBench(kind);
     const once = entry({ mode: 'at', timing: LATER, next: { slotAt: LATER, dueAt: LATER } });
     await ledger.syncSchedules([once]);
@@ -263,7 +263,7 @@ describe.each(databases)('schedules on %s', (kind) => {
     });
   });
 
-  test('one that was invalid when its timing changed fires again, whatever it did before', async () => {
+  test('a schedule that was invalid when its timing changed fires again', async () => {
     const { ledger } = await openBench(kind);
     await ledger.syncSchedules([entry()]);
     await fireOne(ledger);

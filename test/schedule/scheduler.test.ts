@@ -111,7 +111,7 @@ describe.each(databases)('the scheduler on %s', (database) => {
     expect(jobs.filter(({ scheduleId }) => scheduleId === 'slow')).toHaveLength(1);
   });
 
-  test('what is due once fires once, over restarts', async () => {
+  test('a one-time schedule fires once, over restarts', async () => {
     const place = await scheduled(database, notesJob, [
       { id: 'after', after: '150ms' },
       { id: 'at', at: '2020-01-01T00:00:00Z' },
@@ -184,7 +184,7 @@ describe.each(databases)('the scheduler on %s', (database) => {
     ).rejects.toMatchObject({ code: 'SCHEDULE_NOT_FOUND' });
   });
 
-  test('what cannot be fired says why, and what is gone is retired', async () => {
+  test("a schedule that can't fire says why, and a removed schedule is retired", async () => {
     const place = await scheduled(database, succeeds, [
       { id: 'wrong', every: '1h', command: 'dance' },
       { id: 'gone', every: '1h' },
@@ -279,7 +279,7 @@ describe('when hosts define a schedule otherwise', () => {
     worker: { program: succeeds, settings: { schedules: [...schedules] } },
   });
 
-  test('and the one that was loaded last is gone, another one fires it', async () => {
+  test('another host fires it when the last loaded one is gone', async () => {
     const schedules = [
       { id: 'both', every: '100ms' },
       { id: 'mine', every: '100ms' },
@@ -310,7 +310,7 @@ describe('when hosts define a schedule otherwise', () => {
     await eventually('and for good', async () => (await row(ledger, 'new'))?.status === 'retired');
   });
 
-  test('and all of them live, the one that was loaded last has its way', async () => {
+  test('the host that was loaded last decides while all of them live', async () => {
     const place = await makePlace({
       database: 'postgres',
       plugins: worker([{ every: '1h' }]),

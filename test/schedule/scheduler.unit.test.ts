@@ -121,7 +121,7 @@ test('an interval counts from the completion, and a long job is not overtaken', 
   expect(life.skipped).toContain('echo/default already_running');
 });
 
-test('what was missed while nobody looked follows catch_up', async () => {
+test('slots that were missed while no host ran follow catch_up', async () => {
   const life = await live(
     [
       { id: 'skip', cron: '0 * * * *' },
@@ -141,7 +141,7 @@ function timesOf({ jobs }: MemorySchedules, id: string): string[] {
   return own.map(({ atMs }) => new Date(atMs).toISOString().slice(11, 16));
 }
 
-test('what is made up for waits for a job that is open still, and is not lost', async () => {
+test('a catch-up waits for an open job and is not lost', async () => {
   const life = await live(
     [
       { id: 'skip', cron: '0 * * * *' },
@@ -161,7 +161,7 @@ test('what is made up for waits for a job that is open still, and is not lost', 
   expect(timesOf(life, 'interval')).toEqual(['02:50', '07:35']);
 });
 
-test('what falls due while its plugin is not well comes when it is, or passes', async () => {
+test('a slot that is due while its plugin is broken fires later or is skipped', async () => {
   const life = await live(
     [
       { id: 'clock', cron: '0 * * * *' },
@@ -212,7 +212,7 @@ test('the scheduler sleeps until something is due, and no longer than a tick', a
   expect(life.ticks).toBeLessThan(24 * 60 + 5);
 });
 
-test('what was left to a host that is gone since is retired', async () => {
+test('a schedule that was left to a host that is gone is retired', async () => {
   let nowMs = at('2026-01-01T00:00:00Z');
   const memory = makeMemorySchedules(() => nowMs, 1000);
   const retired: ScheduleKey[] = [];

@@ -41,7 +41,7 @@ test('shell: a failure may say when to try again', async () => {
 });
 
 describe('TypeScript', () => {
-  test('what is printed does not get into the answer, and logs are kept when it fails', async () => {
+  test("printed text doesn't get into the response, and logs are kept when the plugin fails", async () => {
     const directory = await makeDirectory();
     const sdk = join(root, 'sdk/typescript/ductile-plugin.ts');
     const program = join(directory, 'run.ts');

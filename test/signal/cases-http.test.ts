@@ -149,7 +149,7 @@ describe('a signal', () => {
   });
 });
 
-describe('who may', () => {
+describe('permissions', () => {
   const replay = { type: 'nothing.like-this', dry_run: true };
 
   test('S-26 replay: administrators, and nobody less', async () => {

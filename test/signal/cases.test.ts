@@ -74,7 +74,7 @@ describe.each(databases)('handlers on %s', (database) => {
     expect(await ledger.job('j2')).toBeUndefined();
   });
 
-  test('what is emitted is counted, and told on a channel', async () => {
+  test('an emitted signal is counted and sent on a channel', async () => {
     const heard: unknown[] = [];
     const listen = (message: unknown): void => void heard.push(message);
     const emitted = channel('ductile:signal:emitted');

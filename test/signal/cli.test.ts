@@ -52,7 +52,7 @@ test('writes CloudEvents, or nothing at all', async () => {
   expect(empty.out).toBe('');
 });
 
-test('one is shown with what it caused', async () => {
+test('a signal is shown with its consequences', async () => {
   const answer = {
     ...signal('1'),
     visibility: 'internal',

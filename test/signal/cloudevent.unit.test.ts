@@ -180,7 +180,7 @@ describe('a batch', () => {
     expect(() => fromCloudEvents(event)).toThrow('must be a list');
   });
 
-  test('of events with no data has empty data', () => {
+  test('events without data have empty data', () => {
     const { data: _, ...bare } = event;
     expect(fromCloudEvents([bare, { ...bare, data: 'text' }])).toMatchObject([
       { data: {} },

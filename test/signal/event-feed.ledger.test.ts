@@ -80,7 +80,7 @@ describe.each(databases)('events on %s', (kind) => {
     if (kind === 'sqlite') expect(types).toEqual(['new']);
   });
 
-  test('of accepted jobs are read once each, in their order, while many write', async () => {
+  test('accepted jobs are read once each, in order, while many write', async () => {
     const { ledger, open } = await openBench(kind);
     const second = kind === 'postgres' ? await open() : ledger;
     const ids = range(40).map(() => makeId());
@@ -98,7 +98,7 @@ describe.each(databases)('events on %s', (kind) => {
     expect(seen).toHaveLength(40);
   });
 
-  test('of jobs begin, after the end, with what is accepted next, however it goes on', async () => {
+  test('job events continue after the end with the next accepted job', async () => {
     const { ledger } = await openBench(kind);
     await ledger.enqueue({ jobs: [draft({ id: 'old' })] });
     const end = await ledger.eventEnd();
@@ -111,7 +111,7 @@ describe.each(databases)('events on %s', (kind) => {
     if (kind === 'sqlite') expect(ids).toEqual(['new']);
   });
 
-  test('of ended runs are read once each, in the order of their ends, while many end', async () => {
+  test('ended runs are read once each, in the order of their ends, while many end', async () => {
     const { ledger, open } = await openBench(kind);
     const second = kind === 'postgres' ? await open() : ledger;
     const graph = await define(ledger, [task('a')]);
@@ -132,7 +132,7 @@ describe.each(databases)('events on %s', (kind) => {
     expect(seen).toHaveLength(40);
   });
 
-  test('of runs tell what succeeded and what was cancelled; of what halted, a signal does', async () => {
+  test('run events report success and cancellation; a halt is reported by a signal', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const [first, second, third] = [
@@ -163,7 +163,7 @@ describe.each(databases)('events on %s', (kind) => {
     ]);
   });
 
-  test('of runs go on when those are gone that ended last', async () => {
+  test('run events continue when the runs that ended last are deleted', async () => {
     const { ledger, sql } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     for (const _ of range(3)) await start(ledger, graph);
@@ -230,7 +230,7 @@ test('a job whose commit is slow is not passed by those with a higher number', a
   expect(ids).toEqual(['slow', 'quick']);
 });
 
-test('who looks first waits a while for what is under way, and then shows what is certain', async () => {
+test('the first read waits a while for open transactions and then returns what is certain', async () => {
   const bench = await openBench('postgres');
   const { ledger, open } = bench;
   const job = draft();

@@ -28,7 +28,7 @@ function makeSlowLedger() {
 
 const turn = () => new Promise<void>((done) => setImmediate(done));
 
-test('those at one place share a read that has not begun', async () => {
+test('readers at the same cursor share a read that has not begun', async () => {
   const { ledger, asked, answer } = makeSlowLedger();
   const read = () => sharedReads(ledger).page(placeAt(1), 10);
   const first = [read(), read(), read()];
@@ -96,7 +96,7 @@ function signal(seq: number): SignalEvent {
   } as unknown as SignalEvent;
 }
 
-describe('those who are told in sums', () => {
+describe('readers of folded events', () => {
   afterEach(() => void vi.useRealTimers());
 
   test('share one read in a beat, however many they are', async () => {

@@ -103,7 +103,7 @@ describe.each(databases)('on %s', (database) => {
   };
   const types = ({ frames }: Reader): string[] => frames.map(({ event }) => event);
 
-  test('what a job emits and how it ended come as they happen', async () => {
+  test('the events and the end of a job arrive as they happen', async () => {
     const reader = await follow(api);
     expect(reader.response.headers['content-type']).toBe('text/event-stream');
     const { body } = await api.ask('/plugin/teller/poll', { body: '' });

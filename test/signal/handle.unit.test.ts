@@ -144,7 +144,7 @@ describe('events', () => {
     expect(jobs).toMatchObject([{ hops: 3 }]);
   });
 
-  test('of a job that the runtime caused cause jobs that know it', () => {
+  test('a job that the runtime caused passes its cause on to the jobs that follow', () => {
     const job = makeClaimed({ runtimeCaused: true });
     const { jobs } = followEvents(job, [{ type: 'a', payload: {} }], makeRules(), nowMs);
     expect(jobs).toMatchObject([{ runtimeCaused: true }]);
@@ -275,14 +275,14 @@ describe('a success', () => {
     expect(JSON.stringify([signals, jobs])).not.toContain(secret);
   });
 
-  test('of a job that a signal of the runtime caused is recorded, and starts nothing', () => {
+  test('a job that a runtime signal caused is recorded and starts nothing', () => {
     const job = makeClaimed({ runtimeCaused: true });
     const { signals, jobs } = followSuccess(job, { ...reply, events: [] }, notifying, nowMs);
     expect(signals).toMatchObject([{ type: 'job.succeeded' }]);
     expect(jobs).toEqual([]);
   });
 
-  test('of a step of a run is not reported, because the run goes on', () => {
+  test('a step of a run is not reported, because the run continues', () => {
     const job = makeClaimed({ runId: 'run-1' });
     const { signals } = followSuccess(job, { ...reply, events: [] }, notifying, nowMs);
     expect(signals).toEqual([]);

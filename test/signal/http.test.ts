@@ -91,7 +91,7 @@ test('lists go on page by page, from either end', async () => {
   }
 });
 
-test('what may not be kept is refused before anything is written', async () => {
+test("data that can't be stored is refused before anything is written", async () => {
   const api = await open();
   const bodies: readonly (readonly [object, string])[] = [
     [{ ...paid, data: { user: { password: 'hunter2' } } }, 'data.user.password'],
@@ -112,7 +112,7 @@ test('what may not be kept is refused before anything is written', async () => {
   expect((await api.ask('/signals?source=shop')).body['signals']).toEqual([]);
 });
 
-test('what only administrators may see, nobody else sees anywhere', async () => {
+test('data for administrators is hidden from everyone else', async () => {
   const api = await open();
   const hidden = { ...paid, type: 'staff.paid', visibility: 'admin_only' };
   const id = String((await post(api, hidden)).body['signal_id']);
@@ -145,7 +145,7 @@ test('what only administrators may see, nobody else sees anywhere', async () => 
   expect(await cause(READER)).toBeNull();
 });
 
-test('what only administrators may see is not in what it started either', async () => {
+test('data for administrators is hidden in the jobs that it started, too', async () => {
   const steps = ['one', 'two'].map((id) => ({ id, uses: 'echo.handle' }));
   const api = await open({
     pipelines: [{ name: 'care', on: 'order.paid', steps }],
@@ -175,7 +175,7 @@ test('what only administrators may see is not in what it started either', async 
   expect(shown.body['payload']).toMatchObject({ payload: { amount: 12 } });
 });
 
-test('who may only read does not report, and nobody walks around what was denied', async () => {
+test("a read-only token can't report a signal, and a denied command can't be reached by a signal", async () => {
   const api = await open();
   expect((await post(api, paid, { token: READER })).status).toBe(403);
   expect((await post(api, paid, { token: LIMITED })).body).toMatchObject({ code: 'FORBIDDEN' });

@@ -44,7 +44,7 @@ describe.each(databases)('a step of a replay on %s', (kind) => {
     expect(await jobs()).toHaveLength(1);
   });
 
-  test('of a process that does not have the directive does nothing', async () => {
+  test("does nothing if the process doesn't hold the directive", async () => {
     const { ledger, step, jobs } = await open();
     expect(await ledger.replay(step({ processId: 'p2' }))).toBeUndefined();
     expect(await jobs()).toEqual([]);

@@ -130,7 +130,7 @@ describe.each(databases)('a replay on %s', (database) => {
     await resume(engine);
   });
 
-  test('of a process that stops is given back, and ended by the next one', async () => {
+  test('is released when its process stops, and ended by the next process', async () => {
     const { engine, ledger, place, close } = await open(database);
     await pause(engine);
     await emitMany(ledger, 5 * limits.bulkStepJobs);

@@ -46,7 +46,7 @@ describe.each(databases)('a halt on %s', (database) => {
     expect(JSON.parse(told ?? '')).toMatchObject({ run_id: run.id, halted_at_step: 'bad' });
   });
 
-  test('of what was done about a halt is told, and leads to nothing', async () => {
+  test('a signal about a revived halt is emitted and starts nothing', async () => {
     const place = await makePlace({
       database,
       plugins: { worker: fails },

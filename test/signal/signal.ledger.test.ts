@@ -47,7 +47,7 @@ describe.each(databases)('signals on %s', (kind) => {
     expect(await dump()).toEqual(before);
   });
 
-  test('of one place in one attempt are there once', async () => {
+  test('are stored once for one position in one attempt', async () => {
     const { ledger } = await openBench(kind);
     const job = await startOne(ledger, 'p1');
     const signals = [signalOf(job, 3), signalOf(job, 3)];

@@ -48,7 +48,7 @@ describe.each(databases)('on %s', (database) => {
 });
 
 test(
-  'one that another host has awake is removed when that has left it',
+  'a tenant that is awake on another host is deleted when that host has released it',
   { timeout: 180_000 },
   async () => {
     const place = await makePlace({ database: 'postgres', plugins });
@@ -71,7 +71,7 @@ test(
   },
 );
 
-test('one whose ledger is newer than the program, or broken, can be removed', async () => {
+test('a tenant whose ledger is newer than the program, or broken, can be deleted', async () => {
   const place = await makePlace({ database: 'postgres', plugins });
   const { state } = place.config;
   const { engine } = await place.start();

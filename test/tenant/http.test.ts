@@ -93,7 +93,7 @@ describe.each(databases)('tenants on %s', { timeout: 180_000 }, (database) => {
     expect((await api.ask(`/tenants/${slug}`)).body['limits']).toMatchObject({ workers: null });
   });
 
-  test('nobody makes a token that may do more than they may', async () => {
+  test("a caller can't create a token with more rights than its own", async () => {
     const tenant = await make();
     const admin = await tenant.makeToken('boss', { role: 'admin' });
     const member = await tenant.makeToken('hand', { role: 'member' });
@@ -186,7 +186,7 @@ describe.runIf(process.platform === 'linux')('plugins', { timeout: 180_000 }, ()
     }
   }
 
-  test('of a tenant see neither the ledgers nor the configuration', async () => {
+  test('see neither the ledgers nor the configuration of other tenants', async () => {
     expect(JSON.stringify(await look('isolated'))).toMatch(/"saw:"/);
   });
 
@@ -194,7 +194,7 @@ describe.runIf(process.platform === 'linux')('plugins', { timeout: 180_000 }, ()
     expect(JSON.stringify(await look('shared'))).toContain('config.yaml ledger.db');
   });
 
-  describe('which programs they run', () => {
+  describe('the programs of plugins', () => {
     const packaged = manifest({
       slug: 'runs',
       requires: [{ plugin: 'runner' }],

@@ -172,7 +172,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     expect(sent.status).toBe(400);
   });
 
-  test('what belongs to the process is for the operator alone', async () => {
+  test('operations on the process are for the operator alone', async () => {
     for (const { operation, surface } of places) {
       if (operation.isForRoot !== true) continue;
       const path = surface.path.replaceAll(/:\w+\??/g, first.slug);

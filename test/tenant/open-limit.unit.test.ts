@@ -42,7 +42,7 @@ test('lets so many be inside, and asks for room when somebody waits', async () =
   expect(gate.isOpen).toBe(true);
 });
 
-test('who fails to enter is not inside', async () => {
+test('a caller that fails to enter is not counted', async () => {
   const { gate } = makeCrowd(1, 1);
   await expect(gate.pass('one', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
   expect(gate.isOpen).toBe(true);

@@ -136,7 +136,7 @@ test('for each who waits another one sleeps, and each sleeps once', async () => 
   expect(total(town.opened) - total(town.closed)).toBe(town.keeper.awake.length);
 });
 
-test('one that works does not sleep to make room', async () => {
+test('a tenant that works does not sleep to make room', async () => {
   const town = await makeTown(1);
   for (const slug of slugs) town.outlook.set(slug, () => Promise.resolve(busy));
   for (const visit of await fillUp(town)) visit.end();
@@ -160,7 +160,7 @@ test('stopping does not wait for a place that nobody frees', async () => {
   expect(town.opened.has('late')).toBe(false);
 });
 
-test('one that is secluded while it waits for a place is not waited for', async () => {
+test('a tenant that is secluded while it waits for a slot is not waited for', async () => {
   const town = await makeTown(60_000);
   await fillUp(town);
   const late = town.keeper.visit('late');
@@ -171,7 +171,7 @@ test('one that is secluded while it waits for a place is not waited for', async 
   expect(town.opened.has('late')).toBe(false);
 });
 
-test('one that cannot be looked at keeps no other awake, and nobody from coming', async () => {
+test("a tenant that can't be read keeps no other awake and blocks no other", async () => {
   const town = await makeTown(1);
   for (const visit of await fillUp(town)) visit.end();
   town.outlook.set('t0', () => Promise.reject(new Error('the ledger does not answer')));
@@ -180,7 +180,7 @@ test('one that cannot be looked at keeps no other awake, and nobody from coming'
   expect([...town.keeper.awake].sort()).toEqual(['late', 't0']);
 });
 
-test('whoever came while it was looked at finds it awake', async () => {
+test('a caller that arrives during the check finds the tenant awake', async () => {
   const town = await makeTown(limits.tenantLookMs / 2);
   const first = await town.keeper.visit('acme');
   first.end();
@@ -200,7 +200,7 @@ test('whoever came while it was looked at finds it awake', async () => {
   for (const answer of looks) answer();
 });
 
-test('one that does not open is not opened anew by everybody who comes', async () => {
+test('a tenant that fails to open is not opened again by every caller', async () => {
   const town = await makeTown(60_000);
   town.broken.add('acme');
   const comes = (): Promise<void> =>

@@ -19,7 +19,7 @@ function makeLine() {
   return { quota, put, counts: () => counts };
 }
 
-test('what was under way while it was counted is not counted twice', async () => {
+test('work that was accepted during the count is not counted twice', async () => {
   const { quota, put } = makeLine();
   let answer: () => void = () => undefined;
   const first = quota.within(signal, async () => {
@@ -42,7 +42,7 @@ test('however often somebody looks, it is counted now and then', async () => {
   expect(counts()).toBe(1);
 });
 
-test('what comes in while it is counted again is not forgotten', async () => {
+test('work that is accepted during a recount is not forgotten', async () => {
   let told = 0;
   const counted: (() => void)[] = [];
   const usage = () => {
@@ -69,7 +69,7 @@ test('what comes in while it is counted again is not forgotten', async () => {
   await refused;
 });
 
-test('those who come together are counted one after the other', async () => {
+test('concurrent requests are counted one after the other', async () => {
   const { quota, put } = makeLine();
   const all = await Promise.allSettled([1, 2, 3].map(() => quota.within(signal, put)));
   expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);

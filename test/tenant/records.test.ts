@@ -43,7 +43,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
   const leadsTo = (token: string) =>
     ledger().tenantOfKey('token', createHash('sha256').update(token).digest('hex'));
 
-  test('what led to a token that is revoked or rotated leads nowhere', async () => {
+  test('a revoked or rotated token leaves no usable link behind', async () => {
     const old = await first.makeToken('deploy', { role: 'member' });
     expect(await leadsTo(old)).toBe(first.slug);
     const rotated = await first.post('/tokens/deploy/rotate');
@@ -123,7 +123,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     return (body['runs'] as { run_id: string }[]).map(({ run_id: id }) => id);
   }
 
-  test('what is for administrators is seen by owner and admin, and by nobody below', async () => {
+  test('data for administrators is visible to owner and admin only', async () => {
     const hidden = { ...seen, type: 'staff.paid', visibility: 'admin_only' };
     const id = String((await first.post('/signals', hidden)).body['signal_id']);
     const ways = [`/signals/${id}`, '/signals?type=staff.paid', '/events?after=start'];

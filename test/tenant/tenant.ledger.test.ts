@@ -121,7 +121,7 @@ describe.each(databases)('the outlook on %s', (kind) => {
     expect((await ledger.outlook()).nextInMs).toBeLessThan(0);
   });
 
-  test('and the use of it are counted no further than asked for', async () => {
+  test("a tenant's queue and use are counted up to the requested limit", async () => {
     const { ledger } = await openBench(kind);
     await ledger.enqueue({ jobs: [draft(), draft(), draft({ due: { inMs: HOUR_MS } })] });
     const used = await ledger.usage({ queued: 100, signals: 100 });
@@ -130,7 +130,7 @@ describe.each(databases)('the outlook on %s', (kind) => {
     expect((await ledger.usage({ queued: 1, signals: 1 })).queued).toBe(2);
   });
 
-  test('what the runtime says of itself uses up nothing of the signals', async () => {
+  test("signals of the runtime don't count towards the limit of signals", async () => {
     const { ledger } = await openBench(kind);
     const emission = (source: string) => {
       const id = makeId();

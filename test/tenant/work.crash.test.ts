@@ -117,21 +117,25 @@ describe.each(databases)('on %s', (database) => {
     await judge(town);
   });
 
-  test('one is killed while all sleep, before something is due', { timeout }, async () => {
-    const town = await makeTown(database);
-    const victim = launch(town.place.directory);
-    await victim.ready;
-    await someNoted(town, 3 * JOBS);
-    await victim.kill();
-    const server = launch(town.place.directory);
-    await server.ready;
-    await allDone(town);
-    expect(await server.stop()).toEqual({ code: 0, signal: null });
-    await judge(town);
-  });
+  test(
+    'the service is killed while all tenants sleep, before something is due',
+    { timeout },
+    async () => {
+      const town = await makeTown(database);
+      const victim = launch(town.place.directory);
+      await victim.ready;
+      await someNoted(town, 3 * JOBS);
+      await victim.kill();
+      const server = launch(town.place.directory);
+      await server.ready;
+      await allDone(town);
+      expect(await server.stop()).toEqual({ code: 0, signal: null });
+      await judge(town);
+    },
+  );
 });
 
-test('of two hosts one is killed, and the other does what it left', { timeout }, async () => {
+test('one of two hosts is killed, and the other does its work', { timeout }, async () => {
   const town = await makeTown('postgres');
   const victim = launch(town.place.directory);
   const other = launch(town.place.directory);

@@ -110,7 +110,7 @@ describe('the direction of imports', () => {
   });
 });
 
-describe('what one file may do', () => {
+describe('the rules for one file', () => {
   const judge = (path: string, text: string): string[] =>
     findHouseFaults(path, readFacts({ path, text }));
 
@@ -144,7 +144,7 @@ describe('what one file may do', () => {
   });
 });
 
-describe('what may stand in a text', () => {
+describe('the rules for texts', () => {
   const reasonsOf = (path: string, text: string): string[] =>
     findTextFaults({ path, text }).map((fault) => fault.replace(/^[^ ]+ /, ''));
 

@@ -62,7 +62,7 @@ describe('frame', () => {
     expect(line && isMet(line)).toBe(true);
   });
 
-  test('where less is better, the goal is an upper bound', async () => {
+  test('the goal is an upper bound when less is better', async () => {
     const lower: Row = { ...row, better: 'lower', goal: 0.5 };
     const [line] = await run([lower], [armOf('ours', [6, 6, 6]), armOf('theirs', [10, 10, 10])]);
     expect(line && isMet(line)).toBe(false);
@@ -79,7 +79,7 @@ describe('frame', () => {
     expect(line && toCells(line).cells).toContain('not measured: ours: failed: no luck');
   });
 
-  test('what is missing says why', async () => {
+  test('a missing result says why', async () => {
     const absent: Arm = {
       ...armOf('theirs', []),
       available: async () => await Promise.resolve('not installed'),

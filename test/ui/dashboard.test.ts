@@ -315,7 +315,7 @@ describe('acting shows the plan first', () => {
       await page.getByText('Nothing waits for approval.').waitFor();
     }));
 
-  test('what a tenant may use is changed, and it is on record who did it', () =>
+  test('the limits of a tenant are changed, and the change is recorded with its actor', () =>
     place.look(async ({ page, open }) => {
       await open('/ui/tenants');
       await page.getByRole('link', { name: 'Acme acme' }).click();
@@ -377,7 +377,7 @@ describe('a token that may only read', () => {
     );
   });
 
-  test('and one that may see jobs alone is told so on the other pages', async () => {
+  test('a token that may see jobs alone is reported on the other pages', async () => {
     const { token } = await place.post('/tokens', { name: 'narrow', scopes: ['jobs:ro'] });
     await place.look(
       async ({ page, open, turn, complaints }) => {

@@ -21,7 +21,7 @@ test('changes are made', () =>
     await page.getByRole('button', { name: 'Resume' }).waitFor();
   }));
 
-test('what is to be copied is copied, also a secret from its dialog', async () => {
+test('values are copied, including a secret from its dialog', async () => {
   const job = await runJob(place, 'echo/poll', { word: 'quince' });
   await place.post('/webhooks', { id: 'deploys', title: 'Deploys', plugin: 'echo' });
   await place.look(async ({ page, open }) => {

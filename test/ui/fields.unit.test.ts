@@ -16,6 +16,6 @@ test('a number that a double can’t hold is sent as it was typed', () => {
   expect(JSON.stringify(parseObject('{"a":9007199254740993}'))).toBe('{"a":9007199254740993}');
 });
 
-test('what is not a number is refused with its field', () => {
+test("a text that isn't a number is refused with its field", () => {
   expect(() => valueOf(fieldsOf(schema), new Map([['id', 'x']]))).toThrow('id must be a number');
 });

@@ -41,7 +41,7 @@ test('with news in every beat the pauses grow to five seconds, and shrink when i
   expect(at.slice(-2)).toEqual([38, 39]);
 });
 
-test('what could not be looked at is looked at later, and nothing after the end', () => {
+test('a read that failed is repeated later, and nothing is read after the end', () => {
   let isHidden = true;
   const { pace, at } = watch(() => !isHidden);
   pace.ask();

@@ -17,7 +17,7 @@ describe('addresses', () => {
     ['overview', {}, '/ui'],
     ['jobs', { query: { status: 'failed,dead', plugin: '' } }, '/ui/jobs?status=failed%2Cdead'],
     ['plugins', { id: 'a b?c' }, '/ui/plugins/a%20b%3Fc'],
-  ])('of %s', (page, target, href) => {
+  ])('the address of %s', (page, target, href) => {
     expect(link(page, target)).toBe(href);
     const url = new URL(href, 'http://x');
     const id = 'id' in target ? target.id : undefined;

@@ -117,7 +117,7 @@ describe('a failed job', () => {
     });
   });
 
-  test('of a step offers to revive its run, and no Retry', async () => {
+  test('a failed step offers to revive its run, and no Retry', async () => {
     const run = await startRun('fragile', '"status":"halted"');
     const { body } = await place.api.ask(`/runs/${run}`);
     const [step] = body['steps'] as { readonly job_id: string }[];

@@ -85,7 +85,7 @@ test('another secret is made and shown once, and the old one is good for as long
   });
 });
 
-test('what is done to a webhook is said as a person would', async () => {
+test('changes of a webhook are described in plain words', async () => {
   await place.post('/webhooks', { id: 'deploys', title: 'Deploys', plugin: 'echo' });
   await place.look(async ({ page, open }) => {
     await open('/ui/webhooks/deploys');
@@ -108,7 +108,7 @@ test('what is done to a webhook is said as a person would', async () => {
   ]);
 });
 
-test('what the configuration opens is there, with what came to it and how that ended', async () => {
+test('an endpoint of the configuration is listed with its deliveries and their outcomes', async () => {
   const body = '{"message":"hi"}';
   const headers = { 'x-sig': mac(ENDPOINT_KEY, body, 'hex') };
   expect((await place.api.deliver(ENDPOINT.path, { body, headers })).status).toBe(202);

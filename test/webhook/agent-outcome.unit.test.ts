@@ -55,12 +55,12 @@ test('a conversation that was cancelled with everybody says so', () => {
   expect(statusOf(turn('cancelled', 0), turn('failed', 1))).toBe('error:no_response');
 });
 
-describe('what was done last counts', () => {
-  test('of a retry, which has the same key', () => {
+describe('the outcome of the last job counts', () => {
+  test('a retry has the same key and counts', () => {
     expect(statusOf(job('failed', 'error:exit_1'), job('succeeded'))).toBe('success');
   });
 
-  test('of a replay, which has another one', () => {
+  test('a replay has another key and counts', () => {
     const replayed = { idempotencyKey: 's2:agent:0' };
     expect(statusOf(job('succeeded'), job('failed', 'error:timeout', replayed))).toBe(
       'error:timeout',
@@ -68,7 +68,7 @@ describe('what was done last counts', () => {
   });
 });
 
-test('what had no job is told by its verdict', () => {
+test('a delivery without a job is reported by its verdict', () => {
   const skipped = { verdict: 'skipped', reason: 'skipped:quiet_hours' };
   expect(outcomeOf(skipped, [], true)).toMatchObject({ status: skipped.reason, error: null });
   const failed = { verdict: 'failed', reason: 'error:no_wake_handler: nobody is allowed' };

@@ -169,7 +169,7 @@ describe('a task', () => {
   });
 });
 
-describe('what is known of the answer', () => {
+describe('the state of the delivery', () => {
   const words = [
     'error:no_task_folder',
     'error:folder_missing',
@@ -222,7 +222,7 @@ describe('what is known of the answer', () => {
     expect(await shown('later')).toMatchObject({ last_error: 'error:cancelled' });
   });
 
-  test('nobody reaches a webhook that is not there, or a mode that is none', async () => {
+  test('a webhook that does not exist and an unknown mode are not found', async () => {
     expect((await deliver('nobody', {})).status).toBe(404);
     const entry = { id: 'odd', title: 'Odd', mode: 'shout', prompt_template: 'x' };
     const refused = await api.ask('/webhooks', { body: JSON.stringify(entry) });

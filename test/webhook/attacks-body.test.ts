@@ -98,7 +98,7 @@ describe('23 a body is what it was declared to be', () => {
     });
   });
 
-  test('of files that are only spoken of, nothing is opened', async () => {
+  test('files that a body only mentions are not opened', async () => {
     const told = JSON.parse((await send(FILES)).text) as { job_id: string };
     const { payload } = (await at.api.ask(`/job/${told.job_id}`)).body;
     expect(payload).toMatchObject({ payload: JSON.parse(FILES) as object });
@@ -169,7 +169,7 @@ describe('21 a body that dribbles', () => {
     expect(told.status).toBe(202);
   });
 
-  test('and is another one is 401; with a broken chunk it is 400', async () => {
+  test('a different body is 401, and a broken chunk is 400', async () => {
     await at.comesToNothing(async () => {
       const more = parse(await at.raw([chunkedHead(body), ...drops, '1\r\n \r\n', '0\r\n\r\n']));
       expect(more.status).toBe(401);
@@ -178,7 +178,7 @@ describe('21 a body that dribbles', () => {
     });
   });
 
-  test('and stops before its end starts nothing', async () => {
+  test('a body that stops before its end starts nothing', async () => {
     await at.comesToNothing(async () => {
       const socket = connect(at.port, '127.0.0.1').resume();
       const closed = once(socket, 'close');

@@ -137,7 +137,7 @@ describe.each(names)('%s', (name) => {
   });
 });
 
-describe.each(signing)('what %s signed', (name) => {
+describe.each(signing)('a signature of %s', (name) => {
   const [header, lead, prove] = schemes[name];
   const others: readonly (readonly [string, string | Buffer])[] = [
     ['6 written anew', JSON.stringify(JSON.parse(BODY), null, 1)],

@@ -51,7 +51,7 @@ test('22 whoever fails is counted by its address, whatever address it claims', a
   expect((await at.post('/hooks/gh', signed(secret), BODY)).status).toBe(202);
 });
 
-test('who sends a copy of a delivery takes nothing of the budget of its webhook', async () => {
+test('a sender that copies a delivery uses nothing of the budget of its webhook', async () => {
   const key = await at.open('few', {
     plugin: 'echo',
     auth_mode: 'github',
@@ -87,7 +87,7 @@ describe('19 without a secret the service does not start', () => {
     await expect(startApi(setup)).rejects.toThrow();
   });
 
-  test('nor can a webhook be opened or left with one', async () => {
+  test("a webhook can't be created or left without a secret", async () => {
     const empty = await at.api.ask('/credentials', { body: '{"name":"blank","value":""}' });
     expect(empty.status).toBe(400);
     const entry = { title: 'T', id: 'h', plugin: 'echo', auth_mode: 'stripe', credential: 'blank' };
@@ -106,7 +106,7 @@ describe('19 without a secret the service does not start', () => {
   });
 });
 
-describe('what could be found by trying is no secret', () => {
+describe('a secret that is easy to guess is refused', () => {
   const short = 'x'.repeat(limits.hookSecretCharsMin - 1);
   const entry = { title: 'T', id: 'short', plugin: 'echo', auth_mode: 'hmac', hmac_header: 'X-S' };
 
@@ -118,7 +118,7 @@ describe('what could be found by trying is no secret', () => {
     expect(told.text).not.toContain(short);
   });
 
-  test('nor as a credential', async () => {
+  test('as a credential', async () => {
     await at.api.ask('/credentials', { body: JSON.stringify({ name: 'short', value: short }) });
     const body = JSON.stringify({ ...entry, credential: 'short' });
     const told = await at.api.ask('/webhooks', { body });
@@ -126,7 +126,7 @@ describe('what could be found by trying is no secret', () => {
     expect([told.status, told.text]).toEqual([400, expect.stringContaining(words)]);
   });
 
-  test('nor by a rotation', async () => {
+  test('in a rotation', async () => {
     await at.open('turned', { ...entry, id: 'turned' });
     const told = await at.api.ask('/webhooks/turned/rotate', {
       body: JSON.stringify({ secret: short }),

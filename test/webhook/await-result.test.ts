@@ -68,13 +68,13 @@ test('an endpoint of the configuration can answer so as well', async () => {
   expect(told).toMatchObject({ status: 200, body: { status: 'succeeded', result: 'done' } });
 });
 
-test('what takes longer is answered as accepted, with its job', async () => {
+test('a job that takes longer returns 202 with its id', async () => {
   const told = await send('slow');
   expect(told).toMatchObject({ status: 202, body: { accepted: true, job_id: expect.any(String) } });
   expect(told.body).not.toHaveProperty('status');
 });
 
-test('what ended badly is told by its status, and not why', async () => {
+test('a job that failed is reported by its status, without the reason', async () => {
   const waiting = send('long');
   const job = await newest('long');
   await api.ask(`/job/${job}/cancel`, { body: '{}' });
@@ -91,7 +91,7 @@ test('a duplicate is told the job and the result of the first delivery', async (
   expect([again.status, again.body]).toEqual([200, { ...first.body, duplicate: true }]);
 });
 
-test('whoever finds no place on the line is answered as accepted', async () => {
+test('a caller beyond the limit of waiting callers gets 202', async () => {
   const { engine } = api.server.instance;
   const places = [joinLine(engine), joinLine(engine)];
   expect(joinLine(engine)).toBeUndefined();
@@ -100,7 +100,7 @@ test('whoever finds no place on the line is answered as accepted', async () => {
   expect((await send('job')).status).toBe(200);
 });
 
-test('who hangs up leaves the line', async () => {
+test('a caller that disconnects no longer counts as waiting', async () => {
   const { engine } = api.server.instance;
   const port = Number(api.server.surfaces.webhooks?.split(':').at(-1));
   const socket = connect(port, '127.0.0.1');

@@ -88,7 +88,7 @@ describe('the declared type', () => {
     expect(readBody(plain, 'all')).toMatchObject({ ok: true });
   });
 
-  test('of document 4 is JSON alone', () => {
+  test('a document-4 webhook accepts JSON alone', () => {
     expect(faultOf(read('application/cloudevents+json', '{}', 'json'))).toBe(
       'media_type_unsupported',
     );

@@ -117,7 +117,7 @@ describe('the strict order', () => {
   });
 });
 
-describe('what comes of it', () => {
+describe('the verdict', () => {
   test('W-27, N-08 a 429 says when to come back', () => {
     expect(decide('strict', 'managed', { ...well, ...wrong.source })).toMatchObject({
       answer: { status: 429, retryAfterSeconds: 2 },
@@ -172,7 +172,7 @@ describe('what comes of it', () => {
     }
   });
 
-  test('what is wrong with a body is told beside the word for it', () => {
+  test('the problem of a body is reported beside the verdict', () => {
     const body = () => ({ ok: false, fault: 'invalid_json', message: 'is not JSON' }) as const;
     for (const order of orders) {
       expect(decide(order, 'managed', { ...well, body })).toMatchObject({

@@ -140,7 +140,7 @@ describe('`webhook test` says why it cannot sign', () => {
     return ask;
   };
 
-  test('of a disabled webhook, and of one whose secret is gone', async () => {
+  test('the webhook is disabled, or its secret is gone', async () => {
     const ask = await setUp();
     await ask('webhook edit deploys --enabled=false');
     const off = await ask('webhook test deploys');
@@ -154,7 +154,7 @@ describe('`webhook test` says why it cannot sign', () => {
     expect(bare.err).toMatch(/`ductile webhook rotate deploys --config \S+`/);
   });
 
-  test('of one that does not exist, also in a dry run, with the one that may be meant', async () => {
+  test('the webhook does not exist: even a dry run says so and suggests a similar name', async () => {
     const ask = await setUp();
     const lines = ['test deplois --dry-run', 'test deplois', 'show deplois', 'remove deplois'];
     for (const line of lines) {

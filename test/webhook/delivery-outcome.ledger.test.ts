@@ -79,7 +79,7 @@ describe.each(databases)('deliveries on %s', (kind) => {
     expect(repeated).toEqual([{ signalId: signals[2], isNew: false, skipped: reason }]);
   });
 
-  test('what deliveries were for is found, the last time of each last', async () => {
+  test('the last delivery of each subject is listed last', async () => {
     const { ledger } = await openBench(kind);
     const once = delivery('a', [draft({ idempotencyKey: '1:target' }), draft()]);
     const twice = delivery('a', [draft({ idempotencyKey: '2:target' })]);
@@ -96,7 +96,7 @@ describe.each(databases)('deliveries on %s', (kind) => {
     expect(await ledger.targets([])).toEqual([]);
   });
 
-  test('what is strict is a replay under another id, and a duplicate under its own', async () => {
+  test('a strict delivery is a replay under another id, and a duplicate under its own', async () => {
     const { ledger } = await openBench(kind);
     const strict = { replayKey: 'digest', isStrict: true };
     const first = { ...delivery('a', [draft()]), ...strict };
@@ -114,7 +114,7 @@ describe.each(databases)('deliveries on %s', (kind) => {
     expect(await ledger.deliveries({ limit: 9 })).toMatchObject([{ duplicates: 2 }]);
   });
 
-  test('of a batch in which some came before, each is told its own', async () => {
+  test('each delivery of a batch gets its own result, even if some are duplicates', async () => {
     const { ledger } = await openBench(kind);
     const known = [delivery('a', [draft()]), delivery('a', [draft()])];
     await ledger.receive(known);

@@ -78,7 +78,7 @@ test('none is changed to it, tried, replayed or opened with a new secret', async
   expect((await api.ask('/webhooks/theirs', remove)).status).toBe(200);
 });
 
-test('nor is what came to an endpoint for it replayed', async () => {
+test('a delivery to an endpoint for it is not replayed', async () => {
   const body = '{"message":"hi"}';
   const headers = { 'x-sig': mac(KEY, body, 'hex') };
   expect((await api.deliver('/static', { body, headers })).status).toBe(202);

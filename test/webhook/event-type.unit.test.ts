@@ -40,7 +40,7 @@ describe('the event type', () => {
       {},
       undefined,
     ],
-  ])('of %s with %j and %j is %s', (mode, headers, payload, event) => {
+  ])('for %s with %j and %j is %s', (mode, headers, payload, event) => {
     expect(read({ auth_mode: mode }, headers, payload).event).toBe(event);
   });
 
@@ -57,7 +57,7 @@ describe('the event type', () => {
     expect(read(inBody, headers, {}).event).toBeUndefined();
   });
 
-  test('of a CloudEvent is its own', () => {
+  test('for a CloudEvent is its own', () => {
     expect(read({}, { 'x-event-key': 'x' }, {}, { type: 'com.shop.paid' }).event).toBe(
       'com.shop.paid',
     );

@@ -234,7 +234,7 @@ function mirrorOf({ body }: Reply): Mirrored {
   return JSON.parse(String(body['result'])) as Mirrored;
 }
 
-describe('one server', () => {
+describe('all kinds of events on one service', () => {
   let api: TestApi;
   beforeAll(async () => {
     api = await open();

@@ -191,7 +191,7 @@ describe('stripe', () => {
   });
 });
 
-describe('what names a delivery', () => {
+describe('the name of a delivery', () => {
   const github = (delivery: string, scheme: Scheme = presets.github) =>
     verify(
       scheme,

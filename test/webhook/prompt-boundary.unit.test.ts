@@ -58,7 +58,7 @@ describe('the safety boundary', () => {
     expect(escapeMarkers(nested)).not.toContain('#-- END EXTERNAL WEBHOOK PAYLOAD');
   });
 
-  test('what nobody sees is shown', () => {
+  test('invisible characters are shown', () => {
     expect(escapeMarkers('a\u202eb\u{e0041}c')).toBe(String.raw`a\u{202e}b\u{e0041}c`);
     expect(escapeMarkers('\u202external webhook payload')).toContain('[escaped marker]');
   });

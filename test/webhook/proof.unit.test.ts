@@ -90,7 +90,7 @@ describe('a signed delivery', () => {
     });
   });
 
-  test('so may one of the generic form', () => {
+  test('a generic signature may be prefixed, too', () => {
     const found = parsePattern('v1=([a-f0-9]+)');
     if (!found.ok) throw new Error(found.message);
     const generic = { ...makeEndpointScheme('X-Sig'), signature: found.pattern };

@@ -57,7 +57,7 @@ describe('a webhook’s budget', () => {
   });
 });
 
-test('what is given back can be spent again', () => {
+test('a released token of the budget can be spent again', () => {
   const limiter = makeLimiter();
   limiter.giveBack('h');
   expect(limiter.spend('h', 1, 0)).toEqual({ ok: true });

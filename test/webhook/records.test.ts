@@ -134,7 +134,7 @@ describe('the headers that prove a delivery are not kept', () => {
   test.each([
     ['taken', 202],
     ['refused', 401],
-  ])('of hmac, when it is %s', async (what, status) => {
+  ])('hmac, when the delivery is %s', async (what, status) => {
     const id = `hmac-${what}`;
     const entry = { plugin: 'echo', auth_mode: 'hmac', hmac_header: 'X-Webhook-Check' };
     const secret = await at.open(id, entry);
@@ -149,7 +149,7 @@ describe('the headers that prove a delivery are not kept', () => {
       .toEqual([['[redacted]', 'shown']]);
   });
 
-  test('of signed, with what is signed beside the body', async () => {
+  test('signed, with the parts that are signed beside the body', async () => {
     const signed = { header: 'X-S', payload: '{header:X-Nonce}.{body}' };
     const secret = await at.open('general', { plugin: 'echo', auth_mode: 'signed', signed });
     const lines: Lines = [
@@ -160,7 +160,7 @@ describe('the headers that prove a delivery are not kept', () => {
     expect(await shownOf('general', ['x-s', 'x-nonce'])).toEqual([['[redacted]', '[redacted]']]);
   });
 
-  test('of an endpoint of the configuration', async () => {
+  test('an endpoint of the configuration', async () => {
     const lines: Lines = [['x-sig', mac(KEY, body, 'hex')]];
     expect((await at.post('/static', lines, body)).status).toBe(202);
     expect(await shownOf('/static', ['x-sig'])).toEqual([['[redacted]']]);

@@ -4,7 +4,7 @@ import { mac, openAttacked } from '../support/webhook-attacks.ts';
 import { databases } from '../support/instance.ts';
 
 test.each(databases)(
-  'whatever handles it again gets the event of then, on %s',
+  'a replay on %s delivers the original event to the current handlers',
   async (database) => {
     const routes = [{ from: 'webhook:gl', event_type: 'webhook.received', to: 'sleeper' }];
     const at = await openAttacked({ database, routes });
@@ -44,7 +44,7 @@ test.each(databases)(
   },
 );
 
-test('what came to an endpoint of the configuration is replayed while that is there', async () => {
+test('a delivery to an endpoint of the configuration is replayed while the endpoint exists', async () => {
   const key = 'a-secret-of-the-files';
   const endpoint = { path: '/static', plugin: 'echo', secret_ref: 's', signature_header: 'X-Sig' };
   const at = await openAttacked({
@@ -82,7 +82,7 @@ test('what came to an endpoint of the configuration is replayed while that is th
   ]);
 });
 
-test('whoever replays its signal is told how the webhook itself is replayed', async () => {
+test('a replay of its signal explains how to replay the webhook itself', async () => {
   const at = await openAttacked({});
   onTestFinished(() => at.api.close());
   const secret = await at.open('gl', { plugin: 'echo', command: 'handle', auth_mode: 'gitlab' });

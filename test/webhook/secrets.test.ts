@@ -6,7 +6,7 @@ import { ask } from '../support/direct.ts';
 import { databases, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 
-test.each(databases)('of a webhook that is off no secret is read, on %s', async (database) => {
+test.each(databases)('the secret of a disabled webhook is not read, on %s', async (database) => {
   const place = await makePlace({ database, plugins: { p: { program: succeeds } } });
   const { engine, ledger } = await place.start();
   for (const [id, enabled] of [

@@ -32,7 +32,7 @@ test('an endpoint of the configuration', () => {
   expect(signAndVerify(makeEndpointScheme('X-Sig'))).toMatchObject({ kind: 'accepted' });
 });
 
-test('what twilio signs is in the address, whatever stands there already', () => {
+test('twilio signs the whole address, including its query', () => {
   const asked = { ...plain, url: `${plain.url}?k=v` };
   const request = signRequest(presets.twilio, asked, secret, { id: 'd-1', nowMs });
   expect(request?.url).toMatch(/\?k=v&bodySHA256=[0-9a-f]{64}$/);
@@ -40,7 +40,7 @@ test('what twilio signs is in the address, whatever stands there already', () =>
   expect(verdict).toMatchObject({ kind: 'accepted', deliveryId: 'd-1' });
 });
 
-test('of several ways the first is taken, and of several names of a delivery too', () => {
+test('the first of several schemes and of several delivery names is used', () => {
   const namesOf = (scheme: Scheme) =>
     signRequest(scheme, plain, secret, { id: 'd-1', nowMs })
       ?.headers.slice(plain.headers.length)
@@ -73,7 +73,7 @@ test('an entry that is not the time, and a header that is not there, are not mad
   expect(signAndVerify({ ...stamped, timestamp: undefined })).toBeUndefined();
 });
 
-test('what only a sender knows is not made up', () => {
+test('values that only a sender knows are not made up', () => {
   const found = parsePattern('v1=([a-f0-9]+)');
   if (!found.ok) throw new Error(found.message);
   const sought = { ...makeEndpointScheme('X-Sig'), signature: found.pattern };

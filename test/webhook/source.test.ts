@@ -42,10 +42,13 @@ test.each([
   ['x-real-ip', '203.0.113.9'],
   ['via', '1.1 proxy'],
   ['cf-connecting-ip', '203.0.113.9'],
-])('what a proxy passed on with %s learns nothing of this machine', async (name, value) => {
-  expect((await at.api.deliver('/healthz')).status).toBe(200);
-  expect((await at.api.deliver('/healthz', { headers: { [name]: value } })).status).toBe(404);
-});
+])(
+  'a request that a proxy forwarded with %s learns nothing about this machine',
+  async (name, value) => {
+    expect((await at.api.deliver('/healthz')).status).toBe(200);
+    expect((await at.api.deliver('/healthz', { headers: { [name]: value } })).status).toBe(404);
+  },
+);
 
 test.each([
   ['another port', (n: number) => `198.51.100.7:${1000 + n}`],
@@ -53,7 +56,7 @@ test.each([
     'another spelling or address of its network',
     (n: number) => (n % 2 === 0 ? `2001:db8:7::${n}` : `[2001:db8:7:0:1:2:3:${n}]:443`),
   ],
-])('whoever fails gets no further with %s', async (_, from) => {
+])('a sender that fails gets no further with %s', async (_, from) => {
   const statuses: number[] = [];
   for (let n = 0; n < limits.hookFailuresMax + 2; n += 1) {
     statuses.push((await send(from(n), 'wrong')).status);

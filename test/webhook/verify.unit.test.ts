@@ -89,7 +89,7 @@ describe('bearer', () => {
   });
 });
 
-describe('what a delivery is known by', () => {
+describe('the identity of a delivery', () => {
   const taken = { payload: {}, event: undefined };
   const accepted = { kind: 'accepted', secretIndex: 0, deliveryId: 'k' } as const;
   const named = (headers: Record<string, string>, body: string, more: object = {}) =>
@@ -106,7 +106,7 @@ describe('what a delivery is known by', () => {
     expect(isKeyReused(one.replayKey, 'signed')).toBe(false);
   });
 
-  test('what was signed goes before, and other names have no body', () => {
+  test('a signed id comes first, and other ids exclude the body', () => {
     const signed = { replayKey: 'signed' };
     expect(named({ 'idempotency-key': 'k' }, 'a', signed)).toMatchObject(signed);
     expect(named({ 'x-id': 'k' }, 'a')).toEqual({ deliveryId: 'k', replayKey: null });

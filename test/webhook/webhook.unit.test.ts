@@ -281,8 +281,11 @@ describe('its authentication', () => {
     [{ timestamp: '{body}' }, 'signed.timestamp names no place'],
     [{ tolerance: '5m' }, 'signed.tolerance is only for signed.timestamp'],
     [{ key: 'hex' }, 'hmac_secret is not written in hex'],
-  ])('what the general form cannot verify is refused: %j', (differences, expected) => {
-    const entry = { ...signed, signed: { header: 'x', ...differences } };
-    expect(faultsOf(entry)).toEqual([expect.stringContaining(expected)]);
-  });
+  ])(
+    "an authentication that the general form can't verify is refused: %j",
+    (differences, expected) => {
+      const entry = { ...signed, signed: { header: 'x', ...differences } };
+      expect(faultsOf(entry)).toEqual([expect.stringContaining(expected)]);
+    },
+  );
 });

@@ -87,7 +87,7 @@ describe.each(databases)('on %s', (database: Database) => {
     expect((await shown(api, 'gh')).body['trigger_count']).toBe(10);
   });
 
-  test('what is not proven starts nothing and hears nothing', async () => {
+  test('a delivery without a valid proof starts nothing and gets no details', async () => {
     const api = await open({ database });
     const { secret } = await add(api, github);
     const body = '{"message":"hi"}';
@@ -138,7 +138,7 @@ describe.each(databases)('on %s', (database: Database) => {
     expect((await at(last.body['secret'], '{"a":5}')).status).toBe(404);
   });
 
-  test('what the target cannot take is told to the operator, and may be sent again', async () => {
+  test('a delivery that its target refuses is reported to the operator and may be sent again', async () => {
     const api = await open({ database });
     const { secret } = await add(api, github);
     const bad = signed(secret, '{"message":7}', { 'x-github-delivery': 'd-1' });
@@ -227,7 +227,7 @@ test('the secret of a webhook outlives the key that it was sealed with', async (
 });
 
 test.each(['bearer', 'github', 'gitlab', 'standard-webhooks', 'hmac'] as const)(
-  'what is tested as %s is verified',
+  'a test delivery as %s is verified',
   async (mode) => {
     const api = await open();
     const more = mode === 'hmac' ? { hmac_header: 'X-Sig' } : {};
@@ -249,7 +249,7 @@ test.each(['stripe', 'slack'])('a %s secret comes from a credential', async (mod
   expect(tested.body).toMatchObject({ status: 202 });
 });
 
-test('what cannot be a webhook is refused with its key', async () => {
+test('an invalid webhook is refused with its key', async () => {
   const api = await open();
   const refused = async (entry: JsonObject): Promise<Reply> =>
     await api.ask('/webhooks', { body: JSON.stringify({ title: 'T', id: 'h', ...entry }) });
@@ -277,7 +277,7 @@ test('a burst beyond the limit is told when to come back, and what came before i
   expect(await jobs(api)).toHaveLength(3);
 });
 
-test('who fails too often is stopped, and others behind the same proxy are not', async () => {
+test('a sender that fails too often is stopped, and others behind the same proxy are not', async () => {
   const proxied = { listen: '127.0.0.1:0', trusted_proxies: ['127.0.0.1'] };
   const api = await open({ webhooks: proxied });
   const { secret } = await add(api, github);
@@ -350,7 +350,7 @@ test('secrets in what was delivered are masked in the signal, and the job gets t
   expect(job?.payload).toBe(body);
 });
 
-test('what two change at the same moment is never half of each', async () => {
+test('two concurrent changes are never mixed', async () => {
   const api = await open();
   await add(api, github);
   const edit = (changes: object): Promise<Reply> =>

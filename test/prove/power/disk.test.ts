@@ -33,18 +33,18 @@ function findings(entries: readonly DiskEntry[], name = '/d/a'): Set<string | un
   return found;
 }
 
-test('what was synced is there, whatever way the power is cut', () => {
+test('synced data is there, however the power is cut', () => {
   expect(findings([made, ...syncNames, write('old'), began, ended])).toEqual(new Set(['old']));
 });
 
-test('what was not synced is there or not, and may be torn', () => {
+test('data that was not synced is there or not, and may be torn', () => {
   const found = findings([made, ...syncNames, write('old'), began, ended, write('new')]);
   expect(found).toContain('old');
   expect(found).toContain('new');
   expect(found).toContain('nld');
 });
 
-test('what is written while a sync is under way is not a part of it', () => {
+test('data that is written during a sync is not a part of it', () => {
   const found = findings([made, ...syncNames, write('old'), began, write('new'), ended]);
   expect(found).toContain('old');
 });

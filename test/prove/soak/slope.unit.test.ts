@@ -5,7 +5,7 @@ import type { Sample } from './sample.ts';
 import { medianOf, slopeOf } from './slope.ts';
 
 describe('the slope', () => {
-  test('of a line is its own', () => {
+  test('is exact for a line', () => {
     expect(slopeOf([3, 5, 7, 9])).toBe(2);
     expect(slopeOf([9, 7, 5])).toBe(-2);
   });
@@ -19,7 +19,7 @@ describe('the slope', () => {
     expect(slopeOf([0, 1, 2, 3, 400, 5, 6, 7, 8, 9])).toBe(1);
   });
 
-  test('of a small leak in much noise is found', () => {
+  test('finds a small leak in much noise', () => {
     const random = makeRandom(1);
     const noise = Array.from({ length: 60 }, () => 100 + 20 * random());
     expect(Math.abs(slopeOf(noise))).toBeLessThan(0.1);
@@ -66,23 +66,23 @@ describe('a course', () => {
     leftRssMib: 120 + 3 * (slice % 4) + leak * slice,
   });
 
-  test('of memory that goes up and down is told', () => {
+  test('accepts memory that goes up and down', () => {
     expect(follow((slice) => sawTooth(slice, 0)).at(-1)).toMatchObject({
       leftHeapMibPerHour: [0],
       leftRssMibPerHour: [0],
     });
   });
 
-  test('of memory of which a little is never let go of is refused', () => {
+  test('refuses memory of which a little is never released', () => {
     expect(() => follow((slice) => sawTooth(slice, 0.3))).toThrow(/^leftHeapMib grows: /);
   });
 
-  test('of memory outside of the heap that is never let go of is refused', () => {
+  test('refuses memory outside of the heap that is never released', () => {
     const leak = (slice: number) => ({ ...sawTooth(slice, 0), leftRssMib: 120 + slice });
     expect(() => follow(leak)).toThrow(/^leftRssMib grows: /);
   });
 
-  test('of descriptors that leak is refused, one in four slices', () => {
+  test('refuses descriptors that leak, one in four slices', () => {
     const leak = (slice: number) => ({ rssMib: 100, descriptors: 20 + Math.floor(slice / 4) });
     expect(() => follow(leak)).toThrow(/^descriptors grows: /);
   });
