@@ -8,7 +8,7 @@ import { failsInTrouble, once } from './plugin-kinds.ts';
 
 /** Takes an hour while a file called `trouble` is in the installation, else no time at all. */
 export const hangsInTrouble = shell(`cat > /dev/null
-if [ -e ../../trouble ]; then exec sleep 3600; fi
+if [ -e ../../trouble ]; then touch ../../hanging; exec sleep 3600; fi
 echo '{"status":"ok","result":"done"}'`);
 
 /** So that it is known how long they usually take. */
