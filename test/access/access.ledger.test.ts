@@ -188,7 +188,7 @@ describe.each(databases)('a key of a caller on %s', (kind) => {
 const ways = databases.flatMap((source) => databases.map((target) => [source, target] as const));
 
 test.each(ways)(
-  'a backup of %s on %s has them all, and goes on after them',
+  'a backup of %s on %s has them all, and continues after them',
   async (source, target) => {
     const { ledger } = await openBench(source);
     await ledger.direct(creating('deploy', 60_000));

@@ -194,7 +194,7 @@ describe('the API', () => {
     expect(await asked({ route: routeTo({ isForMonitors: true }) })).toBe('anonymous');
   });
 
-  test('shows figures to everybody only where the operator opened them', async () => {
+  test('shows metrics to strangers only if the operator allowed it', async () => {
     const route = routeTo({ isForScrapers: true }, 'metrics:ro');
     expect(await asked({ route })).toBe('UNAUTHORIZED');
     world.metrics = 'open';
@@ -210,7 +210,7 @@ describe('the API', () => {
     }
   };
 
-  test('stops who guesses, but not at what is open, and not the jobs of this machine', async () => {
+  test('throttles guesses, but not at what is open, and not the jobs of this machine', async () => {
     await guess();
     expect(await asked({ authorization: 'Bearer guess' })).toBe('TRIES_SPENT');
     expect(await asked({ authorization: 'Bearer guess', route: routeTo({}) })).toBe('anonymous');
@@ -235,7 +235,7 @@ describe('the control socket', () => {
   const asked = (authorization?: string) =>
     nameOf(ask(gate, authorization === undefined ? {} : { authorization }));
 
-  test('belongs to whoever opens it, while there is nobody else', async () => {
+  test('belongs to the user that opens it, while there are no tokens', async () => {
     expect(await asked()).toBe('cli:owner');
   });
 
@@ -266,7 +266,7 @@ describe('the control socket', () => {
     expect(await asked(authorization)).toBe(expected);
   });
 
-  test('stops who guesses', async () => {
+  test('throttles guesses', async () => {
     for (let tried = 0; tried < limits.wrongTokensMax; tried += 1) await asked('Bearer guess');
     expect(await asked('Bearer guess')).toBe('TRIES_SPENT');
   });
@@ -338,7 +338,7 @@ describe('what is asked for', () => {
     expect(() => check(ann, { scope }, 'runs:ro')).toThrow('does not allow');
   });
 
-  test('by whoever shows no token is what is open, and figures where they are', () => {
+  test('without a token is what is open, and metrics if allowed', () => {
     expect(() => check(ANONYMOUS, { scope: undefined })).not.toThrow();
     for (const scope of ['metrics:ro', 'jobs:ro']) {
       expect(() => check(ANONYMOUS, { scope })).toThrow('does not allow');

@@ -56,7 +56,7 @@ describe.each(databases)('credentials on %s', (kind) => {
     });
   });
 
-  test('and payloads are found by their key, page by page, and sealed anew unless they changed', async () => {
+  test('and payloads are found by their key, page by page, and sealed again unless they changed', async () => {
     const { ledger } = await openBench(kind);
     for (const name of ['a', 'b', 'c']) await set(ledger, name);
     const signals = [1, 2].map(() => signal({ sealed: sealed('k1', 'v1.p.q') }));
@@ -90,7 +90,7 @@ describe.each(databases)('credentials on %s', (kind) => {
     expect(await ledger.reseal([])).toBe(0);
   });
 
-  test('payloads are told by their signals, once however often they come, and go with them', async () => {
+  test('payloads belong to their signals, once however often they come, and are deleted with them', async () => {
     const { ledger, sql } = await openBench(kind);
     const keyed = signal({ sealed: sealed('k1', 'v1.p.q'), dedupeKey: 'once' });
     const again = { ...keyed, id: makeId(), sealed: sealed('k1', 'v1.other.one') };

@@ -79,7 +79,7 @@ describe.each(databases)('credentials over HTTP on %s', (database) => {
     expect((await ask('/credentials/a')).status).toBe(404);
   });
 
-  test('are planned before they are changed, deleted and sealed anew', async () => {
+  test('are planned before they are changed, deleted and sealed again', async () => {
     const planned = await post('/credentials', { name: 'github', value, dry_run: true });
     expect(planned.body['plan']).toContain('The value that it has would be gone for good.');
     const keyBefore = (await ask('/credentials/github')).body['key_id'];

@@ -225,7 +225,7 @@ describe.each(databases)('a signal that may not show all on %s', (database) => {
 });
 
 describe.each(databases)('rotating the key on %s', (database) => {
-  test('X-03 seals all anew with a new one; the old still opens what is left, and once is enough', async () => {
+  test('X-03 seals all with a new one; the old still opens what is left, and once is enough', async () => {
     const place = await makePlace({
       database,
       plugins: {

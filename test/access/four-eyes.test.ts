@@ -140,7 +140,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
       }
     });
 
-    test('is given by somebody else to whom an owner gave a token', async () => {
+    test('is given by another person, with a token from an owner', async () => {
       const [carl, dora] = [
         await makeToken('carl', { role: 'admin' }),
         await makeToken('dora', { role: 'admin' }),

@@ -20,7 +20,7 @@ describe('the keys of an installation', () => {
     expect(makeKeyRing({ directory, environment: {} }).newest().id).toBe(id);
   });
 
-  test('are renewed once for a reason; the old ones still open, also for who has the file open', async () => {
+  test('are renewed once for a reason; the old ones still open, even for a process with the file open', async () => {
     const directory = await makeDirectory();
     const [one, two] = [0, 1].map(() => makeVault(makeKeyRing({ directory, environment: {} })));
     if (one === undefined || two === undefined) throw new Error('there are two');
@@ -79,7 +79,7 @@ describe('the keys of an installation', () => {
     expect(make).not.toThrow('hunter2');
   });
 
-  test('are not made anew when something is sealed with one that is gone', async () => {
+  test('are not created again when something is sealed with one that is gone', async () => {
     const ring = makeKeyRing({ directory: await makeDirectory(), environment: {} });
     ring.refuseFirst();
     expect(() => ring.newest()).toThrow('no key to open them with');

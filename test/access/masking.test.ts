@@ -146,7 +146,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     expect(body['next_cursor']).toBeNull();
   });
 
-  test('a search in logs finds nothing that the caller cannot read, and its cursor tells nothing', async () => {
+  test("a search in logs finds nothing that the caller can't read, and its cursor reveals nothing", async () => {
     const payload = { password: SECRET, note: 'harmless', fails: true };
     await post('/plugin/mirror/run', { payload });
     await settled();
@@ -174,7 +174,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     expect(ran.text).toContain(SECRET);
   });
 
-  test('a duplicate tells a caller nothing that it could not read', async () => {
+  test('a duplicate reveals nothing that the caller could not read', async () => {
     const path = '/plugin/mirror/run?wait=true&dedupe_key=one';
     expect((await post(path, { payload: { password: SECRET } })).text).toContain(SECRET);
     const again = await post(path, { payload: {} }, CALLER);

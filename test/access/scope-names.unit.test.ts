@@ -84,7 +84,7 @@ describe('before the request says what is needed', () => {
   });
 });
 
-test('a need is told in the words of a scope that covers it', () => {
+test('a missing right is described by a scope that covers it', () => {
   for (const need of ['jobs:rw', read, write])
     expect(allows([describeNeed(need)], need)).toBe(true);
   expect([describeNeed(read), describeNeed(write)]).toEqual(['echo:ro', 'echo:rw']);

@@ -113,7 +113,7 @@ describe('laws of scopes', () => {
     );
   });
 
-  test('who may write may read', () => {
+  test('a scope that may write may read', () => {
     fc.assert(
       fc.property(grants, noun, pluginNeed, (some, which, wanted) => {
         if (allows(some, `${which}:rw`)) expect(allows(some, `${which}:ro`)).toBe(true);

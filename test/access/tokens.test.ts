@@ -188,7 +188,7 @@ describe('a token', () => {
   });
 });
 
-test('who guesses is stopped after a while; who was in before is not', async () => {
+test('guesses are throttled after a while; a known token is not', async () => {
   const guessed = await startApi({ api: { auth: { tokens } } });
   const guess = (path: string) => guessed.ask(path, { token: 'a-guess' });
   expect((await guessed.ask('/jobs')).status).toBe(200);
@@ -240,7 +240,7 @@ describe('web pages', () => {
     expect(reply.headers['access-control-allow-origin']).toBe('https://board.example');
   });
 
-  test('of others are told nothing', async () => {
+  test('of other origins read nothing', async () => {
     expect((await preflight('https://evil.example')).status).toBe(403);
     const reply = await web.ask('/jobs', { headers: { origin: 'https://evil.example' } });
     expect(reply.headers['access-control-allow-origin']).toBeUndefined();

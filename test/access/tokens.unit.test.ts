@@ -34,11 +34,11 @@ describe('a token of the configuration', () => {
     },
   );
 
-  test('is nobody’s where there are none', () => {
+  test('is unknown if there are none', () => {
     expect(findConfigured([], 'first')).toBeUndefined();
   });
 
-  test('is known by who acts under it', () => {
+  test('is known by its actor', () => {
     expect(configuredHolder(tokens, 'token:watch')).toMatchObject({ scopes: ['read:*'] });
     expect(configuredHolder(tokens, 'watch')).toBeUndefined();
     expect([isToken('token:watch'), isToken('cli:ann'), isToken('my-token:x')]).toEqual([
@@ -48,7 +48,7 @@ describe('a token of the configuration', () => {
     ]);
   });
 
-  test('is kept as a digest that is that of everybody', () => {
+  test('is stored as its SHA-256 digest', () => {
     expect(digestOf('abc')).toBe(
       'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
     );

@@ -26,7 +26,7 @@ describe('the Dockerfile', () => {
     expect(new Set(copies.map((path) => path.split('/')[0]))).toEqual(new Set(kept));
   });
 
-  test('runs as somebody without rights, and can be asked how it is', () => {
+  test('runs as a user without rights, and has a health check', () => {
     const users = lines.filter((line) => line.startsWith('USER '));
     expect(users.at(-1)).toBe('USER node');
     expect(lines.findIndex((line) => line.startsWith('USER'))).toBeLessThan(
@@ -135,7 +135,7 @@ describe('the unit for systemd', () => {
     expect(lines).toContain('Delegate=memory pids cpu');
   });
 
-  test('is ready when it says so, reloads by SIGHUP, and is nobody special', () => {
+  test('is ready when it says so, reloads by SIGHUP, and has no special user', () => {
     for (const line of [
       'Type=notify',
       'NotifyAccess=all',

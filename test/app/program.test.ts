@@ -87,7 +87,7 @@ test('without a server, a job runs here and now, and listing starts nothing', as
 });
 
 describe.each(Object.entries(states))('a server on %s', (_, stateOf) => {
-  test('runs, tells, is backed up, stops; the backup restores and starts paused', async () => {
+  test('runs, reports, is backed up, stops; the backup restores and starts paused', async () => {
     const directory = await makeConfig(await stateOf());
     const server = launch(directory);
     const { control } = await server.ready;
@@ -189,19 +189,22 @@ test.each([
   expect(ran.stderr).toContain('to do:');
 });
 
-test.runIf(process.platform === 'linux')('output that finds no room is told in words', async () => {
-  const full = openSync('/dev/full', 'w');
-  const { status, stderr } = spawnSync(process.execPath, [join(root, 'src/main.ts'), 'version'], {
-    env: { PATH: process.env['PATH'], HOME: await makeDirectory() },
-    stdio: ['ignore', full, 'pipe'],
-    encoding: 'utf8',
-  });
-  closeSync(full);
-  expect([status, stderr]).toEqual([
-    1,
-    expect.stringMatching(/^error: standard output cannot be written: ENOSPC[^\n]*\n$/),
-  ]);
-});
+test.runIf(process.platform === 'linux')(
+  'output that finds no room is reported in words',
+  async () => {
+    const full = openSync('/dev/full', 'w');
+    const { status, stderr } = spawnSync(process.execPath, [join(root, 'src/main.ts'), 'version'], {
+      env: { PATH: process.env['PATH'], HOME: await makeDirectory() },
+      stdio: ['ignore', full, 'pipe'],
+      encoding: 'utf8',
+    });
+    closeSync(full);
+    expect([status, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^error: standard output cannot be written: ENOSPC[^\n]*\n$/),
+    ]);
+  },
+);
 
 function get(socketPath: string, path: string): Promise<{ code: number; body: unknown }> {
   return new Promise((done, failed) => {

@@ -49,7 +49,7 @@ async function startBehindLock(): Promise<Start> {
   };
 }
 
-test('a connection that is ended once is no reason to give up', async () => {
+test('a connection that is ended once is retried', async () => {
   const { opening, records, endConnections, letPass } = await startBehindLock();
   await eventually('it waits', endConnections);
   await letPass();
@@ -90,7 +90,7 @@ test('a connection that is found dead is one that was ended', async () => {
   expect(isLostConnection(new DuctileError('LEDGER_UNAVAILABLE', 'gone', { cause }))).toBe(true);
 });
 
-test('a database that is not there is told at once', async () => {
+test('a database that is not there is reported at once', async () => {
   const { config, state } = await makeHere();
   const { log, records } = collectLog();
   const url = 'postgres://someone@127.0.0.1:1/ledger';

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { reloadRequested } from '../../src/app/server.ts';
 import { eventually } from '../support/instance.ts';
 
-test('many signals while a reload is under way are one more reload', async () => {
+test('many signals during a reload are one more reload', async () => {
   const before = process.listeners('SIGHUP');
   onTestFinished(() => {
     for (const listener of process.listeners('SIGHUP')) {

@@ -64,7 +64,7 @@ describe('the service manager', () => {
   test.each([
     ['nobody watches', {}],
     ['somebody else is watched', { WATCHDOG_USEC: '1000000', WATCHDOG_PID: '1' }],
-  ])('is not told how it goes when %s', async (_when, env) => {
+  ])('gets no status when %s', async (_when, env) => {
     const { manager, said } = makeManager({ ...socket, ...env });
     manager.watch(() => true);
     await vi.advanceTimersByTimeAsync(5000);
@@ -84,7 +84,7 @@ describe('the service manager', () => {
   });
 });
 
-test('a service manager that did not hear once is told again, and later, too', async () => {
+test('a service manager that missed a notification gets it again, and later, too', async () => {
   const { manager, said, records } = makeManager(socket, (told) =>
     told === 1 || (told > 2 && told < 6) ? new Error('no more processes') : undefined,
   );

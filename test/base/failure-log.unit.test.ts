@@ -4,7 +4,7 @@ import { makeFailureLog, type LogFields } from '../../src/base/log.ts';
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }));
 afterEach(() => void vi.useRealTimers());
 
-test('the same failure is told at once, then each minute with how often it was seen', () => {
+test('the same failure is reported at once, then each minute with its count', () => {
   const told: LogFields[] = [];
   const complaint = makeFailureLog((fields) => told.push(fields));
   for (let second = 0; second <= 120; second += 1) {

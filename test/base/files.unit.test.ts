@@ -20,11 +20,14 @@ test('an obstacle is reported', async () => {
 });
 
 // In a process of its own, which can be ended when it never ends by itself.
-test.runIf(process.platform === 'linux')('a place that takes nothing new is told at once', () => {
-  const files = resolve(import.meta.dirname, '../../src/base/files.ts');
-  const program = `import { makeDirectories } from ${JSON.stringify(files)};
+test.runIf(process.platform === 'linux')(
+  "a location that can't be written is reported at once",
+  () => {
+    const files = resolve(import.meta.dirname, '../../src/base/files.ts');
+    const program = `import { makeDirectories } from ${JSON.stringify(files)};
     try { makeDirectories('/proc/nobody/here'); } catch (error) { console.log(error.code); }`;
-  const args = ['--input-type=module', '--eval', program];
-  const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 120_000 });
-  expect(stdout).toBe('ENOENT\n');
-});
+    const args = ['--input-type=module', '--eval', program];
+    const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 120_000 });
+    expect(stdout).toBe('ENOENT\n');
+  },
+);

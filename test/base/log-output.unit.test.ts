@@ -45,7 +45,7 @@ test('every line is there after the exit, in its order', async () => {
   expect(messagesIn(readFileSync(path, 'utf8'))).toEqual([...many, 'last']);
 });
 
-test('a reader that is slow gets all of it, and holds up nobody', async () => {
+test('a slow reader gets all of it, and blocks no other', async () => {
   const { child, end, stderr, told } = start(`${sayMany} console.error('said');`, 'pipe');
   child.stdout?.pause();
   await new Promise((said) => stderr.once('data', said));

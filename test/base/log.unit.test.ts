@@ -66,7 +66,7 @@ describe('JSON', () => {
     });
   });
 
-  test('tells an error with its code or its stack, and leaves out what is undefined', () => {
+  test('has an error with its code or its stack, and leaves out what is undefined', () => {
     const error = new DuctileError('JOB_NOT_FOUND', 'no such job');
     const line = captureOne('json', 'm', { error, cause: new Error('why'), plugin: undefined });
     const told = JSON.parse(line) as Record<string, unknown>;

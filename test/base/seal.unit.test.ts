@@ -74,7 +74,7 @@ describe('sealing', () => {
     expect(() => unsealText({ keyId: key.id, text: mixed }, row('p'), key)).toThrow();
   });
 
-  test('a key is told by its id, which is not a part of it', () => {
+  test('a key is identified by its id, which is not a part of it', () => {
     const secret = randomBytes(KEY_BYTES);
     const { id } = makeMasterKey(secret);
     expect(makeMasterKey(secret).id).toBe(id);

@@ -122,7 +122,7 @@ describe('the request of a command line', () => {
     }
   });
 
-  test('the configuration that was named reaches whoever looks for the server', async () => {
+  test('the named configuration is used to find the service', async () => {
     const { asked } = await run(['job', 'list', '--config', '/etc/d']);
     expect(asked).toEqual([['findSocket', '/etc/d'], ['openLocal', '/etc/d', 'ledger'], ['close']]);
   });

@@ -58,7 +58,7 @@ describe('the current objects', () => {
     expect(asked[0]).toEqual(['findSocket', '/etc/d']);
   });
 
-  test('nothing, without a word, when nobody answers', async () => {
+  test('nothing, without a message, when no service runs', async () => {
     expect(
       (await run(['__complete', 'job', 'inspect', ''], { answer: new Error('boom'), io })).out,
     ).toBe('');
@@ -77,7 +77,7 @@ describe('scripts', () => {
     expect(out).toContain('__complete --');
   });
 
-  test('another shell is told which there are', async () => {
+  test('another shell gets the list of known shells', async () => {
     const { code, err } = await run(['completion', 'tcsh']);
     expect([code, err]).toEqual([2, expect.stringContaining('bash, zsh or fish')]);
   });

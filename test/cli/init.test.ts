@@ -27,7 +27,7 @@ async function init(cwd: string, args: readonly string[], { typed }: Person = {}
 }
 
 describe('ductile init', () => {
-  test('asks nothing where nobody is, and says how to go on', async () => {
+  test('asks nothing without a terminal, and says how to continue', async () => {
     const cwd = await makeDirectory();
     const { code, out, err } = await init(cwd, ['init', '--dir', 'new']);
     const directory = join(cwd, 'new');
@@ -77,7 +77,7 @@ describe('ductile init', () => {
     expect(told.out).toMatch(/^api +http:\/\/127\.0\.0\.1:9$/m);
   });
 
-  test('replaces nothing unless told to, and keeps the token that is in use', async () => {
+  test('replaces nothing unless it is asked to, and keeps the token that is in use', async () => {
     const cwd = await makeDirectory();
     await init(cwd, ['init', '--dir', '.']);
     const env = await readFile(join(cwd, '.env'), 'utf8');

@@ -68,7 +68,7 @@ describe('looking', () => {
     },
   );
 
-  test('finds damage of the file, also where no row has to be read for it', async () => {
+  test('finds damage of the file, even if no row has to be read for it', async () => {
     await makeLedger();
     expect((await ductile('system', 'check')).out).toContain('sound');
     expect((await ductile('doctor')).out).not.toContain('ledger');
@@ -95,7 +95,7 @@ describe('looking', () => {
     expect([empty.code, empty.out]).toEqual([0, expect.stringContaining('no ledger yet')]);
   });
 
-  test('tells of a plugin that does not load in the answer, and nowhere else', async () => {
+  test('reports a plugin that does not load in the result, and nowhere else', async () => {
     const broken = join(directory, 'plugins', 'broken');
     mkdirSync(broken);
     writeFileSync(join(broken, 'manifest.yaml'), 'name: broken\n');
@@ -123,7 +123,7 @@ describe('a plugin that is not there', () => {
     },
   );
 
-  test('is told from one that is there and has nothing to show', async () => {
+  test('is distinguished from one that is there and has nothing to show', async () => {
     const config = { plugin_roots: [shipped], state: { path: state } };
     writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
     for (const line of ['logs echo', 'system breaker echo', 'plugin facts echo']) {
@@ -189,7 +189,7 @@ describe('writing', () => {
     expect(out).toMatch(/with the next `ductile system start --config \S+` or run/);
   });
 
-  test('a run that waits for somebody is left to them, also behind what was run', async () => {
+  test('a run that waits for a person is left alone, even behind a job that ran', async () => {
     const asks = { name: 'asks', on: 'echo.echoed', steps: [{ id: 'ok', approve: 'Go on?' }] };
     const config = { plugin_roots: [shipped], state: { path: state }, pipelines: [asks] };
     writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
@@ -224,7 +224,7 @@ describe('writing', () => {
     expect(jobs).toEqual([expect.objectContaining({ submitted_by: 'cli' })]);
   });
 
-  test('a schedule that no service has begun with is told from one that is not there', async () => {
+  test('a schedule that no service has begun with is distinguished from a missing one', async () => {
     const plugins = { echo: { schedules: [{ id: 'often', every: '5m' }] } };
     const config = { plugin_roots: [shipped], state: { path: state }, plugins };
     writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
@@ -245,7 +245,7 @@ describe('writing', () => {
   });
 });
 
-test('an older ledger is left alone until somebody migrates it', async () => {
+test('an older ledger is left alone until it is migrated', async () => {
   await makeLedger();
   const db = new DatabaseSync(state);
   db.exec(`pragma user_version = ${schemaVersion - 1}`);

@@ -65,7 +65,7 @@ describe('errors', () => {
     expect(asJson.err).not.toContain(String.raw`\n`);
   });
 
-  test('that nobody foresaw are called a defect', async () => {
+  test('that are unexpected are called a defect', async () => {
     const { err, code } = await run(['job', 'list'], { answer: new TypeError('x is undefined') });
     expect([code, err]).toEqual([1, expect.stringContaining('INTERNAL')]);
   });
@@ -79,7 +79,7 @@ describe('errors', () => {
 });
 
 describe('the printed text', () => {
-  test('is the whole answer with --json', async () => {
+  test('is the whole result with --json', async () => {
     const answer = { jobs: [{ ...job, last_error: 'a\nb\u202e' }], next_before: null };
     const { out } = await run(['job', 'list', '--json'], { answer });
     expect(JSON.parse(out)).toEqual(answer);

@@ -100,7 +100,7 @@ describe('the list', () => {
     expect(text(goOn(kept.state, ...keys('/', 'q', 'enter')).state)).toContain('“Deaq”');
   });
 
-  test('a paused view stands still, and has everything when it goes on', () => {
+  test('a paused view stands still, and has everything when it continues', () => {
     const paused = go(three, ...keys('p'), jobs(job('new1')));
     expect(text(paused.state)).toContain('PAUSED');
     expect(text(paused.state)).not.toContain('new1');
@@ -255,7 +255,7 @@ describe('every screen', () => {
     expect(text(state)).toContain('4/min');
   });
 
-  test('that is narrow leaves out what is no trouble', () => {
+  test("that is narrow leaves out what isn't a problem", () => {
     const overview = { running: 2, queued: 7, failed: 1, breakers: 0, incidents: 3 };
     const narrow: Happening = { kind: 'size', size: { columns: 56, rows: 12 } };
     const line = text(go(narrow, { kind: 'overview', overview }).state);
@@ -326,7 +326,7 @@ describe('looking', () => {
     expect(part.rows.map((row) => row['job_id'])).toEqual(['old', 'on', 'new', 'over']);
   });
 
-  test('goes on without what the token may not see, and not without a server', async () => {
+  test('continues without what the token may not see, and not without a service', async () => {
     const refuse = (code: 'FORBIDDEN' | 'SERVER_UNREACHABLE') => () =>
       Promise.reject(new DuctileError(code, 'no'));
     expect(await lookAt('runs', refuse('FORBIDDEN'))).toEqual({ rows: [], problem: 'no' });

@@ -67,7 +67,7 @@ test('status: that the last reload was refused, and why', async () => {
   expect(await look(['status'], answer(null))).not.toContain('last reload');
 });
 
-test('directive show: who, what, the plan and how it ended', async () => {
+test('directive show: actor, action, plan and outcome', async () => {
   const out = await look(['directive', 'inspect', 'd1'], {
     directive_id: 'd1',
     type: 'config.reload',
@@ -241,7 +241,7 @@ test('plugin list says which do not work', async () => {
   expect(out).toContain('mail starts no jobs until `ductile plugin enable mail`');
 });
 
-test('incident show: what was told of it stands in a table, and the detail is readable', async () => {
+test('incident show: its events are a table, and the detail is readable', async () => {
   const signal = {
     signal_id: 's1',
     type: 'incident.opened',

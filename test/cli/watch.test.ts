@@ -28,7 +28,7 @@ const listed = (...statuses: string[]) => {
 };
 
 describe('--watch', () => {
-  test('draws a terminal anew, within its size', async () => {
+  test('draws a terminal again, within its size', async () => {
     const io = { ...endAfter(2), isTTY: true, columns: 90, rows: 5 };
     const { out, code, calls } = await run(['job', 'list', '--watch'], {
       answer: listed('running', 'succeeded'),
@@ -138,7 +138,7 @@ describe('logs', () => {
     expect(await ids('-n', '9')).toEqual(['a', 'b', 'c']);
   });
 
-  test('follow what comes, each attempt once, also when it became visible late', async () => {
+  test('follow new attempts, each once, even if it became visible late', async () => {
     const pages = [
       { logs: [attempt('b', 40)] },
       { logs: [attempt('b', 40), attempt('c', 41)] },
@@ -188,7 +188,7 @@ describe('signal tail --follow', () => {
     reset: false,
   });
 
-  test('goes on after its cursor, at once where there is more', async () => {
+  test('continues after its cursor, at once if there is more', async () => {
     const pages = [page('a', ['one.seen']), page('b', ['two.seen'], true), page('c', [])];
     let at = 0;
     const { out, code, calls } = await run(['signal', 'tail', '-f', '--type', 'seen'], {
@@ -248,7 +248,7 @@ describe('progress', () => {
     }
   });
 
-  test('is silent where nobody looks, and for what is quick', async () => {
+  test('is silent without a terminal, and for quick commands', async () => {
     const nobody = makeIo(false);
     await withProgress(nobody.io, 'x', () => Promise.resolve());
     const quick = makeIo(true);

@@ -62,7 +62,7 @@ describe('an archive is refused', () => {
     expect(() => unpackArchive(archive)).toThrow('neither a file nor a directory');
   });
 
-  test('with a path that leads out, whoever wrote it', () => {
+  test('with a path that leads out, whichever program wrote it', () => {
     const good = packArchive([{ path: 'aa/config.yaml', bytes }], NOW);
     const tar = Buffer.from(unzip(good));
     tar.write('../config.yaml', 0, 'latin1');

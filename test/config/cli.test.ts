@@ -27,7 +27,7 @@ function parse({ out }: Told): Record<string, unknown> {
 }
 
 describe('config init', () => {
-  test('writes what is valid and locked, for nobody else to read', async () => {
+  test('writes a valid and locked configuration that only its owner can read', async () => {
     const directory = await makeStarter();
     expect(await config(directory, 'check', '--fail-on-warnings')).toMatchObject({
       code: 0,
@@ -40,7 +40,7 @@ describe('config init', () => {
     expect(modes.map(({ mode }) => mode & 0o777)).toEqual([0o700, 0o600, 0o600]);
   });
 
-  test('does not replace a configuration unless told to, and then keeps it', async () => {
+  test('does not replace a configuration unless it is asked to, and then keeps it', async () => {
     const directory = await makeStarter();
     const file = join(directory, 'config.yaml');
     await writeFile(file, 'mine: yes\n');
@@ -106,7 +106,7 @@ describe('config get and show', () => {
     );
   });
 
-  test('show no secrets, also while the rest is invalid', async () => {
+  test('show no secrets, even while the rest is invalid', async () => {
     const directory = await makeStarter();
     const text = 'api: {auth: {api_key: hunter2}}\nplugins: {a: {config: {password: hunter2}}}\n';
     await writeFile(join(directory, 'config.yaml'), text);
@@ -146,7 +146,7 @@ describe('config set', () => {
     expect((await config(directory, 'diff')).code).toBe(0);
   });
 
-  test('does nothing unless it is told which of the two', async () => {
+  test('does nothing without one of the two flags', async () => {
     const directory = await makeStarter();
     const before = await readFile(join(directory, 'config.yaml'), 'utf8');
     expect((await config(directory, 'set', 'service.max_hops=3')).code).toBe(2);
@@ -180,7 +180,7 @@ describe('config set', () => {
   });
 });
 
-test('config check tells of scopes that are for no command', async () => {
+test('config check reports scopes that match no command', async () => {
   const directory = await makeStarter();
   const scopes = 'token:admin.scopes=["plugin:rw", "echo:deny:pol"]';
   const told = await config(directory, 'set', scopes, '--apply');
@@ -212,7 +212,7 @@ describe('config lock, diff, backup and restore', () => {
     expect((await config(directory, 'diff')).code).toBe(0);
   });
 
-  test('a lock covers the plugins, and a change of one is told', async () => {
+  test('a lock covers the plugins, and a change of one is reported', async () => {
     const directory = await makeStarter();
     const plugin = join(directory, 'plugins', 'mine');
     const files = { name: 'mine', entrypoint: 'run', program: succeeds };

@@ -17,7 +17,7 @@ describe('the credentials that a configuration names', () => {
     expect(plugins['a']?.config).toEqual(config);
   });
 
-  test('have names, or the place is told', async () => {
+  test('have names, or the location is reported', async () => {
     const given = await tree(
       'plugins: {a: {config: {deep: [{token: "credential:"}], other: "credential:a b"}}}\n',
     );

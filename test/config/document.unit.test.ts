@@ -18,7 +18,7 @@ describe('an invalid document is refused', () => {
     ]);
   });
 
-  test('a second document, a tab, a tag, a key that is no text', () => {
+  test("a second document, a tab, a tag, a key that isn't text", () => {
     expect(problemsOf('a: 1\n---\nb: 2\n')[0]).toContain('f:2:1');
     expect(problemsOf('a:\n\t- b\n')[0]).toContain('a tab is used to indent');
     expect(problemsOf('a: !!binary aGk=\n')[0]).toContain('a YAML tag is used');

@@ -38,7 +38,7 @@ list:
     expect(patchText(text, path, value)).toBe(text.replace(before, after));
   });
 
-  test('writes the whole anew where lines cannot be replaced, comments kept', () => {
+  test("writes the whole file again if lines can't be replaced, comments kept", () => {
     const patched = patchText(text, ['b'], { z: 1 });
     expect(patched).toContain('b:\n  z: 1\n');
     for (const comment of ['# top', '# one', '# end']) expect(patched).toContain(comment);

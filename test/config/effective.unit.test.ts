@@ -119,7 +119,7 @@ pipelines:
 });
 
 describe('the fingerprint', () => {
-  test('changes with anything in force, secrets included, and with nothing else', async () => {
+  test('changes with any active value, secrets included, and with nothing else', async () => {
     const yaml = 'api: {auth: {api_key: "${K}"}}\nplugins: {a: {config: {token: "${T}"}}}\n';
     const prints = await Promise.all([
       load(yaml, { K: 'k', T: 't' }),

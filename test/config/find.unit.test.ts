@@ -45,7 +45,7 @@ describe('the search for the configuration', () => {
     expect(findConfig({ ...options, env }).directory).toBe(system);
   });
 
-  test('a place that somebody named is not replaced by another', async () => {
+  test('a named location is not replaced by another', async () => {
     await put('etc');
     expect(() => findConfig({ ...options, given: 'nowhere' })).toThrow(
       expect.objectContaining({

@@ -20,7 +20,7 @@ describe('YAML', { timeout: SOON_MS }, () => {
     ['itself', 'a: &a [*a, *a, *a]', /^f:1:\d+ is nested deeper than 64 levels$/],
     ['values', '- 1\n'.repeat(110_000), /^f:\d+:3 is where there are too many values/],
     ['aliases', `a: &a 1\nb: [${'*a, '.repeat(2000)}]`, /^f:2:\d+ there are more than 1000/],
-  ])('that goes on and on in %s', (_, text, expected) => {
+  ])('that is endless in %s', (_, text, expected) => {
     expect(refusal(text)).toMatch(expected);
   });
 
@@ -47,7 +47,7 @@ test('a file that is too large is not even read', async () => {
   expect(problemsOf(directory)[0]).toMatch(/^config\.yaml {2}the file is \d+ bytes long/);
 });
 
-test('more files than anybody has are refused', { timeout: SOON_MS }, async () => {
+test('far too many files are refused', { timeout: SOON_MS }, async () => {
   const files = Object.fromEntries(
     Array.from({ length: 300 }, (_, index) => [`d/${String(index).padStart(3, '0')}.yaml`, '{}']),
   );

@@ -63,7 +63,7 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
     expect(loadConfig({ given: directory, env: {} }).service.name).toBe('here');
   });
 
-  test('a file beside the root that is meant to be a part of it, and is not, is told', async () => {
+  test("a file beside the root that looks like a part of it, and isn't, is reported", async () => {
     const files = { 'tokens.yaml': 'tokens: []\n', 'routes.yaml': '', 'other.yaml': '' };
     const directory = await makeTree({
       'config.yaml': `${roots}include: [routes.yaml]\n`,

@@ -116,7 +116,7 @@ describe('pipelines', () => {
     ).toEqual(['4:46 pipelines[0].steps[0].wait.since is only for a wait for a signal']);
   });
 
-  test('a dependency is told at once when it cannot be one', async () => {
+  test('a dependency is reported at once when it is invalid', async () => {
     expect(
       await problems(`
   - name: keyed
@@ -135,7 +135,7 @@ describe('pipelines', () => {
     ]);
   });
 
-  test('every fault is told with its line and its key', async () => {
+  test('every fault is reported with its line and its key', async () => {
     const found = await problems(`
   - name: "bad name"
     onn: x

@@ -69,7 +69,7 @@ describe('a text that looks like a placeholder and is none', () => {
     ]);
   });
 
-  test('is shown where the value is no secret, and never where it is one', async () => {
+  test("is shown if the value isn't a secret, and never if it is one", async () => {
     const [open] = await problems('service: {name: "${my-var}"}\n');
     expect(open).toContain('`${my-var}`');
     const [hidden] = await problems('plugins: {e: {config: {password: "hun${ter-2}"}}}\n');

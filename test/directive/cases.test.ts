@@ -55,7 +55,7 @@ describe.each(databases)('directives on %s', (database) => {
     expect(await ledger.signals({ limit: 9 })).toEqual([]);
   });
 
-  test('D-05 D-12 one that is pure SQL tells its whole life in order, in its commit', async () => {
+  test('D-05 D-12 one that is pure SQL emits its whole history in order, in its commit', async () => {
     const { engine, ledger } = await open(database);
     const chain = { correlationId: 'c1', causationId: 's1' };
     const { id } = await ask(engine, 'plugin.disable', { plugin: 'worker' }, chain);
@@ -76,7 +76,7 @@ describe.each(databases)('directives on %s', (database) => {
     expect(told.at(-1)?.id).toBe(row?.signalId);
   });
 
-  test('D-06 one that fails keeps kind, message and details, and tells so', async () => {
+  test('D-06 one that fails keeps kind, message and details, and reports them', async () => {
     const { engine, ledger } = await open(database);
     register(engine.directives, () =>
       Promise.reject(new DuctileError('BACKUP_INVALID', 'no room', { details: { left: 3 } })),
@@ -159,7 +159,7 @@ describe.each(databases)('directives on %s', (database) => {
     await expect(approved).rejects.toMatchObject({ code: 'DIRECTIVE_NOT_FOUND' });
   });
 
-  test('are counted as they are told', async () => {
+  test('are counted as they are reported', async () => {
     const { engine } = await open(database);
     register(engine.directives, () => Promise.reject(new Error('no')));
     await pause(engine);

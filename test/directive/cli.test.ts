@@ -66,7 +66,7 @@ test.each<[string, string, unknown]>([
   expect(calls).toEqual([[name, input]]);
 });
 
-test('a new token is told with its text', async () => {
+test('a new token is printed with its text', async () => {
   const answer = {
     token_id: 't',
     name: 'deploy',

@@ -51,7 +51,7 @@ async function askAtOnce(
 
 describe.each(databases)('a directive whose double was done meanwhile on %s', (database) => {
   test.each(['plan', 'prepare'] as const)(
-    'is told of it, and not refused, when it comes to its %s',
+    'learns of it, and is not refused, when it comes to its %s',
     async (where) => {
       const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
       const { engine, ledger } = await place.start();

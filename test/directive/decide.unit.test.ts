@@ -40,7 +40,7 @@ async function request(principal: Principal, type = 'system.pause', params = {})
 describe('directive.approve', () => {
   const ops = token('ops', 'system:rw', 'plugin:rw', 'directives:rw');
 
-  test('is for others than the one who asked, with the scope of what is done', async () => {
+  test('needs another caller than the requester, with the scope of the action', async () => {
     const id = await request(ops);
     const refused = [ops, token('a', 'directives:rw'), token('b', 'system:rw')];
     for (const principal of refused) {
@@ -94,7 +94,7 @@ describe('directive.approve', () => {
 });
 
 describe('directive.cancel', () => {
-  test('is for the one who asked and whoever may do the same', async () => {
+  test('is for the requester and for callers that may do the same', async () => {
     const mine = token('mine', 'system:rw', 'directives:rw');
     const id = await request(mine);
     const stranger = token('stranger', 'jobs:rw', 'directives:rw');
@@ -138,7 +138,7 @@ test('a command of its own says that its directive waits, and its key stays', as
   expect(await once()).toMatchObject({ status: 200 });
 });
 
-test('a request for later is told apart from what was done', async () => {
+test('a request for later is distinguished from what was done', async () => {
   const later = { type: 'plugin.enable', params: { plugin: 'mail' }, delay: '1h' };
   expect(await ask('directive.request', { ...later, dry_run: true })).toMatchObject({
     plan: [expect.any(String), 'It would not be done for 1h.'],

@@ -104,7 +104,7 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
     },
   );
 
-  test('for approval is the same for whoever asks again, as long as nothing was done', async () => {
+  test('for approval is the same for repeated requests, as long as nothing was done', async () => {
     const { ledger } = await openBench(kind);
     const wish = (params: string) => waiting({ forApproval: true }, { sameness: 'latest', params });
     const { directive } = await ledger.direct(wish('{"a":1}'));
@@ -114,7 +114,7 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
     expect((await ledger.direct(wish('{"a":1}'))).verdict).toBe('recorded');
   });
 
-  test('for approval is begun when it has it, which is told in the same commit', async () => {
+  test('for approval is begun when it has it, which is reported in the same commit', async () => {
     const { ledger } = await openBench(kind);
     const asked = waiting({ forApproval: true });
     const { directive } = await ledger.direct(asked);
@@ -170,7 +170,7 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
     });
   });
 
-  test('D-11 again, because its process died, is begun anew by another one', async () => {
+  test('D-11 again, because its process died, is restarted by another one', async () => {
     const { ledger, sql } = await openBench(kind);
     await ledger.heartbeat(beat('p1'));
     const asked = pausing({ maxAttempts: 2 }, { kind: 'process' });

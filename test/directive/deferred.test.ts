@@ -25,7 +25,7 @@ test('every type can wait for approval that need not be done where it is asked f
 });
 
 describe.each(databases)('a directive on %s', (database) => {
-  test('that needs approval is done when somebody else has given it', async () => {
+  test('that needs approval is done when another caller has given it', async () => {
     const { engine, ledger, records } = await (await guarded(database)).start();
     const params = { plugin: 'worker' };
     const dry = await ask(engine, 'plugin.disable', params, { dryRun: true });
@@ -68,7 +68,7 @@ describe.each(databases)('a directive on %s', (database) => {
     await expect(late).rejects.toMatchObject({ code: 'DIRECTIVE_NOT_WAITING' });
   });
 
-  test('that was cancelled is never done, and answers for nobody', async () => {
+  test("that was cancelled is never done, and doesn't count for later requests", async () => {
     const { engine, ledger } = await (await guarded(database)).start();
     const params = { plugin: 'worker' };
     const first = await ask(engine, 'plugin.disable', params);
@@ -85,7 +85,7 @@ describe.each(databases)('a directive on %s', (database) => {
     expect(await ledger.switchedOff()).toEqual([]);
   });
 
-  test('for later is done when its time has come, by whoever runs then', async () => {
+  test('for later is done when its time has come, by whichever process runs then', async () => {
     const place = await makePlace({ database, plugins });
     const before = await place.start();
     const params = { plugin: 'worker' };
@@ -103,7 +103,7 @@ describe.each(databases)('a directive on %s', (database) => {
     await eventually('it is noticed', async () => (await ledger.switchedOff()).length === 1);
   });
 
-  test('for later that makes no sense any more fails with its reason', async () => {
+  test('for later that is obsolete fails with its reason', async () => {
     const { ledger } = await (await makePlace({ database, plugins })).start();
     const params = '{"job_id":"nobody","limit":1}';
     const asked = waiting({}, { type: 'job.retry', target: 'job:nobody', params });
@@ -131,7 +131,7 @@ describe.each(databases)('a directive on %s', (database) => {
     expect(await ledger.directives({ limit: 9 })).toEqual([]);
   });
 
-  test('that is safe to repeat is begun anew when its process died, but not for ever', async () => {
+  test('that is safe to repeat is restarted when its process died, but not for ever', async () => {
     const place = await makePlace({ database, plugins });
     const before = await place.start();
     const params = '{"limit":10,"plugin":"worker"}';

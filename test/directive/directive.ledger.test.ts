@@ -8,7 +8,7 @@ import { beat, pausing } from '../support/ledger/drafts.ts';
 const resuming = () => pausing({ type: 'system.resume' }, { kind: 'system.pause', paused: false });
 
 describe.each(databases)('a directive on %s', (kind) => {
-  test('that is pure SQL is done, ended and told in one commit', async () => {
+  test('that is pure SQL is done, ended and reported in one commit', async () => {
     const { ledger } = await openBench(kind);
     const asked = pausing();
     const { directive, verdict } = await ledger.direct(asked);
@@ -44,7 +44,7 @@ describe.each(databases)('a directive on %s', (kind) => {
     expect(await ledger.signals({ limit: 9 })).toMatchObject([{ type: 'directive.failed' }]);
   });
 
-  test('that is told again after a lost answer is itself, not a repetition', async () => {
+  test('that is repeated after a lost response is itself, not a repetition', async () => {
     const { ledger, dump } = await openBench(kind);
     const asked = pausing();
     await ledger.direct(asked);
@@ -81,7 +81,7 @@ describe.each(databases)('a directive on %s', (kind) => {
     expect(await ledger.meta('paused')).toBe('0');
   });
 
-  test('that failed is not the answer to whoever tries again', async () => {
+  test('that failed is not the result of a later request', async () => {
     const { ledger } = await openBench(kind);
     const ask = () =>
       pausing({ type: 'token.revoke', target: 'token:t' }, { kind: 'token.revoke', tokenId: 't' });
@@ -100,7 +100,7 @@ describe.each(databases)('a directive on %s', (kind) => {
     expect(await ledger.meta('paused')).toBe('0');
   });
 
-  test('told again after a lost answer is itself, whatever was done since', async () => {
+  test('repeated after a lost response is itself, whatever was done since', async () => {
     const { ledger } = await openBench(kind);
     const asked = pausing();
     const first = await ledger.direct(asked);

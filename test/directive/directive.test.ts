@@ -44,7 +44,7 @@ function registerHeld(directives: Directives): { release: (how?: 'fail') => void
 }
 
 describe.each(databases)('directives on %s', (database) => {
-  test('leave a trail: who wanted what, when, and what came of it', async () => {
+  test('leave a trail: the actor, the request, the time, and the outcome', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const { engine, ledger, run } = await place.start();
     const [first, again] = [await pause(engine), await pause(engine)];
@@ -76,7 +76,7 @@ describe.each(databases)('directives on %s', (database) => {
     expect(engine.status().state).toBe('running');
   });
 
-  test('with the key of another request are refused, with that of the same are told', async () => {
+  test('with the key of another request are refused, with that of the same are returned', async () => {
     const place = await makePlace({
       database,
       plugins: { one: { program: succeeds }, two: { program: succeeds } },

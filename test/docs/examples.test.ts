@@ -88,7 +88,7 @@ test('every example has a page, a test, and a configuration without faults', asy
   }
 });
 
-test('folder-notify tells of files that arrive and change', async () => {
+test('folder-notify reports files that arrive and change', async () => {
   const { home, start, notes } = await setUp('folder-notify', [
     ['every: 5s', 'every: 200ms'],
     ['min_age_ms: 1000', 'min_age_ms: 0'],
@@ -238,7 +238,7 @@ test('github-deploy notes a deploy that failed', async () => {
   ]);
 });
 
-test('inbox keeps a large file waiting until somebody approves it', async () => {
+test('inbox keeps a large file waiting until a user approves it', async () => {
   const { home, start, notes } = await setUp('inbox', [['every: 10s', 'every: 200ms']]);
   await mkdir(join(home, 'ductile-inbox/in'), { recursive: true });
   await writeFile(join(home, 'ductile-inbox/in/large.txt'), 'line\n'.repeat(50));

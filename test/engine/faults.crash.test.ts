@@ -35,7 +35,7 @@ describe.each(databases)('on %s', (database) => {
     },
   );
 
-  test('a helper that is killed under load costs nobody an attempt', { timeout }, async () => {
+  test('a spawner that is killed under load costs no attempt', { timeout }, async () => {
     const stage = await makeStage(database, { max_workers: 3 });
     const server = await stage.start();
     const load = startLoad(stage.client, makeRandom(1));

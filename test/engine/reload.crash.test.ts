@@ -69,7 +69,7 @@ describe.each(databases)('SIGHUP on %s', (database) => {
 });
 
 test(
-  'a wrong configuration is refused, and the process goes on with the old one',
+  'a wrong configuration is refused, and the process continues with the old one',
   { timeout },
   async () => {
     const program = python('note(request["config"].get("word")); ok()');

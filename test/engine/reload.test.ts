@@ -126,7 +126,7 @@ test('a reload cannot switch off the check that refuses it', async () => {
   expect(await reload(instance)).toMatchObject({ status: 'completed' });
 });
 
-test('a pipeline that cannot be compiled refuses the reload, and the one in force stays', async () => {
+test("a pipeline that can't be compiled refuses the reload, and the active one stays", async () => {
   const flow = (uses: string) => ({ name: 'flow', steps: [{ id: 'one', uses }] });
   const place = await makePlace({ plugins: worker('old'), pipelines: [flow('worker')] });
   const instance = await place.start();
@@ -147,7 +147,7 @@ test('a pipeline that cannot be compiled refuses the reload, and the one in forc
   ]);
 });
 
-test('a plugin that changed after it was locked is told, or refused where that is asked for', async () => {
+test('a plugin that changed after it was locked is reported, or refused if configured', async () => {
   const place = await makePlace({ plugins: worker('old') });
   const lock = ({ directory, config }: TestPlace): void => {
     const seals = sealPlugins(loadCatalog(config));
@@ -231,7 +231,7 @@ test('routes of the running attempt are those that it began with', async () => {
   expect(caught.map(({ parentJobId }) => parentJobId)).toEqual([after]);
 });
 
-describe('jobs of a plugin that is taken away', () => {
+describe('jobs of a plugin that is removed', () => {
   const plugins = { ...worker('x'), other: { program: tellsConfig } };
   const without = { ...plugins, worker: { program: '', settings: { enabled: false } } };
 

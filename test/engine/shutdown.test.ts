@@ -29,7 +29,7 @@ describe.each(databases)('stopping on %s', (database) => {
     expect(await after.attempts(id)).toHaveLength(1);
   });
 
-  test('gives back what takes too long; the next process finishes it', async () => {
+  test('releases what takes too long; the next process finishes it', async () => {
     const place = await makePlace({
       database,
       service: { shutdown_timeout: '50ms', max_workers: 2 },
@@ -68,7 +68,7 @@ describe.each(databases)('stopping on %s', (database) => {
     expect(processes.map(({ id }) => id)).toEqual([after.engine.processId]);
   });
 
-  test('keeps an answer that a plugin gives when it is told to stop', async () => {
+  test('keeps a response that a plugin gives when it is asked to stop', async () => {
     const program = python(`
 def finish(*_): ok("finished in time", events=[{"type": "made"}])
 signal.signal(signal.SIGTERM, finish)
@@ -109,7 +109,7 @@ test('a second process on the same file is refused while the first runs', async 
   expect((await second.run('worker')).status).toBe('succeeded');
 });
 
-test('a start that waits for the lock of another host ends when the server is told to stop', async () => {
+test('a start that waits for the lock of another host ends when the service is asked to stop', async () => {
   const { config } = await makePlace({
     database: 'postgres',
     plugins: { worker: { program: succeeds } },

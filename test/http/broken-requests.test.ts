@@ -24,7 +24,7 @@ function statuses(said: string): string[] {
 
 const run = `${lines('POST /plugin/echo/poll HTTP/1.1', 'content-length: 2')}{}`;
 
-test('a job that was accepted is not told as a bad request because of what follows it', async () => {
+test('a job that was accepted is not reported as a bad request because of what follows it', async () => {
   const said = await api.raw(`${run}\0\0garbage\r\n\r\n`);
   expect(statuses(said)).toEqual(['202', '400']);
 });

@@ -135,7 +135,7 @@ describe('the socket', () => {
     await expect(clearing).resolves.toBeUndefined();
   });
 
-  test('that nobody answers on is replaced', async () => {
+  test('without a listener is replaced', async () => {
     const path = socketPath(owner);
     await leaveSocket(path);
     expect(await findSocket(owner)).toBeUndefined();
@@ -143,7 +143,7 @@ describe('the socket', () => {
     expect(await findSocket(owner)).toBe(path);
   });
 
-  test('that somebody answers on is left alone', async () => {
+  test('with a listener is left alone', async () => {
     const path = await serve();
     await expect(listenControl(owner, context, log())).rejects.toMatchObject({
       code: 'INSTANCE_LOCKED',
@@ -172,7 +172,7 @@ describe('the socket', () => {
     agent.destroy();
   });
 
-  test('lets a request under way finish, and cuts it when it takes too long', async () => {
+  test('lets a running request finish, and cuts it when it takes too long', async () => {
     const path = await serve();
     const started = Promise.withResolvers<void>();
     const ended = Promise.withResolvers<void>();
@@ -280,7 +280,7 @@ describe('requests', () => {
     expect((await send(place, 'GET', '/healthz')).status).toBe(200);
   });
 
-  test('take a bare payload, a wrapped one and none, and answer 202 for what goes on', async () => {
+  test('accept a bare payload, a wrapped one and none, and return 202 for work in progress', async () => {
     const place = { socketPath: await serve() };
     for (const body of ['{"a":1}', '{"payload":{"a":1}}', '']) {
       expect(await send(place, 'POST', '/plugin/echo/handle', body)).toMatchObject({
@@ -308,7 +308,7 @@ describe('requests', () => {
   });
 });
 
-test('an address that is taken is an error with its place', async () => {
+test('an address that is in use is an error with its location', async () => {
   const other = createServer().listen(0, '127.0.0.1');
   await once(other, 'listening');
   const address = other.address();

@@ -50,7 +50,7 @@ test('a webhook takes null where document 4 has it, and loses a setting by it', 
   });
 });
 
-test('only what a webhook has can be taken from it, in either spelling', async () => {
+test('only a setting that a webhook has can be removed from it, in either spelling', async () => {
   const edit = (changes: object): Promise<Reply> => send('/webhooks/said', changes, 'PATCH');
   expect((await edit({ delivery_header: 'X-Id' })).status).toBe(200);
   const names = expect.stringContaining('delivery_header');
@@ -129,7 +129,7 @@ test('a directive without a key may say so', async () => {
   expect((await send('/directives', asked)).status).toBe(200);
 });
 
-test('a filter that is null by mistake is no filter, and is refused', async () => {
+test("a filter that is null by mistake isn't a filter, and is refused", async () => {
   expect(await send('/jobs/cancel', { plugin: null, status: ['queued'] })).toMatchObject({
     status: 400,
     body: { error: 'plugin must be text, not null' },

@@ -49,13 +49,13 @@ const answers: Handler = (_request, response) => response.end('{}\n');
 const get = 'GET / HTTP/1.1\r\nhost: localhost\r\n';
 
 describe('a client', () => {
-  test('that never ends its headers is told so and cut off', async () => {
+  test('that never ends its headers gets 408 and is cut off', async () => {
     const { said, closed } = await open(await serve(answers), get);
     await closed;
     expect(said()).toMatch(/^HTTP\/1\.1 408 [^]*REQUEST_TIMEOUT/);
   });
 
-  test('that never ends its body is told so and cut off', async () => {
+  test('that never ends its body gets 408 and is cut off', async () => {
     const reads: Handler = (request, response) =>
       void request.resume().once('end', () => response.end('{}\n'));
     const post = 'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{';

@@ -34,7 +34,7 @@ describe('the source of an address', () => {
     expect(sourceOf(address)).toBe(source);
   });
 
-  test('is no longer than it may be, whatever somebody writes', () => {
+  test('is never longer than its limit, whatever the header contains', () => {
     expect(sourceOf('x'.repeat(1000))).toBe('x'.repeat(limits.hookSourceChars));
   });
 });

@@ -40,7 +40,7 @@ describe('the page', () => {
     expect(text).not.toMatch(/<style|<script(?![^>]*src)|style=|\son\w+=/);
   });
 
-  test('is not sent again to whoever has it', async () => {
+  test('is not sent again to a browser that has it', async () => {
     const { headers } = await api.ask('/ui', open);
     const again = await api.ask('/ui', {
       ...open,
@@ -58,7 +58,7 @@ describe('its files', () => {
     expect(headers['content-type']).toBe('text/javascript; charset=utf-8');
   });
 
-  test('are small, and packed for who can unpack them', async () => {
+  test('are small, and compressed for clients that can unpack them', async () => {
     const asked = await fetch(`http://127.0.0.1:${api.port}${script}`, {
       headers: { 'accept-encoding': 'gzip' },
     });

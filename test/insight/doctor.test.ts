@@ -194,7 +194,7 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
     });
   });
 
-  test('name what an operator paused, with who did it and when', async () => {
+  test('name what an operator paused, by whom and when', async () => {
     const { instance, findings } = await open({
       database,
       plugins: {

@@ -158,7 +158,7 @@ plugins: {echo: {schedules: [{cron: "${cron}", timezone: UTC}]}}
     ]);
   });
 
-  test('routes to nobody, and routes that go in a circle', async () => {
+  test('routes without a target, and routes that go in a circle', async () => {
     const found = await find(`routes:
   - {from: echo, event_type: a, to: mail}
   - {from: mail, event_type: b, to: echo}

@@ -136,7 +136,7 @@ describe.each(databases)('a step that waits for a person on %s', (kind) => {
     expect((await ledger.run(id))?.status).toBe('succeeded');
   });
 
-  test('is announced for each branch, and a wait for time is no question', async () => {
+  test("is announced for each branch, and a wait for time isn't a question", async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [foreach('each', 'ok'), approve('ok')]);
     await start(ledger, graph, { items: [1, 2, 3] });

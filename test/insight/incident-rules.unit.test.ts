@@ -95,7 +95,7 @@ function moves(more: Partial<Looked>) {
 const full: Trouble = { kind: 'disk_full', key: 'state', count: 0, detail: { message: 'full' } };
 
 describe('incidents', () => {
-  test('it is opened and told, and what follows comes along', () => {
+  test('a problem is opened and reported, with its consequences', () => {
     const { opened } = moves({ standing: [full] });
     expect(opened[0]).toMatchObject({ kind: 'disk_full', key: 'state', count: 1 });
     const { signal, jobs } = opened[0]?.emission ?? { signal: undefined, jobs: [] };
@@ -211,7 +211,7 @@ describe('how jobs end', () => {
 
   const open = [incident({ kind: 'failure_streak', key: 'mail/handle' })];
 
-  test('a streak is told when it is long enough, with what came on top, until a success', () => {
+  test('a streak is reported when it is long enough, with additions, until a success', () => {
     const outcomes = makeOutcomes(3);
     const fail = (times: number) =>
       outcomes.note(Array.from({ length: times }, () => closing(failing)));
@@ -292,7 +292,7 @@ describe('how jobs end', () => {
     expect(outcomes.look(open).troubles).toEqual([]);
   });
 
-  test('jobs that were put aside and chains that were too long are told together', () => {
+  test('jobs that were put aside and chains that were too long are reported together', () => {
     const outcomes = makeOutcomes(99);
     const dead: Ending = { ...failing, status: 'dead', reason: 'crashes_exhausted' };
     const loop = {

@@ -76,7 +76,7 @@ async function openHook(hook: JsonObject): Promise<string> {
 const idOf = ({ body }: Reply): string => String(body['job_id']);
 
 describe('why', () => {
-  test('tells who holds a waiting job, with the command that moves it', async () => {
+  test('names the holder of a waiting job, with the command that moves it', async () => {
     const holder = idOf(await api.ask('/plugin/sleeper/poll', { body: '{}' }));
     await eventually('it runs', async () => {
       return (await api.ask(`/job/${holder}`)).body['status'] === 'running';
@@ -95,7 +95,7 @@ describe('why', () => {
     for (const id of [waiting, holder]) await api.ask(`/job/${id}/cancel`, { method: 'POST' });
   });
 
-  test('tells of a signal which pipelines did not want it, and for what reason', async () => {
+  test('names the pipelines that ignored a signal, with the reason', async () => {
     const emit = async (data: object): Promise<unknown> => {
       const said = { type: 'box.packed', source: 'shop', data };
       const { body } = await api.ask('/signals', { body: JSON.stringify(said) });
@@ -117,7 +117,7 @@ describe('why', () => {
     expect(await emit({ size: 4 })).toMatchObject({ state: 'handled' });
   });
 
-  test('refuses what is not there, what is no kind, and what a token may not see', async () => {
+  test('refuses unknown objects, unknown kinds, and objects that a token may not see', async () => {
     expect(await api.ask('/why/any/nothing')).toMatchObject({
       status: 404,
       body: { code: 'SUBJECT_NOT_FOUND' },
@@ -171,13 +171,13 @@ test('why of a delivery is found by its id', async () => {
   });
 });
 
-test('incidents can be listed by who may', async () => {
+test('incidents can be listed by permitted callers', async () => {
   expect((await api.ask('/incidents')).body).toEqual({ incidents: [], next_cursor: null });
   expect((await api.ask('/incidents/0199a1b2')).body).toMatchObject({ code: 'INCIDENT_NOT_FOUND' });
   expect((await api.ask('/incidents', { token: READER })).status).toBe(403);
 });
 
-test('figures are text for a monitor, JSON for who asks for it, and open where that is said', async () => {
+test('metrics are text for a monitor, JSON on request, and public if configured', async () => {
   await api.ask('/plugin/echo/poll?wait=10s', { body: '{}' });
   const scraped = await api.ask('/metrics', { token: undefined });
   expect(scraped.status).toBe(200);
@@ -208,7 +208,7 @@ function resultOf({ body }: Reply): string[] {
 }
 
 describe('traces', () => {
-  test('a plugin is told where it stands, the collector gets the job with its phases', async () => {
+  test('a plugin gets its trace context, and the collector gets the job with its phases', async () => {
     const reply = await api.ask('/plugin/placed/poll?wait=10s', { body: '{}' });
     const [told, environment] = resultOf(reply);
     expect(told).toBe(environment);
@@ -247,7 +247,7 @@ describe('traces', () => {
     });
   });
 
-  test('a run that somebody cancels is sent too, in the trace that it came with', async () => {
+  test('a cancelled run is sent too, in the trace that it came with', async () => {
     const other = OUTER.replaceAll(/[a-f]/g, '1');
     const started = await api.ask('/pipeline/waits', {
       body: '{}',

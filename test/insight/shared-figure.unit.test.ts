@@ -33,7 +33,7 @@ function makeCounter(rows: number) {
 afterEach(() => vi.useRealTimers());
 
 describe('a shared figure', () => {
-  test('over few rows is read anew for every caller that comes later', async () => {
+  test('over few rows is read again for every caller that comes later', async () => {
     const { figure } = makeCounter(10);
     expect((await figure.get()).value).toBe(1);
     expect((await figure.get()).value).toBe(2);

@@ -51,7 +51,7 @@ describe('a shared examination', () => {
   });
 });
 
-test('callers who see everything do not share with the others, and those share one mask', async () => {
+test("callers that see everything don't share with the others, and the others share one mask", async () => {
   const ledger = {};
   const contextOf = (scopes: readonly string[], actor: string): Context => ({
     engine: { ledger } as Engine,

@@ -56,7 +56,7 @@ describe('a schedule', () => {
     });
   });
 
-  test('that is paused names who did it and how it goes on', () => {
+  test('that is paused names the actor and how it continues', () => {
     const told = explain({ row: { status: 'paused' }, pausedBy: { actor: 'cli:ann', at } });
     expect(told.chain[0]).toEqual({ fact: 'it is paused', evidence: 'paused by cli:ann', at });
     expect(told.commands[0]).toBe('ductile schedule resume worker nightly');
@@ -81,7 +81,7 @@ describe('a schedule', () => {
     expect(told.commands[0]).toBe('ductile system reset worker --command poll');
   });
 
-  test('tells why the last time passed, and that intervals count from the end of a job', () => {
+  test('explains why the last slot was skipped, and that intervals count from the end of a job', () => {
     const row = { mode: 'every', lastSkippedAt: at, lastSkipReason: 'quiet_hours' } as const;
     const told = explain({ row, lastJob: makeClaimed() });
     expect(told.verdict).toMatch(/counts from the end of its last job/);
@@ -241,7 +241,7 @@ describe('a webhook', () => {
     expect(told.commands[0]).toBe(isBad ? 'ductile why job-2' : 'ductile why signal-1');
   });
 
-  test('tells each delivery once', () => {
+  test('lists each delivery once', () => {
     const told = explain({ deliveries: [delivery, { ...delivery, id: 'delivery-0' }] });
     expect(told.chain.filter(({ fact }) => fact.includes('refused'))).toHaveLength(2);
   });
@@ -273,7 +273,7 @@ describe('a delivery', () => {
     ]);
   });
 
-  test('that was accepted tells what it started', () => {
+  test('that was accepted names what it started', () => {
     const told = explain({ jobs: [queued], runs: [run] });
     expect(told.chain.map(({ evidence }) => evidence)).toEqual([
       'signal signal-1',
@@ -332,7 +332,7 @@ describe('a signal', () => {
     expect(told.chain.map((link) => link.fact)).toContain(fact);
   });
 
-  test('whose correlation somebody chose puts nothing into a command', () => {
+  test('with a chosen correlation puts nothing into a command', () => {
     const signal = { ...hookSignal, hops: 9, correlationId: 'x; rm -rf ~' };
     expect(explain({ signal, hopsMax: 1 }).commands[0]).toBe(
       "ductile signal list --correlation-id 'x; rm -rf ~'",

@@ -8,7 +8,7 @@ import { explainJob } from '../../src/insight/why/job.ts';
 import { at, holder, hookSignal, later, queued, waitingFor, type Waiting } from './why-texts.ts';
 
 describe('a queued job', () => {
-  test('that nothing holds is next, and who asked for it is told', () => {
+  test('without a blocker is next, and its submitter is shown', () => {
     const told = waitingFor();
     expect(told).toMatchObject({ kind: 'job', id: 'job-9', state: 'queued', moves_at: null });
     expect(told.verdict).toBe('It is next in line.');
@@ -153,7 +153,7 @@ describe('a queued job', () => {
     expect(told.commands.join('\n')).toContain(command);
   });
 
-  test('that is not first in the line of its key names who is', () => {
+  test('that is not first in the queue of its key names the first', () => {
     const first = { id: 'job-8', isRunning: false };
     const told = waitingFor({ job: { dependencyKey: 'build' }, holder: first });
     expect(told.verdict).toBe('Dependency build, for which job job-8 is first in line.');
@@ -206,7 +206,7 @@ describe('an ended job', () => {
     sourceEventId: 'signal-1',
   };
 
-  test('tells its attempts together, and where it came from', () => {
+  test('lists its attempts together, and its origin', () => {
     const links = [
       { kind: 'job', job: dead },
       { kind: 'signal', signal: hookSignal },
@@ -223,7 +223,7 @@ describe('an ended job', () => {
     expect(told).toMatchObject({ moves_at: null, moves_by: null });
   });
 
-  test('tells what its last attempt used, as far as it was measured', () => {
+  test('shows the usage of its last attempt, as far as it was measured', () => {
     const factsOf = (cpuMs: number | null, memoryPeakBytes: number | null) => {
       const attempts = [attempt(1), attempt(2, { cpuMs, memoryPeakBytes })];
       return explainJob({ job: dead, links: [], attempts }).chain.map(({ fact }) => fact);
@@ -258,7 +258,7 @@ describe('an ended job', () => {
     ]);
   });
 
-  test('that is a step of a run is taken up with the run', () => {
+  test('that is a step of a run is continued with the run', () => {
     const job = { ...dead, runId: 'run-1', stepId: 'send' };
     expect(explainJob({ job, links: [], attempts: [] }).commands[0]).toBe(
       'ductile run revive run-1',

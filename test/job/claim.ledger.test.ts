@@ -69,7 +69,7 @@ describe.each(databases)('a claim on %s', (kind) => {
     expect(claimed.map(leaseOf)).toEqual([67_000, 8000, 9000, 9000]);
   });
 
-  test('knows whether it saw all that is written, where nobody else can write', async () => {
+  test('knows whether it saw everything, if there is no other writer', async () => {
     const { ledger } = await openBench(kind);
     await claimAs(ledger, 'p1');
     const look = () => ledger.settle([], request('p1'));
@@ -147,7 +147,7 @@ describe.each(databases)('a claim on %s', (kind) => {
 });
 
 describe.each(databases)('limits of claims on %s', (kind) => {
-  test('a plugin never runs more than its parallelism, whoever claims', async () => {
+  test('a plugin never runs more than its parallelism, whichever process claims', async () => {
     const { ledger, open } = await openBench(kind);
     const other = await open();
     await ledger.enqueue({ jobs: range(10).map(() => draft()) });
@@ -247,7 +247,7 @@ describe.each(databases)('suspects on %s', (kind) => {
     expect(idsOf(await claimAs(ledger, 'p1', { slots: 9 }))).toEqual([suspects[2]?.id]);
   });
 
-  test('are no exception as checks of a plugin that is held until it is well', async () => {
+  test("aren't an exception as checks of a plugin that is held until it is well", async () => {
     const { ledger, suspects } = await makeSuspects(2, 'health');
     const plugins = [claimable('echo', { init: { fingerprint: 'f', isHeld: true } })];
     const [first] = await claimAs(ledger, 'p1', { plugins, slots: 1 });

@@ -33,7 +33,7 @@ class FakeLedger {
 }
 
 describe('a caller that waits for a job', () => {
-  test('is told of its end, and does not look in between', async () => {
+  test('is notified of its end, and does not poll', async () => {
     const ledger = new FakeLedger('here');
     const waiting = makeWaiters(ledger, NEVER_MS).waitFor('one', LONG_MS);
     await vi.waitFor(() => expect(ledger.job).toHaveBeenCalledTimes(1));
@@ -45,7 +45,7 @@ describe('a caller that waits for a job', () => {
     expect(ledger.awaitEnd).not.toHaveBeenCalled();
   });
 
-  test('does not miss what is told while it looks', async () => {
+  test('does not miss a notification while it reads', async () => {
     const ledger = new FakeLedger('here');
     const before = ledger.current;
     ledger.job.mockImplementationOnce(() => {
@@ -57,7 +57,7 @@ describe('a caller that waits for a job', () => {
     expect(await waiting).toMatchObject({ status: 'succeeded' });
   });
 
-  test('asks to be told when the row does not say so, and looks once more', async () => {
+  test('asks to be notified when the row does not say so, and reads once more', async () => {
     const ledger = new FakeLedger('elsewhere');
     ledger.awaitEnd.mockImplementationOnce(() => {
       // Ended before anybody could know that it is awaited here.
@@ -78,7 +78,7 @@ describe('a caller that waits for a job', () => {
     expect(await waiting).toMatchObject({ status: 'succeeded' });
   });
 
-  test('looks now and then when nobody tells', async () => {
+  test('reads at intervals without a notification', async () => {
     const ledger = new FakeLedger('here');
     const waiting = makeWaiters(ledger, 5).waitFor('one', LONG_MS);
     await vi.waitFor(() => expect(ledger.job.mock.calls.length).toBeGreaterThan(2));
@@ -108,7 +108,7 @@ describe('a caller that waits for a job', () => {
 describe('a caller that expects the end of a job', () => {
   const end: JobEnd = { status: 'succeeded', result: '{"result":1}' };
 
-  test('reads nothing where it is known how it ended, also when that came first', async () => {
+  test('reads nothing if the result is known, even if it came first', async () => {
     const ledger = new FakeLedger('here');
     const expected = makeWaiters(ledger, NEVER_MS).expectEnd('one');
     ledger.tell(['one'], new Map([['one', end]]));
@@ -117,7 +117,7 @@ describe('a caller that expects the end of a job', () => {
     expect(ledger.attempts).not.toHaveBeenCalled();
   });
 
-  test('looks when it is only told that it ended', async () => {
+  test('reads when it only learns that the job ended', async () => {
     const ledger = new FakeLedger('here');
     const waiting = makeWaiters(ledger, NEVER_MS).expectEnd('one').wait(LONG_MS);
     ledger.end();
@@ -127,14 +127,14 @@ describe('a caller that expects the end of a job', () => {
     expect(ledger.attempts.mock.calls).toEqual([[['one']]]);
   });
 
-  test('looks now and then when nobody tells', async () => {
+  test('reads at intervals without a notification', async () => {
     const ledger = new FakeLedger('here');
     ledger.end();
     const waiting = makeWaiters(ledger, 5).expectEnd('one').wait(LONG_MS);
     expect(await waiting).toEqual({ status: 'succeeded', result: null });
   });
 
-  test('is not told of what goes on for longer than the time, or than the caller', async () => {
+  test('is not notified of a job that takes longer than the time or the caller', async () => {
     const ledger = new FakeLedger('here');
     const waiters = makeWaiters(ledger, NEVER_MS);
     expect(await waiters.expectEnd('one').wait(5)).toBeUndefined();

@@ -98,7 +98,7 @@ wait_for("never")`);
 });
 
 describe.each(databases)('pausing on %s', (database) => {
-  test('starts nothing new until it is resumed; what runs goes on', async () => {
+  test('starts nothing new until it is resumed; running jobs continue', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: waitsForGate } } });
     const { submit, ended, engine, ledger } = await place.start();
     const first = await submit('worker');

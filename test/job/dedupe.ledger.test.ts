@@ -64,13 +64,13 @@ describe.each(databases)('a strict key on %s', (kind) => {
     expect((await ask(ledger, strict('k'))).duplicateOf).toBeUndefined();
   });
 
-  test('is given back by a final failure', async () => {
+  test('is released by a final failure', async () => {
     const { ledger } = await openBench(kind);
     await settleOne(ledger, fail(await startOne(ledger, 'p1', { dedupe: strict('k') })));
     expect((await ask(ledger, strict('k'))).duplicateOf).toBeUndefined();
   });
 
-  test('is given back by a cancelled and by a buried job', async () => {
+  test('is released by a cancelled and by a buried job', async () => {
     const { ledger, job } = await openBench(kind);
     const first = await ask(ledger, strict('k'));
     await ledger.cancel(first.id);
@@ -107,7 +107,7 @@ describe.each(databases)('a strict key on %s', (kind) => {
 });
 
 describe.each(databases)('a lenient key on %s', (kind) => {
-  test('passes work under way, which still never runs at the same time', async () => {
+  test('ignores running work, which still never runs at the same time', async () => {
     const { ledger } = await openBench(kind);
     const first = await ask(ledger, lenient('k'));
     const second = await ask(ledger, lenient('k'));
@@ -180,7 +180,7 @@ describe.each(databases)('several of one key in one batch on %s', (kind) => {
     expect((await ledger.counts()).ready).toBe(0);
   });
 
-  test('work under way blocks the strict ones only', async () => {
+  test('running work blocks the strict ones only', async () => {
     const { ledger } = await openBench(kind);
     await ask(ledger, strict('k'));
     const keys = [strict('k'), lenient('k'), strict('k'), lenient('k')];
@@ -213,7 +213,7 @@ describe.each(databases)('several of one key in one batch on %s', (kind) => {
 });
 
 describe.each(databases)('a keyed job asked for again on %s', (kind) => {
-  test('while it is under way changes nothing', async () => {
+  test('while it is running changes nothing', async () => {
     const { ledger, dump } = await openBench(kind);
     const wanted = draft({ dedupe: strict('k') });
     await ledger.enqueue({ jobs: [wanted] });
@@ -243,7 +243,7 @@ describe.each(databases)('a keyed job asked for again on %s', (kind) => {
     expect((await ask(ledger, strict('k'))).duplicateOf).toBeUndefined();
   });
 
-  test('is itself, also when another has its key meanwhile', async () => {
+  test('is itself, even if another has its key meanwhile', async () => {
     const { ledger } = await openBench(kind);
     const job = await startOne(ledger, 'p1', { dedupe: strict('k') });
     await settleOne(ledger, fail(job));

@@ -121,7 +121,7 @@ describe.each(databases)('a dedupe key on %s', (database) => {
     expect((await ended(later.jobId)).status).toBe('succeeded');
   });
 
-  test('is given back after its time', async () => {
+  test('is released after its time', async () => {
     const place = await makePlace({
       database,
       service: { dedupe_ttl: '150ms' },

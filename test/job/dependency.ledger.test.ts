@@ -248,7 +248,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     expect(idsOf(await claimAs(ledger, 'p1', { plugins }))).toEqual([next.id]);
   });
 
-  test('tell who has the key, or will have it next', async () => {
+  test('report the current or next holder of the key', async () => {
     const { ledger } = await openBench(kind);
     const jobs = range(2).map(() => waitingFor('k'));
     expect(await ledger.dependencyHolder('k')).toBeUndefined();

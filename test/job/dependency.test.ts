@@ -37,7 +37,7 @@ async function schedule(id: string): Promise<Record<string, unknown> | undefined
 }
 
 describe('a dependency', () => {
-  test('is shown, and who waits for it says for whom', async () => {
+  test('is shown, and a waiting job names the holder', async () => {
     const first = await api.ask('/plugin/sleeper/poll?dependency=k', { body: '{}' });
     expect(first.status).toBe(202);
     const holder = first.body['job_id'];

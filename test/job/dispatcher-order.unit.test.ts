@@ -23,7 +23,7 @@ test('only one end of a job is settled at a time, in order', async () => {
   expect(tokens).toEqual(['first', 'token', 'second']);
 });
 
-test('every answer of the ledger is told, with what was claimed', async () => {
+test('every result of the ledger is reported, with the claimed jobs', async () => {
   const world = new World(1);
   world.queue = ['a'];
   world.dispatcher.open();

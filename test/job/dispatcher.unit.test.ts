@@ -41,7 +41,7 @@ describe('claims', () => {
     expect(world.dispatcher.holds('a', 'another')).toBe(false);
   });
 
-  test('that bring nothing are not repeated before somebody says that there may be something', async () => {
+  test('that bring nothing are not repeated until the dispatcher is woken', async () => {
     const world = new World(1);
     world.dispatcher.open();
     await vi.advanceTimersByTimeAsync(60_000);
@@ -96,7 +96,7 @@ describe('claims', () => {
       expect(world.running).toEqual(['a']);
     });
 
-    test('are made when it is written while one is under way', async () => {
+    test('are made when it is written while one is in progress', async () => {
       const world = new World(2);
       let writes = 0;
       world.onAsked = () => {
@@ -145,7 +145,7 @@ describe('claims', () => {
     });
   });
 
-  test('rest for the time they are told to, and then go on', async () => {
+  test('rest for the requested time, and then continue', async () => {
     const world = new World(1);
     world.dispatcher.rest(1000);
     world.queue = ['a'];
@@ -156,7 +156,7 @@ describe('claims', () => {
     expect(world.running).toEqual(['a']);
   });
 
-  test('stop when it is shut, which waits for the one under way', async () => {
+  test('stop when it is shut down, which waits for the one in progress', async () => {
     const world = new World(2);
     world.queue = ['a'];
     let isShut = false;
@@ -186,7 +186,7 @@ describe('claims ahead of the slots', () => {
     expect(world.asked.at(-1)).toMatchObject({ ends: ['b'], slots: 1 });
   });
 
-  test('are given back when they are not to be started', async () => {
+  test('are released when they are not to be started', async () => {
     const world = await makeAhead();
     await world.dispatcher.shut();
     await soon();
@@ -195,7 +195,7 @@ describe('claims ahead of the slots', () => {
     expect(world.ends.has('c')).toBe(false);
   });
 
-  test('are given back when their plugin may not be started', async () => {
+  test('are released when their plugin may not be started', async () => {
     const world = await makeAhead();
     await world.dispatcher.withhold((plugin) => plugin === 'another');
     expect(world.asked).toHaveLength(2);
@@ -207,14 +207,14 @@ describe('claims ahead of the slots', () => {
     expect(world.ends.has('c')).toBe(false);
   });
 
-  test('are given back when the machine has no room for them', async () => {
+  test('are released when the machine has no room for them', async () => {
     const world = await makeAhead();
     world.dispatcher.rest(1000);
     await soon();
     expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'], slots: 0 });
   });
 
-  test('are given back when the slot is not free soon', async () => {
+  test('are released when the slot is not free soon', async () => {
     const world = await makeAhead();
     await vi.advanceTimersByTimeAsync(900);
     expect(world.asked).toHaveLength(2);
@@ -222,7 +222,7 @@ describe('claims ahead of the slots', () => {
     expect(world.asked.at(2)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
   });
 
-  test('are given back when they come after it was shut', async () => {
+  test('are released when they come after the shutdown', async () => {
     const world = new World(1);
     world.queue = ['a', 'b', 'c'];
     world.dispatcher.open();

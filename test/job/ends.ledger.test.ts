@@ -76,7 +76,7 @@ describe.each(databases)('ends on %s', (kind) => {
     expect(told).toEqual([l.id, r.id, run.id]);
   });
 
-  test('are told once more to whoever asks again because the answer was lost', async () => {
+  test('are reported once more to a process that repeats a request', async () => {
     const { ledger } = await openBench(kind);
     const told = await listen(ledger);
     const graph = await define(ledger, [task('a')]);
@@ -90,7 +90,7 @@ describe.each(databases)('ends on %s', (kind) => {
     expect(news).toMatchObject({ queued: true, advancing: true });
   });
 
-  test('are told when a job that waits is cancelled, with its run', async () => {
+  test('are reported when a waiting job is cancelled, with its run', async () => {
     const { ledger } = await openBench(kind);
     const told = await listen(ledger);
     const graph = await define(ledger, [task('a')]);
@@ -99,7 +99,7 @@ describe.each(databases)('ends on %s', (kind) => {
     expect(told).toEqual([run.firstJobId, run.id]);
   });
 
-  test('are told when a run is cancelled, with the jobs that never start', async () => {
+  test('are reported when a run is cancelled, with the jobs that never start', async () => {
     const { ledger } = await openBench(kind);
     const told = await listen(ledger);
     const graph = await define(ledger, [task('a')]);
@@ -108,7 +108,7 @@ describe.each(databases)('ends on %s', (kind) => {
     expect(told.toSorted()).toEqual([run.firstJobId, run.id].toSorted());
   });
 
-  test('are told of those whom the death of a process leaves behind', async () => {
+  test('are reported for the jobs of a dead process', async () => {
     const { ledger } = await openBench(kind);
     const told = await listen(ledger);
     const job = await startOne(ledger, 'p1');
@@ -124,7 +124,7 @@ describe('ends on another host', () => {
     return { ...bench, other, told: await listen(bench.ledger) };
   }
 
-  test('are told of what was enqueued as awaited, and of nothing else', async () => {
+  test('are reported for awaited jobs, and for no others', async () => {
     const { ledger, other, told } = await twoHosts();
     const [quiet, awaited] = [draft(), draft({ isAwaited: true })];
     await ledger.enqueue({ jobs: [quiet, awaited] });
@@ -133,7 +133,7 @@ describe('ends on another host', () => {
     await vi.waitFor(() => expect(told).toEqual([awaited.id]), patience);
   });
 
-  test('are told of an awaited run, and of what somebody asked for later', async () => {
+  test('are reported for an awaited run, and for a job that is awaited later', async () => {
     const { ledger, other, told } = await twoHosts();
     const graph = await define(ledger, flow);
     const run = await start(ledger, graph, {}, { isAwaited: true });
@@ -145,7 +145,7 @@ describe('ends on another host', () => {
     expect(told.toSorted()).toEqual([run.id, late.id].toSorted());
   });
 
-  test('are told to all who wait for the same', async () => {
+  test('are reported to all who wait for the same', async () => {
     const { ledger, open, other, told } = await twoHosts();
     const third = await open();
     const toldThird = await listen(third);
@@ -156,7 +156,7 @@ describe('ends on another host', () => {
     await vi.waitFor(() => expect([told, toldThird]).toEqual([[job.id], [job.id]]), patience);
   });
 
-  test('are told however many there are', async () => {
+  test('are reported however many there are', async () => {
     const { ledger, other, told } = await twoHosts();
     const jobs = range(400).map(() => draft({ isAwaited: true }));
     await ledger.enqueue({ jobs });
@@ -167,7 +167,7 @@ describe('ends on another host', () => {
     expect(new Set(told)).toEqual(new Set(jobs.map(({ id }) => id)));
   });
 
-  test('wake whoever began to wait before, meanwhile or after', async () => {
+  test('wake a caller that began to wait before, meanwhile or after', async () => {
     const { ledger, other } = await twoHosts();
     const waiters = makeWaiters(ledger, NEVER_MS);
     for (const n of range(40)) {

@@ -154,7 +154,7 @@ describe.each(charged)('a failure by %s', (cause, status, reply) => {
     expect([signals, jobs]).toEqual([[], []]);
   });
 
-  test('is the end when the budget is spent, and is told', () => {
+  test('is the end when the budget is spent, and is reported', () => {
     const job = makeClaimed({ retryCount: 3 });
     const { ending, signals, jobs } = concludeWith({ reply, job });
     const final = status === 'timed_out' ? 'timed_out' : 'dead';
@@ -181,7 +181,7 @@ const uncharged: readonly (readonly [cause: string, delayMs: number, Reply])[] =
   ],
 ];
 
-test.each(uncharged)('an end by %s is charged to nobody', (cause, delayMs, reply) => {
+test.each(uncharged)('an end by %s is not charged', (cause, delayMs, reply) => {
   const job = makeClaimed({ retryCount: 3, crashCount: 2, interruptCount: 1, suspect: true });
   const { report, ending, signals, jobs } = concludeWith({ reply, job });
   expect(report).toMatchObject({ status: 'released', cause });
@@ -204,7 +204,7 @@ test('a plugin that says how long to wait is not asked again before', () => {
   expect(final.ending).toMatchObject({ status: 'failed', delayMs: 0 });
 });
 
-test('a cancellation is the end, and nobody is alarmed', () => {
+test('a cancellation is the end, without an alarm', () => {
   const { report, ending, signals, jobs } = concludeWith({
     reply: { ...failure, kind: 'cancelled' },
     job: makeClaimed({ retryCount: 3 }),

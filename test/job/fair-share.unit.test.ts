@@ -55,7 +55,7 @@ test('two ledgers take turns if there is one slot', () => {
   expect(order).toEqual(['second', 'first', 'second', 'first']);
 });
 
-test('a place that is given back is for the one with the fewest', () => {
+test('a released slot goes to the ledger with the fewest', () => {
   const turns = makeTurns(() => 6);
   const [many, few, none] = [sit(turns), sit(turns), sit(turns)];
   expect(takeAll(many)).toBe(5);

@@ -106,7 +106,7 @@ describe.each(databases)('a claim that was lost on %s', (database) => {
   });
 });
 
-test('a process whose word has run out claims nothing before it is heard again', async () => {
+test('a process whose lease has run out claims nothing before its next heartbeat', async () => {
   let isAway = false;
   let isHeard = true;
   /** What it asked for with the end of its attempt, and whether that was answered. */

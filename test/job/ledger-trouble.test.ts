@@ -122,7 +122,7 @@ describe.each(databases)('on %s', (database) => {
     await eventually('it is well again', () => engine.status().state === 'running');
   });
 
-  test('a claim whose answer was lost is given back by the next heartbeat', async () => {
+  test('a claim whose response was lost is released by the next heartbeat', async () => {
     let lost = 0;
     const forgets = (real: Ledger): Ledger => ({
       ...real,
@@ -172,7 +172,7 @@ describe.each(databases)('on %s', (database) => {
     expect(await ledger.signals({ limit: 9 })).toHaveLength(1);
   });
 
-  test('a command that the plugin does not have any more is refused for good', async () => {
+  test('a command that the plugin no longer has is refused for good', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const { ledger, ended, attempts } = await place.start();
     const draft = { plugin: 'worker', command: 'dance', payload: '{}', actor: 'test' };

@@ -36,7 +36,7 @@ describe('job.logs', () => {
     return { ids: (logs as { job_id: string }[]).map(({ job_id }) => job_id), next };
   };
 
-  test('go on where a page ended, oldest first, and end with an empty one', async () => {
+  test('continue where a page ended, oldest first, and end with an empty one', async () => {
     const ids = await finishJobs(5);
     const first = await ask({ since: '1h', limit: 2 });
     const second = await ask({ cursor: first.next, limit: 2 });
@@ -86,7 +86,7 @@ describe('system.logs', () => {
       fields: { token: 'secret' },
     });
 
-  test('are the latest lines, and go on after the last one', async () => {
+  test('are the latest lines, and continue after the last one', async () => {
     for (const word of ['a', 'b', 'c']) say(word);
     const first = await invoke(systemLogs, context(), { limit: 2 });
     expect(first).toMatchObject({

@@ -19,7 +19,7 @@ const rules = { crashesMax: 10, suspectAfter: 2 };
 const failed = bareReport('failed', 'exit', 'it broke');
 const timedOut = bareReport('timed_out', 'timeout', 'too slow');
 
-describe('an attempt that ends well or is not to go on', () => {
+describe('an attempt that succeeds or is not to be repeated', () => {
   test('succeeds without a reason, its counts unchanged', () => {
     expect(endSucceeded(job)).toEqual({ ...counts, status: 'succeeded', reason: null, delayMs: 0 });
   });
@@ -33,7 +33,7 @@ describe('an attempt that ends well or is not to go on', () => {
     });
   });
 
-  test('is released at once or soon, and nobody is charged', () => {
+  test('is released at once or soon, without a charge', () => {
     expect(endReleased(job)).toEqual({ ...counts, status: 'queued', reason: null, delayMs: 0 });
     expect(endReleased(job, 250).delayMs).toBe(250);
   });
@@ -183,7 +183,7 @@ describe('the blame for a crash', () => {
 });
 
 describe('a bare report', () => {
-  test('tells its end and nothing else', () => {
+  test('has its end and nothing else', () => {
     const { status, cause, error, stderrTruncated, ...rest } = bareReport('crashed', 'signal', 'e');
     expect([status, cause, error, stderrTruncated]).toEqual(['crashed', 'signal', 'e', false]);
     expect(new Set(Object.values(rest))).toEqual(new Set([null]));

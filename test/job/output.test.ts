@@ -48,7 +48,7 @@ describe.each(databases)('output on %s', (database) => {
     expect(row?.result?.startsWith('0123456\n')).toBe(true);
   });
 
-  test('on stderr is kept up to 64 KiB and told to the log', async () => {
+  test('on stderr is kept up to 64 KiB and logged', async () => {
     const program = python('sys.stderr.write("s" * 100_000); ok()');
     const place = await makePlace({ database, plugins: { worker: { program } } });
     const { run, attempts, records } = await place.start();

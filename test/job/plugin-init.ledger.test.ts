@@ -32,7 +32,7 @@ async function take(ledger: Ledger, plugins: ReturnType<typeof held>): Promise<s
 }
 
 describe.each(databases)('inits on %s', (kind) => {
-  test('are queued once, whoever asks first', async () => {
+  test('are queued once, whichever process asks first', async () => {
     const { ledger, open } = await openBench(kind);
     const hosts = [ledger, await open(), await open()];
     const wishes = hosts.map(() => [wish('a'), wish('a', 'adopted', 'other')]);
@@ -46,7 +46,7 @@ describe.each(databases)('inits on %s', (kind) => {
     for (const rows of answers) expect(rows.length).toBeGreaterThan(0);
   });
 
-  test('go to those who have that configuration, before all else of the plugin', async () => {
+  test('go to processes with that configuration, before all else of the plugin', async () => {
     const { ledger } = await openBench(kind);
     await ledger.heartbeat(beat('p1'));
     await ledger.enqueue({ jobs: [draft(), draft({ command: 'health' })] });
@@ -69,7 +69,7 @@ describe.each(databases)('inits on %s', (kind) => {
     expect(await take(ledger, held('a', false))).toEqual(['handle']);
   });
 
-  test('that nobody had a runner for are not failures of the plugin', async () => {
+  test('without a runner are not failures of the plugin', async () => {
     const { ledger, job } = await openBench(kind);
     const lost = wish('a');
     await ledger.requireInits([lost]);
@@ -102,7 +102,7 @@ describe.each(databases)('inits on %s', (kind) => {
     expect(await ledger.reviewHealth()).toMatchObject([{ status: 'healthy', reason: null }]);
   });
 
-  test('that nobody has begun give way to those of a newer configuration', async () => {
+  test('that did not begin give way to those of a newer configuration', async () => {
     const { ledger, job } = await openBench(kind);
     const old = wish('a');
     await ledger.requireInits([old]);
@@ -170,7 +170,7 @@ describe.each(databases)('snapshots on %s', (kind) => {
     expect(await ledger.snapshot(current.id)).toMatchObject(current);
   });
 
-  test('are pruned when nobody has used them for long', async () => {
+  test('are pruned when they were not used for long', async () => {
     const { ledger, sql } = await openBench(kind);
     const [used, unused] = [snapshot(1), snapshot(2)];
     await ledger.recordSnapshot(used);
@@ -206,7 +206,7 @@ describe.each(databases)('figures on %s', (kind) => {
 });
 
 describe.each(databases)('the process that was loaded last on %s', (kind) => {
-  test('is told of all, and of those who live', async () => {
+  test('is reported, over all and over live ones', async () => {
     const { ledger, sql } = await openBench(kind);
     const nobody = { snapshotId: undefined, liveProcessId: undefined };
     expect(await ledger.lastLoaded(60_000)).toEqual(nobody);

@@ -92,7 +92,7 @@ describe.each(databases)('init on %s', (database) => {
     expect(await place.notes()).toEqual(['init one 1', 'health one 1', 'init one 1', 'poll one 1']);
   });
 
-  test('that is asked for again starts nothing else, also not by a claim under way', async () => {
+  test('that is repeated starts nothing else, even by a claim in progress', async () => {
     const place = await makeWorker(database, { word: 'one', gate: 'go' });
     await place.openGate('go');
     let held: Promise<void> | undefined;
@@ -150,7 +150,7 @@ describe.each(databases)('init on %s', (database) => {
     ]);
   });
 
-  test('that nobody has begun gives way to the one for a newer configuration', async () => {
+  test('that did not begin gives way to the one for a newer configuration', async () => {
     const blocker = { program: python('note("blocks"); wait_for("free"); ok()') };
     const plugins = { blocker, ...worker({ word: 'one' }) };
     const place = await makePlace({ database, plugins: { blocker }, service: { max_workers: 1 } });
@@ -187,7 +187,7 @@ test('exactly one of many hosts runs it, and all wait for it', async () => {
   expect(first).toBe('init one 1');
 });
 
-test('a host with another configuration leaves the init to those who have it', async () => {
+test('a host with another configuration leaves the init to hosts that have it', async () => {
   const place = await makeWorker('postgres', { word: 'one' });
   const old = await place.start();
   await old.run('worker');
@@ -219,7 +219,7 @@ test('an init that is asked for on one host holds the jobs of all', async () => 
   expect((await one.ended(id)).status).toBe('succeeded');
 });
 
-test('the limits of a plugin are no part of what its init was for', async () => {
+test("the limits of a plugin aren't part of its init", async () => {
   const place = await makeWorker('sqlite', { word: 'one' });
   const instance = await place.start();
   await instance.run('worker');

@@ -57,7 +57,7 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
     expect(await ledger.heartbeat(beat('p1'))).toMatchObject({ schemaVersion: schemaVersion + 1 });
   });
 
-  test('answers with what the ledger believes the process is running', async () => {
+  test('returns what the ledger believes the process is running', async () => {
     const { ledger } = await openBench(kind);
     await ledger.enqueue({ jobs: range(3).map(() => draft()) });
     const mine = await claimAs(ledger, 'p1', { slots: 2 });
@@ -192,7 +192,7 @@ describe.each(databases)('reaping on %s', (kind) => {
     expect(await dump()).toEqual(before);
   });
 
-  test('does not touch what somebody else claimed since it looked', async () => {
+  test('does not touch what another process claimed since it looked', async () => {
     const { ledger, dump } = await openBench(kind);
     const old = await startOne(ledger, 'dead');
     await ledger.reap({ processId: 'dead', staleMs: 0, closings: [crash(old)] });
@@ -246,7 +246,7 @@ describe.each(databases)('claims that outlive their time on %s', (kind) => {
   });
 });
 
-describe.each(databases)('jobs that nobody can run on %s', (kind) => {
+describe.each(databases)('jobs without a runner on %s', (kind) => {
   const ask = { graceMs: 60_000, staleMs: STALE_MS, limit: 10 };
 
   async function makeOld({ sql }: Bench): Promise<void> {

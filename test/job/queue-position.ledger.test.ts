@@ -12,7 +12,7 @@ import {
 } from '../support/ledger/drafts.ts';
 
 describe.each(databases)('on %s', (kind) => {
-  test('the line before a job names who runs, and counts who came before it', async () => {
+  test('the queue position names the running jobs, and counts the jobs ahead', async () => {
     const { ledger } = await openBench(kind);
     const dependent = { plugin: 'other', dependencyKey: 'db' };
     const holder = await startOne(ledger, 'p1', dependent);

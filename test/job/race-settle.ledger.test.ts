@@ -59,7 +59,7 @@ describe('settling and reaping the same attempt', () => {
 });
 
 describe('two that reap', () => {
-  test('the same process: its work is given back once', async () => {
+  test('the same process: its work is released once', async () => {
     const { ledger, other, barrier, sql, job: read } = await meet();
     const job = await startOne(ledger, 'p1');
     await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);

@@ -121,7 +121,7 @@ async function outcomeOf(adding: Promise<unknown>): Promise<string> {
   );
 }
 
-describe('a key that is pruned while it is taken again', () => {
+describe('a key that is pruned while it is claimed again', () => {
   test('is still held afterwards', async () => {
     const { ledger, other, barrier, sql } = await meet();
     await settleOne(ledger, succeed(await startOne(ledger, 'p1', { dedupe: strict('k') })));

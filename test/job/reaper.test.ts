@@ -15,7 +15,7 @@ const quick = { heartbeat_interval: '100ms', reap_after: '2s' };
 const service = { heartbeat_interval: '50ms', reap_after: '1s', runner_grace: '200ms' };
 
 describe.each(databases)('on %s', (database) => {
-  test('a job that nobody can run is dead after the grace time, and says why', async () => {
+  test('a job without a runner is dead after the grace time, and says why', async () => {
     const place = await makePlace({
       database,
       service,
@@ -86,7 +86,7 @@ test('jobs of a plugin wait for the grace time from when the last host that knew
   expect(waitedMs).toBeGreaterThan(1000);
 });
 
-test('a claim that outlived its time is taken from a process that still beats', async () => {
+test('a claim that outlived its time is released although its process still beats', async () => {
   const place = await makePlace({
     database: 'postgres',
     plugins: { worker: { program: waitsForGate } },

@@ -68,7 +68,7 @@ async function look({ ledger }: TestInstance, ids: readonly string[]): Promise<J
 }
 
 describe('the running jobs of a dead process', () => {
-  test('is queued again at the next start, told aloud, and done', async () => {
+  test('are queued again at the next start, logged, and done', async () => {
     const [place, ids] = await makePaused({ plugins }, 3);
     const instance = await crashAndRecover(place, 2);
     const { records, engine, ended, attempts, ledger } = instance;
@@ -109,7 +109,7 @@ describe('the running jobs of a dead process', () => {
     expect(processes.map(({ id }) => id)).toEqual([engine.processId]);
   });
 
-  test('is given back but for what cannot be, which is told and tried again', async () => {
+  test("are released except those that can't be, which are logged and tried again", async () => {
     const [place, ids] = await makePaused({ plugins }, 3);
     expect(await crash(place, 3)).toBe(3);
     const [, poison = ''] = ids;

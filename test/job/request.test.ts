@@ -18,7 +18,7 @@ function resultOf({ result }: Attempt): string {
 }
 
 describe.each(databases)('the request on %s', (database) => {
-  test('tells a plugin all it needs and nothing more', async () => {
+  test('gives a plugin all it needs and nothing more', async () => {
     const settings = { config: { key: 'k', list: [1, { a: null }] }, timeouts: { poll: '40s' } };
     const place = await makePlace({ database, plugins: { worker: { program: tells, settings } } });
     const instance = await place.start();

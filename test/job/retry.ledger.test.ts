@@ -120,7 +120,7 @@ describe.each(databases)('retrying on %s', (kind) => {
     });
   });
 
-  test('in bulk leaves out what was taken up before', async () => {
+  test('in bulk leaves out jobs that were retried before', async () => {
     const { ledger, job } = await openBench(kind);
     const old = await startOne(ledger, 'p1');
     await settleOne(ledger, fail(old));
@@ -182,7 +182,7 @@ describe.each(databases)('a job that is due later on %s', (kind) => {
 });
 
 describe.each(databases)('jobs on %s', (kind) => {
-  test('are found by who sent them, when, and what went wrong', async () => {
+  test('are found by submitter, time and error', async () => {
     const { ledger, sql } = await openBench(kind);
     const old = draft({ submittedBy: 'cli' });
     await ledger.enqueue({ jobs: [old] });

@@ -62,7 +62,7 @@ describe.each(databases)('settling on %s', (kind) => {
     expect(await ledger.jobs({ parentJobId: started.id, limit: 10 })).toHaveLength(2);
   });
 
-  test('tells the whole story of the attempt in its log row', async () => {
+  test('stores the whole history of the attempt in its log row', async () => {
     const { ledger } = await openBench(kind);
     const started = await startOne(ledger, 'p1', { parentJobId: 'parent', sourceEventId: 'event' });
     const report: AttemptReport = {
@@ -264,7 +264,7 @@ describe.each(databases)('the fence on %s', (kind) => {
     expect(await dump()).toEqual(before);
   });
 
-  test('keeps out whoever was reaped, however it ended', async () => {
+  test('keeps out a reaped process, however it ended', async () => {
     const { ledger, dump } = await openBench(kind);
     const job = await startOne(ledger, 'p1');
     await ledger.reap({ processId: 'p1', staleMs: 0, closings: [crash(job)] });

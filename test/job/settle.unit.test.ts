@@ -99,7 +99,7 @@ test('results are reported as the ledger stored them, with the claimed jobs', as
   expect(settled.claimed.map(({ id }) => id)).toEqual(['claimed']);
 });
 
-test('a result that came too late is told to people, and not offered again', async () => {
+test('a result that came too late is logged, and not offered again', async () => {
   const { settler, offers, lines } = makeWorld({ a: 'fenced' });
   const settled = await settler.settle([success('a'), success('b')]);
   expect(offers).toHaveLength(1);
@@ -226,7 +226,7 @@ test("a result that can't be stored in any form blocks no other and has no verdi
   expect(idsOf(settled.written)).toEqual(['b']);
 });
 
-test('a ledger that is away is nobody’s fault: everything is asked again later', async () => {
+test('an unavailable ledger is not charged: everything is repeated later', async () => {
   const whole = makeWorld(away);
   await expect(whole.settler.settle([success('a')], claim)).rejects.toBe(away);
   expect(whole.offers).toHaveLength(1);
@@ -235,13 +235,13 @@ test('a ledger that is away is nobody’s fault: everything is asked again later
   expect(alone.offers).toHaveLength(3);
 });
 
-test('a claim alone that fails is told as it is', async () => {
+test('a claim alone that fails is reported as it is', async () => {
   const { settler, offers } = makeWorld(refused);
   await expect(settler.settle([], claim)).rejects.toBe(refused);
   expect(offers).toHaveLength(1);
 });
 
-test('how long a commit took is told, of those that came to an end', async () => {
+test('the duration of a commit is reported, for those that ended', async () => {
   const told: number[] = [];
   const { settler } = makeWorld({}, away);
   const watched = timeSettler(settler, (ms) => told.push(ms));

@@ -72,7 +72,7 @@ test('begin what waits in its order, and say how long it waited', async () => {
   expect(back).toEqual([]);
 });
 
-test('give back what has waited too long, each at its own time', async () => {
+test('release what has waited too long, each at its own time', async () => {
   const { slots, begun, back } = makeSlots(1);
   slots.enter(10_000);
   slots.enter(1);
@@ -100,7 +100,7 @@ test('claim nothing ahead while what runs has no end, whatever ended before it',
   expect(slots.capacity).toBe(2);
 });
 
-test('let those go that are taken back', async () => {
+test('let released ones go', async () => {
   const { slots, begun, back } = makeSlots(1);
   for (const ms of [50, 1, 2, 3]) slots.enter(ms);
   expect(slots.withdraw((ms) => ms % 2 === 1)).toEqual([1, 3]);

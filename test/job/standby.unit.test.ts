@@ -97,13 +97,13 @@ test('a plugin that had to wait twice gets a standby process', async () => {
   expect(hold).toHaveBeenCalledTimes(2);
 });
 
-test('nothing stands by where nobody waits', async () => {
+test('no process stands by if no attempt waits', async () => {
   const { hold, attemptAll } = start(undefined);
   for (let count = 0; count < 3; count += 1) await attemptAll(false);
   expect(hold).not.toHaveBeenCalled();
 });
 
-test('nothing stands by for those who waited long ago', async () => {
+test('no process stands by for attempts that waited long ago', async () => {
   const { hold, attemptAll } = start(undefined);
   await attemptAll();
   await vi.advanceTimersByTimeAsync(limits.standbyMs);
@@ -127,7 +127,7 @@ test('a standby process is ended when it was not needed for a while', async () =
   expect(hold).toHaveBeenCalledTimes(2);
 });
 
-test('nothing is started to stand by while another one is under way', async () => {
+test('no standby process is started while another one is starting', async () => {
   const { run, hold, attempt, attemptAll, ends } = start(undefined);
   await attemptAll();
   const long = attempt();
@@ -140,7 +140,7 @@ test('nothing is started to stand by while another one is under way', async () =
   expect(run).toHaveBeenCalledTimes(3);
 });
 
-test('an attempt that nobody waits for may have what stands by, and another takes its place', async () => {
+test('an attempt without a caller may use a standby process, and another takes its place', async () => {
   const { run, hold, attemptAll } = start(undefined);
   await attemptAll();
   await attemptAll();

@@ -119,7 +119,7 @@ describe('the claims of a process', () => {
     await stopping;
   });
 
-  test('is looked for at once when it is heard again, and not with every heartbeat', async () => {
+  test('are checked at once when its heartbeat is back, and not with every heartbeat', async () => {
     const { vitals, renewed, answers, woken } = makeProcess();
     const starting = vitals.heartbeat.start();
     await vi.advanceTimersByTimeAsync(0);

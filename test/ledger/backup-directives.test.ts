@@ -53,7 +53,7 @@ describe.each(databases)('a copy of %s', (database) => {
 });
 
 test.each(['system.backup', 'system.export'])(
-  '%s is refused where nothing can be put, and nobody waits for it',
+  "%s is refused if the destination can't be written, and no caller waits for it",
   async (name) => {
     const place = await makePlace({ plugins: { worker: { program: succeeds } } });
     const { engine, ledger } = await place.start();

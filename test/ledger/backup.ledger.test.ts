@@ -182,7 +182,7 @@ describe.each(databases)('a backup on %s', (kind) => {
     expect(countRows(join(directory, 'one.db'))).toEqual(countRows(join(directory, 'two.db')));
   });
 
-  test('under way does not keep the ledger from being closed', async () => {
+  test('in progress does not keep the ledger from being closed', async () => {
     const { ledger, open } = await openBench(kind);
     await fill(ledger, 3000);
     const other = await open();

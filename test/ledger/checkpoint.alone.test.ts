@@ -98,7 +98,7 @@ describe('the journal of a file', () => {
     expect(seen.threads).toHaveLength(0);
   });
 
-  test('is not measured after every short commit, and is put into the file in time all the same', async () => {
+  test('is not measured after every short commit, and is still checkpointed in time', async () => {
     const { ledger, path } = await open();
     const looks = vi.spyOn(StatementSync.prototype, 'get');
     const looked = (): number =>
@@ -112,7 +112,7 @@ describe('the journal of a file', () => {
     expect(seen.threads).toHaveLength(1);
   });
 
-  test('stays short while somebody writes without pause', async () => {
+  test('stays short during a constant write load', async () => {
     const { ledger, path, records, write } = await open();
     await write(5);
     await eventually('a thread is there and has done its work', () => restOf(path) < PAGES);
@@ -124,7 +124,7 @@ describe('the journal of a file', () => {
     expect(records).toEqual([]);
   });
 
-  test('waits for who reads, without being looked at again and again', async () => {
+  test('waits for readers, without being checked again and again', async () => {
     const { path, write } = await open();
     await write(1);
     const reader = new DatabaseSync(path, { readOnly: true });
@@ -174,7 +174,7 @@ describe('the thread', () => {
       'dies',
       `process.getBuiltinModule('worker_threads').parentPort.on('message', () => process.exit(3))`,
     ],
-  ])('that %s is done without, and somebody is told', async (_, program) => {
+  ])('that %s is done without, and a warning is logged', async (_, program) => {
     seen.program = program;
     const { ledger, path, records, write } = await open();
     expect(netOf()).toBe(NET);

@@ -275,7 +275,7 @@ describe('a connection that is lost at every statement in turn', () => {
 });
 
 describe('a connection that an operator ends', () => {
-  test('in the middle of a verb leaves nothing of it, and the ledger goes on', async () => {
+  test('in the middle of a verb leaves nothing of it, and the ledger continues', async () => {
     const bench = await openBench('postgres');
     const { ledger, dump } = bench;
     const barrier = await openBarrier(bench);

@@ -70,7 +70,7 @@ describe('a full disk', () => {
 
   const megabyte = 'x'.repeat(1024 * 1024);
 
-  test('accepts nothing, keeps everything, and goes on when there is space again', async () => {
+  test('accepts nothing, keeps everything, and continues when there is space again', async () => {
     const { ledger, writer, dump } = await open();
     const job = await startOne(ledger, 'p1', { dedupe: strict('k') });
     const before = await dump();
@@ -86,7 +86,7 @@ describe('a full disk', () => {
     expect((await ledger.counts()).ready).toBe(1);
   });
 
-  test('tells nobody what a job came to that did not end', async () => {
+  test('reports no result of a job that did not end', async () => {
     const { ledger, writer } = await open();
     const job = await startOne(ledger, 'p1');
     const told: unknown[] = [];
@@ -182,20 +182,17 @@ describe('a write that fails', () => {
     expect(found.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id));
   });
 
-  test.each([1, 4])(
-    'at the commit of %d has happened to nobody, and may succeed alone',
-    async (count) => {
-      const { ledger } = await open();
-      failRun('commit', 1, 10);
-      const jobs = range(count).map(() => draft());
-      const results = await Promise.allSettled(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
-      const expected = count === 1 ? ['LEDGER_UNAVAILABLE'] : Array(count).fill('done');
-      expect(codesOf(results)).toEqual(expected);
-      const found = await ledger.jobs({ limit: 10 });
-      expect(found).toHaveLength(count === 1 ? 0 : count);
-      await ledger.enqueue({ jobs: [draft()] });
-    },
-  );
+  test.each([1, 4])('at the commit of %d has no effect, and may succeed alone', async (count) => {
+    const { ledger } = await open();
+    failRun('commit', 1, 10);
+    const jobs = range(count).map(() => draft());
+    const results = await Promise.allSettled(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
+    const expected = count === 1 ? ['LEDGER_UNAVAILABLE'] : Array(count).fill('done');
+    expect(codesOf(results)).toEqual(expected);
+    const found = await ledger.jobs({ limit: 10 });
+    expect(found).toHaveLength(count === 1 ? 0 : count);
+    await ledger.enqueue({ jobs: [draft()] });
+  });
 
   test('at the end of a unit of a group fails that unit, and acknowledges no other in its place', async () => {
     const { ledger } = await open();
@@ -221,8 +218,8 @@ describe('a write that fails', () => {
   });
 });
 
-describe('a file that somebody else writes to', () => {
-  test('fails everybody of a turn after one wait, not one after the other', async () => {
+describe('a file that another process writes to', () => {
+  test('fails all writes of a tick after one wait, not one after the other', async () => {
     const { ledger, writer, sql } = await open();
     writer.exec('pragma busy_timeout = 20');
     const runs = countRuns('begin immediate');
@@ -248,7 +245,7 @@ describe('a file that somebody else writes to', () => {
 });
 
 describe('the event loop', () => {
-  test('has its turns while somebody writes again and again', async () => {
+  test('gets its turns during a constant write load', async () => {
     const { ledger } = await open();
     const timer = new AbortController();
     setTimeout(() => timer.abort(), 1);

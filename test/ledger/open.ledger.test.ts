@@ -108,7 +108,7 @@ describe('a PostgreSQL user of few rights', () => {
     });
   });
 
-  test('with the wrong password is told so', async () => {
+  test('with the wrong password is reported', async () => {
     const place = await makePostgresPlace();
     const url = new URL(place.url);
     url.password = 'wrong';
@@ -119,7 +119,7 @@ describe('a PostgreSQL user of few rights', () => {
   });
 });
 
-test('a file in which damage is seen at a glance is refused by whoever would work with it', async () => {
+test('a file with obvious damage is refused for every use', async () => {
   const place = await makePlace('sqlite');
   if (place.kind !== 'sqlite') throw new Error('it is no file');
   const ledger = await openLedger(place);
@@ -162,7 +162,7 @@ test('a lock names the process, the configuration and the start of its holder', 
   expect(readLockHolder(directory)).toEqual({ pid: 77, configFile: null, startedAt: null });
 });
 
-test('a lock whose file holds garbage is taken, and one that is a directory is told of', async () => {
+test('a lock whose file holds garbage is acquired, and one that is a directory is reported', async () => {
   const directory = await makeDirectory();
   writeFileSync(join(directory, '.ductile.lock'), 'garbage '.repeat(400));
   const lock = takeInstanceLock(directory);

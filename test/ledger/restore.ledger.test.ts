@@ -63,7 +63,7 @@ async function openRestored(place: LedgerPlace): Promise<Ledger> {
 const ways = databases.flatMap((source) => databases.map((target) => [source, target] as const));
 
 describe.each(ways)('a backup of %s restored on %s', (source, target) => {
-  test('is the same record, begun anew and paused', async () => {
+  test('is the same record, restarted and paused', async () => {
     const { from, ledger } = await makeBackup(source);
     const place = await makePlace(target);
     expect(await restoreLedger(from, place)).toEqual({ previous: undefined });
@@ -80,7 +80,7 @@ describe.each(ways)('a backup of %s restored on %s', (source, target) => {
     expect(await restored.processes()).toEqual([]);
   });
 
-  test('goes on where it stopped: numbers, keys, and what was left running', async () => {
+  test('continues where it stopped: numbers, keys, and running work', async () => {
     const { from } = await makeBackup(source);
     const place = await makePlace(target);
     await restoreLedger(from, place);
@@ -109,7 +109,7 @@ describe.each(ways)('a backup of %s restored on %s', (source, target) => {
   });
 });
 
-test('on PostgreSQL every number goes on after the last one that was copied', async () => {
+test('on PostgreSQL every number continues after the last one that was copied', async () => {
   const { ledger } = await openBench('sqlite');
   await start(ledger, await define(ledger, [task('only')]));
   await ledger.moveIncidents({ opened: [incident()], renewed: [], closed: [] });

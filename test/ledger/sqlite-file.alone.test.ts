@@ -104,7 +104,7 @@ describe('the file of a ledger', () => {
     }
   });
 
-  test('is one file again when nobody has it open', async () => {
+  test('is one file again when no process has it open', async () => {
     const path = await makePath();
     await make(path);
     await expect(stat(`${path}-wal`)).rejects.toThrow('ENOENT');
@@ -133,7 +133,7 @@ describe('a file that is not ours', () => {
     expect((await refusal(path)).code).toBe('LEDGER_FOREIGN');
   });
 
-  test('is refused when it is no database at all', async () => {
+  test("is refused if it isn't a database at all", async () => {
     const path = await makePath();
     await mkdir(dirname(path), { recursive: true });
     await writeFile(path, 'a text file, longer than the header of a database is\n'.repeat(20));
@@ -283,7 +283,7 @@ describe('damage that keeps the form of the file', () => {
   });
 });
 
-test('a check of the whole file holds up nobody meanwhile', async () => {
+test('a check of the whole file blocks no other work', async () => {
   const path = await makePath();
   await make(path);
   const ledger = await openLedger({ kind: 'sqlite', path });

@@ -110,7 +110,7 @@ describe('reader threads', () => {
   });
 
   test(
-    'a read that takes too long fails, and other reads go on',
+    'a read that takes too long fails, and other reads continue',
     { timeout: 180_000 },
     async () => {
       const path = await makeFile(2);

@@ -57,7 +57,7 @@ async function whatIsDone(promise: Promise<unknown>): Promise<'done' | 'waits'> 
 }
 
 describe('a commit', () => {
-  test('is answered, and told to whoever reads, when it is on the disk', async () => {
+  test('is acknowledged, and visible to readers, when it is on the disk', async () => {
     const disk = new SlowDisk();
     const store = await open(disk);
     const written = note(store, 'one');
@@ -108,7 +108,7 @@ describe('a commit', () => {
 });
 
 describe('a sync that fails', () => {
-  test('answers nobody, and everything is written anew before the next write', async () => {
+  test('acknowledges nothing, and everything is written again before the next write', async () => {
     const disk = new SlowDisk();
     const store = await open(disk);
     const lost = note(store, 'one');

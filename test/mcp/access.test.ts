@@ -60,7 +60,7 @@ describe('access', () => {
     expect(preflight.headers['access-control-allow-headers']).toContain('mcp-protocol-version');
   });
 
-  test('each tenant its own ledger, and nobody what was answered to another', async () => {
+  test('each tenant has its own ledger, and no response reaches another', async () => {
     const token = async (slug: string): Promise<string> => {
       const { body } = await api.ask('/tenants', { body: JSON.stringify({ slug }) });
       return String(body['token']);

@@ -133,7 +133,7 @@ describe('the list of tools', () => {
 });
 
 describe('a call', () => {
-  test('runs a command and tells what became of it', async () => {
+  test('runs a command and reports its outcome', async () => {
     const agent = await agentOf(OWNER);
     const { isError, data } = await agent.call('run_echo_handle', { payload: { message: 'x' } });
     expect([isError, data['answer']]).toMatchObject([

@@ -131,7 +131,7 @@ describe('with a server', () => {
     expect((await agent.call('expand', { handle })).data).toHaveProperty('part');
   });
 
-  test('its answers are waited for, also by who has closed its end', async () => {
+  test('its responses are waited for, even by a client that has closed its end', async () => {
     const answers = await askAndClose(['--config', api.server.instance.config.directory]);
     expect(answers).toMatchObject([{ id: 1 }, { id: 2, result: { content: [{ type: 'text' }] } }]);
     expect(answers).not.toMatchObject([{}, { result: { isError: true } }]);

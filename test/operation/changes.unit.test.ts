@@ -67,7 +67,7 @@ describe('job.cancel', () => {
 });
 
 describe('job.retry', () => {
-  test('answers with the new job, or with the one that is under way', async () => {
+  test('returns the new job, or the one that is running', async () => {
     const id = await submit();
     await expect(ask('job.retry', { id })).rejects.toMatchObject({ code: 'JOB_OPEN' });
     await runOne(engine, { status: 'failed', cause: 'exit', error: 'broken' });
@@ -78,7 +78,7 @@ describe('job.retry', () => {
     expect(again).toMatchObject({ job_id: next['job_id'], outcome: 'under_way' });
   });
 
-  test('asked again under the key of its request answers with the same job', async () => {
+  test('repeated under the key of its request returns the same job', async () => {
     const id = await submit();
     await runOne(engine, { status: 'failed', cause: 'exit', error: 'broken' });
     const subjectId = makeId();
@@ -117,7 +117,7 @@ describe('jobs.cancel and jobs.retry', () => {
 });
 
 describe('job.tree', () => {
-  test('shows the chain from its beginning, also where rows are gone and only logs are left', async () => {
+  test('shows the chain from its beginning, even if rows are deleted and only logs are left', async () => {
     const rootId = await submit();
     const [childId, grandchildId] = [makeId(), makeId()];
     const child = {
@@ -254,7 +254,7 @@ describe('a request under a key', () => {
     return asked;
   }
 
-  test('is not over while another host does it, and is asked anew when that failed', async () => {
+  test('is not over while another host does it, and is repeated when that failed', async () => {
     const subjects: string[] = [];
     let begun: DirectRequest | undefined;
     const request = (): Promise<unknown> => {

@@ -43,7 +43,7 @@ async function submit(plugin = 'echo', command = 'poll'): Promise<string> {
 }
 
 describe('plugin.run', () => {
-  test('queues a job for whoever asks, and does not wait', async () => {
+  test('queues a job for the caller, and does not wait', async () => {
     const output = await ask('plugin.run', {
       plugin: 'echo',
       payload: { a: 1 },
@@ -195,7 +195,7 @@ describe('job.list', () => {
 });
 
 describe('job.inspect', () => {
-  test('tells attempts, signals, children, parent and cause', async () => {
+  test('shows attempts, signals, children, parent and cause', async () => {
     const parentId = await submit();
     const [signalId, childId] = [makeId(), makeId()];
     await runOne(
@@ -393,7 +393,7 @@ describe('system', () => {
     });
   });
 
-  test('pause and resume answer with the state after them', async () => {
+  test('pause and resume return the state after them', async () => {
     expect(await ask('system.pause')).toMatchObject({ state: 'paused' });
     expect(await ask('system.resume')).toMatchObject({ state: 'running' });
   });

@@ -89,7 +89,7 @@ test('is judged where it is written, without a configuration', async () => {
   expect([code, out]).toEqual([1, expect.stringContaining('install.sh: the file could be code')]);
 });
 
-test('tells of packages that cannot be used: in the list, to the doctor and to who wants one', async () => {
+test('reports unusable packages: in the list, in doctor and at an installation', async () => {
   const broken = join(directory, 'packages', 'broken');
   await writePackage(broken, manifest({ slug: 'broken' }));
   writeFileSync(join(broken, 'run.sh'), 'echo');
@@ -101,7 +101,7 @@ test('tells of packages that cannot be used: in the list, to the doctor and to w
   expect([found.code, found.out]).toEqual([0, expect.stringContaining('could be code')]);
 });
 
-test('shows what may be said as a table, and the last one that was taken away', async () => {
+test('shows the settings as a table, and the last deleted one', async () => {
   expect((await ductile('package', 'show', 'greeter')).out).toMatch(/word\s+string\s+required/);
   await ductile('package', 'install', 'greeter', '--with', '{"word":"hi"}');
   await ductile('package', 'uninstall', 'greeter');
@@ -109,7 +109,7 @@ test('shows what may be said as a table, and the last one that was taken away', 
   expect(shown.out).toMatch(/status\s+uninstalled/);
 });
 
-test('keeps no secret, whatever its key was called by who installs it', async () => {
+test('stores no secret, whatever its key is called', async () => {
   await writePackage(
     join(directory, 'packages', 'keeper'),
     manifest({

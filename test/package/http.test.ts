@@ -110,7 +110,7 @@ describe.each(databases)('packages over the API on %s', { timeout: 180_000 }, (d
     expect((await post(install, { dry_run: true }, writer)).status).toBe(403);
   });
 
-  test('belong to the tenant that installs them, and to nobody else', async () => {
+  test('belong to the tenant that installs them, and to no other', async () => {
     const [one, two] = [await makeTenant(api), await makeTenant(api)];
     made.push(one.slug, two.slug);
     const installed = await one.post('/packages/greeter/install', { config: { word: 'theirs' } });

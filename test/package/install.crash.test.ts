@@ -136,7 +136,7 @@ describe.each(databases)('an installation on %s whose server is killed', (databa
     },
   );
 
-  test('after a signal was taken does what its handlers asked for, once', { timeout }, async () => {
+  test('after a signal was accepted does the work of its handlers once', { timeout }, async () => {
     const keeper = manifest({
       slug: 'keeper',
       handlers: [{ on: 'disk.full', directive: 'plugin.disable', params: { plugin: 'worker' } }],

@@ -119,7 +119,7 @@ describe.each(databases)('an installation on %s', (database) => {
     });
   });
 
-  test('stays in force over a reload, and its plugins forget only when they are told to', async () => {
+  test('stays active over a reload, and its plugins forget only when they are asked to', async () => {
     const place = await makePlace({ database, plugins: { worker }, packages: { greeter } });
     const { engine, ledger, run } = await place.start();
     await ask(engine, 'package.install', choice);

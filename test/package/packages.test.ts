@@ -52,7 +52,7 @@ function install(engine: Engine, params: JsonObject = choice): Promise<DirectAns
 }
 
 describe.each(databases)('packages on %s', (database) => {
-  test('P-01 what is installed is in force at once, with its signals in order', async () => {
+  test('P-01 an installed package is active at once, with its signals in order', async () => {
     const place = await open(database);
     const { engine, ledger, run } = await place.start();
     const answer = await install(engine);
@@ -337,7 +337,7 @@ describe.each(databases)('packages on %s', (database) => {
   });
 });
 
-test('another host puts in force what one host installs', async () => {
+test('another host activates what one host installs', async () => {
   const place = await open('postgres');
   const one = await place.start();
   const two = await place.start();

@@ -105,7 +105,7 @@ test('daily-briefing sends what the agent wrote, and why it did not', { timeout 
   expect((await claude.calls())[0]?.stdin).toMatch(/^What is new\?/);
 });
 
-test('folder-notify tells of a file that was put there', { timeout }, async () => {
+test('folder-notify reports a file that was put there', { timeout }, async () => {
   const directory = await makeDirectory();
   const folder = join(directory, 'in');
   const file = join(directory, 'told');
@@ -123,7 +123,7 @@ test('folder-notify tells of a file that was put there', { timeout }, async () =
   expect(lines).toEqual(['New file: a.txt (5 bytes)']);
 });
 
-test('page-changes tells of a page that is another', { timeout }, async () => {
+test('page-changes reports a changed page', { timeout }, async () => {
   const directory = await makeDirectory();
   const file = join(directory, 'told');
   let page = 'one';
@@ -140,32 +140,36 @@ test('page-changes tells of a page that is another', { timeout }, async () => {
   expect(lines.at(-1)).toContain('has changed (5 bytes)');
 });
 
-test('site-watch tells once when a site is down, and once when it is up', { timeout }, async () => {
-  const directory = await makeDirectory();
-  const file = join(directory, 'told');
-  let status = 500;
-  const server = await startWebServer((_request, response) => {
-    response.statusCode = status;
-    response.end('answer');
-  });
-  const engine = await started(directory);
-  const quick = { every: '100ms', recheck: '300ms', failures: 2, allow_private: true };
-  await install(engine, 'site-watch', { site: server.url, file, ...quick });
-  await eventually('it is down', async () => (await linesOf(file)).length === 1);
-  await eventually('it was looked at again, and is down still', async () => {
-    const opened = await engine.ledger.signals({ type: 'breaker.opened', limit: 9 });
-    return opened.length > 2;
-  });
-  status = 200;
-  const lines = await eventually('it is up', async () => {
-    const told = await linesOf(file);
-    return told.some((line) => line.endsWith('up again')) ? told : undefined;
-  });
-  expect(lines).toEqual([
-    `${server.url} is down: 2 failures in a row`,
-    `${server.url} is up again`,
-  ]);
-});
+test(
+  'site-watch reports once when a site is down, and once when it is up',
+  { timeout },
+  async () => {
+    const directory = await makeDirectory();
+    const file = join(directory, 'told');
+    let status = 500;
+    const server = await startWebServer((_request, response) => {
+      response.statusCode = status;
+      response.end('answer');
+    });
+    const engine = await started(directory);
+    const quick = { every: '100ms', recheck: '300ms', failures: 2, allow_private: true };
+    await install(engine, 'site-watch', { site: server.url, file, ...quick });
+    await eventually('it is down', async () => (await linesOf(file)).length === 1);
+    await eventually('it was looked at again, and is down still', async () => {
+      const opened = await engine.ledger.signals({ type: 'breaker.opened', limit: 9 });
+      return opened.length > 2;
+    });
+    status = 200;
+    const lines = await eventually('it is up', async () => {
+      const told = await linesOf(file);
+      return told.some((line) => line.endsWith('up again')) ? told : undefined;
+    });
+    expect(lines).toEqual([
+      `${server.url} is down: 2 failures in a row`,
+      `${server.url} is up again`,
+    ]);
+  },
+);
 
 test('push-to-command runs its command for a signed push to its branch', { timeout }, async () => {
   const directory = await makeDirectory();

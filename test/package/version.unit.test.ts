@@ -27,11 +27,11 @@ test('versions sort by what they mean, not as text', () => {
 });
 
 test.each(['1', '1.0', 'v1.0.0', '01.0.0', '1.0.0-', '1.0.0-01', '1.0.0 ', 'latest', ''])(
-  '%j is no version',
+  "%j isn't a version",
   (text) => expect(parseVersion(text)).toBeUndefined(),
 );
 
-test('the latest is no trial, unless there is nothing else', () => {
+test('the latest version is not a pre-release, unless there is nothing else', () => {
   expect(latest(['1.0.0', '1.10.0', '1.9.0', '2.0.0-rc.1'])).toBe('1.10.0');
   expect(latest(['1.0.0-a', '1.0.0-b'])).toBe('1.0.0-b');
   expect(latest([])).toBeUndefined();

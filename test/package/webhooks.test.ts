@@ -33,7 +33,7 @@ const install = (engine: Engine, params: JsonObject = choice) =>
   ask(engine, 'package.install', params);
 
 describe.each(databases)('a webhook of a package on %s', (database) => {
-  test('is opened with its installation, and its secret is told once', async () => {
+  test('is created with its installation, and its secret is shown once', async () => {
     const { place, engine, ledger } = await open({ greeter }, { database });
     const plan = await ask(engine, 'package.install', choice, { dryRun: true });
     expect(plan.plan).toContain(`1 webhook would be added: ${ID}.`);

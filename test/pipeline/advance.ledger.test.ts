@@ -79,7 +79,7 @@ describe.each(databases)('a wide block on %s', (kind) => {
     },
   );
 
-  test('goes on where a process that died had stopped', { timeout: 180_000 }, async () => {
+  test('continues where a dead process had stopped', { timeout: 180_000 }, async () => {
     const { ledger } = await openBench(kind);
     const { graph, run } = await startWide(ledger);
     const held = await claimOne(ledger, 'p1');
@@ -132,7 +132,7 @@ describe.each(databases)('a wide block on %s', (kind) => {
     },
   );
 
-  test('has no more branches under way than it may', async () => {
+  test('runs no more branches than its limit', async () => {
     const { ledger } = await openBench(kind);
     const each = foreach('each', 'a', { concurrency: 3 });
     const graph = await define(ledger, [each, task('a')]);
@@ -178,7 +178,7 @@ describe.each(databases)('an advancement on %s', (kind) => {
     expect((await ledger.claimBranches(claim)).branchIds).toEqual([]);
   });
 
-  test('that its process lost is taken over when its claim has lasted too long', async () => {
+  test('that its process lost is claimed by another when its claim has lasted too long', async () => {
     const { ledger, sql } = await openBench(kind);
     const { run } = await startWide(ledger);
     const lost = await claimOne(ledger, 'p1');
@@ -256,7 +256,7 @@ describe.each(databases)('an advancement on %s', (kind) => {
 });
 
 describe.each(databases)('a run that waits on %s', (kind) => {
-  test('goes on when its time has come', async () => {
+  test('continues when its time has come', async () => {
     const { ledger, sql } = await openBench(kind);
     const graph = await define(ledger, [wait('w', { delayMs: 60_000, next: 'a' }), task('a')]);
     const run = await start(ledger, graph, { n: 1 });
@@ -273,7 +273,7 @@ describe.each(databases)('a run that waits on %s', (kind) => {
     expect(only(await claimSteps(ledger, graph)).payload).toBe('{"n":1}');
   });
 
-  test('goes on with the first signal that it waits for', async () => {
+  test('continues with the first signal that it waits for', async () => {
     const { ledger } = await openBench(kind);
     const when = { path: ['signal', 'n'], op: 'eq', value: 2 } as const;
     const signal = { type: 'paid', from: undefined, when };
@@ -302,7 +302,7 @@ describe.each(databases)('a run that waits on %s', (kind) => {
     expect(await stepsOf(ledger, run.id)).toEqual(['w succeeded']);
   });
 
-  test('goes on with a signal of the plugin that it names', async () => {
+  test('continues with a signal of the plugin that it names', async () => {
     const { ledger } = await openBench(kind);
     const signal = { type: 'paid', from: 'p1', when: undefined };
     const graph = await define(ledger, [wait('w', { signal, next: 'a' }), task('a')]);
@@ -318,7 +318,7 @@ describe.each(databases)('a run that waits on %s', (kind) => {
     expect(JSON.parse(only(await claimSteps(ledger, graph)).payload)).toEqual({ w: { n: 1 } });
   });
 
-  test('halts when nobody decides in time', async () => {
+  test('halts when there is no decision in time', async () => {
     const { ledger, sql } = await openBench(kind);
     const graph = await define(ledger, [approve('ok', { timeoutMs: 60_000 })]);
     const run = await start(ledger, graph);

@@ -98,7 +98,7 @@ describe('a task', () => {
     });
   });
 
-  test('that fails halts, or goes on where that is wanted', () => {
+  test('that fails halts, or continues if that is configured', () => {
     const failed = { kind: 'failed', reason: 'retries_exhausted', error: 'boom' } as const;
     expectMove(
       advance(chain, at('a', { x: 1 }), failed),

@@ -130,7 +130,7 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
-  test('looks when it is told, when something is due and at its interval', async () => {
+  test('looks when it is notified, when something is due and at its interval', async () => {
     const fake = new Fake();
     await fake.advancer.start();
     await pass(0);
@@ -156,7 +156,7 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
-  test('looks once more when it is told so while it looks', async () => {
+  test('looks once more when it is notified while it looks', async () => {
     const fake = new Fake();
     fake.onClaim = () => {
       if (fake.claims === 1) fake.advancer.soon();
@@ -167,7 +167,7 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
-  test('gives a branch back that cannot be moved, with the reason, and goes on with others', async () => {
+  test("releases a branch that can't be moved, with the reason, and continues with others", async () => {
     const fake = new Fake();
     fake.add('bad', 1);
     fake.add('good', 1);
@@ -182,7 +182,7 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
-  test('charges nobody while the database is away, and goes on when it is back', async () => {
+  test('charges no branch while the database is away, and continues when it is back', async () => {
     const fake = new Fake();
     const branches = Array.from({ length: limits.advancedAtOnceMax }, (_, index) => `b${index}`);
     for (const branch of branches) fake.add(branch, 2);
@@ -204,7 +204,7 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
-  test('lets go of a branch that somebody else has taken', async () => {
+  test('lets go of a branch that another process has claimed', async () => {
     const fake = new Fake();
     fake.add('lost', 5);
     fake.verdict = 'fenced';
@@ -215,7 +215,7 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
-  test('stops after the batch that is under way', async () => {
+  test('stops after the batch in progress', async () => {
     const fake = new Fake();
     fake.add('endless', 1_000_000);
     await fake.advancer.start();

@@ -48,7 +48,7 @@ async function tell(
 }
 
 describe.each(databases)('a wait for a signal on %s', (kind) => {
-  test('goes on with one that came while the step before it ran', async () => {
+  test('continues with one that came while the step before it ran', async () => {
     const { ledger } = await openBench(kind);
     const signal = awaited({ when: isMine });
     const graph = await define(ledger, [task('ask', { next: 'w' }), wait('w', { signal })]);
@@ -101,7 +101,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     });
   });
 
-  test('waits for a new one where it is told to', async () => {
+  test('waits for a new one if configured', async () => {
     const { ledger } = await openBench(kind);
     const signal = awaited({ since: 'now' });
     const graph = await define(ledger, [task('a', { next: 'w' }), wait('w', { signal })]);
@@ -115,7 +115,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     expect(await outputOf(ledger, run.id)).toMatchObject({ w: { n: 2 } });
   });
 
-  test('that nobody answered in time goes on with what came since, when it is revived', async () => {
+  test('that timed out continues with a later signal, when it is revived', async () => {
     const { ledger, sql } = await openBench(kind);
     const graph = await define(ledger, [wait('w', { signal: awaited(), timeoutMs: 60_000 })]);
     const run = await start(ledger, graph);

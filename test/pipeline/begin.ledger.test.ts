@@ -8,7 +8,7 @@ import { beat } from '../support/ledger/drafts.ts';
 
 const triesMax = 2;
 
-describe.each(databases)('a run whose first step cannot be told, on %s', (kind) => {
+describe.each(databases)("a run whose first step can't be computed, on %s", (kind) => {
   /** A run of a definition that is gone. */
   async function startLost() {
     const bench = await openBench(kind);
@@ -39,7 +39,7 @@ describe.each(databases)('a run whose first step cannot be told, on %s', (kind) 
     expect(tries).toMatchObject([{ error: expect.stringContaining('definition') }]);
   });
 
-  test('halts with the reason when its tries are used up, and is told', async () => {
+  test('halts with the reason when its attempts are used up, and is reported', async () => {
     const { ledger, run, tryOnce } = await startLost();
     const ended: string[] = [];
     ledger.onEnds((ids) => ended.push(...(ids ?? [])));

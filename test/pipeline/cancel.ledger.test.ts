@@ -194,7 +194,7 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
 describe.each(databases)('a step that asks a person on %s', (kind) => {
   const nodes = [task('a', { next: 'ok' }), approve('ok', { next: 'b' }), task('b')];
 
-  test('goes on with who said yes, when and why', async () => {
+  test('continues with the approver, the time and the reason', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, nodes);
     const { id } = await start(ledger, graph, { n: 1 });
@@ -211,7 +211,7 @@ describe.each(databases)('a step that asks a person on %s', (kind) => {
     expect(step).toMatchObject({ status: 'succeeded', note: 'approved by api:test: read it' });
   });
 
-  test('halts its run when somebody says no', async () => {
+  test('halts its run when a user rejects', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, nodes);
     const { id } = await start(ledger, graph);

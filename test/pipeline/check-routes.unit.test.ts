@@ -62,18 +62,18 @@ describe('checkRoutes', () => {
     expect(await told('to: poller')).toContain('The commands are poll.');
   });
 
-  test('a target that did not load is told with the reason', async () => {
+  test('a target that did not load is reported with the reason', async () => {
     expect(await told('to: broken')).toMatch(/broken, which did not load: .* is required/);
   });
 
-  test('a route to a disabled plugin is not in force, and that is said', async () => {
+  test('a route to a disabled plugin is not active, and that is reported', async () => {
     const { routes, problems, warnings } = await check('to: off', 'to: a');
     expect(problems).toEqual([]);
     expect(routes.map(({ plugin }) => plugin)).toEqual(['a']);
     expect(warnings.map(describeProblem).join()).toContain('off, which is disabled');
   });
 
-  test('a source that is no plugin is allowed and pointed out', async () => {
+  test("a source that isn't a plugin is allowed and pointed out", async () => {
     const { routes, warnings } = await check('from: github, to: a', 'from: a, to: a');
     expect(routes.map(({ from }) => from)).toEqual(['github', 'a']);
     expect(warnings).toHaveLength(1);

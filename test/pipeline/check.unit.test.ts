@@ -91,7 +91,7 @@ describe('against the plugins', () => {
     ]);
   });
 
-  test('text that looks like a value is told', async () => {
+  test('text that looks like a value is reported', async () => {
     const { pipelines, problems, warnings } = await check(`
   - name: x
     concurrency: {key: "{{payload.user}}", limit: 1}
@@ -116,7 +116,7 @@ describe('against the plugins', () => {
     ]);
   });
 
-  test('config check tells the same', async () => {
+  test('config check reports the same', async () => {
     await check('  - {name: x, steps: [{uses: ehco}]}\n');
     const reading = readConfig({ given: join(base, 'config.yaml'), env: {} });
     expect(diagnose(reading, 0)).toContainEqual(
@@ -169,7 +169,7 @@ describe('payloads', () => {
     ]);
   });
 
-  test('a call is told what it leads to, and only when the caller is to blame', async () => {
+  test('a call reports its consequences, and only when the caller is to blame', async () => {
     expect(
       await told(`
   - {name: x, steps: [{uses: mailer, if: payload.wanted}, {call: y}]}

@@ -39,7 +39,7 @@ async function rootOf({ sql }: Bench, runId: string) {
 }
 
 describe.each(databases)('the claim of a branch on %s', (kind) => {
-  test('is for who is known, and for a place that is there', async () => {
+  test('needs a known process and a free slot', async () => {
     const { ledger } = await openBench(kind);
     await startBlock(ledger);
     await ledger.heartbeat(beat('p1'));
@@ -56,7 +56,7 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
     expect(await claim(ledger)).toMatchObject({ branchIds: [run.id], nextInMs: 0 });
   });
 
-  test('is of runs that are under way', async () => {
+  test('takes only running runs', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const { run } = await startBlock(ledger);
@@ -102,7 +102,7 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
     expect(await claimSteps(ledger, graph)).toEqual([]);
   });
 
-  test('is free again, but later each time, when it is given back', async () => {
+  test('is free again, but later each time, when it is released', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const { run } = await startBlock(ledger);
@@ -120,7 +120,7 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
   });
 
   test.for(['dies', 'leaves'] as const)(
-    'is free again when its process %s, and earlier moves are told as they were',
+    'is free again when its process %s, and earlier moves are reported as they were',
     async (how) => {
       const bench = await openBench(kind);
       const { ledger } = bench;
@@ -214,7 +214,7 @@ describe.each(databases)('a branch that waits for a signal on %s', (kind) => {
     expect(JSON.parse(only(await claimSteps(ledger, graph)).payload)).toEqual({ w: { n: 2 } });
   });
 
-  test('goes on when its time is over, also with another signal at hand', async () => {
+  test('continues when its time is over, even with another signal at hand', async () => {
     const { ledger, sql } = await openBench(kind);
     const graph = await define(ledger, nodes);
     const run = await start(ledger, graph);

@@ -74,7 +74,7 @@ describe('the next step', () => {
     ]);
   });
 
-  test('a list with a condition is one arm that is taken or passed by', () => {
+  test('a list with a condition is one arm that runs or is skipped', () => {
     const graph = make(entry('gate', [a, { id: 'inner', if: 'payload.x', steps: [b] }, c]));
     expect(lines(graph)).toEqual([
       'a task → inner | null ()',
@@ -206,7 +206,7 @@ describe('the next step', () => {
 });
 
 describe('an invalid pipeline is refused', () => {
-  test('an id that is taken', () => {
+  test('an id that is used already', () => {
     const twice = entry('twice', [a, { id: 'x', split: [b, { id: 'a', uses: 'p' }] }]);
     expect(tell(compile(twice, library(twice)))).toEqual([
       'steps.1.split.1.id is a, which is the id of an earlier step of this pipeline',

@@ -30,7 +30,7 @@ async function ask(ledger: Ledger, graph: Graph, key = 'k', ttlMs = DAY_MS): Pro
 }
 
 describe.each(databases)('the key of a run on %s', (kind) => {
-  test('blocks while its run is under way, and nothing is added', async () => {
+  test('blocks while its run is running, and nothing is added', async () => {
     const { ledger, dump } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const first = await ask(ledger, graph);
@@ -75,7 +75,7 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     expect(await ask(ledger, graph)).not.toHaveProperty('duplicateOf');
   });
 
-  test('is given back when its run halts or is cancelled', async () => {
+  test('is released when its run halts or is cancelled', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const first = await ask(ledger, graph);
@@ -97,7 +97,7 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     expect(await ask(ledger, graph, 'K')).not.toHaveProperty('duplicateOf');
   });
 
-  test('is no obstacle to the run itself, when it is asked for again', async () => {
+  test('does not block a repeated request for the run itself', async () => {
     const { ledger, dump } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, graph, {}, keyed('k'));
@@ -149,7 +149,7 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     expect(await ledger.run(runId)).toBeUndefined();
   });
 
-  test('goes over to the run that goes on with its work', async () => {
+  test('moves to the run that continues its work', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const halted = await ask(ledger, graph);
@@ -178,7 +178,7 @@ describe.each(databases)('the key of a run on %s', (kind) => {
 });
 
 describe('a key that two hosts ask for at once', () => {
-  test('goes to one of them, and the other is told which run has it', async () => {
+  test('goes to one of them, and the other learns which run has it', async () => {
     const { ledger, other, barrier } = await meet();
     const graph = await define(ledger, [task('a')]);
     // Both wait where they would insert.

@@ -17,7 +17,7 @@ const examples = [...read('learn/pipelines.md').matchAll(/```yaml\n([^`]+)```/g)
   ([, text = '']) => text,
 );
 
-test.each(haltReasons)('%s is told', (reason) => {
+test.each(haltReasons)('%s is documented', (reason) => {
   expect(read('operate/runs.md')).toContain(`\`${reason}\``);
 });
 

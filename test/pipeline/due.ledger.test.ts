@@ -54,7 +54,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
     expect(await ledger.check()).toEqual([]);
   });
 
-  test('is due by the clock of the database, and the advancer is told when', async () => {
+  test('is due by the clock of the database, and the advancer learns when', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const at = new Date(Date.now() + HOUR_MS).toISOString();
@@ -68,7 +68,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
     expect(nextInMs).toBeLessThanOrEqual(HOUR_MS);
   });
 
-  test('begins when its time has come, whoever looks', async () => {
+  test('begins when its time has come, whichever process looks', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const graph = await define(ledger, [task('a')]);

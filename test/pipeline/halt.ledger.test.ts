@@ -103,7 +103,7 @@ describe.each(databases)('a halt on %s', (kind) => {
     expect(await carryOn(ledger, alarm)).toBe(2);
   });
 
-  test('wakes whoever waits for it at once', async () => {
+  test('wakes every waiting caller at once', async () => {
     const { ledger } = await openBench(kind);
     const waiting = await define(ledger, [wait('w', { signal: awaited('run.halted') })]);
     const { id } = await start(ledger, waiting);
@@ -143,7 +143,7 @@ describe.each(databases)('an event for a halted run on %s', (kind) => {
 });
 
 describe.each(databases)('a settle that cannot move its run on, on %s', (kind) => {
-  test('keeps the error, tells it and leaves the branch to others', async () => {
+  test('keeps the error, reports it and leaves the branch to others', async () => {
     const { ledger, sql } = await openBench(kind);
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
     const run = await start(ledger, graph);

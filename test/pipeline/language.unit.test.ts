@@ -226,7 +226,7 @@ describe('structured conditions', () => {
     );
   });
 
-  test('cases are told by value, and keys of a map by their text', () => {
+  test('cases are compared by value, and keys of a map by their text', () => {
     expect(isCase('a', 'a')).toBe(true);
     expect(isCase(1, '1')).toBe(true);
     expect(isCase(true, 'true')).toBe(true);
@@ -313,7 +313,7 @@ describe('baggage', () => {
     return accrete(parsed.rule, { ...scope, context });
   }
 
-  test('it is taken from the payload and laid beside what is there', () => {
+  test('it is read from the payload and added to what is there', () => {
     expect(
       add({ 'photo.file': 'payload.photo.file', who: 'payload.name' }, { photo: { id: 1 } }),
     ).toEqual({

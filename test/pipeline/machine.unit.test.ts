@@ -80,7 +80,7 @@ test('a move is the same whenever it is made, and survives being stored', () => 
   );
 });
 
-test('a simulation says what would run next and why, and stops where it is told', () => {
+test('a simulation says what would run next and why, and stops where it is asked to', () => {
   const list = [
     { id: 'get', kind: 'task', needs: undefined, lenient: false },
     {

@@ -265,7 +265,7 @@ describe.each(databases)('a run on %s', (database) => {
     expect(await second.ledger.check()).toEqual([]);
   });
 
-  test('waits for its turn where only so many may be under way', async () => {
+  test('waits for its turn if only so many may run', async () => {
     const gated = python('note("begin", payload["n"]); wait_for(str(payload["n"])); ok()');
     const place = await makePlace({
       database,

@@ -44,7 +44,7 @@ describe('siblings that end at the same moment on two hosts', () => {
     expect((await findRun(ledger, run.id)).status).toBe('succeeded');
   });
 
-  test('end their run once, also when one of them halts', async () => {
+  test('end their run once, even if one of them halts', async () => {
     const { ledger, other, barrier, run, l, r } = await meetAtJoin();
     await together(
       barrier,
@@ -103,7 +103,7 @@ describe('advancers on two hosts', () => {
     expect(ids).toHaveLength(20);
   });
 
-  test('begin no more runs of a key than may be under way', async () => {
+  test('begin no more runs of a key than may run', async () => {
     const { ledger, other } = await meet();
     const graph = await define(ledger, [task('a')]);
     const concurrency = { key: 'k', limit: 3 };
@@ -116,7 +116,7 @@ describe('advancers on two hosts', () => {
     expect(await ledger.runs({ status: ['running'], limit: 100 })).toHaveLength(3);
   });
 
-  test('have one that goes on when the other was presumed dead', async () => {
+  test('have one that continues when the other was presumed dead', async () => {
     const { ledger, other, barrier } = await meet();
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     const run = await start(ledger, graph, { items: range(150) });

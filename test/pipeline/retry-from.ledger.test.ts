@@ -115,7 +115,7 @@ describe.each(databases)('an ended run on %s', (kind) => {
     expect(await outputOf(ledger, third)).toEqual(before);
   });
 
-  test('that halted elsewhere too goes on there as well', async () => {
+  test('that halted elsewhere too continues there as well', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [
       split('both', ['l', 'r'], { next: 'last' }),

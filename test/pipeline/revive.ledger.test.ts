@@ -22,7 +22,7 @@ import { databases, only, openBench, range } from '../support/ledger/bench.ts';
 import { crash, fail } from '../support/ledger/drafts.ts';
 
 describe.each(databases)('a halted run on %s', (kind) => {
-  test('goes on in a new one at the step that failed, under the same key', async () => {
+  test('continues in a new one at the step that failed, under the same key', async () => {
     const { ledger } = await openBench(kind);
     const nodes = [task('a', { next: 'b' }), task('b', { next: 'c' }), task('c')];
     const graph = await define(ledger, nodes);
@@ -119,7 +119,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     expect(await ledger.check()).toEqual([]);
   });
 
-  test('goes on through blocks within blocks', async () => {
+  test('continues through blocks within blocks', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [
       split('both', ['left', 'right'], { next: 'last' }),
@@ -169,7 +169,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     expect(await ask(ledger, { of: makeId() })).toMatchObject({ errorCode: 'RUN_NOT_FOUND' });
   });
 
-  test('is revived once, also when two ask at the same moment', async () => {
+  test('is revived once, even if two callers ask at the same moment', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const { id } = await start(ledger, graph);
@@ -213,7 +213,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     });
   });
 
-  test('waits for its turn when others of its key are under way', async () => {
+  test('waits for its turn when others of its key are running', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const more = { concurrency: { key: 'k', limit: 1 } };
@@ -270,7 +270,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     expect((await findRun(ledger, revived)).status).toBe('succeeded');
   });
 
-  test('leaves its baggage out when told so', async () => {
+  test('leaves its baggage out if requested', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const eventContextId = makeId();

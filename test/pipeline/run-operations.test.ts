@@ -74,7 +74,7 @@ async function begin(database: Database) {
 }
 
 describe.each(databases)('runs as operators see them on %s', (database) => {
-  test('a halted run is shown, revived once, and goes on to its end', async () => {
+  test('a halted run is shown, revived once, and continues to its end', async () => {
     const { place, instance, ask } = await begin(database);
     const halted = await finish(instance, 'moods', { items: ['a', 'b'] });
     expect(halted.status).toBe('halted');
@@ -140,7 +140,7 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     expect(steps.filter((step) => step === 'work')).toHaveLength(4);
   });
 
-  test('a step asks, and goes on with the answer; why it waits is told', async () => {
+  test('a step asks and continues with the answer, and `why` explains the wait', async () => {
     const { instance, ask } = await begin(database);
     const id = await startRun(instance, 'asks', { n: 3 });
     expect(await ask(showRunOperation, { id })).toMatchObject({

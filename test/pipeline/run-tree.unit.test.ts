@@ -138,7 +138,7 @@ test('a block took as long as from the first of its branches to the join', () =>
   ]);
 });
 
-test('a branch is told by the block that it belongs to, an open one too', () => {
+test('a branch is identified by its block, even if it is open', () => {
   const branches = [
     branch('r', { node: 'both', status: 'waiting' }),
     branch('r.1.0', { parentId: 'r', parentMoves: 1 }),

@@ -27,7 +27,7 @@ const shown = {
   complete: true,
 };
 
-test('run show: what happened, and how to go on', async () => {
+test('run show: what happened, and how to continue', async () => {
   const { out, err } = await run(['run', 'show', 'r1234'], { answer: shown });
   expect(err).toBe('');
   expect(out).toMatch(/^run +r1\npipeline +digest\nstatus +halted\nhalted at +send\n/);
@@ -35,7 +35,7 @@ test('run show: what happened, and how to go on', async () => {
   expect(out).toContain('`ductile run revive r1` goes on with it in a new run.');
 });
 
-test('run show: what it waits for, and the word that lets it go on', async () => {
+test('run show: what it waits for, and the command that continues it', async () => {
   const waiting = [{ step: 'ok', branch: '0', why: 'somebody has to approve or reject it' }];
   const answer = { ...shown, status: 'running', waiting, complete: false };
   const { out } = await run(['run', 'show', 'r1234'], { answer });
@@ -59,14 +59,14 @@ test('run show: of several branches at one step, one is named by its own id', as
   expect(out).toContain('`ductile run approve r1 s1` lets it go on.');
 });
 
-test('pipeline run: tells that a run goes on after the wait', async () => {
+test('pipeline run: says that a run continues after the wait', async () => {
   const answer = { ...shown, status: 'running', halt_reason: null, timeout_exceeded: true };
   const { out, code } = await run(['pipeline', 'run', 'digest'], { answer });
   expect(code).toBe(1);
   expect(out).toContain('It continues; `ductile run show r1` shows its progress.');
 });
 
-test('pipeline run: tells of a duplicate, and of a run for later when it is due', async () => {
+test('pipeline run: reports a duplicate, and when a delayed run is due', async () => {
   const dueAt = '2040-01-01T00:00:00.000Z';
   const later = { ...shown, status: 'queued', halt_reason: null, due_at: dueAt, dedupe_key: 'k' };
   const line = ['pipeline', 'run', 'digest', '--no-wait'];

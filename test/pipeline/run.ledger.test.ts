@@ -134,8 +134,8 @@ describe.each(databases)('a run on %s', (kind) => {
   });
 });
 
-describe.each(databases)('a run that cannot go on, on %s', (kind) => {
-  test('halts with its reason, a signal and a job for whoever cares', async () => {
+describe.each(databases)("a run that can't continue, on %s", (kind) => {
+  test('halts with its reason, a signal and a job for each handler', async () => {
     const { ledger } = await openBench(kind);
     const onHalt = { plugin: 'nurse', command: 'handle' };
     const graph = await define(ledger, [task('a')], { onHalt });
@@ -194,7 +194,7 @@ describe.each(databases)('a run that cannot go on, on %s', (kind) => {
     expect((await findRun(ledger, run.id)).status).toBe('succeeded');
   });
 
-  test('goes on from a failure where its step says so', async () => {
+  test('continues after a failure if its step says so', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a', { next: 'b', onError: 'continue' }), task('b')]);
     const run = await start(ledger, graph);

@@ -64,7 +64,7 @@ test('runs that wait for a person are found, with their questions', async () => 
   expect(await waiting()).toEqual([]);
 });
 
-test('a run is listed, shown, rejected, revived, approved and told about', async () => {
+test('a run is listed, shown, rejected, revived, approved and reported', async () => {
   const api = await open();
   const id = await begin(api, 'asks');
   const listed = await api.ask('/runs?pipeline=asks', { token: READER });

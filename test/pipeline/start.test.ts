@@ -67,7 +67,7 @@ describe.each(databases)('on %s', (database) => {
       expect(Date.parse(run.startedAt ?? '')).toBeGreaterThanOrEqual(Date.parse(at));
     });
 
-    test('for later keeps nobody on the line who did not ask to wait', async () => {
+    test('for later holds no caller that did not ask to wait', async () => {
       expect(await start('asked?delay=1h')).toMatchObject({
         status: 202,
         body: { status: 'queued' },
@@ -76,7 +76,7 @@ describe.each(databases)('on %s', (database) => {
       expect(waited).toMatchObject({ status: 200, body: { status: 'succeeded' } });
     });
 
-    test('is told as it is: running, in line, or over', async () => {
+    test('is reported as it is: running, queued, or over', async () => {
       expect((await start('lasting')).body).toMatchObject({ status: 'running' });
       expect((await start('one-by-one')).body).toMatchObject({ status: 'queued' });
       const over = await start('skipped', '{"payload":{"go":false}}');
@@ -193,7 +193,7 @@ describe.each(databases)('on %s', (database) => {
       expect(await ledger.countJobs({ plugin: 'teller', limit: 1000 })).toBe(before);
     });
 
-    test('without a job is told by its runs', async () => {
+    test('without a job is reported by its runs', async () => {
       const { status, body } = await trigger('echo/nothing?dedupe_key=n');
       expect(status).toBe(202);
       expect(body).toMatchObject({ job: null, status: 'running' });

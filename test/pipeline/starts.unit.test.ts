@@ -85,7 +85,7 @@ describe('an event', () => {
     expect(new Set([...keysOf('ann'), ...keysOf('ben')]).size).toBe(4);
   });
 
-  test('without the value of such a key is not lost: it has that of null, and somebody is told', () => {
+  test('without the value of such a key is not lost: it uses that of null, and a warning is logged', () => {
     const concurrency = { key: { ref: ['payload', 'who'] }, limit: 2 };
     const { rules, lines } = rulesOf([makePipeline('a', { concurrency }), makePipeline('b')]);
     const follow = (payload: JsonObject) =>
@@ -115,7 +115,7 @@ describe('to a branch', () => {
     reason,
   });
 
-  test('the end of its job is told, and only of its job', () => {
+  test('only the end of its own job is reported', () => {
     expect(arriveDone(job, [{ n: 1 }], 'done')).toEqual({
       arrival: { kind: 'done', events: [{ n: 1 }], result: 'done' },
     });
@@ -137,7 +137,7 @@ describe('to a branch', () => {
     });
   });
 
-  test('nothing is told while it is tried again', () => {
+  test('nothing is reported while its job is tried again', () => {
     expect(arriveFailed(job, ended('queued', null), 'broken')).toEqual({});
   });
 });

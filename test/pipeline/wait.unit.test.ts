@@ -23,7 +23,7 @@ describe('an approval', () => {
     });
   });
 
-  test('goes on with who, when and why', () => {
+  test('continues with the approver, the time and the reason', () => {
     const move = advance(flow, at('ok'), { ...no, approved: true });
     expect(move.steps).toMatchObject([{ status: 'succeeded', note: 'approved by ada: late' }]);
     expect(move.landing).toMatchObject({
@@ -31,7 +31,7 @@ describe('an approval', () => {
     });
   });
 
-  test('that is refused halts, or goes on where that is wanted', () => {
+  test('that is refused halts, or continues if that is configured', () => {
     expect(advance(flow, at('ok'), no).landing).toMatchObject({ kind: 'halt', reason: 'rejected' });
     const lenient = graph([approve('ok', { next: 'z', onError: 'continue' }), task('z')]);
     const move = advance(lenient, at('ok'), no);
@@ -43,7 +43,7 @@ describe('an approval', () => {
     ['halt', { kind: 'halt', reason: 'timeout' }],
     ['approve', { own: { ok: { approved: true, by: 'deadline', at: NOON, why: null } } }],
     ['reject', { kind: 'halt', reason: 'rejected' }],
-  ] as const)('that nobody decides does %s', (onTimeout, landing) => {
+  ] as const)('without a decision does %s', (onTimeout, landing) => {
     const timed = graph([approve('ok', { next: 'z', onTimeout }), task('z')]);
     expect(advance(timed, at('ok'), { kind: 'due', at: NOON }).landing).toMatchObject(landing);
   });
@@ -52,7 +52,7 @@ describe('an approval', () => {
 describe('a wait', () => {
   const due = { kind: 'due', at: NOON } as const;
 
-  test('for a while or until a time goes on unchanged', () => {
+  test('for a while or until a time continues unchanged', () => {
     const delay = graph([wait('w', { next: 'z', delayMs: 100 }), task('z')]);
     expect(advance(delay, at('w'), start).landing).toMatchObject({
       kind: 'pause',
@@ -82,7 +82,7 @@ describe('a wait', () => {
   const rest = { next: 'z', timeoutMs: 50, signal } as const;
   const flow = graph([wait('w', rest), task('z')]);
 
-  test('for a signal goes on with its data', () => {
+  test('for a signal continues with its data', () => {
     expect(advance(flow, at('w'), start).landing).toMatchObject({
       signal: 'paid',
       due: { inMs: 50 },
@@ -93,7 +93,7 @@ describe('a wait', () => {
     expect(move.landing).toMatchObject({ node: 'z', own: { w: data } });
   });
 
-  test('that no signal ends in time halts, or goes on where that is wanted', () => {
+  test('that times out halts, or continues if that is configured', () => {
     expect(advance(flow, at('w'), due).landing).toMatchObject({ kind: 'halt', reason: 'timeout' });
     const lenient = graph([wait('w', { ...rest, onError: 'continue' }), task('z')]);
     const move = advance(lenient, at('w'), due);

@@ -174,7 +174,7 @@ describe('warnings', () => {
     expect((await load(many)).warnings).toEqual([]);
   });
 
-  test('a plugin with the name of an action of `ductile run` is told how to be started', async () => {
+  test('a plugin with the name of an action of `ductile run` gets a hint how to start it', async () => {
     await writePlugin(join(root, 'list'), { name: 'list' });
     expect(told((await load()).warnings)).toContain('Start it with `ductile plugin run list`');
     const actions = commands.filter(({ noun }) => noun === 'run');

@@ -117,7 +117,7 @@ describe.runIf(unified !== undefined && canMakeGroups(unified))('a delegated con
     await waitUntil('all are removed', () => groupsIn(root).length === 1);
   });
 
-  test('measures the CPU time of processes that nobody waited for', async () => {
+  test('measures the CPU time of processes that were not waited for', async () => {
     const host = await startIn(group(), 'delegated');
     const script = join(await makeDirectory(), 'forks');
     const text =
@@ -128,7 +128,7 @@ describe.runIf(unified !== undefined && canMakeGroups(unified))('a delegated con
     expect(end.cpuMs).toBeGreaterThan(50);
   });
 
-  test('is not used without being told', async () => {
+  test('is not used unless it is configured', async () => {
     const root = group();
     const host = await startIn(root);
     expect(await hog(host, 'leader', 64 * MIB)).toMatchObject({ stopped: 'memory' });

@@ -38,7 +38,7 @@ describe.each(databases)('a plugin that is switched off on %s', (database) => {
 });
 
 describe.each(databases)('a plugin that is being switched off on %s', (database) => {
-  test('starts nothing that was accepted after the answer, also by a claim under way', async () => {
+  test('starts nothing that was accepted after the response, even by a claim in progress', async () => {
     const place = await makePlace({ database, plugins: { off: { program: notesJob } } });
     let held: Promise<void> | undefined;
     let letGo: () => void = () => undefined;

@@ -108,7 +108,7 @@ test('a plugin whose init failed is shown with the reason until an init succeeds
   });
 });
 
-test('an init can be asked for by its name or as a command; one under way is enough', async () => {
+test('an init can be requested by its name or as a command; a running one is enough', async () => {
   const { place, instance } = await makePump();
   await settled(instance);
   expect(await ask(instance, 'plugin.init', { plugin: 'pump', dry_run: true })).toMatchObject({

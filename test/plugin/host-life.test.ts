@@ -170,7 +170,7 @@ describe.each(builds)('with the %s spawner', (build) => {
     expect(end).toMatchObject({ exit: { kind: 'unstarted' }, stopped: 'fenced' });
   });
 
-  test('stopping tells how each process ended, and takes no more', async () => {
+  test('stopping reports how each process ended, and accepts no more', async () => {
     const host = await start();
     const { pid, end } = await startHanging(host);
     await host.stop();

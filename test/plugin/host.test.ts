@@ -73,7 +73,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
       expect(end.stdout.equals(request)).toBe(true);
     });
 
-    test('tells the pid while the process runs', async () => {
+    test('reports the pid while the process runs', async () => {
       const started = Promise.withResolvers<number>();
       const controller = new AbortController();
       const options = { signal: controller.signal, onStarted: started.resolve };
@@ -105,7 +105,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
     });
 
     test.runIf(process.platform === 'linux' && build !== 'node')(
-      'not even one that whoever started the spawner ignores',
+      'not even a signal that the parent of the spawner ignores',
       async () => {
         const nativePath = join(await makeDirectory(), 'spawner');
         const script = `#!/bin/sh\ntrap '' HUP USR1 RTMIN\nexec ${spawner.pathOf(build)} "$@"\n`;
@@ -151,7 +151,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
       expect(end.stdout.toString()).toBe(stdout);
     });
 
-    test('it closes stdout and goes on', async () => {
+    test('it closes stdout and continues', async () => {
       const end = await run('closes-stdout-and-goes-on', 'x');
       expect(end.exit).toEqual({ kind: 'exited', code: 0 });
       expect(end.stdout).toHaveLength(0);
@@ -189,7 +189,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
       expect(end.stdout).toHaveLength(1000);
     });
 
-    test('100 MB to stderr: the first bytes are kept and it may go on', async () => {
+    test('100 MB to stderr: the first bytes are kept and it may continue', async () => {
       const end = await run('floods-stderr', nothing, { stderrBytesMax: 1000 });
       expect(end).toMatchObject({
         exit: { kind: 'exited', code: 0 },
@@ -200,7 +200,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
       expect(end.stdout.toString()).toBe('done\n');
     });
 
-    test('10 MiB outputs to an engine that does not read them stop nobody', async () => {
+    test('10 MiB outputs to an engine that does not read them block no process', async () => {
       const ready = join(await makeDirectory(), 'ready');
       const env = { PATH: '/usr/bin:/bin', READY: ready };
       const large = Array.from({ length: 4 }, () => run('prints-ten-mebibytes'));
@@ -216,7 +216,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
     });
   });
 
-  describe('tells how it ended', () => {
+  describe('reports how it ended', () => {
     test.each([0, 1, 2, 75, 78, 126, 127, 255])('exit code %i', async (code) => {
       const end = await run('exits-with-code', `${code}\n`);
       expect(end).toMatchObject({ exit: { kind: 'exited', code }, stopped: undefined });
@@ -316,7 +316,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
     });
   });
 
-  describe('leaves nobody behind', () => {
+  describe('leaves no process behind', () => {
     test('a child that holds stdout is cut off and killed', async () => {
       const end = await run('child-holds-stdout', nothing, { drainMs: 50 });
       expect(end).toMatchObject({ exit: { kind: 'exited', code: 0 }, stopped: undefined });

@@ -77,7 +77,7 @@ describe.each(builds)('a held process of the %s spawner', (build) => {
     },
   );
 
-  test('that spoils under the hand of the one who feeds it costs no attempt', async () => {
+  test('that dies while it gets its request costs no attempt', async () => {
     const host = await start();
     const ends = Array.from({ length: 20 }, () => {
       const held = host.hold(makeSpec('prints-before-request'));
@@ -192,7 +192,7 @@ describe('the pool', () => {
     vi.useRealTimers();
   });
 
-  test('starts as many as are wanted and replaces the one that is taken when it has ended', async () => {
+  test('starts as many as are wanted and replaces a used one when it has ended', async () => {
     pool.keep('a', want('1', 2));
     await settle();
     expect(started).toHaveLength(2);
@@ -206,7 +206,7 @@ describe('the pool', () => {
     expect(started.map(({ discarded }) => discarded)).toEqual([false, false, false]);
   });
 
-  test('or while it goes on, after a while', async () => {
+  test('or while it still runs, after a while', async () => {
     pool.keep('a', want('1', 1));
     await settle();
     pool.take('a', '1');
@@ -226,7 +226,7 @@ describe('the pool', () => {
     expect(started.slice(5).map(({ spec }) => spec.entrypoint)).toEqual(['/b', '/b']);
   });
 
-  test('has none for another fingerprint, another key, or nobody', async () => {
+  test('has none for another fingerprint, another key, or no plugin', async () => {
     pool.keep('a', want('1', 1));
     await settle();
     expect(pool.take('a', '2')).toBeUndefined();
@@ -273,7 +273,7 @@ describe('the pool', () => {
     expect(pool.take('a', '1')).toBe(started[1]?.held);
   });
 
-  test('replaces what spoiled, ever later while it goes on', async () => {
+  test('replaces spoiled processes, ever later while they spoil', async () => {
     pool.keep('a', want('1', 1));
     await settle();
     for (const [failures, factor] of [1, 2, 4].entries()) {
@@ -299,7 +299,7 @@ describe('the pool', () => {
     expect(started).toHaveLength(6);
   });
 
-  test('does not mind that one spoils after it was taken', async () => {
+  test('ignores that one spoils after it was used', async () => {
     pool.keep('a', want('1', 1));
     await settle();
     pool.take('a', '1');

@@ -261,7 +261,7 @@ describe('how the process ended', () => {
     expect(decode('', { stopped: 'cancelled', exit }).kind).toBe('cancelled');
   });
 
-  test('work that was finished during shutdown counts, anything else is given back', () => {
+  test('work that was finished during shutdown counts, anything else is released', () => {
     expect(decode(OK, { stopped: 'shutdown' }).kind).toBe('ok');
     expect(decode('', { stopped: 'shutdown', code: 1 }).kind).toBe('shutdown');
     expect(decode({ status: 'error', error: 'e' }, { stopped: 'shutdown' }).kind).toBe('shutdown');

@@ -39,14 +39,17 @@ describe('encodeRequest', () => {
     });
   });
 
-  test.each(['handle', 'poll'])('%s gets what is stored as it would be written anew', (command) => {
-    const event = { type: 'a.b', payload: { x: 1, text: 'line\nbreak', deep: [{}, null] } };
-    for (const payload of [event, event.payload, {}, 'text', null]) {
-      const told = { ...request, command, payload };
-      const stored = encodeRequest({ ...told, payloadText: JSON.stringify(payload) });
-      expect(stored.toString()).toBe(encodeRequest(told).toString());
-    }
-  });
+  test.each(['handle', 'poll'])(
+    '%s gets stored values as if they were written again',
+    (command) => {
+      const event = { type: 'a.b', payload: { x: 1, text: 'line\nbreak', deep: [{}, null] } };
+      for (const payload of [event, event.payload, {}, 'text', null]) {
+        const told = { ...request, command, payload };
+        const stored = encodeRequest({ ...told, payloadText: JSON.stringify(payload) });
+        expect(stored.toString()).toBe(encodeRequest(told).toString());
+      }
+    },
+  );
 
   test('handle gets the stored event, and its data as payload', () => {
     const event = {

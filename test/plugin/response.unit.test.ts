@@ -13,7 +13,7 @@ test.each([
   expect(parseResponse(Buffer.from(text))).toEqual({ status: 'invalid', fault });
 });
 
-test('brackets in a text are no levels', () => {
+test("brackets in a text aren't levels", () => {
   const text = JSON.stringify({ status: 'ok', result: '['.repeat(LEVELS) });
   expect(parseResponse(Buffer.from(text)).status).toBe('ok');
 });

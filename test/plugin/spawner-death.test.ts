@@ -20,7 +20,7 @@ async function findSpawner(): Promise<number> {
 
 const spawners = existsSync(findPlace().nativeSpawner) ? ['native', 'node'] : ['node'];
 
-test.each(spawners)('the death of the %s spawner is charged to nobody', async (spawner) => {
+test.each(spawners)('the death of the %s spawner is not charged to any job', async (spawner) => {
   const place = await makePlace({
     service: { spawner, max_workers: 3 },
     plugins: { worker: { program: waitsForGate } },
@@ -69,7 +69,7 @@ const noRoom: ProcessEnd = {
   memoryPeakBytes: undefined,
 };
 
-test('a machine without room for more processes is charged to nobody, and claims rest', async () => {
+test('a machine without room for more processes is not charged to any job, and claims rest', async () => {
   let full = true;
   let starts = 0;
   const runner = (real: Runner): Runner => ({
@@ -129,7 +129,7 @@ test('a helper that refuses because no heartbeat came is not asked again at once
   expect(await attempts(id)).toMatchObject([{ status: 'released', cause: 'fenced' }, {}]);
 });
 
-test('a defect of the engine itself is charged to nobody and does not spin', async () => {
+test('a defect of the engine itself is not charged to any job and does not spin', async () => {
   let broken = true;
   const runner = (real: Runner): Runner => ({
     ...real,

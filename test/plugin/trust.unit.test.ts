@@ -101,7 +101,7 @@ describe('examine', () => {
     });
   });
 
-  test('a directory between plugin and root that everybody can write', async () => {
+  test('a directory between plugin and root that everyone can write', async () => {
     await chmod(join(root, 'group'), 0o777);
     expect(messages()).toBe(`${join(root, 'group')} is writable by everybody`);
   });
@@ -131,7 +131,7 @@ describe('examine', () => {
     expect(messages(join(root, 'away'), true)).toContain('outside every plugin root');
   });
 
-  test('a directory, a missing file and a file below a file are no programs', async () => {
+  test("a directory, a missing file and a file below a file aren't programs", async () => {
     await mkdir(join(plugin, 'bin'));
     expect(messages(plugin, false, 'bin')).toContain('not a regular file');
     expect(messages(plugin, false, 'gone')).toContain('does not exist');

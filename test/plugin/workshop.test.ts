@@ -87,7 +87,7 @@ describe('plugin new', () => {
 });
 
 describe('plugin test', () => {
-  test('tells a plugin that misbehaves what it does, what comes of it, and what to do', async () => {
+  test('explains the faults of a plugin, their consequences, and the fixes', async () => {
     const directory = await writePlugin(join(home, 'bad'), {
       name: 'bad',
       commands: `commands:

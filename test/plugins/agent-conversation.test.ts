@@ -25,7 +25,7 @@ beforeEach(async () => {
 });
 
 describe('a turn', () => {
-  test('begins a session, and the next one goes on with it in the same folder', async () => {
+  test('begins a session, and the next one continues it in the same folder', async () => {
     const first = await runOk('agent', say({ title: 'Chat' }));
     expect(first.events).toMatchObject([
       { type: 'agent.reply', payload: { conversation: '42', text: 'Hello Ann.', title: 'Chat' } },
@@ -74,7 +74,7 @@ describe('a turn', () => {
     ]);
   });
 
-  test('begins anew when it should, when the agent lost the session, or with another provider', async () => {
+  test('starts a new session when it should, when the agent lost it, or with another provider', async () => {
     await commandOk(runTurn, say({ fresh: true }, state({ id: 's-1' })));
     const elsewhere = state({ id: 's-1', provider: 'codex' }, 'ann');
     await commandOk(runTurn, say({ conversation: 'ann' }, elsewhere));
@@ -122,7 +122,7 @@ describe('a turn', () => {
     for (const folder of folders) expect(folder).toMatch(below);
   });
 
-  test('that was asked for before the last one ended goes on with its session all the same', async () => {
+  test('that was requested before the last one ended still continues its session', async () => {
     // Both are told a state that knows of no session, as if they had been claimed together.
     const [first, second] = await Promise.all([
       commandOk(runTurn, say()),
@@ -134,7 +134,7 @@ describe('a turn', () => {
     expect(turns).toContainEqual(expect.objectContaining({ id: 's-1', turns: 2 }));
   });
 
-  test('goes on with whichever session is newer, that of the state or that in its folder', async () => {
+  test('continues the newer session, that of the state or that in its folder', async () => {
     // It ended after this one was claimed, and before it started.
     await leave({ id: 's-5', last_at: inMs(-1000) });
     await commandOk(runTurn, say({}, state({ id: 's-1', last_at: inMs(-2000) })));
@@ -143,7 +143,7 @@ describe('a turn', () => {
     expect(resumed).toEqual(['s-5', 's-9']);
   });
 
-  test('that begins anew leaves nothing of what was before it', async () => {
+  test('that starts a new session leaves nothing of the old one', async () => {
     await commandOk(runTurn, say());
     await claude.behave({ stdout: '{"type":"result","result":"Hello."}' });
     const { stateUpdates } = await commandOk(runTurn, say({ fresh: true }, state({ id: 's-1' })));
@@ -177,7 +177,7 @@ describe('a heartbeat', () => {
     expect(call?.stdin).toContain('HEARTBEAT_OK');
   });
 
-  test('tells what there is to say, in each conversation that exists', async () => {
+  test('reports in each conversation that exists', async () => {
     await claude.behave({ stdout: claudeSays('OK The disk is full.', 's-1') });
     const before = { ...state({ id: 's-1' }), ...state({ id: 's-7' }, 'ann') };
     const own = { prompt: 'Anything? Else {ack_token}.', ack_token: 'OK' };
@@ -201,7 +201,7 @@ describe('a heartbeat', () => {
     expect((await claude.calls()).map(({ argv }) => argv.includes('s-7'))).toEqual([true]);
   });
 
-  test('leaves alone where somebody just spoke, speaks with another, or is being answered', async () => {
+  test('skips a conversation with a recent, running or other turn', async () => {
     const folder = await makeFolder('busy');
     await writeFile(join(folder, '.turn'), '');
     const before = {
@@ -216,7 +216,7 @@ describe('a heartbeat', () => {
     expect(await claude.calls()).toEqual([]);
   });
 
-  test('goes on with the session of now, and not where somebody spoke since it was claimed', async () => {
+  test('continues the current session, and skips a user who wrote since it was claimed', async () => {
     await leave({ id: 's-2', turns: 1, last_at: '2021-01-01T00:00:00.000Z' });
     await leave({ id: 's-7', last_at: inMs(-1000) }, 'ann');
     const before = { ...state({ id: 's-1' }), ...state({ id: 's-7' }, 'ann') };
@@ -263,7 +263,7 @@ describe('a heartbeat', () => {
     ]);
   });
 
-  test('goes on when one agent fails, and fails when all do', async () => {
+  test('continues when one agent fails, and fails when all do', async () => {
     const broken = { code: 1, stderr: 'broken' };
     await claude.behave({ stdout: claudeSays('Hm.'), whenGiven: { 's-1': broken } });
     const before = { ...state({ id: 's-1' }), ...state({ id: 's-7' }, 'ann') };

@@ -94,7 +94,7 @@ describe('an answer', () => {
     expect(text).toHaveLength(2000);
   });
 
-  test('that is empty is a success of a task all the same', async () => {
+  test('that is empty is still a success of a task', async () => {
     await scene.claude.behave({ stdout: claudeSays('') });
     expect(payloadOf(await commandOk(runTask, scene.task()))).toMatchObject({
       status: 'success',

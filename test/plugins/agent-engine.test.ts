@@ -60,7 +60,7 @@ beforeEach(() => {
   telegram.sent.length = 0;
 });
 
-test('a task that somebody starts is told of when it is done', async () => {
+test('a started task is reported when it is done', async () => {
   await claude.behave({ stdout: claudeSays('Nothing new today.') });
   const reply = await start('agent/task', {
     prompt: 'Look.',
@@ -78,7 +78,7 @@ test('a task that somebody starts is told of when it is done', async () => {
   expect(status).toBe(401);
 });
 
-test('a failure is told of with its word', async () => {
+test('a failure is reported with its code', async () => {
   await claude.behave({ code: 3, stderr: 'no credit' });
   const payload = { prompt: 'Look.', task_folder: 'report' };
   expect(await start('agent/task', payload)).toMatchObject({ status: 'failed' });
@@ -112,7 +112,7 @@ test('a message is answered, and the conversation continues', async () => {
   expect(calls[1]?.argv).toContain('s-1');
 });
 
-test('a webhook wakes the agent for each allowed user, and the answer is told once', async () => {
+test('a webhook wakes the agent for each allowed user, and the reply is sent once', async () => {
   await claude.behave({ stdout: claudeSays('I saw it.', 's-1') });
   const hook = { id: 'wake-up', title: 'Alarm', mode: 'wake', prompt_template: 'Alarm {{level}}' };
   const made = await api.ask('/webhooks', {

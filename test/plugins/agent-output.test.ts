@@ -112,7 +112,7 @@ describe('codex', () => {
     });
   });
 
-  test('shows what is no event at all as it is', () => {
+  test("shows lines that aren't events as they are", () => {
     expect(parseOutput('codex', 'command not supported').text).toBe('command not supported');
   });
 

@@ -83,7 +83,7 @@ describe('a task', () => {
     ]);
   });
 
-  test('is given to codex without the settings of who logged in, whether or not a payload says so', async () => {
+  test('is given to codex without the settings of the logged-in user, even if a payload asks for them', async () => {
     const own = { provider: 'codex', cli_parameters: ['--ignore-user-config', '--ephemeral'] };
     await commandOk(runTask, scene.task(own));
     const [call] = await scene.codex.calls();

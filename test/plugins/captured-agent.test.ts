@@ -69,7 +69,7 @@ test('it decides nothing that waits for a person, whatever its scopes', async ()
   expect(await isWaiting()).toBe(true);
 });
 
-test('it cannot go on for ever', async () => {
+test("it can't run for ever", async () => {
   const before = (await captured.readSeen()).length;
   const again = { payload: { prompt: '{{prompt}}', task_folder: 'triage' } };
   await captured.order([{ path: '/plugin/agent/task', body: again }]);

@@ -28,7 +28,7 @@ describe('echo', () => {
     expect(polled.events[0]?.payload).toEqual({ from: 'payload' });
   });
 
-  test('answers with the configured message', async () => {
+  test('returns the configured message', async () => {
     const message = 'hello "there" $(id)';
     const { result } = await runOk('echo', { command: 'poll', config: { message } });
     expect(result).toBe(message);
@@ -46,7 +46,7 @@ describe('echo', () => {
     expect(run).toMatchObject({ code: 7, stdout: '' });
   });
 
-  test('waits as long as it was told', async () => {
+  test('waits as long as configured', async () => {
     const started = performance.now();
     await runOk('echo', { command: 'poll', payload: { sleep_ms: 120 } });
     expect(performance.now() - started).toBeGreaterThanOrEqual(120);
@@ -86,7 +86,7 @@ describe('echo', () => {
 });
 
 describe('the JSON reader for sh', () => {
-  test('gives back every value that it is asked for', () => {
+  test('returns every value that is requested', () => {
     const value = fc.json({ depthSize: 'medium' }).map((text): unknown => JSON.parse(text));
     fc.assert(
       fc.property(value, value, (a, b) => {

@@ -149,7 +149,7 @@ describe('folder-watch', () => {
     expect((await poll(state)).events).toEqual([]);
   });
 
-  test('skips a name that is no text and says so', async () => {
+  test("skips a name that isn't text and says so", async () => {
     await writeFile(Buffer.concat([Buffer.from(`${folder}/bad-`), Buffer.from([0xff, 0xfe])]), 'x');
     await write('good', 'x');
     const { stateUpdates, logs } = await poll();

@@ -103,7 +103,7 @@ describe('http-fetch fetch', () => {
     expect(server.received[0]?.headers['accept-encoding']).toBe('identity');
   });
 
-  test('asks only for the head when told so, and changes nothing anywhere', async () => {
+  test('requests only the head if configured, and changes nothing anywhere', async () => {
     const { events } = await fetchPage('/text', { method: 'HEAD' });
     expect(server.received[0]?.method).toBe('HEAD');
     expect(events[0]?.payload).not.toHaveProperty('body');
@@ -150,7 +150,7 @@ describe('http-fetch fetch', () => {
     expect(events[0]?.payload).toMatchObject({ status: 404, body: 'nothing here' });
   });
 
-  test('tells a failure status from a large answer, which no other try can help', async () => {
+  test('distinguishes a failure status from a large response, which no retry can help', async () => {
     const request = local({ url: `${server.url}/503` }, { max_bytes: 2000 });
     const { error, retry } = await runError('http-fetch', request);
     expect(error).toContain('answered 503');

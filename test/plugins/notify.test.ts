@@ -223,7 +223,7 @@ describe('notify to an address', () => {
     expect(server.received).toHaveLength(1);
   });
 
-  test('names the host and not the secret path when nobody answers', async () => {
+  test("names the host and not the secret path when the server doesn't respond", async () => {
     const { error, retry } = await runError(
       'notify',
       request({ url: 'http://127.0.0.1:9/T0K3N' }, {}),

@@ -149,7 +149,7 @@ describe('oauth-fetch', () => {
     expect(server.received.map(({ path }) => path)).toEqual(['/token']);
   });
 
-  test('keeps an answer that is no JSON, or none that a ledger holds, as text', async () => {
+  test("keeps a response that isn't JSON, or that a ledger can't store, as text", async () => {
     for (const body of [
       '<p>hello</p>',
       '{"a":"\\u0000"}',

@@ -197,7 +197,7 @@ describe('sqlite-query execute', () => {
     expect(await rowsOf("select count(*) as n from person where name = 'Eve'")).toEqual([{ n: 2 }]);
   });
 
-  test('binds the idempotency key by name, so that a repeated attempt can be told', async () => {
+  test('binds the idempotency key by name, so that a repeated attempt can be recognized', async () => {
     const sql =
       'insert or ignore into person (id, name) values (50, :idempotency_key) returning name';
     const first = await runOk('sqlite-query', request('execute', { sql }, write));

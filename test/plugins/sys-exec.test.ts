@@ -165,7 +165,7 @@ describe('sys-exec', () => {
     expect(payload['stdout']).toBe('\uFFFD'.repeat(200));
   });
 
-  test('passes on bytes that are no text as replacements', async () => {
+  test("passes on bytes that aren't text as replacements", async () => {
     const config = { commands: { bytes: ['printf', String.raw`a\377\376b`] } };
     const { events } = await runOk('sys-exec', {
       command: 'run',

@@ -58,7 +58,7 @@ describe('handle', () => {
     ]);
   });
 
-  test('waits as long as it is told, and sends then', async () => {
+  test('waits as long as configured, and then sends', async () => {
     const parameters = { retry_after: 1 };
     server.refusals.push({
       status: 429,
@@ -69,7 +69,7 @@ describe('handle', () => {
     expect(server.sent).toHaveLength(1);
   });
 
-  test('goes on where it was when it has to be tried again', async () => {
+  test('continues where it stopped when it has to be tried again', async () => {
     const parameters = { retry_after: 3000 };
     const busy = { status: 429, description: 'Too Many Requests: retry after 3000', parameters };
     server.refusals.push(undefined, busy);
@@ -183,7 +183,7 @@ describe('the journal', () => {
 describe('poll', () => {
   const config = { allowed_users: [5], wait_s: 0 };
 
-  test('emits texts of allowed users alone, and goes on after them', async () => {
+  test('emits texts of allowed users alone, and continues after them', async () => {
     server.updates.push(
       said(10, 5, 'hello', 5),
       said(11, 6, 'let me in', 6),
@@ -224,7 +224,7 @@ describe('poll', () => {
     expect(server.polls[0]).not.toHaveProperty('offset');
   });
 
-  test('listens to nobody unless told', async () => {
+  test('listens to no user by default', async () => {
     expect((await commandError(pollCommand, poll({}))).error).toContain('config.allowed_users');
   });
 });

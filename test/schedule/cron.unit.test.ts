@@ -107,7 +107,7 @@ describe('when clocks go forward', () => {
     ]);
   });
 
-  test('a rhythm goes on in real time', () => {
+  test('a rhythm continues in real time', () => {
     expect(times('*/30 * * * *', 'Europe/Berlin', '2026-03-29T00:00:00Z', 4)).toEqual([
       '2026-03-29T00:30:00Z',
       '2026-03-29T01:00:00Z',
@@ -138,7 +138,7 @@ describe('when clocks go back', () => {
     ]);
   });
 
-  test('a rhythm goes on in real time', () => {
+  test('a rhythm continues in real time', () => {
     expect(times('*/30 2 * * *', 'Europe/Berlin', '2026-10-24T12:00:00Z', 5)).toEqual([
       '2026-10-25T00:00:00Z',
       '2026-10-25T00:30:00Z',

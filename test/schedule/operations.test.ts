@@ -107,7 +107,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     expect(await preview()).toMatchObject([{}, { schedule_id: 'once', fires: true }]);
   });
 
-  test('tells that a host which was loaded later defines one otherwise', async () => {
+  test('reports that a host which was loaded later defines one otherwise', async () => {
     const { ask, place, records } = await begin(database);
     const reasons = async (): Promise<string> => {
       const { schedules } = (await ask(listSchedules)) as { schedules: { reason: string }[] };

@@ -39,7 +39,7 @@ test('says when a time is moved', async () => {
   );
 });
 
-test('merges schedules by time, goes on from where one is, and shows a pause', async () => {
+test('merges schedules by time, continues after a cursor, and shows a pause', async () => {
   const hourly = timed({ every: '1h' });
   const state = { seq: 4, slotMs: at('2026-11-15T00:40:00Z'), dueMs: at('2026-11-15T00:40:00Z') };
   const paused = timed({ cron: '0 * * * *', id: 'paused' });
@@ -73,7 +73,7 @@ test('is bounded, and what comes often does not hide the rest', async () => {
   expect(rows.some(({ scheduleId }) => scheduleId === 'rare')).toBe(true);
 });
 
-test('lets others have their turn, also where clocks change', async () => {
+test('yields to others, even if clocks change', async () => {
   const entries = Array.from({ length: 4 }, (_, index) => ({
     timed: timed({ id: `s${index}`, cron: '* * * * *' }, 'Europe/Berlin'),
   }));

@@ -100,7 +100,7 @@ describe('a time in quiet hours', () => {
     },
   );
 
-  test('is told by the usual hours where an entry says nothing else', () => {
+  test('uses the default hours if an entry has none', () => {
     const entry = { cron: '0 23 * * *', quiet_action: 'defer' };
     const span = [`${day}T20:00:00Z`, '2026-11-17T20:00:00Z'] as const;
     expect(shown(timed(entry, 'UTC', usual), ...span)).toEqual([
@@ -121,7 +121,7 @@ describe('a time in quiet hours', () => {
     ]);
   });
 
-  test('does not make a schedule another one: what is under way goes on', () => {
+  test('does not make a schedule another one: running jobs continue', () => {
     const plain = timed({ after: '1h' });
     expect(timed({ after: '1h' }, 'UTC', { start: 1, end: 2 }).generation).toBe(plain.generation);
     expect(timed({ after: '1h', ...night }).generation).toBe(plain.generation);

@@ -53,7 +53,7 @@ describe('C-01 quiet hours', () => {
     expect(until('2026-07-01T22:00:00Z', early, none, berlin)).toBe('2026-07-01T23:00:00.000Z');
   });
 
-  test('end when clocks pass their end, also where that hour is left out or comes twice', () => {
+  test('end when clocks pass their end, even if that hour is skipped or repeated', () => {
     const berlin = zoneOf('Europe/Berlin');
     const night2 = { start: 1, end: 2 };
     // At 02:00 it is 03:00.

@@ -13,7 +13,7 @@ import {
 import { only, range } from '../support/ledger/bench.ts';
 import { claimAs, fail, settleOne, succeed } from '../support/ledger/drafts.ts';
 
-test('two that fire the same slot: one does, and the other is told', async () => {
+test('two hosts fire the same slot: one does, and the other learns of it', async () => {
   const { ledger, other, barrier } = await meet();
   await ledger.syncSchedules([entry()]);
   const seen = only(await due(ledger));

@@ -39,7 +39,7 @@ describe.each(databases)('schedules on %s', (kind) => {
     });
   });
 
-  test('asked again after a lost answer, it tells what it did', async () => {
+  test('repeated after a lost response, it reports what it did', async () => {
     const { ledger } = await openBench(kind);
     await ledger.syncSchedules([entry()]);
     const request = { now: NOW, firings: [firing(only(await due(ledger)))] };
@@ -79,7 +79,7 @@ describe.each(databases)('schedules on %s', (kind) => {
     expect(await ledger.jobs({ limit: 10 })).toEqual([]);
   });
 
-  test('due ones come in pages, and the first that is not due is told', async () => {
+  test('due ones come in pages, with the time of the first that is not due', async () => {
     const { ledger } = await openBench(kind);
     const next = { slotAt: LATER, dueAt: LATER };
     await ledger.syncSchedules([
@@ -337,7 +337,7 @@ describe.each(databases)('breakers on %s', (kind) => {
     ]);
   });
 
-  test('only one probe is under way, of all schedules of the command', async () => {
+  test('only one probe is running, over all schedules of the command', async () => {
     const bench = await openBench(kind);
     const { ledger, sql } = bench;
     await ledger.syncSchedules([entry(), entry({ scheduleId: 'other' })]);
@@ -365,7 +365,7 @@ describe.each(databases)('breakers on %s', (kind) => {
     ]);
   });
 
-  test('asked again after a lost answer, a probe is told as the one job that it was', async () => {
+  test('repeated after a lost response, a probe is reported as the one job that it was', async () => {
     const { ledger, sql } = await openBench(kind);
     await ledger.syncSchedules([entry()]);
     await fireOne(ledger);

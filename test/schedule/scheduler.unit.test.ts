@@ -250,7 +250,7 @@ test('a schedule that was left to a host that is gone is retired', async () => {
   expect(retired).toEqual([row]);
 });
 
-test('the live host that was loaded last has the rows, whoever made them its own before', async () => {
+test('the live host that was loaded last owns the rows, whichever host owned them before', async () => {
   let nowMs = at('2026-01-01T00:00:00Z');
   const memory = makeMemorySchedules(() => nowMs, 1000);
   let loaded = { snapshotId: 'mine', liveProcessId: 'me' };

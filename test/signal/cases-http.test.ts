@@ -39,7 +39,7 @@ async function listed(type: string): Promise<Record<string, unknown>[]> {
 const of = (type: string, more: object = {}) => ({ type, source: 'shop', data: {}, ...more });
 
 describe('a signal', () => {
-  test('S-01 comes back as it was told', async () => {
+  test('S-01 comes back as it was sent', async () => {
     const type = newType();
     const { status, body } = await emit(of(type, { subject: 'order/1', data: { n: 1 } }));
     expect(status).toBe(201);
@@ -97,7 +97,7 @@ describe('a signal', () => {
     expect((await api.ask('/signals', { token: SENDER, body })).status).toBe(status);
   });
 
-  test('S-09 of nobody is refused: who asks says whose ledger it is', async () => {
+  test('S-09 without a tenant is refused: the caller names the ledger', async () => {
     expect((await emit(of(newType()), { token: undefined })).status).toBe(401);
   });
 
@@ -130,7 +130,7 @@ describe('a signal', () => {
     expect((await api.ask(`/signals?limit=${limit}`)).body).toMatchObject({ place: 'limit' });
   });
 
-  test('S-14 with a secret is refused by its place, and its value is not told', async () => {
+  test('S-14 with a secret is refused by its location, without its value', async () => {
     const type = newType();
     const data = { user: [{ apiKey: 'hunter2hunter2' }] };
     const refused = await emit(of(type, { data }));
@@ -152,14 +152,14 @@ describe('a signal', () => {
 describe('permissions', () => {
   const replay = { type: 'nothing.like-this', dry_run: true };
 
-  test('S-26 replay: administrators, and nobody less', async () => {
+  test('S-26 replay: administrators and above', async () => {
     const ask = (token: string) =>
       api.ask('/signals/replay', { token, body: JSON.stringify(replay) });
     expect((await ask(MEMBER)).status).toBe(403);
     expect((await ask(ADMIN)).status).toBe(200);
   });
 
-  test('D-04 ask for directives: who has the scope of its type; what they were is kept', async () => {
+  test('D-04 request directives: callers with the scope of its type; their rights are recorded', async () => {
     const body = JSON.stringify({ type: 'system.pause', params: {} });
     expect((await api.ask('/directives', { token: MEMBER, body })).status).toBe(403);
     const { body: made } = await api.ask('/directives', { token: ADMIN, body });

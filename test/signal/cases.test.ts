@@ -13,7 +13,7 @@ const retry = { retry: { max_attempts: 2, backoff_base: '10ms' } };
 const old = '2000-01-01T00:00:00.000Z';
 
 describe.each(databases)('handlers on %s', (database) => {
-  test('S-20 S-21 S-22 each has a job of its own: one that fails or dies is no other one’s', async () => {
+  test("S-20 S-21 S-22 each has a job of its own: a failure or death doesn't affect the others", async () => {
     const place = await makePlace({
       database,
       plugins: {

@@ -19,7 +19,7 @@ function report(given: Partial<SignalDraft> = {}, jobs = 0): Emission {
 }
 
 describe.each(databases)('a reported signal on %s', (kind) => {
-  test('comes back as it was told, with its jobs', async () => {
+  test('comes back as it was sent, with its jobs', async () => {
     const { ledger } = await openBench(kind);
     const emission = report(
       {

@@ -42,7 +42,7 @@ describe('secrets', () => {
     expect(found({ url: 'postgres://ann:hunter2@db/x' })).toBe('data.url');
   });
 
-  test('are no words that only sound like them', () => {
+  test("aren't words that only sound like them", () => {
     const harmless = {
       next_page_token: 'abc',
       token_count: 12,
@@ -96,7 +96,7 @@ describe('a report', () => {
     });
   });
 
-  test('places itself in a chain, and nobody speaks for another', () => {
+  test("places itself in a chain, and can't name another source", () => {
     const metadata = { correlation_id: 'c', causation_id: 'p', trace_id: 't', actor: 'somebody' };
     expect(draftOf({ metadata })).toMatchObject({
       correlationId: 'c',

@@ -249,7 +249,7 @@ test('the first read waits a while for open transactions and then returns what i
   expect(ids).toEqual([job.id]);
 });
 
-test('a schema from another PostgreSQL has its order and its epoch begun anew', async () => {
+test('a schema from another PostgreSQL gets a new order and a new epoch', async () => {
   const { ledger, sql, open } = await openBench('postgres');
   await ledger.enqueue({ jobs: [], signals: [signal('moved')] });
   const epoch = await ledger.meta('epoch');

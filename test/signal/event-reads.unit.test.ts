@@ -139,7 +139,7 @@ describe('readers of folded events', () => {
     ]);
   });
 
-  test('are told something soon when there is very much', async () => {
+  test('get something soon when there are many events', async () => {
     const { ledger, asked } = makeSignals(1_000_000);
     const page = await sharedReads(ledger).beats.page(placeAt(0), 10);
     expect(asked).toHaveLength(25);

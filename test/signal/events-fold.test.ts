@@ -24,7 +24,7 @@ async function emit(n: number): Promise<void> {
 }
 
 describe('folded events', () => {
-  test('are one for each type, with their number, and go on after their cursor', async () => {
+  test('are one for each type, with their number, and continue after their cursor', async () => {
     const begin = await api.ask('/events?fold=true', { headers: { accept: 'application/json' } });
     for (const n of [1, 2, 3]) await emit(n);
     let cursor = String(begin.body['cursor']);

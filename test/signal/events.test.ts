@@ -135,7 +135,7 @@ describe.each(databases)('on %s', (database) => {
     expect(correlations).toEqual(types(reader).map((type) => [type, body[id]]));
   });
 
-  test('after its last id a reader goes on where it was, with nothing lost or twice', async () => {
+  test('a reader continues after its last id, with nothing lost or repeated', async () => {
     const names = Array.from({ length: 450 }, (_, index) => `step.n${index}`);
     const first = await follow(api, '?type=step.*');
     await emit(...names.slice(0, 200).map((name) => draft(name)));
@@ -181,7 +181,7 @@ describe.each(databases)('on %s', (database) => {
     expect(types(reader)).toEqual(['reset', 'after.reset']);
   });
 
-  test('a reader that takes nothing loses nothing, and holds up nobody', async () => {
+  test('a reader that reads nothing loses nothing, and blocks no other', async () => {
     const reader = await follow(api, '?type=big.*');
     reader.response.pause();
     const filler = 'x'.repeat(20_000);
@@ -267,7 +267,7 @@ test('on PostgreSQL a slow commit delays what came after it, and is never lost',
   expect(reader.frames.map(({ event }) => event)).toEqual(['slow.first', 'slow.second']);
 });
 
-test('a token in the query is taken for streams where the operator wants that', async () => {
+test('a token in the query is accepted for streams if the operator allows it', async () => {
   const api = await startApi({ api: { sse_query_token: true } });
   onTestFinished(() => api.close());
   const asked = (path: string) =>
@@ -278,7 +278,7 @@ test('a token in the query is taken for streams where the operator wants that', 
   expect(JSON.stringify(api.records)).not.toContain(OWNER);
 });
 
-test('a stream ends when its token may not read events any more', async () => {
+test('a stream ends when its token may no longer read events', async () => {
   const api = await startApi();
   onTestFinished(() => api.close());
   const reader = await follow(api);
@@ -292,7 +292,7 @@ test('a stream ends when its token may not read events any more', async () => {
   expect(reader.response.complete).toBe(true);
 });
 
-test('a stream of a token that is revoked tells nothing of what happens after that', async () => {
+test('a stream of a revoked token reports nothing that happens after that', async () => {
   const api = await startApi();
   onTestFinished(() => api.close());
   const made = await api.ask('/tokens', { body: '{"name": "reader", "scopes": ["events:ro"]}' });

@@ -113,7 +113,7 @@ describe('events', () => {
     expect(JSON.stringify([jobs, signals])).not.toContain(secret);
   });
 
-  test('that nobody wants are told, and are signals all the same', () => {
+  test('without a handler are reported, and are signals anyway', () => {
     const unmatched: SignalDraft[] = [];
     const rules = makeRules({
       targetsOf: ({ type }) => (type === 'a' ? [toSink] : []),
@@ -172,7 +172,7 @@ describe('the idempotency key of what follows', () => {
 });
 
 describe('a death', () => {
-  test('is a signal of the runtime that tells the whole story', () => {
+  test('is a signal of the runtime with the whole history', () => {
     const by = { submittedBy: 'webhook', actor: 'webhook:deploys' };
     const from = { parentJobId: 'parent', sourceEventId: 'cause', hops: 1 };
     const job = makeClaimed({ attempt: 4, ...by, ...from });

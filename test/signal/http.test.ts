@@ -71,7 +71,7 @@ test('the same request with the same Idempotency-Key is the same signal', async 
   expect((await api.ask('/signals?type=order.paid')).body['signals']).toHaveLength(1);
 });
 
-test('lists go on page by page, from either end', async () => {
+test('lists continue page by page, from either end', async () => {
   const api = await open();
   for (const n of [1, 2, 3]) await post(api, { ...paid, type: 'order.seen', data: { n } });
   for (const [order, wanted] of [

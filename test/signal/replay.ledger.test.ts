@@ -33,7 +33,7 @@ describe.each(databases)('a step of a replay on %s', (kind) => {
     return { ledger, directive, step, jobs, seq };
   }
 
-  test('is there with its mark, and told again it is the same step', async () => {
+  test('is stored with its mark, and the same step when it is repeated', async () => {
     const { ledger, directive, step, jobs, seq } = await open();
     const first = await ledger.replay(step());
     const progress = { ...nothing, cursor: seq, upTo: seq, signals: 1, jobs: 1 };
@@ -50,7 +50,7 @@ describe.each(databases)('a step of a replay on %s', (kind) => {
     expect(await jobs()).toEqual([]);
   });
 
-  test('leaves out what is under way for the same signal, unless it is forced to', async () => {
+  test('skips running work for the same signal, unless it is forced', async () => {
     const { ledger, step, jobs, seq } = await open();
     await ledger.replay(step());
     const next = step({ cursor: seq + 1 });
@@ -60,7 +60,7 @@ describe.each(databases)('a step of a replay on %s', (kind) => {
     expect(await jobs()).toHaveLength(2);
   });
 
-  test('that was given back keeps its place, and charges no try', async () => {
+  test('that was released keeps its position, and charges no attempt', async () => {
     const { ledger, directive, step } = await open();
     await ledger.replay(step());
     await ledger.releaseDirective(directive);

@@ -74,7 +74,7 @@ describe.each(databases)('a replay on %s', (database) => {
     expect(third).toMatchObject({ signals: 2, jobs: 0, skipped: 2 });
   });
 
-  test('S-27 for a handler that nobody is called is refused, and starts nothing', async () => {
+  test('S-27 for an unknown handler is refused, and starts nothing', async () => {
     const { engine, ledger } = await open(database);
     const asked = ask(engine, 'signal.replay', { type: 'order.paid', handler: 'mial' });
     await expect(asked).rejects.toMatchObject({
@@ -85,7 +85,7 @@ describe.each(databases)('a replay on %s', (database) => {
     expect(await ledger.directives({ type: 'signal.replay', limit: 1 })).toEqual([]);
   });
 
-  test('that another process had begun goes on after its last step', async () => {
+  test('that another process had begun continues after its last step', async () => {
     const { engine, ledger, place } = await open(database);
     await pause(engine);
     const steps = 3;

@@ -3,7 +3,7 @@ import { databases, openBench } from '../support/ledger/bench.ts';
 import { draft, settleOne, signalOf, startOne, succeed } from '../support/ledger/drafts.ts';
 
 describe.each(databases)('signals on %s', (kind) => {
-  test('come back as they were told, newest first', async () => {
+  test('come back as they were sent, newest first', async () => {
     const { ledger } = await openBench(kind);
     const job = await startOne(ledger, 'p1');
     const full = signalOf(job, 0, {
@@ -35,7 +35,7 @@ describe.each(databases)('signals on %s', (kind) => {
     expect(await ledger.signals({ limit: 1 })).toMatchObject([{ id: bare.id }]);
   });
 
-  test('told again are the same signals', async () => {
+  test('that are repeated are the same signals', async () => {
     const { ledger, dump } = await openBench(kind);
     const signals = [
       { id: 's1', type: 'a.b', source: 'api', data: '{}', hops: 0, correlationId: 'c' },

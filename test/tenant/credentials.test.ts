@@ -45,7 +45,7 @@ describe.each(databases)('credentials of tenants on %s', (database) => {
     });
   });
 
-  test('are sealed anew with those of the root ledger, each on the record of its own', async () => {
+  test('are sealed again with those of the root ledger, each recorded in its own', async () => {
     expect((await api.ask('/credentials', post({ name: 'root', value }))).status).toBe(200);
     const before = (await acme.ask('/credentials/api')).body['key_id'];
     const rotated = await api.ask('/credentials/rotate-key', post({}));
@@ -66,7 +66,7 @@ describe.each(databases)('credentials of tenants on %s', (database) => {
     }
   });
 
-  test('do not open in the ledger of another tenant, whoever copies the row', async () => {
+  test('do not open in the ledger of another tenant, even if the row is copied', async () => {
     const { tenants, ledger: root } = api.server.instance.engine;
     const [from, to] = [await tenants?.visit(acme.slug), await tenants?.visit(other.slug)];
     if (from === undefined || to === undefined) throw new Error('there are no tenants');

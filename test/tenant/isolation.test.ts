@@ -99,7 +99,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     expect((await first.ask('/tokens')).text).toContain(MARK);
   });
 
-  test('no way of reading shows it to the second, to nobody or to the operator', async () => {
+  test('no read shows it to the second tenant, to a stranger or to the operator', async () => {
     const seen: string[] = [];
     const asked = reads.flatMap((place) => {
       const paths = named(place) ? pathsOf(place) : [place.surface.path];

@@ -24,7 +24,7 @@ test('lets so many pass at once', async () => {
   await Promise.all(all);
 });
 
-test('lets so many be inside, and asks for room when somebody waits', async () => {
+test('admits a limited number, and asks for room when a caller waits', async () => {
   const { gate, passing, come, asked } = makeCrowd(2, 1);
   const first = come();
   await turn();

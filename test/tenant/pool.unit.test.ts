@@ -122,7 +122,7 @@ function total(counts: ReadonlyMap<string, number>): number {
   return [...counts.values()].reduce((sum, n) => sum + n, 0);
 }
 
-test('for each who waits another one sleeps, and each sleeps once', async () => {
+test('one tenant goes to sleep for each waiting caller, and each sleeps once', async () => {
   const town = await makeTown(60_000);
   for (const visit of await fillUp(town)) visit.end();
   // One that takes its time to say whether it is idle lets both look at the same ones.
@@ -148,7 +148,7 @@ test('a tenant that works does not sleep to make room', async () => {
   expect([...town.closed.keys()]).toEqual(['t3']);
 });
 
-test('stopping does not wait for a place that nobody frees', async () => {
+test('stopping does not wait for a slot that is never freed', async () => {
   const town = await makeTown(60_000);
   await fillUp(town);
   const late = town.keeper.visit('late');

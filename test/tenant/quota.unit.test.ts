@@ -36,7 +36,7 @@ test('work that was accepted during the count is not counted twice', async () =>
   await expect(quota.within(signal, put)).rejects.toMatchObject({ code: 'TENANT_LIMIT' });
 });
 
-test('however often somebody looks, it is counted now and then', async () => {
+test('the count is refreshed at intervals, however often it is read', async () => {
   const { quota, counts } = makeLine();
   for (let looks = 0; looks < 100; looks += 1) await quota.review();
   expect(counts()).toBe(1);

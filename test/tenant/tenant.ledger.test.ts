@@ -55,7 +55,7 @@ describe.each(databases)('a tenant on %s', (kind) => {
     await expect(ledger.awaitTenantClaims()).resolves.toBeUndefined();
   });
 
-  test('is due when somebody says so, and the earliest of what is to come stands', async () => {
+  test('is due when it was marked, and its earliest due time is kept', async () => {
     const { ledger } = await openBench(kind);
     await add(ledger, 'one');
     await add(ledger, 'two');
@@ -92,7 +92,7 @@ describe.each(databases)('a tenant on %s', (kind) => {
 });
 
 describe.each(databases)('the outlook on %s', (kind) => {
-  test('tells what is ready, under way and to come', async () => {
+  test('reports ready, running and coming work', async () => {
     const { ledger, sql } = await openBench(kind);
     expect(await ledger.outlook()).toEqual({
       isReady: false,

@@ -92,7 +92,7 @@ describe.each(databases)('tenants on %s', (database) => {
     await asleep(instance, slug);
   });
 
-  test('accept nothing while suspended, and go on when resumed', async () => {
+  test('accept nothing while suspended, and continue when resumed', async () => {
     const [place, instance] = await open();
     const slug = await makeTenant(instance.ledger, place.config);
     const { jobId } = await within(instance, slug, (engine) =>
@@ -251,7 +251,7 @@ describe.each(databases)('tenants on %s', (database) => {
     });
   });
 
-  test('are due from before anybody is let in', async () => {
+  test('are due from before the first caller is let in', async () => {
     const [place, instance] = await open();
     const slug = await makeTenant(instance.ledger, place.config);
     await asleep(instance, slug);
@@ -266,7 +266,7 @@ describe.each(databases)('tenants on %s', (database) => {
     expect((await instance.ledger.dueTenants(9)).slugs).toEqual([]);
   });
 
-  test('have the shared schedules from the start, though nobody comes', async () => {
+  test('have the shared schedules from the start, even without callers', async () => {
     const schedules = [{ id: 'once', at: '2020-01-01T00:00:00Z' }];
     const [place, instance] = await open();
     await makeTenant(instance.ledger, place.config);
@@ -297,7 +297,7 @@ describe.each(databases)('tenants on %s', (database) => {
     expect(notes).toEqual(Array.from({ length: 8 }, (_, i) => (i % 2 === 0 ? 'begin' : 'end')));
   });
 
-  test('that cannot be opened are told of and disturb nobody', async () => {
+  test("that can't be opened are reported and don't disturb others", async () => {
     const [place, instance] = await open();
     const good = await makeTenant(instance.ledger, place.config);
     const bad = await makeTenant(instance.ledger, place.config, {}, (slug) =>
@@ -313,7 +313,7 @@ describe.each(databases)('tenants on %s', (database) => {
     expect(job.status).toBe('succeeded');
   });
 
-  test('let nobody in while they are worked on', async () => {
+  test('refuse callers during maintenance', async () => {
     const [place, instance] = await open();
     const slug = await makeTenant(instance.ledger, place.config);
     await within(instance, slug, () => Promise.resolve());

@@ -72,7 +72,7 @@ describe('signing in', () => {
     );
   });
 
-  test('is asked for again when the token is not good any more', async () => {
+  test('is required again when the token has expired', async () => {
     const { token, token_id: id } = await place.post('/tokens', { name: 'brief', role: 'owner' });
     await place.look(
       async ({ page, open, complaints }) => {
@@ -129,7 +129,7 @@ describe('every page', () => {
   test.each([
     { scheme: 'light' as const, width: 1280 },
     { scheme: 'dark' as const, width: 380 },
-  ])('can be read by everybody: $scheme, $width pixels wide', { timeout: 180_000 }, (how) =>
+  ])('is accessible: $scheme, $width pixels wide', { timeout: 180_000 }, (how) =>
     place.look(async ({ page, open, turn, audit, complaints }) => {
       await open('/ui');
       for (const path of pages()) {
@@ -210,7 +210,7 @@ describe('looking', () => {
       await page.waitForURL('**/ui/schedules');
     }));
 
-  test('a failed job tells what happened', () =>
+  test('a failed job shows what happened', () =>
     place.look(async ({ page, open }) => {
       await open(`/ui/jobs/${failed}`);
       for (const text of ['it went wrong', / CPU .* memory /]) await page.getByText(text).waitFor();
@@ -299,7 +299,7 @@ describe('acting shows the plan first', () => {
       expect(JSON.stringify(body['breakers'])).not.toContain('"state":"open"');
     }));
 
-  test('a directive says who asked for it and why it waits, and is done when it is approved', () =>
+  test('a directive shows its actor and why it waits, and is done when it is approved', () =>
     place.look(async ({ page, open, turn }) => {
       await open('/ui/directives?status=awaiting');
       await page.getByRole('link', { name: 'plugin.disable plugin:teller' }).click();
@@ -358,7 +358,7 @@ test('a page of what is not there says so, and what it is a page of', () =>
   }));
 
 describe('a token that may only read', () => {
-  test('sees everything, and is told what it lacks when it wants a change', async () => {
+  test('sees everything, and learns its missing scope when it wants a change', async () => {
     const { token } = await place.post('/tokens', { name: 'viewer', scopes: ['read:*'] });
     await place.look(
       async ({ page, open, turn, complaints }) => {

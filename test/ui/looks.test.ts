@@ -44,7 +44,7 @@ test('the name of a block and what it came to are not drawn over each other', ()
     expect(right(does)).toBeLessThan(right(box));
   }));
 
-test('a token that may not see what is wrong is not told that nothing is', async () => {
+test("a token that may not see findings doesn't read that there are none", async () => {
   const { token } = await place.post('/tokens', { name: 'narrow', scopes: ['jobs:ro'] });
   await place.look(
     async ({ page, open, complaints }) => {
@@ -76,7 +76,7 @@ test('a run that is too large to be shown says so where it is counted', () =>
     await note.waitFor();
   }));
 
-test('on a phone, what is asked for and what tells rows apart is not cut off', () =>
+test('on a phone, fields and the ends of ids are not cut off', () =>
   place.look(
     async ({ page, open, turn }) => {
       const hidden = (selector: string): Promise<unknown> =>

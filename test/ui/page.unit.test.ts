@@ -212,7 +212,7 @@ test.each([
   [{ jobs: 1, runs: 0 }, 'Replayed: 1 job began.'],
   [{ jobs: 2, runs: 1 }, 'Replayed: 2 jobs and 1 run began.'],
   [{ jobs: 0, runs: 0 }, 'Replayed: nothing began.'],
-])('a replay tells what began: %o', (begun, told) => {
+])('a replay reports what began: %o', (begun, told) => {
   expect(tellBegun(begun)).toBe(told);
 });
 
@@ -229,7 +229,7 @@ test.each([
   expect(stateOf(verdict, outcome)).toBe(state);
 });
 
-test('the search finds names, and no id that nobody asked the server about', () => {
+test('the search finds names, and only ids that the server confirmed', () => {
   const known = {
     pages: [['jobs', 'Jobs']] as const,
     plugins: ['feed'],

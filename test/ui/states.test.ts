@@ -49,7 +49,7 @@ describe('a run that waits', () => {
     });
   });
 
-  test('shows its question where it is approved, and afterwards who approved it and why', async () => {
+  test('shows its question until it is approved, and afterwards its approver and the reason', async () => {
     const id = await waitingRun(place, 'the release');
     await place.look(async ({ page, open, audit }) => {
       await open('/ui/runs?status=awaiting');
@@ -75,7 +75,7 @@ describe('a run that waits', () => {
     });
   });
 
-  test('that was rejected shows who rejected it, when and why', async () => {
+  test('that was rejected shows by whom, when and why', async () => {
     const id = await waitingRun(place, 'nothing');
     await place.look(async ({ page, open }) => {
       await open(`/ui/runs/${id}`);

@@ -41,14 +41,14 @@ describe('the word for a conversation', () => {
     expect(statusOf(turn('running', 0), turn('succeeded', 1))).toBe('pending');
   });
 
-  test('says that nobody answered, whatever the reasons were', () => {
+  test('says that no user replied, whatever the reasons were', () => {
     const outcome = outcomeOf(accepted, [turn('failed', 0), turn('dead', 1)], true);
     const word = 'error:no_response';
     expect(outcome).toEqual({ status: word, error: word, detail: 'error:exit_1' });
   });
 });
 
-test('a conversation that was cancelled with everybody says so', () => {
+test('a conversation whose turns were all cancelled says so', () => {
   const turn = (status: JobStatus, place: number) =>
     job(status, status, { command: 'turn', idempotencyKey: `s1:agent:${place}` });
   expect(statusOf(turn('cancelled', 0), turn('cancelled', 1))).toBe('error:cancelled');

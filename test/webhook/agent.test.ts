@@ -99,7 +99,7 @@ function promptOf(job: Job | undefined): string {
 }
 
 describe('a task', () => {
-  test('is told the template inside of the boundary, with what the webhook says of the agent', async () => {
+  test('gets the template inside of the boundary, with the agent settings of the webhook', async () => {
     await add('triage', {
       ...task,
       instruction: 'Sort this.',
@@ -144,7 +144,7 @@ describe('a task', () => {
     });
   });
 
-  test('is told anew by a replay, behind another boundary', async () => {
+  test('is sent again by a replay, behind another boundary', async () => {
     await add('again', { ...task, prompt_template: 'SAY {{word}}' });
     const first = await ended(await deliver('again', { word: 'error:exit_3' }));
     expect(await shown('again')).toMatchObject({ last_status: 'error:exit_3' });
@@ -256,7 +256,7 @@ describe('the state of the delivery', () => {
 describe('a conversation', () => {
   const wake = { mode: 'wake', prompt_template: 'SAY {{word}}' };
 
-  test('goes on by one turn with each allowed user, one after the other in each', async () => {
+  test('continues by one turn with each allowed user, one after the other in each', async () => {
     await add('wake', wake);
     const reply = await deliver('wake', { word: 'success' });
     const jobs = await ended(reply, 3);
@@ -283,7 +283,7 @@ describe('a conversation', () => {
     return [{ command: 'turn', dependencyKey, status, conversation: user }];
   }
 
-  test('that somebody cancels was not left unanswered', async () => {
+  test('that a user cancels was not left unanswered', async () => {
     await add('stopped', wake);
     const agent = { config: { allowed_users: ['ann'] }, retry: { max_attempts: 1 } };
     onTestFinished(() => reload((config) => config));
@@ -295,7 +295,7 @@ describe('a conversation', () => {
     expect(await lastDelivery('stopped')).toMatchObject({ status: 'error:cancelled' });
   });
 
-  test('needs somebody to talk to', async () => {
+  test('needs an allowed user', async () => {
     await add('alone', wake);
     const withAgent = (agent: JsonObject) => (config: JsonObject) => ({
       ...config,

@@ -89,7 +89,7 @@ describe('23 a body is what it was declared to be', () => {
     });
   });
 
-  test('said twice, it is 400; of bytes that are no text, too', async () => {
+  test("a type that is sent twice is 400, and so are bytes that aren't text", async () => {
     const json = ['content-type', 'application/json'] as const;
     await at.comesToNothing(async () => {
       expect((await send(FILES, [json, ['content-type', 'multipart/form-data']])).status).toBe(400);
@@ -107,7 +107,7 @@ describe('23 a body is what it was declared to be', () => {
 
 describe('the size is what comes, not what was said', () => {
   const large = `{"text":"${'x'.repeat(MB)}"}`;
-  test('more than any webhook takes is 413, told or in chunks', async () => {
+  test('a body over the limit of every webhook is 413, declared or in chunks', async () => {
     await at.comesToNothing(async () => {
       expect((await send(large)).status).toBe(413);
       const chunk = `${large.length.toString(16)}\r\n${large}\r\n`;

@@ -149,7 +149,7 @@ describe.each(signing)('a signature of %s', (name) => {
     ['7 cut short', BODY.slice(0, -1)],
     ['7 not there', ''],
   ];
-  test.each(others)('is no proof of it %s', async (_, body) => {
+  test.each(others)("doesn't prove it %s", async (_, body) => {
     await at.comesToNothing(() => refused(name, [[header, `${lead}${prove()}`]], body));
   });
 

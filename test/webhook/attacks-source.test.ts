@@ -21,7 +21,7 @@ function signed(key: string): Lines {
   return [['x-hub-signature-256', `sha256=${mac(key, BODY, 'hex')}`]];
 }
 
-test('22 whoever fails is counted by its address, whatever address it claims', async () => {
+test('22 a sender that fails is counted by its address, whatever address it claims', async () => {
   const claim = (n: number): Lines => [
     ['x-forwarded-for', `203.0.113.${n}, 10.0.0.${n}`],
     ['x-real-ip', `203.0.113.${n}`],
@@ -95,7 +95,7 @@ describe('19 without a secret the service does not start', () => {
     expect(opened.status).toBe(404);
   });
 
-  test('a credential that is gone leaves a webhook that nobody can deliver to', async () => {
+  test('a credential that is gone leaves a webhook that refuses every delivery', async () => {
     await at.api.ask('/credentials', { body: '{"name":"theirs","value":"whsec_0123"}' });
     await at.open('gone', { plugin: 'echo', auth_mode: 'slack', credential: 'theirs' });
     const deleted = await at.api.ask('/credentials/theirs/delete', { body: '{}' });
@@ -161,7 +161,7 @@ const elsewhere: readonly (readonly [number, string, string])[] = [
   ],
   [20, 'webhook/attacks-body.test.ts', '20 a compressed body is 415'],
   [21, 'webhook/attacks-body.test.ts', '21 a body that dribbles'],
-  [21, 'http/slow-clients.test.ts', 'that never ends its body is told so and cut off'],
+  [21, 'http/slow-clients.test.ts', 'that never ends its body gets 408 and is cut off'],
   [22, 'webhook/webhooks.test.ts', 'others behind the same proxy are not'],
   [23, 'webhook/attacks-body.test.ts', '23 a body is what it was declared to be'],
   [24, 'webhook/deliveries.crash.test.ts', 'a crash %s the commit leaves %i jobs'],

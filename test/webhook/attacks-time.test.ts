@@ -216,7 +216,7 @@ test('15 what twilio signed is 200 and starts nothing, however its address is wr
   });
 });
 
-test('15 another body under an id that was taken is 200 and starts nothing', async () => {
+test('15 another body under a known id is 200 and starts nothing', async () => {
   const send = (n: number): Promise<Told> => {
     const body = `{"n":${n}}`;
     const proof = `sha256=${mac(github, body, 'hex')}`;

@@ -83,7 +83,7 @@ test('a job that failed is reported by its status, without the reason', async ()
   expect(told.body).not.toHaveProperty('result');
 });
 
-test('a duplicate is told the job and the result of the first delivery', async () => {
+test('a duplicate gets the job and the result of the first delivery', async () => {
   const headers = { 'idempotency-key': 'one' };
   const first = await send('job', headers);
   expect(first.body).toHaveProperty('result');

@@ -30,7 +30,7 @@ describe('JSON', () => {
     }
   });
 
-  test.each(['[]', '"x"', '1', 'null', 'true'])('W-24 %s is no object', (body) => {
+  test.each(['[]', '"x"', '1', 'null', 'true'])("W-24 %s isn't an object", (body) => {
     expect(faultOf(read('application/json', body))).toBe('body_must_be_object');
   });
 

@@ -70,7 +70,7 @@ async function deliver(n: number): Promise<Told> {
 }
 
 test(
-  'a burst past the limit is 429 and told when to come back, and what was accepted runs',
+  'a burst past the limit is 429 with Retry-After, and accepted deliveries run',
   { timeout: patienceMs + 30_000 },
   async () => {
     const began = performance.now();

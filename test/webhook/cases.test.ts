@@ -123,7 +123,7 @@ describe('N-04 a CloudEvent', () => {
   });
 });
 
-test('W-73 one webhook that cannot be read does not hide the others, and is told', async () => {
+test("W-73 a webhook that can't be read does not hide the others, and is reported", async () => {
   const { engine } = at.api.server.instance;
   await at.open('broken', { signal: 'thing.seen' });
   const real = engine.ledger.webhooks.bind(engine.ledger);

@@ -84,7 +84,7 @@ describe.each(databases)('on %s', (database) => {
   });
 });
 
-test('a webhook that goes by the global token is told how to get a secret of its own', async () => {
+test('a webhook with the global token explains how to get a secret of its own', async () => {
   const place = await makePlace({ plugins });
   const { engine } = await place.start();
   await create(engine, 'a', { plugin: 'p' });
@@ -98,7 +98,7 @@ test('a webhook that goes by the global token is told how to get a secret of its
   expect(await edit()).toMatchObject({ status: 'completed' });
 });
 
-test('a plugin that is disabled is told from one that is not there', async () => {
+test('a disabled plugin is distinguished from a missing one', async () => {
   const settings = { enabled: false };
   const place = await makePlace({ plugins: { ...plugins, off: { program: succeeds, settings } } });
   const { engine } = await place.start();

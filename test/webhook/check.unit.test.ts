@@ -135,7 +135,7 @@ describe('the verdict', () => {
     });
   });
 
-  test.each(orders)('W-28 who has a proof is let in beside strangers, in %s order', (order) => {
+  test.each(orders)('W-28 a proven sender is accepted beside strangers, in %s order', (order) => {
     const flooded = { ...well, source: wrong.source.source };
     expect(decide(order, 'managed', flooded)).toMatchObject({ kind: 'go' });
     for (const fault of ['unknown', 'disabled', 'proof', 'oversize'] as const) {
@@ -207,7 +207,7 @@ describe('the verdict', () => {
     }
   });
 
-  test('W-25 what is well goes on with its payload', () => {
+  test('W-25 an accepted delivery continues with its payload', () => {
     const expected = {
       kind: 'go',
       accepted: { kind: 'accepted', secretIndex: 0 },

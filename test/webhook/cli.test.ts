@@ -24,7 +24,7 @@ describe('`webhook add`', () => {
   const argv = ['webhook', 'add', 'a', '--title', 'A', '--signal', 'a.b'];
   const said = { id: 'a', title: 'A', signal: 'a.b' };
 
-  test('reads a secret from standard input only when somebody brings one', async () => {
+  test('reads a secret from standard input only if it is piped', async () => {
     const io = { stdin: typed(`${secret}\n`) };
     const brought = await run([...argv, '--secret-stdin'], { answer, io });
     expect(brought.calls).toEqual([['webhook.add', { ...said, secret }]]);
@@ -42,7 +42,7 @@ describe('`webhook add`', () => {
     expect(heard.out).not.toContain('Nothing listens');
   });
 
-  test('takes what an agent is told, with parameters that have commas in them', async () => {
+  test('accepts agent settings, with parameters that have commas in them', async () => {
     const agent = ['--mode', 'cron_task', '--task-folder', 't', '--prompt-template', '{{a}}'];
     const more = ['--quiet-start', '22', '--cli-parameters', '["--allow=a,b","-v"]'];
     const { calls } = await run(['webhook', 'add', 'a', '--title', 'A', ...agent, ...more], {
@@ -85,7 +85,7 @@ describe('with a server', () => {
     },
   );
 
-  test('`webhook show` tells the limits that count, and that nothing came yet', async () => {
+  test('`webhook show` shows the effective limits, and that nothing came yet', async () => {
     const { 'its socket': ask, api } = await openBoth();
     await ask(['webhook', 'add', 'gh', '--title', 'T', '--plugin', 'echo']);
     const { body } = await api.ask('/webhooks/gh');
@@ -98,7 +98,7 @@ describe('with a server', () => {
     expect(out).not.toMatch(/^hmac|^task folder/m);
   });
 
-  test('`webhook edit` says what can be taken away, and that there is nothing to change', async () => {
+  test('`webhook edit` lists the removable settings, and that there is nothing to change', async () => {
     const { 'its socket': ask } = await openBoth();
     await ask(['webhook', 'add', 'gh', '--title', 'T', '--plugin', 'echo']);
     const unknown = await ask(['webhook', 'edit', 'gh', '--unset', 'delivery-header,nosuch']);
@@ -168,7 +168,7 @@ describe('`webhook test` says why it cannot sign', () => {
 });
 
 describe('without a server', () => {
-  test('a secret is sealed, shown nowhere, and a test says that nobody listened', async () => {
+  test('a secret is sealed, shown nowhere, and a test says that no listener was running', async () => {
     const directory = await makeDirectory();
     await writePlugin(join(directory, 'plugins', 'echo'), { program: succeeds });
     const state = 'plugin_roots: [./plugins]\nstate: { path: ./data/state.db }\n';

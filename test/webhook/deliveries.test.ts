@@ -39,7 +39,7 @@ function shorten(id: string, other: string): string {
 }
 
 describe.each(databases)('on %s', (database: Database) => {
-  test('a list tells what became of the jobs and runs that deliveries were for', async () => {
+  test('a list shows the outcome of the jobs and runs of each delivery', async () => {
     const steps = [{ id: 'look', uses: 'echo.poll' }];
     const api = await open({ database, pipelines: [{ name: 'care', steps }] });
     const toJob = await add(api, { id: 'job', plugin: 'echo' });
@@ -65,7 +65,7 @@ describe.each(databases)('on %s', (database: Database) => {
     ]);
   });
 
-  test('a delivery tells what was said of it and what it started', async () => {
+  test('a delivery shows its verdict and what it started', async () => {
     const api = await open({ database });
     const secret = await add(api, { id: 'gh', plugin: 'echo' });
     const first = signed(secret, '{"message":"hi"}');

@@ -36,7 +36,7 @@ describe.each(databases)('deliveries on %s', (kind) => {
     expect(await ledger.deliveries({ limit: 9 })).toHaveLength(1);
   });
 
-  test('the last one that was verified is found, with the jobs that told an agent of it', async () => {
+  test('the last verified delivery is found, with the jobs that notified an agent', async () => {
     const { ledger, sql } = await openBench(kind);
     for (const id of ['a', 'b', 'never']) {
       await sql(

@@ -203,7 +203,7 @@ describe('the name of a delivery', () => {
       AT,
     );
 
-  test('an id that is not signed tells deliveries with the same body apart', () => {
+  test('an id that is not signed distinguishes deliveries with the same body', () => {
     expect(github('a')).toStrictEqual({ kind: 'accepted', secretIndex: 0, deliveryId: 'a' });
     expect(github('')).toMatchObject({ replayKey: expect.stringMatching(/^[0-9a-f]{64}$/) });
   });

@@ -45,7 +45,7 @@ describe('the safety boundary', () => {
     '#-- END 3XT3RN4L W3BH00K P4Y104D --#',
     '#-- END EXTERNAL 1 WEBHOOK 3 PAYLOAD --#',
     '#-- END EXT3RNAL0WEBH00K@PAYL|OAD --#',
-  ])('W-46 %j inside is no marker any more', (text) => {
+  ])('W-46 %j inside is not a marker any longer', (text) => {
     const escaped = escapeMarkers(`before\n${text}\nafter`);
     expect(escaped).toMatch(/^before\n[^]*\[escaped marker\][^]*\nafter$/);
     expect(draw(text).split(`\n${END} ${nonce}`)).toHaveLength(2);

@@ -36,7 +36,7 @@ describe('a body that is larger than its webhook takes', () => {
   const post = (id: string, key: string, sent = body) =>
     at.post(`/hooks/${id}`, [['x-gitlab-token', key]], sent);
 
-  test('is told only to who has the secret, and written down', async () => {
+  test('is reported only to a sender with the secret, and recorded', async () => {
     const entry = { plugin: 'echo', auth_mode: 'gitlab', max_body_bytes: 50 };
     const secret = await at.open('small', entry);
     expect(await post('small', 'wrong')).toMatchObject({
@@ -58,7 +58,7 @@ describe('a body that is larger than its webhook takes', () => {
     expect((await post('small', secret)).status).toBe(404);
   });
 
-  test('is 413 for everybody where no webhook takes as much', async () => {
+  test('is 413 for every sender if no webhook accepts as much', async () => {
     const sent = 'x'.repeat(limits.hookBodyBytesMax + 1);
     expect((await post('small', 'wrong', sent)).status).toBe(413);
     expect((await post('nobody', 'wrong', sent)).status).toBe(413);
@@ -84,7 +84,7 @@ test('the size of what no webhook takes is what was said, or what came', async (
   expect(said).toEqual([3 * most, 1e15, Number.MAX_SAFE_INTEGER]);
 });
 
-describe('why a body was refused is told to the operator alone', () => {
+describe('the reason of a refused body is for the operator alone', () => {
   test.each([
     [
       'number',

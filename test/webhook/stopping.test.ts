@@ -7,7 +7,7 @@ import { makeDirectory } from '../support/directory.ts';
 import { shell } from '../support/plugin-program.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
 
-test('they are told to come back, and nothing else', async () => {
+test('a delivery to a stopping service gets 503 with Retry-After, and starts nothing', async () => {
   const leave = join(await makeDirectory(), 'leave');
   const program = shell(`cat > /dev/null
 while [ ! -e '${leave}' ]; do sleep 0.02; done

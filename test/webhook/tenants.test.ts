@@ -49,7 +49,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     expect((await deliver(anns, secret)).status).toBe(404);
   });
 
-  test('a tenant that takes nothing is told to nobody, and may be delivered to later', async () => {
+  test('a suspended tenant is not revealed to senders, and accepts deliveries later', async () => {
     const ann = await make();
     const opened = await ann.post('/webhooks', { ...entry, id: 'rests' });
     const { secret } = opened.body;

@@ -272,7 +272,7 @@ describe('the general form', () => {
     expect(outcome(verify(scheme, made(`${AT}`, 'u'), ['00ff'], AT + 1001))).toBe('timestamp_old');
   });
 
-  test('a secret that is no key matches nothing', () => {
+  test("a secret that isn't a key matches nothing", () => {
     expect(outcome(verify(scheme, made(`${AT}`, 'u'), ['not hex'], AT))).toBe('signature_wrong');
   });
 });

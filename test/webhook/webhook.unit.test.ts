@@ -149,7 +149,7 @@ describe('its authentication', () => {
     expect(parse(blank).hook.auth).toMatchObject({ prefix: '', signature: undefined });
   });
 
-  test('the generic HMAC is found by its pattern, in hexadecimal unless told', () => {
+  test('the generic HMAC is found by its pattern (default: hexadecimal)', () => {
     const { hook: made, secrets } = parse({
       ...hook,
       auth_mode: 'hmac',

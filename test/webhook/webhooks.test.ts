@@ -173,7 +173,7 @@ describe.each(databases)('on %s', (database: Database) => {
     expect(told.body['signals']).toHaveLength(3);
   });
 
-  test('an Idempotency-Key with another body is refused, and told to the operator', async () => {
+  test('an Idempotency-Key with another body is refused, and reported to the operator', async () => {
     const api = await open({ database });
     const { global_token: token } = await add(api, { id: 'k', signal: 'thing.seen' });
     const send = (key: string, body: string): Promise<Reply> => {
@@ -265,7 +265,7 @@ test('an invalid webhook is refused with its key', async () => {
   expect((await refused({ ...github })).status).toBe(409);
 });
 
-test('a burst beyond the limit is told when to come back, and what came before it runs', async () => {
+test('a burst beyond the limit gets Retry-After, and earlier deliveries run', async () => {
   const api = await open();
   const { secret } = await add(api, { ...github, rate_limit_per_minute: 3 });
   const replies: Reply[] = [];

@@ -48,7 +48,7 @@ describe('circles', () => {
     response: { status: 'ok', result: 'x', events: types.map((type) => ({ type })) },
   });
 
-  test('are broken where they would go on for ever, and nowhere else', () => {
+  test('are broken where they would be endless, and nowhere else', () => {
     const follows = (_: StandInAnswer, type: string): string[] => [`${type}.handle`];
     const answers = [answer('a', 'b'), answer('b', 'a'), answer('c', 'a'), answer('d')];
     const broken = breakCircles(answers, follows);

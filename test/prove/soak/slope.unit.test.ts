@@ -48,7 +48,7 @@ describe('a course', () => {
     });
   }
 
-  test('that rises while it warms up and then stays is told with its slope', () => {
+  test('that rises while it warms up and then stays is reported with its slope', () => {
     const told = follow((slice) => ({ rssMib: Math.min(100, 60 + 10 * slice), descriptors: 20 }));
     expect(told[0]).toEqual({ rssMib: [60], descriptors: [20] });
     expect(told.at(-1)).toEqual({

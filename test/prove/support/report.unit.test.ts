@@ -2,7 +2,7 @@ import { describe as group, expect, test } from 'vitest';
 import { describe, summarize } from './report.ts';
 
 group('a campaign', () => {
-  test('that is clean tells how much that says', () => {
+  test('that is clean reports how much that proves', () => {
     const lines = [0, 1, 2].map((index) => ({
       index,
       seed: 7 + index,

@@ -314,7 +314,7 @@ describe('the checker', () => {
       expect(faults).toContainEqual(expect.stringContaining(fault) as string);
   });
 
-  test('accepts that plugins of a host overlap when nobody was there to end them', () => {
+  test('accepts that plugins of a host overlap if no process was there to end them', () => {
     const record = [firstStart, { ...secondStart, survivors: [7] }, ...otherLines];
     expect(check({ ...sound, record, mayOverlap: true }).faults).toEqual([]);
   });
