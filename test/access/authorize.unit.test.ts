@@ -320,7 +320,7 @@ describe('a token of a tenant', () => {
   });
 });
 
-describe('what is asked for', () => {
+describe('a request', () => {
   const check = (principal: Principal, operation: Partial<Operation>, input: unknown = {}) =>
     authorize(operation as Operation, { principal, engine: {} } as Context, input);
 
@@ -347,7 +347,7 @@ describe('what is asked for', () => {
     expect(() => check(SCRAPER, { scope: 'jobs:ro' })).toThrow('does not allow');
   });
 
-  test('of the whole system is not for tenants, whatever their scopes', () => {
+  test('about the whole system is not for tenants, whatever their scopes', () => {
     expect(() => check(guest, { scope: 'jobs:ro' })).not.toThrow();
     expect(() => check(guest, { scope: 'jobs:ro', isForRoot: true })).toThrow(
       expect.objectContaining({ code: 'FORBIDDEN' }),

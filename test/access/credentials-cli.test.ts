@@ -63,7 +63,7 @@ describe('`credential set`', () => {
 });
 
 describe('without a server', () => {
-  test('one is set, listed, sealed again and deleted, and its value is nowhere', async () => {
+  test('a credential is set, listed, sealed again and deleted, and its value is nowhere', async () => {
     const directory = await makeDirectory();
     mkdirSync(join(directory, 'plugins'));
     const config = 'plugin_roots: [./plugins]\nstate:\n  path: ./data/state.db\n';

@@ -35,7 +35,7 @@ describe('the keys of an installation', () => {
     expect(one.open(two.seal('most', 'p'), 'p')).toBe('most');
   });
 
-  test('of the environment seal before those of the file, which open, and are not renewed', async () => {
+  test('from the environment seal before those of the file, which open, and are not renewed', async () => {
     const directory = await makeDirectory();
     const old = makeVault(makeKeyRing({ directory, environment: {} })).seal('value', 'p');
     const environment = {

@@ -99,7 +99,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     });
   }
 
-  test('what a webhook delivers is masked for readers, wherever it shows up', async () => {
+  test('a webhook delivery is masked for readers, wherever it shows up', async () => {
     const webhook = { title: 'T', auth_mode: 'gitlab' };
     const targets = [
       ['hook', { plugin: 'mirror', command: 'run' }],
@@ -182,7 +182,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     expect(again.text).not.toContain(SECRET);
   });
 
-  test('what signals say to administrators alone is in no job, step or result for others', async () => {
+  test('signal data for administrators is in no job, step or result for others', async () => {
     const waiting = await post('/pipeline/waits', { payload: {} });
     const run = String(waiting.body['run_id']);
     await eventually('it waits', async () => {

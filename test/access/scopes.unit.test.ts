@@ -53,7 +53,7 @@ describe('scopes', () => {
     expect(allows(granted, need)).toBe(expected);
   });
 
-  test('what an operation asks for can be granted in the same words', () => {
+  test('the scope that an operation requires can be granted in the same words', () => {
     const asked = operations.flatMap(({ scope }) => (typeof scope === 'string' ? [scope] : []));
     expect(asked.length).toBeGreaterThan(5);
     expect(asked.filter((scope) => !allows([scope], scope))).toEqual([]);

@@ -83,7 +83,7 @@ describe('a stranger', () => {
     expect([...said][0]).toContain('401');
   });
 
-  test('of two tokens none counts', async () => {
+  test('is refused with two tokens', async () => {
     const lines = ['GET /jobs HTTP/1.1', 'host: localhost', `authorization: Bearer ${OWNER}`];
     const said = await api.raw(`${[...lines, lines[2]].join('\r\n')}\r\n\r\n`, /\}\n$/);
     expect(said).toMatch(/^HTTP\/1\.1 401/);
@@ -231,7 +231,7 @@ describe('web pages', () => {
       headers: { origin, 'access-control-request-method': 'GET' },
     });
 
-  test('of a listed origin may ask and read', async () => {
+  test('from a listed origin may send requests and read responses', async () => {
     const before = await preflight('https://board.example');
     expect(before.status).toBe(204);
     expect(before.headers['access-control-allow-origin']).toBe('https://board.example');
@@ -240,7 +240,7 @@ describe('web pages', () => {
     expect(reply.headers['access-control-allow-origin']).toBe('https://board.example');
   });
 
-  test('of other origins read nothing', async () => {
+  test('from other origins read nothing', async () => {
     expect((await preflight('https://evil.example')).status).toBe(403);
     const reply = await web.ask('/jobs', { headers: { origin: 'https://evil.example' } });
     expect(reply.headers['access-control-allow-origin']).toBeUndefined();

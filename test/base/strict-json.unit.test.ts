@@ -4,7 +4,7 @@ import { parseStrictJson } from '../../src/base/strict-json.ts';
 import { limits } from '../../src/base/limits.ts';
 
 describe('JSON from a stranger', () => {
-  test('is the value that JSON gives, whatever stands in it', () => {
+  test('is the value that JSON gives, whatever it contains', () => {
     const safe = fc
       .jsonValue({ maxDepth: 5, stringUnit: 'grapheme' })
       .filter((value) => !/\\u0000|\\ud[89a-f]|__proto__/i.test(JSON.stringify(value)));

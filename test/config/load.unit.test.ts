@@ -154,7 +154,7 @@ describe('state', () => {
     expect(await problems(`${roots}state: {url: "${url}"}`)).toEqual([`2:9 state.url ${message}`]);
   });
 
-  test('a password never stands in an error', async () => {
+  test('an error never contains a password', async () => {
     const error = await fail(`${roots}state: {url: "\${URL}"}`, { URL: 'pg//me:hunter2@h' });
     expect(JSON.stringify(error)).not.toContain('hunter2');
   });

@@ -76,7 +76,7 @@ describe.each(databases)('on %s', (database) => {
     expect(ids).toEqual(listed);
   });
 
-  test('the beginning of several ids is answered with them', async () => {
+  test('the beginning of several ids returns them', async () => {
     const ids = [await run('/plugin/echo/poll'), await run('/plugin/echo/poll')].map(({ body }) =>
       String(body['job_id']),
     );

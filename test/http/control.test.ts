@@ -254,7 +254,7 @@ describe('requests', () => {
     ['POST', '/plugin/echo/poll', '{"a":', 400, 'INPUT_INVALID'],
     ['POST', '/plugin/echo/poll', '[1]', 400, 'INPUT_INVALID'],
     ['POST', '/system/pause', 'null', 400, 'INPUT_INVALID'],
-  ])('%s %s with %j is answered with %d %s', async (method, path, body, status, code) => {
+  ])('%s %s with %j returns %d %s', async (method, path, body, status, code) => {
     const reply = await send({ socketPath: await serve() }, method, path, body);
     expect(reply.status).toBe(status);
     expect(reply.headers['content-type']).toBe('application/problem+json');

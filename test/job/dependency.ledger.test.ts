@@ -99,7 +99,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     expect(idsOf(claimed)).toEqual([jobs[1]?.id]);
   });
 
-  test('of a plugin with one slot take it when it is free, and wait while it is not', async () => {
+  test('in a plugin with one slot take it when it is free, and wait while it is not', async () => {
     const { ledger } = await openBench(kind);
     const narrow = { plugins: [claimable('a', { parallelism: 1 })] };
     const jobs = ['k', 'l'].map((key) => waitingFor(key));

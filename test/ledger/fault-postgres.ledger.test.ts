@@ -187,7 +187,7 @@ describe.each(losses)('a commit that is %s', (loss) => {
   });
 });
 
-describe('an attempt that is reaped while the answer to its settle is lost', () => {
+describe('an attempt that is reaped while the response to its settle is lost', () => {
   test('learns that it lost its claim', async () => {
     const { far, proxy, ledger, job: read } = await openBroken();
     const job = await startOne(far, 'p1');

@@ -117,7 +117,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
     expect(await ledger.check()).toEqual([]);
   });
 
-  test('stands in no line before its time, and in line then', async () => {
+  test('is in no queue before its time, and in line then', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const graph = await define(ledger, [task('a')]);

@@ -88,7 +88,7 @@ describe.each(databases)('on %s', (database) => {
     expect(run.rootJobId).toBe(body['job_id']);
   });
 
-  test('a synchronous one is answered with all its steps', async () => {
+  test('a synchronous pipeline returns all its steps', async () => {
     const { status, body } = await start('asked');
     expect(status).toBe(200);
     expect(body).toMatchObject({

@@ -140,7 +140,7 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     expect(steps.filter((step) => step === 'work')).toHaveLength(4);
   });
 
-  test('a step asks and continues with the answer, and `why` explains the wait', async () => {
+  test('a step asks and continues with the reply, and `why` explains the wait', async () => {
     const { instance, ask } = await begin(database);
     const id = await startRun(instance, 'asks', { n: 3 });
     expect(await ask(showRunOperation, { id })).toMatchObject({

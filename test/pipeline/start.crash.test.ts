@@ -87,7 +87,7 @@ test.each(moments)(
 );
 
 test.each(databases)(
-  'on %s a key is still taken when the answer was lost',
+  'on %s a key is still taken when the response was lost',
   { timeout },
   async (database) => {
     const place = await makeStage(database);

@@ -55,7 +55,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
   }
 
   describe('gives and takes', () => {
-    test('the request and the answer, unchanged', async () => {
+    test('the request and the response, unchanged', async () => {
       const request = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
       const end = await run('echoes-stdin', request);
       expect(end).toMatchObject({ exit: { kind: 'exited', code: 0 }, stopped: undefined });

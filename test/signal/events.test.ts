@@ -171,7 +171,7 @@ describe.each(databases)('on %s', (database) => {
     expect(later.body['events']).toMatchObject([{ type: 'page.c' }]);
   });
 
-  test('a cursor of a ledger that was replaced is answered with a reset', async () => {
+  test('a cursor of a replaced ledger causes a reset', async () => {
     const cursor = Buffer.from('e.00000000.1.1.1.1.1.1.1.1').toString('base64url');
     const reader = await follow(api, '?type=after.*', { 'last-event-id': cursor });
     await eventually('it is told', () => reader.frames.length > 0);

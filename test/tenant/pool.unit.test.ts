@@ -122,7 +122,7 @@ function total(counts: ReadonlyMap<string, number>): number {
   return [...counts.values()].reduce((sum, n) => sum + n, 0);
 }
 
-test('one tenant goes to sleep for each waiting caller, and each sleeps once', async () => {
+test('a tenant goes to sleep for each waiting caller, and each sleeps once', async () => {
   const town = await makeTown(60_000);
   for (const visit of await fillUp(town)) visit.end();
   // One that takes its time to say whether it is idle lets both look at the same ones.

@@ -135,7 +135,7 @@ describe.each(databases)('on %s', (database) => {
   );
 });
 
-test('one of two hosts is killed, and the other does its work', { timeout }, async () => {
+test('a host is killed, and another host does its work', { timeout }, async () => {
   const town = await makeTown('postgres');
   const victim = launch(town.place.directory);
   const other = launch(town.place.directory);

@@ -102,6 +102,30 @@ export function readDashboard(file: TextFile): Prose[] {
   return [...found.values()];
 }
 
+/** Returns the titles of tests, and of the groups that they are in. */
+export function readTitles(file: TextFile): Prose[] {
+  const found: Prose[] = [];
+  walk(parseSource(file), (node) => {
+    if (node['type'] !== 'CallExpression' || !Array.isArray(node['arguments'])) return;
+    const [first, second] = node['arguments'] as readonly unknown[];
+    const title = textOf(first);
+    if (title === undefined || second === undefined || !isNode(first)) return;
+    if (!/^(?:test|describe)$/.test(calledName(node) ?? '')) return;
+    const line = lineAt(file.text, Number(first['start']));
+    found.push({ path: file.path, line, text: clean(title) });
+  });
+  return found;
+}
+
+/** Returns `test` for `test(…)`, `test.each(…)(…)` and `test.skipIf(…).each(…)(…)`. */
+function calledName(node: Node): string | undefined {
+  let called = node['callee'];
+  while (isNode(called) && called['type'] !== 'Identifier') {
+    called = called['object'] ?? called['callee'] ?? called['tag'];
+  }
+  return nameOf(called);
+}
+
 function addText(found: Map<unknown, Prose>, file: TextFile, node: Node): void {
   const raw = node['type'] === 'JSXText' ? String(node['value']) : textOf(node);
   if (raw === undefined || found.has(node)) return;

@@ -11,6 +11,7 @@ import {
   readDashboard,
   readMarkdown,
   readMessages,
+  readTitles,
   splitSentences,
 } from './prose.ts';
 import type { Occurrence, TextFile } from './tree.ts';
@@ -50,14 +51,17 @@ const banned = [
 ];
 const bannedWords = new RegExp(banned.map(({ source }) => source).join('|'), 'gi');
 
-/** Files of src have the groups `comments` and `messages`. */
+/** `extras` are the bundles beside src; `titles` are those of tests. */
 export function readProse(files: readonly TextFile[]): Readonly<Record<string, Prose[]>> {
   const source = files.filter(({ path }) => /^src\/.*\.ts$/.test(path));
+  const extras = files.filter(({ path }) => /^extras\/.*\.ts$/.test(path));
   const web = files.filter(({ path }) => /^web\/.*\.tsx?$/.test(path));
   return {
     docs: files.filter(isMarkdown).flatMap(readMarkdown),
     comments: source.flatMap(readComments),
     messages: source.flatMap(readMessages),
+    extras: extras.flatMap((file) => [...readComments(file), ...readMessages(file)]),
+    titles: files.filter(({ path }) => path.endsWith('.test.ts')).flatMap(readTitles),
     dashboard: web.flatMap((file) => [...readDashboard(file), ...readComments(file)]),
   };
 }

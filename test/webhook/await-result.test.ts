@@ -48,7 +48,7 @@ function send(id: string, headers: Readonly<Record<string, string>> = {}): Promi
   return api.deliver(`/hooks/${id}`, { token, body: '{"n":1}', headers });
 }
 
-test('the answer has the result of the job, or of the run', async () => {
+test('the response has the result of the job, or of the run', async () => {
   const job = await send('job');
   expect(job).toMatchObject({
     status: 200,

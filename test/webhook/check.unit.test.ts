@@ -150,7 +150,7 @@ describe('the verdict', () => {
     });
   });
 
-  test('its row says what really was wrong, whatever the answer hides', () => {
+  test('its row says what really was wrong, whatever the response hides', () => {
     const outcomes: Readonly<Record<Wrong, string>> = {
       source: 'source_limited',
       oversize: 'too_large',
