@@ -74,8 +74,11 @@ export function withParts(
 ): Finding {
   const none = { since: null, count: 1, detail: null };
   const evidence = `${finding.key} ${finding.message}`;
+  // A list of findings shows the message alone, so it names the object.
+  const message = `${evidence.charAt(0).toUpperCase()}${evidence.slice(1)}`;
   return {
     ...finding,
+    message,
     live: { id: `${kind}:${key}`, kind, impact: 1, evidence, commands, why, ...none },
   };
 }

@@ -35,12 +35,12 @@ test('doctor and selfcheck name them and say why', async () => {
   await ledger.noteInstallation(id ?? '', 'plugins.worker is not in any plugin root');
   const context: Context = { engine, principal: ownerOf('cli:test'), submittedBy: 'cli' };
   const { findings } = findingsShape.parse(await systemDoctor.run(context, {}));
-  const told = findings.map(({ category, key, message }) => `${category} ${key} ${message}`);
+  const told = findings.map(({ category, message }) => `${category}: ${message}`);
   expect(told).toContainEqual(
-    expect.stringMatching(/^packages package greeter is installed and not in force: .*worker/),
+    expect.stringMatching(/^packages: Package greeter is installed and not in force: .*worker/),
   );
   expect(told).toContainEqual(
-    expect.stringMatching(/^state tenant bad has a ledger that does not open: ./),
+    expect.stringMatching(/^state: Tenant bad has a ledger that does not open: ./),
   );
   const { ok, checks } = await systemSelfcheck.run(context, {});
   expect(ok).toBe(true);
