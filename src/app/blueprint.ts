@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Config } from '../config/config.ts';
-import { forTenant } from '../config/build.ts';
+import { toTenantConfig } from '../config/build.ts';
 import { loadConfig } from '../config/load.ts';
 import { configInvalid } from '../config/problem.ts';
 import { checkHooks, checkRoutes } from '../pipeline/check-routes.service.ts';
@@ -76,7 +76,7 @@ export function readAgain(inForce: Config): Blueprint {
  * It is woken many times under the same definitions, so they have the same name in its history.
  */
 export function readTenantBlueprint(root: Blueprint, version: string): Blueprint {
-  const base = forTenant(root.config);
+  const base = toTenantConfig(root.config);
   return compileForTenant(base, root, version);
 }
 

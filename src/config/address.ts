@@ -1,20 +1,20 @@
 import { DuctileError } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
-import type { Path } from './document.ts';
+import type { KeyPath } from './document.ts';
 
 /** Short names for entries of a map, and of lists whose entries have a name. */
-const entities: Readonly<Record<string, readonly Path[]>> = {
+const entities: Readonly<Record<string, readonly KeyPath[]>> = {
   plugin: [['plugins']],
   token: [['api', 'auth', 'tokens'], ['tokens']],
 };
 
 /**
- * The key that somebody means: `service.max_workers`, `plugins.echo.schedules.0.every`,
- * `plugins["a.b"].enabled`, or an entity such as `plugin:echo.enabled`; `plugin:*` is all of them.
- * A plugin's name may have dots; `value` is what there is, so that `plugin:a.b.enabled` finds the
- * plugin that is called so.
+ * Parses the address of a key: `service.max_workers`, `plugins.echo.schedules.0.every`,
+ * `plugins["a.b"].enabled`, or an entity such as `plugin:echo.enabled`; `plugin:*` addresses all of
+ * them. `value` is the current configuration. It resolves names with dots: `plugin:a.b.enabled`
+ * finds the plugin `a.b`.
  */
-export function parseAddress(text: string, value: unknown): Path {
+export function parseAddress(text: string, value: unknown): KeyPath {
   const entity = /^([a-z]+):(.+)$/s.exec(text);
   if (entity === null) return resolve([], splitAddress(text), value);
   const [, type = '', rest = ''] = entity;
@@ -29,8 +29,8 @@ export function parseAddress(text: string, value: unknown): Path {
   return [...base, ...resolve(base, splitAddress(rest), inside).slice(base.length)];
 }
 
-/** What is at a path; undefined when nothing is. */
-export function valueAt(value: unknown, path: Path): unknown {
+/** Returns undefined when nothing is at the path. */
+export function valueAt(value: unknown, path: KeyPath): unknown {
   let current = value;
   for (const segment of path) {
     if (Array.isArray(current)) current = current[Number(segment)];
@@ -41,7 +41,7 @@ export function valueAt(value: unknown, path: Path): unknown {
   return current;
 }
 
-function resolveNamed(bases: readonly Path[], value: unknown, address: string, rest: string): Path {
+function resolveNamed(bases: readonly KeyPath[], value: unknown, address: string, rest: string): KeyPath {
   for (const base of bases) {
     const list = valueAt(value, base);
     const names = Array.isArray(list) ? list.map(nameIn) : [];
@@ -63,8 +63,8 @@ function hasEntries(value: unknown): boolean {
   return isObject(value) || (Array.isArray(value) && value.length > 0);
 }
 
-/** Joins words again where a key of the map has dots, and makes numbers of indices of lists. */
-function resolve(base: Path, words: readonly string[], value: unknown): Path {
+/** Joins words where a key of the map has dots, and turns indices of lists into numbers. */
+function resolve(base: KeyPath, words: readonly string[], value: unknown): KeyPath {
   const path: PropertyKey[] = [...base];
   let current = value;
   for (let at = 0; at < words.length;) {

@@ -13,21 +13,21 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { PRIVATE_DIRECTORY, writeFileAtomic, PRIVATE_FILE } from '../base/files.ts';
 import { limits } from '../base/limits.ts';
-import { MANIFEST_FILE } from './integrity.ts';
-import { readConfig, type Reading } from './load.ts';
+import { LOCK_FILE } from './integrity.ts';
+import { readConfig, type ConfigReading } from './load.ts';
 import { configInvalid } from './problem.ts';
 
-interface BackedUp {
-  /** Relative to the directory of the configuration. */
+interface BackupFiles {
+  /** Paths relative to the directory of the configuration. */
   readonly files: readonly string[];
-  /** Files that lie elsewhere, which whoever restores must have there too. */
+  /** Files elsewhere, which the archive doesn't hold. */
   readonly outside: readonly string[];
 }
 
-/** Which files a backup holds: all that the configuration is made of, and its lock. */
-export function listBackup({ found, files }: Reading): BackedUp {
+/** Lists all files of the configuration and its lock. */
+export function listBackup({ found, files }: ConfigReading): BackupFiles {
   const paths = files.map(({ path }) => path);
-  const manifest = join(found.directory, MANIFEST_FILE);
+  const manifest = join(found.directory, LOCK_FILE);
   if (existsSync(manifest)) paths.push(manifest);
   const isInside = (path: string): boolean => !relative(found.directory, path).startsWith('..');
   return {
@@ -36,8 +36,8 @@ export function listBackup({ found, files }: Reading): BackedUp {
   };
 }
 
-/** Writes the archive; a file that is there already is never replaced. */
-export function writeBackup(reading: Reading, to: string, nowMs: number): BackedUp {
+/** Writes the archive. An existing file is never replaced. */
+export function writeBackup(reading: ConfigReading, to: string, nowMs: number): BackupFiles {
   if (existsSync(to)) {
     throw new DuctileError('ARCHIVE_INVALID', `${to} is there already`, {
       place: to,
@@ -53,14 +53,14 @@ export function writeBackup(reading: Reading, to: string, nowMs: number): Backed
   return listed;
 }
 
-export interface Restoring {
-  readonly entries: readonly Entry[];
-  /** What the configuration would be. */
-  readonly reading: Reading;
+export interface RestorePlan {
+  readonly entries: readonly ArchiveEntry[];
+  /** The configuration after a restore. */
+  readonly reading: ConfigReading;
 }
 
-/** Reads an archive and checks what it would make of the configuration; nothing is touched. */
-export function openBackup(from: string): Restoring {
+/** Reads an archive and checks the configuration in it, without changing any file. */
+export function openBackup(from: string): RestorePlan {
   const entries = unpackArchive(readArchive(from));
   const scratch = mkdtempSync(join(tmpdir(), 'ductile-restore-'));
   try {
@@ -77,18 +77,18 @@ export function openBackup(from: string): Restoring {
 }
 
 /**
- * Puts the files of an archive in place. What was there is in a backup of its own first; a file
- * that the archive does not have is set aside as `<file>.bak`, so that nothing includes it again.
+ * Restores the files of an archive. First, the current files go to a backup of their own. A file
+ * that the archive doesn't have is renamed to `<file>.bak`, so that no include finds it.
  */
 export function restoreBackup(
-  before: Reading | undefined,
-  { entries, reading }: Restoring,
+  before: ConfigReading | undefined,
+  { entries, reading }: RestorePlan,
   directory: string,
   nowMs: number,
 ): { readonly previous: string | undefined; readonly aside: readonly string[] } {
   if (reading.config === undefined) throw configInvalid(reading.problems);
   const previous =
-    before === undefined ? undefined : join(directory, `before-restore-${stampOf(nowMs)}.tar.gz`);
+    before === undefined ? undefined : join(directory, `before-restore-${formatStamp(nowMs)}.tar.gz`);
   if (before !== undefined && previous !== undefined) writeBackup(before, previous, nowMs);
   const kept = new Set(entries.map(({ path }) => path));
   const there = before === undefined ? [] : listBackup(before).files;
@@ -102,8 +102,8 @@ export function restoreBackup(
   return { previous, aside };
 }
 
-/** A moment as a part of a file's name. */
-export function stampOf(ms: number): string {
+/** Formats a time for a file name. */
+export function formatStamp(ms: number): string {
   return new Date(ms).toISOString().replaceAll(/[-:]|\.\d+/g, '');
 }
 
@@ -124,7 +124,7 @@ function readArchive(from: string): Buffer {
 }
 
 /** A file in an archive; the path is relative, with `/` between its parts. */
-interface Entry {
+interface ArchiveEntry {
   readonly path: string;
   readonly bytes: Buffer;
 }
@@ -133,8 +133,8 @@ const BLOCK = 512;
 const NAME_BYTES = 100;
 const PREFIX_BYTES = 155;
 
-/** The files as `.tar.gz`, which any other program can open too. */
-export function packArchive(entries: readonly Entry[], modifiedMs: number): Buffer {
+/** Packs the files as `.tar.gz`. */
+export function packArchive(entries: readonly ArchiveEntry[], modifiedMs: number): Buffer {
   checkTotals(entries);
   const blocks = entries.flatMap(({ path, bytes }) => [
     header(path, bytes.length, modifiedMs),
@@ -144,10 +144,13 @@ export function packArchive(entries: readonly Entry[], modifiedMs: number): Buff
   return gzipSync(Buffer.concat([...blocks, Buffer.alloc(2 * BLOCK)]));
 }
 
-/** The files in an archive. One that holds anything but plain files inside of it is refused whole. */
-export function unpackArchive(archive: Buffer): Entry[] {
+/**
+ * Unpacks the files. Refuses the whole archive if it holds anything but plain files inside the
+ * directory.
+ */
+export function unpackArchive(archive: Buffer): ArchiveEntry[] {
   const tar = inflate(archive);
-  const entries: Entry[] = [];
+  const entries: ArchiveEntry[] = [];
   for (let at = 0; at + BLOCK <= tar.length;) {
     const block = tar.subarray(at, at + BLOCK);
     if (block.every((byte) => byte === 0)) break;
@@ -163,7 +166,7 @@ export function unpackArchive(archive: Buffer): Entry[] {
   return entries;
 }
 
-function checkTotals(entries: readonly Entry[]): void {
+function checkTotals(entries: readonly ArchiveEntry[]): void {
   const seen = new Set<string>();
   let total = 0;
   for (const { path, bytes } of entries) {
@@ -186,7 +189,7 @@ function checkPath(path: string): void {
 }
 
 function inflate(archive: Buffer): Buffer {
-  // Headers and padding of every entry come on top of the contents.
+  // Each entry also has a header and padding.
   const maxOutputLength = limits.archiveBytesMax + (limits.archiveEntriesMax + 2) * 2 * BLOCK;
   try {
     return gunzipSync(archive, { maxOutputLength });

@@ -12,7 +12,7 @@ import type {
 } from './config.ts';
 import { toPipelineEntry } from '../pipeline/language/entry.ts';
 import { toSchedule } from '../schedule/entry.ts';
-import { keyText, type Path } from './document.ts';
+import { keyText, type KeyPath } from './document.ts';
 import { hostTimezone } from './fields.ts';
 import { makeRecord } from './freeze.ts';
 import { buildIsolation, reportOverlaps } from './isolation.ts';
@@ -28,15 +28,15 @@ interface BuildContext {
   readonly file: string;
   readonly directory: string;
   readonly home: string;
-  readonly placeOf: (path: Path) => string;
-  readonly report: (path: Path, message: string, hint?: string) => void;
+  readonly placeOf: (path: KeyPath) => string;
+  readonly report: (path: KeyPath, message: string, hint?: string) => void;
   readonly readScopes: TokenContext['readScopes'];
 }
 
-/** All but what only the whole of the files can tell. */
+/** The configuration without the fields that depend on all files together. */
 type BuiltConfig = Omit<Config, 'files' | 'fingerprint' | 'isLocked' | 'redacted' | 'warnings'>;
 
-/** From the keys as they are written to the shape that the program uses. */
+/** Builds the configuration of the program from the parsed keys. */
 export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltConfig {
   const { file, directory, placeOf } = context;
   const stateKey = parsed.database === undefined ? 'state' : 'database';
@@ -113,7 +113,7 @@ function buildService(parsed: ParsedConfig['service']): ServiceConfig {
     runnerGraceMs: parsed.runner_grace,
     spawner: parsed.spawner,
     tickIntervalMs: parsed.tick_interval,
-    // Asking for the host's takes longer than all the rest, and most commands never need it.
+    // Read on first use: looking up the host's time zone takes longer than everything else here.
     get timezone() {
       return parsed.timezone ?? hostTimezone();
     },
@@ -123,7 +123,7 @@ function buildService(parsed: ParsedConfig['service']): ServiceConfig {
   };
 }
 
-/** What is said about one gate wins over what `strict_mode` says about all. */
+/** A setting of one check overrides `strict_mode`. */
 function buildAdmission({ admission, strict_mode }: ParsedConfig['service']): AdmissionConfig {
   return {
     verifyIntegrityOnBoot: admission.verify_integrity_on_boot ?? strict_mode,
@@ -146,11 +146,11 @@ function buildRoots(
   return [...roots.values()];
 }
 
-/** Whoever cannot tell where its keys are written has them all at one place. */
+/** Builds a plugin. Without `placeAt`, all keys have the location `place`. */
 export function buildPlugin(
   parsed: ParsedPlugin,
   place: string,
-  placeOf: (path: Path) => string = () => place,
+  placeOf: (path: KeyPath) => string = () => place,
 ): PluginConfig {
   const { api_access: access } = parsed;
   return {
@@ -178,7 +178,7 @@ export function buildPlugin(
       places: access.scopes.map((_, index) => placeOf(['api_access', 'scopes', index])),
     },
     shared: parsed.shared,
-    // Only the files can set it, and they resolve its paths.
+    // Only the files can set isolation, and they resolve its paths.
     isolation: undefined,
     place,
   };
@@ -198,7 +198,7 @@ export function buildRoute(parsed: ParsedConfig['routes'][number], place: string
 /** `host:port`, `[::1]:port`, or `:port` for all interfaces. */
 function readAddress(
   listen: string,
-  path: Path,
+  path: KeyPath,
   { report }: BuildContext,
 ): { host: string; port: number } {
   const match = /^(?:\[([^\]]*)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(listen);
@@ -232,22 +232,22 @@ function buildApi(parsed: ParsedConfig, context: BuildContext): ApiConfig {
 }
 
 /**
- * What a tenant has of the configuration files: the settings of the service, and of plugins, routes
- * and pipelines those that are marked as shared. Who may ask is said by its own ledger alone.
+ * Derives the configuration of a tenant: the settings of the service, and the shared plugins,
+ * routes and pipelines. Only the tenant's own ledger grants access.
  */
-export function forTenant(config: Config): Config {
+export function toTenantConfig(config: Config): Config {
   return {
     ...config,
     pluginLimits: strictestLimits(config.tenants.limits, config.pluginLimits),
     plugins: sharedPlugins(config.plugins),
     onlyListed: true,
-    // What the root ledger installed is its own.
+    // Installations of the root ledger belong to the root ledger.
     handlers: [],
     routes: config.routes.filter(({ shared }) => shared),
     pipelines: config.pipelines.filter(({ shared }) => shared),
     api: { ...config.api, auth: { tokens: [] } },
     webhooks: { ...config.webhooks, endpoints: [] },
-    // The directives that a tenant asks for are approved by its own people, or by nobody.
+    // Directives of a tenant are approved inside the tenant.
     directives: { approval: {} },
     fingerprint: createHash('sha256').update(`tenant ${config.fingerprint}`).digest('hex'),
     redacted: {},

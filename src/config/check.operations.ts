@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { Config } from './config.ts';
 import { toFinding, type Finding } from './findings.ts';
-import { readConfig, type LoadOptions, type Reading } from './load.ts';
+import { readConfig, type LoadOptions, type ConfigReading } from './load.ts';
 import { findPackages } from './packages.ts';
 import { makeProblem } from './problem.ts';
 import { checkApiAccess } from '../access/check-access.service.ts';
@@ -44,15 +44,15 @@ export const checkConfig = defineOperation({
   },
 });
 
-/** Which configuration is meant: the one of the command line, or the one of the server. */
+/** Returns the configuration of the command line, or of the service. */
 export function loadOptions(context: Context): LoadOptions {
   const { place } = context;
   return { given: place === undefined ? context.engine.config.file : place.given };
 }
 
-/** What is worth a validator that takes a moment to load, too. */
+/** Lists all findings, including those of JSON schemas, whose validator takes a moment to load. */
 export async function listAllConfigFindings(
-  reading: Reading,
+  reading: ConfigReading,
   credentials?: ReadonlySet<string>,
 ): Promise<Finding[]> {
   return [
@@ -62,19 +62,19 @@ export async function listAllConfigFindings(
   ];
 }
 
-/** Packages that cannot be installed; nothing else is harmed by them. */
-function findBrokenPackages({ config }: Reading): Finding[] {
+/** Finds packages that can't be installed. */
+function findBrokenPackages({ config }: ConfigReading): Finding[] {
   const roots = config?.packageRoots.map(({ path }) => path) ?? [];
   return findPackages(roots).problems.map((one) => toFinding('warning', 'packages', one));
 }
 
-/** All that can be found, scopes included, whose meaning only the operations know. */
-export function listConfigFindings(reading: Reading, credentials?: ReadonlySet<string>): Finding[] {
+/** Lists the findings of the files, the plugins and the scopes. */
+export function listConfigFindings(reading: ConfigReading, credentials?: ReadonlySet<string>): Finding[] {
   const findings = diagnose(reading, Date.now(), credentials);
   return [...findings, ...findScopeFaults(reading)];
 }
 
-/** What cannot be loaded is told elsewhere. */
+/** Other findings report a catalog that can't be loaded. */
 function readScoped(config: Config): Scoped {
   try {
     return scopedBy(config, loadCatalog(config));
@@ -83,7 +83,7 @@ function readScoped(config: Config): Scoped {
   }
 }
 
-function findScopeFaults({ config }: Reading): Finding[] {
+function findScopeFaults({ config }: ConfigReading): Finding[] {
   if (config === undefined) return [];
   const known = readScoped(config);
   const tokens = config.api.auth.tokens.flatMap(({ name, scopes, place }) => {

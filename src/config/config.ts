@@ -9,45 +9,47 @@ import type { HmacScheme } from '../webhook/verify/hmac.ts';
 import type { Template } from '../pipeline/language/template.ts';
 import type { Problem } from './problem.ts';
 
-/** The configuration in force: checked, complete with defaults, frozen. Durations are milliseconds. */
+/**
+ * The active configuration: checked, complete with defaults, frozen. Durations are in milliseconds.
+ */
 export interface Config {
-  /** The file it was read from, absolute. */
+  /** The root file, absolute. */
   readonly file: string;
-  /** What relative paths in it are relative to. */
+  /** The base of relative paths. */
   readonly directory: string;
   readonly service: ServiceConfig;
   readonly state: StateConfig;
   readonly pluginRoots: readonly PluginRoot[];
-  /** Where packages are looked for, besides those that come with the program. */
+  /** Directories that are searched for packages, besides those of the program. */
   readonly packageRoots: readonly PluginRoot[];
   /** By name, disabled ones included; the record has no prototype. */
   readonly plugins: Readonly<Record<string, PluginConfig>>;
-  /** What a plugin gets that is found but not listed. */
+  /** The settings of plugins that are found but not listed. */
   readonly pluginDefaults: PluginConfig;
   /** The limits of plugins that have none of their own. */
   readonly pluginLimits: ResourceLimits;
-  /** By name, the isolation that the files set for a plugin. Others that use its code have it too. */
+  /** Isolation that the files set, by plugin name. Aliases of the plugin have it, too. */
   readonly pluginIsolation: Readonly<Record<string, IsolationConfig>>;
-  /** Whether what is found but not listed is not there, as it is for tenants. */
+  /** True for tenants: plugins that are found but not listed don't exist. */
   readonly onlyListed: boolean;
   readonly routes: readonly RouteConfig[];
   readonly pipelines: readonly PipelineEntry[];
-  /** What signals ask for by directive; only installations bring them. */
+  /** Handlers that request directives for signals; only installations bring them. */
   readonly handlers: readonly HandlerConfig[];
   readonly directives: DirectivesConfig;
   readonly tenants: TenantsConfig;
   readonly api: ApiConfig;
   readonly webhooks: WebhooksConfig;
   readonly telemetry: TelemetryConfig;
-  /** Every file that was read, in the order in which they were merged. */
+  /** All files that were read, in the order of merging. */
   readonly files: readonly ConfigFile[];
-  /** Whether there is a `.checksums` to compare the files with. */
+  /** False without a `.checksums` to compare the files with. */
   readonly isLocked: boolean;
-  /** Changes whenever anything in force does; it tells nothing about the secrets in it. */
+  /** Changes with every active value. It reveals nothing about the secrets. */
   readonly fingerprint: string;
-  /** The keys as they are written, with defaults filled in and secrets taken out. */
+  /** The keys as written, with defaults filled in and secrets removed. */
   readonly redacted: Readonly<JsonObject>;
-  /** What does not keep it from being used. */
+  /** Problems that don't prevent its use. */
   readonly warnings: readonly Problem[];
 }
 
@@ -59,7 +61,7 @@ export interface ConfigFile {
   readonly hash: string;
 }
 
-/** What is in the `high` tier decides who may do what: it is never used unless it is locked. */
+/** Files of the `high` tier grant access; they are never used unless they are locked. */
 export type Tier = 'high' | 'operational';
 
 export interface ServiceConfig {
@@ -84,34 +86,36 @@ export interface ServiceConfig {
   readonly maxHops: number;
   readonly runnerGraceMs: number;
   readonly spawner: 'auto' | 'native' | 'node';
-  /** How often schedules are looked at. */
+  /** The longest time between two looks at the schedules. */
   readonly tickIntervalMs: number;
-  /** The time zone of schedules that name none, by its IANA name. */
+  /** The IANA time zone of schedules that name none. */
   readonly timezone: string;
-  /** Those of schedules and webhooks that say nothing else. */
+  /** The default of schedules and webhooks. */
   readonly quietHours: QuietHours;
   readonly breakerTransitionsRetentionMs: number;
   readonly admission: AdmissionConfig;
 }
 
-/** What keeps a process from starting that could start. */
+/** Checks that can prevent a start. */
 export interface AdmissionConfig {
-  /** Nothing is used that was never locked. */
+  /** Refuse files that were never locked. */
   readonly verifyIntegrityOnBoot: boolean;
-  /** Nothing is used that changed after it was locked. */
+  /** Refuse files that changed after they were locked. */
   readonly failOnDrift: boolean;
-  /** Plugins that do not load and warnings count as errors. */
+  /** Treat plugins that don't load, and warnings, as errors. */
   readonly validateConfigOnBoot: boolean;
-  /** Discovery needs a token too. */
+  /** Require a token for discovery. */
   readonly requireApiAuth: boolean;
 }
 
-/** Where the root ledger is, and the directory for the lock, the socket and other ledgers. */
+/**
+ * The location of the root ledger, and the directory for the lock, the socket and other ledgers.
+ */
 export type StateConfig =
   | { readonly kind: 'sqlite'; readonly path: string; readonly dir: string }
   | {
       readonly kind: 'postgres';
-      /** Without the `schema` parameter, which is ours and not the driver's. */
+      /** Without our `schema` parameter, which the driver doesn't know. */
       readonly url: string;
       readonly schema: string;
       readonly dir: string;
@@ -128,30 +132,30 @@ export interface PluginConfig {
   readonly uses: string | undefined;
   readonly config: Readonly<JsonObject>;
   readonly retry: RetryConfig;
-  /** By command; a command that is not here has the default of commands of its own kind. */
+  /** By command; other commands have the default of their kind. */
   readonly timeoutsMs: Readonly<Record<string, number>>;
-  /** Undefined when the operator left it open. */
+  /** Undefined when it isn't set. */
   readonly parallelism: number | undefined;
   /** Limits for all processes of one attempt together. */
   readonly limits: ResourceLimits;
-  /** Undefined when the operator left it open. */
+  /** Undefined when it isn't set. */
   readonly prewarm: number | undefined;
   readonly schedules: readonly Schedule[];
   readonly circuitBreaker: CircuitBreakerConfig;
-  /** Queued and running polls of one schedule before it waits. */
+  /** The most queued and running jobs of one schedule. */
   readonly maxOutstandingPolls: number;
-  /** Whether the end of each of its jobs that isn't a step of a run is reported: `job.succeeded`. */
+  /** True to emit `job.succeeded` for each of its jobs that isn't a step of a run. */
   readonly notifyOnComplete: boolean;
-  /** What its jobs may ask of the API while they run; undefined when they are given no access. */
+  /** The scopes of its jobs while they run; undefined without access to the API. */
   readonly apiAccess: ApiAccess | undefined;
-  /** Whether every tenant has it too. */
+  /** True when every tenant has it, too. */
   readonly shared: boolean;
-  /** How its processes are confined; undefined when they aren't, except in a tenant. */
+  /** Undefined when its processes aren't confined, except in a tenant. */
   readonly isolation: IsolationConfig | undefined;
   readonly place: string;
 }
 
-/** Undefined is not said here; 0 is unlimited, whatever a default says. */
+/** Undefined means not set here; 0 is unlimited, whatever a default says. */
 export interface ResourceLimits {
   readonly memoryBytes: number | undefined;
   readonly processes: number | undefined;
@@ -170,7 +174,7 @@ export interface IsolationConfig {
 
 export interface ApiAccess {
   readonly scopes: readonly string[];
-  /** Where each of them is written. */
+  /** The location of each scope. */
   readonly places: readonly string[];
 }
 
@@ -189,15 +193,15 @@ export interface RouteConfig {
   readonly eventType: string;
   /** `plugin`, or `plugin.command` unless a plugin has exactly that name. */
   readonly to: string;
-  /** Undefined when only `to` says it. */
+  /** Undefined when `to` names the command. */
   readonly command: string | undefined;
   readonly shared: boolean;
   readonly place: string;
 }
 
-/** A signal that asks for a directive, on behalf of the installation that brought it. */
+/** A handler: requests a directive for each matching signal, on behalf of its installation. */
 export interface HandlerConfig {
-  /** `<slug>/<place>`; with the signal it makes the key of what is asked for. */
+  /** `<slug>/<number>`; with the signal it makes the key of the request. */
   readonly name: string;
   /** The exact type of the signals. */
   readonly on: string;
@@ -211,7 +215,7 @@ export interface HandlerConfig {
 }
 
 export interface DirectivesConfig {
-  /** What waits until somebody approves it. */
+  /** Directives that need an approval. */
   readonly approval: Approvals;
 }
 
@@ -220,9 +224,9 @@ export interface TenantsConfig {
   readonly trust: 'isolated' | 'shared';
   /** Isolation settings for plugin processes of all tenants. */
   readonly isolation: IsolationConfig;
-  /** How long one in which nothing is to be done stays awake after the last visit. */
+  /** How long an idle tenant stays open after the last visit. */
   readonly idleMs: number;
-  /** For plugins of tenants that have no limits of their own. */
+  /** Limits of tenants' plugins that have none of their own. */
   readonly limits: ResourceLimits;
 }
 
@@ -231,69 +235,68 @@ export interface ApiConfig {
   readonly host: string;
   readonly port: number;
   readonly auth: { readonly tokens: readonly ApiToken[] };
-  /** Requests that may wait for the end of their job at once. */
+  /** The most requests that wait for a result at the same time. */
   readonly maxConcurrentSync: number;
   readonly maxSyncTimeoutMs: number;
-  /** Origins of web pages that may ask; `*` is any. */
+  /** Allowed origins of web pages; `*` is any. */
   readonly allowedOrigins: readonly string[];
-  /** Whether plugins, skills and OpenAPI are shown to everybody. */
+  /** `open`: plugins, skills and OpenAPI need no token. */
   readonly discovery: 'open' | 'token';
-  /** Whether `/events` takes its token from the query, for browsers that cannot send a header. */
+  /** True to accept the token of `/events` in the query, for browsers that can't send a header. */
   readonly sseQueryToken: boolean;
-  /** Addresses and subnets of proxies whose `X-Forwarded-For` counts. */
+  /** Addresses and subnets of proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: readonly string[];
 }
 
 export interface WebhooksConfig {
-  /** Whether they have a listener of their own. */
+  /** True when webhooks have a listener of their own. */
   readonly enabled: boolean;
   readonly host: string;
   readonly port: number;
-  /** In which order a delivery is checked. */
+  /** The order of the checks of a delivery. */
   readonly order: Order;
-  /** The plugin that answers for webhooks with a mode. */
+  /** The plugin that runs webhooks with a mode. */
   readonly agent: string;
-  /** Addresses and subnets whose word about where a request came from counts. */
+  /** Addresses and subnets of proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: readonly string[];
-  /** What senders see of the address, without a path. */
+  /** The address that senders see, without a path. */
   readonly publicUrl: string | undefined;
   readonly endpoints: readonly EndpointConfig[];
 }
 
-/** A webhook that the files say: its path, what it starts, and how it is signed. */
+/** A webhook of the configuration files. */
 export interface EndpointConfig {
   readonly path: string;
   readonly plugin: string;
   readonly command: string;
   readonly secretRef: string;
-  /** Undefined when `tokens.yaml` has none of that name: then it is a credential. */
+  /** Undefined when `tokens.yaml` has no such name; then it is a credential. */
   readonly secret: string | undefined;
   readonly auth: HmacScheme;
   readonly eventRules: EventRules;
   readonly maxBodyBytes: number;
-  /** How long a sender is kept on the line for what its delivery came to; not at all when zero. */
+  /** How long the response waits for the result; 0 doesn't wait. */
   readonly waitMs: number;
   readonly place: string;
 }
 
 export interface ApiToken {
   readonly name: string;
-  /** SHA-256 of the token, in hexadecimal; the token itself is not kept. */
+  /** SHA-256 of the token, in hexadecimal. The token itself isn't stored. */
   readonly digest: string;
   readonly scopes: readonly string[];
   readonly place: string;
 }
 
-/** What is told to monitors outside. */
+/** Settings for external monitoring. */
 export interface TelemetryConfig {
-  /** Whether `/metrics` needs a token. */
   readonly metrics: 'token' | 'open';
   readonly otlp: OtlpConfig | undefined;
 }
 
-/** Where traces go, in OTLP over HTTP. */
+/** The collector of traces, in OTLP over HTTP. */
 export interface OtlpConfig {
-  /** Without the path of the signal. */
+  /** Without the path of the OTLP signal. */
   readonly endpoint: string;
   readonly headers: Readonly<Record<string, string>>;
 }

@@ -17,22 +17,22 @@ import { limits } from '../base/limits.ts';
 import { makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
 
-export type Path = readonly PropertyKey[];
+export type KeyPath = readonly PropertyKey[];
 
-/** A YAML file as plain data that still knows where in the file each key stands. */
+/** A YAML file as plain data, with the location of each key. */
 export interface Document {
-  /** Undefined when there are problems, null when the file says nothing. */
+  /** Undefined when there are problems, null when the file is empty. */
   readonly value: unknown;
   readonly problems: readonly Problem[];
   /** `file:line:column` of the key at the path, or of the nearest thing around it. */
-  readonly placeOf: (path: Path) => string;
+  readonly placeOf: (path: KeyPath) => string;
 }
 
-export interface ReadDocument extends Document {
+export interface FileDocument extends Document {
   readonly bytes: Buffer;
 }
 
-export function readDocument(file: string, bytesMax: number): ReadDocument {
+export function readDocument(file: string, bytesMax: number): FileDocument {
   let bytes: Buffer = Buffer.alloc(0);
   try {
     const { size } = statSync(file);
@@ -55,14 +55,14 @@ export function parseDocument(text: string, file: string): Document {
     prettyErrors: false,
     resolveKnownTags: false,
     stringKeys: true,
-    // Its own check compares every key with every other; ours below does not.
+    // The library's check takes quadratic time.
     uniqueKeys: false,
   });
   const placeAt = (offset: number): string => {
     const { line, col } = lineCounter.linePos(offset);
     return `${file}:${line || 1}:${col || 1}`;
   };
-  const placeOf = (path: Path): string => placeAt(offsetOf(yaml, path));
+  const placeOf = (path: KeyPath): string => placeAt(offsetOf(yaml, path));
   const faults = [...yaml.errors, ...yaml.warnings].slice(0, limits.problemsMax);
   const problems: Problem[] = faults.map(({ code, message, pos }) => {
     const [said, hint] = syntaxWords[code] ?? [message, undefined];
@@ -79,14 +79,14 @@ export function parseDocument(text: string, file: string): Document {
     });
     return { value: problems.length > 0 ? undefined : value, problems, placeOf };
   } catch (thrown) {
-    // Aliases that lead nowhere, or multiply into more than fits anywhere.
+    // Aliases without a target, or that expand to too many values.
     problems.push(makeProblem(placeAt(lastAlias(yaml)), '', messageOf(thrown), 'Write it out.'));
     return { value: undefined, problems, placeOf };
   }
 }
 
-/** `routes[0].to`; a name that itself has dots is quoted: `plugins["a.b"].config`. */
-export function keyText(path: Path): string {
+/** Formats a path: `routes[0].to`. A name with dots is quoted: `plugins["a.b"].config`. */
+export function keyText(path: KeyPath): string {
   let text = '';
   for (const segment of path) {
     const name = String(segment);
@@ -97,7 +97,7 @@ export function keyText(path: Path): string {
   return text;
 }
 
-/** Errors of the YAML parser whose own words do not help somebody who edits a file. */
+/** Messages for errors of the YAML parser that are hard to understand. */
 const syntaxWords: Readonly<Record<string, readonly [string, string]>> = {
   MULTIPLE_DOCS: ['a second document starts here', 'Remove the line with ---.'],
   NON_STRING_KEY: ['a key must be plain text', 'Put the key in quotes.'],
@@ -112,13 +112,13 @@ const syntaxWords: Readonly<Record<string, readonly [string, string]>> = {
   ],
 };
 
-type Report = (path: Path, message: string, hint?: string) => void;
+type Report = (path: KeyPath, message: string, hint?: string) => void;
 
-/** What YAML can say but JSON, the ledger or a number cannot keep. */
+/** Reports values that JSON, the ledger or a number can't represent. */
 function scan(root: unknown, report: Report): void {
   let left: number = limits.configValuesMax;
-  const visit = (value: unknown, path: Path): void => {
-    // Aliases let a short text stand for more values than could ever be looked at.
+  const visit = (value: unknown, path: KeyPath): void => {
+    // Aliases can expand a short text to too many values.
     if (left <= 0) return;
     left -= 1;
     if (left === 0) report(path.slice(0, 4), 'is where there are too many values to read on');
@@ -144,7 +144,7 @@ function scan(root: unknown, report: Report): void {
   visit(root, []);
 }
 
-/** Finds keys that are given twice, numbers that would be rounded, and too many aliases to follow. */
+/** Finds duplicate keys, numbers that would be rounded, and too many aliases. */
 function checkNodes(yaml: YamlDocument.Parsed, placeAt: (offset: number) => string): Problem[] {
   const problems: Problem[] = [];
   let aliases = 0;
@@ -176,11 +176,11 @@ function checkNodes(yaml: YamlDocument.Parsed, placeAt: (offset: number) => stri
   return problems;
 }
 
-/** Whether a fraction or an exponent is lost; whole numbers are found with the path to them later. */
+/** Finds lost digits of fractions and exponents. Whole numbers are found later, with their path. */
 function isRounded({ value, source }: Scalar): boolean {
   if (typeof value !== 'number' || source === undefined || !Number.isFinite(value)) return false;
   if (Number.isInteger(value) && !Number.isSafeInteger(value)) return false;
-  // YAML also knows +1, .5 and 5.; and numbers that JSON doesn't have, such as 0x1F, are whole.
+  // YAML also has +1, .5 and 5. Numbers that JSON doesn't have, such as 0x1F, are whole.
   const plain = source
     .replace(/^\+/, '')
     .replace(/^(-?)\./, '$10.')
@@ -194,7 +194,7 @@ function lastAlias(yaml: YamlDocument.Parsed): number {
   return offset;
 }
 
-function offsetOf(yaml: YamlDocument.Parsed, path: Path): number {
+function offsetOf(yaml: YamlDocument.Parsed, path: KeyPath): number {
   let node: unknown = yaml.contents;
   let offset = 0;
   for (const segment of path) {

@@ -1,13 +1,13 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { parseAddress, valueAt } from './address.ts';
-import { applyEdit, parseValue, planEdit, planRemoval, type Edit } from './edit.ts';
-import type { Path } from './document.ts';
+import { applyEdit, parseValue, planEdit, planRemoval, type ConfigEdit } from './edit.ts';
+import type { KeyPath } from './document.ts';
 import { redact } from './effective.ts';
 import type { Finding } from './findings.ts';
-import { readConfig, type LoadOptions, type Reading } from './load.ts';
+import { readConfig, type LoadOptions, type ConfigReading } from './load.ts';
 import { configInvalid, sentence } from './problem.ts';
-import { address, FILES_HERE } from './operations.ts';
+import { addressField, FILES_HERE } from './operations.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation, type JsonOutput } from '../operation/define.ts';
 import { listConfigFindings, loadOptions } from './check.operations.ts';
@@ -19,12 +19,12 @@ import {
   listBackup,
   openBackup,
   restoreBackup,
-  stampOf,
+  formatStamp,
   writeBackup,
-  type Restoring,
+  type RestorePlan,
 } from './backup.ts';
 import { homeDirectory } from './find.ts';
-import { sealedIn, lockFiles } from './integrity.ts';
+import { findLockedPlugins, lockFiles } from './integrity.ts';
 import { writeStarter } from './starter.ts';
 
 const apply = z
@@ -65,7 +65,7 @@ export const setConfig = defineOperation({
       'ductile config set service.max_workers=4 --dry-run',
       'ductile config set plugin:echo.enabled=false --apply',
     ],
-    exitCode: judge,
+    exitCode: toExitCode,
   },
   run(context, { assignment, apply: isMeant }) {
     return Promise.resolve(change(planSet(context, assignment), isMeant));
@@ -80,7 +80,7 @@ export const unsetConfig = defineOperation({
   isForRoot: true,
   scope: 'config:rw',
   needs: 'files',
-  input: z.strictObject({ path: address, apply }),
+  input: z.strictObject({ path: addressField, apply }),
   output: changed,
   errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
   http: { absent: FILES_HERE },
@@ -90,7 +90,7 @@ export const unsetConfig = defineOperation({
       'ductile config unset service.max_workers --dry-run',
       'ductile config unset plugin:echo.schedules.0 --apply',
     ],
-    exitCode: judge,
+    exitCode: toExitCode,
   },
   run(context, { path, apply: isMeant }) {
     return Promise.resolve(change(planUnset(context, path), isMeant));
@@ -98,23 +98,23 @@ export const unsetConfig = defineOperation({
   plan: (context, { path }) => Promise.resolve(describe(planUnset(context, path))),
 });
 
-/** Done, and there is something to look at: another code than that of a refusal. */
-function judge({ validation }: JsonOutput): number {
+/** Exits with 2 when the change is done but has findings; 1 is for refused changes. */
+function toExitCode({ validation }: JsonOutput): number {
   const { errors, warnings } = findingsShape.parse(validation);
   return errors + warnings === 0 ? 0 : 2;
 }
 
-interface Planned {
-  readonly edit: Edit;
-  readonly reading: Reading;
+interface PlannedEdit {
+  readonly edit: ConfigEdit;
+  readonly reading: ConfigReading;
   readonly options: LoadOptions;
-  /** Without secrets; undefined where nothing is written. */
+  /** Without secrets; undefined when not set. */
   readonly before: unknown;
   readonly after: unknown;
 }
 
 function change(
-  { edit, reading, options, before, after }: Planned,
+  { edit, reading, options, before, after }: PlannedEdit,
   isMeant = false,
 ): z.output<typeof changed> {
   if (!isMeant) {
@@ -128,12 +128,12 @@ function change(
   return { key: edit.key, before, after, file: edit.file, ...applied, validation };
 }
 
-function describe({ edit, before, after }: Planned): string[] {
+function describe({ edit, before, after }: PlannedEdit): string[] {
   const [was, is] = [before, after].map((value) => JSON.stringify(value) ?? 'not set');
   return [`${edit.key} in ${edit.file} would change from ${was} to ${is}.`];
 }
 
-function planSet(context: Context, assignment: string): Planned {
+function planSet(context: Context, assignment: string): PlannedEdit {
   const at = assignment.indexOf('=');
   const value = parseValue(assignment.slice(at + 1));
   return planned(context, assignment.slice(0, at), (reading, path, options) =>
@@ -141,17 +141,17 @@ function planSet(context: Context, assignment: string): Planned {
   );
 }
 
-function planUnset(context: Context, path: string): Planned {
+function planUnset(context: Context, path: string): PlannedEdit {
   const made = planned(context, path, planRemoval);
-  // What stands at the place of an entry of a list afterwards is another one.
+  // After the removal, another entry of the list has this index.
   return /\[\d+\]$/.test(made.edit.key) ? { ...made, after: undefined } : made;
 }
 
 function planned(
   context: Context,
   written: string,
-  plan: (reading: Reading, path: Path, options: LoadOptions) => Edit,
-): Planned {
+  plan: (reading: ConfigReading, path: KeyPath, options: LoadOptions) => ConfigEdit,
+): PlannedEdit {
   const options = loadOptions(context);
   const reading = readConfig(options);
   const path = parseAddress(written, reading.document.value);
@@ -161,15 +161,18 @@ function planned(
     (finding) => isError(finding) && !known.has(sentence(finding)),
   );
   if (faults.length > 0) throw configInvalid(faults);
-  const show = ({ document }: Reading): unknown => {
+  const show = ({ document }: ConfigReading): unknown => {
     const value = valueAt(document.value, path);
     return value === undefined ? undefined : redact(value, path);
   };
   return { edit, reading, options, before: show(reading), after: show(edit.reading) };
 }
 
-/** What was wrong before keeps nobody from changing something else; only its place may move. */
-function listErrors(reading: Reading): string[] {
+/**
+ * Existing errors don't prevent other changes. Their locations can move, so they are compared by
+ * text.
+ */
+function listErrors(reading: ConfigReading): string[] {
   return listConfigFindings(reading).filter(isError).map(sentence);
 }
 
@@ -227,7 +230,7 @@ export const initConfig = defineOperation({
       now,
     });
     const url = listen === undefined ? null : `http://${listen}`;
-    const next = nextOf(
+    const next = listNextCommands(
       directory === homeDirectory(undefined) ? '' : ` --config ${quoteShell(directory)}`,
     );
     return Promise.resolve({ directory, files: [...files], url, token, next });
@@ -249,8 +252,8 @@ function addressOf(api: boolean | string): string | undefined {
   return api ? USUAL_ADDRESS : undefined;
 }
 
-/** Without the service the second does the work itself. */
-function nextOf(where: string): string[] {
+/** The second command runs the job itself when no service runs. */
+function listNextCommands(where: string): string[] {
   return [
     `ductile system start${where}`,
     `ductile plugin run echo --payload '{"hello": "you"}'${where}`,
@@ -283,7 +286,7 @@ export const backupConfig = defineOperation({
   run(context, { to }) {
     const reading = readConfig(loadOptions(context));
     const nowMs = Date.now();
-    const path = to ?? join(reading.found.directory, `backup-${stampOf(nowMs)}.tar.gz`);
+    const path = to ?? join(reading.found.directory, `backup-${formatStamp(nowMs)}.tar.gz`);
     const { files, outside } = writeBackup(reading, path, nowMs);
     return Promise.resolve({ path, files: [...files], outside: [...outside] });
   },
@@ -322,12 +325,12 @@ export const restoreConfig = defineOperation({
     ],
   },
   run(context, { archive }) {
-    const { directory, before, restoring } = plannedRestore(context, archive);
+    const { directory, before, restoring } = planRestore(context, archive);
     const nowMs = Date.now();
     const { previous, aside } = restoreBackup(before, restoring, directory, nowMs);
     const restored = readConfig({ given: directory });
-    // Plugins are not in the archive, so nothing is said of them that was not said before.
-    const sealed = before === undefined ? undefined : sealedIn(before.manifest);
+    // The archive holds no plugins, so their locked hashes stay.
+    const sealed = before === undefined ? undefined : findLockedPlugins(before.manifest);
     lockFiles(directory, restored.files, new Date(nowMs).toISOString(), sealed);
     return Promise.resolve({
       directory,
@@ -338,17 +341,17 @@ export const restoreConfig = defineOperation({
     });
   },
   plan(context, { archive }) {
-    const { directory, restoring } = plannedRestore(context, archive);
+    const { directory, restoring } = planRestore(context, archive);
     return Promise.resolve(
       restoring.entries.map(({ path }) => `${join(directory, path)} would be written.`),
     );
   },
 });
 
-function plannedRestore(
+function planRestore(
   context: Context,
   archive: string,
-): { directory: string; before: Reading | undefined; restoring: Restoring } {
+): { directory: string; before: ConfigReading | undefined; restoring: RestorePlan } {
   const options = loadOptions(context);
   const restoring = openBackup(archive);
   if (restoring.reading.config === undefined) throw configInvalid(restoring.reading.problems);
@@ -361,7 +364,6 @@ function plannedRestore(
   }
 }
 
-/** Where a configuration goes that is not there yet. */
 function homeOf({ place }: Context): string {
   return homeDirectory(place?.given);
 }

@@ -16,49 +16,51 @@ import { writeFileAtomic } from '../base/files.ts';
 import { hasExact } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { valueAt } from './address.ts';
-import { keyText, parseDocument, type Path } from './document.ts';
-import { readConfig, type LoadOptions, type Reading } from './load.ts';
-import { writeManifest } from './integrity.ts';
+import { keyText, parseDocument, type KeyPath } from './document.ts';
+import { readConfig, type LoadOptions, type ConfigReading } from './load.ts';
+import { writeLock } from './integrity.ts';
 import { configInvalid, sentence, type Problem } from './problem.ts';
 
-/** A change of one key, worked out and checked, and not written yet. */
-export interface Edit {
+/** A checked change of one key that isn't written yet. */
+export interface ConfigEdit {
   readonly file: string;
   readonly key: string;
   readonly text: string;
-  /** What would be in force. */
-  readonly reading: Reading;
+  /** The configuration after the change. */
+  readonly reading: ConfigReading;
 }
 
-/** Sets a key in the file that has it, comments and order kept; a result that is invalid is refused. */
-export function planEdit(reading: Reading, path: Path, value: unknown, options: LoadOptions): Edit {
-  const { file, inside } = findHome(reading, path);
+/** Sets a key in the file that has it, and keeps comments and order. Refuses an invalid result. */
+export function planEdit(reading: ConfigReading, path: KeyPath, value: unknown, options: LoadOptions): ConfigEdit {
+  const { file, inside } = findTargetFile(reading, path);
   const text = patchText(readFileSync(file, 'utf8'), inside, value);
   if (text === undefined) {
     const message = `${keyText(path)} has no such place in ${file}`;
-    throw misplaced(message, findSpelling(reading, path));
+    throw makeKeyError(message, findSpelling(reading, path));
   }
-  return checked(file, path, text, options);
+  return checkEdit(file, path, text, options);
 }
 
-/** Takes a key out of the last file that has it; what another file says of it is then in force. */
-export function planRemoval(reading: Reading, path: Path, options: LoadOptions): Edit {
+/**
+ * Removes a key from the last file that has it. The value of an earlier file then becomes active.
+ */
+export function planRemoval(reading: ConfigReading, path: KeyPath, options: LoadOptions): ConfigEdit {
   if (valueAt(reading.document.value, path) === undefined) {
-    throw misplaced(`${keyText(path)} is not set`);
+    throw makeKeyError(`${keyText(path)} is not set`);
   }
-  const { file, inside } = findHome(reading, path);
+  const { file, inside } = findTargetFile(reading, path);
   const text = removeKey(readFileSync(file, 'utf8'), inside);
-  if (text === undefined) throw misplaced(`${keyText(path)} is not set in ${file}`);
-  return checked(file, path, text, options);
+  if (text === undefined) throw makeKeyError(`${keyText(path)} is not set in ${file}`);
+  return checkEdit(file, path, text, options);
 }
 
-function checked(file: string, path: Path, text: string, options: LoadOptions): Edit {
+function checkEdit(file: string, path: KeyPath, text: string, options: LoadOptions): ConfigEdit {
   const reading = readConfig({ ...options, replace: new Map([[file, text]]) });
   if (reading.config === undefined) throw configInvalid(reading.problems);
   return { file, key: keyText(path), text, reading };
 }
 
-function misplaced(message: string, spelling?: Problem): DuctileError {
+function makeKeyError(message: string, spelling?: Problem): DuctileError {
   return new DuctileError('INPUT_INVALID', message, {
     place: 'key',
     hint:
@@ -68,24 +70,24 @@ function misplaced(message: string, spelling?: Problem): DuctileError {
   });
 }
 
-/** A key in the spelling of the original, which can be read but not changed as ours. */
-function findSpelling({ translated }: Reading, [top]: Path): Problem | undefined {
+/** Finds a key in the original project's spelling, which can be read but not edited. */
+function findSpelling({ translated }: ConfigReading, [top]: KeyPath): Problem | undefined {
   return translated.find(({ key }) => key === String(top));
 }
 
 /**
- * Writes the change, keeps what was there as `<file>.bak`, and renews the lock of that file alone. It
- * is all or nothing: when any of it fails, the file is what it was.
+ * Writes the change, keeps the previous file as `<file>.bak`, and renews the lock of that file
+ * alone. If any step fails, the file is restored.
  */
 export function applyEdit(
-  { file, text }: Edit,
-  before: Reading,
+  { file, text }: ConfigEdit,
+  before: ConfigReading,
   options: LoadOptions,
   now: string,
 ) {
   const backup = `${file}.bak`;
   const old = readFileSync(file);
-  // A link stays one; what it leads to is changed.
+  // Writes through symbolic links.
   const target = realpathSync(file);
   writeFileAtomic(backup, old);
   writeFileAtomic(target, text);
@@ -99,23 +101,20 @@ export function applyEdit(
   }
 }
 
-/**
- * Only what was changed here is accepted. A file that somebody else changed stays as unaccepted as
- * it was.
- */
-function relock(before: Reading, after: Reading, file: string, now: string): boolean {
+/** Locks only the change that was made here. A file that changed otherwise stays unlocked. */
+function relock(before: ConfigReading, after: ConfigReading, file: string, now: string): boolean {
   const { manifest, found, drift } = before;
   const wasSound = !drift.some(({ problem }) => problem.place === file);
   if (manifest.state !== 'sound' || !wasSound) return false;
   const path = relative(found.directory, file);
   const hash = after.files.find((candidate) => candidate.path === file)?.hash ?? '';
   const hashes = new Map([...manifest.manifest.hashes, [path, hash]]);
-  writeManifest(found.directory, { ...manifest.manifest, generatedAt: now, hashes });
+  writeLock(found.directory, { ...manifest.manifest, generatedAt: now, hashes });
   return true;
 }
 
-/** The file to write to: the last one with the key, or with most of the way to it. */
-function findHome({ sources, found }: Reading, path: Path): { file: string; inside: Path } {
+/** Finds the file to write to: the last one with the key, or with the longest part of its path. */
+function findTargetFile({ sources, found }: ConfigReading, path: KeyPath): { file: string; inside: KeyPath } {
   for (let depth = path.length; depth > 0; depth -= 1) {
     const head = path.slice(0, depth);
     const home = sources.findLast(
@@ -129,17 +128,17 @@ function findHome({ sources, found }: Reading, path: Path): { file: string; insi
   return { file: found.file, inside: path };
 }
 
-/** Whether the way to a key leads through a list, whose indices change when files are merged. */
-function hasList(value: unknown, path: Path): boolean {
+/** Paths through lists need care: indices change when files are merged. */
+function hasList(value: unknown, path: KeyPath): boolean {
   return path.some((_, index) => Array.isArray(valueAt(value, path.slice(0, index))));
 }
 
-/** Lists of several files are appended to each other, so an index counts on from file to file. */
+/** Lists of several files are appended, so indices continue from file to file. */
 function findInList(
-  sources: Reading['sources'],
-  head: Path,
-  path: Path,
-): { file: string; inside: Path } | undefined {
+  sources: ConfigReading['sources'],
+  head: KeyPath,
+  path: KeyPath,
+): { file: string; inside: KeyPath } | undefined {
   const at = head.findIndex((segment) => typeof segment === 'number');
   if (at === -1) return undefined;
   let index = Number(head[at]);
@@ -153,10 +152,7 @@ function findInList(
   return undefined;
 }
 
-/**
- * What somebody wrote on a command line, as the kind of value that it looks like: lists and maps also
- * without the quotes of JSON, as they stand in the files.
- */
+/** Parses a value of the command line. Lists and maps may be written in YAML, without quotes. */
 export function parseValue(text: string): unknown {
   if (/^(true|false|null|-?(0|[1-9]\d*)(\.\d+)?)$/.test(text) || /^["[{]/.test(text)) {
     try {
@@ -176,7 +172,7 @@ function notExact(text: string): DuctileError {
   return new DuctileError('INPUT_INVALID', message, { hint: 'Put the number in quotes.' });
 }
 
-/** A text in braces, such as `{payload.name}`, is a map to YAML, but one without any value. */
+/** `{payload.name}` is a map without a value to YAML, and a text to the user. */
 function parseFlow(text: string): unknown {
   const { value, problems } = parseDocument(text, '');
   const isMeant = problems.length === 0 && !hasNull(value);
@@ -189,11 +185,11 @@ function hasNull(value: unknown): boolean {
 }
 
 /**
- * The text with one key set. Only the lines of that key change: a value is replaced where it
- * stands, a new key goes below the last one of its map. Where that cannot be done, the whole is
- * written anew, with its comments. Undefined when the key cannot be there at all.
+ * Returns the text with one key set. Only the lines of that key change: a value is replaced in
+ * place, a new key goes below the last one of its map. If that fails, the whole text is rewritten
+ * with its comments. Returns undefined when the key can't be there.
  */
-export function patchText(text: string, path: Path, value: unknown): string | undefined {
+export function patchText(text: string, path: KeyPath, value: unknown): string | undefined {
   const patched = patchLines(text, path, value);
   if (patched !== undefined) {
     const document = parseYaml(patched);
@@ -211,10 +207,10 @@ export function patchText(text: string, path: Path, value: unknown): string | un
 }
 
 /**
- * The text without one key or entry of a list. Its lines go and all others stay; where that cannot be
- * done, the whole is written anew. Undefined when it is not there.
+ * Returns the text without one key or entry of a list. Only its lines are removed. If that fails,
+ * the whole text is rewritten. Returns undefined when the key isn't there.
  */
-export function removeKey(text: string, path: Path): string | undefined {
+export function removeKey(text: string, path: KeyPath): string | undefined {
   const document = parseYaml(text);
   if (!document.hasIn(path)) return undefined;
   const cut = cutLines(text, document.getIn(path.slice(0, -1), true), path.at(-1));
@@ -227,8 +223,8 @@ export function removeKey(text: string, path: Path): string | undefined {
   return isRight ? cut : whole;
 }
 
-/** A map that has lost its last line is a key without a value. */
-function emptyAsNull(document: ReturnType<typeof parseYaml>, path: Path): unknown {
+/** A map without its last line is a key without a value. */
+function emptyAsNull(document: ReturnType<typeof parseYaml>, path: KeyPath): unknown {
   const parent = path.slice(0, -1);
   const around = parent.length === 0 ? document.contents : document.getIn(parent, true);
   const isLeft = isCollection(around) && around.items.length > 0;
@@ -254,7 +250,7 @@ function cutLines(
   return text.slice(0, from) + (lineEnd === -1 ? '' : text.slice(lineEnd + 1));
 }
 
-function patchLines(text: string, path: Path, value: unknown): string | undefined {
+function patchLines(text: string, path: KeyPath, value: unknown): string | undefined {
   let node: unknown = parseYaml(text).contents;
   for (const [index, segment] of path.entries()) {
     if (!isMap(node)) {
@@ -285,7 +281,7 @@ function replaceValue(text: string, pair: Pair, value: unknown): string | undefi
   return `${text.slice(0, colon + 1)} ${inline(value)}${text.slice(colon + 1)}`;
 }
 
-/** What stands on one line, or between brackets, can be replaced as it stands. */
+/** A value on one line, or between brackets, can be replaced in place. */
 function replaceNode(text: string, node: unknown, value: unknown): string | undefined {
   if (!isNode(node) || !node.range) return undefined;
   if (isCollection(node) && node.flow !== true) return undefined;
@@ -296,7 +292,7 @@ function replaceNode(text: string, node: unknown, value: unknown): string | unde
   return `${text.slice(0, start)}${inline(value)}${text.slice(end)}`;
 }
 
-function insertKey(text: string, map: YAMLMap, path: Path, value: unknown): string | undefined {
+function insertKey(text: string, map: YAMLMap, path: KeyPath, value: unknown): string | undefined {
   const first = map.items[0]?.key;
   if (map.flow === true || !isNode(first) || !first.range) return undefined;
   const column = first.range[0] - (text.lastIndexOf('\n', first.range[0] - 1) + 1);
@@ -310,7 +306,7 @@ function insertKey(text: string, map: YAMLMap, path: Path, value: unknown): stri
   return `${text.slice(0, at)}${added}${text.slice(at)}`;
 }
 
-/** Where the last value inside ends; what is commented out below does not count. */
+/** Returns the end of the last value inside, without comments below it. */
 function endOf(node: unknown): number | undefined {
   if (isMap(node) && node.flow !== true) {
     const last = node.items.at(-1);
@@ -320,17 +316,16 @@ function endOf(node: unknown): number | undefined {
   return isNode(node) ? node.range?.[1] : undefined;
 }
 
-/** A key with nothing after it. */
 function isEmpty(text: string, { value }: Pair): boolean {
   if (!isScalar(value)) return value === null;
   return value.value === null && text.slice(value.range?.[0], value.range?.[1]).trim() === '';
 }
 
-function nest(path: Path, value: unknown): unknown {
+function nest(path: KeyPath, value: unknown): unknown {
   return path.reduceRight<unknown>((inner, key) => ({ [String(key)]: inner }), value);
 }
 
-/** The value on one line. */
+/** Formats a value on one line. */
 function inline(value: unknown): string {
   const text = stringify(value, { lineWidth: 0, collectionStyle: 'flow' }).trimEnd();
   return text.includes('\n') ? JSON.stringify(value) : text;

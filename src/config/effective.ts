@@ -5,36 +5,36 @@ import { formatByteSize, formatDuration } from '../base/quantity.ts';
 import { ExactNumber } from '../base/parse-json.ts';
 import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { isSecretKey, isSecretName, maskText, REDACTED } from '../base/secrets.ts';
-import { keyText, type Path } from './document.ts';
+import { keyText, type KeyPath } from './document.ts';
 import { isByteSize, isDuration } from '../base/fields.ts';
 import { unwrap } from './issues.ts';
 import { configSchema, type ParsedConfig } from './schema.ts';
 import { isSecretPath } from './secret-path.ts';
-import { digestOf } from './tokens.ts';
+import { hashToken } from './tokens.ts';
 
 /**
- * The configuration as people may see it: keys as they are written, `${VAR}` not replaced, secrets
- * taken out, and the defaults of all keys that are not written.
+ * Shows the configuration without secrets: keys as written, `${VAR}` not replaced, and the defaults
+ * of all other keys.
  */
 export function showEffective(written: unknown, parsed: ParsedConfig): JsonObject {
   const shown = fill(configSchema, written, parsed, []);
   return isObject(shown) ? shown : {};
 }
 
-/** The same for keys as they are written, without defaults. */
-export function redact(written: unknown, path: Path = []): Json {
+/** Removes secrets from keys as written, without defaults. */
+export function redact(written: unknown, path: KeyPath = []): Json {
   return replaceSecrets(written, path, () => REDACTED, maskDefaults);
 }
 
-/** A digest of all that is in force; from two of them nobody learns a secret. */
-export function fingerprintOf(parsed: ParsedConfig, more: unknown): string {
-  const safe = replaceSecrets(parsed, [], digestOf, (text) => text);
+/** Makes a digest of all active values. Two digests reveal nothing about a secret. */
+export function fingerprintConfig(parsed: ParsedConfig, more: unknown): string {
+  const safe = replaceSecrets(parsed, [], hashToken, (text) => text);
   return createHash('sha256')
     .update(toCanonicalJson([safe, more]))
     .digest('hex');
 }
 
-function fill(schema: z.core.$ZodType, written: unknown, parsed: unknown, path: Path): Json {
+function fill(schema: z.core.$ZodType, written: unknown, parsed: unknown, path: KeyPath): Json {
   const type = unwrap(schema);
   const given = written === null ? undefined : written;
   if (type instanceof z.ZodObject) {
@@ -55,7 +55,7 @@ function fillKeys(
   keys: readonly (readonly [string, z.core.$ZodType])[],
   written: unknown,
   parsed: unknown,
-  path: Path,
+  path: KeyPath,
 ): JsonObject {
   const [before, after] = [isObject(written) ? written : {}, isObject(parsed) ? parsed : {}];
   const filled: JsonObject = {};
@@ -66,7 +66,7 @@ function fillKeys(
   return filled;
 }
 
-/** The name of a credential says where the secret is, too. */
+/** The name of a credential isn't a secret. */
 function isReference(text: string): boolean {
   return credentialName.test(parseCredentialRef(text) ?? '');
 }
@@ -74,14 +74,14 @@ function isReference(text: string): boolean {
 /** A template that takes a value from the payload or from another step. */
 const template = /^\{[\w.[\]-]+\}$/;
 
-function isShown(text: string, path: Path): boolean {
-  // A value that is only a variable says where the secret is, and not what it is.
+function isShown(text: string, path: KeyPath): boolean {
+  // A variable names the secret and doesn't contain it.
   if (/^\$\{\w+\}$/.test(text)) return true;
   if (path[0] === 'pipelines' && template.test(text)) return true;
   return path[0] === 'plugins' && isReference(text);
 }
 
-/** Defaults of variables are as secret as the variables. */
+/** Masks the defaults of secret variables. */
 function maskDefaults(text: string): string {
   return maskText(text).replaceAll(/\$\{(\w+):-[^{}]+\}/g, (whole, name: string) =>
     isSecretName(name) ? `\${${name}:-${REDACTED}}` : whole,
@@ -90,7 +90,7 @@ function maskDefaults(text: string): string {
 
 function replaceSecrets(
   value: unknown,
-  path: Path,
+  path: KeyPath,
   replace: (secret: string) => string,
   other: (text: string) => string,
 ): Json {
@@ -115,14 +115,14 @@ function replaceSecrets(
   );
 }
 
-/** One key that is not the same in two configurations; undefined where it is not set. */
+/** A key with different values in two configurations; undefined means not set. */
 export interface KeyChange {
   readonly key: string;
   readonly before: string | undefined;
   readonly after: string | undefined;
 }
 
-/** What differs, key by key. Secrets are compared, and not shown. */
+/** Compares key by key. Secrets are compared but not shown. */
 export function compareKeys(before: unknown, after: unknown): KeyChange[] {
   const [old, now] = [listLeaves(before), listLeaves(after)];
   return [...new Set([...old.keys(), ...now.keys()])].toSorted().flatMap((key) => {
@@ -139,7 +139,7 @@ interface Leaf {
 
 function listLeaves(
   value: unknown,
-  path: Path = [],
+  path: KeyPath = [],
   leaves: Map<string, Leaf> = new Map(),
 ): Map<string, Leaf> {
   if (Array.isArray(value)) {

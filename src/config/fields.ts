@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { limits } from '../base/limits.ts';
 import { isTimezone } from '../schedule/zone.ts';
 
-/** Text that nobody gets to see again, and that is short enough to travel in a header. */
+/** A secret: text that fits in a header. */
 export function secret() {
   return z
     .string()
@@ -24,7 +24,7 @@ export function hostTimezone(): string {
   return new Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-/** What a plugin may be called: it stands in paths, URLs and tables. */
+/** Plugin names are used in paths, URLs and tables. */
 export const pluginNamePattern = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 export const commandNamePattern = /^[A-Za-z][A-Za-z0-9_-]{0,127}$/;
 
@@ -36,7 +36,7 @@ export function commandName() {
   return z.string().regex(commandNamePattern, COMMAND_NAME_RULE);
 }
 
-/** Stands for the commands of a plugin whose timeout isn't set by name. */
+/** All commands without a timeout of their own. */
 export const ANY_COMMAND = '*';
 
 /** The name of a command, or `*`. */

@@ -10,25 +10,25 @@ import { makeProblem, type Problem } from './problem.ts';
 export const CONFIG_FILE = 'config.yaml';
 
 export interface FindOptions {
-  /** What `--config` named: a file or a directory. */
+  /** The argument of `--config`: a file or a directory. */
   readonly given?: string | undefined;
   readonly env: Environment;
   readonly home: string;
   readonly cwd: string;
-  /** The last place to look. */
+  /** Searched last. */
   readonly systemDirectory?: string;
 }
 
-export interface Found {
+export interface ConfigLocation {
   readonly file: string;
   readonly directory: string;
 }
 
 /**
- * The configuration file to read. Somebody who named a place gets that place or an error, never
- * another configuration that happens to lie elsewhere.
+ * Finds the configuration file. A location that the user names is used or fails; no other
+ * configuration is searched.
  */
-export function findConfig(options: FindOptions): Found {
+export function findConfig(options: FindOptions): ConfigLocation {
   const { env, home, cwd, systemDirectory = '/etc/ductile' } = options;
   const given = named(options.given);
   if (given !== undefined) return findAt([resolvePath(given, cwd, home)], '--config');
@@ -39,7 +39,7 @@ export function findConfig(options: FindOptions): Found {
   return findAt([join(home, '.config', 'ductile'), systemDirectory], undefined);
 }
 
-/** Where a configuration goes that is not there yet. */
+/** Returns the directory for a new configuration. */
 export function homeDirectory(given: string | undefined): string {
   const place = named(given) ?? named(process.env['DUCTILE_CONFIG_DIR']);
   const home = readHomeDirectory();
@@ -47,7 +47,7 @@ export function homeDirectory(given: string | undefined): string {
   return resolvePath(place, process.cwd(), home);
 }
 
-function findAt(places: readonly string[], source: string | undefined): Found {
+function findAt(places: readonly string[], source: string | undefined): ConfigLocation {
   const candidates = places.map((place) => (isDirectory(place) ? join(place, CONFIG_FILE) : place));
   const file = candidates.find((candidate) => existsSync(candidate) && !isDirectory(candidate));
   if (file !== undefined) return { file, directory: dirname(file) };
@@ -66,7 +66,7 @@ function findAt(places: readonly string[], source: string | undefined): Found {
 const FIRST_STEPS =
   'Write one with `ductile init`, name another with --config, or look around with `ductile demo`.';
 
-/** The one slip that is common enough to look for. */
+/** Detects the common mistake `config.yml`. */
 function misspelled(candidates: readonly string[]): { hint?: string } {
   const other = candidates
     .map((candidate) => candidate.replace(/\.yaml$/, '.yml'))
@@ -82,12 +82,14 @@ function isDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** What people call the parts of a configuration; a file of such a name is meant to be one. */
+/** Common file names of parts of a configuration. */
 const usualNames = ['api', 'pipelines', 'plugins', 'routes', 'tokens', 'webhooks'];
 
-/** Files beside the root that look like a part of it, and that nothing includes. */
+/**
+ * Finds files next to the root file that look like a part of the configuration but aren't included.
+ */
 export function findUnread(
-  { directory }: Found,
+  { directory }: ConfigLocation,
   files: readonly Pick<ConfigFile, 'path'>[],
 ): Problem[] {
   const read = new Set(files.map(({ path }) => path));

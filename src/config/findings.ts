@@ -4,27 +4,26 @@ import { isObject, type JsonObject } from '../base/json.ts';
 import { valueAt } from './address.ts';
 import type { ApiConfig, Config } from './config.ts';
 import { keyText } from './document.ts';
-import type { Path } from './document.ts';
+import type { KeyPath } from './document.ts';
 import { redact } from './effective.ts';
-import type { Reading } from './load.ts';
+import type { ConfigReading } from './load.ts';
 import { makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
-import { notLocked } from './integrity.ts';
+import { makeUnlockedProblem } from './integrity.ts';
 import { findUnread } from './find.ts';
 
-/** Something that somebody should know about the configuration. */
+/** A problem of the configuration or the service, with its severity. */
 export interface Finding extends Problem {
-  /** `error`: the service does not start, or not with all of it. `info`: nothing has to be done. */
+  /** `error`: the service doesn't start, or not completely. `info`: no action is needed. */
   readonly severity: Severity;
-  readonly category: Category;
+  readonly category: FindingCategory;
   readonly hint: string;
-  /** Findings on the ledger have these, too. */
-  readonly live?: LiveParts;
+  /** Set for findings in the database. */
+  readonly live?: FindingEvidence;
 }
 
-/** What on record proves a finding, and what resolves it. */
-export interface LiveParts {
-  /** The kind and the key. */
+/** The evidence of a finding in the database, and its remedy. */
+export interface FindingEvidence {
   readonly id: string;
   readonly kind: string;
   /** 0 stops everything, 1 a part, 2 single jobs or runs. */
@@ -38,7 +37,7 @@ export interface LiveParts {
 }
 
 export type Severity = 'error' | 'warning' | 'info';
-export type Category =
+export type FindingCategory =
   | 'content'
   | 'integrity'
   | 'permissions'
@@ -57,14 +56,14 @@ export type Category =
   | 'credentials'
   | 'tenants';
 
-/** A token that is shorter can be guessed by whoever may ask often enough. */
+/** Shorter tokens can be guessed. */
 const TOKEN_CHARS_MIN = 16;
 
 export const ONE_WORKER =
   'service.max_workers is 1, so one slow job blocks all others until it ends';
 
-/** What the files themselves tell, without looking at any plugin. */
-export function findConfigFindings(reading: Reading): Finding[] {
+/** Finds problems of the files alone, without loading plugins. */
+export function findConfigFindings(reading: ConfigReading): Finding[] {
   const { config, problems } = reading;
   return [
     ...problems.map((problem) => toFinding('error', 'content', problem)),
@@ -87,22 +86,22 @@ export function findConfigFindings(reading: Reading): Finding[] {
   ];
 }
 
-export function toFinding(severity: Severity, category: Category, problem: Problem): Finding {
+export function toFinding(severity: Severity, category: FindingCategory, problem: Problem): Finding {
   const hint = problem.hint ?? usualFix[category] ?? 'Correct it, then run `ductile config check`.';
   return { ...problem, severity, category, hint };
 }
 
-const usualFix: Readonly<Partial<Record<Category, string>>> = {
+const usualFix: Readonly<Partial<Record<FindingCategory, string>>> = {
   plugins: 'Correct the plugin, then look at it with `ductile plugin list`.',
 };
 
-function findIntegrity({ manifest, drift, config, found }: Reading): Finding[] {
+function findIntegrity({ manifest, drift, config, found }: ConfigReading): Finding[] {
   if (manifest.state === 'unusable') return [toFinding('error', 'integrity', manifest.problem)];
   const admission = config?.service.admission;
   const high = drift.filter(({ tier }) => tier === 'high');
   if (manifest.state === 'absent' && high.length === 0) {
     const severity = admission?.verifyIntegrityOnBoot === true ? 'error' : 'warning';
-    return [toFinding(severity, 'integrity', notLocked(found.directory))];
+    return [toFinding(severity, 'integrity', makeUnlockedProblem(found.directory))];
   }
   return drift.map(({ tier, change, problem }) => {
     const isRefused = (tier === 'high' && change !== 'removed') || admission?.failOnDrift === true;
@@ -110,8 +109,8 @@ function findIntegrity({ manifest, drift, config, found }: Reading): Finding[] {
   });
 }
 
-/** Not a fault: the default is one less than the cores, which is 1 on a small machine. */
-function findOneWorker({ document }: Reading, { service }: Config): Finding[] {
+/** Only a hint: the default is one less than the cores, which is 1 on a small machine. */
+function findOneWorker({ document }: ConfigReading, { service }: Config): Finding[] {
   if (service.maxWorkers > 1) return [];
   const path = ['service', 'max_workers'];
   const message = ONE_WORKER.slice('service.max_workers '.length);
@@ -120,7 +119,7 @@ function findOneWorker({ document }: Reading, { service }: Config): Finding[] {
   return [toFinding('info', 'content', problem)];
 }
 
-function findPermissions({ files, found, document }: Reading): Finding[] {
+function findPermissions({ files, found, document }: ConfigReading): Finding[] {
   const hasSecrets = JSON.stringify(redact(document.value)) !== JSON.stringify(document.value);
   const places = [...files.map(({ path }) => path), found.directory];
   return places.flatMap((path): Finding[] => {
@@ -135,14 +134,14 @@ function findPermissions({ files, found, document }: Reading): Finding[] {
   });
 }
 
-function isSecretFile(path: string, files: Reading['files']): boolean {
+function isSecretFile(path: string, files: ConfigReading['files']): boolean {
   const isHigh = files.some((file) => file.path === path && file.tier === 'high');
   return isHigh || /(^|\/)[^/]*\.env[^/]*$/.test(path);
 }
 
-function findExposure({ document }: Reading, { api, webhooks, service }: Config): Finding[] {
+function findExposure({ document }: ConfigReading, { api, webhooks, service }: Config): Finding[] {
   const findings: Finding[] = [];
-  const warn = (path: Path, message: string, hint: string): void => {
+  const warn = (path: KeyPath, message: string, hint: string): void => {
     const problem = makeProblem(document.placeOf(path), keyText(path), message, hint);
     findings.push(toFinding('warning', 'security', problem));
   };
@@ -172,7 +171,7 @@ function findExposure({ document }: Reading, { api, webhooks, service }: Config)
   return findings;
 }
 
-function listTokens(value: unknown): Path[] {
+function listTokens(value: unknown): KeyPath[] {
   const inline = valueAt(value, ['api', 'auth', 'tokens']);
   const named = isObject(value) ? value['tokens'] : undefined;
   return [
@@ -200,7 +199,7 @@ function findState({ state }: Config): Finding[] {
   return [toFinding('warning', 'state', problem)];
 }
 
-/** 0 when it is not there. */
+/** Returns 0 for a missing file. */
 function modeOf(path: string): number {
   return (statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o777;
 }

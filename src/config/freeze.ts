@@ -1,4 +1,4 @@
-/** Freezes a tree of plain data, so that whoever holds a snapshot of it keeps what was read. */
+/** Freezes a tree of plain data, so that snapshots can't change. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   Object.freeze(value);
@@ -8,7 +8,7 @@ export function deepFreeze<T>(value: T): T {
   return value;
 }
 
-/** A record without a prototype: looking up `constructor` finds what was put there, or nothing. */
+/** Makes a record without a prototype, so that names such as `constructor` find nothing. */
 export function makeRecord<T>(entries: Iterable<readonly [string, T]>): Record<string, T> {
   const record = Object.create(null) as Record<string, T>;
   for (const [key, value] of entries) record[key] = value;

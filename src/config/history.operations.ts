@@ -70,7 +70,7 @@ export const configHistory = defineOperation({
   },
   async run({ engine: { ledger } }, { id, cursor, limit: rows }) {
     if (id === undefined) {
-      // One more than is shown: the last of a page is compared with it.
+      // One extra row, to compare the last one of the page with.
       const found = await ledger.snapshots(
         rows + 1,
         cursor === undefined ? undefined : readPlace(cursor),
@@ -97,7 +97,7 @@ export const configHistory = defineOperation({
   },
 });
 
-/** The one with this id, or the newest recorded one whose id begins so. */
+/** Finds a snapshot by its id, or the newest one whose id has this prefix. */
 async function findSnapshot(ledger: Ledger, id: string): Promise<ConfigSnapshot | undefined> {
   const whole = await ledger.snapshot(id);
   if (whole !== undefined || id.length < PREFIX_CHARS_MIN) return whole;
@@ -106,7 +106,6 @@ async function findSnapshot(ledger: Ledger, id: string): Promise<ConfigSnapshot 
   return match === undefined ? undefined : await ledger.snapshot(match.id);
 }
 
-/** As short as the beginning of an id may be. */
 const PREFIX_CHARS_MIN = 4;
 
 function readPlace(cursor: string): SnapshotPlace {
@@ -136,7 +135,7 @@ function describeChanges(snapshot: ConfigSnapshot, before: ConfigSnapshot | unde
     const none = { changes: [], changes_left: 0, plugins_changed: [] };
     return { compared_with: null, changed: 'the first on record', ...none };
   }
-  // Most are the same text, which is not worth parsing.
+  // Most texts are equal, so skip parsing them.
   const isSame = snapshot.config === before.config;
   const found = isSame
     ? []

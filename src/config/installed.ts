@@ -10,7 +10,7 @@ import { parseTemplate } from '../pipeline/language/template.ts';
 import { packagedHook, secretKeys } from '../webhook/webhook.ts';
 import { buildPlugin, buildRoute } from './build.ts';
 import type { Config } from './config.ts';
-import { keyText, type Path } from './document.ts';
+import { keyText, type KeyPath } from './document.ts';
 import { redact } from './effective.ts';
 import { pluginName } from './fields.ts';
 import { deepFreeze, makeRecord } from './freeze.ts';
@@ -18,17 +18,17 @@ import { describeIssues } from './issues.ts';
 import { configInvalid, makeProblem, type Problem } from './problem.ts';
 import { pluginSchema, routeSchema } from './schema.ts';
 
-/** What an installation brings, in the words of the configuration file. */
-export interface Installed {
+/** The definitions of an installation, in the format of the configuration file. */
+export interface InstalledPackage {
   readonly id: string;
   readonly slug: string;
   readonly version: string;
   readonly provides: Provides;
 }
 
-/** Which installations definitions were made with, and which of them had to be left out. */
+/** The installations that a configuration includes and those that were refused. */
 export interface InstalledState {
-  /** That of the ledger's installations as a whole. */
+  /** The version of all installations of the ledger. */
   readonly version: number;
   readonly refused: readonly RefusedInstallation[];
 }
@@ -40,10 +40,10 @@ export interface RefusedInstallation {
 }
 
 /**
- * The definitions of the files and of installations as one, read with the same schemas. Throws what is
- * wrong with an installation, as CONFIG_INVALID; a name that is taken is that too.
+ * Adds the definitions of installations to those of the files, with the same schemas. Throws
+ * CONFIG_INVALID for problems of an installation, including names that are taken.
  */
-export function withInstallations(base: Config, installed: readonly Installed[]): Config {
+export function withInstallations(base: Config, installed: readonly InstalledPackage[]): Config {
   if (installed.length === 0) return base;
   let config = base;
   const problems: Problem[] = [];
@@ -59,7 +59,7 @@ export function withInstallations(base: Config, installed: readonly Installed[])
   return deepFreeze({ ...config, fingerprint, redacted: showAll(base, installed) });
 }
 
-export function placeOf({ slug, version }: Pick<Installed, 'slug' | 'version'>): string {
+export function describeInstallation({ slug, version }: Pick<InstalledPackage, 'slug' | 'version'>): string {
   return `installation ${slug}@${version}`;
 }
 
@@ -83,14 +83,14 @@ const schema = strictSection({
   webhooks: z.array(packagedHook),
 });
 
-type Parsed = z.output<typeof schema>;
+type ParsedInstallation = z.output<typeof schema>;
 
-/** One by itself, with what is wrong with it. */
-export function readInstallation(one: Installed): {
-  readonly parsed: Parsed | undefined;
+/** Parses one installation and lists its problems. */
+export function readInstallation(one: InstalledPackage): {
+  readonly parsed: ParsedInstallation | undefined;
   readonly problems: readonly Problem[];
 } {
-  const place = placeOf(one);
+  const place = describeInstallation(one);
   const { provides } = one;
   const parsed = schema.safeParse(provides);
   const problems = [...findReserved(provides, place), ...findSecrets(provides, place)];
@@ -103,11 +103,11 @@ export function readInstallation(one: Installed): {
 }
 
 /**
- * What an installation brings is its own ledger's, so there is nobody to share it with; and what its
- * jobs may ask of the system is for the operator to say, not for whoever wrote the package.
+ * Finds keys that packages may not set. Definitions of a package belong to one ledger, so they
+ * can't be shared. The operator grants rights, never the package.
  */
 function findReserved({ plugins, routes, pipelines }: Provides, place: string): Problem[] {
-  const entries: (readonly [Path, unknown])[] = [
+  const entries: (readonly [KeyPath, unknown])[] = [
     ...Object.entries(plugins).map(([name, entry]) => [['plugins', name], entry] as const),
     ...routes.map((entry, index) => [['routes', index], entry] as const),
     ...pipelines.map((entry, index) => [['pipelines', index], entry] as const),
@@ -129,7 +129,7 @@ const reserved: Readonly<Record<string, string>> = {
   isolation: 'a package does not choose how its processes are confined',
 };
 
-/** Whoever has the package could read it, so it would be no secret. */
+/** Finds secrets in a package: everyone who has the package could read them. */
 function findSecrets({ webhooks }: Provides, place: string): Problem[] {
   return webhooks.flatMap((entry, index) =>
     secretKeys
@@ -142,8 +142,8 @@ function findSecrets({ webhooks }: Provides, place: string): Problem[] {
   );
 }
 
-function findCollisions({ plugins, pipelines }: Config, one: Installed): Problem[] {
-  const place = placeOf(one);
+function findCollisions({ plugins, pipelines }: Config, one: InstalledPackage): Problem[] {
+  const place = describeInstallation(one);
   const problems: Problem[] = [];
   for (const name of Object.keys(one.provides.plugins)) {
     const other = plugins[name];
@@ -163,8 +163,8 @@ function takenBy(place: string): string {
   return `is a name that is taken already (${place})`;
 }
 
-function extend(config: Config, one: Installed, parsed: Parsed): Config {
-  const place = placeOf(one);
+function extend(config: Config, one: InstalledPackage, parsed: ParsedInstallation): Config {
+  const place = describeInstallation(one);
   const { id, slug, version } = one;
   const plugins = Object.entries(parsed.plugins).map(
     ([name, plugin]) => [name, buildPlugin(plugin, place)] as const,
@@ -197,7 +197,7 @@ function extend(config: Config, one: Installed, parsed: Parsed): Config {
   };
 }
 
-function showAll({ redacted }: Config, installed: readonly Installed[]): JsonObject {
+function showAll({ redacted }: Config, installed: readonly InstalledPackage[]): JsonObject {
   const shown = installed.map(({ provides }) => redact(provides) as JsonObject);
   const listOf = (key: string) => [redacted, ...shown].flatMap((one) => one[key] ?? []);
   const plugins = [redacted, ...shown].map((one) => one['plugins'] ?? {});

@@ -10,51 +10,53 @@ import { readFileSync, statSync } from 'node:fs';
 import { stringify } from 'yaml';
 import { writeFileAtomic } from '../base/files.ts';
 
-export const MANIFEST_FILE = '.checksums';
-/** Earlier forms had absolute paths; they are not read. */
-const MANIFEST_VERSION = 3;
+export const LOCK_FILE = '.checksums';
+/** Earlier versions had absolute paths and aren't read. */
+const LOCK_VERSION = 3;
 
-/** What was locked: paths relative to the directory of the manifest, so that it can move. */
-export interface Manifest {
+/**
+ * The content of `.checksums`. Paths are relative to its directory, so that the directory can move.
+ */
+export interface ConfigLock {
   readonly generatedAt: string;
   readonly hashes: ReadonlyMap<string, string>;
-  /** By the name of the plugin; undefined when none was ever looked at. */
-  readonly plugins: ReadonlyMap<string, Seal> | undefined;
+  /** By plugin name; undefined when plugins were never locked. */
+  readonly plugins: ReadonlyMap<string, PluginHashes> | undefined;
 }
 
-/** The hashes of the two files that decide what a plugin does. */
-export interface Seal {
+/** Hashes of the two files that decide a plugin's behavior. */
+export interface PluginHashes {
   readonly manifest: string;
   readonly entrypoint: string;
 }
 
-export type ManifestReading =
-  | { readonly state: 'sound'; readonly manifest: Manifest }
+export type LockReading =
+  | { readonly state: 'sound'; readonly manifest: ConfigLock }
   | { readonly state: 'absent' }
   | { readonly state: 'unusable'; readonly problem: Problem };
 
-/** How a file differs from what was locked. */
+/** A difference between a file and the lock. */
 export interface Drift {
   readonly change: 'changed' | 'added' | 'removed';
-  /** As it stands in the manifest. */
+  /** The path in the lock file. */
   readonly path: string;
   readonly tier: Tier;
   readonly problem: Problem;
 }
 
-export function readManifest(directory: string): ManifestReading {
-  const file = join(directory, MANIFEST_FILE);
+export function readLock(directory: string): LockReading {
+  const file = join(directory, LOCK_FILE);
   const { value, problems } = readDocument(file, limits.configBytesMax);
   const [problem] = problems;
   if (problem?.message === 'the file does not exist') return { state: 'absent' };
-  const unusable = (message: string): ManifestReading => ({
+  const unusable = (message: string): LockReading => ({
     state: 'unusable',
     problem: makeProblem(file, '', message, RELOCK),
   });
   if (problem !== undefined) return unusable(problem.message);
   const { version, generated_at: generatedAt, hashes, plugins } = isObject(value) ? value : {};
-  if (version !== MANIFEST_VERSION) {
-    return unusable(`the file is not of version ${MANIFEST_VERSION} of its form`);
+  if (version !== LOCK_VERSION) {
+    return unusable(`the file is not of version ${LOCK_VERSION} of its form`);
   }
   if (typeof generatedAt !== 'string' || !isObject(hashes)) {
     return unusable('the file does not say what was locked, and when');
@@ -73,37 +75,37 @@ export function readManifest(directory: string): ManifestReading {
   return { state: 'sound', manifest: { generatedAt, hashes: new Map(entries), plugins: sealed } };
 }
 
-/** What was written down of plugins; undefined when nothing was. */
-export function sealedIn(reading: ManifestReading): Manifest['plugins'] {
+/** Returns undefined when plugins were never locked. */
+export function findLockedPlugins(reading: LockReading): ConfigLock['plugins'] {
   return reading.state === 'sound' ? reading.manifest.plugins : undefined;
 }
 
-function readSeal([name, value]: readonly [string, unknown]): readonly [string, Seal] {
+function readSeal([name, value]: readonly [string, unknown]): readonly [string, PluginHashes] {
   const { manifest, entrypoint } = isObject(value) ? value : {};
   const text = (hash: unknown): string => (typeof hash === 'string' ? hash : '');
   return [name, { manifest: text(manifest), entrypoint: text(entrypoint) }];
 }
 
-export function describeFile(file: string, bytes: Uint8Array, directory: string): ConfigFile {
+export function hashFile(file: string, bytes: Uint8Array, directory: string): ConfigFile {
   return { path: file, tier: tierOf(file, directory), hash: blake3(bytes) };
 }
 
-/** What decides who may do what is told by its name. */
+/** The file name decides the tier: files that grant access are in the high tier. */
 function tierOf(file: string, directory: string): Tier {
   const isScope = dirname(file) === join(directory, 'scopes');
   return isScope || /^(tokens|webhooks)\.ya?ml$/.test(basename(file)) ? 'high' : 'operational';
 }
 
-/** There is no `.checksums`: nothing would show that a file was changed. */
-export function notLocked(directory: string): Problem {
+/** Reports a missing `.checksums`: changes of files would go unnoticed. */
+export function makeUnlockedProblem(directory: string): Problem {
   const message = 'the configuration is not locked, so changes by others go unnoticed';
   return makeProblem(directory, '', message, 'Run `ductile config lock`.');
 }
 
-/** What of the files is not as it was locked. */
+/** Compares the files with the lock. */
 export function findDrift(
   files: readonly ConfigFile[],
-  reading: ManifestReading,
+  reading: LockReading,
   directory: string,
 ): Drift[] {
   if (reading.state === 'unusable') return [];
@@ -134,13 +136,13 @@ const RELOCK = 'Compare with `ductile config diff`, then accept it with `ductile
 
 type HashedFile = Pick<ConfigFile, 'path' | 'hash'>;
 
-/** One digest of all files of a configuration, to tell whether any of them has changed. */
+/** Makes one digest of all files, to detect changes. */
 export function digestConfigFiles(files: readonly HashedFile[]): string {
   const rows = files.map(({ path, hash }) => `${path} ${hash}`).toSorted();
   return createHash('sha256').update(rows.join('\n')).digest('hex');
 }
 
-/** The same files as they are on disk now; a missing one has the hash ''. */
+/** Hashes the files on disk; a missing one has the hash ''. */
 export function rehashFiles(files: readonly HashedFile[]): HashedFile[] {
   return files.map(({ path }) => ({ path, hash: hashOf(path) }));
 }
@@ -153,7 +155,7 @@ function hashOf(path: string): string {
   }
 }
 
-/** When the newest of the files was written; undefined if none is there. */
+/** Returns the time of the last change of any file; undefined if none exists. */
 export function lastWritten(files: readonly Pick<ConfigFile, 'path'>[]): number | undefined {
   const times = files.flatMap(
     ({ path }) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? [],
@@ -161,30 +163,30 @@ export function lastWritten(files: readonly Pick<ConfigFile, 'path'>[]): number 
   return times.length === 0 ? undefined : Math.max(...times);
 }
 
-/** Writes down what the files and plugins are now, which is then what they must stay. */
+/** Locks the current state of the files and plugins. */
 export function lockFiles(
   directory: string,
   files: readonly ConfigFile[],
   now: string,
-  plugins?: Manifest['plugins'],
+  plugins?: ConfigLock['plugins'],
 ): string {
   const hashes = files.map(({ path, hash }) => [relative(directory, path), hash] as const);
-  return writeManifest(directory, { generatedAt: now, hashes: new Map(hashes), plugins });
+  return writeLock(directory, { generatedAt: now, hashes: new Map(hashes), plugins });
 }
 
-export function writeManifest(directory: string, manifest: Manifest): string {
+export function writeLock(directory: string, manifest: ConfigLock): string {
   const { generatedAt, hashes, plugins } = manifest;
   const written = {
-    version: MANIFEST_VERSION,
+    version: LOCK_VERSION,
     generated_at: generatedAt,
-    hashes: inOrder(hashes),
-    ...(plugins === undefined ? {} : { plugins: inOrder(plugins) }),
+    hashes: sortKeys(hashes),
+    ...(plugins === undefined ? {} : { plugins: sortKeys(plugins) }),
   };
-  const file = join(directory, MANIFEST_FILE);
+  const file = join(directory, LOCK_FILE);
   writeFileAtomic(file, `# Written by \`ductile config lock\`.\n${stringify(written)}`);
   return file;
 }
 
-function inOrder<T>(map: ReadonlyMap<string, T>): Record<string, T> {
+function sortKeys<T>(map: ReadonlyMap<string, T>): Record<string, T> {
   return Object.fromEntries([...map].toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }

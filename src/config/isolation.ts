@@ -2,10 +2,10 @@ import * as z from 'zod';
 import { strictSection, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { Config, IsolationConfig } from './config.ts';
-import type { Path } from './document.ts';
+import type { KeyPath } from './document.ts';
 import { overlaps, resolvePath } from './paths.ts';
 
-/** How plugin processes are confined: `plugins.<name>.isolation` and `tenants.isolation`. */
+/** The keys of `plugins.<name>.isolation` and `tenants.isolation`. */
 export const isolationSchema = strictSection({
   network: z.enum(['host', 'none']).optional(),
   read: z.array(nonBlankText()).max(limits.isolationPathsMax).default([]),
@@ -15,12 +15,12 @@ export const isolationSchema = strictSection({
 export interface IsolationContext {
   readonly directory: string;
   readonly home: string;
-  readonly report: (path: Path, message: string, hint?: string) => void;
+  readonly report: (path: KeyPath, message: string, hint?: string) => void;
 }
 
 export function buildIsolation(
   { network, read, write }: z.output<typeof isolationSchema>,
-  path: Path,
+  path: KeyPath,
   { directory, home, report }: IsolationContext,
 ): IsolationConfig {
   const resolveAll = (key: 'read' | 'write', written: readonly string[]): string[] =>
@@ -41,8 +41,8 @@ type Placed = Pick<
 >;
 
 /**
- * Reports directories to write that overlap with the state, the configuration, plugins or packages: who
- * can rename a directory around them can replace them.
+ * Reports writable directories that overlap with the state, the configuration, plugins or packages.
+ * A process that can rename a parent directory can replace them.
  */
 export function reportOverlaps(config: Placed, report: IsolationContext['report']): void {
   const { state, directory, pluginRoots, packageRoots } = config;
@@ -58,7 +58,7 @@ export function reportOverlaps(config: Placed, report: IsolationContext['report'
   }
 }
 
-function listIsolation({ plugins, tenants }: Placed): (readonly [Path, IsolationConfig])[] {
+function listIsolation({ plugins, tenants }: Placed): (readonly [KeyPath, IsolationConfig])[] {
   const set = Object.entries(plugins).flatMap(([name, { isolation }]) =>
     isolation === undefined ? [] : [[['plugins', name, 'isolation'], isolation] as const],
   );

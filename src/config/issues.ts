@@ -4,23 +4,23 @@ import { limits } from '../base/limits.ts';
 import { maskText, REDACTED } from '../base/secrets.ts';
 import { valueAt } from './address.ts';
 import { keyText } from './document.ts';
-import type { Document, Path } from './document.ts';
+import type { Document, KeyPath } from './document.ts';
 import { nearest, suggest } from './nearest.ts';
 import { makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
-import type { Refusal } from './refused-keys.ts';
+import type { KeyRefusal } from './refused-keys.ts';
 import { isSecretPath } from './secret-path.ts';
 
 type Issue = z.core.$ZodIssue;
 
 export interface Wording {
-  /** What all of it is called. */
+  /** The name of the whole document in messages. */
   readonly whole?: string;
-  /** Why a key is not known here, where there is more to say than that. */
-  readonly refusalOf?: (path: Path) => Refusal | undefined;
+  /** Returns a specific reason why a key is unknown. */
+  readonly refusalOf?: (path: KeyPath) => KeyRefusal | undefined;
 }
 
-/** What a schema found wrong, in words for the person who wrote it. */
+/** Describes the issues of a schema for the author of the document. */
 export function describeIssues(
   issues: readonly Issue[],
   schema: z.ZodType,
@@ -32,7 +32,7 @@ export function describeIssues(
     if (issue.code === 'unrecognized_keys') {
       return describeUnknown(issue, schema, document, refusalOf);
     }
-    // As it stands in the file: a message never shows what a variable was replaced by.
+    // The text of the file: messages never show the value of a variable.
     const written = valueAt(document.value, issue.path);
     const given =
       typeof written === 'string' || typeof written === 'number'
@@ -46,7 +46,7 @@ export function describeIssues(
   return described.slice(0, limits.problemsMax);
 }
 
-function mask(written: string | number, path: Path): string | number {
+function mask(written: string | number, path: KeyPath): string | number {
   if (isSecretPath(path) && String(written).trim() !== '') return REDACTED;
   return typeof written === 'string' ? maskText(written) : written;
 }
@@ -148,20 +148,20 @@ function orList(choices: readonly string[]): string {
   return shown.length < 2 ? last : `${shown.slice(0, -1).join(', ')} or ${last}`;
 }
 
-/** The keys that the schema knows at a path, to compare an unknown one with. */
-function knownKeys(schema: z.core.$ZodType, path: Path): string[] {
+/** Lists the known keys at a path. */
+function knownKeys(schema: z.core.$ZodType, path: KeyPath): string[] {
   const found = schemaAt(schema, path);
   const inner = found === undefined ? undefined : unwrap(found);
   return inner instanceof z.ZodObject ? Object.keys(inner.shape) : [];
 }
 
-/** Whether a key may be left out; what is null there was then not forgotten. */
-function isOptional(schema: z.core.$ZodType, path: Path): boolean {
+/** Null counts as missing unless the key is optional. */
+function isOptional(schema: z.core.$ZodType, path: KeyPath): boolean {
   const found = schemaAt(schema, path);
   return found !== undefined && z.safeParse(found, undefined).success;
 }
 
-function schemaAt(schema: z.core.$ZodType, path: Path): z.core.$ZodType | undefined {
+function schemaAt(schema: z.core.$ZodType, path: KeyPath): z.core.$ZodType | undefined {
   const [segment, ...rest] = path;
   if (segment === undefined) return schema;
   const next = schemaWithin(unwrap(schema), String(segment));
@@ -176,7 +176,7 @@ function schemaWithin(inner: z.core.$ZodType, key: string): z.core.$ZodType | un
   return inner instanceof z.ZodArray ? inner.element : undefined;
 }
 
-/** The field whose list has more entries than any field takes, found before a schema checks them all. */
+/** Finds a list that is too long, before a schema checks all entries. */
 export function findLongList(schema: z.ZodType, value: unknown): string | undefined {
   const inner = unwrap(schema);
   if (!(inner instanceof z.ZodObject) || !isObject(value)) return undefined;
@@ -187,7 +187,7 @@ export function findLongList(schema: z.ZodType, value: unknown): string | undefi
   });
 }
 
-/** The schema inside of defaults and of what is done before it is checked. */
+/** Returns the schema inside defaults, optional wrappers and preprocessing. */
 export function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
   if (schema instanceof z.ZodPipe) return unwrap(schema.out);
   if (schema instanceof z.ZodLazy) return unwrap(schema.unwrap());

@@ -10,7 +10,7 @@ import { translations, type Translation } from './translate.ts';
 
 type Schema = z.core.JSONSchema.BaseSchema;
 
-/** The configuration's JSON Schema, for editors that complete and check while somebody types. */
+/** Makes the JSON Schema of the configuration, for editors. */
 export function makeJsonSchema(): JsonObject {
   const schema = z.toJSONSchema(configSchema, {
     io: 'output',
@@ -19,7 +19,7 @@ export function makeJsonSchema(): JsonObject {
   });
   describe(schema, '');
   allowDeprecatedKeys(schema);
-  // What the whole must have, a file that is included need not have.
+  // An included file may leave out keys that the whole configuration must have.
   delete schema.required;
   return {
     ...(schema as JsonObject),
@@ -28,7 +28,7 @@ export function makeJsonSchema(): JsonObject {
   };
 }
 
-/** Dotted keys of all leaves; `<name>` stands for any name, `[]` for any element. */
+/** Lists the dotted keys of all leaves; `<name>` stands for any name, `[]` for any element. */
 export function listKeys(schema: z.core.$ZodType = configSchema, path = ''): string[] {
   const type = unwrap(schema);
   if (type instanceof z.ZodObject && !ownPages.has(path)) {
@@ -47,13 +47,13 @@ export function listKeys(schema: z.core.$ZodType = configSchema, path = ''): str
   return [path];
 }
 
-/** Their keys are explained on pages of their own. */
+/** Keys that have their own pages in the docs. */
 const ownPages: ReadonlySet<string> = new Set([
   'plugins.<name>.schedules[]',
   'pipelines[].steps[]',
 ]);
 
-/** What a file holds is what a check takes in, and not what it makes of it. */
+/** Corrects schemas: a file holds the input of a check, not its output. */
 function correct(zodSchema: z.core.$ZodType, schema: Schema): void {
   if (isDuration(zodSchema)) {
     const { default: usual } = schema;
@@ -78,7 +78,7 @@ function correct(zodSchema: z.core.$ZodType, schema: Schema): void {
   }
 }
 
-/** `"${VAR}"` may stand for a number and for true or false. */
+/** Allows `"${VAR}"` for a number and for a boolean. */
 function allowVariable(schema: Schema): void {
   const { type, minimum, maximum } = schema;
   const limits = { ...(minimum === undefined ? {} : { minimum }), ...upTo(maximum) };
@@ -93,7 +93,7 @@ function upTo(maximum: number | undefined): { maximum?: number } {
   return maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? {} : { maximum };
 }
 
-/** Its default is decided by the machine. */
+/** Its default depends on the machine. */
 const OWN_DEFAULT = 'service.max_workers';
 
 function describe(schema: unknown, path: string): void {
@@ -110,7 +110,7 @@ function describe(schema: unknown, path: string): void {
   describe(schema['items'], `${path}[]`);
 }
 
-/** Lets editors accept the original's spellings as deprecated, and keys that start with `x-`. */
+/** Marks the original project's spellings as deprecated, and allows keys that start with `x-`. */
 function allowDeprecatedKeys(root: Record<string, unknown>): void {
   for (const translation of translations) allowAt(root, translation.from.split('.'), translation);
   allowExtensions(root);
@@ -126,7 +126,7 @@ function allowAt(schema: unknown, [word = '', ...rest]: readonly string[], one: 
   if (!isObject(properties)) return;
   const known = properties[word];
   if (rest.length > 0) {
-    // A key that has a second form is the first of two.
+    // `anyOf` lists the current form first.
     const [first] = isObject(known) && Array.isArray(known['anyOf']) ? known['anyOf'] : [known];
     allowAt(first, rest, one);
   } else if (known === undefined) {
@@ -137,7 +137,7 @@ function allowAt(schema: unknown, [word = '', ...rest]: readonly string[], one: 
   }
 }
 
-/** Only where other keys are refused: elsewhere any key is accepted already. */
+/** Applies only where other keys are refused; elsewhere any key is accepted. */
 function allowExtensions(schema: unknown): void {
   if (Array.isArray(schema)) {
     for (const inner of schema) allowExtensions(inner);

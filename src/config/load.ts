@@ -3,64 +3,63 @@ import { isObject } from '../base/json.ts';
 import { buildConfig } from './build.ts';
 import type { AdmissionConfig, Config, ConfigFile } from './config.ts';
 import { keyText } from './document.ts';
-import type { Document, Path } from './document.ts';
-import { fingerprintOf, showEffective } from './effective.ts';
-import { readEnvironmentFiles, readSources, type Source } from './sources.ts';
+import type { Document, KeyPath } from './document.ts';
+import { fingerprintConfig, showEffective } from './effective.ts';
+import { readEnvironmentFiles, readSources, type ConfigSource } from './sources.ts';
 import { dropExtensionKeys, mergeDocuments } from './located.ts';
-import { findConfig, findUnread, type Found } from './find.ts';
+import { findConfig, findUnread, type ConfigLocation } from './find.ts';
 import { deepFreeze } from './freeze.ts';
 import {
-  describeFile,
+  hashFile,
   findDrift,
-  readManifest,
+  readLock,
   type Drift,
-  type ManifestReading,
+  type LockReading,
 } from './integrity.ts';
 import { interpolate } from './interpolate.ts';
 import type { Environment, PlaceholderFault } from './interpolate.ts';
 import { describeIssues } from './issues.ts';
 import { configInvalid, makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
-import { refusalOf } from './refused-keys.ts';
+import { findKeyRefusal } from './refused-keys.ts';
 import { configSchema } from './schema.ts';
 import { makeScopeFiles } from './tokens.ts';
 import { translateSpellings } from './translate.ts';
 
 export interface LoadOptions {
-  /** What `--config` named. */
+  /** The argument of `--config`. */
   readonly given?: string | undefined;
   readonly env?: Environment;
   readonly home?: string;
   readonly cwd?: string;
-  /** Gates that hold besides those of the files: what runs decides what may take its place. */
+  /** Checks in addition to those of the files: the running service decides on a reload. */
   readonly admission?: AdmissionConfig;
-  /** Texts that are read in the place of files, to see what would be if they were there. */
+  /** Texts that replace files, to check a planned change. */
   readonly replace?: ReadonlyMap<string, string>;
 }
 
-/** What the files say, also when it cannot be used. */
-export interface Reading {
-  readonly found: Found;
-  readonly sources: readonly Source[];
-  /** All files as one, before variables are replaced. */
+/** The content of the files, even if it is invalid. */
+export interface ConfigReading {
+  readonly found: ConfigLocation;
+  readonly sources: readonly ConfigSource[];
+  /** All files merged, before variables are replaced. */
   readonly document: Document;
-  /** Undefined when what the files say cannot be used; that they are not locked does not count. */
+  /** Undefined when the content is invalid. Missing locks don't matter here. */
   readonly config: Config | undefined;
-  /** What is wrong with what the files say. */
+  /** Problems of the content. */
   readonly problems: readonly Problem[];
-  /** All files that were read, environment and scope files included. */
+  /** All files that were read, including environment and scope files. */
   readonly files: readonly ConfigFile[];
-  readonly manifest: ManifestReading;
-  /** Files and directories that are symbolic links. */
+  readonly manifest: LockReading;
   readonly links: readonly Problem[];
   readonly drift: readonly Drift[];
-  /** Spellings of the original that were accepted, and the keys that they stand for. */
+  /** Accepted spellings of the original project, and the keys that they stand for. */
   readonly translated: readonly Problem[];
 }
 
 /**
- * Finds, reads and checks the configuration; all that is wrong comes in one CONFIG_INVALID. Nothing
- * is used of a file that must be locked and is not.
+ * Finds, reads and checks the configuration. Throws all problems in one CONFIG_INVALID. A file that
+ * must be locked and isn't is never used.
  */
 export function loadConfig(options: LoadOptions = {}): Config {
   const { config, problems, manifest, drift } = readConfig(options);
@@ -76,8 +75,8 @@ export function loadConfig(options: LoadOptions = {}): Config {
   return config;
 }
 
-/** The same without judging: for whoever looks at a configuration instead of using it. */
-export function readConfig(options: LoadOptions = {}): Reading {
+/** Reads a configuration without refusing it, to inspect it. */
+export function readConfig(options: LoadOptions = {}): ConfigReading {
   const { given, env = process.env, home = readHomeDirectory(), cwd = process.cwd() } = options;
   const found = findConfig({ given, env, home, cwd });
   const { directory } = found;
@@ -93,13 +92,13 @@ export function readConfig(options: LoadOptions = {}): Reading {
     },
   );
   const read = [...sources, ...environment.files];
-  const files = read.map(({ file, bytes }) => describeFile(file, bytes, directory));
-  const manifest = readManifest(directory);
+  const files = read.map(({ file, bytes }) => hashFile(file, bytes, directory));
+  const manifest = readLock(directory);
   const finish = (
     config: Config | undefined,
     problems: readonly Problem[],
     all: readonly ConfigFile[],
-  ): Reading => ({
+  ): ConfigReading => ({
     found,
     sources,
     document,
@@ -134,7 +133,7 @@ export function readConfig(options: LoadOptions = {}): Reading {
     ...config,
     files: all,
     isLocked: manifest.state !== 'absent',
-    fingerprint: fingerprintOf(parsed, config.api.auth.tokens.map(withoutPlace)),
+    fingerprint: fingerprintConfig(parsed, config.api.auth.tokens.map(withoutPlace)),
     redacted: showEffective(document.value, parsed),
     warnings: [...warned, ...links, ...findUnread(found, all), ...translated],
   };
@@ -151,7 +150,7 @@ interface Checked {
 function checkContent(
   document: Document,
   env: Environment,
-  { file, directory }: Found,
+  { file, directory }: ConfigLocation,
   home: string,
   note: (note: Problem) => void,
 ): Checked {
@@ -160,18 +159,18 @@ function checkContent(
   const problems = used.map(({ path, message, hint }) =>
     makeProblem(document.placeOf(path), keyText(path), message, hint),
   );
-  // It is read once: compiling the schema first would take longer than reading with it.
+  // The schema is used once: compiling it would take longer than using it.
   const parsed = configSchema.safeParse(value, { jitless: true });
   if (!parsed.success) {
     const others = parsed.error.issues.filter(({ path }) => !hasFault(path, used));
-    problems.push(...describeIssues(others, configSchema, document, { refusalOf }));
+    problems.push(...describeIssues(others, configSchema, document, { findKeyRefusal }));
     return { config: undefined, parsed: undefined, problems, scopeFiles: [] };
   }
-  const report = (path: Path, message: string, hint?: string): void => {
+  const report = (path: KeyPath, message: string, hint?: string): void => {
     if (hasFault(path, used)) return;
     problems.push(makeProblem(document.placeOf(path), keyText(path), message, hint));
   };
-  const warn = (path: Path, message: string, hint: string): void =>
+  const warn = (path: KeyPath, message: string, hint: string): void =>
     note(makeProblem(document.placeOf(path), keyText(path), message, hint));
   const scopeFiles = makeScopeFiles({ directory, home, report, warn });
   const { placeOf } = document;
@@ -182,7 +181,7 @@ function checkContent(
 }
 
 /** A disabled plugin may name variables that aren't set. */
-function isUsed([top, name, key]: Path, value: unknown): boolean {
+function isUsed([top, name, key]: KeyPath, value: unknown): boolean {
   if (top !== 'plugins' || key === 'enabled' || !isObject(value)) return true;
   const plugins = value['plugins'];
   const plugin = isObject(plugins) ? plugins[String(name)] : undefined;
@@ -190,12 +189,12 @@ function isUsed([top, name, key]: Path, value: unknown): boolean {
   return enabled !== false && enabled !== 'false';
 }
 
-function hasFault(path: Path, faults: readonly PlaceholderFault[]): boolean {
+function hasFault(path: KeyPath, faults: readonly PlaceholderFault[]): boolean {
   const key = keyText(path);
   return faults.some((other) => keyText(other.path) === key);
 }
 
-/** What the process was started with wins over files, also when it is empty. */
+/** The environment of the process overrides the files, even with an empty value. */
 function defined(env: Environment): Environment {
   return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined));
 }

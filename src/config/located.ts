@@ -1,21 +1,21 @@
 import { isObject } from '../base/json.ts';
-import type { Document, Path } from './document.ts';
+import type { Document, KeyPath } from './document.ts';
 import * as z from 'zod';
 import { formOf } from '../pipeline/language/entry-fields.ts';
 import { unwrap } from './issues.ts';
 
-/** A value together with where it was written. */
+/** A value with its location. */
 export interface LocatedNode {
   readonly document: Document;
-  /** Where it is in that document, which is not where it is in the whole. */
-  readonly path: Path;
+  /** The path in its own document, which can differ from the path in the merged one. */
+  readonly path: KeyPath;
   readonly content:
     | { readonly map: ReadonlyMap<string, LocatedNode> }
     | { readonly list: readonly LocatedNode[] }
     | { readonly scalar: unknown };
 }
 
-export function toLocated(value: unknown, document: Document, path: Path = []): LocatedNode {
+export function toLocated(value: unknown, document: Document, path: KeyPath = []): LocatedNode {
   if (Array.isArray(value)) {
     const list = value.map((inner, index) => toLocated(inner, document, [...path, index]));
     return { document, path, content: { list } };
@@ -33,8 +33,8 @@ export function toPlain({ content }: LocatedNode): unknown {
   return Object.fromEntries([...content.map].map(([key, node]) => [key, toPlain(node)]));
 }
 
-/** The location of the key, or of the nearest thing around it. */
-export function findLocation(root: LocatedNode, path: Path): string {
+/** Returns the location of the key, or of its nearest parent. */
+export function findLocation(root: LocatedNode, path: KeyPath): string {
   let node = root;
   for (const [index, segment] of path.entries()) {
     const { content } = node;
@@ -51,10 +51,9 @@ export function findLocation(root: LocatedNode, path: Path): string {
 }
 
 /**
- * Several documents as one. Maps are merged key by key at every depth, lists are appended, and of
- * two other values the later one wins, whatever it is. A key without a value after a map or a list
- * changes nothing: that is what is left when somebody comments out the lines below it. `prepare`
- * changes each document before it is merged.
+ * Merges documents. Maps are merged key by key at every depth, lists are appended, and a later
+ * value replaces an earlier one. A key without a value doesn't replace a map or a list, because
+ * commenting out the lines below a key leaves that. `prepare` changes each document before merging.
  */
 export function mergeDocuments(
   documents: readonly Document[],
@@ -92,8 +91,8 @@ function mergeNodes(before: LocatedNode, after: LocatedNode): LocatedNode {
 export const EXTENSION_PREFIX = 'x-';
 
 /**
- * Leaves out keys that start with `x-` wherever a schema fixes the keys, as Compose does. Where keys
- * are names that people choose, such as those of plugins, they are names.
+ * Drops keys that start with `x-` where a schema fixes the keys, as Compose does. Names that users
+ * choose, such as those of plugins, may start with `x-`.
  */
 export function dropExtensionKeys(node: LocatedNode, schema: z.core.$ZodType): LocatedNode {
   const type = unwrap(formOf(schema, () => toPlain(node)) ?? schema);

@@ -1,4 +1,7 @@
-/** What each key means, for the reference and for editors. A test compares the list with the schema. */
+/**
+ * The description of each key, for the reference and for editors. A test compares the list with the
+ * schema.
+ */
 export const meanings: Readonly<Record<string, string>> = {
   include: 'files, or directories of `*.yaml` files, that are merged into this one, in order',
   'environment_vars.include':

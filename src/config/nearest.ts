@@ -1,4 +1,4 @@
-/** The known word that somebody most likely meant, if one is near enough to be worth saying. */
+/** Finds the known word that the user most likely meant. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   const given = normal(word);
   const [begun, another] = known.filter((candidate) => normal(candidate).startsWith(given));
@@ -15,22 +15,22 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   return best;
 }
 
-/** Shorter ones begin too many words to mean one of them. */
+/** A shorter prefix is ambiguous. */
 const BEGINNING_MIN = 3;
 
-/** A hint for a word that is not among the known ones. */
+/** Suggests a known word, or lists them all. */
 export function suggest(word: string, known: readonly string[], what: string): string {
   const close = nearest(word, known);
   if (close !== undefined) return `Did you mean ${close}?`;
   return known.length === 0 ? `There are no ${what}.` : `The ${what} are ${known.join(', ')}.`;
 }
 
-/** `maxWorkers` and `max-workers` are slips for `max_workers`, not other words. */
+/** Ignores case and separators: `maxWorkers` and `max-workers` mean `max_workers`. */
 function normal(word: string): string {
   return word.slice(0, 64).toLowerCase().replaceAll(/[-_ ]/g, '');
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours each count one. */
+/** Counts insertions, deletions, replacements and swaps of neighbors. */
 function editDistance(a: string, b: string): number {
   let before: number[] = [];
   let above = Array.from({ length: b.length + 1 }, (_, column) => column);

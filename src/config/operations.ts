@@ -9,15 +9,15 @@ import type { Config } from './config.ts';
 import { keyText } from './document.ts';
 import { redact, compareKeys, type KeyChange } from './effective.ts';
 import {
-  sealedIn,
+  findLockedPlugins,
   lockFiles,
-  type Manifest,
-  type ManifestReading,
-  type Seal,
+  type ConfigLock,
+  type LockReading,
+  type PluginHashes,
 } from './integrity.ts';
 import { makeJsonSchema } from './json-schema.ts';
 import { readConfig } from './load.ts';
-import type { Reading } from './load.ts';
+import type { ConfigReading } from './load.ts';
 import { configInvalid } from './problem.ts';
 import { compareActiveConfig, type ActiveComparison } from '../insight/active-config.service.ts';
 import { openToLook } from '../ledger/open-readonly.ts';
@@ -26,10 +26,10 @@ import { findPluginDrift, sealPlugins } from '../plugin/seal.ts';
 import { defineOperation } from '../operation/define.ts';
 import { loadOptions } from './check.operations.ts';
 
-/** Why these are not offered over HTTP. */
+/** The reason why HTTP doesn't offer these operations. */
 export const FILES_HERE = 'it works on files, there where the command is given';
 const tierShape = z.enum(['high', 'operational']);
-export const address = z
+export const addressField = z
   .string()
   .describe('a key such as service.max_workers, or an entity such as plugin:echo');
 
@@ -53,7 +53,7 @@ export const lockConfig = defineOperation({
   cli: { examples: ['ductile config lock', 'ductile config lock --dry-run'] },
   run(context) {
     const reading = readConfig(loadOptions(context));
-    const { found, config } = usable(reading);
+    const { found, config } = requireConfig(reading);
     const { directory } = found;
     const seals = sealsFor(config, reading.manifest);
     const manifest = lockFiles(directory, reading.files, new Date().toISOString(), seals);
@@ -66,9 +66,9 @@ export const lockConfig = defineOperation({
     return Promise.resolve({ manifest, files, plugins });
   },
   plan(context) {
-    const { drift, files, config, manifest } = usable(readConfig(loadOptions(context)));
+    const { drift, files, config, manifest } = requireConfig(readConfig(loadOptions(context)));
     const now = [...(sealsFor(config, manifest) ?? [])];
-    const before = sealedIn(manifest);
+    const before = findLockedPlugins(manifest);
     const changes = [
       ...drift.map(({ path, change }) => `${path} would be ${words[change]}.`),
       ...now.flatMap(([name, seal]) => {
@@ -81,17 +81,19 @@ export const lockConfig = defineOperation({
   },
 });
 
-/** Plugins that cannot be looked at do not keep the files from being locked; theirs stays as it was. */
-function sealsFor(config: Config, manifest: ManifestReading): Manifest['plugins'] {
+/**
+ * When the plugins can't be loaded, the files are locked and the previous hashes of plugins stay.
+ */
+function sealsFor(config: Config, manifest: LockReading): ConfigLock['plugins'] {
   try {
     return sealPlugins(loadCatalog(config));
   } catch (thrown) {
     if (!(thrown instanceof DuctileError) || thrown.code !== 'CONFIG_INVALID') throw thrown;
-    return sealedIn(manifest);
+    return findLockedPlugins(manifest);
   }
 }
 
-function compareSeals(now: Seal, before: Seal | undefined): 'added' | 'changed' | undefined {
+function compareSeals(now: PluginHashes, before: PluginHashes | undefined): 'added' | 'changed' | undefined {
   if (before === undefined) return 'added';
   const isSame = now.manifest === before.manifest && now.entrypoint === before.entrypoint;
   return isSame ? undefined : 'changed';
@@ -107,7 +109,7 @@ export const showConfig = defineOperation({
   scope: 'config:ro',
   needs: 'files',
   input: z.strictObject({
-    path: address.optional(),
+    path: addressField.optional(),
     effective: z.boolean().optional().describe('with the defaults of keys that are not written'),
   }),
   output: z.object({ config: z.unknown(), yaml: z.string() }),
@@ -136,7 +138,7 @@ export const getConfig = defineOperation({
   isForRoot: true,
   scope: 'config:ro',
   needs: 'files',
-  input: z.strictObject({ path: address }),
+  input: z.strictObject({ path: addressField }),
   output: z.object({
     key: z.string(),
     value: z.unknown(),
@@ -266,7 +268,7 @@ export const viewConfig = defineOperation({
   },
 });
 
-function compareBackup(now: Reading, backup: string): z.output<typeof diffShape> {
+function compareBackup(now: ConfigReading, backup: string): z.output<typeof diffShape> {
   const then = openBackup(backup).reading;
   const [old, current] = [listFiles(then), listFiles(now)];
   const files = [...new Set([...old.keys(), ...current.keys()])].toSorted().flatMap((path) => {
@@ -284,8 +286,8 @@ function toKeyRow({ key, before, after }: KeyChange): z.output<typeof diffShape>
   return { key, before: before ?? null, after: after ?? null };
 }
 
-/** A database that can't be opened is no reason not to compare the files. */
-async function readActive({ config }: Reading): Promise<ActiveComparison | undefined> {
+/** Compares the files even if the database can't be opened. */
+async function readActive({ config }: ConfigReading): Promise<ActiveComparison | undefined> {
   if (config === undefined) return undefined;
   try {
     const ledger = await openToLook(config.state);
@@ -300,8 +302,8 @@ async function readActive({ config }: Reading): Promise<ActiveComparison | undef
   }
 }
 
-/** What cannot be loaded is told by `config check`. */
-function listPluginDrift({ config }: Reading): z.output<typeof diffShape>['plugins'] {
+/** `config check` reports plugins that don't load. */
+function listPluginDrift({ config }: ConfigReading): z.output<typeof diffShape>['plugins'] {
   if (config === undefined) return [];
   try {
     const drift = findPluginDrift(config, loadCatalog(config));
@@ -311,17 +313,17 @@ function listPluginDrift({ config }: Reading): z.output<typeof diffShape>['plugi
   }
 }
 
-function listFiles({ files, found }: Reading) {
+function listFiles({ files, found }: ConfigReading) {
   return new Map(files.map((file) => [relative(found.directory, file.path), file]));
 }
 
-/** As it is written, or with defaults, which only a configuration that can be used has. */
-function showWhole(reading: Reading, effective: boolean): Json {
-  if (effective) return usable(reading).config.redacted;
+/** Shows the keys as written, or with defaults. Only a valid configuration has defaults. */
+function showWhole(reading: ConfigReading, effective: boolean): Json {
+  if (effective) return requireConfig(reading).config.redacted;
   return redact(reading.document.value);
 }
 
-function usable<R extends Reading>(reading: R) {
+function requireConfig<R extends ConfigReading>(reading: R) {
   const { config } = reading;
   if (config === undefined) throw configInvalid(reading.problems);
   return { ...reading, config };

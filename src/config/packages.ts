@@ -19,21 +19,21 @@ import { describeIssues } from './issues.ts';
 import { suggest } from './nearest.ts';
 import { makeProblem, sentence, type Problem } from './problem.ts';
 
-/** A directory with a manifest, and the package that it is, if it may be one. */
-interface FoundPackage {
+/** A directory with a package manifest, and its package if it is valid. */
+interface PackageReading {
   readonly directory: string;
   readonly package: Package | undefined;
   readonly problems: readonly Problem[];
 }
 
-export interface Packages {
-  /** By slug, and the newest version of each first. */
+export interface PackageListing {
+  /** Sorted by slug, newest version first. */
   readonly packages: readonly Package[];
   readonly problems: readonly Problem[];
 }
 
-/** All packages under the roots, read anew; one that is bad is left out and reported. */
-export function findPackages(roots: readonly string[]): Packages {
+/** Reads all packages under the roots. An invalid package is left out and reported. */
+export function findPackages(roots: readonly string[]): PackageListing {
   const packages = new Map<string, Package>();
   const problems: Problem[] = [];
   for (const directory of roots.flatMap((root) => directoriesOf(root, problems))) {
@@ -56,8 +56,11 @@ export function findPackages(roots: readonly string[]): Packages {
   return { packages: all, problems };
 }
 
-/** One version of a package; `latest` is the newest that is no trial. Throws PACKAGE_NOT_FOUND. */
-export function pickPackage(found: Packages, slug: string, version: string): Package {
+/**
+ * Picks a version of a package; `latest` is the newest that isn't a prerelease. Throws
+ * PACKAGE_NOT_FOUND.
+ */
+export function pickPackage(found: PackageListing, slug: string, version: string): Package {
   const { packages } = found;
   const versions = packages.filter((one) => one.slug === slug);
   const wanted = version === 'latest' ? latest(versions.map((one) => one.version)) : version;
@@ -76,14 +79,14 @@ export function pickPackage(found: Packages, slug: string, version: string): Pac
   });
 }
 
-/** One that is there and cannot be used is not simply unknown. */
-function explainBroken({ problems }: Packages, slug: string): string | undefined {
+/** Explains that a package exists but is invalid. */
+function explainBroken({ problems }: PackageListing, slug: string): string | undefined {
   const isMeant = problems.some(({ place }) => place.split(sep).includes(slug));
   if (!isMeant) return undefined;
   return 'Something of that name is there and cannot be used: `ductile package list` says why.';
 }
 
-export function readPackage(directory: string): FoundPackage {
+export function readPackage(directory: string): PackageReading {
   const file = join(directory, PACKAGE_FILE);
   if (!existsSync(file)) {
     const problem = makeProblem(file, '', 'the file does not exist', 'Name the directory of one.');
@@ -105,10 +108,10 @@ export function readPackage(directory: string): FoundPackage {
   return { directory, package: toPackage(parsed.data, found), problems };
 }
 
-/** More would not be read in one sentence; all of them are in its details. */
+/** All problems are in the details of the error. */
 const PROBLEMS_SAID = 5;
 
-/** What is wrong with a package, as the error that refuses it. */
+/** Makes the error that refuses a package. */
 export function packageInvalid(problems: readonly Problem[]): DuctileError {
   const [first] = problems;
   const words = problems.slice(0, PROBLEMS_SAID).map((one) => sentence(one));
@@ -119,7 +122,9 @@ export function packageInvalid(problems: readonly Problem[]): DuctileError {
   });
 }
 
-/** `<root>/<package>` and `<root>/<package>/<version>`; links to directories are not followed. */
+/**
+ * Finds `<root>/<package>` and `<root>/<package>/<version>`. Links to directories aren't followed.
+ */
 function directoriesOf(root: string, problems: Problem[]): string[] {
   try {
     if (!statSync(root).isDirectory()) throw new Error('it is not a directory');
@@ -153,31 +158,31 @@ interface PackageFiles {
   readonly problems: readonly Problem[];
 }
 
-/** What a package may be made of: words for people and for Ductile, nothing that runs. */
+/** Extensions of files that are data and never code. */
 const allowed: ReadonlySet<string> = new Set(['.yaml', '.yml', '.json', '.md', '.txt']);
-/** What has no ending and is not code. */
+/** Names without an extension that aren't code. */
 const plain: ReadonlySet<string> = new Set(['LICENSE', 'NOTICE', 'README', 'CHANGELOG']);
 
 const EXECUTABLE = 0o111;
 const WORLD_WRITABLE = 0o002;
 
-/** Reads a package's directory as a whole; whatever could be code is a problem. */
+/** Reads the directory of a package. Every file that could be code is a problem. */
 function readPackageFiles(directory: string): PackageFiles {
-  const reading: Reading = { root: directory, entries: [], problems: [], bytes: 0 };
+  const reading: FilesReading = { root: directory, entries: [], problems: [], bytes: 0 };
   visit(directory, reading, 0);
   const listed = reading.entries.toSorted(([a], [b]) => (a < b ? -1 : 1));
   const hash = blake3(Buffer.from(JSON.stringify(listed)));
   return { hash, problems: reading.problems };
 }
 
-interface Reading {
+interface FilesReading {
   readonly root: string;
   readonly entries: (readonly [name: string, hash: string])[];
   readonly problems: Problem[];
   bytes: number;
 }
 
-function visit(directory: string, reading: Reading, depth: number): void {
+function visit(directory: string, reading: FilesReading, depth: number): void {
   let entries: Dirent[];
   try {
     entries = readdirSync(directory, { withFileTypes: true });
@@ -197,7 +202,7 @@ function visit(directory: string, reading: Reading, depth: number): void {
   }
 }
 
-function readFile(path: string, entry: Dirent, reading: Reading): void {
+function readFile(path: string, entry: Dirent, reading: FilesReading): void {
   const fault = refuseFile(path, entry);
   if (fault !== undefined) return refuse(reading, path, fault.message, fault.hint);
   try {
@@ -227,6 +232,6 @@ function refuseFile(path: string, entry: Dirent): { message: string; hint: strin
   return { message: `is larger than ${limits.packageFileBytesMax} bytes`, hint: 'Shorten it.' };
 }
 
-function refuse(reading: Reading, path: string, message: string, hint?: string): void {
+function refuse(reading: FilesReading, path: string, message: string, hint?: string): void {
   reading.problems.push(makeProblem(path, '', `the file ${message}`, hint));
 }

@@ -1,14 +1,13 @@
 import { DuctileError } from '../base/errors.ts';
 
-/** One thing that is wrong in a file that people write, said so that they can put it right. */
+/** A problem in a file that users write. */
 export interface Problem {
-  /** `file:line:column`, or the file alone when no line is to blame. */
+  /** `file:line:column`, or the file alone. */
   readonly place: string;
-  /** The dotted key, such as `service.max_workers`; empty when the file as a whole is meant. */
+  /** The dotted key, such as `service.max_workers`; empty for the file as a whole. */
   readonly key: string;
-  /** What is wrong, as the predicate of the key: "must be at least 1, not 0". */
+  /** The predicate of the key: "must be at least 1, not 0". */
   readonly message: string;
-  /** What to do about it. */
   readonly hint?: string;
 }
 
@@ -17,7 +16,7 @@ export function makeProblem(place: string, key: string, message: string, hint?: 
   return hint === undefined ? { place, key, message } : { place, key, message, hint };
 }
 
-/** All problems of a configuration in one error, in the order of their places. */
+/** Makes one error of all problems, sorted by location. */
 export function configInvalid(found: readonly Problem[]): DuctileError {
   const problems = sortProblems(found);
   const [first] = problems;
@@ -36,7 +35,7 @@ export function configInvalid(found: readonly Problem[]): DuctileError {
   });
 }
 
-/** The problem on one line, with its place and its hint. */
+/** Formats the problem in one line, with its location and hint. */
 export function describeProblem(problem: Problem): string {
   const end = problem.hint === undefined ? '' : ` ${problem.hint}`;
   return `${problem.place}: ${sentence(problem)}.${end}`;
@@ -44,12 +43,12 @@ export function describeProblem(problem: Problem): string {
 
 export function sortProblems<P extends Problem>(problems: readonly P[]): P[] {
   if (problems.length < 2) return [...problems];
-  // Made here and not once for all: it takes longer to make than most commands take.
+  // Created on use: it takes longer than most commands.
   const byPlace = new Intl.Collator('en', { numeric: true });
   return problems.toSorted((a, b) => byPlace.compare(a.place, b.place));
 }
 
-/** The problem in words, without its place. */
+/** Formats the problem without its location. */
 export function sentence({ key, message }: Problem): string {
   return key === '' ? message : `${key} ${message}`;
 }

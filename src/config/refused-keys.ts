@@ -1,30 +1,30 @@
-import type { Path } from './document.ts';
+import type { KeyPath } from './document.ts';
 
-/** Why a key that people know from elsewhere is not accepted, and what to do instead. */
-export interface Refusal {
+/** The reason why a key of another version isn't accepted, and its replacement. */
+export interface KeyRefusal {
   readonly message: string;
   readonly hint: string;
 }
 
-const keptWithLog: Refusal = {
+const keptWithLog: KeyRefusal = {
   message: 'has no effect: what is known of an attempt is one row, kept as long as its log',
   hint: 'Remove it, and set service.job_log_retention.',
 };
-const sameUser: Refusal = {
+const sameUser: KeyRefusal = {
   message: 'is not supported: plugins run as the user of the service unless they are isolated',
   hint: 'Remove it, and set plugins.<name>.isolation to confine a plugin.',
 };
-const noVault: Refusal = {
+const noVault: KeyRefusal = {
   message: 'is not supported: secrets come from the environment',
   hint: 'Write "${NAME}" where the secret belongs, and NAME=… into a file of environment_vars.include.',
 };
-const noRelay: Refusal = {
+const noRelay: KeyRefusal = {
   message: 'is not supported: there is no relay between instances',
   hint: 'Let hosts share one ledger with state.url, or send events with a plugin to the API of the other.',
 };
 
 /** By key, with `*` for any name or index. */
-const refusals: Readonly<Record<string, Refusal>> = {
+const refusals: Readonly<Record<string, KeyRefusal>> = {
   'service.job_transitions_retention': keptWithLog,
   'service.job_attempts_retention': keptWithLog,
   'service.unconfined': sameUser,
@@ -68,9 +68,9 @@ const refusals: Readonly<Record<string, Refusal>> = {
   secrets: noVault,
 };
 
-export function refusalOf(path: Path): Refusal | undefined {
+export function findKeyRefusal(path: KeyPath): KeyRefusal | undefined {
   const exact = path.map(String);
-  // The second word of `plugins.mail`, the fourth of `api.auth.tokens.0`: the rest are fixed.
+  // Only the second word of `plugins.mail`, or the fourth of `api.auth.tokens.0`, is variable.
   const general = exact.map((word, at) =>
     (at === 1 && exact[0] === 'plugins') || typeof path[at] === 'number' ? '*' : word,
   );

@@ -3,7 +3,7 @@ import { byteSize, count, duration, strictSection } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { ResourceLimits } from './config.ts';
 
-/** The keys of `limits`. 0 means unlimited, even where a default would apply. */
+/** The keys of `limits`. 0 means unlimited, even if there is a default. */
 const keys = {
   memory: byteSize({ min: limits.pluginMemoryBytesMin }),
   processes: count(0, limits.pluginProcessesMax),
@@ -11,7 +11,7 @@ const keys = {
   file_size: byteSize(),
 };
 
-/** Without defaults: what is not written here is decided elsewhere. */
+/** Without defaults, so that unset limits can be filled from elsewhere. */
 export const limitsSchema = strictSection({
   memory: keys.memory.optional(),
   processes: keys.processes.optional(),
@@ -36,7 +36,7 @@ export function buildLimits(parsed: z.output<typeof limitsSchema>): ResourceLimi
   };
 }
 
-/** The stricter of two for each limit. 0 and what is not said limit nothing. */
+/** Returns the stricter of each limit. 0 and unset limits don't limit. */
 export function strictestLimits(one: ResourceLimits, other: ResourceLimits): ResourceLimits {
   return combine((key) => {
     const set = [one[key], other[key]].filter((value) => value !== undefined && value !== 0);
@@ -44,7 +44,7 @@ export function strictestLimits(one: ResourceLimits, other: ResourceLimits): Res
   });
 }
 
-/** The limits of a plugin: its own, else the defaults; undefined means unlimited. */
+/** Returns the limits of a plugin, filled from the defaults; undefined means unlimited. */
 export function resolveLimits(own: ResourceLimits, usual: ResourceLimits): ResourceLimits {
   return combine((key) => (own[key] ?? usual[key]) || undefined);
 }

@@ -14,7 +14,7 @@ import { scheduleEntry } from '../schedule/entry.ts';
 import { limitsSchema, tenantLimitsSchema } from './resource-limits.ts';
 import { webhooksSchema } from './webhooks.ts';
 
-/** A process that misses fewer beats than this must not be taken for dead. */
+/** A process that misses fewer heartbeats isn't presumed dead. */
 const BEATS_BEFORE_REAP = 3;
 
 const environmentName = z
@@ -204,7 +204,7 @@ const namedToken = strictSection({
     when: valid('scopes_hash', 'scopes_file'),
   });
 
-/** Every key that is in force, with its default. Whatever is not here is refused. */
+/** All keys with their defaults. Other keys are refused. */
 export const configSchema = strictSection({
   include: z.array(nonBlankText()).default([]),
   environment_vars: strictSection({ include: z.array(nonBlankText()).default([]) }).prefault({}),
@@ -239,12 +239,12 @@ export const routeSchema = route;
 export type ParsedConfig = z.output<typeof configSchema>;
 export type ParsedPlugin = z.output<typeof plugin>;
 
-/** A slip of the pen would be handed to the plugin as if it were the secret. */
+/** Finds misspelled references, which the plugin would get as if they were the secret. */
 function checkCredentials(
   config: Readonly<Record<string, unknown>>,
   context: { addIssue(issue: z.core.$ZodSuperRefineIssue): void },
 ): void {
-  // The document was scanned for what JSON cannot hold.
+  // `scan` of the document has removed values that JSON can't represent.
   for (const { name, path } of findCredentials(config as JsonObject)) {
     if (credentialName.test(name)) continue;
     context.addIssue({
@@ -256,7 +256,7 @@ function checkCredentials(
   }
 }
 
-/** Looks at entries that have other faults too, so that all is said at once. */
+/** Also checks entries with other faults, so that all problems are reported at once. */
 function checkScheduleIds(
   schedules: readonly unknown[],
   context: { addIssue(issue: z.core.$ZodSuperRefineIssue): void },
@@ -301,7 +301,9 @@ function checkPipelineNames(
   }
 }
 
-/** Lets a check across keys run although others are wrong, so that all problems show at once. */
+/**
+ * Runs a check across keys even if other keys are wrong, so that all problems are reported at once.
+ */
 function valid(...keys: readonly string[]) {
   return ({ issues }: z.core.ParsePayload): boolean =>
     !issues.some(({ code, path = [] }) =>

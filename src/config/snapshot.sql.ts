@@ -26,7 +26,7 @@ export async function recordSnapshot(tx: Transaction, draft: SnapshotDraft): Pro
   );
 }
 
-/** Says that jobs are still claimed under it, so that it outlives them. */
+/** Notes that jobs are claimed with this snapshot, so that it isn't pruned before them. */
 export async function touchSnapshot(tx: Transaction, id: string): Promise<void> {
   const { dialect } = tx;
   await tx.run(

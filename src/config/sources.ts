@@ -2,36 +2,35 @@ import { lstatSync, readdirSync, statSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { keyText, parseDocument, readDocument, type Document, type Path } from './document.ts';
+import { keyText, parseDocument, readDocument, type Document, type KeyPath } from './document.ts';
 import { resolvePath } from './paths.ts';
 import { makeProblem, type Problem } from './problem.ts';
 import type { Environment } from './interpolate.ts';
 
 /** One file of the configuration. */
-export interface Source {
+export interface ConfigSource {
   readonly file: string;
   readonly bytes: Buffer;
   readonly document: Document;
 }
 
-export interface Sources {
-  /** The root first, then what it includes, in the order in which later ones win. */
-  readonly sources: readonly Source[];
+export interface ConfigSources {
+  /** The root file, then its includes; a later file overrides an earlier one. */
+  readonly sources: readonly ConfigSource[];
   readonly problems: readonly Problem[];
-  /** Files and directories that are symbolic links, and where they are named. */
+  /** Locations of files and directories that are symbolic links. */
   readonly links: readonly Problem[];
 }
 
-/** Reads the root file and all that it includes. */
 export function readSources(
   root: string,
   home: string,
   replace: ReadonlyMap<string, string> = new Map(),
-): Sources {
-  const sources: Source[] = [];
+): ConfigSources {
+  const sources: ConfigSource[] = [];
   const problems: Problem[] = [];
   const links: Problem[] = [];
-  /** From a file to the way that led there. */
+  /** The chain of includes that leads to each file. */
   const seen = new Map<string, readonly string[]>();
 
   const readFile = (file: string, way: readonly string[], named: Named): void => {
@@ -87,8 +86,8 @@ interface NamedPath {
   readonly problem: Problem | undefined;
 }
 
-/** The paths in a list of a source; entries of the wrong type are left to the schema. */
-export function listPaths({ document, file }: Source, key: Path, home: string): NamedPath[] {
+/** Lists the paths in a list of a source. The schema reports entries of the wrong type. */
+export function listPaths({ document, file }: ConfigSource, key: KeyPath, home: string): NamedPath[] {
   let list: unknown = document.value;
   for (const segment of key) list = isObject(list) ? list[String(segment)] : undefined;
   if (!Array.isArray(list)) return [];
@@ -116,14 +115,14 @@ function isLink(path: string): boolean {
 }
 
 export interface EnvironmentFiles {
-  /** What the files set; a later file wins over an earlier one. */
+  /** Variables of the files; a later file overrides an earlier one. */
   readonly variables: Environment;
   readonly files: readonly { readonly file: string; readonly bytes: Buffer }[];
   readonly problems: readonly Problem[];
 }
 
 /** Reads the files that `environment_vars.include` names. */
-export function readEnvironmentFiles(sources: readonly Source[], home: string): EnvironmentFiles {
+export function readEnvironmentFiles(sources: readonly ConfigSource[], home: string): EnvironmentFiles {
   const variables = new Map<string, string>();
   const files: { file: string; bytes: Buffer }[] = [];
   const problems: Problem[] = [];
@@ -160,9 +159,9 @@ export interface ParsedEnvironment {
 const LITERAL_HINT = 'Write the value itself, or put it in single quotes if it contains ${.';
 
 /**
- * Parses lines of `NAME=value`, optionally with `export` in front. Quotes around a value are removed.
- * In a value without quotes, a `#` after a blank starts a comment. Nothing is replaced in values: one
- * that a shell would replace is a problem, because its text would become the secret.
+ * Parses lines of `NAME=value`, optionally with `export` in front. Quotes around a value are
+ * removed. In a value without quotes, a `#` after a blank starts a comment. Values aren't expanded.
+ * A value that a shell would expand is a problem, because its text would become the secret.
  */
 export function parseEnvironment(text: string, file: string): ParsedEnvironment {
   const variables = new Map<string, string>();
@@ -173,7 +172,7 @@ export function parseEnvironment(text: string, file: string): ParsedEnvironment 
     const match = /^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$/.exec(written);
     const name = match?.[1] ?? '';
     const value = match === null ? undefined : unquote(match[2] ?? '');
-    // The line is not shown: most of these files hold secrets.
+    // The message doesn't show the line: most of these files hold secrets.
     const report = (message: string, hint?: string): void =>
       void problems.push(makeProblem(`${file}:${index + 1}:1`, name, message, hint));
     if (match === null) report('the line is not NAME=value');

@@ -9,10 +9,10 @@ import { configInvalid } from './problem.ts';
 
 interface StarterOptions {
   readonly directory: string;
-  /** The plugins that come with the program. */
+  /** The directory of the plugins that are part of the program. */
   readonly shippedPlugins: string;
   readonly replace: boolean;
-  /** Where the API listens, and the token that is made for it; without them it is off. */
+  /** The address of the API and its new token; undefined leaves the API disabled. */
   readonly api: StarterApi | undefined;
   readonly now: string;
 }
@@ -22,14 +22,14 @@ interface StarterApi {
   readonly token: string;
 }
 
-interface Starter {
+interface StarterFiles {
   readonly files: readonly string[];
-  /** Undefined when there is one from before, or no API. */
+  /** Undefined when a token exists already, or without an API. */
   readonly token: string | undefined;
 }
 
-/** Writes a configuration that works at once, and locks it. */
-export function writeStarter(options: StarterOptions): Starter {
+/** Writes a working configuration and locks it. */
+export function writeStarter(options: StarterOptions): StarterFiles {
   const { directory, shippedPlugins, replace, api, now } = options;
   const file = join(directory, CONFIG_FILE);
   if (existsSync(file) && !replace) {
@@ -37,7 +37,7 @@ export function writeStarter(options: StarterOptions): Starter {
   }
   mkdirSync(join(directory, 'plugins'), { recursive: true, mode: PRIVATE_DIRECTORY });
   chmodSync(directory, PRIVATE_DIRECTORY);
-  const { files: besides, token } = writeBesides(directory, api);
+  const { files: besides, token } = writeCompanions(directory, api);
   if (existsSync(file)) copyFileSync(file, `${file}.bak`);
   writeFileAtomic(file, starterText(shippedPlugins, api?.listen));
   const { config, problems } = readConfig({ given: file });
@@ -47,8 +47,8 @@ export function writeStarter(options: StarterOptions): Starter {
 
 const TOKEN_NAME = 'DUCTILE_ADMIN_TOKEN';
 
-/** What is there already stays: somebody may use that token, and may have written their own page. */
-function writeBesides(directory: string, api: StarterApi | undefined): Starter {
+/** Keeps existing files: the token may be in use, and the page may have been edited. */
+function writeCompanions(directory: string, api: StarterApi | undefined): StarterFiles {
   const files: string[] = [];
   const agents = join(directory, 'AGENTS.md');
   if (!existsSync(agents)) {
@@ -66,7 +66,7 @@ function writeBesides(directory: string, api: StarterApi | undefined): Starter {
 
 const ENV_FILE = '.env';
 
-/** The API as it is written, or as it could be. */
+/** Returns the section as a comment when the API is disabled. */
 function apiText(listen: string | undefined): string {
   const text = `environment_vars:
   include: [${ENV_FILE}]
@@ -125,7 +125,7 @@ ${apiText(listen)}
 `;
 }
 
-/** What an agent that is started in a configuration directory should know. It is read, never run. */
+/** The text of AGENTS.md, for agents that start in a configuration directory. */
 const agentsText = `# This directory configures Ductile
 
 Ductile runs plugins as jobs, on schedules, for webhooks and in pipelines, and keeps all that happened on a ledger.

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { readHomeDirectory } from '../base/account.ts';
 import { isObject } from '../base/json.ts';
 import type { StateConfig } from './config.ts';
-import type { Path } from './document.ts';
+import type { KeyPath } from './document.ts';
 import { findConfig } from './find.ts';
 import { resolvePath } from './paths.ts';
 
@@ -12,10 +12,10 @@ const keys: readonly string[] = ['path', 'url', 'dir', 'schema'] satisfies (keyo
 export interface StateContext {
   readonly directory: string;
   readonly home: string;
-  readonly report: (path: Path, message: string, hint?: string) => void;
+  readonly report: (path: KeyPath, message: string, hint?: string) => void;
 }
 
-/** Where the ledger is, from what the files say about it. */
+/** Builds the location of the ledger. */
 export function buildState(parsed: WrittenState, key: string, context: StateContext): StateConfig {
   const { directory, home } = context;
   if (parsed.url === undefined) {
@@ -25,7 +25,7 @@ export function buildState(parsed: WrittenState, key: string, context: StateCont
   const dir = resolvePath(parsed.dir ?? './data', directory, home);
   const url = URL.parse(parsed.url);
   if (url === null || !['postgres:', 'postgresql:'].includes(url.protocol)) {
-    // The text is not shown: it usually holds a password.
+    // The message doesn't show the text: it usually holds a password.
     const form = 'Write postgres://user:password@host:5432/database, special characters as %XX.';
     context.report([key, 'url'], 'is not a PostgreSQL URL', form);
     return { kind: 'postgres', url: '', schema: '', dir };
@@ -44,23 +44,23 @@ export function buildState(parsed: WrittenState, key: string, context: StateCont
 }
 
 /**
- * Where the ledger of a configuration is, when that is plain to see. The rest of the files is not
- * judged, so whoever only asks a running server is quick and need not wait for a mended file.
- * Undefined means that the whole configuration must be loaded, which then says what is wrong.
+ * Finds the location of the ledger without checking the rest of the files. A command that only
+ * talks to a running service starts faster, and works while a file is broken. Undefined means that
+ * the whole configuration must be loaded, which then reports the problems.
  */
 export async function findState(given: string | undefined): Promise<StateConfig | undefined> {
   const home = readHomeDirectory();
   const where = { given, env: process.env, home, cwd: process.cwd() };
   const { file, directory } = findConfig(where);
   const faults: string[] = [];
-  const report = (_: Path, message: string): void => void faults.push(message);
+  const report = (_: KeyPath, message: string): void => void faults.push(message);
   const written = readPlainState(file) ?? (await readWritten(file, home));
   if (written === undefined) return undefined;
   const built = buildState(written, 'state', { directory, home, report });
   return faults.length > 0 ? undefined : built;
 }
 
-/** Where the ledger of a configuration with a syntax error probably is. */
+/** Guesses the location of the ledger of a configuration with a syntax error. */
 export function guessStateDirectory(given: string | undefined): string {
   const home = readHomeDirectory();
   const { file, directory } = findConfig({ given, env: process.env, home, cwd: process.cwd() });
@@ -98,7 +98,7 @@ function isText(value: unknown): boolean {
   return typeof value === 'string' && value.trim() !== '';
 }
 
-/** The keys of `state` as they are written. */
+/** The keys of `state` as written. */
 export interface WrittenState {
   readonly path?: string | undefined;
   readonly url?: string | undefined;
@@ -107,9 +107,9 @@ export interface WrittenState {
 }
 
 /**
- * What a configuration file says about its state, when every line of it is so plain that it needs no
- * YAML parser to be sure. Undefined means that it is not: then the parser has the say. Most files
- * are, and reading them so lets a command start in half the time.
+ * Reads the state of a configuration file without a YAML parser. That works if every line is
+ * simple, as in most files, and halves the start time of a command. Undefined means that the parser
+ * is needed.
  */
 export function readPlainState(file: string): WrittenState | undefined {
   const lines = readFileSync(file, 'utf8').split(/\r?\n/);
@@ -123,8 +123,8 @@ export function readPlainState(file: string): WrittenState | undefined {
 }
 
 /**
- * Guesses what a file with a syntax error says about its state, from that part of it alone. The
- * guess is good enough to look for a running service, and never to open a ledger.
+ * Guesses the state of a file with a syntax error. The guess is good enough to look for a running
+ * service, never to open a ledger.
  */
 export function guessState(file: string): WrittenState {
   const lines = readFileSync(file, 'utf8').split(/\r?\n/);
@@ -140,14 +140,16 @@ export function guessState(file: string): WrittenState {
 }
 
 const topKey = /^([a-z_]+):(?:\s|$)/;
-/** Keys that bring other files, or that are another name for the state. */
+/** Keys that include other files, or that are another name for the state. */
 const elsewhere = new Set(['include', 'environment_vars', 'database']);
-/** With a dot or a slash in it, so that it is a path and never a number, a boolean or nothing. */
+/** Contains a dot or a slash, so that it is a path and never a number, a boolean or null. */
 const plain = String.raw`(?=[^\s}]*[./])(?:\.{0,2}/|~/|[A-Za-z_])[\w./~-]*[\w/]`;
 const flow = new RegExp(String.raw`^state:\s*\{\s*path:\s+(${plain})\s*\}\s*$`);
 const nested = new RegExp(String.raw`^ +path:\s+(${plain})\s*$`);
 
-/** No bracket, quote or block that goes on in the next line, and nothing that stands for another part. */
+/**
+ * True for a line without brackets, quotes or blocks that continue, and without anchors or aliases.
+ */
 function isSelfContained(line: string): boolean {
   if (/^\s*#/.test(line)) return true;
   const isMarked = /\t|(^|[\s[{,:-])[&*!|>%@`?]|<<|^(---|\.\.\.)/.test(line);

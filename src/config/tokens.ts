@@ -5,32 +5,32 @@ import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { ApiToken, ConfigFile } from './config.ts';
-import type { Path } from './document.ts';
+import type { KeyPath } from './document.ts';
 import { resolvePath } from './paths.ts';
 import type { ParsedConfig } from './schema.ts';
 
 export interface TokenContext {
-  readonly placeOf: (path: Path) => string;
-  readonly report: (path: Path, message: string, hint?: string) => void;
-  /** The scopes in the file that the key at the path names; what is wrong with it is reported. */
-  readonly readScopes: (file: string, hash: string | undefined, path: Path) => readonly string[];
+  readonly placeOf: (path: KeyPath) => string;
+  readonly report: (path: KeyPath, message: string, hint?: string) => void;
+  /** Reads the scopes in the file that the key at the path names, and reports its problems. */
+  readonly readScopes: (file: string, hash: string | undefined, path: KeyPath) => readonly string[];
 }
 
-/** All tokens of the configuration, whichever of the three forms they are written in. */
+/** Collects the tokens of all three forms. */
 export function buildTokens(parsed: ParsedConfig, context: TokenContext): ApiToken[] {
   const { report, placeOf, readScopes } = context;
   const { api_key: key, tokens: inline } = parsed.api.auth;
   const names = new Set<string>();
   const digests = new Set<string>();
   const tokens: ApiToken[] = [];
-  const isNew = (name: string, path: Path): boolean => {
+  const isNew = (name: string, path: KeyPath): boolean => {
     const isKnown = names.has(name);
     if (isKnown) report(path, `is the second token that is called ${name}`);
     names.add(name);
     return !isKnown;
   };
-  const add = (name: string, secret: string, scopes: readonly string[], path: Path): void => {
-    const digest = digestOf(secret);
+  const add = (name: string, secret: string, scopes: readonly string[], path: KeyPath): void => {
+    const digest = hashToken(secret);
     if (isNew(name, path) && digests.has(digest)) {
       report(path, 'is the same token as another one', ONE_EACH);
     }
@@ -42,12 +42,12 @@ export function buildTokens(parsed: ParsedConfig, context: TokenContext): ApiTok
     add(name, token, scopes, ['api', 'auth', 'tokens', index]);
   }
   const secrets = new Set(parsed.webhooks.endpoints.map(({ secret_ref: name }) => name));
-  const noScopes = `must say what it may do${tellUnknown(parsed)}`;
+  const noScopes = `must say what it may do${describeUnknownSecrets(parsed)}`;
   for (const [index, entry] of parsed.tokens.entries()) {
     const path = ['tokens', index];
     const file = entry.scopes_file;
     if (file === undefined && entry.scopes === undefined) {
-      // The secret of a webhook opens nothing here.
+      // The secret of a webhook needs no scopes.
       if (!secrets.has(entry.name)) report([...path, 'scopes'], noScopes, SCOPES);
       isNew(entry.name, path);
       continue;
@@ -63,8 +63,8 @@ export function buildTokens(parsed: ParsedConfig, context: TokenContext): ApiTok
   return tokens;
 }
 
-/** The webhooks whose secret is no entry here: one of them may have meant it, and misspelt it. */
-function tellUnknown({ tokens, webhooks }: ParsedConfig): string {
+/** Names webhooks whose secret isn't an entry here: the name may be misspelled. */
+function describeUnknownSecrets({ tokens, webhooks }: ParsedConfig): string {
   const names = new Set(tokens.map(({ name }) => name));
   const unknown = webhooks.endpoints.filter(({ secret_ref: name }) => !names.has(name));
   if (unknown.length === 0) return '';
@@ -72,8 +72,8 @@ function tellUnknown({ tokens, webhooks }: ParsedConfig): string {
   return `, or be the secret_ref of a webhook: ${told}`;
 }
 
-/** What is kept of a token: enough to know it again, useless to whoever reads it. */
-export function digestOf(token: string): string {
+/** Hashes a token: the digest recognizes it and reveals nothing. */
+export function hashToken(token: string): string {
   return createHash('sha256').update(token).digest('hex');
 }
 
@@ -82,7 +82,7 @@ const SCOPES =
 const ONE_EACH = 'Give each its own, so that the log can tell who it was.';
 
 interface ScopeFiles {
-  /** Those that were read. */
+  /** The files that were read. */
   readonly files: readonly ConfigFile[];
   readonly read: TokenContext['readScopes'];
 }
@@ -90,17 +90,17 @@ interface ScopeFiles {
 interface ScopeFileOptions {
   readonly directory: string;
   readonly home: string;
-  readonly report: (path: Path, message: string, hint?: string) => void;
-  readonly warn: (path: Path, message: string, hint: string) => void;
+  readonly report: (path: KeyPath, message: string, hint?: string) => void;
+  readonly warn: (path: KeyPath, message: string, hint: string) => void;
 }
 
 /**
- * Reads files of the form `{"scopes": ["jobs:ro"]}`, or with the list alone. They are of the high tier,
- * whatever they are called.
+ * Reads files of the form `{"scopes": ["jobs:ro"]}`, or with the list alone. They always have the
+ * high tier.
  */
 export function makeScopeFiles({ directory, home, report, warn }: ScopeFileOptions): ScopeFiles {
   const files = new Map<string, ConfigFile>();
-  const read = (written: string, expected: string | undefined, path: Path): readonly string[] => {
+  const read = (written: string, expected: string | undefined, path: KeyPath): readonly string[] => {
     const file = resolvePath(written, directory, home);
     let bytes: Buffer;
     try {
@@ -132,9 +132,9 @@ export function makeScopeFiles({ directory, home, report, warn }: ScopeFileOptio
 }
 
 interface ParsedScopes {
-  /** Undefined if the file has neither form. */
+  /** Undefined for a file of neither form. */
   readonly scopes: readonly string[] | undefined;
-  /** The original also writes the list alone. */
+  /** True for a list without `{"scopes": …}`, which the original project writes, too. */
   readonly isBare: boolean;
 }
 

@@ -3,28 +3,28 @@ import { keyText } from './document.ts';
 import { toLocated, toPlain, type LocatedNode } from './located.ts';
 import { makeProblem, type Problem } from './problem.ts';
 
-/** One spelling of the original Ductile, and the key that it stands for. */
+/** A spelling of the original Ductile, and the key that it stands for. */
 export interface Translation {
-  /** Where it is written, with `*` for any name or index. */
+  /** The path of the spelling, with `*` for any name or index. */
   readonly from: string;
-  /** The key that takes the value, from the map that `from` is in; undefined if nothing does. */
+  /** The key that gets the value, relative to the parent of `from`; undefined if none does. */
   readonly to?: readonly string[];
-  /** Without it, every value is this spelling. */
+  /** Default: every value has this spelling. */
   readonly applies?: (value: LocatedNode) => boolean;
-  /** What becomes of the value. */
+  /** Converts the value. */
   readonly change?: (value: LocatedNode) => LocatedNode;
-  /** Keys beside it that change with it; undefined removes one. */
+  /** Returns sibling keys that change with it; undefined removes one. */
   readonly beside?: (
     value: LocatedNode,
-    around: Around,
+    around: KeyParent,
   ) => ReadonlyMap<string, LocatedNode | undefined>;
-  /** Why it has no effect, if it has none. */
+  /** The reason why it has no effect. */
   readonly message?: string;
   readonly hint: string;
 }
 
-/** The map that a key is in. */
-type Around = ReadonlyMap<string, LocatedNode>;
+/** The parent of a key. */
+type KeyParent = ReadonlyMap<string, LocatedNode>;
 
 const comments: readonly Translation[] = ['tokens.*', 'api.auth.tokens.*'].flatMap((entry) =>
   ['description', 'created_at'].map((key) => ({
@@ -34,7 +34,10 @@ const comments: readonly Translation[] = ['tokens.*', 'api.auth.tokens.*'].flatM
   })),
 );
 
-/** Every accepted spelling, in the order in which they are applied. A test compares the docs with it. */
+/**
+ * All accepted spellings, in the order of their application. A test compares the docs with the
+ * list.
+ */
 export const translations: readonly Translation[] = [
   {
     from: 'log_level',
@@ -99,7 +102,7 @@ interface Hook {
 const notified = { path: 'payload.notify_on_complete', op: 'eq', value: true };
 const endedAs = (...value: string[]) => ({ path: 'payload.status', op: 'in', value });
 
-/** The signals of `on-hook`. Ductile reports every bad end of a job, whichever plugin it is of. */
+/** The signals of `on-hook`. Ductile reports every failed job, of all plugins. */
 const hooks: Readonly<Record<string, Hook>> = {
   'job.completed': { signal: 'job.succeeded', conditions: [] },
   'job.failed': { signal: 'job.dead', conditions: [notified, endedAs('failed', 'dead')] },
@@ -111,10 +114,12 @@ function hookOf(value: LocatedNode): Hook | undefined {
   return typeof name === 'string' && Object.hasOwn(hooks, name) ? hooks[name] : undefined;
 }
 
-/** The source of a hook was the plugin of the job; the source of our signals is the service. */
+/**
+ * In the original, the source is the plugin of the job. The source of our signals is the service.
+ */
 function addHookConditions(
   value: LocatedNode,
-  around: Around,
+  around: KeyParent,
 ): ReadonlyMap<string, LocatedNode | undefined> {
   const conditions = (hookOf(value)?.conditions ?? []).map((one) => toLocatedLike(value, one));
   const plugin = around.get('from_plugin');
@@ -138,25 +143,25 @@ function addHookConditions(
   ]);
 }
 
-/** A value that stands where another is written. */
+/** Gives a value the location of another one. */
 function toLocatedLike({ document, path }: LocatedNode, value: unknown): LocatedNode {
   return toLocated(value, document, path);
 }
 
-interface Translated {
+interface TranslationResult {
   readonly root: LocatedNode;
-  /** One for each spelling that was translated or ignored. */
+  /** One entry per spelling that was translated or ignored. */
   readonly notes: readonly Problem[];
 }
 
 /**
- * Puts the keys of Ductile in the place of the original's spellings. Every value keeps its location.
- * In one file, a key of Ductile wins over a spelling of it.
+ * Replaces the original project's spellings with Ductile's keys. Every value keeps its location.
+ * Within one file, Ductile's key overrides a spelling of it.
  */
 export function translateSpellings(
   document: LocatedNode,
   table: readonly Translation[] = translations,
-): Translated {
+): TranslationResult {
   const notes: Problem[] = [];
   const note = (problem: Problem): void => {
     if (notes.length < limits.problemsMax) notes.push(problem);
@@ -170,7 +175,7 @@ export function translateSpellings(
 
 type Note = (problem: Problem) => void;
 
-/** Follows the words of `from` to every map that has its last one. */
+/** Follows the words of `from` to every map that has the last one. */
 function translateBelow(
   node: LocatedNode,
   [word = '', ...rest]: readonly string[],
@@ -199,12 +204,12 @@ function translateBelow(
 }
 
 function translateKey(
-  around: Around,
+  around: KeyParent,
   key: string,
   above: readonly PropertyKey[],
   translation: Translation,
   note: Note,
-): Around {
+): KeyParent {
   const { to, applies, change = (value) => value, beside, message, hint } = translation;
   const value = around.get(key);
   if (value === undefined || applies?.(value) === false) return around;
@@ -230,9 +235,9 @@ function translateKey(
   return filled;
 }
 
-/** The map with a value where there is none yet. Maps on the way to it are made. */
+/** Sets a value that isn't set yet, and creates the maps on the way. */
 function fillKey(
-  around: Around,
+  around: KeyParent,
   [key = '', ...rest]: readonly string[],
   value: LocatedNode,
 ): Map<string, LocatedNode> | 'taken' {
@@ -246,7 +251,7 @@ function fillKey(
   return new Map(around).set(key, { ...home, content: { map: filled } });
 }
 
-function mapOf({ content }: LocatedNode): Around | undefined {
+function mapOf({ content }: LocatedNode): KeyParent | undefined {
   return 'map' in content ? content.map : undefined;
 }
 

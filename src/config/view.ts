@@ -81,7 +81,7 @@ function showChange(output: JsonOutput, printer: Printer): void {
   showFindings(rowOf(output['validation']), printer);
 }
 
-/** Also `null` and lists, as they would be written. */
+/** Formats null and lists, too, as they would be written. */
 function showValue(value: unknown): string {
   return toVisibleText(typeof value === 'string' ? value : JSON.stringify(value));
 }

@@ -8,12 +8,12 @@ import { checkEventFields, eventFields, toEventRules } from '../webhook/event-ty
 import { checkRespond, respondFields, waitOf } from '../webhook/webhook.ts';
 import type { Report } from '../webhook/target.ts';
 import type { WebhooksConfig } from './config.ts';
-import type { Path } from './document.ts';
+import type { KeyPath } from './document.ts';
 import { commandName, pluginName } from './fields.ts';
 
 const UNITS: Readonly<Record<string, number>> = { B: 1, K: 1024, M: 1024 * 1024 };
 
-/** Bytes as a number, or with a unit: `1MB`, `1 MiB` and `1M` are the same. */
+/** Accepts bytes, or a unit: `1MB`, `1 MiB` and `1M` are the same. */
 const bodySize = z.preprocess(
   (value) => {
     const match =
@@ -24,8 +24,8 @@ const bodySize = z.preprocess(
   count(1, limits.hookBodyBytesMax),
 );
 
-/** The plugin of agents that comes with the program. */
-export const USUAL_AGENT = 'agent';
+/** The plugin for agents, which is part of the program. */
+export const DEFAULT_AGENT = 'agent';
 
 const endpoint = strictSection({
   path: z
@@ -50,7 +50,7 @@ export const webhooksSchema = strictSection({
   enabled: flag().optional(),
   listen: nonBlankText().optional(),
   order: z.enum(orders).default('strict'),
-  agent: pluginName().default(USUAL_AGENT),
+  agent: pluginName().default(DEFAULT_AGENT),
   trusted_proxies: z.array(nonBlankText()).default([]),
   public_url: z
     .string()
@@ -60,11 +60,11 @@ export const webhooksSchema = strictSection({
 });
 
 export interface WebhooksContext {
-  readonly placeOf: (path: Path) => string;
-  readonly report: (path: Path, message: string, hint?: string) => void;
+  readonly placeOf: (path: KeyPath) => string;
+  readonly report: (path: KeyPath, message: string, hint?: string) => void;
   readonly readAddress: (
     listen: string,
-    path: Path,
+    path: KeyPath,
   ) => { readonly host: string; readonly port: number };
   /** The keys of `tokens.yaml`, by their names. */
   readonly tokens: ReadonlyMap<string, string>;
@@ -122,7 +122,7 @@ export function checkProxies(
   }
 }
 
-/** False for what is neither an address nor a subnet. */
+/** Returns false for anything but an address or a subnet. */
 export function addProxy(list: BlockList, proxy: string): boolean {
   const [address = '', bits, more] = proxy.split('/');
   const kind = isIP(address);

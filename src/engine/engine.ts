@@ -2,7 +2,7 @@ import type { Timestamp } from '../base/clock.ts';
 import type { LogRing } from '../base/log-ring.ts';
 import type { Config } from '../config/config.ts';
 import type { RefusedInstallation } from '../config/installed.ts';
-import type { Packages } from '../config/packages.ts';
+import type { PackageListing } from '../config/packages.ts';
 import type { Job } from '../job/job.ts';
 import type { Enqueued } from '../job/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -74,7 +74,7 @@ export interface Engine {
   /** The installations that could not be put in force here, and why. */
   readonly refused: readonly RefusedInstallation[];
   /** The packages that can be installed, read anew. */
-  packages(): Packages;
+  packages(): PackageListing;
   /** Changes something about the system, on record; a dry run says what would be done. */
   direct(request: DirectRequest): Promise<DirectAnswer>;
   /** Accepts one job: committed when it resolves. Unknown plugins and commands are refused. */

@@ -3,7 +3,7 @@ import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import type { InstalledState } from '../config/installed.ts';
 import { ONE_WORKER } from '../config/findings.ts';
-import { notLocked } from '../config/integrity.ts';
+import { makeUnlockedProblem } from '../config/integrity.ts';
 import { describeProblem, type Problem } from '../config/problem.ts';
 import type { ClaimablePlugin } from '../job/types.ts';
 import type { Pipeline, Route } from '../pipeline/language/pipeline.ts';
@@ -64,7 +64,7 @@ export async function tellSchemas({ catalog }: Blueprint, log: Log): Promise<voi
 
 export function tellFindings({ config, catalog, warnings }: Blueprint, parent: Log): void {
   const log = parent.child('plugins');
-  if (!config.isLocked) parent.child('config').warn(describeProblem(notLocked(config.directory)));
+  if (!config.isLocked) parent.child('config').warn(describeProblem(makeUnlockedProblem(config.directory)));
   if (config.service.maxWorkers === 1) parent.child('config').warn(ONE_WORKER);
   for (const problem of catalog.problems) {
     const wait = catalog.unloaded.has(problem.plugin) ? '; its jobs wait until it loads' : '';

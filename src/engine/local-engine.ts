@@ -3,7 +3,7 @@ import type { LogRing } from '../base/log-ring.ts';
 import { settlesWithin } from '../base/timer.ts';
 import type { Config } from '../config/config.ts';
 import type { RefusedInstallation } from '../config/installed.ts';
-import { findPackages, type Packages } from '../config/packages.ts';
+import { findPackages, type PackageListing } from '../config/packages.ts';
 import type { Job } from '../job/job.ts';
 import type { Enqueued } from '../job/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -144,7 +144,7 @@ export class LocalEngine implements Engine {
     return this.#wiring.generation.installed?.refused ?? [];
   }
 
-  packages(): Packages {
+  packages(): PackageListing {
     return findPackages(this.#wiring.inForce.packageRoots);
   }
 

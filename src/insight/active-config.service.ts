@@ -1,6 +1,6 @@
 import { parseStoredJson } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
-import { withInstallations, type Installed } from '../config/installed.ts';
+import { withInstallations, type InstalledPackage } from '../config/installed.ts';
 import { compareKeys, type KeyChange } from '../config/effective.ts';
 import { readConfig } from '../config/load.ts';
 import type { ConfigSnapshot } from '../config/snapshot-types.ts';
@@ -39,7 +39,7 @@ export async function compareActiveConfig(
 }
 
 /** Without the packages if one of them doesn't fit beside the files any more. */
-function extend(config: Config, installed: readonly Installed[]): Config {
+function extend(config: Config, installed: readonly InstalledPackage[]): Config {
   try {
     return withInstallations(config, installed);
   } catch {

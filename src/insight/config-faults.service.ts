@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { toFinding, type Finding } from '../config/findings.ts';
-import { placeOf, withInstallations } from '../config/installed.ts';
+import { describeInstallation, withInstallations } from '../config/installed.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { Targets } from '../webhook/check-entry.service.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';
@@ -27,7 +27,7 @@ export async function findOwnFaults(
       if (row.lastError === null) return [];
       const message = `is installed and not in force: ${row.lastError}`;
       const hint = `Put right what it says, then \`ductile package enable ${row.slug}\`.`;
-      const problem = makeProblem(placeOf(row), `package ${row.slug}`, message, hint);
+      const problem = makeProblem(describeInstallation(row), `package ${row.slug}`, message, hint);
       const finding = toFinding('error', 'packages', problem);
       const commands = [`ductile package enable ${row.slug}`];
       return [withParts(finding, 'package_inactive', row.slug, commands)];

@@ -2,8 +2,8 @@ import { DuctileError } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import { keyText } from '../config/document.ts';
 import { findConfigFindings, toFinding } from '../config/findings.ts';
-import type { Category, Finding } from '../config/findings.ts';
-import type { Reading } from '../config/load.ts';
+import type { FindingCategory, Finding } from '../config/findings.ts';
+import type { ConfigReading } from '../config/load.ts';
 import { nearest, suggest } from '../config/nearest.ts';
 import { makeProblem, sortProblems } from '../config/problem.ts';
 import type { Problem } from '../config/problem.ts';
@@ -25,7 +25,7 @@ import { checkPipelines } from '../pipeline/load.service.ts';
  * stored credentials, a secret that is kept nowhere is an error.
  */
 export function diagnose(
-  reading: Reading,
+  reading: ConfigReading,
   nowMs: number,
   credentials?: ReadonlySet<string>,
 ): Finding[] {
@@ -42,7 +42,7 @@ export function diagnose(
 }
 
 /** Schemas that no payload can be checked against; a validator has to be loaded to know it. */
-export async function diagnoseSchemas({ config }: Reading): Promise<Finding[]> {
+export async function diagnoseSchemas({ config }: ConfigReading): Promise<Finding[]> {
   if (config === undefined) return [];
   try {
     const problems = await checkSchemas(loadCatalog(config).plugins.values());
@@ -60,7 +60,7 @@ function diagnosePlugins(
   credentials: ReadonlySet<string> | undefined,
 ): Finding[] {
   const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
-  const as = (severity: Finding['severity'], category: Category) => (problem: Problem) =>
+  const as = (severity: Finding['severity'], category: FindingCategory) => (problem: Problem) =>
     toFinding(severity, category, problem);
   const pipelines = checkPipelines(config.pipelines, catalog);
   const hooks = checkHooks(config, catalog);

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { Finding } from '../config/findings.ts';
 import { readConfig } from '../config/load.ts';
-import type { Reading } from '../config/load.ts';
+import type { ConfigReading } from '../config/load.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { findingsShape, rankAll, showFindings } from './findings.service.ts';
@@ -66,7 +66,7 @@ async function examineTenant({ engine }: Context): Promise<ShownFindings> {
 }
 
 /** The server's own, or from the command line the one that the files name, if they can be read. */
-async function lookAtLedger({ config }: Reading, context: Context): Promise<LedgerFindings> {
+async function lookAtLedger({ config }: ConfigReading, context: Context): Promise<LedgerFindings> {
   const { place } = context;
   if (place === undefined) {
     // Without a service there is no engine to read.

@@ -1,6 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { JsonObject } from '../base/json.ts';
-import type { Category, Severity } from '../config/findings.ts';
+import type { FindingCategory, Severity } from '../config/findings.ts';
 
 /**
  * Something that is wrong now or that waits for a decision, found on the ledger. `doctor` lists every
@@ -12,7 +12,7 @@ export interface LiveFinding {
   /** The object of the finding, such as `mail/handle`. Kind and key together identify it. */
   readonly key: string;
   readonly severity: Severity;
-  readonly category: Category;
+  readonly category: FindingCategory;
   /** What is wrong, as a sentence that names the object. */
   readonly message: string;
   /** What on record proves it. */

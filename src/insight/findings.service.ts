@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Finding, LiveParts } from '../config/findings.ts';
+import type { Finding, FindingEvidence } from '../config/findings.ts';
 
 export const findingShape = z.object({
   id: z.string().describe('the kind and the key of the finding; `why` accepts it'),
@@ -28,7 +28,7 @@ export const findingsShape = z.object({
 });
 
 /** Findings in the files have no time; their proof is where they were found. */
-function describeStill(finding: Finding): LiveParts {
+function describeStill(finding: Finding): FindingEvidence {
   const { severity, category, place, key, hint } = finding;
   const named = listCommands(hint);
   const usual = severity === 'error' ? ['ductile config check'] : [];

@@ -3,9 +3,9 @@ import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { limits } from '../base/limits.ts';
 import { keyText } from '../config/document.ts';
-import type { Installed } from '../config/installed.ts';
+import type { InstalledPackage } from '../config/installed.ts';
 import { compareKeys } from '../config/effective.ts';
-import { findPackages, pickPackage, type Packages } from '../config/packages.ts';
+import { findPackages, pickPackage, type PackageListing } from '../config/packages.ts';
 import {
   disableType,
   enableType,
@@ -241,7 +241,7 @@ function refuseBackwards(
 
 /** What somebody asked for or approved is what they saw, and not what its files say since. */
 function pick({ packageRoots }: PackageSeams, choice: InstallChoice | UpgradeChoice): Package {
-  const packages: Packages = findPackages(packageRoots());
+  const packages: PackageListing = findPackages(packageRoots());
   const found = pickPackage(packages, choice.package_slug, choice.version);
   if (choice.hash === undefined || choice.hash === found.hash) return found;
   const message = `the files of ${found.slug} ${found.version} are not those that were asked for`;
@@ -304,7 +304,7 @@ function provisionsIn({ slug, provisioned }: InstallationRow) {
   return provisionsOf(slug, readProvides(provisioned));
 }
 
-function toOne(id: string, { slug, version }: Package, content: InstallationContent): Installed {
+function toOne(id: string, { slug, version }: Package, content: InstallationContent): InstalledPackage {
   return { id, slug, version, provides: readProvides(content.provisioned) };
 }
 

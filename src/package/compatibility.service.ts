@@ -1,6 +1,6 @@
 import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
-import { placeOf, type Installed } from '../config/installed.ts';
+import { describeInstallation, type InstalledPackage } from '../config/installed.ts';
 import { suggest } from '../config/nearest.ts';
 import type { InstallationRow } from './types.ts';
 import { isOpen } from './fill.ts';
@@ -15,7 +15,7 @@ import type { Blueprint } from '../engine/generation.ts';
 export interface Fit {
   /** Undefined when only what it provides is at hand, as when it is enabled again. */
   readonly found: Package | undefined;
-  readonly one: Installed;
+  readonly one: InstalledPackage;
   readonly others: readonly InstallationRow[];
   readonly catalog: Catalog;
   /** Whether the catalog is the one with what it provides. */
@@ -85,7 +85,7 @@ function checkUses({ found, one }: Fit): Misfit | undefined {
 /** The same for what its routes and the steps of its pipelines have done. */
 export function checkTargets(
   found: Package,
-  one: Installed,
+  one: InstalledPackage,
   { config, catalog }: Pick<Blueprint, 'config' | 'catalog'>,
 ): Misfit | undefined {
   const mine = new Set([
@@ -113,8 +113,8 @@ export function checkTargets(
 
 type Target = readonly [what: string, to: string];
 
-function targetsOf(one: Installed, { routes, pipelines }: Config): Target[] {
-  const place = placeOf(one);
+function targetsOf(one: InstalledPackage, { routes, pipelines }: Config): Target[] {
+  const place = describeInstallation(one);
   return [
     ...routes
       .filter((route) => route.place === place)

@@ -7,7 +7,7 @@ import { parseJson } from '../base/parse-json.ts';
 import type { Config } from '../config/config.ts';
 import type { HandlerConfig } from '../config/config.ts';
 import { handlerSchema } from '../config/installed.ts';
-import type { Path } from '../config/document.ts';
+import type { KeyPath } from '../config/document.ts';
 import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
@@ -98,7 +98,7 @@ export function checkPackaged(
 
 /** What is filled in later is taken to be right. */
 function checkParams(params: Template, type: DirectiveType<object>): Problem[] {
-  const open: Path[] = [];
+  const open: KeyPath[] = [];
   const value = sampleOf(params, [], open);
   const parsed = type.params.safeParse(value);
   if (parsed.success) return [];
@@ -110,13 +110,13 @@ function checkParams(params: Template, type: DirectiveType<object>): Problem[] {
 }
 
 /** One lies within the other. */
-function meet(one: readonly PropertyKey[], other: Path): boolean {
+function meet(one: readonly PropertyKey[], other: KeyPath): boolean {
   const length = Math.min(one.length, other.length);
   return one.slice(0, length).every((key, index) => key === other[index]);
 }
 
 /** A value of the same form, with anything where something is to be filled in: those places are `open`. */
-function sampleOf(template: Template, path: Path, open: Path[]): Json {
+function sampleOf(template: Template, path: KeyPath, open: KeyPath[]): Json {
   if ('list' in template) {
     return template.list.map((item, index) => sampleOf(item, [...path, index], open));
   }

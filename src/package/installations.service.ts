@@ -3,9 +3,9 @@ import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { keyText } from '../config/document.ts';
 import {
-  placeOf,
+  describeInstallation,
   withInstallations,
-  type Installed,
+  type InstalledPackage,
   type InstalledState,
   type RefusedInstallation,
 } from '../config/installed.ts';
@@ -81,14 +81,14 @@ function isRefusal(error: unknown): boolean {
   return error.code === 'CONFIG_INVALID' || error.code === 'RELOAD_REFUSED';
 }
 
-export function toInstalled({ id, slug, version, provisioned }: InstallationRow): Installed {
+export function toInstalled({ id, slug, version, provisioned }: InstallationRow): InstalledPackage {
   return { id, slug, version, provides: readProvides(provisioned) };
 }
 
 /** All of it compiled; throws what does not fit, as CONFIG_INVALID. */
 export function compileWith(
   base: Config,
-  installed: readonly Installed[],
+  installed: readonly InstalledPackage[],
   compile: (config: Config) => Blueprint,
 ): Blueprint {
   const config = withInstallations(base, installed);
@@ -103,13 +103,13 @@ export function compileWith(
 /** Who installs in a tenant is not who runs the machine, unless all who share it trust each other. */
 function findUnheard(
   { config: { onlyListed, tenants }, catalog }: Blueprint,
-  installed: readonly Installed[],
+  installed: readonly InstalledPackage[],
 ): Problem[] {
   if (!onlyListed || tenants.trust === 'shared') return [];
   const message = 'opens programs, files or networks, and is not for tenants to set';
   return installed.flatMap((one) =>
     saidOfPrograms(one.provides.plugins, catalog).map(({ plugin, key }) =>
-      makeProblem(placeOf(one), keyText(['plugins', plugin, 'config', key]), message),
+      makeProblem(describeInstallation(one), keyText(['plugins', plugin, 'config', key]), message),
     ),
   );
 }
@@ -117,14 +117,14 @@ function findUnheard(
 /** All of them if they fit, and otherwise those that fit beside those before them. */
 function combine(
   files: Blueprint,
-  installed: readonly Installed[],
+  installed: readonly InstalledPackage[],
   compile: (config: Config) => Blueprint,
 ): { readonly blueprint: Blueprint; readonly refused: readonly RefusedInstallation[] } {
   if (installed.length === 0) return { blueprint: files, refused: [] };
   const whole = attempt(() => compileWith(files.config, installed, compile));
   if (whole.blueprint !== undefined) return { blueprint: whole.blueprint, refused: [] };
   let blueprint = files;
-  const accepted: Installed[] = [];
+  const accepted: InstalledPackage[] = [];
   const refused: RefusedInstallation[] = [];
   for (const one of installed) {
     const next = attempt(() => compileWith(files.config, [...accepted, one], compile));

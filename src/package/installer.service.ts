@@ -4,8 +4,8 @@ import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/j
 import { limits } from '../base/limits.ts';
 import { hasPlaceholder } from '../base/placeholder.ts';
 import type { Config } from '../config/config.ts';
-import { keyText, type Path } from '../config/document.ts';
-import { placeOf, type Installed } from '../config/installed.ts';
+import { keyText, type KeyPath } from '../config/document.ts';
+import { describeInstallation, type InstalledPackage } from '../config/installed.ts';
 import { packageInvalid } from '../config/packages.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { InstallationContent, InstallationRow } from './types.ts';
@@ -76,7 +76,7 @@ export async function makeContent(
  */
 export function refuseUnfit(
   found: Package | undefined,
-  one: Installed,
+  one: InstalledPackage,
   others: readonly InstallationRow[],
   { current, compile }: InstallerSeams,
 ): void {
@@ -100,15 +100,15 @@ export function refuseUnfit(
   refuseTargets(one, next);
 }
 
-function refused(one: Installed, message: string, hint?: string): DuctileError {
+function refused(one: InstalledPackage, message: string, hint?: string): DuctileError {
   return new DuctileError('PACKAGE_REFUSED', message, {
-    place: placeOf(one),
+    place: describeInstallation(one),
     ...(hint === undefined ? {} : { hint }),
   });
 }
 
 /** The configuration of an installation isn't interpolated: the text would become the value. */
-function refusePlaceholders(value: Json, path: Path): void {
+function refusePlaceholders(value: Json, path: KeyPath): void {
   if (isObject(value) || Array.isArray(value)) {
     for (const [key, inner] of Object.entries(value)) {
       refusePlaceholders(inner, [...path, Array.isArray(value) ? Number(key) : key]);

@@ -1,7 +1,7 @@
 import { formatCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
-import { placeOf, type Installed } from '../config/installed.ts';
+import { describeInstallation, type InstalledPackage } from '../config/installed.ts';
 import type { InstallationRow, WebhookMoves } from './types.ts';
 import type { WebhookRow } from '../webhook/types.ts';
 import { readProvides } from './package.ts';
@@ -56,7 +56,7 @@ export async function refuseHooks(change: HookChange, seams: HookSeams): Promise
 }
 
 /** Throws what is wrong with them among all that would be in force then. */
-export function refuseTargets(one: Installed, next: Blueprint): void {
+export function refuseTargets(one: InstalledPackage, next: Blueprint): void {
   for (const { id, settings } of one.provides.webhooks.map(toPackaged)) {
     try {
       checkEntry(id, settings, [{ secret: formatCredentialRef('secret') }], next);
@@ -64,7 +64,7 @@ export function refuseTargets(one: Installed, next: Blueprint): void {
       if (!(thrown instanceof DuctileError)) throw thrown;
       const { message, hint } = thrown;
       const words = `its webhook ${id} does not fit: ${message}`;
-      throw new DuctileError('PACKAGE_REFUSED', words, { place: placeOf(one), hint });
+      throw new DuctileError('PACKAGE_REFUSED', words, { place: describeInstallation(one), hint });
     }
   }
 }

@@ -1,7 +1,7 @@
 import type { Config, RouteConfig } from '../config/config.ts';
 import { suggest } from '../config/nearest.ts';
 import { makeProblem, sentence, type Problem } from '../config/problem.ts';
-import { USUAL_AGENT } from '../config/webhooks.ts';
+import { DEFAULT_AGENT } from '../config/webhooks.ts';
 import type { Route } from './language/pipeline.ts';
 import { WEBHOOK_SOURCE, RUNTIME_SOURCE, runtimePayloadKeys } from '../signal/signal.ts';
 import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
@@ -65,7 +65,7 @@ export function checkHooks(
   }
   // The usual one need not be set up by those who have no agents.
   const { agent } = webhooks;
-  if (agent !== USUAL_AGENT && !catalog.plugins.has(agent)) {
+  if (agent !== DEFAULT_AGENT && !catalog.plugins.has(agent)) {
     const message = `names ${agent}, which is not a plugin; webhooks with a mode take nothing`;
     warnings.push(makeProblem(file, 'webhooks.agent', message));
   }

@@ -1,6 +1,6 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { isWithin } from '../config/paths.ts';
+import { isInsideDirectory } from '../config/paths.ts';
 import {
   makeProfile,
   type Confine,
@@ -151,7 +151,7 @@ function confineEnvironment(
   const { TMPDIR: _, ...others } = env;
   if (tier === 'landlock') return others;
   const home = others['HOME'];
-  const isVisible = home !== undefined && [...read, ...write].some((path) => isWithin(path, home));
+  const isVisible = home !== undefined && [...read, ...write].some((path) => isInsideDirectory(path, home));
   return { ...others, TMPDIR: '/tmp', HOME: isVisible ? home : '/tmp' };
 }
 

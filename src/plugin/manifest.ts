@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { type JsonObject, isObject } from '../base/json.ts';
-import type { Document, Path } from '../config/document.ts';
+import type { Document, KeyPath } from '../config/document.ts';
 import { keyText } from '../config/document.ts';
 import { count, flag, strictSection, nonBlankText } from '../base/fields.ts';
 import { commandName, pluginName } from '../config/fields.ts';
@@ -175,7 +175,7 @@ function named(value: unknown): unknown {
   return { ...value, commands };
 }
 
-function commandsOf({ commands }: Parsed): [Path, string, ParsedCommand][] {
+function commandsOf({ commands }: Parsed): [KeyPath, string, ParsedCommand][] {
   return Array.isArray(commands)
     ? commands.map((entry, index) => [['commands', index], entry.name, entry])
     : Object.entries(commands).map(([name, entry]) => [['commands', name], name, entry]);
@@ -183,7 +183,7 @@ function commandsOf({ commands }: Parsed): [Path, string, ParsedCommand][] {
 
 function crossCheck(parsed: Parsed, document: Document): Problem[] {
   const problems: Problem[] = [];
-  const report = (path: Path, message: string, hint?: string): void => {
+  const report = (path: KeyPath, message: string, hint?: string): void => {
     problems.push(makeProblem(document.placeOf(path), keyText(path), message, hint));
   };
   const names = new Set<string>();

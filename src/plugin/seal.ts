@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { blake3 } from '../base/blake3.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
-import { readManifest, sealedIn, type Seal } from '../config/integrity.ts';
+import { readLock, findLockedPlugins, type PluginHashes } from '../config/integrity.ts';
 import { keyText } from '../config/document.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { Problem } from '../config/problem.ts';
@@ -14,7 +14,7 @@ import { MANIFEST_FILE } from './manifest.ts';
  * What is written down of plugins when the configuration is locked: of those that can be run, and of
  * all others that were found, since an installation may use them.
  */
-export function sealPlugins({ plugins, bases: { bases } }: Catalog): Map<string, Seal> {
+export function sealPlugins({ plugins, bases: { bases } }: Catalog): Map<string, PluginHashes> {
   const hash = makeHash();
   // Under the name of a plugin in the roots stands its own code, also where an alias hides it.
   const coded = new Map<string, Coded>([...plugins, ...bases]);
@@ -26,7 +26,7 @@ export function sealPlugins({ plugins, bases: { bases } }: Catalog): Map<string,
  * is watched as the files of the configuration are. One that is gone runs nothing and is not missed.
  */
 export function findPluginDrift({ file }: Config, { plugins }: Catalog): Problem[] {
-  const sealed = sealedIn(readManifest(dirname(file)));
+  const sealed = findLockedPlugins(readLock(dirname(file)));
   if (sealed === undefined) return [];
   const hash = makeHash();
   return [...plugins.values()].flatMap((plugin) => {
@@ -36,7 +36,7 @@ export function findPluginDrift({ file }: Config, { plugins }: Catalog): Problem
   });
 }
 
-function compare(plugin: Plugin, before: Seal | undefined, hash: Hash): Problem[] {
+function compare(plugin: Plugin, before: PluginHashes | undefined, hash: Hash): Problem[] {
   const key = keyText(['plugins', plugin.name]);
   const drift = (file: string, message: string): Problem => makeProblem(file, key, message, RELOCK);
   if (before === undefined) return [drift(manifestOf(plugin), 'was never locked')];
@@ -74,7 +74,7 @@ function hashOf(file: string): string {
 
 type Coded = Pick<Plugin, 'directory' | 'entrypoint'>;
 
-function seal(coded: Coded, hash: Hash): Seal {
+function seal(coded: Coded, hash: Hash): PluginHashes {
   return { manifest: hash(manifestOf(coded)), entrypoint: hash(coded.entrypoint) };
 }
 

@@ -1,6 +1,6 @@
 import { lstatSync, realpathSync, statSync, type Stats } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
-import { isWithin } from '../config/paths.ts';
+import { isInsideDirectory } from '../config/paths.ts';
 
 /** What a path is found to be, after all links were followed. */
 export interface PathFacts {
@@ -92,7 +92,7 @@ export function examine(
 function judgeContainment({ roots, directory, manifest, entrypoint }: TrustFacts): Fault[] {
   const faults: Fault[] = [];
   const hint = 'Move it into the directory of the plugin.';
-  if (!roots.some((root) => isWithin(root, directory.real))) {
+  if (!roots.some((root) => isInsideDirectory(root, directory.real))) {
     faults.push(
       fault(
         `${directory.path} leads to ${directory.real}, outside every plugin root`,
@@ -101,7 +101,7 @@ function judgeContainment({ roots, directory, manifest, entrypoint }: TrustFacts
     );
   }
   for (const { path, real } of [manifest, ...(entrypoint === undefined ? [] : [entrypoint])]) {
-    if (isWithin(directory.real, real)) continue;
+    if (isInsideDirectory(directory.real, real)) continue;
     faults.push(fault(`${path} leads to ${real}, outside the directory of the plugin`, hint));
   }
   return faults;
@@ -137,7 +137,7 @@ function fault(message: string, hint: string): Fault {
 
 function parentsUpTo(start: string, roots: readonly string[]): PathFacts[] {
   const parents: PathFacts[] = [];
-  for (let path = start; roots.some((root) => isWithin(root, path)); path = dirname(path)) {
+  for (let path = start; roots.some((root) => isInsideDirectory(root, path)); path = dirname(path)) {
     const facts = lookAt(path);
     if (facts !== undefined) parents.push(facts);
     if (roots.includes(path)) break;
@@ -148,7 +148,7 @@ function parentsUpTo(start: string, roots: readonly string[]): PathFacts[] {
 /** The parts of the way from `base` to `path` that are links; `base` itself is not looked at. */
 function linksBelow(base: string, path: string): string[] {
   const links: string[] = [];
-  for (let part = path; part !== base && isWithin(base, part); part = dirname(part)) {
+  for (let part = path; part !== base && isInsideDirectory(base, part); part = dirname(part)) {
     if (isLink(part)) links.push(part);
   }
   return links.toReversed();

@@ -3,14 +3,14 @@ import { catalogue } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import { toFinding, type Finding, type Severity } from '../config/findings.ts';
-import type { Reading } from '../config/load.ts';
+import type { ConfigReading } from '../config/load.ts';
 import { makeProblem } from '../config/problem.ts';
 import { describeIsolation, type IsolationState } from '../plugin/isolation.ts';
 import type { Context } from '../operation/context.ts';
 
 /** Names the isolation tier where there are tenants, or a configuration that wants isolation. */
 export function findTier(
-  { config, document }: Reading,
+  { config, document }: ConfigReading,
   context: Context,
   isThere: boolean,
 ): Finding[] {

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { forTenant } from '../../src/config/build.ts';
+import { toTenantConfig } from '../../src/config/build.ts';
 import { makeTree, problemsOf } from '../support/config-tree.ts';
 
 function tree(text: string): Promise<string> {
@@ -23,7 +23,7 @@ test('isolation is off for the operator, and paths are relative to the configura
 
 test('a tenant keeps the isolation of plugins that its packages may use', async () => {
   const given = await tree('plugins: {watch: {isolation: {read: [/srv/inbox]}}}');
-  const config = forTenant(loadConfig({ given, env: {} }));
+  const config = toTenantConfig(loadConfig({ given, env: {} }));
   expect(Object.keys(config.plugins)).toEqual([]);
   expect(config.pluginIsolation['watch']?.read).toEqual(['/srv/inbox']);
 });

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { formatByteSize, parseByteSize } from '../../src/base/quantity.ts';
 import type { Config } from '../../src/config/config.ts';
-import { forTenant } from '../../src/config/build.ts';
+import { toTenantConfig } from '../../src/config/build.ts';
 import { findUnenforced } from '../../src/insight/diagnose.service.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';
 import { makeTree, problemsOf } from '../support/config-tree.ts';
@@ -82,7 +82,7 @@ describe('limits of a tenant', () => {
 plugins:
   echo: { shared: true, limits: { file_size: 0 } }
 `);
-    expect(limitsOf(forTenant(config))).toEqual({
+    expect(limitsOf(toTenantConfig(config))).toEqual({
       memoryBytes: GIB,
       processes: 128,
       cpuMs: undefined,
@@ -99,7 +99,7 @@ plugins:
   echo: { shared: true }
 `);
     const own = { memoryBytes: 256 * MIB, processes: 500, cpuMs: 60_000, fileBytes: GIB };
-    expect(limitsOf(forTenant(config))).toEqual(own);
+    expect(limitsOf(toTenantConfig(config))).toEqual(own);
   });
 });
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { planEdit } from '../../src/config/edit.ts';
 import { findConfigFindings } from '../../src/config/findings.ts';
-import { loadConfig, readConfig, type Reading } from '../../src/config/load.ts';
+import { loadConfig, readConfig, type ConfigReading } from '../../src/config/load.ts';
 import { translations } from '../../src/config/translate.ts';
 import { makeDirectory } from '../support/directory.ts';
 
@@ -20,13 +20,13 @@ async function write(yaml: string, name = 'config.yaml'): Promise<void> {
   await writeFile(join(directory, name), yaml, { mode: 0o600 });
 }
 
-async function read(yaml: string, env: Record<string, string> = NO_ENV): Promise<Reading> {
+async function read(yaml: string, env: Record<string, string> = NO_ENV): Promise<ConfigReading> {
   await write(`plugin_roots: [plugins]\n${yaml}`);
   return readConfig({ given: directory, env });
 }
 
 /** Warnings of a usable configuration as `line:column key message hint`. */
-function warningsOf({ config, translated, problems }: Reading): string[] {
+function warningsOf({ config, translated, problems }: ConfigReading): string[] {
   expect(problems).toEqual([]);
   expect(config?.warnings).toEqual(expect.arrayContaining([...translated]));
   return translated.map(

@@ -1,7 +1,7 @@
 import { isObject, parseStoredJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Incident, observedKinds } from '../types.ts';
-import type { Category, Severity } from '../../config/findings.ts';
+import type { FindingCategory, Severity } from '../../config/findings.ts';
 import type { Check } from '../check.service.ts';
 import { findingId, type Impact, type LiveFinding } from '../finding.service.ts';
 
@@ -56,7 +56,7 @@ interface Subject {
 
 interface UsualParts {
   readonly severity: Severity;
-  readonly category: Category;
+  readonly category: FindingCategory;
   readonly impact: Impact;
   readonly fix: string;
   readonly commands: (subject: Subject) => string[];

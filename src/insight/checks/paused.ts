@@ -1,14 +1,14 @@
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { isObject, parseStoredJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import type { Category } from '../../config/findings.ts';
+import type { FindingCategory } from '../../config/findings.ts';
 import type { Check, CheckContext } from '../check.service.ts';
 import type { Impact, LiveFinding } from '../finding.service.ts';
 import { formatAge } from '../since.service.ts';
 
 interface PausedPart {
   readonly key: string;
-  readonly category: Category;
+  readonly category: FindingCategory;
   readonly impact?: Impact;
   /** A sentence about what stands still. */
   readonly message: string;

@@ -1,4 +1,4 @@
-import type { Category } from '../../config/findings.ts';
+import type { FindingCategory } from '../../config/findings.ts';
 import type { LiveFinding } from '../finding.service.ts';
 import type { Context } from '../../operation/context.ts';
 import { systemDoctor } from '../doctor.operations.ts';
@@ -26,7 +26,7 @@ export async function findFileFinding(
     kind: found.category,
     key: id.slice(id.indexOf(':') + 1),
     severity,
-    category: found.category as Category,
+    category: found.category as FindingCategory,
     message: key === '' ? message : `${key} ${message}`,
     evidence: evidence ?? found.place,
     fix,
