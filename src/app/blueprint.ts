@@ -8,9 +8,9 @@ import type { Blueprint } from '../engine/generation.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';
 import { checkApiAccess } from '../access/check-access.service.ts';
 import { scopedBy } from '../access/check-scopes.service.ts';
-import type { Bases } from '../plugin/base.ts';
+import type { Bases } from '../plugin/source.ts';
 import { loadCatalog, type UnloadedTargets } from '../plugin/catalog.ts';
-import { findPluginDrift } from '../plugin/seal.ts';
+import { findPluginDrift } from '../plugin/lock.ts';
 import { environmentHere } from './environment.ts';
 
 /**

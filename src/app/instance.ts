@@ -15,7 +15,7 @@ import { takeInstanceLock } from '../ledger/sqlite/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';
 import { refuseLate } from '../directive/late.operations.ts';
-import type { HostLog } from '../plugin/link.ts';
+import type { HostLog } from '../plugin/spawner-link.ts';
 import { makeHost } from '../plugin/host.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import { readAgain, readBlueprint } from './blueprint.ts';

@@ -21,7 +21,7 @@ import type { Environment, PlaceholderFault } from './interpolate.ts';
 import { describeIssues } from './issues.ts';
 import { configInvalid, makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
-import { findKeyRefusal } from './refused-keys.ts';
+import { refusalOf: findKeyRefusal } from './refused-keys.ts';
 import { configSchema } from './schema.ts';
 import { makeScopeFiles } from './tokens.ts';
 import { translateSpellings } from './translate.ts';
@@ -163,7 +163,7 @@ function checkContent(
   const parsed = configSchema.safeParse(value, { jitless: true });
   if (!parsed.success) {
     const others = parsed.error.issues.filter(({ path }) => !hasFault(path, used));
-    problems.push(...describeIssues(others, configSchema, document, { findKeyRefusal }));
+    problems.push(...describeIssues(others, configSchema, document, { refusalOf: findKeyRefusal }));
     return { config: undefined, parsed: undefined, problems, scopeFiles: [] };
   }
   const report = (path: KeyPath, message: string, hint?: string): void => {

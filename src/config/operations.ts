@@ -22,7 +22,7 @@ import { configInvalid } from './problem.ts';
 import { compareActiveConfig, type ActiveComparison } from '../insight/active-config.service.ts';
 import { openToLook } from '../ledger/open-readonly.ts';
 import { loadCatalog } from '../plugin/catalog.ts';
-import { findPluginDrift, sealPlugins } from '../plugin/seal.ts';
+import { findPluginDrift, sealPlugins } from '../plugin/lock.ts';
 import { defineOperation } from '../operation/define.ts';
 import { loadOptions } from './check.operations.ts';
 

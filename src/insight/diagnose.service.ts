@@ -11,7 +11,7 @@ import { isAlwaysQuiet } from '../schedule/preview.ts';
 import { makeTimed } from '../schedule/plan.ts';
 import { loadCatalog, lookupCommand, type Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
-import { findPluginDrift } from '../plugin/seal.ts';
+import { findPluginDrift } from '../plugin/lock.ts';
 import {
   checkHooks,
   checkRoutes,

@@ -15,7 +15,7 @@ import { deepFreeze } from '../config/freeze.ts';
 import { suggest } from '../config/nearest.ts';
 import { resolveLimits } from '../config/resource-limits.ts';
 import { configInvalid, makeProblem, sentence, type Problem } from '../config/problem.ts';
-import { findBases, type Base, type Bases, type PluginProblem } from './base.ts';
+import { findBases, type Base, type Bases, type PluginProblem } from './source.ts';
 import type { Manifest, ManifestCommand } from './manifest.ts';
 import { createHash } from 'node:crypto';
 

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises';
 import { resolve as resolvePath } from 'node:path';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
-import { SpawnerLink, type HostLog } from './link.ts';
+import { SpawnerLink, type HostLog } from './spawner-link.ts';
 import type {
   HeldProcess,
   Host,

@@ -1,6 +1,6 @@
 import { monotonicMs } from '../base/clock.ts';
 import { limits } from '../base/limits.ts';
-import type { HostLog } from './link.ts';
+import type { HostLog } from './spawner-link.ts';
 import type { HeldProcess, Host, ProcessSpec } from './process.ts';
 
 export interface PrewarmOptions {

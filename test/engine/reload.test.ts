@@ -6,7 +6,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { lockFiles } from '../../src/config/integrity.ts';
 import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';
-import { sealPlugins } from '../../src/plugin/seal.ts';
+import { sealPlugins } from '../../src/plugin/lock.ts';
 import {
   databases,
   eventually,

@@ -8,7 +8,7 @@ import { keyText, parseDocument } from '../../src/config/document.ts';
 import { parseEnvironment } from '../../src/config/sources.ts';
 import { interpolate } from '../../src/config/interpolate.ts';
 import { describeIssues } from '../../src/config/issues.ts';
-import { findKeyRefusal } from '../../src/config/refused-keys.ts';
+import { refusalOf: findKeyRefusal } from '../../src/config/refused-keys.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import type { Target } from './support/fuzz.ts';
 import { fuzzing } from './support/fuzzing.ts';
@@ -187,7 +187,7 @@ webhooks:
     const { value } = interpolate(document.value, env);
     const parsed = configSchema.safeParse(value);
     if (parsed.success) return 'ok';
-    const issues = describeIssues(parsed.error.issues, configSchema, document, { findKeyRefusal });
+    const issues = describeIssues(parsed.error.issues, configSchema, document, { refusalOf: findKeyRefusal });
     assert.ok(issues.length > 0, 'it is refused without a word');
     for (const { place, message } of issues) {
       assert.match(place, /^f:\d+:\d+$/);

@@ -9,7 +9,7 @@ import {
   type SpawnerEvent,
 } from './frames.ts';
 import { isGone, killMarked, type KilledProcess } from './marks.ts';
-import { NodeRun, TIMER_MS_MAX } from './node-run.ts';
+import { NodeRun, TIMER_MS_MAX } from './node-process.ts';
 import { closeSync, readdirSync, readFileSync } from 'node:fs';
 import { tryFileLock } from '../../base/file-lock.ts';
 
