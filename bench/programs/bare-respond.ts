@@ -68,7 +68,7 @@ async function openProcesses(config: string, name: string) {
   const plugin = loadCatalog(readConfig(config)).plugins.get(name);
   if (plugin === undefined) throw new Error(`there is no plugin ${name}`);
   const { nativeSpawner: nativePath, nodeSpawner: nodeScript } = findPlace();
-  const host = makeHost({ rung: 'native', nativePath, nodeScript, log: () => undefined });
+  const host = makeHost({ kind: 'native', nativePath, nodeScript, log: () => undefined });
   await host.start();
   host.renew(limits.timerMsMax);
   const spec = toSpec(plugin, 'handle', { PATH: process.env['PATH'] ?? '' });

@@ -19,7 +19,7 @@ await measure(shape, async ({ config, plugin: name, samples, pauseMs }) => {
   if (plugin === undefined) throw new Error(`there is no plugin ${name}`);
   const { nativeSpawner: nativePath, nodeSpawner: nodeScript } = findPlace();
   const log = (): void => undefined;
-  const host = makeHost({ rung: 'native', nativePath, nodeScript, log });
+  const host = makeHost({ kind: 'native', nativePath, nodeScript, log });
   const environment = { PATH: process.env['PATH'] ?? '' };
   const runner = makeRunner(host, makePrewarmPool({ host, log }));
   await host.start();

@@ -114,7 +114,7 @@ const answer: ProcessEnd = {
 };
 
 const noHost: Host = {
-  rung: 'native',
+  kind: 'native',
   start: () => Promise.resolve(),
   run: () => Promise.resolve(answer),
   hold: () => {

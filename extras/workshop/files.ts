@@ -7,7 +7,7 @@ import { readDocument } from '../../src/config/document.ts';
 import { findMismatch } from '../../src/plugin/payload.ts';
 import { MANIFEST_FILE, parseManifest } from '../../src/plugin/manifest.ts';
 import type { Manifest } from '../../src/plugin/manifest.ts';
-import { examine } from '../../src/plugin/trust.ts';
+import { checkTrust } from '../../src/plugin/trust.ts';
 import type { Finding } from './finding.ts';
 
 export interface Looked {
@@ -34,7 +34,7 @@ export async function lookAt(directory: string): Promise<Looked> {
   }
   const files = { manifest: MANIFEST_FILE, entrypoint: manifest.entrypoint };
   const policy = { allowSymlinks: false, roots: [directory] };
-  const { verdict, entrypoint } = examine(directory, directory, files, policy);
+  const { verdict, entrypoint } = checkTrust(directory, directory, files, policy);
   const names = Object.keys(manifest.commands).join(', ');
   const faults = verdict.faults.map(({ message, hint }): Finding => ({
     check: 'trust',

@@ -43,7 +43,7 @@ export function makeWorkshop(given: string | undefined): Workshop {
         payload: payload as JsonObject | undefined,
         settings: settings as JsonObject | undefined,
         all,
-        host: makeHost({ rung: 'auto', nativePath: nativeSpawner, nodeScript: nodeSpawner, log }),
+        host: makeHost({ kind: 'auto', nativePath: nativeSpawner, nodeScript: nodeSpawner, log }),
         env: environmentHere([]),
       });
       const passed = findings.every(({ verdict }) => verdict !== 'failed');

@@ -15,7 +15,7 @@ export function scopedBy({ plugins }: Config, catalog?: Catalog): Scoped {
   return {
     names: new Set([...Object.keys(plugins), ...(catalog?.found ?? [])]),
     commandsOf: (name) => {
-      const found = catalog?.plugins.get(name) ?? catalog?.bases.bases.get(name);
+      const found = catalog?.plugins.get(name) ?? catalog?.sources.byName.get(name);
       return found === undefined ? undefined : Object.keys(found.manifest.commands);
     },
   };

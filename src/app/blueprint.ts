@@ -8,7 +8,7 @@ import type { Blueprint } from '../engine/generation.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';
 import { checkApiAccess } from '../access/check-access.service.ts';
 import { scopedBy } from '../access/check-scopes.service.ts';
-import type { Bases } from '../plugin/source.ts';
+import type { PluginSources } from '../plugin/source.ts';
 import { loadCatalog, type UnloadedTargets } from '../plugin/catalog.ts';
 import { findPluginDrift } from '../plugin/lock.ts';
 import { environmentHere } from './environment.ts';
@@ -57,7 +57,7 @@ export function readBlueprint(
 
 interface BlueprintOptions {
   /** Plugins that were found before. */
-  readonly bases?: Bases;
+  readonly bases?: PluginSources;
   readonly unloadedTargets?: UnloadedTargets;
 }
 
@@ -82,7 +82,7 @@ export function readTenantBlueprint(root: Blueprint, version: string): Blueprint
 
 /** The same for a configuration with what the tenant installed in it. */
 export function compileForTenant(config: Config, root: Blueprint, version: string): Blueprint {
-  const blueprint = readBlueprint(config, config, { bases: root.catalog.bases });
+  const blueprint = readBlueprint(config, config, { bases: root.catalog.sources });
   return { ...blueprint, snapshotId: nameOf(blueprint, version) };
 }
 

@@ -98,7 +98,7 @@ function makeEngine(
   const spawnerLog = log.child('spawner');
   const tell: HostLog = (level, message, fields) => spawnerLog[level](message, fields);
   const host = makeHost({
-    rung: config.service.spawner,
+    kind: config.service.spawner,
     nativePath: place.nativeSpawner,
     nodeScript: place.nodeSpawner,
     // Several hosts may share a state directory on PostgreSQL; there the fence is the deadline.

@@ -11,7 +11,7 @@ import { listOf } from './view-parts.ts';
 import type { View } from './view-parts.ts';
 import { packageViews } from '../package/view.ts';
 import { pipelineViews } from '../pipeline/view.ts';
-import { showPlugin, showPlugins, showRun, workshopViews } from '../plugin/view.ts';
+import { showPlugin, showPlugins, showPluginRun, workshopViews } from '../plugin/view.ts';
 import { showProof, showCheck, showStatus } from '../engine/view.ts';
 import { runViews } from '../pipeline/run/run.view.ts';
 import { signalViews } from '../signal/view.ts';
@@ -35,8 +35,8 @@ export const views: Readonly<Record<string, View>> = {
   'system.prove': showProof,
   'plugin.list': showPlugins,
   'plugin.inspect': showPlugin,
-  'plugin.run': showRun,
-  'job.wait': showRun,
+  'plugin.run': showPluginRun,
+  'job.wait': showPluginRun,
   'plugin.openapi': showDocument,
   'system.openapi': showDocument,
   'job.inspect': showJob,

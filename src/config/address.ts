@@ -41,7 +41,12 @@ export function valueAt(value: unknown, path: KeyPath): unknown {
   return current;
 }
 
-function resolveNamed(bases: readonly KeyPath[], value: unknown, address: string, rest: string): KeyPath {
+function resolveNamed(
+  bases: readonly KeyPath[],
+  value: unknown,
+  address: string,
+  rest: string,
+): KeyPath {
   for (const base of bases) {
     const list = valueAt(value, base);
     const names = Array.isArray(list) ? list.map(nameIn) : [];

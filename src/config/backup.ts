@@ -88,7 +88,9 @@ export function restoreBackup(
 ): { readonly previous: string | undefined; readonly aside: readonly string[] } {
   if (reading.config === undefined) throw configInvalid(reading.problems);
   const previous =
-    before === undefined ? undefined : join(directory, `before-restore-${formatStamp(nowMs)}.tar.gz`);
+    before === undefined
+      ? undefined
+      : join(directory, `before-restore-${formatStamp(nowMs)}.tar.gz`);
   if (before !== undefined && previous !== undefined) writeBackup(before, previous, nowMs);
   const kept = new Set(entries.map(({ path }) => path));
   const there = before === undefined ? [] : listBackup(before).files;

@@ -69,7 +69,10 @@ function findBrokenPackages({ config }: ConfigReading): Finding[] {
 }
 
 /** Lists the findings of the files, the plugins and the scopes. */
-export function listConfigFindings(reading: ConfigReading, credentials?: ReadonlySet<string>): Finding[] {
+export function listConfigFindings(
+  reading: ConfigReading,
+  credentials?: ReadonlySet<string>,
+): Finding[] {
   const findings = diagnose(reading, Date.now(), credentials);
   return [...findings, ...findScopeFaults(reading)];
 }

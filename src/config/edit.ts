@@ -31,7 +31,12 @@ export interface ConfigEdit {
 }
 
 /** Sets a key in the file that has it, and keeps comments and order. Refuses an invalid result. */
-export function planEdit(reading: ConfigReading, path: KeyPath, value: unknown, options: LoadOptions): ConfigEdit {
+export function planEdit(
+  reading: ConfigReading,
+  path: KeyPath,
+  value: unknown,
+  options: LoadOptions,
+): ConfigEdit {
   const { file, inside } = findTargetFile(reading, path);
   const text = patchText(readFileSync(file, 'utf8'), inside, value);
   if (text === undefined) {
@@ -44,7 +49,11 @@ export function planEdit(reading: ConfigReading, path: KeyPath, value: unknown, 
 /**
  * Removes a key from the last file that has it. The value of an earlier file then becomes active.
  */
-export function planRemoval(reading: ConfigReading, path: KeyPath, options: LoadOptions): ConfigEdit {
+export function planRemoval(
+  reading: ConfigReading,
+  path: KeyPath,
+  options: LoadOptions,
+): ConfigEdit {
   if (valueAt(reading.document.value, path) === undefined) {
     throw makeKeyError(`${keyText(path)} is not set`);
   }
@@ -114,7 +123,10 @@ function relock(before: ConfigReading, after: ConfigReading, file: string, now: 
 }
 
 /** Finds the file to write to: the last one with the key, or with the longest part of its path. */
-function findTargetFile({ sources, found }: ConfigReading, path: KeyPath): { file: string; inside: KeyPath } {
+function findTargetFile(
+  { sources, found }: ConfigReading,
+  path: KeyPath,
+): { file: string; inside: KeyPath } {
   for (let depth = path.length; depth > 0; depth -= 1) {
     const head = path.slice(0, depth);
     const home = sources.findLast(

@@ -86,7 +86,11 @@ export function findConfigFindings(reading: ConfigReading): Finding[] {
   ];
 }
 
-export function toFinding(severity: Severity, category: FindingCategory, problem: Problem): Finding {
+export function toFinding(
+  severity: Severity,
+  category: FindingCategory,
+  problem: Problem,
+): Finding {
   const hint = problem.hint ?? usualFix[category] ?? 'Correct it, then run `ductile config check`.';
   return { ...problem, severity, category, hint };
 }

@@ -59,7 +59,10 @@ export function withInstallations(base: Config, installed: readonly InstalledPac
   return deepFreeze({ ...config, fingerprint, redacted: showAll(base, installed) });
 }
 
-export function describeInstallation({ slug, version }: Pick<InstalledPackage, 'slug' | 'version'>): string {
+export function describeInstallation({
+  slug,
+  version,
+}: Pick<InstalledPackage, 'slug' | 'version'>): string {
   return `installation ${slug}@${version}`;
 }
 

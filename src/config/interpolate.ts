@@ -28,7 +28,12 @@ export function interpolate(value: unknown, env: Environment): InterpolationResu
   return { value: fill(value, [], env, faults), faults };
 }
 
-function fill(value: unknown, path: KeyPath, env: Environment, faults: PlaceholderFault[]): unknown {
+function fill(
+  value: unknown,
+  path: KeyPath,
+  env: Environment,
+  faults: PlaceholderFault[],
+): unknown {
   if (typeof value === 'string') {
     return value.includes('${') ? fillText(value, path, env, faults) : value;
   }
@@ -44,7 +49,12 @@ function fill(value: unknown, path: KeyPath, env: Environment, faults: Placehold
   );
 }
 
-function fillText(value: string, path: KeyPath, env: Environment, faults: PlaceholderFault[]): string {
+function fillText(
+  value: string,
+  path: KeyPath,
+  env: Environment,
+  faults: PlaceholderFault[],
+): string {
   let isDefaulted = false;
   const before = faults.length;
   const filled = splitPlaceholders(value).map((part) => {

@@ -9,19 +9,13 @@ import { readEnvironmentFiles, readSources, type ConfigSource } from './sources.
 import { dropExtensionKeys, mergeDocuments } from './located.ts';
 import { findConfig, findUnread, type ConfigLocation } from './find.ts';
 import { deepFreeze } from './freeze.ts';
-import {
-  hashFile,
-  findDrift,
-  readLock,
-  type Drift,
-  type LockReading,
-} from './integrity.ts';
+import { hashFile, findDrift, readLock, type Drift, type LockReading } from './integrity.ts';
 import { interpolate } from './interpolate.ts';
 import type { Environment, PlaceholderFault } from './interpolate.ts';
 import { describeIssues } from './issues.ts';
 import { configInvalid, makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
-import { refusalOf: findKeyRefusal } from './refused-keys.ts';
+import { findKeyRefusal } from './refused-keys.ts';
 import { configSchema } from './schema.ts';
 import { makeScopeFiles } from './tokens.ts';
 import { translateSpellings } from './translate.ts';

@@ -22,7 +22,7 @@ import { configInvalid } from './problem.ts';
 import { compareActiveConfig, type ActiveComparison } from '../insight/active-config.service.ts';
 import { openToLook } from '../ledger/open-readonly.ts';
 import { loadCatalog } from '../plugin/catalog.ts';
-import { findPluginDrift, sealPlugins } from '../plugin/lock.ts';
+import { findPluginDrift, hashPlugins } from '../plugin/lock.ts';
 import { defineOperation } from '../operation/define.ts';
 import { loadOptions } from './check.operations.ts';
 
@@ -86,14 +86,17 @@ export const lockConfig = defineOperation({
  */
 function sealsFor(config: Config, manifest: LockReading): ConfigLock['plugins'] {
   try {
-    return sealPlugins(loadCatalog(config));
+    return hashPlugins(loadCatalog(config));
   } catch (thrown) {
     if (!(thrown instanceof DuctileError) || thrown.code !== 'CONFIG_INVALID') throw thrown;
     return findLockedPlugins(manifest);
   }
 }
 
-function compareSeals(now: PluginHashes, before: PluginHashes | undefined): 'added' | 'changed' | undefined {
+function compareSeals(
+  now: PluginHashes,
+  before: PluginHashes | undefined,
+): 'added' | 'changed' | undefined {
   if (before === undefined) return 'added';
   const isSame = now.manifest === before.manifest && now.entrypoint === before.entrypoint;
   return isSame ? undefined : 'changed';

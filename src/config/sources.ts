@@ -87,7 +87,11 @@ interface NamedPath {
 }
 
 /** Lists the paths in a list of a source. The schema reports entries of the wrong type. */
-export function listPaths({ document, file }: ConfigSource, key: KeyPath, home: string): NamedPath[] {
+export function listPaths(
+  { document, file }: ConfigSource,
+  key: KeyPath,
+  home: string,
+): NamedPath[] {
   let list: unknown = document.value;
   for (const segment of key) list = isObject(list) ? list[String(segment)] : undefined;
   if (!Array.isArray(list)) return [];
@@ -122,7 +126,10 @@ export interface EnvironmentFiles {
 }
 
 /** Reads the files that `environment_vars.include` names. */
-export function readEnvironmentFiles(sources: readonly ConfigSource[], home: string): EnvironmentFiles {
+export function readEnvironmentFiles(
+  sources: readonly ConfigSource[],
+  home: string,
+): EnvironmentFiles {
   const variables = new Map<string, string>();
   const files: { file: string; bytes: Buffer }[] = [];
   const problems: Problem[] = [];

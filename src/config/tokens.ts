@@ -100,7 +100,11 @@ interface ScopeFileOptions {
  */
 export function makeScopeFiles({ directory, home, report, warn }: ScopeFileOptions): ScopeFiles {
   const files = new Map<string, ConfigFile>();
-  const read = (written: string, expected: string | undefined, path: KeyPath): readonly string[] => {
+  const read = (
+    written: string,
+    expected: string | undefined,
+    path: KeyPath,
+  ): readonly string[] => {
     const file = resolvePath(written, directory, home);
     let bytes: Buffer;
     try {

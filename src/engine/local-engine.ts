@@ -211,7 +211,7 @@ export class LocalEngine implements Engine {
       detail: trouble,
       slots: this.config.service.maxWorkers,
       running: running.map(({ id, plugin, command }) => ({ jobId: id, plugin, command })),
-      spawner: this.#parts.host.rung,
+      spawner: this.#parts.host.kind,
       uptimeMs: Math.round(performance.now() - this.#startedAt),
       plugins: this.catalog.plugins.size,
       counts: this.#wiring.tally.counts(),

@@ -8,7 +8,7 @@ import { direct, directErrors, planDirective } from '../directive/request.operat
 import { readSummary, summaryShape } from '../insight/findings-summary.operations.ts';
 import { figuresOf, type QueueFigures } from '../insight/figures.operations.ts';
 import { checkPlugins, readHealth, type healthShape } from '../plugin/health.operations.ts';
-import { problemsShape, showProblems, readViews, viewShape } from '../plugin/operations.ts';
+import { pluginProblemsShape, showPluginProblems, readPluginStates, pluginStateShape } from '../plugin/operations.ts';
 import { queueShape, showQueue } from '../job/operations.ts';
 import { allows } from '../access/scopes.ts';
 import { jobShape, showJob } from '../job/shapes.service.ts';
@@ -84,9 +84,9 @@ export const systemStatus = defineOperation({
       last_checks: z
         .record(z.string(), z.string())
         .describe('by name, what the last `plugin health` found'),
-      problems: problemsShape,
-      warnings: problemsShape,
-      views: z.array(viewShape).describe('what they remember, for those with plugin:ro'),
+      problems: pluginProblemsShape,
+      warnings: pluginProblemsShape,
+      views: z.array(pluginStateShape).describe('what they remember, for those with plugin:ro'),
     }),
     last_jobs: z.array(lastJobShape).describe('the newest first, for those with jobs:ro'),
     processes: z.array(
@@ -122,7 +122,7 @@ export const systemStatus = defineOperation({
       ledger.processes(),
       readHealth(ledger, catalog),
       allows(scopes, 'jobs:ro') ? ledger.jobs({ limit: LAST_JOBS }) : [],
-      allows(scopes, 'plugin:ro') ? readViews(ledger, catalog) : [],
+      allows(scopes, 'plugin:ro') ? readPluginStates(ledger, catalog) : [],
     ]);
     return {
       ...showState(context),
@@ -142,7 +142,7 @@ export const systemStatus = defineOperation({
         directives_cancelled: done.directivesCancelled,
       },
       generation: showGeneration(generation),
-      plugins: { loaded: plugins, ...showHealth(health), ...showProblems(catalog), views },
+      plugins: { loaded: plugins, ...showHealth(health), ...showPluginProblems(catalog), views },
       last_jobs: jobs.map((job) => lastJobShape.parse(showJob(job))),
       processes: processes.map(({ id, host, pid, version, ...row }) => ({
         process_id: id,

@@ -3,7 +3,7 @@ import type { JsonOutput } from '../operation/define.ts';
 import { showCell, type Printer, type Row } from '../cli/print.ts';
 import { describeCounts } from '../insight/doctor.view.ts';
 import { listOf, rowOf, rowsOf, section, showProblems } from '../cli/view-parts.ts';
-import { tellUnhealthy } from '../plugin/view.ts';
+import { describeUnhealthy } from '../plugin/view.ts';
 import type { Proof } from './prover.ts';
 
 export function showStatus(output: JsonOutput, printer: Printer): void {
@@ -33,7 +33,7 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     printer.line(`${printer.tint(showCell(severity))}  ${showCell(message)}`);
   }
   const unhealthy = Object.entries(rowOf(plugins['unhealthy']));
-  for (const [name, reason] of unhealthy) printer.advise(tellUnhealthy(name, reason));
+  for (const [name, reason] of unhealthy) printer.advise(describeUnhealthy(name, reason));
   showProblems(problems, printer);
   if (printer.isVerbose) showProblems(rowsOf(plugins['warnings']), printer);
   section(printer, 'Last jobs', output['last_jobs'], [

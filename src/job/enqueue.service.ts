@@ -7,7 +7,7 @@ import { limits } from '../base/limits.ts';
 import type { Dedupe, JobDraft, SubmittedBy } from './job.ts';
 import type { ContextDraft, Enqueued } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import { findCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
 import { descentOf, JOB_ACTOR, type JobCause } from './cause.ts';
 
@@ -97,7 +97,7 @@ function findPlugin(submission: Submission, catalog: Catalog): Plugin {
   if (plugin === undefined) {
     throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${submission.plugin}`);
   }
-  if (lookupCommand(plugin, submission.command) === undefined) {
+  if (findCommand(plugin, submission.command) === undefined) {
     const known = Object.keys(plugin.manifest.commands).join(', ');
     const message = `the plugin ${plugin.name} has no command ${submission.command}`;
     throw new DuctileError('COMMAND_NOT_FOUND', message, { hint: `It has: ${known}.` });

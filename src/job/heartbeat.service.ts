@@ -201,7 +201,7 @@ export function makeVitals(options: VitalsOptions): Vitals {
         pid: process.pid,
         version,
         slots: service().maxWorkers,
-        spawner: host.rung,
+        spawner: host.kind,
         ...describeGeneration(current(), tenant === undefined),
       }),
       onBeat: (answer, agoMs) => {

@@ -7,7 +7,7 @@ import { pluginName } from '../config/fields.ts';
 import type { InitWish, PluginHealth } from '../config/snapshot-types.ts';
 import type { ClaimablePlugin, Enqueued } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import { findCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { Submission } from './enqueue.service.ts';
 import type { Generation } from '../engine/generation.ts';
@@ -178,7 +178,7 @@ function refuseDetails({ name }: Plugin, asked: InitAuthor): void {
 }
 
 export function hasInit(plugin: Plugin): boolean {
-  return lookupCommand(plugin, 'init') !== undefined;
+  return findCommand(plugin, 'init') !== undefined;
 }
 
 function isSame(one: PluginHealth, two: PluginHealth | undefined): boolean {

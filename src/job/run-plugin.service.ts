@@ -7,7 +7,7 @@ import { makeValueMask, type KnownSecret, type ValueMask } from '../base/mask-va
 import { parseJson } from '../base/parse-json.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import type { Plugin } from '../plugin/catalog.ts';
-import type { PrewarmPool, PrewarmWant } from '../plugin/prewarm.ts';
+import type { PrewarmPool, PrewarmTarget } from '../plugin/prewarm.ts';
 import type { HeldProcess, Host, ProcessEnd, ProcessSpec, RunOptions } from '../plugin/process.ts';
 
 /** Runs a plugin process with one request and resolves when the process has ended. */
@@ -40,7 +40,7 @@ export function makeRunner(host: Host, pool: PrewarmPool): Runner {
   const isCurrent = (plugin: Plugin): boolean => current.get(plugin.name) === plugin;
   const keep = (plugin: Plugin, spec: ProcessSpec, count: number): string => {
     const fingerprint = fingerprintOf(plugin, spec);
-    if (isCurrent(plugin)) pool.keep(plugin.name, { fingerprint, spec, count });
+    if (isCurrent(plugin)) pool.setTarget(plugin.name, { fingerprint, spec, count });
     return fingerprint;
   };
   return {
@@ -59,7 +59,7 @@ export function makeRunner(host: Host, pool: PrewarmPool): Runner {
         const end = run(standby.begin(name, next, isAwaited));
         return end.finally(() => standby.end(name, isCurrent(plugin) ? next : undefined));
       }
-      const end = run(pool.take(name, keep(plugin, spec, prewarm)));
+      const end = run(pool.claim(name, keep(plugin, spec, prewarm)));
       return end.finally(() => pool.ended());
     },
     prewarm({ catalog, environment }) {
@@ -129,7 +129,7 @@ function digestEnvironment(env: ProcessSpec['env']): string {
 }
 
 /** The process that could wait for the next request. It is computed only if one is needed. */
-type NextProcess = () => Omit<PrewarmWant, 'count'>;
+type NextProcess = () => Omit<PrewarmTarget, 'count'>;
 
 /**
  * Keeps one process of a plugin ready after callers have waited for it twice within a minute: they will
@@ -154,7 +154,7 @@ interface StandbyState {
   timer: NodeJS.Timeout | undefined;
 }
 
-function makeStandby(pool: Pick<PrewarmPool, 'keep' | 'drop' | 'take'>): Standby {
+function makeStandby(pool: Pick<PrewarmPool, 'setTarget' | 'drop' | 'claim'>): Standby {
   const states = new Map<string, StandbyState>();
 
   /** One timer for all attempts of a plugin: each attempt moves `until`. */
@@ -177,8 +177,8 @@ function makeStandby(pool: Pick<PrewarmPool, 'keep' | 'drop' | 'take'>): Standby
       if (!state.isReady) return undefined;
       state.isReady = false;
       const want = next();
-      const held = pool.take(plugin, want.fingerprint);
-      pool.keep(plugin, { ...want, count: 0 });
+      const held = pool.claim(plugin, want.fingerprint);
+      pool.setTarget(plugin, { ...want, count: 0 });
       return held;
     },
     end(plugin, next) {
@@ -187,7 +187,7 @@ function makeStandby(pool: Pick<PrewarmPool, 'keep' | 'drop' | 'take'>): Standby
       state.running -= 1;
       if (next === undefined || state.running > 0 || monotonicMs() >= state.until) return;
       state.isReady = true;
-      pool.keep(plugin, { ...next(), count: 1 });
+      pool.setTarget(plugin, { ...next(), count: 1 });
       if (state.timer === undefined) watch(plugin, state);
     },
     clear() {

@@ -192,7 +192,7 @@ function manifestOf(name: string, plugins: JsonObject, catalog: Catalog): Manife
     way.push(at);
     const entry = plugins[at];
     const uses = isObject(entry) ? entry['uses'] : undefined;
-    if (typeof uses !== 'string') return catalog.bases.bases.get(at)?.manifest;
+    if (typeof uses !== 'string') return catalog.sources.byName.get(at)?.manifest;
     at = uses;
   }
   return undefined;

@@ -9,7 +9,7 @@ import { fill, withDefaults } from './fill.ts';
 import type { Package } from './package.ts';
 import { addressWebhooks, provisionsOf } from './provision.ts';
 import { defineOperation } from '../operation/define.ts';
-import { problemsShape, showProblem } from '../plugin/operations.ts';
+import { pluginProblemsShape, showPluginProblem } from '../plugin/operations.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
 export const slug = nonBlankText()
@@ -35,7 +35,7 @@ export const listPackages = defineOperation({
   input: z.strictObject(pageFields),
   output: z.object({
     packages: z.array(z.object(summaryShape)),
-    problems: problemsShape,
+    problems: pluginProblemsShape,
     next_cursor: nextCursorField,
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
@@ -68,7 +68,7 @@ export const listPackages = defineOperation({
         return summarise(pickPackage(found, name, 'latest'), all, rows);
       }),
       // Where the files of the process lie is nothing to a tenant.
-      problems: engine.tenant === undefined ? found.problems.map(showProblem) : [],
+      problems: engine.tenant === undefined ? found.problems.map(showPluginProblem) : [],
       next_cursor: next,
     };
   },
@@ -148,7 +148,7 @@ export const validatePackage = defineOperation({
     slug: z.string().nullable(),
     version: z.string().nullable(),
     hash: z.string().nullable(),
-    problems: problemsShape,
+    problems: pluginProblemsShape,
   }),
   errors: ['INPUT_INVALID'],
   http: { absent: 'it reads a directory where the command is given' },
@@ -165,7 +165,7 @@ export const validatePackage = defineOperation({
   run: (_context, { directory, config }) => {
     const found = readPackage(directory);
     const deeper = found.package === undefined ? [] : checkContent(found.package, config);
-    const problems = [...found.problems, ...deeper].map(showProblem);
+    const problems = [...found.problems, ...deeper].map(showPluginProblem);
     return Promise.resolve({
       valid: problems.length === 0,
       slug: found.package?.slug ?? null,

@@ -15,18 +15,23 @@ import { deepFreeze } from '../config/freeze.ts';
 import { suggest } from '../config/nearest.ts';
 import { resolveLimits } from '../config/resource-limits.ts';
 import { configInvalid, makeProblem, sentence, type Problem } from '../config/problem.ts';
-import { findBases, type Base, type Bases, type PluginProblem } from './source.ts';
+import {
+  findPluginSources,
+  type PluginSource,
+  type PluginSources,
+  type PluginProblem,
+} from './source.ts';
 import type { Manifest, ManifestCommand } from './manifest.ts';
 import { createHash } from 'node:crypto';
 
-/** A plugin that can be run, under the name that jobs use. */
+/** A plugin that can run, under the name that jobs use. */
 export interface Plugin {
   readonly name: string;
-  /** The plugin whose code this is, when it is an alias. */
+  /** The plugin that has the code, for an alias. */
   readonly uses: string | undefined;
   readonly manifest: Manifest;
   readonly directory: string;
-  /** Absolute, with all links followed. */
+  /** Absolute, with symbolic links resolved. */
   readonly entrypoint: string;
   readonly config: Readonly<JsonObject>;
   readonly parallelism: number;
@@ -34,15 +39,15 @@ export interface Plugin {
   readonly retry: RetryConfig;
   /** Limits for all processes of one attempt together; undefined means unlimited. */
   readonly limits: ResourceLimits;
-  /** Processes that wait ahead of their request; undefined for one while its answers are waited for. */
+  /** The number of prewarmed processes; undefined prewarms one while a caller waits for results. */
   readonly prewarm: number | undefined;
-  /** What its jobs may ask of the API while they run. */
+  /** The scopes of its jobs while they run. */
   readonly apiAccess: ApiAccess | undefined;
-  /** How its processes are confined, as the configuration files say. */
+  /** The isolation that the configuration files set. */
   readonly isolation: IsolationConfig | undefined;
-  /** Changes whenever its files or settings do. */
+  /** Changes with its files or settings. */
   readonly fingerprint: string;
-  /** Changes with its files and its configuration, but not with the limits that it runs under. */
+  /** Changes with its files and configuration, but not with its limits. */
   readonly identity: string;
 }
 
@@ -51,42 +56,42 @@ export interface Catalog {
   /** Plugins that were found but not loaded, with the reasons. */
   readonly problems: readonly PluginProblem[];
   readonly warnings: readonly Problem[];
-  /** Plugins that wait to be set up: found, not listed, and in need of these configuration keys. */
+  /** Plugins that need configuration first: found, not listed, with these required keys. */
   readonly dormant: ReadonlyMap<string, readonly string[]>;
-  /** Names that the configuration switches off. */
+  /** Names that the configuration disables. */
   readonly disabled: ReadonlySet<string>;
-  /** Names of all plugins under the roots that can be read, in use or not. */
+  /** Names of all readable plugins under the roots, used or not. */
   readonly found: ReadonlySet<string>;
-  /** All that was found, for others who use it otherwise. */
-  readonly bases: Bases;
+  /** All plugin code under the roots. */
+  readonly sources: PluginSources;
   /**
    * Enabled plugins that did not load, with the reason. Routes, steps and endpoints may name them,
-   * and their jobs wait. Empty where a plugin that did not load is refused.
+   * and their jobs wait. Empty when plugins that don't load are refused.
    */
   readonly unloaded: ReadonlyMap<string, string>;
 }
 
-/** Whether targets may name a plugin that did not load: a reload refuses them, a start doesn't. */
+/** A reload refuses targets that name a plugin that did not load; a start lets them wait. */
 export type UnloadedTargets = 'refuse' | 'wait';
 
 /**
- * Finds and checks all plugins. One that is bad is left out and reported; only what the
- * configuration itself gets wrong is thrown, as CONFIG_INVALID.
+ * Loads all plugins. An invalid plugin is left out and reported. Problems of the configuration
+ * itself are thrown as CONFIG_INVALID.
  */
 export function loadCatalog(
   config: Config,
-  found: Bases = findBases(config),
+  found: PluginSources = findPluginSources(config),
   unloadedTargets: UnloadedTargets = 'refuse',
 ): Catalog {
-  const others = config.onlyListed ? [] : found.bases.keys();
+  const others = config.onlyListed ? [] : found.byName.keys();
   const names = [...new Set([...Object.keys(config.plugins), ...others])];
   const enabled = names.filter((name) => settingsOf(config, name).enabled);
   const faults = enabled.flatMap((name) => checkUses(name, config, found));
   if (faults.length > 0) throw configInvalid(faults);
 
-  const dormant = findDormant(enabled, config, found.bases);
+  const dormant = findDormant(enabled, config, found.byName);
   const awake = enabled.filter((name) => !dormant.has(name));
-  const loaded = awake.map((name) => loadPlugin(name, config, found.bases));
+  const loaded = awake.map((name) => loadPlugin(name, config, found.byName));
   const plugins = new Map(
     loaded.flatMap(({ plugin }) => (plugin === undefined ? [] : [[plugin.name, plugin] as const])),
   );
@@ -99,8 +104,8 @@ export function loadCatalog(
     warnings: [...found.warnings, ...loaded.flatMap(({ warnings }) => warnings)],
     dormant,
     disabled,
-    found: new Set([...found.bases.keys(), ...found.problems.map(({ plugin }) => plugin)]),
-    bases: found,
+    found: new Set([...found.byName.keys(), ...found.problems.map(({ plugin }) => plugin)]),
+    sources: found,
     unloaded: new Map(
       unloadedTargets === 'wait'
         ? broken.map((problem) => [problem.plugin, sentence(problem)])
@@ -109,11 +114,11 @@ export function loadCatalog(
   };
 }
 
-export function lookupCommand(plugin: Plugin, command: string): ManifestCommand | undefined {
+export function findCommand(plugin: Plugin, command: string): ManifestCommand | undefined {
   return plugin.manifest.commands[command];
 }
 
-/** Returns a plugin that can run. Throws the reason why it can't, or that there is no such plugin. */
+/** Returns a plugin that can run. Throws the reason if it can't, or PLUGIN_NOT_FOUND. */
 export function requirePlugin(catalog: Catalog, name: string): Plugin {
   const plugin = catalog.plugins.get(name);
   if (plugin !== undefined) return plugin;
@@ -147,11 +152,11 @@ export function refuseUnknownPlugin({ found, plugins, disabled }: Catalog, name:
   throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
 }
 
-/** Nobody asked for these, so what they lack is information and not a fault. */
+/** Finds plugins that need configuration. They aren't listed, so that isn't a fault. */
 function findDormant(
   names: readonly string[],
   config: Config,
-  bases: ReadonlyMap<string, Base>,
+  bases: ReadonlyMap<string, PluginSource>,
 ): Map<string, readonly string[]> {
   const dormant = new Map<string, readonly string[]>();
   for (const name of names) {
@@ -165,8 +170,8 @@ function settingsOf(config: Config, name: string): PluginConfig {
   return config.plugins[name] ?? config.pluginDefaults;
 }
 
-/** The way along `uses:` from a name to the plugin that has the code. */
-function follow(
+/** Follows `uses:` from a name to the plugin that has the code. */
+function followUses(
   name: string,
   { plugins }: Config,
 ): { readonly way: readonly string[]; readonly base: string; readonly cycle: boolean } {
@@ -181,18 +186,18 @@ function follow(
   return { way, base, cycle: false };
 }
 
-/** What the configuration gets wrong about the plugin it names. */
-function checkUses(name: string, config: Config, { bases, problems }: Bases): Problem[] {
-  const { way, base, cycle } = follow(name, config);
+/** Checks that `uses:` leads to a plugin in a root. */
+function checkUses(name: string, config: Config, { byName, problems }: PluginSources): Problem[] {
+  const { way, base, cycle } = followUses(name, config);
   const { place } = settingsOf(config, name);
   const usesKey = keyText(['plugins', name, 'uses']);
   if (cycle) {
     const message = way.length === 2 ? 'names itself' : `goes in a circle: ${way.join(' → ')}`;
     return [makeProblem(place, usesKey, message, 'Name a plugin that has code of its own.')];
   }
-  // One that was found and is bad is reported as such, and the others go on without it.
-  if (bases.has(base) || problems.some(({ plugin }) => plugin === base)) return [];
-  const hint = suggest(base, [...bases.keys()], 'plugins found');
+  // An invalid plugin is reported elsewhere and doesn't affect others.
+  if (byName.has(base) || problems.some(({ plugin }) => plugin === base)) return [];
+  const hint = suggest(base, [...byName.keys()], 'plugins found');
   return [
     base === name
       ? makeProblem(place, keyText(['plugins', name]), 'is not in any plugin root', hint)
@@ -200,18 +205,24 @@ function checkUses(name: string, config: Config, { bases, problems }: Bases): Pr
   ];
 }
 
-interface Loaded {
+interface LoadResult {
   readonly plugin: Plugin | undefined;
   readonly problems: readonly PluginProblem[];
   readonly warnings: readonly Problem[];
 }
 
-function loadPlugin(name: string, config: Config, bases: ReadonlyMap<string, Base>): Loaded {
+function loadPlugin(
+  name: string,
+  config: Config,
+  bases: ReadonlyMap<string, PluginSource>,
+): LoadResult {
   const settings = settingsOf(config, name);
-  const baseName = follow(name, config).base;
+  const baseName = followUses(name, config).base;
   const base = bases.get(baseName);
   const problems =
-    base === undefined ? withoutBase(name, baseName, settings) : lacks(name, base, settings);
+    base === undefined
+      ? explainMissingSource(name, baseName, settings)
+      : findMissingKeys(name, base, settings);
   if (base === undefined || problems.length > 0) {
     const named = problems.map((problem) => ({ ...problem, plugin: name }));
     return { plugin: undefined, problems: named, warnings: [] };
@@ -225,21 +236,25 @@ function loadPlugin(name: string, config: Config, bases: ReadonlyMap<string, Bas
     const message = `hides the plugin of that name; ${baseName} runs instead`;
     warnings.push(makeProblem(settings.place, keyText(['plugins', name, 'uses']), message));
   }
-  // A name that a tenant's package chose must not find the rules of another plugin of that name.
+  // A package of a tenant must not inherit isolation by choosing the name of another plugin.
   const isolation = settings.isolation ?? config.pluginIsolation[baseName];
   const wanted = { ...settings, isolation };
   const plugin = makePlugin(name, baseName, base, wanted, config);
   return { plugin, problems: [], warnings };
 }
 
-/** Its own faults were reported where it was found; an alias of it needs a word of its own. */
-function withoutBase(name: string, base: string, { place }: PluginConfig): Problem[] {
+/** The faults of the source are reported elsewhere; an alias gets a message of its own. */
+function explainMissingSource(name: string, base: string, { place }: PluginConfig): Problem[] {
   if (name === base) return [];
   const key = keyText(['plugins', name, 'uses']);
   return [makeProblem(place, key, `leads to ${base}, which did not load`)];
 }
 
-function lacks(name: string, { manifest }: Base, settings: PluginConfig): Problem[] {
+function findMissingKeys(
+  name: string,
+  { manifest }: PluginSource,
+  settings: PluginConfig,
+): Problem[] {
   const { config, place, prewarm = 0 } = settings;
   const problems = manifest.configKeys.required
     .filter((key) => !Object.hasOwn(config, key) || config[key] === null)
@@ -255,7 +270,7 @@ function lacks(name: string, { manifest }: Base, settings: PluginConfig): Proble
   return problems;
 }
 
-function warnTimeouts(name: string, { manifest }: Base, settings: PluginConfig): Problem[] {
+function warnTimeouts(name: string, { manifest }: PluginSource, settings: PluginConfig): Problem[] {
   const known = Object.keys(manifest.commands);
   return Object.keys(settings.timeoutsMs)
     .filter((command) => command !== ANY_COMMAND)
@@ -281,7 +296,7 @@ function warnParallelism(
   return [makeProblem(place, keyText(['plugins', name, 'parallelism']), message, hint)];
 }
 
-/** Actions of `ductile run`. Any other word after `ductile run` is the name of a plugin. */
+/** Actions of `ductile run`. Other words are names of plugins. */
 export const RUN_ACTIONS: ReadonlySet<string> = new Set([
   'approve',
   'cancel',
@@ -304,14 +319,14 @@ function warnShadowed(name: string, { place }: PluginConfig): Problem[] {
 function makePlugin(
   name: string,
   baseName: string,
-  { manifest, directory, entrypoint, files }: Base,
+  { manifest, directory, entrypoint, files }: PluginSource,
   settings: PluginConfig,
   { service: { maxWorkers }, state, pluginLimits }: Config,
 ): Plugin {
   const { config, retry, timeoutsMs, apiAccess, isolation } = settings;
   const prewarm = manifest.prewarm ? settings.prewarm : 0;
   const wanted = settings.parallelism ?? (manifest.concurrencySafe ? maxWorkers : 1);
-  // On PostgreSQL the limit is for all hosts together, so it may be above the workers of one.
+  // With PostgreSQL the limit counts over all hosts, so it may exceed the workers of one.
   const parallelism = state.kind === 'sqlite' ? Math.min(wanted, maxWorkers) : wanted;
   const resources = resolveLimits(settings.limits, pluginLimits);
   const access = apiAccess === undefined ? {} : { scopes: apiAccess.scopes };
@@ -337,16 +352,16 @@ function makePlugin(
     prewarm,
     apiAccess,
     isolation,
-    identity: fingerprint(files, { name, config }),
-    fingerprint: fingerprint(files, { name, config, ...bounds }),
+    identity: hashParts(files, { name, config }),
+    fingerprint: hashParts(files, { name, config, ...bounds }),
   });
 }
 
-/** A digest of everything that decides how a plugin behaves: its files and its settings. */
-function fingerprint(files: readonly Buffer[], settings: unknown): string {
+/** Hashes everything that decides the behavior of a plugin: its files and its settings. */
+function hashParts(files: readonly Buffer[], settings: unknown): string {
   const hash = createHash('sha256');
   for (const part of [...files, Buffer.from(toCanonicalJson(settings))]) {
-    // The length keeps the end of one part and the beginning of the next apart.
+    // The length separates a part from the next one.
     hash.update(`${part.length}:`).update(part);
   }
   return hash.digest('hex');

@@ -78,7 +78,7 @@ export const pluginOpenapi = defineOperation({
   },
 });
 
-/** The list of operations holds this one too, so it is looked at when it is asked for. */
+/** A function, because the list of operations includes this one. */
 export function makeSystemOpenapi(operations: () => readonly Operation[]): Operation {
   return defineOperation({
     name: 'system.openapi',

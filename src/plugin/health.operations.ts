@@ -8,7 +8,7 @@ import { suggest } from '../config/nearest.ts';
 import { isTerminal, type Job } from '../job/job.ts';
 import type { PluginHealth } from '../config/snapshot-types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { lookupCommand, type Catalog, type Plugin } from './catalog.ts';
+import { findCommand, type Catalog, type Plugin } from './catalog.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
@@ -30,7 +30,7 @@ export const healthShape = z.object({
     .describe('what the last `plugin health` found; null when there was none'),
 });
 
-/** What is known of each plugin in force, by name; plugins of which nothing is known are not in it. */
+/** Reads the health of each active plugin, by name; plugins without a result are absent. */
 export async function readHealth(
   ledger: Ledger,
   catalog: Catalog,
@@ -77,7 +77,7 @@ export const pluginHealth = defineOperation({
   async run(context, input) {
     const { engine } = context;
     const plugin = findPlugin(context, input.plugin);
-    const job = await check(context, plugin);
+    const job = await runHealthCheck(context, plugin);
     const attempt = (await engine.ledger.attempts([job.id])).at(-1);
     const status = statusOf(job);
     const known = (await readHealth(engine.ledger, engine.catalog)).get(plugin.name);
@@ -143,14 +143,17 @@ export async function checkPlugins(context: Context): Promise<void> {
   }
   const plugins = [...engine.catalog.plugins.values()].filter(
     (plugin) =>
-      lookupCommand(plugin, 'health') !== undefined &&
+      findCommand(plugin, 'health') !== undefined &&
       allows(principal.scopes, { plugin: plugin.name, command: 'health', type: 'read' }),
   );
-  await Promise.all(plugins.map((plugin) => check(context, plugin)));
+  await Promise.all(plugins.map((plugin) => runHealthCheck(context, plugin)));
 }
 
-/** A job like any other, so that it is on record; what it found is kept until the next one. */
-async function check({ engine, principal, submittedBy }: Context, plugin: Plugin): Promise<Job> {
+/** Runs the check as a job, so that it is on record. Its result is stored until the next one. */
+async function runHealthCheck(
+  { engine, principal, submittedBy }: Context,
+  plugin: Plugin,
+): Promise<Job> {
   const { jobId } = await engine.submit({
     plugin: plugin.name,
     command: 'health',
@@ -180,7 +183,7 @@ function findPlugin({ engine: { catalog } }: Context, name: string): Plugin {
     const hint = suggest(name, [...catalog.plugins.keys()], 'plugins');
     throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
   }
-  if (lookupCommand(plugin, 'health') !== undefined) return plugin;
+  if (findCommand(plugin, 'health') !== undefined) return plugin;
   throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command health`);
 }
 

@@ -12,45 +12,45 @@ import type {
   StopReason,
   ProcessExit,
 } from './process.ts';
-import type { End, Rung, SpawnerEvent } from './spawner/frames.ts';
+import type { SpawnerEnd, SpawnerKind, SpawnerEvent } from './spawner/frames.ts';
 import { MARKER_KEY, sendSignal } from './spawner/marks.ts';
 import { constants } from 'node:os';
 import { getSystemErrorName } from 'node:util';
 
 export interface HostOptions {
-  /** `auto`: the native spawner when it is there and speaks our protocol, else the one in Node. */
-  readonly rung: Rung | 'auto';
+  /** `auto`: the native spawner if it exists and has our protocol version, else the one in Node. */
+  readonly kind: SpawnerKind | 'auto';
   readonly nativePath?: string | undefined;
   readonly nodeScript: string;
-  /** Shows that a spawner lives; a later one waits for it. Its own file, used for nothing else. */
+  /** The lock of a running spawner; the next one waits for it. The file has no other use. */
   readonly lockPath?: string | undefined;
-  /** `delegated` when the spawner may make control groups below its own. */
+  /** `delegated` when the spawner may create control groups below its own. */
   readonly cgroup?: string | undefined;
   readonly log: HostLog;
-  readonly onHelperDeath?: (() => void) | undefined;
+  readonly onSpawnerDeath?: (() => void) | undefined;
 }
 
 /**
- * Starts plugin processes through a spawner, a small process of its own. Each process gets one more
- * variable than its spec has, DUCTILE_ATTEMPT, by which its descendants are found wherever they went.
+ * Starts plugin processes through a spawner, a small process of its own. Each plugin process gets
+ * the additional variable DUCTILE_ATTEMPT, which identifies its descendants.
  */
 export function makeHost(options: HostOptions): Host {
   return new SpawnerHost(options);
 }
 
-/** What the host knows of a process, and whom it tells. A held one changes hands when it is fed. */
-interface Tracked {
+/** A running process with its callbacks, which change when a held process gets its request. */
+interface TrackedProcess {
   pid: number | undefined;
   onStarted: ((pid: number) => void) | undefined;
   onSpoiled: () => void;
-  onEnd: (end: End) => void;
+  onEnd: (end: SpawnerEnd) => void;
   onLost: (error: DuctileError) => void;
 }
 
 class SpawnerHost implements Host {
   readonly #options: HostOptions;
   readonly #boot = makeToken().slice(0, 12);
-  readonly #tracked = new Map<number, Tracked>();
+  readonly #tracked = new Map<number, TrackedProcess>();
   #markerPrefix = `${this.#boot}.`;
   #link: SpawnerLink | undefined;
   #isStopped = false;
@@ -60,16 +60,16 @@ class SpawnerHost implements Host {
     this.#options = options;
   }
 
-  get rung(): Rung {
-    return this.#link?.rung ?? (this.#options.rung === 'node' ? 'node' : 'native');
+  get kind(): SpawnerKind {
+    return this.#link?.kind ?? (this.#options.kind === 'node' ? 'node' : 'native');
   }
 
   async start(): Promise<void> {
-    const { rung, nativePath, nodeScript, lockPath, cgroup, log, onHelperDeath } = this.#options;
+    const { kind, nativePath, nodeScript, lockPath, cgroup, log, onSpawnerDeath } = this.#options;
     if (lockPath !== undefined) this.#markerPrefix = await readLockIdentity(lockPath);
     if (this.#isStopped) throw this.#makeClosedError();
     this.#link = new SpawnerLink({
-      rung,
+      kind,
       nativePath,
       nodeScript,
       lockPath: lockPath === undefined ? '' : resolvePath(lockPath),
@@ -78,7 +78,7 @@ class SpawnerHost implements Host {
       log,
       onEvent: (event) => this.#onEvent(event),
       onLost: (error) => this.#loseAll(error),
-      onHelperDeath: () => onHelperDeath?.(),
+      onSpawnerDeath: () => onSpawnerDeath?.(),
     });
     await this.#link.open();
   }
@@ -96,7 +96,7 @@ class SpawnerHost implements Host {
     return end;
   }
 
-  /** What spoiled before the first byte of its request is made good for by a process started then. */
+  /** If the process ends before it gets its request, the request starts another one. */
   hold(spec: ProcessSpec): HeldProcess {
     const spoiled = Promise.withResolvers<void>();
     let waits = true;
@@ -167,7 +167,7 @@ class SpawnerHost implements Host {
       signal?.removeEventListener('abort', onAbort);
       resolve(result);
     };
-    const tracked: Tracked = {
+    const tracked: TrackedProcess = {
       pid: undefined,
       onStarted,
       onSpoiled: () => {},
@@ -212,7 +212,7 @@ class SpawnerHost implements Host {
     }
   }
 
-  #tellStarted({ onStarted }: Tracked, pid: number): void {
+  #tellStarted({ onStarted }: TrackedProcess, pid: number): void {
     try {
       onStarted?.(pid);
     } catch (error) {
@@ -220,7 +220,10 @@ class SpawnerHost implements Host {
     }
   }
 
-  /** Nobody else knows these groups now. Where a pid was not heard yet, the marker still finds it. */
+  /**
+   * No spawner knows these process groups now. The marker identifies processes whose pid isn't
+   * known yet.
+   */
   #loseAll(error: DuctileError): void {
     const lost = [...this.#tracked.values()];
     this.#tracked.clear();
@@ -229,7 +232,9 @@ class SpawnerHost implements Host {
   }
 }
 
-/** Survivors of an earlier engine are known by the file they all share, whatever its path. */
+/**
+ * Identifies processes of an earlier service by the identity of the lock file, whatever its path.
+ */
 async function readLockIdentity(path: string): Promise<string> {
   const file = await open(path, 'a', 0o600);
   try {
@@ -249,14 +254,14 @@ function hasNul({ entrypoint, cwd, env, wrapper = [] }: ProcessSpec): boolean {
   return Object.entries(env).some(([key, value]) => key.includes('\0') || value.includes('\0'));
 }
 
-/** Some numbers have two names (SIGABRT, SIGIOT): the first is the usual one. */
+/** Some signals have two names (SIGABRT, SIGIOT): the first is the common one. */
 const signalNames = new Map<number, string>(
   Object.entries(constants.signals)
     .map(([name, number]): [number, string] => [number, name])
     .toReversed(),
 );
 
-function toProcessEnd(end: End): ProcessEnd {
+function toProcessEnd(end: SpawnerEnd): ProcessEnd {
   return {
     exit: toExit(end),
     stopped: end.stopped,
@@ -272,12 +277,12 @@ function toProcessEnd(end: End): ProcessEnd {
   };
 }
 
-/** Aborted before it was asked for. */
+/** The end of a process that was cancelled before its start. */
 function makeCancelledEnd(stopped: StopReason): ProcessEnd {
   return { ...neverRan, exit: { kind: 'unstarted', code: 'ECANCELED', hostFull: false }, stopped };
 }
 
-/** What no system call would take, such as a NUL in a path. */
+/** The end of a process with invalid parameters, such as a NUL in a path. */
 function makeInvalidEnd(): ProcessEnd {
   return { ...neverRan, exit: { kind: 'unstarted', code: 'EINVAL', hostFull: false } };
 }
@@ -295,7 +300,7 @@ const neverRan: Omit<ProcessEnd, 'exit'> = {
   memoryPeakBytes: undefined,
 };
 
-function toExit({ kind, code, hostFull }: End): ProcessExit {
+function toExit({ kind, code, hostFull }: SpawnerEnd): ProcessExit {
   if (kind === 'exited') return { kind, code };
   if (kind === 'signalled') return { kind, signal: signalNames.get(code) ?? `SIG${code}` };
   return { kind, code: getSystemErrorName(-code), hostFull };

@@ -13,27 +13,30 @@ import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, lstatSync, readlinkSync, statSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
 
-/** The ways to confine a plugin process, from the strongest to the weakest. */
+/** Ways to confine a plugin process, strongest first. */
 const isolationTiers = ['namespaces', 'bubblewrap', 'landlock'] as const;
 export type IsolationTier = (typeof isolationTiers)[number];
 
-/** How a host can confine plugin processes. */
+/** The way in which a host confines plugin processes. */
 export interface IsolationState {
   readonly tier: IsolationTier | 'none';
-  /** Whether each tenant's processes get a user id of their own. */
+  /** True if each tenant's processes get a user id of their own. */
   readonly hasOwnUser: boolean;
-  /** Why there is no tier. */
+  /** The reason why there is no tier. */
   readonly reason: string | undefined;
 }
 
-/** How plugin processes are confined on this host. */
+/** The isolation of this host. */
 export interface Isolation extends IsolationState {
-  /** Throws PLUGIN_NOT_ISOLATED without a tier: nothing that should be confined runs without it. */
+  /**
+   * Throws PLUGIN_NOT_ISOLATED without a tier: a process that must be confined never runs
+   * unconfined.
+   */
   readonly confine: Confine;
 }
 
 interface IsolationOptions {
-  /** The native spawner, which confines. */
+  /** The native spawner, which confines processes. */
   readonly nativePath: string;
   /** Directories and files that don't exist for a confined process. */
   readonly hidden: readonly string[];
@@ -41,27 +44,29 @@ interface IsolationOptions {
   readonly readable: readonly string[];
   /** The directories of programs, as in PATH. */
   readonly path: string | undefined;
-  /** The service's user id; 0 can give processes other ids. */
+  /** The service's user id; root can switch to other ids. */
   readonly uid: number;
   /** The tiers to try. */
   readonly tiers?: readonly IsolationTier[];
 }
 
-/** Finds the strongest tier that works here, by running a program that does nothing in each. */
+/** Finds the strongest tier that works, by running `true` in each. */
 export function findIsolation(options: IsolationOptions): Isolation {
-  if (process.platform !== 'linux') return none(`${process.platform} has no way to confine them`);
+  if (process.platform !== 'linux')
+    return makeNoIsolation(`${process.platform} has no way to confine them`);
   const clash = options.readable.find((path) => options.hidden.includes(path));
-  if (clash !== undefined) return none(`${clash} holds plugins, and must be hidden from them`);
+  if (clash !== undefined)
+    return makeNoIsolation(`${clash} holds plugins, and must be hidden from them`);
   const faults: string[] = [];
   for (const tier of options.tiers ?? isolationTiers) {
     const confine = makeConfine(tier, options);
-    const fault = typeof confine === 'string' ? confine : runsUnder(confine);
+    const fault = typeof confine === 'string' ? confine : probeConfinement(confine);
     if (typeof confine !== 'string' && fault === undefined) {
       return { tier, hasOwnUser: canSwitchUser(tier, options), reason: undefined, confine };
     }
     faults.push(`${tier}: ${fault ?? 'it does not work here'}`);
   }
-  return none(faults.join('; '));
+  return makeNoIsolation(faults.join('; '));
 }
 
 /** Names the tier and its gaps in one line. docs/operate/security.md says more. */
@@ -72,13 +77,13 @@ export function describeIsolation({ tier, hasOwnUser, reason }: IsolationState):
   return `landlock, ${user}; without a private /tmp, process list or network`;
 }
 
-/** A host that confines processes as `confine` decides, at the time they are started. */
+/** Makes a host that confines each process when it starts. */
 export function makeConfinedHost(host: Host, confine: (spec: ProcessSpec) => ProcessSpec): Host {
   const run: Host['run'] = async (spec, request, options) =>
     await host.run(confine(spec), request, options);
   return {
-    get rung() {
-      return host.rung;
+    get kind() {
+      return host.kind;
     },
     start: () => host.start(),
     run,
@@ -86,7 +91,7 @@ export function makeConfinedHost(host: Host, confine: (spec: ProcessSpec) => Pro
       try {
         return host.hold(confine(spec));
       } catch {
-        // The attempt that asks for it gets the reason.
+        // The attempt that uses it gets the error.
         const feed: HeldProcess['feed'] = (request, options) => run(spec, request, options);
         return { spoiled: Promise.resolve(), feed, discard: () => undefined };
       }
@@ -108,7 +113,7 @@ function makeConfine(tier: IsolationTier, options: IsolationOptions): Confine | 
     if (wrappers.size >= limits.isolationProfilesMax) wrappers.clear();
     const user = canSwitchUser(tier, options) ? owner : undefined;
     const { nativePath } = options;
-    // Bubblewrap starts it inside the box.
+    // Bubblewrap runs the spawner inside the box.
     const readable = bubblewrap === undefined ? [] : [nativePath];
     const seen = { ...options, readable: [...options.readable, ...readable] };
     const profile = makeProfile({ ...seen, spec, rules, owner: user });
@@ -125,24 +130,27 @@ function makeConfine(tier: IsolationTier, options: IsolationOptions): Confine | 
   return (spec, rules, owner) => {
     const wrapper = wrap(spec, rules, owner);
     const env = confineEnvironment(spec.env, tier, rules);
-    return { ...spec, wrapper, env, ...allowHelpers(spec, tier) };
+    return { ...spec, wrapper, env, ...allowBoxProcesses(spec, tier) };
   };
 }
 
-/** Under a user id of its own a process owns nothing, so it can change no file's mode or owner. */
+/** A process with its own user id owns no files, so it can't change their mode or owner. */
 function canSwitchUser(tier: IsolationTier, { uid }: IsolationOptions): boolean {
   return uid === 0 && tier !== 'bubblewrap';
 }
 
-/** A box has two processes of its own around the plugin's, which are not the plugin's to account for. */
-function allowHelpers({ limits: set }: ProcessSpec, tier: IsolationTier): Partial<ProcessSpec> {
+/** The box adds two processes, which don't count against the plugin's limit. */
+function allowBoxProcesses(
+  { limits: set }: ProcessSpec,
+  tier: IsolationTier,
+): Partial<ProcessSpec> {
   if (set?.processes === undefined || set.processes === 0 || tier === 'landlock') return {};
   return { limits: { ...set, processes: set.processes + BOX_PROCESSES } };
 }
 
 const BOX_PROCESSES = 2;
 
-/** Temporary files go to the private /tmp, and so does a home directory that isn't visible. */
+/** Moves temporary files to the private /tmp, and a home directory that isn't visible, too. */
 function confineEnvironment(
   env: ProcessSpec['env'],
   tier: IsolationTier,
@@ -151,11 +159,12 @@ function confineEnvironment(
   const { TMPDIR: _, ...others } = env;
   if (tier === 'landlock') return others;
   const home = others['HOME'];
-  const isVisible = home !== undefined && [...read, ...write].some((path) => isInsideDirectory(path, home));
+  const isVisible =
+    home !== undefined && [...read, ...write].some((path) => isInsideDirectory(path, home));
   return { ...others, TMPDIR: '/tmp', HOME: isVisible ? home : '/tmp' };
 }
 
-function none(reason: string): Isolation {
+function makeNoIsolation(reason: string): Isolation {
   return {
     tier: 'none',
     hasOwnUser: false,
@@ -166,8 +175,8 @@ function none(reason: string): Isolation {
   };
 }
 
-/** Runs a program that does nothing; undefined when that works, else why it doesn't. */
-function runsUnder(confine: Confine): string | undefined {
+/** Runs `true` confined. Returns undefined if that works, else the reason. */
+function probeConfinement(confine: Confine): string | undefined {
   const entrypoint = ['/bin/true', '/usr/bin/true'].find((path) => existsSync(path));
   if (entrypoint === undefined) return 'there is no /bin/true to try it with';
   const spec: ProcessSpec = { entrypoint, cwd: '/', env: {}, ...unlimited };
@@ -197,7 +206,7 @@ const unlimited = {
   stderrBytesMax: 0,
 };
 
-/** Namespaces, an empty root, and no rights; what is visible follows. */
+/** Namespaces, an empty root and no capabilities. The visible paths follow. */
 const BOX = [
   '--unshare-user --unshare-ipc --unshare-pid --unshare-uts',
   '--die-with-parent --cap-drop ALL --proc /proc --dev /dev --tmpfs /tmp --dir /run',
@@ -206,7 +215,6 @@ const BOX = [
   .join(' ')
   .split(' ');
 
-/** The arguments of bubblewrap for a profile. */
 function toBubblewrap({ entries, network }: Profile): string[] {
   const mounted = entries.flatMap((entry) => toMount(entry, entries));
   return [...BOX, ...(network === 'none' ? ['--unshare-net'] : []), ...mounted];

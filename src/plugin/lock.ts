@@ -11,26 +11,27 @@ import type { Catalog, Plugin } from './catalog.ts';
 import { MANIFEST_FILE } from './manifest.ts';
 
 /**
- * What is written down of plugins when the configuration is locked: of those that can be run, and of
- * all others that were found, since an installation may use them.
+ * Hashes the plugins for the lock: those that can run, and all others under the roots, since an
+ * installation may use them.
  */
-export function sealPlugins({ plugins, bases: { bases } }: Catalog): Map<string, PluginHashes> {
+export function hashPlugins({ plugins, sources: { byName } }: Catalog): Map<string, PluginHashes> {
   const hash = makeHash();
-  // Under the name of a plugin in the roots stands its own code, also where an alias hides it.
-  const coded = new Map<string, Coded>([...plugins, ...bases]);
+  // The name of a plugin in the roots means its own code, even if an alias hides it.
+  const coded = new Map<string, PluginFiles>([...plugins, ...byName]);
   return new Map([...coded].map(([name, one]) => [name, seal(one, hash)]));
 }
 
 /**
- * How the plugins differ from what was locked: their code runs with the rights of this process, so it
- * is watched as the files of the configuration are. One that is gone runs nothing and is not missed.
+ * Compares the plugins with the lock. Their code runs with the rights of the service, so it is
+ * checked like the configuration files. A removed plugin isn't reported.
  */
 export function findPluginDrift({ file }: Config, { plugins }: Catalog): Problem[] {
   const sealed = findLockedPlugins(readLock(dirname(file)));
   if (sealed === undefined) return [];
   const hash = makeHash();
   return [...plugins.values()].flatMap((plugin) => {
-    // By whose code it is: what an installation brings is on the ledger, and not in the lock.
+    // Compares by the plugin that has the code: definitions of an installation are in the database,
+    // not in the lock.
     const before = sealed.get(plugin.uses ?? plugin.name) ?? sealed.get(plugin.name);
     return compare(plugin, before, hash);
   });
@@ -53,7 +54,7 @@ function compare(plugin: Plugin, before: PluginHashes | undefined, hash: Hash): 
 
 type Hash = (file: string) => string;
 
-/** Aliases share their files; each file is read once. */
+/** Reads each file once; aliases share files. */
 function makeHash(): Hash {
   const known = new Map<string, string>();
   return (file) => {
@@ -63,7 +64,7 @@ function makeHash(): Hash {
   };
 }
 
-/** What cannot be read any more is not what was locked. */
+/** A file that can't be read differs from the locked one. */
 function hashOf(file: string): string {
   try {
     return blake3(readFileSync(file));
@@ -72,13 +73,13 @@ function hashOf(file: string): string {
   }
 }
 
-type Coded = Pick<Plugin, 'directory' | 'entrypoint'>;
+type PluginFiles = Pick<Plugin, 'directory' | 'entrypoint'>;
 
-function seal(coded: Coded, hash: Hash): PluginHashes {
+function seal(coded: PluginFiles, hash: Hash): PluginHashes {
   return { manifest: hash(manifestOf(coded)), entrypoint: hash(coded.entrypoint) };
 }
 
-function manifestOf({ directory }: Coded): string {
+function manifestOf({ directory }: PluginFiles): string {
   return join(directory, MANIFEST_FILE);
 }
 

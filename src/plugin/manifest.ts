@@ -14,7 +14,7 @@ import { refuseEntrypointText } from './trust.ts';
 export const PROTOCOL = 2;
 export const MANIFEST_FILE = 'manifest.yaml';
 
-/** What a plugin says about itself in its `manifest.yaml`. */
+/** The content of `manifest.yaml`. */
 export interface Manifest {
   readonly name: string;
   readonly version: string;
@@ -22,9 +22,9 @@ export interface Manifest {
   /** Relative to the plugin's directory. */
   readonly entrypoint: string;
   readonly description: string | undefined;
-  /** Whether several jobs of this plugin may run at the same time. */
+  /** True if several jobs of this plugin may run at the same time. */
   readonly concurrencySafe: boolean;
-  /** Whether a process may be started before there is a request for it. */
+  /** True if a process may start before its request. */
   readonly prewarm: boolean;
   /** By name; the record has no prototype. */
   readonly commands: Readonly<Record<string, ManifestCommand>>;
@@ -32,9 +32,12 @@ export interface Manifest {
   readonly configKeys: {
     readonly required: readonly string[];
     readonly optional: readonly string[];
-    /** Keys that open programs, files or networks: no package sets them of its own, and no tenant at all. */
+    /**
+     * Keys that give access to programs, files or networks. Packages can't set them themselves,
+     * tenants never.
+     */
     readonly operator: readonly string[];
-    /** Keys whose text has `{{field}}` for members of the payload. */
+    /** Keys whose text may contain `{{field}}` for members of the payload. */
     readonly templates: readonly string[];
   };
   readonly stopwatch: { readonly maxSubs: number };
@@ -52,13 +55,13 @@ export interface ManifestCommand {
   readonly values: CommandValues;
 }
 
-/** What a command reads from its payload and what it puts into its events. */
+/** The values that a command reads from its payload and puts into its events. */
 export interface CommandValues {
   readonly consume: readonly string[];
   readonly emit: readonly { readonly event: string; readonly values: readonly string[] }[];
 }
 
-/** Which snapshots become facts. */
+/** Rules that turn snapshots into facts. */
 export interface FactOutput {
   readonly command: string;
   readonly factType: string;
@@ -112,7 +115,7 @@ const manifest = {
   manifest_spec: z.literal('ductile.plugin'),
   manifest_version: z.literal(1),
   name: pluginName(),
-  // `version: 1.0` is a number to YAML and a version to everybody else.
+  // `version: 1.0` is a number in YAML.
   version: z.preprocess(
     (value) => (typeof value === 'number' ? String(value) : value),
     nonBlankText(),
@@ -140,7 +143,8 @@ const manifest = {
   config_keys: strictSection({
     required: z.array(nonBlankText()).default([]),
     optional: z.array(nonBlankText()).default([]),
-    // Keys that open programs, files or networks: the installer sets them, never a package.
+    // Keys that give access to programs, files or networks. The installer sets them, never a
+    // package.
     operator: z.array(nonBlankText()).default([]),
     templates: z.array(nonBlankText()).default([]),
   }).prefault({}),
@@ -149,7 +153,7 @@ const manifest = {
   }).prefault({}),
 };
 
-/** `commands` is a map by name in the specification and a list with names in many plugins. */
+/** `commands` is a map by name in the specification, and a list in many plugins. */
 const mapManifest = strictSection({
   ...manifest,
   commands: z.record(commandName(), strictSection(command)),
@@ -166,7 +170,7 @@ function isListForm(value: unknown): boolean {
   return isObject(value) && Array.isArray(value['commands']);
 }
 
-/** In a list, a bare word is a command with nothing more to say about it. */
+/** A word in the list is a command without settings. */
 function named(value: unknown): unknown {
   if (!isObject(value) || !Array.isArray(value['commands'])) return value;
   const commands = value['commands'].map((entry) =>
@@ -240,12 +244,12 @@ const jsonTypes = ['string', 'number', 'integer', 'boolean', 'object', 'array', 
 const schemaWords = ['type', 'properties', 'oneOf', 'anyOf', 'allOf', '$ref', '$schema'];
 
 /**
- * `{url: string}` stands for an object schema with that property. A word that is no JSON type, such
- * as `url: address`, says something to readers and nothing to a validator.
+ * Expands `{url: string}` to an object schema with that property. A word that isn't a JSON type,
+ * such as `url: address`, only informs the reader.
  */
 function expandSchema(written: Record<string, unknown> | undefined): JsonObject | undefined {
   if (written === undefined) return undefined;
-  // The document was scanned for what JSON cannot hold.
+  // The document was checked for values that JSON can't represent.
   const schema = written as JsonObject;
   if (schemaWords.some((word) => Object.hasOwn(schema, word))) return schema;
   const properties = Object.entries(schema).map(([field, type]) => {

@@ -18,7 +18,7 @@ const problemShape = z.object({
   hint: z.string().nullable(),
 });
 
-export const problemsShape = z.array(problemShape);
+export const pluginProblemsShape = z.array(problemShape);
 
 export const listPlugins = defineOperation({
   name: 'plugin.list',
@@ -51,15 +51,15 @@ export const listPlugins = defineOperation({
       .optional()
       .describe('by name, the keys it must be given'),
     disabled: z.array(z.string()).optional(),
-    problems: problemsShape.optional(),
-    warnings: problemsShape.optional(),
+    problems: pluginProblemsShape.optional(),
+    warnings: pluginProblemsShape.optional(),
   }),
   errors: ['INPUT_INVALID'],
   http: {
     method: 'GET',
     path: '/plugins',
     also: ['/skills'],
-    // Callers with more rights also see health and problems, which change by themselves.
+    // Not cached for callers with more rights: they also see health and problems, which change.
     cachedBy: ({ engine, principal }) =>
       allows(principal.scopes, 'plugin:ro') ? undefined : engine.catalog,
   },
@@ -70,7 +70,7 @@ export const listPlugins = defineOperation({
   async run({ engine: { catalog, ledger }, principal }, asked) {
     const { page, next } = cutPage([...catalog.plugins.values()], ({ name }) => name, asked);
     const plugins = page.map(showPlugin);
-    // Strangers may see what they could use, but not what is where and why it fails.
+    // Callers without plugin:ro don't see locations and failures.
     if (!allows(principal.scopes, 'plugin:ro')) return { plugins, next_cursor: next };
     const known = await readHealth(ledger, catalog);
     const off = new Set((await ledger.switchedOff()).map(({ plugin }) => plugin));
@@ -82,22 +82,30 @@ export const listPlugins = defineOperation({
       next_cursor: next,
       dormant: Object.fromEntries([...catalog.dormant].map(([name, keys]) => [name, [...keys]])),
       disabled: [...catalog.disabled],
-      ...showProblems(catalog),
+      ...showPluginProblems(catalog),
     };
   },
 });
 
-export function showProblems({ problems, warnings }: Catalog): {
-  problems: z.output<typeof problemsShape>;
-  warnings: z.output<typeof problemsShape>;
+export function showPluginProblems({ problems, warnings }: Catalog): {
+  problems: z.output<typeof pluginProblemsShape>;
+  warnings: z.output<typeof pluginProblemsShape>;
 } {
   return {
-    problems: problems.map((problem) => ({ ...showProblem(problem), plugin: problem.plugin })),
-    warnings: warnings.map(showProblem),
+    problems: problems.map((problem) => ({
+      ...showPluginProblem(problem),
+      plugin: problem.plugin,
+    })),
+    warnings: warnings.map(showPluginProblem),
   };
 }
 
-export function showProblem({ place, key, message, hint }: Problem): z.output<typeof problemShape> {
+export function showPluginProblem({
+  place,
+  key,
+  message,
+  hint,
+}: Problem): z.output<typeof problemShape> {
   return { plugin: null, place, message: `${key} ${message}`.trim(), hint: hint ?? null };
 }
 
@@ -114,9 +122,9 @@ function showPlugin({ name, uses, manifest, parallelism }: Plugin) {
   };
 }
 
-/** What plugins remember, as `status` shows it. */
+/** Shows the stored state of plugins in `status`. */
 
-export const viewShape = z.object({
+export const pluginStateShape = z.object({
   plugin: z.string(),
   bytes: z.int(),
   state: z
@@ -127,13 +135,13 @@ export const viewShape = z.object({
 
 const SHOWN_BYTES_MAX = 4096;
 
-/** The state of every plugin in force that has one. */
-export async function readViews(
+/** Reads the state of every active plugin that has one. */
+export async function readPluginStates(
   ledger: Ledger,
   { plugins }: Catalog,
-): Promise<z.output<typeof viewShape>[]> {
-  const views: z.output<typeof viewShape>[] = [];
-  // One after the other: somebody who looks must not take the connections of those who work.
+): Promise<z.output<typeof pluginStateShape>[]> {
+  const views: z.output<typeof pluginStateShape>[] = [];
+  // In sequence, so that a reader doesn't use up the connections of workers.
   for (const plugin of [...plugins.keys()].toSorted()) {
     const text = await ledger.state(plugin);
     if (text === '{}') continue;

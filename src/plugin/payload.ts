@@ -10,7 +10,7 @@ import { makeProblem, type Problem } from '../config/problem.ts';
 import type { Plugin } from './catalog.ts';
 import { MANIFEST_FILE } from './manifest.ts';
 
-/** Refuses a payload that the command's `input_schema` does not allow, and names the place in it. */
+/** Refuses a payload that the command's `input_schema` doesn't allow, with the location. */
 export async function checkPayload(
   plugin: Plugin,
   command: string,
@@ -28,7 +28,10 @@ export async function checkPayload(
   });
 }
 
-/** What a schema does not allow about a value, and where under `root`; undefined when it is allowed. */
+/**
+ * Describes why a schema doesn't allow a value, with its location under `root`. Returns undefined
+ * if it does.
+ */
 export async function findMismatch(
   what: string,
   schema: Readonly<JsonObject>,
@@ -40,8 +43,8 @@ export async function findMismatch(
 }
 
 /**
- * What is wrong with the schemas of plugins: payloads of those commands will be refused. For those who
- * have the time; a catalog is loaded without it, because most command lines need no validator.
+ * Checks the schemas of plugins. Payloads of commands with a broken schema are refused. Loading a
+ * catalog skips this, because most commands need no validator.
  */
 export async function checkSchemas(plugins: Iterable<Plugin>): Promise<Problem[]> {
   const problems: Problem[] = [];
@@ -63,7 +66,7 @@ export async function checkSchemas(plugins: Iterable<Plugin>): Promise<Problem[]
 
 type Check = (payload: JsonObject) => ErrorObject | undefined;
 
-/** By plugin, so that what a reload brings is compiled anew and what it took away is forgotten. */
+/** Keyed by plugin, so that a reload compiles new schemas and forgets old ones. */
 const checks = new WeakMap<Plugin, Map<string, Promise<Check>>>();
 
 function checkOf(plugin: Plugin, command: string, schema: Readonly<JsonObject>): Promise<Check> {
@@ -73,13 +76,13 @@ function checkOf(plugin: Plugin, command: string, schema: Readonly<JsonObject>):
   if (found !== undefined) return found;
   const made = compile(`input_schema of ${plugin.name} ${command}`, schema);
   known.set(command, made);
-  // A busy machine may have been the reason, so the next payload is worth another try.
+  // The failure may be a timeout on a busy machine, so the next payload tries again.
   made.catch(() => known.delete(command));
   return made;
 }
 
 async function compile(what: string, schema: Readonly<JsonObject>): Promise<Check> {
-  // Loaded when the first payload is to be checked: most commands of the program never need it.
+  // Loaded for the first payload: most commands don't need it.
   const { Ajv2020: Validator } = await import('ajv/dist/2020.js');
   const refuse = (why: string, cause?: unknown): DuctileError =>
     new DuctileError('PLUGIN_INVALID', `the ${what} ${why}`, { cause });
@@ -98,7 +101,8 @@ async function compile(what: string, schema: Readonly<JsonObject>): Promise<Chec
   } catch (thrown) {
     throw refuse(`cannot be used: ${messageOf(thrown)}`, thrown);
   }
-  // A validator knows doubles only. It checks the nearest one; the payload keeps the number itself.
+  // The validator only handles doubles. It checks the nearest one; the payload keeps the exact
+  // number.
   const run = (payload: JsonObject): ErrorObject | undefined =>
     validate(replaceExact(payload, ({ text }) => Number(text)))
       ? undefined
@@ -128,8 +132,8 @@ const options = {
 let shared: Ajv2020 | undefined;
 
 /**
- * Knows what a schema has to look like. To compile that takes longer than most schemas do, so it is
- * done once; and with no limit to its time, because what is stopped half-way stays broken.
+ * Validates schemas themselves. Compiling it is slow, so it happens once, and without a time limit,
+ * because an interrupted compilation stays broken.
  */
 function dialectOf(Validator: typeof Ajv2020): Ajv2020 {
   if (shared === undefined) {
@@ -140,7 +144,7 @@ function dialectOf(Validator: typeof Ajv2020): Ajv2020 {
   return shared;
 }
 
-/** Of alternatives that all lack a field, the first one alone would mislead. */
+/** If several alternatives miss a field, naming only the first would mislead. */
 function chooseError(errors: readonly ErrorObject[]): ErrorObject | undefined {
   const [first] = errors;
   const last = errors.at(-1);
@@ -153,7 +157,7 @@ function chooseError(errors: readonly ErrorObject[]): ErrorObject | undefined {
   return isPlain ? { ...last, message: `needs ${missing.join(' or ')}` } : first;
 }
 
-/** With these the time of a check can grow much faster than the payload. */
+/** Keywords with which the time of a check can grow faster than the payload. */
 const costly: ReadonlySet<string> = new Set([
   'pattern',
   'patternProperties',

@@ -10,40 +10,44 @@ export interface PrewarmOptions {
   readonly ageMs?: number;
 }
 
-export interface PrewarmWant {
-  /** Of everything that makes a process what it is: spec, plugin files, configuration. */
+export interface PrewarmTarget {
+  /** Covers everything that defines the process: spec, plugin files, configuration. */
   readonly fingerprint: string;
   readonly spec: ProcessSpec;
   readonly count: number;
 }
 
-/** Processes that were started ahead of their request, by plugin instance (and tenant). */
+/** Processes that start ahead of their request, by plugin instance and tenant. */
 export interface PrewarmPool {
-  /** Says what shall wait under this key; what has another fingerprint goes, a count of 0 clears. */
-  keep(key: string, want: PrewarmWant): void;
-  /** Nothing shall wait under this key any more. */
+  /**
+   * Sets the processes that wait under this key. Processes with another fingerprint end; a count of
+   * 0 ends all.
+   */
+  setTarget(key: string, want: PrewarmTarget): void;
+  /** Ends all processes under this key. */
   drop(key: string): void;
   /**
-   * One that waits, or undefined: then run it cold. Its place is filled when something has `ended`, or
-   * soon: what is started at once takes the processor from the one that has just got its request.
+   * Returns a waiting process, or undefined: then start one. Its replacement starts after `ended`,
+   * or soon: an immediate start would compete for the CPU with the process that just got its
+   * request.
    */
-  take(key: string, fingerprint: string): HeldProcess | undefined;
-  /** A process of one of these keys has ended. */
+  claim(key: string, fingerprint: string): HeldProcess | undefined;
+  /** Reports the end of a process of one of these keys. */
   ended(): void;
   stop(): void;
 }
 
-interface Waiting {
+interface WaitingProcess {
   readonly held: HeldProcess;
   readonly since: number;
   readonly ageTimer: NodeJS.Timeout;
 }
 
-interface Shelf {
+interface PrewarmGroup {
   readonly key: string;
-  want: PrewarmWant;
-  waiting: Waiting[];
-  /** In a row that did not stay alive until somebody wanted them. */
+  want: PrewarmTarget;
+  waiting: WaitingProcess[];
+  /** Consecutive processes that ended before they were used. */
   failures: number;
   retryTimer: NodeJS.Timeout | undefined;
 }
@@ -57,7 +61,7 @@ class Pool implements PrewarmPool {
   readonly #log: HostLog;
   readonly #processesMax: number;
   readonly #ageMs: number;
-  readonly #shelves = new Map<string, Shelf>();
+  readonly #shelves = new Map<string, PrewarmGroup>();
   #fillDue = false;
   #refillTimer: NodeJS.Timeout | undefined;
 
@@ -68,7 +72,7 @@ class Pool implements PrewarmPool {
     this.#ageMs = ageMs ?? limits.prewarmAgeMs;
   }
 
-  keep(key: string, want: PrewarmWant): void {
+  setTarget(key: string, want: PrewarmTarget): void {
     const shelf = this.#shelves.get(key);
     if (shelf !== undefined && shelf.want.fingerprint === want.fingerprint) {
       const isSettled = shelf.want.count === want.count;
@@ -90,7 +94,7 @@ class Pool implements PrewarmPool {
     this.#fillSoon();
   }
 
-  take(key: string, fingerprint: string): HeldProcess | undefined {
+  claim(key: string, fingerprint: string): HeldProcess | undefined {
     const shelf = this.#shelves.get(key);
     if (shelf === undefined || shelf.want.fingerprint !== fingerprint) return undefined;
     this.#refillTimer ??= setTimeout(() => this.#fillSoon(), limits.prewarmRefillMs).unref();
@@ -115,7 +119,7 @@ class Pool implements PrewarmPool {
     this.#shelves.clear();
   }
 
-  /** In a later turn, so that whatever this one is about comes first. */
+  /** In a later turn of the event loop, after the current work. */
   #fillSoon(): void {
     clearTimeout(this.#refillTimer);
     this.#refillTimer = undefined;
@@ -142,7 +146,7 @@ class Pool implements PrewarmPool {
     }
   }
 
-  #start(shelf: Shelf): void {
+  #start(shelf: PrewarmGroup): void {
     const held = this.#host.hold(shelf.want.spec);
     const ageTimer = setTimeout(() => {
       if (!remove(shelf, waiting)) return;
@@ -151,15 +155,15 @@ class Pool implements PrewarmPool {
       this.#fillSoon();
     }, this.#ageMs);
     ageTimer.unref();
-    const waiting: Waiting = { held, since: monotonicMs(), ageTimer };
+    const waiting: WaitingProcess = { held, since: monotonicMs(), ageTimer };
     shelf.waiting.push(waiting);
     void held.spoiled.then(() => {
       if (remove(shelf, waiting)) this.#retryLater(shelf);
     });
   }
 
-  /** What is lost together, as when the spawner dies, is one failure. */
-  #retryLater(shelf: Shelf): void {
+  /** Processes that die together, as with the spawner, count as one failure. */
+  #retryLater(shelf: PrewarmGroup): void {
     if (shelf.retryTimer !== undefined) return;
     shelf.failures += 1;
     const delayMs = Math.min(
@@ -177,8 +181,8 @@ class Pool implements PrewarmPool {
   }
 }
 
-/** False when it is no longer there: taken, dropped or spoiled before. */
-function remove(shelf: Shelf, waiting: Waiting): boolean {
+/** Returns false if it was claimed, dropped or spoiled before. */
+function remove(shelf: PrewarmGroup, waiting: WaitingProcess): boolean {
   const at = shelf.waiting.indexOf(waiting);
   if (at === -1) return false;
   shelf.waiting.splice(at, 1);
@@ -186,12 +190,12 @@ function remove(shelf: Shelf, waiting: Waiting): boolean {
   return true;
 }
 
-function discard({ held, ageTimer }: Waiting): void {
+function discard({ held, ageTimer }: WaitingProcess): void {
   clearTimeout(ageTimer);
   held.discard();
 }
 
-function clear(shelf: Shelf): void {
+function clear(shelf: PrewarmGroup): void {
   clearTimeout(shelf.retryTimer);
   for (const waiting of shelf.waiting.splice(0)) discard(waiting);
   shelf.want = { ...shelf.want, count: 0 };

@@ -1,8 +1,8 @@
-/** What the engine asks of whatever starts processes, and what it is told. No job, no JSON here. */
+/** Types of plugin processes and of the host that starts them. They know neither jobs nor JSON. */
 
 /** Access of a confined process beyond the system, the plugins and a private /tmp. */
 export interface IsolationRules {
-  /** `none`: no network but a loopback of its own. */
+  /** `none`: only a private loopback interface. */
   readonly network: 'host' | 'none';
   /** Directories and files that it may read. */
   readonly read: readonly string[];
@@ -19,17 +19,19 @@ export interface ProcessSpec {
   /** Absolute path of the program; it gets no arguments. */
   readonly entrypoint: string;
   readonly cwd: string;
-  /** What it is started through: a program with its arguments, the last of which it will be. */
+  /** A program with arguments that starts the entrypoint as its last argument. */
   readonly wrapper?: readonly string[];
-  /** How the process is confined, when the plugin's configuration says so. */
+  /** The isolation that the plugin's configuration sets. */
   readonly isolation?: IsolationRequest | undefined;
-  /** The whole environment: nothing is inherited. */
+  /** The complete environment: nothing is inherited. */
   readonly env: Readonly<Record<string, string>>;
-  /** From the start of the process (or, prewarmed, from its request) until SIGTERM to its group. */
+  /**
+   * Time from the start (or, for a prewarmed process, from its request) to SIGTERM for its group.
+   */
   readonly timeoutMs: number;
-  /** From SIGTERM until SIGKILL. */
+  /** Time from SIGTERM to SIGKILL. */
   readonly killGraceMs: number;
-  /** From the exit of the process until output that somebody else still holds open is cut off. */
+  /** Time from the exit until output that a descendant holds open is cut off. */
   readonly drainMs: number;
   readonly stdoutBytesMax: number;
   readonly stderrBytesMax: number;
@@ -47,18 +49,18 @@ export interface ProcessLimits {
 }
 
 /**
- * How the process itself ended. `unstarted` never ran: `code` is the errno name, and `hostFull`
- * says that the machine lacked processes, descriptors or memory, which is no fault of the plugin.
+ * How the process ended. `unstarted` never ran: `code` is the errno name. `hostFull` means that the
+ * machine lacked processes, descriptors or memory.
  */
 export type ProcessExit =
   | { readonly kind: 'exited'; readonly code: number }
   | { readonly kind: 'signalled'; readonly signal: string }
   | { readonly kind: 'unstarted'; readonly code: string; readonly hostFull: boolean };
 
-/** A limit that ended it. `memory` also stands for the kernel's own end for lack of memory. */
+/** The limit that ended it. `memory` includes the kernel's out-of-memory killer. */
 export type LimitReason = 'memory' | 'processes' | 'cpu' | 'file_size';
 
-/** Why it was ended, when it was; the first reason wins. `fenced`: the engine's deadline passed. */
+/** The first reason for stopping it. `fenced`: the heartbeat deadline of the service passed. */
 export type StopReason = 'timeout' | 'cancelled' | 'output' | 'fenced' | 'shutdown' | LimitReason;
 
 export interface ProcessEnd {
@@ -66,47 +68,52 @@ export interface ProcessEnd {
   readonly stopped: StopReason | undefined;
   readonly pid: number | undefined;
   readonly stdout: Buffer;
-  /** More than stdoutBytesMax came; `stdout` holds the prefix. */
+  /** True if it printed more than stdoutBytesMax; `stdout` holds the beginning. */
   readonly stdoutOverflowed: boolean;
   readonly stderr: Buffer;
   readonly stderrTruncated: boolean;
   readonly spawnMs: number;
   readonly runMs: number;
-  /** User and system time of the process and of those that it waited for; undefined if unknown. */
+  /**
+   * User and system time of the process and the children that it waited for; undefined if unknown.
+   */
   readonly cpuMs: number | undefined;
-  /** The most memory it was seen to use, at least that of its largest process. */
+  /** The highest memory use seen, at least that of its largest process. */
   readonly memoryPeakBytes: number | undefined;
 }
 
 export interface RunOptions {
-  /** Aborting stops the group: SIGTERM, grace, SIGKILL. The reason is `cancelled` or `shutdown`. */
+  /**
+   * Aborting stops the process group: SIGTERM, grace, SIGKILL. The reason is `cancelled` or
+   * `shutdown`.
+   */
   readonly signal?: AbortSignal;
   readonly onStarted?: (pid: number) => void;
 }
 
 export interface FeedOptions extends RunOptions {
-  /** Instead of the spec's: it was started before anybody knew what it would be asked. */
+  /** Replaces the timeout of the spec, which was set before the request was known. */
   readonly timeoutMs?: number;
 }
 
-/** A process that was started ahead of its request and waits for it on stdin. */
+/** A process that started ahead of its request and waits for it on stdin. */
 export interface HeldProcess {
-  /** Gives it its request, once, and waits for its end. */
+  /** Sends the request, once, and waits for the end. */
   feed(request: Buffer, options?: FeedOptions): Promise<ProcessEnd>;
   discard(): void;
-  /** Resolves when it printed or ended before it was fed, so that it can be replaced. */
+  /** Resolves when it printed or ended before its request, so that it can be replaced. */
   readonly spoiled: Promise<void>;
 }
 
 export interface Host {
-  readonly rung: 'native' | 'node';
-  /** Resolves when the helper runs and no helper of an earlier engine is left alive. */
+  readonly kind: 'native' | 'node';
+  /** Resolves when the spawner runs and no spawner of an earlier service is alive. */
   start(): Promise<void>;
-  /** Rejects with SPAWNER_FAILED when the helper died under the process: nobody's fault. */
+  /** Rejects with SPAWNER_FAILED when the spawner died: neither plugin nor job is at fault. */
   run(spec: ProcessSpec, request: Buffer, options?: RunOptions): Promise<ProcessEnd>;
   hold(spec: ProcessSpec): HeldProcess;
-  /** Processes live until this long from now unless renewed; then the helper kills them all. */
+  /** Extends the deadline after which the spawner kills all processes. */
   renew(ms: number): void;
-  /** Kills what still runs and ends the helper. */
+  /** Kills running processes and ends the spawner. */
   stop(): Promise<void>;
 }

@@ -6,13 +6,13 @@ import { limits } from '../base/limits.ts';
 import { overlaps } from '../config/paths.ts';
 import type { IsolationRules, ProcessSpec } from './process.ts';
 
-/** Makes the start of a process one of a confined process, for an owner such as a tenant. */
+/** Converts the spec of a process to that of a confined one, for an owner such as a tenant. */
 export type Confine = (spec: ProcessSpec, rules: IsolationRules, owner: string) => ProcessSpec;
 
-/** The tiers of the native program; `inner` is for a process that is in a box already. */
+/** Tiers of the native program; `inner` is for a process that is in a box already. */
 export type ProfileTier = 'namespaces' | 'landlock' | 'inner';
 
-/** A path with what a confined process may do with it. The deepest path decides. */
+/** A path with its access. The deepest path decides. */
 export interface ProfileEntry {
   readonly access: 'read' | 'write' | 'hide';
   readonly path: string;
@@ -20,7 +20,7 @@ export interface ProfileEntry {
 
 /** The access of one confined process; native/profile.h reads its text. */
 export interface Profile {
-  /** Parents come before what is in them. */
+  /** Sorted, parents first. */
   readonly entries: readonly ProfileEntry[];
   readonly network: IsolationRules['network'];
   readonly text: (tier: ProfileTier) => string;
@@ -31,18 +31,18 @@ export interface ProfileOptions {
   readonly readable: readonly string[];
   readonly spec: Pick<ProcessSpec, 'cwd' | 'entrypoint' | 'env'>;
   readonly rules: IsolationRules;
-  /** Who the process gets a user id for; undefined when it keeps the service's. */
+  /** The owner of the user id; undefined keeps the service's. */
   readonly owner: string | undefined;
 }
 
-/** Programs, libraries and their settings. Some are links on most systems, and stay links. */
+/** Programs, libraries and their settings. Links stay links. */
 const systemPaths = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'].concat(
   '/etc',
   '/opt',
   '/nix',
   '/gnu',
 );
-/** Where a resolver keeps the file that this often links to. */
+/** Often a link to a file of the resolver. */
 const RESOLVER_FILE = '/etc/resolv.conf';
 
 export function makeProfile({ hidden, readable, spec, rules, owner }: ProfileOptions): Profile {
@@ -72,12 +72,10 @@ export function makeProfile({ hidden, readable, spec, rules, owner }: ProfileOpt
   return { entries, network: rules.network, text };
 }
 
-/** Who the processes of a tenant belong to. */
 export function ownerOfTenant(slug: string): string {
   return `tenant ${slug}`;
 }
 
-/** The user id of a tenant's processes, where the service may choose it. */
 export function userOfTenant(slug: string): number {
   return pickUser(ownerOfTenant(slug), readUserMap());
 }
@@ -85,13 +83,13 @@ export function userOfTenant(slug: string): number {
 const WHOLE_RANGE = 2 ** 31;
 
 /**
- * A user id for an owner, the same every time. The range lies above those that systems give out. Two
- * owners in many thousand may share an id; their processes are in different namespaces anyway.
+ * Picks a user id for an owner, the same every time, above the ids that systems assign. Two owners
+ * can share an id; their processes are in different namespaces anyway.
  */
 export function pickUser(owner: string, userMap: string): number {
   const digest = createHash('sha256').update(owner).digest().readUInt32LE(0);
   const [, , count = 0] = userMap.trim().split(/\s+/).map(Number);
-  // A container that maps only some ids has room below the special ones at the end of 16 bits.
+  // A container that maps few ids has a free range near the end of 16 bits.
   const range = count >= WHOLE_RANGE ? limits.isolatedUsers : limits.isolatedUsersInContainer;
   return range.first + (digest % range.count);
 }
@@ -100,7 +98,7 @@ function readUserMap(): string {
   return readFileSync('/proc/self/uid_map', 'utf8');
 }
 
-/** With links followed where the path exists: what counts is the place, whatever it is called. */
+/** Resolves links of an existing path. */
 export function toRealPath(path: string): string {
   return existsSync(path) ? realpathSync(path) : path;
 }
@@ -110,7 +108,7 @@ function compareDepth(one: string, other: string): number {
   return depth(one) - depth(other) || (one < other ? -1 : 1);
 }
 
-/** A line break would be read as another entry. */
+/** Refuses line breaks, which would start another entry. */
 function refuseOddPaths(entries: readonly ProfileEntry[]): void {
   const odd = entries.find(({ path }) => path.includes('\n'));
   if (odd === undefined) return;

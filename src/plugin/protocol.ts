@@ -8,15 +8,15 @@ import { parseResponse, toStorable, type PluginEvent, type PluginLog } from './r
 interface Failure {
   /** One line for `last_error`. */
   readonly message: string;
-  /** Whether another attempt may help. */
+  /** True if a retry may help. */
   readonly retry: boolean;
-  /** The plugin said by its exit code that its configuration is wrong. */
+  /** True if the exit code says that the configuration is wrong. */
   readonly exit78: boolean;
-  /** What came on stdout, fit for `job_log.result`. */
+  /** The stdout, ready for `job_log.result`. */
   readonly raw: string;
 }
 
-/** Every way in which an attempt can end. */
+/** The result of an attempt. */
 export type Reply =
   | {
       readonly kind: 'ok';
@@ -26,27 +26,29 @@ export type Reply =
       readonly logs: readonly PluginLog[];
       readonly raw: string;
     }
-  /** The plugin answered that it failed. What it emitted all the same stays in `raw`. */
+  /** The plugin reported a failure. Its events stay in `raw`. */
   | (Failure & {
       readonly kind: 'error';
       readonly logs: readonly PluginLog[];
-      /** No sooner than after this, where it says so. */
+      /** The shortest delay before a retry, if the plugin sets one. */
       readonly retryAfterMs?: number | undefined;
     })
-  /** It ran past its time; an answer given while it was being stopped does not count. */
+  /** It timed out; a response during the grace period doesn't count. */
   | (Failure & { readonly kind: 'timeout' })
   | (Failure & { readonly kind: 'signal'; readonly signal: string })
   | (Failure & { readonly kind: 'exit'; readonly code: number })
-  /** It ended well but did not answer as it should. */
+  /** It exited with 0 but its response is invalid. */
   | (Failure & { readonly kind: 'protocol' })
-  /** It used more than it may. */
+  /** It exceeded a limit. */
   | (Failure & { readonly kind: LimitReason })
-  /** It never ran. `hostFull`: for lack of room on this machine, which is no fault of the job. */
+  /** It never started. `hostFull`: the machine lacked resources, so the job isn't at fault. */
   | (Failure & { readonly kind: 'unstarted'; readonly code: string; readonly hostFull: boolean })
-  /** We stopped it: the claim was lost, somebody cancelled the job, or the engine shuts down. */
+  /**
+   * The service stopped it: the claim was lost, the job was cancelled, or the service shuts down.
+   */
   | (Failure & { readonly kind: 'fenced' | 'cancelled' | 'shutdown' });
 
-/** Decides what the end of a process means for its attempt, which ran under these limits. Never throws. */
+/** Decides the result of an attempt from the end of its process and its limits. Never throws. */
 export function decodeResponse(end: ProcessEnd, ran: Ran = { timeoutMs: end.runMs }): Reply {
   const { exit, stopped } = end;
   const raw = toStorable(end.stdout.toString());
@@ -76,7 +78,7 @@ export function decodeResponse(end: ProcessEnd, ran: Ran = { timeoutMs: end.runM
     return { kind: 'protocol', ...failure(message) };
   }
   const response = parseResponse(end.stdout);
-  // Work that was finished while the engine waited for it at shutdown is finished.
+  // Work that finished during the shutdown grace period counts.
   if (stopped === 'shutdown' && response.status !== 'ok') {
     return { kind: 'shutdown', ...failure('stopped: the engine shuts down') };
   }
@@ -107,7 +109,7 @@ function isLimit(stopped: string): stopped is LimitReason {
   return Object.hasOwn(exceeded, stopped);
 }
 
-/** The kernel ends processes for lack of memory without any limit of ours, so none may be set. */
+/** The kernel can kill processes for lack of memory even if no limit is set. */
 const exceeded: Readonly<Record<LimitReason, (limits: ProcessLimits) => string>> = {
   memory: ({ memoryBytes }) =>
     memoryBytes === undefined
@@ -121,8 +123,8 @@ const exceeded: Readonly<Record<LimitReason, (limits: ProcessLimits) => string>>
 const allowedVariables = new Set(['PATH', 'HOME', 'TZ', 'LANG', 'LANGUAGE', 'TMPDIR']);
 
 /**
- * The whole environment of a plugin process: where programs and files are, language and time zone,
- * and what the operator passes on by name. The rest of the engine's own stays with the engine.
+ * Builds the complete environment of a plugin process: paths, language and time zone, and the
+ * variables that the operator passes on by name.
  */
 export function pluginEnvironment(
   processEnv: Environment,
@@ -135,7 +137,6 @@ export function pluginEnvironment(
   return env;
 }
 
-/** Whether plugin processes get a variable of the service's environment. */
 export function isPassedVariable(name: string, passthrough: readonly string[]): boolean {
   return allowedVariables.has(name) || /^LC_[A-Z]+$/.test(name) || passthrough.includes(name);
 }
@@ -143,7 +144,7 @@ export function isPassedVariable(name: string, passthrough: readonly string[]): 
 /** EX_CONFIG of sysexits.h. */
 const EXIT_CONFIG = 78;
 
-/** A program that says ok and then ends with an error has contradicted itself: its work is unsure. */
+/** A program that reports ok and exits with an error contradicts itself, so it failed. */
 function hasExitedCleanly(exit: ProcessEnd['exit']): boolean {
   return exit.kind === 'exited' && exit.code === 0;
 }
@@ -160,7 +161,7 @@ function whyUnstarted(code: string, hostFull: boolean): string {
   return `could not be started: ${words} (${code})`;
 }
 
-/** What most programs end their complaint with, to be read without opening the log. */
+/** Returns the last line, which is usually the error message. */
 function lastLine(stderr: Buffer): string {
   const line = stderr.toString().trimEnd().split('\n').at(-1)?.trim() ?? '';
   return line === '' ? '' : `: ${line.slice(0, STDERR_SHOWN)}`;

@@ -3,44 +3,44 @@ import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { TRACE_KEY } from '../base/trace.ts';
 import { PROTOCOL } from './manifest.ts';
 
-/** What one attempt tells its plugin. */
+/** The request of an attempt to its plugin. */
 export interface PluginRequest {
   readonly jobId: string;
   readonly command: string;
-  /** The name the plugin runs under, which is not its manifest's when it is an alias. */
+  /** The name in the configuration, which differs from the manifest's for an alias. */
   readonly instance: string;
   readonly attempt: number;
-  /** The same for every attempt at the same work. */
+  /** Equal for all attempts of the same work. */
   readonly idempotencyKey: string;
   readonly config: Readonly<JsonObject>;
   readonly state: Readonly<JsonObject>;
   readonly context: Readonly<JsonObject>;
-  /** As the job stores it: data, or an event around its data. */
+  /** The stored payload: data, or an event around its data. */
   readonly payload: Json;
-  /** The same as JSON without line breaks, where it need not be written anew. */
+  /** The payload as JSON without line breaks, if it can be used as it is. */
   readonly payloadText?: string;
-  /** Of a pipeline: the run and the step that it is; its payload is always data. */
+  /** The run and step of a pipeline; its payload is always data. */
   readonly step?: StepRequest;
   readonly deadlineAt: Timestamp;
-  /** Where in a trace the attempt stands, in W3C's words. */
+  /** The W3C trace context of the attempt. */
   readonly traceparent?: string;
-  /** Where and how the API may be asked while the attempt goes on. */
+  /** Address and token of the API for this attempt. */
   readonly api?: JsonObject;
 }
 
 export interface StepRequest {
   readonly runId: string;
   readonly stepId: string;
-  /** What else is in its payload: members as they stand in JSON between the braces. */
+  /** More members of its payload, as JSON text between the braces. */
   readonly beneath: Buffer;
   /** The names of those members. */
   readonly beneathKeys?: readonly string[];
-  /** The event that caused the step: all of it but its payload, which is the step's own. */
+  /** The event that caused the step, without its payload, which is the step's own. */
   readonly event?: JsonObject | undefined;
 }
 
 /**
- * Encodes one JSON object and a newline. Only `handle` gets `event`, and its `payload` is the event's,
+ * Encodes one JSON object and a newline. Only `handle` gets `event`. Its `payload` is the event's,
  * so that a plugin finds its data in the same member whatever started the job.
  */
 export function encodeRequest(request: PluginRequest): Buffer {
@@ -53,17 +53,17 @@ export function encodeRequest(request: PluginRequest): Buffer {
   const data = event === undefined ? payload : (event['payload'] ?? null);
   const dataText = event === undefined ? payloadText : JSON.stringify(data);
   const eventText =
-    event === undefined ? `{"type":"${ASKED_EVENT}","payload":${payloadText}}` : payloadText;
+    event === undefined ? `{"type":"${TRIGGER_EVENT}","payload":${payloadText}}` : payloadText;
   const baggage = isObject(data) ? listBaggage(request.context, Object.keys(data)) : [];
   if (baggage.length === 0) {
     return Buffer.from(`${head},"payload":${dataText},"event":${eventText}}\n`);
   }
   const merged = { ...Object.fromEntries(baggage), ...(data as JsonObject) };
-  const carrying = JSON.stringify({ type: ASKED_EVENT, ...event, payload: merged });
+  const carrying = JSON.stringify({ type: TRIGGER_EVENT, ...event, payload: merged });
   return Buffer.from(`${head},"payload":${dataText},"event":${carrying}}\n`);
 }
 
-/** Puts it together from bytes: the payload beneath is the same for many steps, and may be large. */
+/** Joins bytes: the payload is shared by many steps, and may be large. */
 function encodeStep(request: PluginRequest, step: StepRequest): Buffer {
   const { runId, stepId, beneath, beneathKeys = [], event = { type: STEP_EVENT } } = step;
   const head = JSON.stringify({ ...headOf(request), run_id: runId, step_id: stepId }).slice(0, -1);
@@ -92,8 +92,8 @@ function encodeStep(request: PluginRequest, step: StepRequest): Buffer {
 type Members = readonly (readonly [string, Json])[];
 
 /**
- * The baggage that `event.payload` gets, as plugins of the original project expect: the payload's own
- * members win, and what Ductile keeps in the baggage for itself is left out.
+ * Lists the baggage for `event.payload`, as plugins of the original project expect. The payload's
+ * own members win, and Ductile's internal members are left out.
  */
 function listBaggage(context: Readonly<JsonObject>, taken: readonly string[]): Members {
   const entries = Object.entries(context);
@@ -102,7 +102,7 @@ function listBaggage(context: Readonly<JsonObject>, taken: readonly string[]): M
   return entries.filter(([key]) => !kept.has(key));
 }
 
-/** The part of the baggage that no step may write. */
+/** The member of the baggage that no step may write. */
 const RESERVED_KEY = 'ductile';
 
 function headOf(request: PluginRequest): JsonObject {
@@ -122,19 +122,19 @@ function headOf(request: PluginRequest): JsonObject {
   };
 }
 
-/** What `handle` is told when somebody asked for it by name, and no event did. */
-const ASKED_EVENT = 'api.trigger';
+/** The event type of `handle` without an event, when a caller requested the job. */
+const TRIGGER_EVENT = 'api.trigger';
 
-/** What `handle` is told when it is a step of a pipeline, and the step before it emitted no event. */
+/** The event type of a step whose previous step emitted no event. */
 const STEP_EVENT = 'pipeline.step';
 
 const eventKeys = new Set(['type', 'payload', 'dedupe_key', 'source', 'timestamp', 'event_id']);
 
-/** A stored payload is an event when it has a type and a payload and nothing that events lack. */
+/** A stored payload is an event if it has a type and a payload, and only members of events. */
 function asEvent(payload: Json): JsonObject | undefined {
   if (!isObject(payload) || typeof payload['type'] !== 'string') return undefined;
   const keys = Object.keys(payload);
-  // Only what Ductile itself wrote has metadata, and an id of its signal with it.
+  // Only events of Ductile have metadata and the id of their signal.
   const isOwn = Object.hasOwn(payload, 'event_id');
   const isKnown = (key: string): boolean => eventKeys.has(key) || (isOwn && key === 'metadata');
   return keys.includes('payload') && keys.every(isKnown) ? payload : undefined;

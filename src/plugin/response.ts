@@ -4,7 +4,7 @@ import { describeUnsafeJson, isObject, type Json, type JsonObject } from '../bas
 import { isDeeperThan } from '../base/strict-json.ts';
 import { limits } from '../base/limits.ts';
 
-/** An event as a plugin emits it; the engine adds id, source and time. */
+/** An event of a plugin; the service adds id, source and time. */
 export interface PluginEvent {
   readonly type: string;
   readonly payload: Json;
@@ -18,8 +18,8 @@ export interface PluginLog {
   readonly message: string;
 }
 
-/** What a plugin wrote to stdout, if it is what the protocol asks for. */
-export type Response =
+/** A parsed stdout, or a fault. */
+export type PluginResponse =
   | {
       readonly status: 'ok';
       readonly result: string;
@@ -31,23 +31,23 @@ export type Response =
       readonly status: 'error';
       readonly error: string;
       readonly retry: boolean;
-      /** No sooner than after this, as far as the plugin knows. */
+      /** The shortest delay before a retry. */
       readonly retryAfterMs: number | undefined;
       readonly logs: readonly PluginLog[];
     }
   | { readonly status: 'invalid'; readonly fault: string };
 
-/** Reads a response. It never throws: whatever is wrong with it is a fault in words. */
-export function parseResponse(stdout: Buffer): Response {
+/** Parses a response. Never throws: every problem becomes a fault. */
+export function parseResponse(stdout: Buffer): PluginResponse {
   try {
     return readResponse(readObject(stdout));
   } catch (thrown) {
-    if (thrown instanceof Fault) return { status: 'invalid', fault: thrown.message };
+    if (thrown instanceof ResponseFault) return { status: 'invalid', fault: thrown.message };
     return { status: 'invalid', fault: `stdout cannot be read: ${messageOf(thrown)}` };
   }
 }
 
-/** Text that both databases and a terminal's one line can keep. */
+/** Makes text that both databases and one line of a terminal can show. */
 export function toStorable(text: string): string {
   const whole = text.toWellFormed();
   return whole.includes('\u0000') ? replaceNul(whole) : whole;
@@ -55,16 +55,16 @@ export function toStorable(text: string): string {
 
 const REPLACEMENT = 0xfffd;
 
-/** By its units: sought and replaced as text, millions of them hold up everybody for seconds. */
+/** By code units: replacing millions of characters as text would block for seconds. */
 function replaceNul(text: string): string {
   const units = new Uint16Array(text.length);
   for (let at = 0; at < units.length; at += 1) units[at] = text.charCodeAt(at) || REPLACEMENT;
   return new TextDecoder('utf-16le', { ignoreBOM: true }).decode(units);
 }
 
-class Fault extends Error {}
+class ResponseFault extends Error {}
 
-/** What a response may have around data of any depth that is allowed: itself, its events, one event. */
+/** Nesting around data: the response, its events, one event. */
 const LEVELS_AROUND = 8;
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -74,25 +74,25 @@ function readObject(stdout: Buffer): JsonObject {
   try {
     text = strictUtf8.decode(stdout);
   } catch {
-    throw new Fault('stdout is not valid UTF-8');
+    throw new ResponseFault('stdout is not valid UTF-8');
   }
-  if (text.startsWith('\uFEFF')) throw new Fault('stdout starts with a byte order mark');
-  if (text.trim() === '') throw new Fault('stdout is empty');
-  // Before anything is built of it: a few megabytes of brackets take seconds.
+  if (text.startsWith('\uFEFF')) throw new ResponseFault('stdout starts with a byte order mark');
+  if (text.trim() === '') throw new ResponseFault('stdout is empty');
+  // Checked before parsing: a few megabytes of brackets take seconds.
   if (isDeeperThan(text, limits.jsonDepthMax + LEVELS_AROUND)) {
-    throw new Fault('stdout is nested too deeply');
+    throw new ResponseFault('stdout is nested too deeply');
   }
   let value: unknown;
   try {
     value = parseJson(text);
   } catch (thrown) {
-    throw new Fault(`stdout is not one JSON object: ${messageOf(thrown)}`);
+    throw new ResponseFault(`stdout is not one JSON object: ${messageOf(thrown)}`);
   }
-  if (!isObject(value)) throw new Fault('stdout is JSON, but not an object');
+  if (!isObject(value)) throw new ResponseFault('stdout is JSON, but not an object');
   return value;
 }
 
-function readResponse(value: JsonObject): Response {
+function readResponse(value: JsonObject): PluginResponse {
   const status = value['status'];
   const logs = readPluginLogs(value['logs']);
   if (status === 'error') {
@@ -102,16 +102,16 @@ function readResponse(value: JsonObject): Response {
   }
   if (status !== 'ok') {
     const given = status === undefined ? 'is missing' : `is ${JSON.stringify(status)}`;
-    throw new Fault(`status ${given}; it must be "ok" or "error"`);
+    throw new ResponseFault(`status ${given}; it must be "ok" or "error"`);
   }
   const result = readText(value, 'result');
   const events = readEvents(value['events']);
   return { status, result, events, stateUpdates: readState(value['state_updates']), logs };
 }
 
-/** What is no time is left out: that it failed counts more than when to try again. */
+/** Ignores an invalid delay: the failure itself matters more. */
 function readDelay(given: Json | undefined): number | undefined {
-  // A delay is a time, and 1e400 seconds are as long as a plugin may ask for.
+  // 1e400 seconds is the longest delay that a plugin may request.
   const seconds = given instanceof ExactNumber ? Number(given.text) : given;
   if (typeof seconds !== 'number' || seconds <= 0) return undefined;
   return Math.min(Math.ceil(seconds * 1000), limits.retryAfterMsMax);
@@ -119,23 +119,23 @@ function readDelay(given: Json | undefined): number | undefined {
 
 function readText(value: JsonObject, key: string): string {
   const text = value[key];
-  if (text === undefined || text === null) throw new Fault(`${key} is missing`);
-  if (typeof text !== 'string') throw new Fault(`${key} must be text`);
-  if (text.trim() === '') throw new Fault(`${key} must not be blank`);
+  if (text === undefined || text === null) throw new ResponseFault(`${key} is missing`);
+  if (typeof text !== 'string') throw new ResponseFault(`${key} must be text`);
+  if (text.trim() === '') throw new ResponseFault(`${key} must not be blank`);
   return safe(text, key);
 }
 
 function readState(value: Json | undefined): JsonObject | undefined {
   if (value === undefined || value === null) return undefined;
-  if (!isObject(value)) throw new Fault('state_updates must be an object');
+  if (!isObject(value)) throw new ResponseFault('state_updates must be an object');
   return Object.keys(value).length === 0 ? undefined : safe(value, 'state_updates');
 }
 
 function readEvents(value: Json | undefined): PluginEvent[] {
   if (value === undefined || value === null) return [];
-  if (!Array.isArray(value)) throw new Fault('events must be a list');
+  if (!Array.isArray(value)) throw new ResponseFault('events must be a list');
   if (value.length > limits.eventsPerAttemptMax) {
-    throw new Fault(
+    throw new ResponseFault(
       `events has ${value.length} entries; at most ${limits.eventsPerAttemptMax} may be emitted at once`,
     );
   }
@@ -143,11 +143,11 @@ function readEvents(value: Json | undefined): PluginEvent[] {
 }
 
 function readEvent(event: Json, at: string): PluginEvent {
-  if (!isObject(event)) throw new Fault(`${at} must be an object`);
+  if (!isObject(event)) throw new ResponseFault(`${at} must be an object`);
   const { type, payload, dedupe_key: key } = event;
-  if (typeof type !== 'string' || type === '') throw new Fault(`${at}.type must be text`);
+  if (typeof type !== 'string' || type === '') throw new ResponseFault(`${at}.type must be text`);
   if (key !== undefined && key !== null && typeof key !== 'string') {
-    throw new Fault(`${at}.dedupe_key must be text`);
+    throw new ResponseFault(`${at}.dedupe_key must be text`);
   }
   const dedupeKey = key?.trim() ?? '';
   return {
@@ -160,11 +160,12 @@ function readEvent(event: Json, at: string): PluginEvent {
 }
 
 function short(text: string, at: string, bytesMax: number): string {
-  if (Buffer.byteLength(text) > bytesMax) throw new Fault(`${at} is longer than ${bytesMax} bytes`);
+  if (Buffer.byteLength(text) > bytesMax)
+    throw new ResponseFault(`${at} is longer than ${bytesMax} bytes`);
   return safe(text, at);
 }
 
-/** Reads log entries. One that is malformed is left out: logs never decide whether work counts. */
+/** Reads log entries. Malformed entries are skipped, because logs never decide the result. */
 export function readPluginLogs(value: Json | undefined): PluginLog[] {
   if (!Array.isArray(value)) return [];
   return value.flatMap((entry): PluginLog[] => {
@@ -177,13 +178,13 @@ export function readPluginLogs(value: Json | undefined): PluginLog[] {
 
 function safe<T extends Json>(value: T, at: string): T {
   const unsafe = describeUnsafeJson(value, limits.jsonDepthMax);
-  if (unsafe !== undefined) throw new Fault(`${at}${unsafe.slice('$'.length)}`);
+  if (unsafe !== undefined) throw new ResponseFault(`${at}${unsafe.slice('$'.length)}`);
   return value;
 }
 
 /**
- * Gives each event's payload the attempt's result as `result`, as the original project does. A payload
- * keeps a `result` of its own, and one that would become too large stays as it is.
+ * Adds the attempt's result to each event's payload as `result`, as the original project does. An
+ * existing `result` is kept, and a payload that would become too large isn't changed.
  */
 export function addResult<T extends { readonly payload: Json }>(
   events: readonly T[],

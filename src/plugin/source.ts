@@ -14,14 +14,14 @@ import type { Config } from '../config/config.ts';
 import { readDocument } from '../config/document.ts';
 import { configInvalid, makeProblem, type Problem } from '../config/problem.ts';
 import { MANIFEST_FILE, parseManifest, type Manifest } from './manifest.ts';
-import { examine } from './trust.ts';
+import { checkTrust } from './trust.ts';
 
-/** A plugin as it was found, before the configuration gives it a name and settings. */
-export interface Base {
+/** The code of a plugin on disk, before the configuration gives it a name and settings. */
+export interface PluginSource {
   readonly manifest: Manifest;
   readonly manifestFile: string;
   readonly directory: string;
-  /** Absolute, with all links followed. */
+  /** Absolute, with symbolic links resolved. */
   readonly entrypoint: string;
   /** The bytes of the manifest and of the entrypoint. */
   readonly files: readonly Buffer[];
@@ -31,45 +31,45 @@ export interface PluginProblem extends Problem {
   readonly plugin: string;
 }
 
-export interface Bases {
-  readonly bases: ReadonlyMap<string, Base>;
+export interface PluginSources {
+  readonly byName: ReadonlyMap<string, PluginSource>;
   readonly problems: readonly PluginProblem[];
   readonly warnings: readonly Problem[];
 }
 
-/** Everything under the plugin roots that may be run, by the name in its manifest. */
-export function findBases(config: Config): Bases {
+/** Finds all valid plugins under the roots, by the name in the manifest. */
+export function findPluginSources(config: Config): PluginSources {
   const roots = checkRoots(config);
   const { allowSymlinks } = config.service;
-  const { found, warnings } = discover(
+  const { found, warnings } = findPluginDirectories(
     config.pluginRoots.map(({ path }) => path),
     allowSymlinks,
   );
-  const finding: Finding = {
+  const search: SourceSearch = {
     policy: { allowSymlinks, roots },
-    bases: new Map(),
+    byName: new Map(),
     problems: [],
     warnings: [...warnings],
   };
   for (const place of found) {
     try {
-      addBase(place, finding);
+      addSource(place, search);
     } catch (thrown) {
       const problem = makeProblem(place.directory, '', messageOf(thrown));
-      finding.problems.push({ ...problem, plugin: basename(place.directory) });
+      search.problems.push({ ...problem, plugin: basename(place.directory) });
     }
   }
-  return finding;
+  return search;
 }
 
-interface Finding {
+interface SourceSearch {
   readonly policy: { readonly allowSymlinks: boolean; readonly roots: readonly string[] };
-  readonly bases: Map<string, Base>;
+  readonly byName: Map<string, PluginSource>;
   readonly problems: PluginProblem[];
   readonly warnings: Problem[];
 }
 
-/** The real paths of the roots. A root that cannot be used at all is the configuration's fault. */
+/** Returns the real paths of the roots. Throws CONFIG_INVALID for a root that can't be used. */
 function checkRoots({ pluginRoots, service }: Config): string[] {
   const problems: Problem[] = [];
   for (const { path, place } of pluginRoots) {
@@ -92,59 +92,59 @@ function checkRoots({ pluginRoots, service }: Config): string[] {
   return pluginRoots.map(({ path }) => realpathSync(path));
 }
 
-function addBase(found: FoundPlugin, finding: Finding): void {
+function addSource(found: PluginDirectory, search: SourceSearch): void {
   const { directory } = found;
   const manifestFile = join(directory, MANIFEST_FILE);
   const document = readDocument(manifestFile, limits.manifestBytesMax);
   const { manifest, problems } = parseManifest(document);
-  // Without a readable name, the directory's is the best guess.
+  // Without a readable manifest, use the directory's name.
   const name = manifest?.name ?? basename(directory);
   const refuse = (reasons: readonly Problem[]): void => {
-    finding.problems.push(...reasons.map((problem) => ({ ...problem, plugin: name })));
+    search.problems.push(...reasons.map((problem) => ({ ...problem, plugin: name })));
   };
   if (manifest === undefined) return refuse(problems);
-  const first = finding.bases.get(name);
+  const first = search.byName.get(name);
   if (first !== undefined) {
     const message = `is ${name}, as in ${first.manifestFile}, which comes first and is used`;
     const hint = 'Rename or remove one of them.';
-    finding.warnings.push(makeProblem(document.placeOf(['name']), 'name', message, hint));
+    search.warnings.push(makeProblem(document.placeOf(['name']), 'name', message, hint));
     return;
   }
   const place = document.placeOf(['entrypoint']);
-  const { entrypoint, faults } = checkTrust(found, manifest.entrypoint, place, finding);
+  const { entrypoint, faults } = checkEntrypoint(found, manifest.entrypoint, place, search);
   if (faults.length > 0) return refuse(faults);
   const files = [document.bytes, readFileSync(entrypoint)];
-  finding.bases.set(name, { manifest, manifestFile, directory, entrypoint, files });
+  search.byName.set(name, { manifest, manifestFile, directory, entrypoint, files });
 }
 
-function checkTrust(
-  { root, directory }: FoundPlugin,
+function checkEntrypoint(
+  { root, directory }: PluginDirectory,
   written: string,
   place: string,
-  { policy, warnings }: Finding,
+  { policy, warnings }: SourceSearch,
 ): { readonly entrypoint: string; readonly faults: readonly Problem[] } {
   const files = { manifest: MANIFEST_FILE, entrypoint: written };
-  const { verdict, entrypoint } = examine(root, directory, files, policy);
+  const { verdict, entrypoint } = checkTrust(root, directory, files, policy);
   warnings.push(...verdict.warnings.map((message) => makeProblem(directory, '', message)));
   const faults = verdict.faults.map(({ message, hint }) => makeProblem(place, '', message, hint));
   return { entrypoint, faults };
 }
 
-interface FoundPlugin {
+interface PluginDirectory {
   readonly root: string;
   readonly directory: string;
 }
 
-interface Discovery {
+interface PluginDirectories {
   /** In the order of the roots, and by path within one root. */
-  readonly found: readonly FoundPlugin[];
+  readonly found: readonly PluginDirectory[];
   readonly warnings: readonly Problem[];
 }
 
-/** Directories that hold what plugins are made with, not plugins. */
+/** Directories of dependencies, which hold no plugins. */
 const skipped = new Set(['node_modules', '__pycache__']);
 
-/** Files that show that somebody meant a directory to be a plugin. */
+/** Files that suggest that a directory is meant to be a plugin. */
 const typical = [
   'manifest.yml',
   'run.py',
@@ -157,8 +157,11 @@ const typical = [
   'index.ts',
 ];
 
-/** All directories with a manifest under the roots. */
-function discover(roots: readonly string[], allowSymlinks: boolean): Discovery {
+/** Finds all directories with a manifest under the roots. */
+function findPluginDirectories(
+  roots: readonly string[],
+  allowSymlinks: boolean,
+): PluginDirectories {
   const walk: Walk = { allowSymlinks, found: [], warnings: [], seen: new Set(), left: 0 };
   for (const root of roots) {
     walk.left = limits.rootDirectoriesMax;
@@ -173,15 +176,15 @@ function discover(roots: readonly string[], allowSymlinks: boolean): Discovery {
 
 interface Walk {
   readonly allowSymlinks: boolean;
-  readonly found: FoundPlugin[];
+  readonly found: PluginDirectory[];
   readonly warnings: Problem[];
-  /** Real paths that were visited, so that links cannot lead in circles. */
+  /** Real paths of visited directories, against circular links. */
   readonly seen: Set<string>;
   left: number;
 }
 
 function visit(root: string, directory: string, depth: number, walk: Walk): void {
-  const entries = list(directory, walk);
+  const entries = listEntries(directory, walk);
   if (entries === undefined) return;
   if (entries.some(({ name }) => name === MANIFEST_FILE)) walk.found.push({ root, directory });
   else if (depth === 1) warnLooksLikePlugin(directory, entries, walk);
@@ -193,8 +196,8 @@ function visit(root: string, directory: string, depth: number, walk: Walk): void
   for (const { name } of inner) visit(root, join(directory, name), depth + 1, walk);
 }
 
-/** What a directory holds; undefined when it was seen before, or cannot be. */
-function list(directory: string, walk: Walk): Dirent[] | undefined {
+/** Returns undefined for a directory that was visited before or can't be read. */
+function listEntries(directory: string, walk: Walk): Dirent[] | undefined {
   try {
     const real = realpathSync(directory);
     if (walk.seen.has(real)) return undefined;
@@ -221,7 +224,7 @@ function mayHold(directory: string, entry: Dirent, walk: Walk): boolean {
   return walk.allowSymlinks;
 }
 
-/** False for a link that leads nowhere or in a circle. */
+/** Returns false for a broken or circular link. */
 function isDirectory(path: string): boolean {
   try {
     return statSync(path).isDirectory();

@@ -4,18 +4,18 @@ import { monotonicMs } from '../base/clock.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import {
-  encodeRequest,
-  decodeEvent,
-  makeFrameReader,
+  encodeSpawnerRequest,
+  decodeSpawnerEvent,
+  makeFrameSplitter,
   WIRE_VERSION,
-  type Request,
-  type Rung,
+  type SpawnerRequest,
+  type SpawnerKind,
   type SpawnerEvent,
 } from './spawner/frames.ts';
 import { spawn, type ChildProcess } from 'node:child_process';
 
 interface LinkOptions {
-  readonly rung: Rung | 'auto';
+  readonly kind: SpawnerKind | 'auto';
   readonly nativePath: string | undefined;
   readonly nodeScript: string;
   readonly lockPath: string;
@@ -23,19 +23,19 @@ interface LinkOptions {
   readonly cgroup: string | undefined;
   readonly log: HostLog;
   readonly onEvent: (event: SpawnerEvent) => void;
-  /** What was sent until now will not be answered. */
+  /** Called when the spawner died; sent requests get no response. */
   readonly onLost: (error: DuctileError) => void;
-  readonly onHelperDeath: () => void;
+  readonly onSpawnerDeath: () => void;
 }
 
-/** The engine's end of the line to its spawner: keeps one alive, and batches what goes to it. */
+/** The connection to the spawner: restarts it when it dies, and batches frames. */
 export class SpawnerLink {
   readonly #options: LinkOptions;
-  #rung: Rung;
-  /** Only while it takes requests. */
-  #helper: Helper | undefined;
-  /** Only while it does not yet. */
-  #coming: Helper | undefined;
+  #kind: SpawnerKind;
+  /** The spawner that accepts requests. */
+  #spawner: SpawnerProcess | undefined;
+  /** The spawner that is starting. */
+  #coming: SpawnerProcess | undefined;
   #opening: Promise<void> | undefined;
   #restartTimer: NodeJS.Timeout | undefined;
   #stopping = false;
@@ -46,16 +46,16 @@ export class SpawnerLink {
 
   constructor(options: LinkOptions) {
     this.#options = options;
-    this.#rung = options.rung === 'node' ? 'node' : 'native';
+    this.#kind = options.kind === 'node' ? 'node' : 'native';
   }
 
-  get rung(): Rung {
-    return this.#rung;
+  get kind(): SpawnerKind {
+    return this.#kind;
   }
 
-  /** Requests wait for a spawner that is coming; with none coming, nothing may be sent. */
+  /** False if no spawner runs or starts; requests can't be sent then. */
   get isOpen(): boolean {
-    return !this.#stopping && (this.#helper !== undefined || this.#opening !== undefined);
+    return !this.#stopping && (this.#spawner !== undefined || this.#opening !== undefined);
   }
 
   open(): Promise<void> {
@@ -66,8 +66,8 @@ export class SpawnerLink {
     return opening;
   }
 
-  send(request: Request): void {
-    this.#queue.push(...encodeRequest(request));
+  send(request: SpawnerRequest): void {
+    this.#queue.push(...encodeSpawnerRequest(request));
     this.#flushSoon();
   }
 
@@ -82,11 +82,11 @@ export class SpawnerLink {
     clearTimeout(this.#restartTimer);
     this.#coming?.kill();
     await this.#opening?.catch(() => {});
-    const helper = this.#helper;
-    if (helper === undefined) return;
+    const spawner = this.#spawner;
+    if (spawner === undefined) return;
     this.send({ type: 'bye' });
-    const timer = setTimeout(() => helper.kill(), limits.spawnerPatienceMs);
-    await helper.gone;
+    const timer = setTimeout(() => spawner.kill(), limits.spawnerPatienceMs);
+    await spawner.gone;
     clearTimeout(timer);
   }
 
@@ -99,33 +99,33 @@ export class SpawnerLink {
   #flushSoon(): void {
     if (this.#flushDue) return;
     this.#flushDue = true;
-    // With what else this callback asks for, and before the loop turns to anything else.
+    // Batches all requests of this callback, before the event loop continues.
     process.nextTick(() => this.#flush());
   }
 
-  /** A deadline counts from when it was given, however long this turn of the loop took. */
+  /** A deadline starts when the caller sets it, even if the event loop was busy. */
   #flush(): void {
     this.#flushDue = false;
-    if (this.#helper === undefined) return;
+    if (this.#spawner === undefined) return;
     if (this.#renewDue && this.#fenceAt !== undefined) {
       const ms = Math.max(0, Math.floor(this.#fenceAt - monotonicMs()));
-      this.#queue.unshift(...encodeRequest({ type: 'renew', ms }));
+      this.#queue.unshift(...encodeSpawnerRequest({ type: 'renew', ms }));
     }
     this.#renewDue = false;
     const pieces = this.#queue;
     this.#queue = [];
-    if (pieces.length > 0) this.#helper.write(pieces);
+    if (pieces.length > 0) this.#spawner.write(pieces);
   }
 
   async #connect(): Promise<void> {
     try {
-      const helper = await this.#choose();
-      this.#coming = helper;
-      if (this.#stopping) helper.kill();
-      await helper.ready;
-      this.#helper = helper;
-      this.#rung = helper.rung;
-      void helper.gone.then(() => this.#onGone());
+      const spawner = await this.#choose();
+      this.#coming = spawner;
+      if (this.#stopping) spawner.kill();
+      await spawner.ready;
+      this.#spawner = spawner;
+      this.#kind = spawner.kind;
+      void spawner.gone.then(() => this.#onGone());
       this.#renewDue = this.#fenceAt !== undefined;
       this.#flush();
     } catch (error) {
@@ -136,15 +136,15 @@ export class SpawnerLink {
     }
   }
 
-  async #choose(): Promise<Helper> {
-    const { rung, nativePath, nodeScript, log } = this.#options;
-    if (rung === 'node') return this.#launch('node', nodeScript);
+  async #choose(): Promise<SpawnerProcess> {
+    const { kind, nativePath, nodeScript, log } = this.#options;
+    if (kind === 'node') return this.#launch('node', nodeScript);
     try {
       if (nativePath === undefined) throw new Error('no path to it is set');
       await access(nativePath, fileModes.X_OK);
       return await this.#launch('native', nativePath);
     } catch (error) {
-      if (rung === 'native') {
+      if (kind === 'native') {
         const why = `The native spawner cannot be used: ${messageOf(error)}`;
         throw new DuctileError('SPAWNER_FAILED', why, { cause: error });
       }
@@ -153,18 +153,18 @@ export class SpawnerLink {
     }
   }
 
-  #launch(rung: Rung, program: string): Promise<Helper> {
+  #launch(kind: SpawnerKind, program: string): Promise<SpawnerProcess> {
     const { lockPath, markerPrefix, cgroup, log, onEvent } = this.#options;
-    return startHelper({ rung, program, lockPath, markerPrefix, cgroup, log, onEvent });
+    return startSpawner({ kind, program, lockPath, markerPrefix, cgroup, log, onEvent });
   }
 
-  /** The next one is on its way before anybody hears of the loss, so that they can try again. */
+  /** Starts the next spawner before reporting the loss, so that callers can retry. */
   #onGone(): void {
-    this.#helper = undefined;
+    this.#spawner = undefined;
     if (!this.#stopping) {
       this.#options.log('error', 'the spawner died and is started again');
       this.#reopen(limits.spawnerRestartMs);
-      this.#options.onHelperDeath();
+      this.#options.onSpawnerDeath();
     }
     this.#lose();
   }
@@ -190,35 +190,35 @@ export type HostLog = (
   fields?: Readonly<Record<string, unknown>>,
 ) => void;
 
-/** A spawner that said hello. */
-interface Helper {
-  readonly rung: Rung;
+/** A spawner process after its hello. */
+interface SpawnerProcess {
+  readonly kind: SpawnerKind;
   readonly pid: number;
-  /** Resolves when it holds the lock and takes requests; rejects when it dies before. */
+  /** Resolves when it holds the lock and accepts requests; rejects if it dies before. */
   readonly ready: Promise<void>;
-  /** Resolves when it is gone and everything it said has been heard. */
+  /** Resolves when it has ended and all its output was read. */
   readonly gone: Promise<void>;
   write(pieces: readonly Buffer[]): void;
   kill(): void;
 }
 
-interface HelperOptions {
-  readonly rung: Rung;
-  /** The binary, or the script for Node. */
+interface SpawnerProcessOptions {
+  readonly kind: SpawnerKind;
+  /** The native binary, or the script for Node. */
   readonly program: string;
   readonly lockPath: string;
   readonly markerPrefix: string;
-  /** `delegated` when it may make control groups below its own (native/cgroup.h). */
+  /** `delegated` when it may create control groups below its own (native/cgroup.h). */
   readonly cgroup: string | undefined;
   readonly log: HostLog;
   readonly onEvent: (event: SpawnerEvent) => void;
 }
 
-/** Below this a batch of frames is put together for one write; above it the pieces go as they are. */
+/** Smaller batches of frames are joined into one write. */
 const JOIN_BYTES_MAX = 64 * 1024;
 
-/** Starts a spawner and waits for its hello; rejects with SPAWNER_FAILED when none comes. */
-async function startHelper(options: HelperOptions): Promise<Helper> {
+/** Starts a spawner and waits for its hello. Rejects with SPAWNER_FAILED without one. */
+async function startSpawner(options: SpawnerProcessOptions): Promise<SpawnerProcess> {
   const child = launch(options);
   const gone = new Promise<void>((resolve) => {
     child.once('close', () => resolve());
@@ -236,14 +236,14 @@ async function startHelper(options: HelperOptions): Promise<Helper> {
   const onEvent = (event: SpawnerEvent): void => {
     if (event.type === 'ready') ready.resolve();
     else if (event.type !== 'hello') options.onEvent(event);
-    else if (event.version === WIRE_VERSION && event.rung === options.rung) hello.resolve();
+    else if (event.version === WIRE_VERSION && event.kind === options.kind) hello.resolve();
     else fail(`speaks version ${event.version} of the protocol, not ${WIRE_VERSION}`);
   };
   listen(child, options, onEvent, fail);
   const timer = setTimeout(() => fail('said no hello'), limits.spawnerPatienceMs);
   await hello.promise.finally(() => clearTimeout(timer));
   return {
-    rung: options.rung,
+    kind: options.kind,
     pid: child.pid ?? 0,
     ready: ready.promise,
     gone,
@@ -253,15 +253,21 @@ async function startHelper(options: HelperOptions): Promise<Helper> {
 }
 
 /**
- * A session of its own, so that a terminal's Ctrl-C does not reach it, and an environment that only
- * says whether it may make control groups.
- * Node cannot forbid core dumps for itself and what it starts, so a shell does it where there is one.
+ * Starts it in its own session, so that Ctrl-C in a terminal doesn't reach it. Its environment only
+ * says whether it may create control groups. Node can't disable core dumps for itself and its
+ * children, so a shell does.
  */
-function launch({ rung, program, lockPath, markerPrefix, cgroup }: HelperOptions): ChildProcess {
+function launch({
+  kind,
+  program,
+  lockPath,
+  markerPrefix,
+  cgroup,
+}: SpawnerProcessOptions): ChildProcess {
   const env = cgroup === undefined ? {} : { DUCTILE_CGROUP: cgroup };
   const settings = { env, detached: true, stdio: 'pipe' } as const;
   const args = [lockPath, markerPrefix];
-  if (rung === 'native') return spawn(program, args, settings);
+  if (kind === 'native') return spawn(program, args, settings);
   const flags = ['--disable-warning=ExperimentalWarning', '--disable-sigusr1'];
   const nodeArgs = [...flags, program, ...args];
   if (!existsSync('/bin/sh')) return spawn(process.execPath, nodeArgs, settings);
@@ -271,7 +277,7 @@ function launch({ rung, program, lockPath, markerPrefix, cgroup }: HelperOptions
 
 function listen(
   child: ChildProcess,
-  { log }: HelperOptions,
+  { log }: SpawnerProcessOptions,
   onEvent: (event: SpawnerEvent) => void,
   fail: (why: string) => void,
 ): void {
@@ -287,7 +293,7 @@ function listen(
     last = bytes.toString('utf8').trim().slice(-limits.errorCharsMax);
     log('warn', 'the spawner says', { text: last });
   });
-  const reader = makeFrameReader((frame) => onEvent(decodeEvent(frame)));
+  const reader = makeFrameSplitter((frame) => onEvent(decodeSpawnerEvent(frame)));
   child.stdout?.on('data', (chunk: Buffer) => {
     try {
       reader.push(chunk);
@@ -297,7 +303,7 @@ function listen(
   });
 }
 
-/** A dead helper is noticed by its end, not by a write. */
+/** The end event reports a dead spawner, so write errors are ignored. */
 function writeAll({ stdin }: ChildProcess, pieces: readonly Buffer[]): void {
   if (stdin === null || stdin.destroyed) return;
   const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);

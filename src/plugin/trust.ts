@@ -2,7 +2,7 @@ import { lstatSync, realpathSync, statSync, type Stats } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { isInsideDirectory } from '../config/paths.ts';
 
-/** What a path is found to be, after all links were followed. */
+/** Facts about a path with all links resolved. */
 export interface PathFacts {
   readonly path: string;
   readonly real: string;
@@ -17,7 +17,7 @@ export interface TrustFacts {
   /** The plugin's directory. */
   readonly directory: PathFacts;
   readonly manifest: PathFacts;
-  /** Undefined when nothing is there. */
+  /** Undefined when it doesn't exist. */
   readonly entrypoint: PathFacts | undefined;
   /** Every directory from the entrypoint up to and including the root. */
   readonly parents: readonly PathFacts[];
@@ -25,14 +25,14 @@ export interface TrustFacts {
   readonly links: readonly string[];
 }
 
-interface Fault {
+interface TrustFault {
   readonly message: string;
   readonly hint: string;
 }
 
-interface Verdict {
-  /** Why it is not run; empty when it may. */
-  readonly faults: readonly Fault[];
+interface TrustResult {
+  /** The reasons against running it; empty if it may run. */
+  readonly faults: readonly TrustFault[];
   readonly warnings: readonly string[];
 }
 
@@ -40,8 +40,8 @@ const WORLD_WRITABLE = 0o002;
 const EXECUTABLE = 0o111;
 const SET_ID = 0o6000;
 
-/** Whether a plugin may be run with the rights of this process. */
-export function judge(facts: TrustFacts): Verdict {
+/** Decides whether a plugin may run with the rights of the service. */
+export function findTrustFaults(facts: TrustFacts): TrustResult {
   const { allowSymlinks, links } = facts;
   const linked = links.map((path) => `${path} is a symbolic link`);
   const refusedLinks = allowSymlinks
@@ -58,27 +58,27 @@ export function judge(facts: TrustFacts): Verdict {
   };
 }
 
-/** Why an entrypoint's text is refused before anything is looked at, if it is. */
-export function refuseEntrypointText(entrypoint: string): Fault | undefined {
+/** Refuses an entrypoint by its text, before the file system is read. */
+export function refuseEntrypointText(entrypoint: string): TrustFault | undefined {
   const hint = 'Name a file inside the directory of the plugin, such as run.py.';
   if (isAbsolute(entrypoint)) return fault('must be a relative path', hint);
   if (entrypoint.split(/[/\\]/).includes('..')) return fault('must not contain ..', hint);
   return undefined;
 }
 
-/** Looks at the file system and judges. */
-export function examine(
+/** Reads the file system and decides. */
+export function checkTrust(
   root: string,
   directory: string,
   files: { readonly manifest: string; readonly entrypoint: string },
   policy: Pick<TrustFacts, 'allowSymlinks' | 'roots'>,
-): { readonly verdict: Verdict; readonly entrypoint: string } {
+): { readonly verdict: TrustResult; readonly entrypoint: string } {
   const manifest = join(directory, files.manifest);
   const written = join(directory, files.entrypoint);
-  const entrypoint = lookAt(written);
+  const entrypoint = readPathFacts(written);
   const real = entrypoint?.real ?? written;
   const home = mustLookAt(directory);
-  const verdict = judge({
+  const verdict = findTrustFaults({
     ...policy,
     directory: home,
     manifest: mustLookAt(manifest),
@@ -89,8 +89,8 @@ export function examine(
   return { verdict, entrypoint: real };
 }
 
-function judgeContainment({ roots, directory, manifest, entrypoint }: TrustFacts): Fault[] {
-  const faults: Fault[] = [];
+function judgeContainment({ roots, directory, manifest, entrypoint }: TrustFacts): TrustFault[] {
+  const faults: TrustFault[] = [];
   const hint = 'Move it into the directory of the plugin.';
   if (!roots.some((root) => isInsideDirectory(root, directory.real))) {
     faults.push(
@@ -107,13 +107,13 @@ function judgeContainment({ roots, directory, manifest, entrypoint }: TrustFacts
   return faults;
 }
 
-function judgeEntrypoint(entrypoint: PathFacts | undefined): Fault[] {
+function judgeEntrypoint(entrypoint: PathFacts | undefined): TrustFault[] {
   if (entrypoint === undefined) {
     return [fault('the entrypoint does not exist', 'Correct entrypoint in the manifest.')];
   }
   const { path, kind, mode } = entrypoint;
   if (kind !== 'file') return [fault(`${path} is not a regular file`, 'Name a program to run.')];
-  const faults: Fault[] = [];
+  const faults: TrustFault[] = [];
   if ((mode & EXECUTABLE) === 0) {
     faults.push(fault(`${path} is not executable`, `Run: chmod +x ${path}`));
   }
@@ -123,7 +123,7 @@ function judgeEntrypoint(entrypoint: PathFacts | undefined): Fault[] {
   return faults;
 }
 
-function judgeWritable({ directory, manifest, entrypoint, parents }: TrustFacts): Fault[] {
+function judgeWritable({ directory, manifest, entrypoint, parents }: TrustFacts): TrustFault[] {
   const looked = [directory, manifest, ...(entrypoint === undefined ? [] : [entrypoint])];
   const byReal = new Map([...looked, ...parents].map((facts) => [facts.real, facts]));
   return [...byReal.values()]
@@ -131,21 +131,25 @@ function judgeWritable({ directory, manifest, entrypoint, parents }: TrustFacts)
     .map(({ real }) => fault(`${real} is writable by everybody`, `Run: chmod o-w ${real}`));
 }
 
-function fault(message: string, hint: string): Fault {
+function fault(message: string, hint: string): TrustFault {
   return { message, hint };
 }
 
 function parentsUpTo(start: string, roots: readonly string[]): PathFacts[] {
   const parents: PathFacts[] = [];
-  for (let path = start; roots.some((root) => isInsideDirectory(root, path)); path = dirname(path)) {
-    const facts = lookAt(path);
+  for (
+    let path = start;
+    roots.some((root) => isInsideDirectory(root, path));
+    path = dirname(path)
+  ) {
+    const facts = readPathFacts(path);
     if (facts !== undefined) parents.push(facts);
     if (roots.includes(path)) break;
   }
   return parents;
 }
 
-/** The parts of the way from `base` to `path` that are links; `base` itself is not looked at. */
+/** Lists the links on the path from `base` to `path`, without `base`. */
 function linksBelow(base: string, path: string): string[] {
   const links: string[] = [];
   for (let part = path; part !== base && isInsideDirectory(base, part); part = dirname(part)) {
@@ -162,8 +166,8 @@ function isLink(path: string): boolean {
   }
 }
 
-/** Undefined when nothing is there, be it for a link that leads nowhere or in a circle. */
-function lookAt(path: string): PathFacts | undefined {
+/** Returns undefined for a missing file, or a broken or circular link. */
+function readPathFacts(path: string): PathFacts | undefined {
   try {
     const stats = statSync(path);
     return { path, real: realpathSync(path), mode: stats.mode, kind: kindOf(stats) };
@@ -173,7 +177,7 @@ function lookAt(path: string): PathFacts | undefined {
 }
 
 function mustLookAt(path: string): PathFacts {
-  return lookAt(path) ?? { path, real: path, mode: 0, kind: 'other' };
+  return readPathFacts(path) ?? { path, real: path, mode: 0, kind: 'other' };
 }
 
 function kindOf(stats: Stats): PathFacts['kind'] {

@@ -30,7 +30,7 @@ export function showPlugins(output: JsonOutput, printer: Printer): void {
     empty: 'There are no plugins.',
   });
   for (const { name, health, reason, enabled } of rows.map(rowOf)) {
-    if (health === 'unhealthy') printer.advise(tellUnhealthy(name, reason));
+    if (health === 'unhealthy') printer.advise(describeUnhealthy(name, reason));
     if (enabled === false) {
       printer.advise(
         `${showCell(name)} starts no jobs until \`ductile plugin enable ${showCell(name)}\``,
@@ -46,8 +46,8 @@ export function showPlugins(output: JsonOutput, printer: Printer): void {
   if (printer.isVerbose) showProblems(rowsOf(output['warnings']), printer);
 }
 
-/** Nothing but an init that succeeds moves its jobs on. */
-export function tellUnhealthy(plugin: unknown, reason: unknown): string {
+/** Jobs of the plugin wait until its init succeeds. */
+export function describeUnhealthy(plugin: unknown, reason: unknown): string {
   const name = showCell(plugin);
   return `${name} could not be set up, and its jobs wait (${showCell(reason)}); again: \`ductile plugin init ${name}\``;
 }
@@ -68,7 +68,7 @@ export function showPlugin(output: JsonOutput, printer: Printer): void {
   }
 }
 
-export function showRun(output: JsonOutput, printer: Printer): void {
+export function showPluginRun(output: JsonOutput, printer: Printer): void {
   const duration = output['duration_ms'];
   printer.pairs([
     ['job', output['job_id']],

@@ -13,8 +13,8 @@ export function makeFacadeHost(host: Host): Host {
     return { ...(options as T), signal: both };
   };
   return {
-    get rung() {
-      return host.rung;
+    get kind() {
+      return host.kind;
     },
     start: () => Promise.resolve(),
     run: (spec, request, options) => host.run(spec, request, fenced(options)),

@@ -6,7 +6,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { lockFiles } from '../../src/config/integrity.ts';
 import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';
-import { sealPlugins } from '../../src/plugin/lock.ts';
+import { hashPlugins } from '../../src/plugin/lock.ts';
 import {
   databases,
   eventually,
@@ -150,7 +150,7 @@ test("a pipeline that can't be compiled refuses the reload, and the active one s
 test('a plugin that changed after it was locked is reported, or refused if configured', async () => {
   const place = await makePlace({ plugins: worker('old') });
   const lock = ({ directory, config }: TestPlace): void => {
-    const seals = sealPlugins(loadCatalog(config));
+    const seals = hashPlugins(loadCatalog(config));
     lockFiles(directory, config.files, '2030-01-01T00:00:00.000Z', seals);
   };
   lock(place);

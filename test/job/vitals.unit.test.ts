@@ -54,7 +54,7 @@ function makeProcess() {
     version: '1',
     current: () => generation as unknown as Generation,
     ledger,
-    host: { rung: 'native', renew: (ms) => void renewed.push(ms) } as Host,
+    host: { kind: 'native', renew: (ms) => void renewed.push(ms) } as Host,
     dispatcher: {
       stopAll: () => {},
       stopJob: () => {},

@@ -63,7 +63,7 @@ async function startIn(
   const enter = `echo $$ >${join(group, 'cgroup.procs')}`;
   const script = `#!/bin/sh\n${enter}\nexec ${spawner.pathOf('native')} "$@"\n`;
   await writeFile(nativePath, script, { mode: 0o755 });
-  return startHost({ rung: 'native', nativePath, cgroup });
+  return startHost({ kind: 'native', nativePath, cgroup });
 }
 
 function groupsIn(group: string): string[] {

@@ -3,13 +3,13 @@ import { resolve } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  decodeEvent,
-  decodeRequest,
-  encodeEvent,
-  encodeRequest,
-  makeFrameReader,
+  decodeSpawnerEvent,
+  decodeSpawnerRequest,
+  encodeSpawnerEvent,
+  encodeSpawnerRequest,
+  makeFrameSplitter,
   WIRE_VERSION,
-  type Request,
+  type SpawnerRequest,
   type SpawnerEvent,
 } from '../../src/plugin/spawner/frames.ts';
 
@@ -55,7 +55,7 @@ const spec = fc
     Object.keys(set).length === 0 ? rest : { ...rest, limits: set },
   );
 
-const request: fc.Arbitrary<Request> = fc.oneof(
+const request: fc.Arbitrary<SpawnerRequest> = fc.oneof(
   fc.record({ type: fc.constant('start'), id: u32, hold: fc.boolean(), spec, request: bytes }),
   fc.record({ type: fc.constant('feed'), id: u32, timeoutMs: u32, request: bytes }),
   fc.record({ type: fc.constant('stop'), id: u32, reason }),
@@ -67,7 +67,7 @@ const event: fc.Arbitrary<SpawnerEvent> = fc.oneof(
   fc.record({
     type: fc.constant('hello'),
     version: fc.integer({ min: 0, max: 0xffff }),
-    rung: fc.constantFrom('native', 'node'),
+    kind: fc.constantFrom('native', 'node'),
   }),
   fc.record({ type: fc.constant('ready') }),
   fc.record({ type: fc.constant('started'), id: u32, pid: u32 }),
@@ -98,7 +98,7 @@ function readInChunks<T>(
   decode: (frame: Buffer) => T,
 ): T[] {
   const read: T[] = [];
-  const reader = makeFrameReader((frame) => read.push(decode(frame)));
+  const reader = makeFrameSplitter((frame) => read.push(decode(frame)));
   const places = [...cuts.map((cut) => cut % (stream.length + 1)), 0, stream.length].sort(
     (a, b) => a - b,
   );
@@ -122,51 +122,57 @@ const cuts = fc.array(fc.nat(), { maxLength: 40 });
 describe('frames', () => {
   test('bring every request across, however the stream is cut', () => {
     const property = fc.property(fc.array(request, { maxLength: 6 }), cuts, (requests, places) => {
-      const stream = Buffer.concat(requests.flatMap(encodeRequest));
-      expect(readInChunks(stream, places, decodeRequest)).toEqual(requests);
+      const stream = Buffer.concat(requests.flatMap(encodeSpawnerRequest));
+      expect(readInChunks(stream, places, decodeSpawnerRequest)).toEqual(requests);
     });
     fc.assert(property);
   });
 
   test('bring every event across, however the stream is cut', () => {
     const property = fc.property(fc.array(event, { maxLength: 6 }), cuts, (events, places) => {
-      const stream = Buffer.concat(events.flatMap(encodeEvent));
-      expect(readInChunks(stream, places, decodeEvent)).toEqual(events);
+      const stream = Buffer.concat(events.flatMap(encodeSpawnerEvent));
+      expect(readInChunks(stream, places, decodeSpawnerEvent)).toEqual(events);
     });
     fc.assert(property);
   });
 
   test('come byte by byte', () => {
     const [started, ready] = [{ type: 'started', id: 7, pid: 42 }, { type: 'ready' }] as const;
-    const stream = Buffer.concat([...encodeEvent(started), ...encodeEvent(ready)]);
+    const stream = Buffer.concat([...encodeSpawnerEvent(started), ...encodeSpawnerEvent(ready)]);
     const everywhere = Array.from(stream, (_, index) => index);
-    expect(readInChunks(stream, everywhere, decodeEvent)).toEqual([started, ready]);
+    expect(readInChunks(stream, everywhere, decodeSpawnerEvent)).toEqual([started, ready]);
   });
 
   test('hold numbers within their field', () => {
-    const [frame = Buffer.alloc(0)] = encodeRequest({ type: 'renew', ms: 2 ** 40 });
-    expect(decodeRequest(frame.subarray(4))).toEqual({ type: 'renew', ms: 2 ** 32 - 1 });
+    const [frame = Buffer.alloc(0)] = encodeSpawnerRequest({ type: 'renew', ms: 2 ** 40 });
+    expect(decodeSpawnerRequest(frame.subarray(4))).toEqual({ type: 'renew', ms: 2 ** 32 - 1 });
   });
 
   test.each([
     ['of no length', Buffer.alloc(4)],
     ['longer than any can be', Buffer.from([0xff, 0xff, 0xff, 0x7f])],
   ])('%s are refused', (_name, chunk) => {
-    const reader = makeFrameReader(() => {});
+    const reader = makeFrameSplitter(() => {});
     expect(() => reader.push(chunk)).toThrow(expect.objectContaining({ code: 'SPAWNER_FAILED' }));
   });
 
   test.each([
-    ['an unknown request', () => decodeRequest(Buffer.from([99]))],
-    ['an unknown event', () => decodeEvent(Buffer.from([99]))],
-    ['a request that is cut short', () => decodeRequest(Buffer.from([2, 1, 0, 0, 0]))],
-    ['an event that is cut short', () => decodeEvent(Buffer.from([18, 1]))],
-    ['an end of another kind', () => decodeEvent(Buffer.from([20, ...endBody({ kind: 9 })]))],
-    ['an end with less output', () => decodeEvent(Buffer.from([20, ...endBody({ stdout: 1 })]))],
-    ['an end after ages', () => decodeEvent(Buffer.from([20, ...endBody({ runUs: 255 })]))],
+    ['an unknown request', () => decodeSpawnerRequest(Buffer.from([99]))],
+    ['an unknown event', () => decodeSpawnerEvent(Buffer.from([99]))],
+    ['a request that is cut short', () => decodeSpawnerRequest(Buffer.from([2, 1, 0, 0, 0]))],
+    ['an event that is cut short', () => decodeSpawnerEvent(Buffer.from([18, 1]))],
+    [
+      'an end of another kind',
+      () => decodeSpawnerEvent(Buffer.from([20, ...endBody({ kind: 9 })])),
+    ],
+    [
+      'an end with less output',
+      () => decodeSpawnerEvent(Buffer.from([20, ...endBody({ stdout: 1 })])),
+    ],
+    ['an end after ages', () => decodeSpawnerEvent(Buffer.from([20, ...endBody({ runUs: 255 })]))],
     [
       'another program’s hello',
-      () => decodeEvent(Buffer.from([16, ...Buffer.from('HTTP'), 1, 0, 1])),
+      () => decodeSpawnerEvent(Buffer.from([16, ...Buffer.from('HTTP'), 1, 0, 1])),
     ],
   ])('%s is refused', (_name, decode) => {
     expect(decode).toThrow(expect.objectContaining({ code: 'SPAWNER_FAILED' }));

@@ -117,7 +117,7 @@ describe.each(builds)('with the %s spawner', (build) => {
 
   test('the spawner is killed: runs are lost, groups die, and the next run works', async () => {
     const deaths: string[] = [];
-    const host = await start({ onHelperDeath: () => deaths.push('dead') });
+    const host = await start({ onSpawnerDeath: () => deaths.push('dead') });
     const { pid, end } = await startHanging(host);
     const helper = parentOf(pid);
     process.kill(helper, 'SIGKILL');
@@ -161,7 +161,7 @@ describe.each(builds)('with the %s spawner', (build) => {
 
   test('a new spawner keeps to the deadline of the one that died', async () => {
     const died = Promise.withResolvers<void>();
-    const host = await start({ onHelperDeath: died.resolve });
+    const host = await start({ onSpawnerDeath: died.resolve });
     const { pid } = await startHanging(host);
     host.renew(0);
     process.kill(parentOf(pid), 'SIGKILL');
@@ -216,8 +216,8 @@ describe('the choice of the spawner', () => {
   test('falls back to Node when there is no native one', async () => {
     const messages: string[] = [];
     const log = (_level: string, message: string): void => void messages.push(message);
-    const host = await startHost({ rung: 'auto', nativePath: '/no/such/spawner', log });
-    expect(host.rung).toBe('node');
+    const host = await startHost({ kind: 'auto', nativePath: '/no/such/spawner', log });
+    expect(host.kind).toBe('node');
     expect(messages).toContain('no native spawner, using the slower one');
     const end = await host.run(makeSpec('echoes-stdin'), Buffer.from('x'));
     expect(end.stdout.toString()).toBe('x');
@@ -231,18 +231,18 @@ describe('the choice of the spawner', () => {
     const nativePath = join(await makeDirectory(), 'spawner');
     writeFileSync(nativePath, `#!/bin/sh\n${script}\n`);
     chmodSync(nativePath, 0o755);
-    const host = await startHost({ rung: 'auto', nativePath });
-    expect(host.rung).toBe('node');
+    const host = await startHost({ kind: 'auto', nativePath });
+    expect(host.kind).toBe('node');
   });
 
   test('refuses to start when only the native one will do and it is missing', async () => {
-    const starting = startHost({ rung: 'native', nativePath: '/no/such/spawner' });
+    const starting = startHost({ kind: 'native', nativePath: '/no/such/spawner' });
     await expect(starting).rejects.toMatchObject({ code: 'SPAWNER_FAILED' });
   });
 
   test.runIf(builds.includes('native'))('takes the native one when it is there', async () => {
-    const host = await startHost({ rung: 'auto', nativePath: spawner.pathOf('native') });
-    expect(host.rung).toBe('native');
+    const host = await startHost({ kind: 'auto', nativePath: spawner.pathOf('native') });
+    expect(host.kind).toBe('native');
   });
 });
 
@@ -252,7 +252,7 @@ test.for(nativeBuilds)('the %s spawner says when the host is full', async (build
   const nativePath = join(await makeDirectory(), 'spawner');
   writeFileSync(nativePath, `#!/bin/sh\nulimit -n 24\nexec ${spawner.pathOf(build)} "$@"\n`);
   chmodSync(nativePath, 0o755);
-  const host = await startHost({ rung: 'native', nativePath });
+  const host = await startHost({ kind: 'native', nativePath });
   const controller = new AbortController();
   const { signal } = controller;
   const runs = Array.from({ length: 12 }, () =>

@@ -110,7 +110,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
         const nativePath = join(await makeDirectory(), 'spawner');
         const script = `#!/bin/sh\ntrap '' HUP USR1 RTMIN\nexec ${spawner.pathOf(build)} "$@"\n`;
         writeFileSync(nativePath, script, { mode: 0o755 });
-        const ignoring = await startHost({ rung: 'native', nativePath });
+        const ignoring = await startHost({ kind: 'native', nativePath });
         const { stdout } = await ignoring.run(makeSpec('tells-its-signals'), nothing);
         expect(stdout.toString()).toMatch(noSignals);
       },

@@ -18,10 +18,10 @@ import {
 import { makeScene, searchedPath, type Scene } from '../support/isolation-scene.ts';
 
 const spawner = useNativeSpawner();
-const rungs = ['native', 'node'] as const;
+const kinds = ['native', 'node'] as const;
 const fixtures = fixture('');
 
-describe.runIf(process.platform === 'linux').each(rungs)('with the %s spawner', (rung) => {
+describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', (kind) => {
   interface Boxed {
     readonly host: Host;
     readonly spec: (name: string, more?: Partial<ProcessSpec>) => ProcessSpec;
@@ -30,7 +30,7 @@ describe.runIf(process.platform === 'linux').each(rungs)('with the %s spawner', 
 
   /** Works as whoever runs the tests; test/plugin/isolation.test.ts has the other users. */
   async function open(skip: (is: boolean, why: string) => void): Promise<Boxed> {
-    const host = makeHost({ ...optionsOf(rung, spawner.pathOf(rung)), nodeScript, log: () => {} });
+    const host = makeHost({ ...optionsOf(kind, spawner.pathOf(kind)), nodeScript, log: () => {} });
     onTestFinished(() => host.stop());
     await host.start();
     const native = spawner.pathOf('native');

@@ -66,7 +66,7 @@ describe('without a tier', () => {
   });
 
   test('a process that has to be confined does not run, and neither does one started ahead', async () => {
-    const host = await startHost({ rung: 'node' });
+    const host = await startHost({ kind: 'node' });
     const confined = makeConfinedHost(host, (spec) => isolation.confine(spec, usual, 'x'));
     const refusal = { code: 'PLUGIN_NOT_ISOLATED' };
     await expect(confined.run(makeSpec('/bin/true'), nothing)).rejects.toMatchObject(refusal);

@@ -133,11 +133,11 @@ test.each(builds)('the pool keeps real processes of the %s spawner ready', async
   const host = await startHost(optionsOf(build, spawner.pathOf(build)));
   const pool = makePrewarmPool({ host, log: () => {} });
   onTestFinished(() => pool.stop());
-  pool.keep('a', { fingerprint: '1', spec: makeSpec('echoes-stdin'), count: 2 });
+  pool.setTarget('a', { fingerprint: '1', spec: makeSpec('echoes-stdin'), count: 2 });
   const pids = new Set<number>();
   for (let turn = 0; turn < 5; turn += 1) {
     let held: HeldProcess | undefined;
-    await waitUntil('one waits', () => (held = pool.take('a', '1')) !== undefined);
+    await waitUntil('one waits', () => (held = pool.claim('a', '1')) !== undefined);
     const end = await held?.feed(Buffer.from(`request ${turn}`));
     expect(end?.stdout.toString()).toBe(`request ${turn}`);
     pids.add(end?.pid ?? 0);
@@ -193,11 +193,11 @@ describe('the pool', () => {
   });
 
   test('starts as many as are wanted and replaces a used one when it has ended', async () => {
-    pool.keep('a', want('1', 2));
+    pool.setTarget('a', want('1', 2));
     await settle();
     expect(started).toHaveLength(2);
-    expect(pool.take('a', '1')).toBe(started[0]?.held);
-    pool.keep('a', want('1', 2));
+    expect(pool.claim('a', '1')).toBe(started[0]?.held);
+    pool.setTarget('a', want('1', 2));
     await advance(limits.prewarmRefillMs - 5);
     expect(started).toHaveLength(2);
     pool.ended();
@@ -207,9 +207,9 @@ describe('the pool', () => {
   });
 
   test('or while it still runs, after a while', async () => {
-    pool.keep('a', want('1', 1));
+    pool.setTarget('a', want('1', 1));
     await settle();
-    pool.take('a', '1');
+    pool.claim('a', '1');
     await advance(limits.prewarmRefillMs);
     expect(started).toHaveLength(2);
     pool.ended();
@@ -218,8 +218,8 @@ describe('the pool', () => {
   });
 
   test('gives the room of a key that is dropped to the others', async () => {
-    pool.keep('a', want('1', 4));
-    pool.keep('b', want('1', 4, '/b'));
+    pool.setTarget('a', want('1', 4));
+    pool.setTarget('b', want('1', 4, '/b'));
     await settle();
     pool.drop('a');
     await settle();
@@ -227,54 +227,54 @@ describe('the pool', () => {
   });
 
   test('has none for another fingerprint, another key, or no plugin', async () => {
-    pool.keep('a', want('1', 1));
+    pool.setTarget('a', want('1', 1));
     await settle();
-    expect(pool.take('a', '2')).toBeUndefined();
-    expect(pool.take('b', '1')).toBeUndefined();
-    expect(pool.take('a', '1')).toBeDefined();
-    expect(pool.take('a', '1')).toBeUndefined();
+    expect(pool.claim('a', '2')).toBeUndefined();
+    expect(pool.claim('b', '1')).toBeUndefined();
+    expect(pool.claim('a', '1')).toBeDefined();
+    expect(pool.claim('a', '1')).toBeUndefined();
   });
 
   test('drops all of a key when the fingerprint changes', async () => {
-    pool.keep('a', want('1', 2));
+    pool.setTarget('a', want('1', 2));
     await settle();
-    pool.keep('a', want('2', 1, '/b'));
+    pool.setTarget('a', want('2', 1, '/b'));
     await settle();
     expect(started.map(({ discarded }) => discarded)).toEqual([true, true, false]);
-    expect(pool.take('a', '1')).toBeUndefined();
+    expect(pool.claim('a', '1')).toBeUndefined();
     expect(started[2]?.spec.entrypoint).toBe('/b');
-    expect(pool.take('a', '2')).toBe(started[2]?.held);
+    expect(pool.claim('a', '2')).toBe(started[2]?.held);
   });
 
   test('drops what is more than wanted', async () => {
-    pool.keep('a', want('1', 3));
+    pool.setTarget('a', want('1', 3));
     await settle();
-    pool.keep('a', want('1', 1));
+    pool.setTarget('a', want('1', 1));
     await settle();
     expect(started.map(({ discarded }) => discarded)).toEqual([false, true, true]);
   });
 
   test('shares its room between the keys and gives free room to the next', async () => {
-    pool.keep('a', want('1', 4));
-    pool.keep('b', want('1', 4, '/b'));
+    pool.setTarget('a', want('1', 4));
+    pool.setTarget('b', want('1', 4, '/b'));
     await settle();
     const programs = started.map(({ spec }) => spec.entrypoint);
     expect(programs).toEqual(['/a', '/b', '/a', '/b', '/a']);
-    pool.keep('a', want('1', 0));
+    pool.setTarget('a', want('1', 0));
     await settle();
     expect(started.slice(5).map(({ spec }) => spec.entrypoint)).toEqual(['/b', '/b']);
   });
 
   test('replaces what has waited too long', async () => {
-    pool.keep('a', want('1', 1));
+    pool.setTarget('a', want('1', 1));
     await settle();
     await advance(limits.prewarmAgeMs);
     expect(started.map(({ discarded }) => discarded)).toEqual([true, false]);
-    expect(pool.take('a', '1')).toBe(started[1]?.held);
+    expect(pool.claim('a', '1')).toBe(started[1]?.held);
   });
 
   test('replaces spoiled processes, ever later while they spoil', async () => {
-    pool.keep('a', want('1', 1));
+    pool.setTarget('a', want('1', 1));
     await settle();
     for (const [failures, factor] of [1, 2, 4].entries()) {
       started[failures]?.spoil();
@@ -283,7 +283,7 @@ describe('the pool', () => {
       await advance(1);
       expect(started).toHaveLength(failures + 2);
     }
-    expect(pool.take('a', '1')).toBe(started[3]?.held);
+    expect(pool.claim('a', '1')).toBe(started[3]?.held);
     pool.ended();
     await settle();
     started[4]?.spoil();
@@ -292,7 +292,7 @@ describe('the pool', () => {
   });
 
   test('counts what is lost together as one failure', async () => {
-    pool.keep('a', want('1', 3));
+    pool.setTarget('a', want('1', 3));
     await settle();
     for (const fake of started) fake.spoil();
     await advance(limits.prewarmBackoffMs);
@@ -300,19 +300,19 @@ describe('the pool', () => {
   });
 
   test('ignores that one spoils after it was used', async () => {
-    pool.keep('a', want('1', 1));
+    pool.setTarget('a', want('1', 1));
     await settle();
-    pool.take('a', '1');
+    pool.claim('a', '1');
     pool.ended();
     await settle();
     started[0]?.spoil();
     await advance(limits.prewarmBackoffMs);
     expect(started).toHaveLength(2);
-    expect(pool.take('a', '1')).toBe(started[1]?.held);
+    expect(pool.claim('a', '1')).toBe(started[1]?.held);
   });
 
   test('starts nothing more once it is stopped', async () => {
-    pool.keep('a', want('1', 2));
+    pool.setTarget('a', want('1', 2));
     await settle();
     pool.stop();
     started[0]?.spoil();

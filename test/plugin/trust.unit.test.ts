@@ -1,7 +1,12 @@
 import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { examine, judge, type PathFacts, type TrustFacts } from '../../src/plugin/trust.ts';
+import {
+  checkTrust,
+  findTrustFaults,
+  type PathFacts,
+  type TrustFacts,
+} from '../../src/plugin/trust.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
 
@@ -20,12 +25,12 @@ const sound: TrustFacts = {
 };
 
 function faults(change: Partial<TrustFacts>): string[] {
-  return judge({ ...sound, ...change }).faults.map(({ message }) => message);
+  return findTrustFaults({ ...sound, ...change }).faults.map(({ message }) => message);
 }
 
 describe('judge', () => {
   test('a plain plugin is trusted', () => {
-    expect(judge(sound)).toEqual({ faults: [], warnings: [] });
+    expect(findTrustFaults(sound)).toEqual({ faults: [], warnings: [] });
   });
 
   test('a path that leads out of the plugin or of every root is refused', () => {
@@ -67,7 +72,7 @@ describe('judge', () => {
   test('links are reported always and refused unless allowed', () => {
     const links = ['/r/p'];
     expect(faults({ links })).toEqual(['/r/p is a symbolic link']);
-    expect(judge({ ...sound, links, allowSymlinks: true })).toEqual({
+    expect(findTrustFaults({ ...sound, links, allowSymlinks: true })).toEqual({
       faults: [],
       warnings: ['/r/p is a symbolic link'],
     });
@@ -85,7 +90,7 @@ describe('examine', () => {
 
   function look(directory = plugin, allowSymlinks = false, entrypoint = 'run.sh') {
     const files = { manifest: 'manifest.yaml', entrypoint };
-    return examine(root, directory, files, { allowSymlinks, roots: [root] });
+    return checkTrust(root, directory, files, { allowSymlinks, roots: [root] });
   }
 
   function messages(directory?: string, allowSymlinks?: boolean, entrypoint?: string): string {

@@ -8,7 +8,7 @@ import { keyText, parseDocument } from '../../src/config/document.ts';
 import { parseEnvironment } from '../../src/config/sources.ts';
 import { interpolate } from '../../src/config/interpolate.ts';
 import { describeIssues } from '../../src/config/issues.ts';
-import { refusalOf: findKeyRefusal } from '../../src/config/refused-keys.ts';
+import { findKeyRefusal } from '../../src/config/refused-keys.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import type { Target } from './support/fuzz.ts';
 import { fuzzing } from './support/fuzzing.ts';

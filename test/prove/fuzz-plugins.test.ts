@@ -7,11 +7,11 @@ import { parseDocument } from '../../src/config/document.ts';
 import { parseManifest } from '../../src/plugin/manifest.ts';
 import { decodeResponse, type Reply } from '../../src/plugin/protocol.ts';
 import {
-  decodeEvent,
-  decodeRequest,
-  encodeEvent,
-  encodeRequest,
-  makeFrameReader,
+  decodeSpawnerEvent,
+  decodeSpawnerRequest,
+  encodeSpawnerEvent,
+  encodeSpawnerRequest,
+  makeFrameSplitter,
 } from '../../src/plugin/spawner/frames.ts';
 import type { Target } from './support/fuzz.ts';
 import { fuzzing } from './support/fuzzing.ts';
@@ -132,7 +132,7 @@ const requests = [
 ] as const;
 
 const events = [
-  { type: 'hello', version: 2, rung: 'native' },
+  { type: 'hello', version: 2, kind: 'native' },
   { type: 'ready' },
   { type: 'started', id: 7, pid: 42 },
   { type: 'spoiled', id: 7 },
@@ -150,7 +150,7 @@ function checkFrames<T extends { readonly type: string }>(
   encode: (decoded: T) => Buffer[],
 ): string {
   const types: string[] = [];
-  const reader = makeFrameReader((frame) => {
+  const reader = makeFrameSplitter((frame) => {
     const decoded = decode(frame);
     const again = decode(Buffer.concat(encode(decoded)).subarray(4));
     assert.deepEqual(again, decoded);
@@ -173,16 +173,16 @@ const bytes = ['\x01', '\x10DUCT\x02\x00\x01', '\x14', '\x00\x00\x00', '\xff\xff
 
 const toSpawner: Target = {
   name: 'frames-to-spawner',
-  examples: requests.map((request) => textOf(encodeRequest(request))),
+  examples: requests.map((request) => textOf(encodeSpawnerRequest(request))),
   words: bytes,
-  check: (input) => checkFrames(input, decodeRequest, encodeRequest),
+  check: (input) => checkFrames(input, decodeSpawnerRequest, encodeSpawnerRequest),
 };
 
 const fromSpawner: Target = {
   name: 'frames-from-spawner',
-  examples: events.map((event) => textOf(encodeEvent(event))),
+  examples: events.map((event) => textOf(encodeSpawnerEvent(event))),
   words: bytes,
-  check: (input) => checkFrames(input, decodeEvent, encodeEvent),
+  check: (input) => checkFrames(input, decodeSpawnerEvent, encodeSpawnerEvent),
 };
 
 const manifest: Target = {

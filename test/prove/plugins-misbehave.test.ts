@@ -32,7 +32,7 @@ const small = Buffer.from('{}\n');
 campaign('plugins-misbehave', { trials: 1, timeoutMs: 300_000 }, async ({ index }) => {
   const lockPath = join(await makeDirectory(), 'lock');
   const { nativeSpawner: nativePath } = findPlace();
-  const host = makeHost({ rung: 'auto', nativePath, nodeScript, lockPath, log: () => {} });
+  const host = makeHost({ kind: 'auto', nativePath, nodeScript, lockPath, log: () => {} });
   await host.start();
   process.env['CANARY'] = 'of the engine';
   try {

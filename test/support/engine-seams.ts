@@ -37,7 +37,7 @@ export async function openSeamed(
   const { nativeSpawner: nativePath, nodeSpawner: nodeScript, version } = findPlace();
   const lockPath =
     config.state.kind === 'sqlite' ? join(config.state.dir, 'spawner.lock') : undefined;
-  const host = makeHost({ rung: 'auto', nativePath, nodeScript, lockPath, log: () => {} });
+  const host = makeHost({ kind: 'auto', nativePath, nodeScript, lockPath, log: () => {} });
   const environment = pluginEnvironment(process.env, []);
   const runner = makeRunner(host, makePrewarmPool({ host, log: () => {} }));
   const blueprint = { config, catalog, routes, pipelines, warnings: [], environment };

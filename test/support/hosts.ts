@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, onTestFinished } from 'vitest';
 import { makeHost, type HostOptions } from '../../src/plugin/host.ts';
 import type { Host, ProcessSpec } from '../../src/plugin/process.ts';
-import type { Rung } from '../../src/plugin/spawner/frames.ts';
+import type { SpawnerKind } from '../../src/plugin/spawner/frames.ts';
 import { makeDirectory } from './directory.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -18,7 +18,7 @@ export const nothing = Buffer.alloc(0);
 const hasCompiler = spawnSync('cc', ['--version']).error === undefined;
 
 /** `portable` is what systems other than Linux get of the native one. */
-export type Build = Rung | 'portable';
+export type Build = SpawnerKind | 'portable';
 export const builds: readonly Build[] = hasCompiler ? ['native', 'portable', 'node'] : ['node'];
 
 /** Compiles the native spawner for the tests of this file; the path is there when they run. */
@@ -39,7 +39,7 @@ export type LogLine = readonly [level: string, message: string];
 
 /** A started host; it is stopped at the end of the test. */
 export async function startHost(
-  options: Pick<HostOptions, 'rung'> & Partial<HostOptions>,
+  options: Pick<HostOptions, 'kind'> & Partial<HostOptions>,
 ): Promise<Host> {
   const host = makeHost({ nodeScript, log: () => {}, ...options });
   onTestFinished(() => host.stop());
@@ -47,8 +47,8 @@ export async function startHost(
   return host;
 }
 
-export function optionsOf(build: Build, path: string): Pick<HostOptions, 'rung' | 'nativePath'> {
-  return build === 'node' ? { rung: 'node' } : { rung: 'native', nativePath: path };
+export function optionsOf(build: Build, path: string): Pick<HostOptions, 'kind' | 'nativePath'> {
+  return build === 'node' ? { kind: 'node' } : { kind: 'native', nativePath: path };
 }
 
 export function fixture(name: string): string {

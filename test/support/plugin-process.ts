@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { isObject, type JsonObject } from '../../src/base/json.ts';
-import { parseResponse, type Response } from '../../src/plugin/response.ts';
+import { parseResponse, type PluginResponse } from '../../src/plugin/response.ts';
 
 export const pluginsRoot = resolve(import.meta.dirname, '../../plugins');
 
@@ -38,11 +38,11 @@ export interface PluginRun {
   readonly stdout: string;
   readonly stderr: string;
   /** The answer as the runtime understands it. */
-  readonly response: Response;
+  readonly response: PluginResponse;
 }
 
-export type OkResponse = Extract<Response, { status: 'ok' }>;
-export type ErrorResponse = Extract<Response, { status: 'error' }>;
+export type OkResponse = Extract<PluginResponse, { status: 'ok' }>;
+export type ErrorResponse = Extract<PluginResponse, { status: 'error' }>;
 
 /** Runs a shipped plugin as the runtime does: its own process group, a clean environment, one request. */
 export function runPlugin(name: string, request: RequestParts): Promise<PluginRun> {

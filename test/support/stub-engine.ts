@@ -248,7 +248,7 @@ function makeCatalog(): Catalog {
     dormant: new Map([['vault', ['token']]]),
     disabled: new Set(['asleep']),
     found: new Set(['asleep']),
-    bases: { bases: new Map(), problems: [], warnings: [] },
+    sources: { byName: new Map(), problems: [], warnings: [] },
   };
 }
 

@@ -20,7 +20,7 @@ function makeShared() {
     return new Promise<never>(() => undefined);
   };
   const host: Host = {
-    rung: 'native',
+    kind: 'native',
     start: () => Promise.resolve(void calls.push('start')),
     run: (_spec, _request, options) => never(options),
     hold: () => ({

@@ -1,17 +1,17 @@
 /**
- * The frames between the engine and a spawner. native/wire.h is the other half and shows the layout;
- * a change here is a change there and a new version. Numbers are little-endian.
+ * The frames between the service and a spawner. native/wire.h is the other side and shows the
+ * layout. Change both together, with a new version. Numbers are little-endian.
  */
 import { DuctileError } from '../../base/errors.ts';
 import type { ProcessLimits, ProcessSpec, StopReason } from '../process.ts';
 
 export const WIRE_VERSION = 3;
-/** So many words fit in what is left of the flags of a start. */
+/** The number of words that fits in the flags of a start. */
 const WRAPPER_WORDS_MAX = 127;
 const FRAME_BYTES_MAX = 256 * 1024 * 1024;
 const U32_MAX = 0xffff_ffff;
 const MAGIC = 'DUCT';
-const RUNGS = ['native', 'node'] as const;
+const SPAWNER_KINDS = ['native', 'node'] as const;
 const REASONS = [
   'timeout',
   'cancelled',
@@ -23,7 +23,7 @@ const REASONS = [
   'cpu',
   'file_size',
 ] as const;
-/** Stands for a number that is not known. */
+/** Encodes an unknown number. */
 const UNKNOWN = 0xffff_ffff_ffff_ffffn;
 const START_FIXED_BYTES = 57;
 const END_FIXED_BYTES = 47;
@@ -41,7 +41,7 @@ const types = {
   end: 20,
 } as const;
 
-/** What the body of each has at least. */
+/** The minimum body size by type. */
 const FIXED_BYTES: Readonly<Record<number, number>> = {
   [types.start]: START_FIXED_BYTES,
   [types.feed]: 8,
@@ -53,44 +53,44 @@ const FIXED_BYTES: Readonly<Record<number, number>> = {
   [types.end]: END_FIXED_BYTES,
 };
 
-export type Rung = (typeof RUNGS)[number];
+export type SpawnerKind = (typeof SPAWNER_KINDS)[number];
 
-export interface Start {
+export interface SpawnerStart {
   readonly type: 'start';
   readonly id: number;
-  /** Its stdin stays open and empty until a feed. */
+  /** True to keep stdin open and empty until a feed. */
   readonly hold: boolean;
   readonly spec: ProcessSpec;
   readonly request: Buffer;
 }
 
-export interface Feed {
+export interface SpawnerFeed {
   readonly type: 'feed';
   readonly id: number;
   readonly timeoutMs: number;
   readonly request: Buffer;
 }
 
-export type Request =
-  | Start
-  | Feed
+export type SpawnerRequest =
+  | SpawnerStart
+  | SpawnerFeed
   | { readonly type: 'stop'; readonly id: number; readonly reason: StopReason }
   | { readonly type: 'renew'; readonly ms: number }
   | { readonly type: 'bye' };
 
 const EXIT_KINDS = ['exited', 'signalled', 'unstarted'] as const;
 
-export interface End {
+export interface SpawnerEnd {
   readonly type: 'end';
   readonly id: number;
   readonly kind: (typeof EXIT_KINDS)[number];
-  /** The exit code, the signal's number or the errno. */
+  /** The exit code, signal number or errno. */
   readonly code: number;
   readonly stopped: StopReason | undefined;
   readonly stdoutOverflowed: boolean;
   readonly stderrTruncated: boolean;
   readonly hostFull: boolean;
-  /** 0 when it was never started. */
+  /** 0 if it never started. */
   readonly pid: number;
   readonly spawnUs: number;
   readonly runUs: number;
@@ -101,14 +101,14 @@ export interface End {
 }
 
 export type SpawnerEvent =
-  | { readonly type: 'hello'; readonly version: number; readonly rung: Rung }
+  | { readonly type: 'hello'; readonly version: number; readonly kind: SpawnerKind }
   | { readonly type: 'ready' }
   | { readonly type: 'started'; readonly id: number; readonly pid: number }
   | { readonly type: 'spoiled'; readonly id: number }
-  | End;
+  | SpawnerEnd;
 
-/** The frame in pieces, so that a large body is passed on and not copied. */
-export function encodeRequest(request: Request): Buffer[] {
+/** Encodes a frame in pieces, so that a large body isn't copied. */
+export function encodeSpawnerRequest(request: SpawnerRequest): Buffer[] {
   switch (request.type) {
     case 'start':
       return encodeStart(request);
@@ -125,12 +125,12 @@ export function encodeRequest(request: Request): Buffer[] {
   }
 }
 
-export function encodeEvent(event: SpawnerEvent): Buffer[] {
+export function encodeSpawnerEvent(event: SpawnerEvent): Buffer[] {
   switch (event.type) {
     case 'hello': {
-      const rung = 1 + RUNGS.indexOf(event.rung);
+      const kind = 1 + SPAWNER_KINDS.indexOf(event.kind);
       const version = [event.version & 0xff, event.version >> 8];
-      return [makeHead(types.hello, [...Buffer.from(MAGIC), ...version, rung])];
+      return [makeHead(types.hello, [...Buffer.from(MAGIC), ...version, kind])];
     }
     case 'ready':
       return [makeHead(types.ready, [])];
@@ -143,8 +143,8 @@ export function encodeEvent(event: SpawnerEvent): Buffer[] {
   }
 }
 
-/** `frame` is the type and the body, as a frame reader gives it. */
-export function decodeRequest(frame: Buffer): Request {
+/** Decodes type and body, as a frame splitter returns them. */
+export function decodeSpawnerRequest(frame: Buffer): SpawnerRequest {
   const body = bodyOf(frame);
   switch (frame[0]) {
     case types.start:
@@ -164,13 +164,13 @@ export function decodeRequest(frame: Buffer): Request {
   }
 }
 
-export function decodeEvent(frame: Buffer): SpawnerEvent {
+export function decodeSpawnerEvent(frame: Buffer): SpawnerEvent {
   const body = bodyOf(frame);
   switch (frame[0]) {
     case types.hello: {
-      const rung = RUNGS[(body[6] ?? 0) - 1];
-      if (body.toString('latin1', 0, 4) !== MAGIC || rung === undefined) throw badFrame('no hello');
-      return { type: 'hello', version: body.readUInt16LE(4), rung };
+      const kind = SPAWNER_KINDS[(body[6] ?? 0) - 1];
+      if (body.toString('latin1', 0, 4) !== MAGIC || kind === undefined) throw badFrame('no hello');
+      return { type: 'hello', version: body.readUInt16LE(4), kind };
     }
     case types.ready:
       return { type: 'ready' };
@@ -191,13 +191,13 @@ function bodyOf(frame: Buffer): Buffer {
   throw badFrame(`${String(frame[0])} with only ${body.length} bytes`);
 }
 
-export interface FrameReader {
-  /** Throws SPAWNER_FAILED when what comes cannot be a frame. */
+export interface FrameSplitter {
+  /** Throws SPAWNER_FAILED for invalid data. */
   push(chunk: Buffer): void;
 }
 
-/** Cuts a stream into frames, however its chunks fall. A large frame is put together once. */
-export function makeFrameReader(onFrame: (frame: Buffer) => void): FrameReader {
+/** Splits a stream into frames. A large frame is joined once. */
+export function makeFrameSplitter(onFrame: (frame: Buffer) => void): FrameSplitter {
   let held: Buffer[] = [];
   let heldBytes = 0;
   let neededBytes = 4;
@@ -225,7 +225,7 @@ export function makeFrameReader(onFrame: (frame: Buffer) => void): FrameReader {
   };
 }
 
-function encodeStart({ id, hold, spec, request }: Start): Buffer[] {
+function encodeStart({ id, hold, spec, request }: SpawnerStart): Buffer[] {
   const env = Object.entries(spec.env);
   const { wrapper = [] } = spec;
   if (wrapper.length > WRAPPER_WORDS_MAX) throw badFrame(`a wrapper of ${wrapper.length} words`);
@@ -249,7 +249,7 @@ function encodeStart({ id, hold, spec, request }: Start): Buffer[] {
   return request.length === 0 ? [head] : [head, request];
 }
 
-function decodeStart(body: Buffer): Start {
+function decodeStart(body: Buffer): SpawnerStart {
   const textEnd = START_FIXED_BYTES + body.readUInt32LE(29);
   if (textEnd > body.length || body[textEnd - 1] !== 0) throw badFrame('a start without its text');
   const flags = body.readUInt8(4);
@@ -310,7 +310,7 @@ function toEntry(pair: string): [string, string] {
   return [pair.slice(0, equals), pair.slice(equals + 1)];
 }
 
-function encodeEnd(end: End): Buffer[] {
+function encodeEnd(end: SpawnerEnd): Buffer[] {
   const { stdout, stderr } = end;
   const head = Buffer.allocUnsafe(5 + END_FIXED_BYTES);
   head.writeUInt32LE(1 + END_FIXED_BYTES + stdout.length + stderr.length, 0);
@@ -331,7 +331,7 @@ function encodeEnd(end: End): Buffer[] {
   return [head, stdout, stderr];
 }
 
-function decodeEnd(body: Buffer): End {
+function decodeEnd(body: Buffer): SpawnerEnd {
   const flags = body.readUInt8(10);
   const stdoutEnd = END_FIXED_BYTES + body.readUInt32LE(27);
   const kind = EXIT_KINDS[body.readUInt8(4)];
@@ -358,7 +358,7 @@ function decodeEnd(body: Buffer): End {
   };
 }
 
-/** Length, type and a small body; `moreBytes` of the body follow in pieces of their own. */
+/** Encodes length, type and a small body; `moreBytes` of the body follow. */
 function makeHead(type: number, body: readonly number[], moreBytes = 0): Buffer {
   return Buffer.from([...u32(1 + body.length + moreBytes), type, ...body]);
 }

@@ -1,20 +1,20 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * The environment variable by which the descendants of one process are known, wherever they went.
- * The host sets it; its value is `<prefix>.<boot>.<number>`, where the prefix names the lock file.
+ * The environment variable that identifies the descendants of a process. The host sets it to
+ * `<prefix>.<boot>.<number>`; the prefix identifies the lock file.
  */
 export const MARKER_KEY = 'DUCTILE_ATTEMPT';
 
-/** A process that was killed; a pid alone may soon be that of another one. */
+/** A killed process; its pid may be reused. */
 export interface KilledProcess {
   readonly pid: number;
   readonly born: string;
 }
 
 /**
- * Kills every process whose marker begins with the prefix, unless it may live, and returns those it
- * killed. Only Linux shows the environment of processes; elsewhere it finds none.
+ * Kills every process whose marker starts with the prefix, except those that `mayLive` allows, and
+ * returns them. Only Linux shows the environment of processes; elsewhere it finds none.
  */
 export function killMarked(prefix: string, mayLive: (marker: string) => boolean): KilledProcess[] {
   return listPids().flatMap((pid) => {
@@ -26,8 +26,8 @@ export function killMarked(prefix: string, mayLive: (marker: string) => boolean)
 }
 
 /**
- * Whether the kernel has really ended it. Its environment goes long before its files and locks, and a
- * leader can be a zombie beside threads that still end.
+ * True when the kernel has ended it. The environment disappears before files and locks are
+ * released, and a leader can be a zombie while threads still end.
  */
 export function isGone({ pid, born }: KilledProcess): boolean {
   const stat = readStat(pid);
@@ -35,7 +35,7 @@ export function isGone({ pid, born }: KilledProcess): boolean {
   return (stat.state === 'Z' || stat.state === 'X') && stat.threads <= 1;
 }
 
-/** The name of the program may hold anything, so the fields are counted from its end. */
+/** The program's name may contain anything, so count the fields from its end. */
 function readStat(
   pid: number,
 ): { readonly state: string; readonly threads: number; readonly born: string } | undefined {
@@ -49,7 +49,10 @@ function readStat(
   return { state: fields[0] ?? '', threads: Number(fields[17]), born: fields[19] ?? '' };
 }
 
-/** Sends a signal to a process, or to a group by a negative pid; false when it's gone or not ours. */
+/**
+ * Sends a signal to a process, or to a group by a negative pid. Returns false if it's gone or not
+ * ours.
+ */
 export function sendSignal(pid: number, signal: NodeJS.Signals): boolean {
   try {
     return process.kill(pid, signal);

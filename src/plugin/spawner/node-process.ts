@@ -3,13 +3,13 @@ import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
 
 import type { LimitReason, ProcessLimits, StopReason } from '../process.ts';
-import type { End, Feed, SpawnerEvent, Start } from './frames.ts';
+import type { SpawnerEnd, SpawnerFeed, SpawnerEvent, SpawnerStart } from './frames.ts';
 import { MARKER_KEY, sendSignal } from './marks.ts';
 import { UsageWatch, withFileLimit } from './usage-watch.ts';
 
-/** How long a SIGKILLed process may take before we call it dead: it is in the kernel's hands. */
+/** How long to wait for a killed process before it is reported as dead. */
 const KILL_PATIENCE_MS = 5000;
-/** Node's timers fire at once beyond it. Twenty-four days are as good as for ever. */
+/** Longer timers fire at once in Node. */
 export const TIMER_MS_MAX = 2 ** 31 - 1;
 const HOST_FULL = new Set<number>([
   constants.errno.EAGAIN,
@@ -18,24 +18,27 @@ const HOST_FULL = new Set<number>([
   constants.errno.ENOMEM,
 ]);
 
-/** Held waits for its request; killed has been sent SIGKILL; draining has exited, its output not. */
+/**
+ * `held` waits for its request; `killed` was sent SIGKILL; `draining` has exited, its output isn't
+ * complete.
+ */
 type Phase = 'held' | 'running' | 'grace' | 'killed' | 'draining' | 'ended';
 
-interface Kept {
+interface CapturedOutput {
   readonly max: number;
   readonly chunks: Buffer[];
   bytes: number;
   closed: boolean;
 }
 
-/** One process from its start to its end, as native/life.h has it. */
-export class NodeRun {
+/** A process from start to end, as in native/life.h. */
+export class NodeProcess {
   readonly marker: string | undefined;
-  readonly #start: Start;
+  readonly #start: SpawnerStart;
   readonly #send: (event: SpawnerEvent) => void;
   readonly #onEnd: () => void;
-  readonly #stdout: Kept;
-  readonly #stderr: Kept;
+  readonly #stdout: CapturedOutput;
+  readonly #stderr: CapturedOutput;
   #child: ChildProcessWithoutNullStreams | undefined;
   #phase: Phase;
   #timer: NodeJS.Timeout | undefined;
@@ -44,13 +47,13 @@ export class NodeRun {
   #spoiled = false;
   #overflowed = false;
   #truncated = false;
-  #exit: Pick<End, 'kind' | 'code'> = { kind: 'exited', code: 0 };
+  #exit: Pick<SpawnerEnd, 'kind' | 'code'> = { kind: 'exited', code: 0 };
   #spawnUs = 0;
   #runUs = 0;
   #since: number;
   #watch: UsageWatch | undefined;
 
-  constructor(start: Start, send: (event: SpawnerEvent) => void, onEnd: () => void) {
+  constructor(start: SpawnerStart, send: (event: SpawnerEvent) => void, onEnd: () => void) {
     this.marker = start.spec.env[MARKER_KEY];
     this.#start = start;
     this.#send = send;
@@ -61,7 +64,7 @@ export class NodeRun {
     this.#since = performance.now();
   }
 
-  /** Some errors are thrown and others come as an event: both mean that nothing runs. */
+  /** Node throws some errors and emits others: both mean that nothing runs. */
   begin(): void {
     const { entrypoint, cwd, env, wrapper = [], limits = {} } = this.#start.spec;
     const [program, ...args] = withFileLimit([...wrapper, entrypoint], limits.fileBytes);
@@ -98,10 +101,10 @@ export class NodeRun {
   }
 
   /**
-   * What it printed until now is read in this turn of the loop, so the request goes out after it.
-   * The first byte goes alone: whether it was taken decides between spoiled and an ordinary run.
+   * Reads earlier output in this turn of the event loop and sends the request afterwards. The first
+   * byte is sent alone: if it isn't accepted, the process counts as spoiled.
    */
-  feed({ request, timeoutMs }: Feed): void {
+  feed({ request, timeoutMs }: SpawnerFeed): void {
     setImmediate(() => {
       if (this.#phase !== 'held') return;
       const stdin = this.#child?.stdin;
@@ -147,7 +150,7 @@ export class NodeRun {
     else this.kill(reason);
   }
 
-  #listen(stream: Readable, kept: Kept): void {
+  #listen(stream: Readable, kept: CapturedOutput): void {
     stream.on('error', () => {});
     stream.on('data', (chunk: Buffer) => this.#keep(chunk, kept));
     stream.on('close', () => {
@@ -157,7 +160,7 @@ export class NodeRun {
     });
   }
 
-  #keep(chunk: Buffer, kept: Kept): void {
+  #keep(chunk: Buffer, kept: CapturedOutput): void {
     if (this.#phase === 'held' || this.#spoiled) {
       this.#spoil();
       return;
@@ -175,7 +178,6 @@ export class NodeRun {
     if (this.#phase === 'running') this.stop('output');
   }
 
-  /** No byte of a request has reached it. */
   #spoil(): void {
     if (this.#spoiled) return;
     this.#spoiled = true;
@@ -243,7 +245,7 @@ export class NodeRun {
     this.#send(this.#toEnd());
   }
 
-  #toEnd(): End {
+  #toEnd(): SpawnerEnd {
     const { kind, code } = this.#exit;
     return {
       type: 'end',
@@ -257,7 +259,7 @@ export class NodeRun {
       pid: this.#child?.pid ?? 0,
       spawnUs: this.#spawnUs,
       runUs: this.#runUs,
-      // Node doesn't say what a child used, so this is only known of one that was watched.
+      // Node doesn't report usage, so only watched processes have it.
       cpuUs: undefined,
       memoryPeakBytes: this.#watch?.memoryPeakBytes,
       stdout: Buffer.concat(this.#stdout.chunks),
@@ -266,8 +268,8 @@ export class NodeRun {
   }
 
   /**
-   * The group. libuv reaps the leader at once, so after its exit the number is only ours while
-   * somebody is left in the group; pids are given out in turn, so within a drain it is not reused.
+   * Signals the group. libuv reaps the leader at once, so after its exit the number is only ours
+   * while the group has members. Pids are assigned in sequence, so it isn't reused during a drain.
    */
   #signal(signal: NodeJS.Signals): void {
     const pid = this.#child?.pid;
@@ -275,7 +277,7 @@ export class NodeRun {
   }
 }
 
-/** A limit that the kernel enforced. */
+/** Detects limits that the kernel enforced. */
 function reasonOf(
   signal: NodeJS.Signals | null,
   { fileBytes }: ProcessLimits = {},

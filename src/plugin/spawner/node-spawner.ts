@@ -1,25 +1,25 @@
 import { constants } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
-  decodeRequest,
-  encodeEvent,
-  makeFrameReader,
+  decodeSpawnerRequest,
+  encodeSpawnerEvent,
+  makeFrameSplitter,
   WIRE_VERSION,
-  type Request,
+  type SpawnerRequest,
   type SpawnerEvent,
 } from './frames.ts';
 import { isGone, killMarked, type KilledProcess } from './marks.ts';
-import { NodeRun, TIMER_MS_MAX } from './node-process.ts';
+import { NodeProcess, TIMER_MS_MAX } from './node-process.ts';
 import { closeSync, readdirSync, readFileSync } from 'node:fs';
 import { tryFileLock } from '../../base/file-lock.ts';
 
 /**
- * The second rung: the spawner of native/spawner.c as a Node process of its own, for hosts without
- * that binary. Same arguments (lock file, prefix of markers), same frames, same behaviour, except:
- * starting is slower; a plugin's standard streams are sockets, not pipes; a script without `#!` is
- * given to /bin/sh; while the machine sleeps the engine's deadline stands still; a descendant that
- * left its group is no child of ours, so it is found by its marker about a second after its run
- * ended, on Linux only, and is out of reach when it cleared its environment.
+ * The spawner of native/spawner.c as a Node process, for hosts without that binary. It has the same
+ * arguments (lock file, marker prefix), frames and behavior, with these exceptions. Starting is
+ * slower. A plugin's standard streams are sockets, not pipes. A script without `#!` runs in
+ * /bin/sh. The deadline of the service pauses while the machine sleeps. A descendant that left its
+ * group isn't our child: on Linux, its marker identifies it about a second after its process ended,
+ * unless it cleared its environment.
  */
 
 /** SIGUSR1 would open an inspector. */
@@ -33,7 +33,7 @@ const CLOSE_ON_EXEC = 0o2000000;
 const STDERR = 2;
 
 const [lockPath = '', prefix = ''] = process.argv.slice(2);
-const runs = new Map<number, NodeRun>();
+const runs = new Map<number, NodeProcess>();
 let fenceAt = Infinity;
 let fenceTimer: NodeJS.Timeout | undefined;
 let straysTimer: NodeJS.Timeout | undefined;
@@ -49,9 +49,9 @@ async function main(): Promise<void> {
   process.stdout.on('error', () => {});
   process.stdin.on('error', () => {});
   process.stdin.on('close', () => void leave());
-  const reader = makeFrameReader((frame) => handle(decodeRequest(frame)));
+  const reader = makeFrameSplitter((frame) => handle(decodeSpawnerRequest(frame)));
   process.stdin.on('data', (chunk: Buffer) => reader.push(chunk));
-  send({ type: 'hello', version: WIRE_VERSION, rung: 'node' });
+  send({ type: 'hello', version: WIRE_VERSION, kind: 'node' });
   if (lockPath !== '') await acquireLock(lockPath);
   const left = prefix === '' ? undefined : await sweep(SWEEP_PATIENCE_MS);
   if (left !== undefined) {
@@ -62,10 +62,10 @@ async function main(): Promise<void> {
   send({ type: 'ready' });
 }
 
-function handle(request: Request): void {
+function handle(request: SpawnerRequest): void {
   switch (request.type) {
     case 'start': {
-      const run = new NodeRun(request, send, () => onEnd(request.id));
+      const run = new NodeProcess(request, send, () => onEnd(request.id));
       runs.set(request.id, run);
       if (leaving) run.refuse(constants.errno.ECANCELED, 'shutdown');
       else if (performance.now() >= fenceAt) run.refuse(constants.errno.ECANCELED, 'fenced');
@@ -88,7 +88,7 @@ function handle(request: Request): void {
 
 function send(event: SpawnerEvent): void {
   process.stdout.cork();
-  for (const piece of encodeEvent(event)) process.stdout.write(piece);
+  for (const piece of encodeSpawnerEvent(event)) process.stdout.write(piece);
   process.stdout.uncork();
 }
 
@@ -112,7 +112,7 @@ function killStrays(): void {
   killMarked(prefix, (marker) => live.has(marker));
 }
 
-/** The engine is gone or said so: end everything, tell it if it still listens, and go. */
+/** The service has ended or said goodbye: end all processes, report that if possible, and exit. */
 async function leave(): Promise<void> {
   if (leaving) return;
   leaving = true;
@@ -124,16 +124,16 @@ async function leave(): Promise<void> {
   process.stdout.write('', () => process.exit(0));
 }
 
-/** Nothing that was started may outlive the spawner, also when it is itself at its end. */
+/** No process may outlive the spawner, even if the spawner fails. */
 function fail(error: Error): void {
   for (const run of runs.values()) run.kill('shutdown');
   process.stderr.write(`spawner: ${error.message}\n`, () => process.exit(70));
 }
 
 /**
- * Ends what an earlier spawner of the same engine left behind, because it was killed itself. A new
- * attempt must not start while a process of the old one lives, so it waits until they are gone, and
- * returns one that is not after all of the patience.
+ * Kills processes that an earlier spawner left behind when it was killed. A new attempt must not
+ * start while an old process lives, so this waits until they are gone. Returns a process that is
+ * still alive at the end of the patience.
  */
 async function sweep(patienceMs: number): Promise<KilledProcess | undefined> {
   const nobody = (): boolean => false;
@@ -149,8 +149,8 @@ async function sweep(patienceMs: number): Promise<KilledProcess | undefined> {
 }
 
 /**
- * Closes what the engine inherited from its own parent, so that it does not reach a plugin. Node
- * opens everything close-on-exec, so what is not is not Node's. Only Linux tells which those are.
+ * Closes file descriptors that the service inherited from its parent, so that plugins don't get
+ * them. Node opens all files close-on-exec, so the others aren't Node's. Only Linux lists them.
  */
 function closeInherited(): void {
   if (process.platform !== 'linux') return;
@@ -159,7 +159,7 @@ function closeInherited(): void {
   }
 }
 
-/** False also for the descriptor by which the directory was read: it is closed by now. */
+/** Returns false for the descriptor that read the directory: it is closed by now. */
 function isPassedOn(fd: number): boolean {
   let text: string;
   try {
@@ -171,7 +171,7 @@ function isPassedOn(fd: number): boolean {
   return flags !== undefined && (Number.parseInt(flags, 8) & CLOSE_ON_EXEC) === 0;
 }
 
-/** Waits for an earlier spawner to be gone, and holds the lock for as long as this process lives. */
+/** Waits for an earlier spawner to end, and holds the lock while this process lives. */
 async function acquireLock(path: string): Promise<void> {
   while (tryFileLock(path) === undefined) await pause(LOCK_RETRY_MS);
 }

@@ -1,25 +1,24 @@
 /**
- * The limits of one process and its descendants, for the spawner in Node. It has no call that limits
- * a child and none that tells what a child used, so the children are looked at in /proc, as
- * native/usage.h does. On other systems nothing is watched.
+ * Enforces limits of a process and its descendants for the spawner in Node. Node can neither limit
+ * a child nor read its usage, so this reads /proc, as native/usage.h does. Other systems aren't
+ * watched.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import type { LimitReason, ProcessLimits } from '../process.ts';
 
 const LOOK_MS = 50;
-/** Looking takes about this part of a processor at most, and happens once a second at least. */
+/** Reading /proc uses about 1/50 of a CPU at most, and happens at least once a second. */
 const LOOK_SHARE = 50;
 const LOOK_MS_MAX = 1000;
 const MEMBERS_MAX = 4096;
 /** The unit of `ulimit -f`. */
 const BLOCK_BYTES = 512;
-/** The kernel shows times in this unit everywhere. */
+/** The kernel's unit of CPU time. */
 const TICKS_PER_SECOND = 100;
 
 /**
- * The same program, started by a shell that limits the size of its files first. Node has no call for
- * that. The shell becomes the program, so nothing else changes, except that a program which can't be
- * started ends with the shell's exit code 126 or 127.
+ * Starts the program through a shell that limits its file size, since Node can't. The shell is
+ * replaced by the program. If the program can't start, the exit code is the shell's 126 or 127.
  */
 export function withFileLimit(
   words: readonly string[],
@@ -38,7 +37,7 @@ interface Usage {
 }
 
 export class UsageWatch {
-  /** The peak that was seen; undefined before the first look. */
+  /** The highest value seen; undefined before the first reading. */
   memoryPeakBytes: number | undefined;
   readonly #pid: number;
   readonly #limits: ProcessLimits;
@@ -85,7 +84,7 @@ export class UsageWatch {
   }
 }
 
-/** All that descends from the process, however deep. */
+/** Reads the usage of all descendants. */
 function readUsage(leader: number): Usage {
   const found = [leader];
   const pids: number[] = [];
@@ -104,7 +103,7 @@ function readUsage(leader: number): Usage {
   return { memoryBytes, cpuMs, pids };
 }
 
-/** Divides shared memory among the processes that share it, and skips a process that can't be read. */
+/** Divides shared memory among the processes that share it. Skips processes that can't be read. */
 function readExactMemory(pids: readonly number[]): number {
   let sum = 0;
   for (const pid of pids) {
@@ -129,7 +128,7 @@ function listChildren(pid: number): number[] {
 
 function readCpuMs(pid: number): number {
   const stat = readProc(pid, 'stat') ?? '';
-  // The name of the program may hold anything; the times follow it.
+  // The program's name may contain anything; the times follow it.
   const times = stat
     .slice(stat.lastIndexOf(')') + 2)
     .split(' ')
@@ -137,7 +136,7 @@ function readCpuMs(pid: number): number {
   return (times.reduce((sum, time) => sum + Number(time), 0) * 1000) / TICKS_PER_SECOND;
 }
 
-/** Bytes; /proc tells kilobytes. */
+/** Returns bytes; /proc has kilobytes. */
 function numberIn(text: string, name: string): number {
   return 1024 * Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0);
 }

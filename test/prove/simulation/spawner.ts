@@ -31,7 +31,7 @@ interface Attempt {
 }
 
 export class Spawner implements Host {
-  readonly rung = 'native';
+  readonly kind = 'native';
   readonly #options: SpawnerOptions;
   readonly #attempts = new Set<Attempt>();
   /** Whether it starts nothing once its deadline has passed. */
