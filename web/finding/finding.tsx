@@ -77,9 +77,10 @@ function shownPlace({ key, place }: ShownFinding): string | undefined {
   return key === '' ? place : undefined;
 }
 
-/** A finding in a file names its location; one on the ledger is a whole sentence. */
-function Message({ finding: { id, place, key, message } }: Pick<FindingProps, 'finding'>) {
-  if (place === id) return <Text value={message} />;
+/** A finding in a file names its location; the message of any other names its object. */
+function Message({ finding }: Pick<FindingProps, 'finding'>) {
+  const { kind, category, place, key, message } = finding;
+  if (kind !== category) return <Text value={message} />;
   return (
     <>
       <code>
