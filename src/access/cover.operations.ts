@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts';
 import { maskText } from '../base/secrets.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Principal } from './principal.service.ts';
-import type { Attempt, AttemptPlace } from '../job/attempt.ts';
+import type { Attempt, AttemptPosition } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Branch, Run, Step } from '../pipeline/run/run.ts';
@@ -131,7 +131,7 @@ function matchesQuery({ lastError }: Job, query: string): boolean {
   return lastError?.toLowerCase().includes(query.toLowerCase()) === true;
 }
 
-function placeOf(attempt: Attempt | undefined): AttemptPlace | undefined {
+function placeOf(attempt: Attempt | undefined): AttemptPosition | undefined {
   return attempt && { completedAt: attempt.completedAt, logId: attempt.id };
 }
 

@@ -6,12 +6,12 @@ import type { Engine } from '../engine/engine.ts';
 import { openToLook } from '../ledger/open-readonly.ts';
 import { ownerOf } from '../operation/context.ts';
 import type { Operation } from '../operation/define.ts';
-import { inspectJob, listJobs, listQueue } from '../job/operations.ts';
+import { inspectJob, listJobsOperation, listQueue } from '../job/operations.ts';
 import { listLogs } from '../job/logs.operations.ts';
 import { localActor } from './actor.ts';
 
 /** What is asked most; loading all the others would take longer than doing one of these. */
-const usual: readonly Operation[] = [listJobs, inspectJob, listLogs, listQueue];
+const usual: readonly Operation[] = [listJobsOperation, inspectJob, listLogs, listQueue];
 
 /** For operations that look at nothing but the ledger: no plugin is searched for, no engine made. */
 export async function openLookout(state: StateConfig): Promise<LocalDoor> {

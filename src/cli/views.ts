@@ -5,7 +5,14 @@ import type { Printer } from './print.ts';
 import { configViews } from '../config/view.ts';
 import { controlViews } from '../directive/view.ts';
 import { doctorViews } from '../insight/doctor.view.ts';
-import { showCancel, showJob, showLogs, showRetry, showCoreLog, showTree } from '../job/view.ts';
+import {
+  showCancel,
+  showJobDetail,
+  showLogs,
+  showRetry,
+  showCoreLog,
+  showTree,
+} from '../job/view.ts';
 import { showMetrics } from '../insight/metrics.view.ts';
 import { listOf } from './view-parts.ts';
 import type { View } from './view-parts.ts';
@@ -39,7 +46,7 @@ export const views: Readonly<Record<string, View>> = {
   'job.wait': showPluginRun,
   'plugin.openapi': showDocument,
   'system.openapi': showDocument,
-  'job.inspect': showJob,
+  'job.inspect': showJobDetail,
   'job.logs': showLogs,
   'job.cancel': showCancel,
   'job.retry': showRetry,

@@ -7,7 +7,7 @@ import { compareKeys } from './effective.ts';
 import type { ConfigSnapshot, SnapshotPlace } from './snapshot-types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { defineOperation } from '../operation/define.ts';
-import { limit } from '../job/operations.ts';
+import { limitField } from '../job/operations.ts';
 import { nextCursorField, pageFields, readKeyCursor, writeKeyCursor } from '../operation/page.ts';
 
 const snapshotShape = z.object({
@@ -44,7 +44,7 @@ export const configHistory = defineOperation({
   input: z.strictObject({
     id: nonBlankText().optional().describe('only this one, with its configuration'),
     cursor: pageFields.cursor,
-    limit,
+    limit: limitField,
   }),
   output: z.object({ snapshots: z.array(snapshotShape), next_cursor: nextCursorField }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],

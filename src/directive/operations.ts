@@ -9,9 +9,9 @@ import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
 import { defineOperation } from '../operation/define.ts';
 import { askDirective } from './request.operations.ts';
 import { answerShape, showAnswer } from './result.service.ts';
-import { dueFields, dueOf } from '../job/start-options.operations.ts';
+import { dueFields, toDue } from '../job/start-options.operations.ts';
 import { findDirective } from '../operation/find-by-id.ts';
-import { cursor, limit } from '../job/operations.ts';
+import { cursorField, limitField } from '../job/operations.ts';
 import { showSignal, signalShape } from '../job/shapes.service.ts';
 import { sightOf } from '../access/visibility.operations.ts';
 
@@ -59,8 +59,8 @@ export const listDirectives = defineOperation({
     actor: nonBlankText().optional().describe('only what this one asked for'),
     target: nonBlankText().optional().describe('only what changed this, such as plugin:mail'),
     awaiting_approval: z.boolean().optional().describe('only what waits for approval, or does not'),
-    limit,
-    cursor: cursor.optional(),
+    limit: limitField,
+    cursor: cursorField.optional(),
   }),
   output: z.object({
     directives: z.array(directiveShape),
@@ -209,7 +209,7 @@ function requestOf(input: {
   return {
     type,
     params,
-    ...dueOf(input),
+    ...toDue(input),
     ...(correlationId === undefined ? {} : { correlationId }),
     ...(causationId === undefined ? {} : { causationId }),
   };

@@ -64,7 +64,8 @@ export async function tellSchemas({ catalog }: Blueprint, log: Log): Promise<voi
 
 export function tellFindings({ config, catalog, warnings }: Blueprint, parent: Log): void {
   const log = parent.child('plugins');
-  if (!config.isLocked) parent.child('config').warn(describeProblem(makeUnlockedProblem(config.directory)));
+  if (!config.isLocked)
+    parent.child('config').warn(describeProblem(makeUnlockedProblem(config.directory)));
   if (config.service.maxWorkers === 1) parent.child('config').warn(ONE_WORKER);
   for (const problem of catalog.problems) {
     const wait = catalog.unloaded.has(problem.plugin) ? '; its jobs wait until it loads' : '';

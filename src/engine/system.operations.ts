@@ -8,7 +8,12 @@ import { direct, directErrors, planDirective } from '../directive/request.operat
 import { readSummary, summaryShape } from '../insight/findings-summary.operations.ts';
 import { figuresOf, type QueueFigures } from '../insight/figures.operations.ts';
 import { checkPlugins, readHealth, type healthShape } from '../plugin/health.operations.ts';
-import { pluginProblemsShape, showPluginProblems, readPluginStates, pluginStateShape } from '../plugin/operations.ts';
+import {
+  pluginProblemsShape,
+  showPluginProblems,
+  readPluginStates,
+  pluginStateShape,
+} from '../plugin/operations.ts';
 import { queueShape, showQueue } from '../job/operations.ts';
 import { allows } from '../access/scopes.ts';
 import { jobShape, showJob } from '../job/shapes.service.ts';

@@ -13,9 +13,9 @@ import { fromRequest, type RequestParts } from '../operation/request-codec.ts';
 import {
   fromCloudEvent,
   fromCloudEvents,
-  isBatch,
+  isCloudEventBatch,
   readCloudEvent,
-  wantsBinary,
+  wantsBinaryCloudEvents,
 } from '../signal/cloudevent.ts';
 import { readBody, type Body } from './body.ts';
 import { Exchange, GUARDED } from './exchange.ts';
@@ -102,7 +102,7 @@ async function serve(options: ApiOptions, router: Router, exchange: Exchange): P
 function segmentsOf({ path, request }: Exchange): readonly string[] {
   const segments = splitPath(path);
   const isOne = segments.length === 1 && segments[0] === 'signals';
-  return isOne && isBatch(request.headers) ? ['signals', 'batch'] : segments;
+  return isOne && isCloudEventBatch(request.headers) ? ['signals', 'batch'] : segments;
 }
 
 interface Found {
@@ -195,7 +195,7 @@ async function admitAgain(gate: Gate, exchange: Exchange, route: Route) {
 /** What was sent, in the words of the operation. */
 function contentOf({ request }: Exchange, { surface }: Route, body: Body | undefined): unknown {
   if (surface.takesCloudEvents === undefined) return body?.value;
-  if (isBatch(request.headers)) return { signals: fromCloudEvents(body?.value) };
+  if (isCloudEventBatch(request.headers)) return { signals: fromCloudEvents(body?.value) };
   if (surface.takesCloudEvents === 'many') return body?.value;
   const event = readCloudEvent(request.headers, body?.value);
   return event === undefined ? body?.value : fromCloudEvent(event);
@@ -280,7 +280,7 @@ function addLocation({ extra }: Exchange, { surface }: Route, { status, text }: 
 /** The form of the answer that the client accepts, when it is not ours. */
 function formOf({ request, extra }: Exchange, { surface }: Route) {
   const { binaryForm } = surface;
-  if (binaryForm !== undefined && wantsBinary(request.headers)) {
+  if (binaryForm !== undefined && wantsBinaryCloudEvents(request.headers)) {
     const toOther = (output: JsonOutput): JsonOutput => {
       const { headers, data } = binaryForm(output);
       extra.push(...headers.flat());

@@ -7,7 +7,7 @@ import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
 import { findById } from '../operation/find-by-id.ts';
-import { cursor, limit } from '../job/operations.ts';
+import { cursorField, limitField } from '../job/operations.ts';
 import { showSignal, signalShape } from '../job/shapes.service.ts';
 import { isVisible } from '../access/visibility.operations.ts';
 
@@ -35,8 +35,8 @@ export const listIncidents = defineOperation({
   input: z.strictObject({
     kind: z.enum(incidentKinds).optional().describe('only this kind'),
     all: z.boolean().default(false).describe('also those that are over'),
-    limit,
-    cursor: cursor.optional(),
+    limit: limitField,
+    cursor: cursorField.optional(),
   }),
   output: z.object({
     incidents: z.array(incidentShape),

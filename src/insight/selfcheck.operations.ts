@@ -16,7 +16,7 @@ import { describeDisk } from './checks/disk.ts';
 import { figuresOf } from './figures.operations.ts';
 import { planDirective } from '../directive/request.operations.ts';
 import { readHealth } from '../plugin/health.operations.ts';
-import { readAll } from '../schedule/operations.ts';
+import { readAllSchedules } from '../schedule/operations.ts';
 
 const CLOCK_MS_MAX = 5000;
 
@@ -172,7 +172,7 @@ const all: Readonly<Record<string, Check>> = {
 
   /** Of two definitions only one is in force: hosts should have the same. */
   async schedules(context) {
-    const rows = await readAll(context, { retired: false });
+    const rows = await readAllSchedules(context, { retired: false });
     const names = rows.filter((row) => isOtherwise(context.engine.config, row)).map(keyOf);
     if (names.length === 0) return fine;
     return { status: 'warn', detail: `defined otherwise by another host: ${names.join(', ')}` };

@@ -108,7 +108,7 @@ export function bareReport(
 }
 
 /** Among attempts in the order of their ends. */
-export interface AttemptPlace {
+export interface AttemptPosition {
   readonly completedAt: Timestamp;
   readonly logId: string;
 }
@@ -127,9 +127,9 @@ export interface AttemptFilter {
   readonly from?: Timestamp;
   readonly to?: Timestamp;
   /** Keyset page, oldest first: what ended after this one. */
-  readonly after?: AttemptPlace;
+  readonly after?: AttemptPosition;
   /** Keyset page, newest first: what ended before this one. */
-  readonly before?: AttemptPlace;
+  readonly before?: AttemptPosition;
   readonly limit: number;
 }
 
@@ -143,5 +143,5 @@ export interface AttemptPageFilter extends AttemptFilter {
 export interface AttemptPage {
   readonly attempts: readonly Attempt[];
   /** The last row that was looked at, if the page ended there before it was full. */
-  readonly cut: AttemptPlace | undefined;
+  readonly cut: AttemptPosition | undefined;
 }

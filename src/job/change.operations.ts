@@ -4,7 +4,7 @@ import { duration } from '../base/fields.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
-import { findJob, jobId, status } from './operations.ts';
+import { requireJob, jobIdField, jobStatusField } from './operations.ts';
 import { jobShape, showJob } from './shapes.service.ts';
 import { history } from './directives.ts';
 
@@ -15,7 +15,7 @@ export const cancelJob = defineOperation({
   summary: 'Stop a job: a queued one never starts, a running one is stopped.',
   effect: 'destroy',
   scope: 'jobs:rw',
-  input: z.strictObject({ id: jobId }),
+  input: z.strictObject({ id: jobIdField }),
   output: jobShape.extend({ directive_id: directiveId }),
   errors: [...directErrors, 'INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
   http: { method: 'POST', path: '/job/:id/cancel' },
@@ -25,13 +25,13 @@ export const cancelJob = defineOperation({
     exitCode: ({ status: state }) => (state === 'cancelled' || state === 'running' ? 0 : 1),
   },
   async run(context, { id }) {
-    const job = await findJob(context, id);
+    const job = await requireJob(context, id);
     const answer = await direct(context, 'job.cancel', { job_id: job.id });
     const now = await context.engine.waitFor(job.id, 0);
     return { ...showJob(now), directive_id: answer.id };
   },
   async plan(context, { id }) {
-    const job = await findJob(context, id);
+    const job = await requireJob(context, id);
     return planDirective(context, 'job.cancel', { job_id: job.id });
   },
 });
@@ -41,7 +41,7 @@ export const retryJob = defineOperation({
   summary: 'Do the work of an ended job again, as a new job.',
   effect: 'write',
   scope: 'jobs:rw',
-  input: z.strictObject({ id: jobId }),
+  input: z.strictObject({ id: jobIdField }),
   output: jobShape.extend({
     directive_id: directiveId,
     outcome: z.enum(['queued', 'under_way']).describe('`under_way`: this job does it already'),
@@ -68,14 +68,14 @@ export const retryJob = defineOperation({
     examples: ['ductile job retry 0199a1b2', 'ductile job retry 0199a1b2 --dry-run'],
   },
   async run(context, { id }) {
-    const job = await findJob(context, id);
+    const job = await requireJob(context, id);
     const { id: made, result } = await direct(context, 'job.retry', { job_id: job.id });
     const next = await context.engine.waitFor(textIn(result, 'job_id'), 0);
     const outcome = result['outcome'] === 'queued' ? ('queued' as const) : ('under_way' as const);
     return { ...showJob(next), directive_id: made, outcome };
   },
   async plan(context, { id }) {
-    const job = await findJob(context, id);
+    const job = await requireJob(context, id);
     return planDirective(context, 'job.retry', { job_id: job.id });
   },
 });
@@ -84,7 +84,7 @@ const filter = z
   .strictObject({
     plugin: pluginName().optional().describe('only jobs of this plugin'),
     command: commandName().optional().describe('only jobs of this command'),
-    status: z.array(status).min(1).optional().describe('only jobs in one of these states'),
+    status: z.array(jobStatusField).min(1).optional().describe('only jobs in one of these states'),
     older_than: duration({ minMs: 0, maxMs: limits.delayMsMax })
       .optional()
       .describe('only jobs created longer ago than this'),

@@ -149,7 +149,7 @@ const moves: Readonly<Record<JobStatus, readonly JobStatus[]>> = {
   skipped: [],
 };
 
-export function canMove(from: JobStatus, to: JobStatus): boolean {
+export function canTransition(from: JobStatus, to: JobStatus): boolean {
   return moves[from].includes(to);
 }
 

@@ -10,12 +10,12 @@ import {
   type Attempt,
   type AttemptFilter,
   type AttemptPageFilter,
-  type AttemptPlace,
+  type AttemptPosition,
 } from './attempt.ts';
 import { submitters } from './job.ts';
 import { defineOperation } from '../operation/define.ts';
 import { ID_LENGTH } from '../operation/find-by-id.ts';
-import { findJob, jobId, limit } from './operations.ts';
+import { requireJob, jobIdField, limitField } from './operations.ts';
 import { attemptShape, showAttempt } from './shapes.service.ts';
 
 const since = z
@@ -37,7 +37,7 @@ export const listLogs = defineOperation({
   scope: 'jobs:ro',
   input: z.strictObject({
     plugin: pluginName().optional().describe('only attempts of this plugin'),
-    job_id: jobId.optional(),
+    job_id: jobIdField.optional(),
     correlation_id: textField()
       .optional()
       .describe('only attempts of the chain that began with this job or signal'),
@@ -62,7 +62,7 @@ export const listLogs = defineOperation({
       .regex(cursorPattern, 'must be the `next_cursor` of a page')
       .optional()
       .describe('go on after a page, in its order: its `next_cursor`'),
-    limit,
+    limit: limitField,
   }),
   output: z.object({
     logs: z.array(attemptShape),
@@ -95,7 +95,7 @@ export const listLogs = defineOperation({
   async run({ engine }, { job_id: id, limit: rows, include_result: hasResult, ...given }) {
     // An attempt may outlive its job's row, so a whole id is not looked up.
     const whole =
-      id === undefined || id.length === ID_LENGTH ? id : (await findJob({ engine }, id)).id;
+      id === undefined || id.length === ID_LENGTH ? id : (await requireJob({ engine }, id)).id;
     const { since: begin, cursor } = given;
     const { attempts, cut } = await engine.ledger.attemptPage({
       limit: rows,
@@ -147,7 +147,7 @@ export const systemLogs = defineOperation({
       .min(0)
       .optional()
       .describe('only lines after this one: the `last_seq` of before'),
-    limit,
+    limit: limitField,
   }),
   output: z.object({
     process_id: z.string().describe('whose log it is; another one begins to count anew'),
@@ -206,7 +206,7 @@ function placeOf(cursor = ''): Pick<AttemptFilter, 'after' | 'before'> {
 /** Oldest first there may always be more to come; newest first there is an end. */
 function cursorOf(
   attempts: readonly Attempt[],
-  cut: AttemptPlace | undefined,
+  cut: AttemptPosition | undefined,
   rows: number,
   given: { readonly since?: string | undefined; readonly cursor?: string | undefined },
 ): string | null {

@@ -32,20 +32,20 @@ import type { Figure } from '../insight/shared-figure.service.ts';
 const ROWS_USUAL = 50;
 
 /** A job's id, or the beginning of one. */
-export const jobId = z
+export const jobIdField = z
   .string()
   .toLowerCase()
   .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a job, or at least its first 4 characters')
   .describe('the id of a job, or its beginning when that fits only one recent job');
 
-export const limit = z
+export const limitField = z
   .int()
   .min(1)
   .max(limits.pageRowsMax)
   .default(ROWS_USUAL)
   .describe(`how many rows at most (${ROWS_USUAL} unless told)`);
 
-export const cursor = z.string().max(200).describe('go on after a page: its `next_cursor`');
+export const cursorField = z.string().max(200).describe('go on after a page: its `next_cursor`');
 
 const totalIs = z
   .enum(['exact', 'at_least'])
@@ -66,11 +66,11 @@ const synonyms: Readonly<Record<string, JobStatus>> = {
   error: 'failed',
 };
 
-export const status = z
+export const jobStatusField = z
   .enum([...jobStatuses, 'pending', 'ok', 'error'])
   .transform((word) => synonyms[word] ?? (word as JobStatus));
 
-export const listJobs = defineOperation({
+export const listJobsOperation = defineOperation({
   name: 'job.list',
   summary: 'List jobs, newest first.',
   effect: 'read',
@@ -79,13 +79,13 @@ export const listJobs = defineOperation({
   input: z.strictObject({
     plugin: pluginName().optional().describe('only jobs of this plugin'),
     command: commandName().optional().describe('only jobs of this command'),
-    status: z.array(status).min(1).optional().describe('only jobs in one of these states'),
+    status: z.array(jobStatusField).min(1).optional().describe('only jobs in one of these states'),
     submitted_by: z.enum(submitters).optional().describe('only jobs that came this way'),
     from: moment().optional().describe('only jobs created at this time or later'),
     to: moment().optional().describe('only jobs created before this time'),
     query: nonBlankText().optional().describe('only jobs whose last error contains this'),
-    limit,
-    cursor: cursor.optional(),
+    limit: limitField,
+    cursor: cursorField.optional(),
   }),
   output: z.object({
     jobs: z.array(listedJobShape),
@@ -149,7 +149,7 @@ export const inspectJob = defineOperation({
   effect: 'read',
   needs: 'ledger',
   scope: 'jobs:ro',
-  input: z.strictObject({ id: jobId }),
+  input: z.strictObject({ id: jobIdField }),
   output: listedJobShape.extend({
     actions: z.array(z.enum(jobActions)).describe('what would work now; `revive` is of its run'),
     waiting: z
@@ -176,7 +176,7 @@ export const inspectJob = defineOperation({
     examples: ['ductile job inspect 0199a1b2', 'ductile job inspect 0199a1b2 -v'],
   },
   async run({ engine, principal }, { id }) {
-    const job = await findJob({ engine }, id);
+    const job = await requireJob({ engine }, id);
     const { ledger } = engine;
     const { parentJobId, sourceEventId } = job;
     const page = { limit: limits.pageRowsMax };
@@ -231,7 +231,7 @@ function toFilter({ submitted_by: submittedBy, ...rest }: Narrowing): Partial<Jo
 }
 
 /** The job with this id, or the only one whose id begins so. The error says when a run has the id. */
-export async function findJob(
+export async function requireJob(
   { engine: { ledger } }: Pick<Context, 'engine'>,
   id: string,
 ): Promise<Job> {
@@ -272,7 +272,7 @@ export const listQueue = defineOperation({
     command: commandName().optional().describe('only jobs of this command'),
     submitted_by: z.enum(submitters).optional().describe('only jobs that came this way'),
     cursor: pageFields.cursor,
-    limit,
+    limit: limitField,
   }),
   output: queueShape.extend({ jobs: z.array(jobShape), next_cursor: nextCursorField }),
   errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],

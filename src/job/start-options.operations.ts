@@ -34,7 +34,7 @@ export const startFields = {
 };
 
 /** What a caller said of that. */
-interface StartWish {
+interface StartInput {
   readonly context?: Record<string, unknown> | undefined;
   readonly dedupe_key?: string | undefined;
   readonly dedupe_ttl?: number | undefined;
@@ -43,9 +43,9 @@ interface StartWish {
 }
 
 /** What a job and a run have in common, when somebody asks for one. */
-export function startOf(
+export function toStartRequest(
   { engine, principal, submittedBy, subjectId, traceparent }: Context,
-  wish: StartWish & { readonly payload: Record<string, unknown> },
+  wish: StartInput & { readonly payload: Record<string, unknown> },
   isAwaited: boolean,
 ): Omit<RunSubmission, 'pipeline'> {
   const { payload, context, dedupe_key: dedupeKey, dedupe_ttl: dedupeTtlMs } = wish;
@@ -59,7 +59,7 @@ export function startOf(
     ...baggageOf(context as JsonObject | undefined, traceparent),
     ...(dedupeKey === undefined ? {} : { dedupeKey }),
     ...(dedupeTtlMs === undefined ? {} : { dedupeTtlMs }),
-    ...dueOf(wish),
+    ...toDue(wish),
     isAwaited,
     ...(cause === undefined ? {} : { cause }),
   };
@@ -75,11 +75,11 @@ function baggageOf(
 }
 
 /** Nobody stays on the line for it who did not say so. */
-export function isForLater({ run_at: at, delay }: StartWish): boolean {
+export function isDelayed({ run_at: at, delay }: StartInput): boolean {
   return at !== undefined || (delay ?? 0) > 0;
 }
 
-export function dueOf({
+export function toDue({
   run_at: at,
   delay: inMs,
 }: {
@@ -103,24 +103,24 @@ export function waitField() {
 }
 
 /** How long a caller may stay on the line: callers of the API no longer than its configuration says. */
-export function boundWait({ engine, principal, submittedBy }: Context, ms: number): number {
+export function limitWait({ engine, principal, submittedBy }: Context, ms: number): number {
   // A job that waits keeps its slot: with none left, it would wait for itself.
   if (principal.cause !== undefined && isFull(engine)) return 0;
   return submittedBy === 'api' ? Math.min(ms, engine.config.api.maxSyncTimeoutMs) : ms;
 }
 
-interface Waited<T> {
+interface AwaitedEnd<T> {
   readonly found: T;
   /** It has not ended, and nothing of it can go on in this process. */
   readonly isStill: boolean;
 }
 
 /** Waits for an end as long as the caller does and, where this process ends with its answer, something goes on. */
-export async function waitForEnd<T>(
+export async function awaitEnd<T>(
   { hungUp, standstill }: Context,
   readRoot: () => Promise<{ readonly rootJobId: string } | undefined>,
   wait: (givenUp?: AbortSignal) => Promise<T>,
-): Promise<Waited<T>> {
+): Promise<AwaitedEnd<T>> {
   const root = standstill === undefined ? undefined : await readRoot();
   if (standstill !== undefined && root !== undefined) {
     const over = new AbortController();
@@ -154,7 +154,7 @@ function isFull(engine: Context['engine']): boolean {
  * Does something that makes its caller wait. Of callers of the API only so many may wait at once; the
  * others are refused before anything is accepted.
  */
-export async function whileWaiting<T>(context: Context, work: () => Promise<T>): Promise<T> {
+export async function withWaiterSlot<T>(context: Context, work: () => Promise<T>): Promise<T> {
   const { engine, submittedBy } = context;
   if (submittedBy !== 'api') return work();
   const leave = joinLine(engine);

@@ -13,17 +13,17 @@ import type { Enqueued } from './types.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import {
-  dueOf,
+  toDue,
   startFields,
-  startOf,
-  boundWait,
+  toStartRequest,
+  limitWait,
   waitField,
-  waitForEnd,
-  whileWaiting,
+  awaitEnd,
+  withWaiterSlot,
 } from './start-options.operations.ts';
 import { leftFields } from '../pipeline/run/unfinished.service.ts';
 import { requirePlugin, type Plugin } from '../plugin/catalog.ts';
-import { findJob, jobId } from './operations.ts';
+import { requireJob, jobIdField } from './operations.ts';
 import type { Need } from '../access/scopes.ts';
 import { jobShape, showJob } from './shapes.service.ts';
 import { readSight } from '../access/visibility.operations.ts';
@@ -62,7 +62,7 @@ export const runPlugin = defineOperation({
   name: 'plugin.run',
   summary: 'Start a job of a plugin and, if asked, wait for its end.',
   effect: 'write',
-  scope: needOf,
+  scope: findCommandNeed,
   offeredWith: 'plugin',
   scopeIn: 'url',
   input: runInput,
@@ -105,16 +105,21 @@ export const runPlugin = defineOperation({
         : 1,
   },
   async run(context, { wait, async: atOnce, ...wanted }) {
-    const waitMs = atOnce ? 0 : boundWait(context, jobWaitOf(wait));
+    const waitMs = atOnce ? 0 : limitWait(context, toJobWaitMs(wait));
     const begin = async () => {
-      const submission = submissionOf(context, wanted, waitMs > 0);
-      return await tellJob(context, submission, await context.engine.submit(submission), waitMs);
+      const submission = toJobSubmission(context, wanted, waitMs > 0);
+      return await showStartedJob(
+        context,
+        submission,
+        await context.engine.submit(submission),
+        waitMs,
+      );
     };
-    return await (waitMs === 0 ? begin() : whileWaiting(context, begin));
+    return await (waitMs === 0 ? begin() : withWaiterSlot(context, begin));
   },
   plan(context, input) {
     const { name, command, type } = choose(context, input);
-    dueOf(input);
+    toDue(input);
     return Promise.resolve([`A job of ${name} ${command} (a ${type} command) would be queued.`]);
   },
 });
@@ -126,7 +131,7 @@ export const waitForJob = defineOperation({
   needs: 'server',
   scope: 'jobs:ro',
   input: z.strictObject({
-    id: jobId,
+    id: jobIdField,
     wait: waitField().default(true).describe('how long to wait for the end'),
   }),
   output: jobOutput,
@@ -140,9 +145,11 @@ export const waitForJob = defineOperation({
     exitCode: ({ status }) => (status === 'succeeded' ? 0 : 1),
   },
   async run(context, { id, wait: asked }) {
-    const job = await findJob(context, id);
-    const waitMs = Math.max(1, boundWait(context, jobWaitOf(asked)));
-    return await whileWaiting(context, () => tellJob(context, job, { jobId: job.id }, waitMs));
+    const job = await requireJob(context, id);
+    const waitMs = Math.max(1, limitWait(context, toJobWaitMs(asked)));
+    return await withWaiterSlot(context, () =>
+      showStartedJob(context, job, { jobId: job.id }, waitMs),
+    );
   },
 });
 
@@ -150,7 +157,7 @@ type RunInput = Omit<z.output<typeof runInput>, 'wait' | 'async'>;
 type RunOutput = z.output<typeof jobOutput>;
 
 /** A command that only reads needs less than one that writes; one that is unknown is not found. */
-export function needOf({ engine }: Context, { plugin, command }: Wanted): Need {
+export function findCommandNeed({ engine }: Context, { plugin, command }: Wanted): Need {
   const known = engine.catalog.plugins.get(plugin);
   const chosen = known === undefined ? command : (command ?? usualCommand(known));
   const declared = chosen === undefined ? undefined : known?.manifest.commands[chosen];
@@ -162,18 +169,22 @@ export function needOf({ engine }: Context, { plugin, command }: Wanted): Need {
 }
 
 /** Callers of the API wait no longer than `api.max_sync_timeout`, whatever they ask for. */
-export function jobWaitOf(asked: boolean | number): number {
+export function toJobWaitMs(asked: boolean | number): number {
   if (typeof asked === 'number') return asked;
   return asked ? limits.timerMsMax : 0;
 }
 
-export function submissionOf(context: Context, wanted: RunInput, isAwaited: boolean): Submission {
+export function toJobSubmission(
+  context: Context,
+  wanted: RunInput,
+  isAwaited: boolean,
+): Submission {
   const { name: plugin, command } = choose(context, wanted);
   const { dependency } = wanted;
   return {
     plugin,
     command,
-    ...startOf(context, wanted, isAwaited),
+    ...toStartRequest(context, wanted, isAwaited),
     ...(dependency === undefined ? {} : { dependencyKey: dependency }),
   };
 }
@@ -182,7 +193,7 @@ export function submissionOf(context: Context, wanted: RunInput, isAwaited: bool
  * What became of a job that was asked for. Without waiting nothing is read back but of a duplicate:
  * what was accepted is known, and callers that wait for nothing are many.
  */
-export async function tellJob(
+export async function showStartedJob(
   context: Context,
   { plugin, command }: Pick<Submission, 'plugin' | 'command'>,
   { jobId, duplicateOf }: Enqueued,
@@ -214,7 +225,7 @@ async function readAccepted(
 ): Promise<{ job: Job; attempt: Attempt | undefined; isStill: boolean }> {
   const { engine } = context;
   try {
-    const { found: job, isStill } = await waitForEnd(
+    const { found: job, isStill } = await awaitEnd(
       context,
       () => engine.ledger.job(jobId),
       (givenUp) => engine.waitFor(jobId, waitMs, givenUp),

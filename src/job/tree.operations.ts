@@ -6,7 +6,7 @@ import type { Job } from './job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { defineOperation } from '../operation/define.ts';
 import { ID_LENGTH } from '../operation/find-by-id.ts';
-import { findJob, jobId } from './operations.ts';
+import { requireJob, jobIdField } from './operations.ts';
 
 /** Ids that one look for what follows from them may name. */
 const IDS_AT_ONCE = 200;
@@ -40,7 +40,7 @@ export const jobTree = defineOperation({
   effect: 'read',
   needs: 'ledger',
   scope: 'jobs:ro',
-  input: z.strictObject({ id: jobId }),
+  input: z.strictObject({ id: jobIdField }),
   output: z.object({
     root_job_id: z.string(),
     job_id: z.string().describe('the one that was asked for'),
@@ -71,7 +71,7 @@ export const jobTree = defineOperation({
   },
   async run({ engine }, { id }) {
     const { ledger } = engine;
-    const whole = id.length === ID_LENGTH ? id : (await findJob({ engine }, id)).id;
+    const whole = id.length === ID_LENGTH ? id : (await requireJob({ engine }, id)).id;
     const asked = await findNode(ledger, whole);
     if (asked === undefined) {
       throw new DuctileError('JOB_NOT_FOUND', `there is no job ${whole}`, { place: whole });

@@ -5,7 +5,7 @@ import { showCell, type Printer, type Row } from '../cli/print.ts';
 import { rowOf, rowsOf, section, withRealState } from '../cli/view-parts.ts';
 import { toVisibleText } from '../base/text.ts';
 
-export function showJob(output: JsonOutput, printer: Printer): void {
+export function showJobDetail(output: JsonOutput, printer: Printer): void {
   const all = rowsOf(output['attempts']);
   const isLong = all.length > ATTEMPTS_LISTED && !printer.isVerbose;
   const attempts = (isLong ? foldAttempts(all).map(withRange) : all).map(withSummary);

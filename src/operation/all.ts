@@ -48,7 +48,7 @@ import {
   retryJobs,
   systemPrune,
 } from '../job/change.operations.ts';
-import { inspectJob, listJobs, listQueue } from '../job/operations.ts';
+import { inspectJob, listJobsOperation, listQueue } from '../job/operations.ts';
 import { listInstallations, showInstallation } from '../package/installation.operations.ts';
 import { listLogs, systemLogs } from '../job/logs.operations.ts';
 import { systemMetrics } from '../insight/metrics.operations.ts';
@@ -81,14 +81,14 @@ import { runPlugin, waitForJob } from '../job/start.operations.ts';
 import { waitForRun } from '../pipeline/run/wait.operations.ts';
 import {
   listSchedulerJobs,
-  listSchedules,
-  pauseSchedule,
+  listSchedulesOperation,
+  pauseScheduleOperation,
   previewSchedule,
-  resumeSchedule,
+  resumeScheduleOperation,
 } from '../schedule/operations.ts';
 import { emitSignal, emitSignals } from '../signal/emit.operations.ts';
 import { replaySignals } from '../signal/replay.operations.ts';
-import { listSignals, showSignalOperation } from '../signal/operations.ts';
+import { listSignalsOperation, showSignalOperation } from '../signal/operations.ts';
 import { systemSelfcheck } from '../insight/selfcheck.operations.ts';
 import {
   systemBackup,
@@ -168,7 +168,7 @@ export const operations: readonly Operation[] = [
   pluginHealth,
   initPlugin,
   pluginFacts,
-  listJobs,
+  listJobsOperation,
   inspectJob,
   waitForJob,
   waitForRun,
@@ -183,11 +183,11 @@ export const operations: readonly Operation[] = [
   showIncidentOperation,
   acknowledgeIncident,
   listQueue,
-  listSchedules,
+  listSchedulesOperation,
   listSchedulerJobs,
   previewSchedule,
-  pauseSchedule,
-  resumeSchedule,
+  pauseScheduleOperation,
+  resumeScheduleOperation,
   listRuns,
   showRunOperation,
   runTree,
@@ -234,7 +234,7 @@ export const operations: readonly Operation[] = [
   revokeToken,
   rotateToken,
   tailSignals,
-  listSignals,
+  listSignalsOperation,
   showSignalOperation,
   emitSignal,
   emitSignals,

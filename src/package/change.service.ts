@@ -304,7 +304,11 @@ function provisionsIn({ slug, provisioned }: InstallationRow) {
   return provisionsOf(slug, readProvides(provisioned));
 }
 
-function toOne(id: string, { slug, version }: Package, content: InstallationContent): InstalledPackage {
+function toOne(
+  id: string,
+  { slug, version }: Package,
+  content: InstallationContent,
+): InstalledPackage {
   return { id, slug, version, provides: readProvides(content.provisioned) };
 }
 

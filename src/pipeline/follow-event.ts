@@ -56,7 +56,7 @@ export interface SignalConsequences {
 }
 
 /** The signals that a succeeded attempt's events become, and the jobs that they cause. */
-export function followEvents(
+export function followPluginEvents(
   job: Job,
   events: readonly EmittedEvent[],
   rules: FollowRules,
@@ -85,7 +85,7 @@ function withSafeKey(event: EmittedEvent): EmittedEvent {
 }
 
 function toSignal(job: Job, event: EmittedEvent, index: number, mask: PayloadMask): SignalDraft {
-  const cause = causedBy(job, index);
+  const cause = toCausation(job, index);
   const { data, redacted, sealed } = mask(event.payload, cause.id);
   const said: JsonObject = {
     ...(event.dedupeKey === undefined ? {} : { dedupe_key: event.dedupeKey }),
@@ -141,7 +141,7 @@ const BREAKER_INDEX = -2;
 const LOOP_INDEX = -3;
 
 /** The place of a signal in the lineage of the job that it is about. */
-export function causedBy(
+export function toCausation(
   job: Job,
   eventIndex: number,
 ): Pick<
@@ -166,7 +166,7 @@ function addLoopIncident(
   rules: FollowRules,
 ): void {
   result.signals.push({
-    ...causedBy(job, LOOP_INDEX - index),
+    ...toCausation(job, LOOP_INDEX - index),
     type: 'incident.loop',
     source: RUNTIME_SOURCE,
     subjectType: 'signal',

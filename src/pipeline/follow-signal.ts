@@ -16,9 +16,9 @@ import {
   toEnvelope,
   type FollowRules,
   addFollowers,
-  causedBy,
+  toCausation,
   END_INDEX,
-  followEvents,
+  followPluginEvents,
   makeBreakerFollower,
   noConsequences,
   type SignalConsequences,
@@ -131,7 +131,7 @@ export function followSuccess(
   nowMs: number,
   mask?: PayloadMask,
 ): SignalConsequences {
-  const result = followEvents(job, reply.events, rules, nowMs, mask);
+  const result = followPluginEvents(job, reply.events, rules, nowMs, mask);
   if (!isNotified(job, rules)) return result;
   const text = maskText(reply.result);
   const message = `Job ${job.id} (${job.plugin} ${job.command}) succeeded: ${text}`;
@@ -189,7 +189,7 @@ function addEnd(
     ...(isNotified(job, rules) ? { notify_on_complete: true, text: message } : {}),
   };
   const signal: SignalDraft = {
-    ...causedBy(job, END_INDEX),
+    ...toCausation(job, END_INDEX),
     type,
     source: RUNTIME_SOURCE,
     subjectType: 'job',

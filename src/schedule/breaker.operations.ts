@@ -3,7 +3,7 @@ import { commandName, pluginName } from '../config/fields.ts';
 import { breakerStates } from './breaker.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
-import { limit } from '../job/operations.ts';
+import { limitField } from '../job/operations.ts';
 import { refuseUnknownPlugin } from '../plugin/catalog.ts';
 
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
@@ -17,7 +17,7 @@ export const systemBreaker = defineOperation({
   input: z.strictObject({
     plugin: pluginName().optional().describe('the name of the plugin; all unless told'),
     command,
-    limit,
+    limit: limitField,
   }),
   output: z.object({
     breakers: z.array(

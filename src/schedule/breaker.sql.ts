@@ -1,7 +1,7 @@
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
 import { isTerminal } from '../job/job.ts';
-import { afterEnd, type BreakerFacts, type BreakerState } from './breaker.ts';
+import { applyEnd, type BreakerFacts, type BreakerState } from './breaker.ts';
 import { breakerSignals, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
@@ -158,7 +158,7 @@ function step(before: BreakerRow, all: readonly End[], now: Timestamp): Steps {
   const followers: Followers[] = [];
   let breaker = before;
   for (const { closing, job, end } of ends) {
-    const { state, failureCount, reason } = afterEnd(breaker, end);
+    const { state, failureCount, reason } = applyEnd(breaker, end);
     if (reason !== undefined) {
       const counted = { ...breaker, failureCount };
       transitions.push(toTransitionRow(counted, { to: state, reason, jobId: job.id }));

@@ -19,7 +19,7 @@ export interface BreakerFacts {
 }
 
 /** Whether the scheduler may start a job: freely, as the one probe, or not at all. */
-export function permit(breaker: BreakerFacts, nowMs: number): 'free' | 'probe' | 'refused' {
+export function permitStart(breaker: BreakerFacts, nowMs: number): 'free' | 'probe' | 'refused' {
   if (breaker.state === 'closed') return 'free';
   if (breaker.state === 'half_open') return breaker.isProbing ? 'refused' : 'probe';
   const { openedMs = nowMs, resetAfterMs } = breaker;
@@ -34,7 +34,7 @@ export interface BreakerStep {
 }
 
 /** What the end of a scheduled job does to its breaker. */
-export function afterEnd(
+export function applyEnd(
   { state, failureCount, threshold }: Pick<BreakerFacts, 'state' | 'failureCount' | 'threshold'>,
   end: 'success' | 'failure',
 ): BreakerStep {

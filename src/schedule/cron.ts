@@ -1,4 +1,4 @@
-import { accept, refuse, type Parsed } from './parse-result.ts';
+import { parseOk, parseFault, type ParseResult } from './parse-result.ts';
 import { weekdayOf } from './window.ts';
 import { instantsOf, localOf, toUtc, type Zone } from './zone.ts';
 
@@ -36,10 +36,10 @@ const TEXT_CHARS_MAX = 400;
 const FORM =
   'Write five fields: minute hour day-of-month month day-of-week, as in "30 6 * * mon-fri".';
 
-export function parseCron(text: string): Parsed<Cron> {
+export function parseCron(text: string): ParseResult<Cron> {
   const parts = text.trim().split(/\s+/);
   if (text.length > TEXT_CHARS_MAX || parts.length !== fields.length) {
-    return refuse(`has ${parts.length} fields instead of five`, FORM);
+    return parseFault(`has ${parts.length} fields instead of five`, FORM);
   }
   const values: number[][] = [];
   for (const [index, field] of fields.entries()) {
@@ -51,10 +51,10 @@ export function parseCron(text: string): Parsed<Cron> {
   const weekdays = [...new Set(sevens.map((day) => day % 7))].sort((a, b) => a - b);
   const daysBy = daysByOf(parts[2] !== '*', parts[4] !== '*');
   if (daysBy === 'day' && !months.some((month) => days.some((day) => day <= longest(month)))) {
-    return refuse('never comes: no month has that day', FORM);
+    return parseFault('never comes: no month has that day', FORM);
   }
   const isRhythm = parts.slice(0, 2).some((part) => part.startsWith('*'));
-  return accept({ minutes, hours, days, months, weekdays, daysBy, isRhythm });
+  return parseOk({ minutes, hours, days, months, weekdays, daysBy, isRhythm });
 }
 
 function daysByOf(byDay: boolean, byWeekday: boolean): Cron['daysBy'] {
@@ -66,17 +66,17 @@ function longest(month: number): number {
   return month === 2 ? 29 : [4, 6, 9, 11].includes(month) ? 30 : 31;
 }
 
-function parseField(field: Field, text: string): Parsed<number[]> {
+function parseField(field: Field, text: string): ParseResult<number[]> {
   const values = new Set<number>();
   for (const item of text.split(',')) {
     const range = parseItem(field, item);
     if (range === undefined) {
       const shown = JSON.stringify(item);
-      return refuse(`has ${shown} as ${field.name}, which is not ${bounds(field)}`, FORM);
+      return parseFault(`has ${shown} as ${field.name}, which is not ${bounds(field)}`, FORM);
     }
     for (let value = range.first; value <= range.last; value += range.step) values.add(value);
   }
-  return accept([...values].sort((a, b) => a - b));
+  return parseOk([...values].sort((a, b) => a - b));
 }
 
 function bounds({ min, max }: Field): string {

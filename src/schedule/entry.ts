@@ -4,11 +4,11 @@ import { count, dependencyKey } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { parseCron, type Cron } from './cron.ts';
 import { parseDistance, parseEvery } from './every.ts';
-import { accept, refuse, type Parsed } from './parse-result.ts';
+import { parseOk, parseFault, type ParseResult } from './parse-result.ts';
 import {
   quietActions,
-  isWithin,
-  leaveTime,
+  isWithinWindow,
+  hasAllowedTime,
   makeWindow,
   parseWindow,
   type Constraints,
@@ -112,7 +112,7 @@ function checkTogether(entry: Fields, context: z.core.$RefinementCtx): void {
     notOn: entry.not_on,
     preferredWindow: entry.preferred_window,
   };
-  if (!leaveTime(constraints)) {
+  if (!hasAllowedTime(constraints)) {
     const key = new Set(entry.not_on).size === 7 ? 'not_on' : 'preferred_window';
     report(key, 'leaves no time at which it could be due');
   } else if (entry.cron !== undefined && !canCome(entry.cron.value, constraints)) {
@@ -129,7 +129,7 @@ function isAlwaysQuiet(entry: Fields, { hours }: Cron): boolean {
   if (start === undefined || end === undefined || start === end) return false;
   const isMoved = entry.jitter > 0 || entry.preferred_window !== undefined;
   if (entry.quiet_action === 'defer' || isMoved) return false;
-  return hours.every((hour) => isWithin({ start: start * 60, end: end * 60 }, hour * 60));
+  return hours.every((hour) => isWithinWindow({ start: start * 60, end: end * 60 }, hour * 60));
 }
 
 function canCome(cron: Cron, { onlyBetween, notOn }: Constraints): boolean {
@@ -137,31 +137,31 @@ function canCome(cron: Cron, { onlyBetween, notOn }: Constraints): boolean {
   const atATime =
     onlyBetween === undefined ||
     cron.hours.some((hour) =>
-      cron.minutes.some((minute) => isWithin(onlyBetween, hour * 60 + minute)),
+      cron.minutes.some((minute) => isWithinWindow(onlyBetween, hour * 60 + minute)),
     );
   return onADay && atATime;
 }
 
-function parseMoment(text: string): Parsed<number> {
+function parseMoment(text: string): ParseResult<number> {
   const form = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:\d{2})$/;
   const ms = form.test(text) ? Date.parse(text.replace(' ', 'T').toUpperCase()) : Number.NaN;
   const [year = 0, month = 0, day = 0] = text.slice(0, 10).split('-').map(Number);
   // Parsing alone makes 3 March of 31 February.
-  if (Number.isFinite(ms) && day <= daysIn(year, month)) return accept(ms);
-  return refuse(
+  if (Number.isFinite(ms) && day <= daysIn(year, month)) return parseOk(ms);
+  return parseFault(
     'is not a moment',
     'Write it like 2027-01-31T08:00:00+01:00, with its offset or Z.',
   );
 }
 
-function parseJitter(text: string): Parsed<number> {
+function parseJitter(text: string): ParseResult<number> {
   const parsed = parseDuration(text);
-  return parsed.ok ? accept(parsed.ms) : parsed;
+  return parsed.ok ? parseOk(parsed.ms) : parsed;
 }
 
-function parseTimezone(name: string): Parsed<string> {
-  if (isTimezone(name)) return accept(name);
-  return refuse('is not a time zone', 'Write an IANA name, such as Europe/Lisbon or UTC.');
+function parseTimezone(name: string): ParseResult<string> {
+  if (isTimezone(name)) return parseOk(name);
+  return parseFault('is not a time zone', 'Write an IANA name, such as Europe/Lisbon or UTC.');
 }
 
 const dayNames = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'];
@@ -174,20 +174,20 @@ function weekday() {
     if (named !== -1) return named;
     if (/^[0-7]$/.test(text)) return Number(text) % 7;
     const hint = 'Write monday, mon or a number from 0 (Sunday) to 6.';
-    return take(refuse('is not a day of the week', hint), context);
+    return take(parseFault('is not a day of the week', hint), context);
   });
 }
 
 /** A field that is kept as it was written, beside what it means. */
-function written<T>(parse: (text: string) => Parsed<T>) {
+function written<T>(parse: (text: string) => ParseResult<T>) {
   return z.string().transform((text, context) => ({ text, value: take(parse(text), context) }));
 }
 
-function read<T>(parse: (text: string) => Parsed<T>) {
+function read<T>(parse: (text: string) => ParseResult<T>) {
   return z.string().transform((text, context) => take(parse(text), context));
 }
 
-function take<T>(parsed: Parsed<T>, context: z.core.$RefinementCtx): T {
+function take<T>(parsed: ParseResult<T>, context: z.core.$RefinementCtx): T {
   if (parsed.ok) return parsed.value;
   const { message, hint } = parsed;
   context.addIssue({ code: 'custom', message, params: { hint, shown: true } });

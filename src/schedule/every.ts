@@ -1,6 +1,6 @@
 import { formatDuration, parseDuration } from '../base/quantity.ts';
 import { limits } from '../base/limits.ts';
-import { accept, refuse, type Parsed } from './parse-result.ts';
+import { parseOk, parseFault, type ParseResult } from './parse-result.ts';
 import { addDays, addMonths, type Zone } from './zone.ts';
 
 /** A distance in real time, or in the calendar of a timezone. */
@@ -18,22 +18,22 @@ const words: Readonly<Record<string, Every>> = {
 
 const FORMS = 'Write 5m, 2h, 1d or 2w, or one of hourly, daily, weekly and monthly.';
 
-export function parseEvery(text: string): Parsed<Every> {
+export function parseEvery(text: string): ParseResult<Every> {
   const word = Object.hasOwn(words, text) ? words[text] : undefined;
-  if (word !== undefined) return accept(word);
+  if (word !== undefined) return parseOk(word);
   const parsed = parseDistance(text);
-  if (!parsed.ok) return refuse(parsed.message, FORMS);
-  return accept({ unit: 'ms', count: parsed.value });
+  if (!parsed.ok) return parseFault(parsed.message, FORMS);
+  return parseOk({ unit: 'ms', count: parsed.value });
 }
 
 /** A duration that a schedule may wait for. */
-export function parseDistance(text: string): Parsed<number> {
+export function parseDistance(text: string): ParseResult<number> {
   const parsed = parseDuration(text);
   if (!parsed.ok) return parsed;
   const { scheduleMsMin: min, scheduleMsMax: max } = limits;
-  if (parsed.ms >= min && parsed.ms <= max) return accept(parsed.ms);
+  if (parsed.ms >= min && parsed.ms <= max) return parseOk(parsed.ms);
   const bounds = `between ${formatDuration(min)} and ${formatDuration(max)}`;
-  return refuse(`must be ${bounds}`, `Write a duration ${bounds}.`);
+  return parseFault(`must be ${bounds}`, `Write a duration ${bounds}.`);
 }
 
 /** The moment that lies `times` distances after another one. */

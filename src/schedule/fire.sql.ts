@@ -1,6 +1,6 @@
 import { fromTimestamp } from '../base/clock.ts';
 import type { JobDraft } from '../job/job.ts';
-import { permit } from './breaker.ts';
+import { permitStart } from './breaker.ts';
 import { decideOverlap, type SkipReason } from './schedule.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { Fired, FireRequest, Firing, NextDue, ScheduleKey } from './types.ts';
@@ -93,7 +93,7 @@ function decide(
     return act.ifBusy === undefined ? skip(overlap) : wait(firing, act.ifBusy, overlap);
   }
   const breaker = breakers.get(firing.plugin, firing.command);
-  const permission = breaker === undefined ? 'free' : permit(breaker.facts, nowMs);
+  const permission = breaker === undefined ? 'free' : permitStart(breaker.facts, nowMs);
   if (permission === 'refused') return skip('circuit_open');
   const jobs = permission === 'probe' ? act.jobs.slice(0, 1) : act.jobs;
   const [probe] = jobs;

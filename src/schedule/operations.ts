@@ -8,7 +8,7 @@ import { pluginName } from '../config/fields.ts';
 import { keyOf, makeTimetable, type Entry } from './timetable.service.ts';
 import { scheduleStatuses, type ScheduleRow } from './types.ts';
 import type { Timed } from './plan.ts';
-import { previewSchedules, type Previewed } from './preview.ts';
+import { previewSchedules, type PreviewEntry } from './preview.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
@@ -72,7 +72,7 @@ const listInput = z.strictObject({
   ...pageFields,
 });
 
-export const listSchedules = defineOperation({
+export const listSchedulesOperation = defineOperation({
   name: 'schedule.list',
   summary: 'List the schedules: when each is due, whether it is active, what it did last.',
   effect: 'read',
@@ -106,7 +106,7 @@ export const listSchedules = defineOperation({
     },
   },
   async run(context, input) {
-    const { page, next } = cutPage(await readAll(context, input), keyOf, input);
+    const { page, next } = cutPage(await readAllSchedules(context, input), keyOf, input);
     return { schedules: await showSchedules(context, page), next_cursor: next };
   },
 });
@@ -123,7 +123,11 @@ export const listSchedulerJobs = defineOperation({
   cli: { absent: '`schedule list` says the same' },
   mcp: { absent: '`schedule_list` says the same' },
   async run(context, asked) {
-    const { page, next } = cutPage(await readAll(context, { retired: false }), keyOf, asked);
+    const { page, next } = cutPage(
+      await readAllSchedules(context, { retired: false }),
+      keyOf,
+      asked,
+    );
     return { jobs: await showSchedules(context, page), next_cursor: next };
   },
 });
@@ -205,12 +209,12 @@ export const previewSchedule = defineOperation({
   },
 });
 
-export const pauseSchedule = definePause('pause', {
+export const pauseScheduleOperation = definePause('pause', {
   summary: 'Let a schedule pass its due times without firing, until it is resumed.',
   examples: ['ductile schedule pause mail', 'ductile schedule pause mail nightly --dry-run'],
 });
 
-export const resumeSchedule = definePause('resume', {
+export const resumeScheduleOperation = definePause('resume', {
   summary: 'Let a paused schedule fire again, from now on.',
   examples: ['ductile schedule resume mail nightly'],
 });
@@ -244,7 +248,7 @@ function definePause(
 }
 
 /** All rows, in pages. */
-export async function readAll(
+export async function readAllSchedules(
   { engine: { ledger } }: Context,
   { plugin: of, retired }: { readonly plugin?: string | undefined; readonly retired: boolean },
 ): Promise<ScheduleRow[]> {
@@ -268,9 +272,9 @@ async function readPreviewed(
   context: Context,
   of: string | undefined,
   times: Times,
-): Promise<Previewed[]> {
+): Promise<PreviewEntry[]> {
   const { config, catalog } = context.engine;
-  const rows = await readAll(context, { plugin: of, retired: false });
+  const rows = await readAllSchedules(context, { plugin: of, retired: false });
   const byKey = new Map(rows.map((row) => [keyOf(row), row]));
   const timetable = await makeTimetable(config, catalog);
   return [...timetable]
@@ -287,7 +291,7 @@ function toPreviewed(
   { timed, invalid }: Entry,
   row: ScheduleRow | undefined,
   { fromMs, nowMs }: Times,
-): Previewed[] {
+): PreviewEntry[] {
   if (invalid !== undefined) return [{ timed, held: invalid }];
   if (row === undefined) return [{ timed }];
   const held = row.status === 'active' ? {} : { held: row.reason ?? row.status };

@@ -1,12 +1,12 @@
 /** What parsing a piece of an entry gives; a fault is said as the predicate of its key. */
-export type Parsed<T> =
+export type ParseResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly message: string; readonly hint: string };
 
-export function accept<T>(value: T): Parsed<T> {
+export function parseOk<T>(value: T): ParseResult<T> {
   return { ok: true, value };
 }
 
-export function refuse(message: string, hint: string): Parsed<never> {
+export function parseFault(message: string, hint: string): ParseResult<never> {
   return { ok: false, message, hint };
 }

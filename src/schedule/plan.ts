@@ -18,12 +18,12 @@ export interface Timed {
 }
 
 /** What counts where an entry says nothing. */
-export interface Usual {
+export interface ScheduleDefaults {
   readonly timezone: string;
   readonly quietHours: QuietHours;
 }
 
-export function makeTimed(plugin: string, schedule: Schedule, usual: Usual): Timed {
+export function makeTimed(plugin: string, schedule: Schedule, usual: ScheduleDefaults): Timed {
   const zone = zoneOf(schedule.timezone ?? usual.timezone);
   const { timing, command, jitterMs, onlyBetween, notOn, preferredWindow } = schedule;
   const parts = [timing.mode, timing.text, command, zone.name, jitterMs];

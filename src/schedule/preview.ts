@@ -7,7 +7,7 @@ import { findObstacle } from './window.ts';
 import { localOf } from './zone.ts';
 
 /** A schedule and what is known of it; one that is not known is first seen when the preview begins. */
-export interface Previewed {
+export interface PreviewEntry {
   readonly timed: Timed;
   readonly state?: Slot & { readonly seq: number };
   /** Why it does not fire at all, such as a pause. */
@@ -42,7 +42,7 @@ interface Preview {
  * between times, because there may be very many of them.
  */
 export async function previewSchedules(
-  entries: readonly Previewed[],
+  entries: readonly PreviewEntry[],
   fromMs: number,
   toMs: number,
   breathe: Yield,
@@ -78,7 +78,7 @@ const TIMES_MAX = 20_000;
 const ROWS_OF_ONE_MAX = 50;
 
 async function joinRuns(
-  { timed, held }: Previewed,
+  { timed, held }: PreviewEntry,
   times: Iterable<Time>,
   breathe: Yield,
 ): Promise<Preview> {
@@ -106,13 +106,13 @@ async function joinRuns(
   return { rows, truncated: false };
 }
 
-function timesOf(entry: Previewed, fromMs: number, toMs: number): Iterable<Time> {
+function timesOf(entry: PreviewEntry, fromMs: number, toMs: number): Iterable<Time> {
   return entry.timed.schedule.timing.mode === 'cron'
     ? cronTimes(entry, fromMs, toMs)
     : otherTimes(entry, fromMs, toMs);
 }
 
-function* cronTimes({ timed, state }: Previewed, fromMs: number, toMs: number): Iterable<Time> {
+function* cronTimes({ timed, state }: PreviewEntry, fromMs: number, toMs: number): Iterable<Time> {
   const { schedule, zone } = timed;
   const { timing } = schedule;
   if (timing.mode !== 'cron') return;
@@ -163,7 +163,7 @@ function isSkippedByClocks({ hours, minutes }: Cron, localMs: number): boolean {
   return !hours.includes(local.getUTCHours()) || !minutes.includes(local.getUTCMinutes());
 }
 
-function* otherTimes({ timed, state }: Previewed, fromMs: number, toMs: number): Iterable<Time> {
+function* otherTimes({ timed, state }: PreviewEntry, fromMs: number, toMs: number): Iterable<Time> {
   const { schedule, zone } = timed;
   const { timing } = schedule;
   let seq = state?.seq ?? 0;

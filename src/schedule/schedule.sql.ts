@@ -1,7 +1,7 @@
-import type { Mode } from './schedule.ts';
+import type { ScheduleMode } from './schedule.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
 import type {
-  DueAnswer,
+  DueResult,
   DueRequest,
   DueSchedule,
   PauseRequest,
@@ -28,7 +28,7 @@ export async function retireSchedules(
   await tx.each(retire, inOrder(keys).map(toKeyRow));
 }
 
-export async function dueSchedules(session: Session, request: DueRequest): Promise<DueAnswer> {
+export async function dueSchedules(session: Session, request: DueRequest): Promise<DueResult> {
   const { dialect } = session;
   const table = dialect.table('schedules');
   const where = new Where().and(`s.status = 'active'`).and('s.next_due_at <= ?', request.now);
@@ -222,7 +222,7 @@ function toScheduleRow(row: Row): ScheduleRow {
     plugin: text(row, 'plugin'),
     scheduleId: text(row, 'schedule_id'),
     command: text(row, 'command'),
-    mode: text(row, 'mode') as Mode,
+    mode: text(row, 'mode') as ScheduleMode,
     timing: text(row, 'timing'),
     timezone: text(row, 'timezone'),
     generation: text(row, 'generation'),

@@ -32,7 +32,7 @@ export type Timing =
   | { readonly mode: 'at'; readonly text: string; readonly atMs: number }
   | { readonly mode: 'after'; readonly text: string; readonly afterMs: number };
 
-export type Mode = Timing['mode'];
+export type ScheduleMode = Timing['mode'];
 
 export const catchUps = ['skip', 'run_once', 'run_all'] as const;
 type CatchUp = (typeof catchUps)[number];
@@ -52,7 +52,7 @@ export type SkipReason =
   | 'tenant_limit'
   | 'tenant_suspended';
 
-export interface Guard {
+export interface OverlapRules {
   readonly ifRunning: IfRunning;
   /** Queued and running jobs of one schedule that `queue` may add up to. */
   readonly outstandingMax: number;
@@ -60,7 +60,7 @@ export interface Guard {
 
 /** What is done about jobs of the same schedule that are not finished yet. */
 export function decideOverlap(
-  { ifRunning, outstandingMax }: Guard,
+  { ifRunning, outstandingMax }: OverlapRules,
   outstanding: number,
 ): 'fire' | 'cancel' | SkipReason {
   if (outstanding === 0) return 'fire';

@@ -1,7 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { JobDraft, CancelAnswer } from '../job/job.ts';
 import type { BreakerState, TransitionReason } from './breaker.ts';
-import type { Guard, SkipReason, Mode } from './schedule.ts';
+import type { OverlapRules, SkipReason, ScheduleMode } from './schedule.ts';
 
 /** What a ledger can do with schedules and with the breakers that hold them back. */
 export interface ScheduleVerbs {
@@ -10,7 +10,7 @@ export interface ScheduleVerbs {
   /** These are in no configuration any more. */
   retireSchedules(keys: readonly ScheduleKey[]): Promise<void>;
   /** Active schedules whose time has come, those that are due longest first. */
-  dueSchedules(request: DueRequest): Promise<DueAnswer>;
+  dueSchedules(request: DueRequest): Promise<DueResult>;
   /** Passes the due times of schedules, each with its jobs or without, once over all hosts. */
   fire(request: FireRequest): Promise<Fired[]>;
   schedules(filter: ScheduleFilter): Promise<ScheduleRow[]>;
@@ -44,7 +44,7 @@ export type ScheduleStatus = (typeof scheduleStatuses)[number];
 
 export interface ScheduleDraft extends ScheduleKey {
   readonly command: string;
-  readonly mode: Mode;
+  readonly mode: ScheduleMode;
   readonly timing: string;
   readonly timezone: string;
   readonly generation: string;
@@ -62,7 +62,7 @@ export interface DueRequest {
   readonly after?: ScheduleKey & { readonly dueAt: Timestamp };
 }
 
-export interface DueAnswer {
+export interface DueResult {
   readonly due: readonly DueSchedule[];
   /** When the first one comes due that is not yet; undefined when none will or the page is full. */
   readonly nextAt: Timestamp | undefined;
@@ -103,7 +103,7 @@ export type FiringAct =
       readonly kind: 'fire';
       /** Oldest slot first; their slots are numbered from the row's seq on. */
       readonly jobs: readonly JobDraft[];
-      readonly guard: Guard;
+      readonly guard: OverlapRules;
       readonly breaker: { readonly threshold: number; readonly resetAfterMs: number };
       /** An interval counts from the completion of the last job, so it must still be what was read. */
       readonly needsLastUnchanged: boolean;
@@ -130,7 +130,7 @@ export interface ScheduleFilter {
 
 export interface ScheduleRow extends ScheduleKey {
   readonly command: string;
-  readonly mode: Mode;
+  readonly mode: ScheduleMode;
   readonly timing: string;
   readonly timezone: string;
   readonly generation: string;

@@ -1,4 +1,4 @@
-import { accept, refuse, type Parsed } from './parse-result.ts';
+import { parseOk, parseFault, type ParseResult } from './parse-result.ts';
 import { localOf, toUtc, type Zone } from './zone.ts';
 
 /** A part of each day in minutes since midnight; it passes midnight when it ends before it starts. */
@@ -12,23 +12,23 @@ const MINUTE_MS = 60 * 1000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 const FORM = 'Write it like 08:00-22:00; 22:00-06:00 passes midnight.';
 
-export function parseWindow(text: string): Parsed<DayWindow> {
+export function parseWindow(text: string): ParseResult<DayWindow> {
   const [start = '', end = '', ...rest] = text.split('-');
-  if (rest.length > 0) return refuse('is not a window of the day', FORM);
+  if (rest.length > 0) return parseFault('is not a window of the day', FORM);
   return makeWindow(start.trim(), end.trim());
 }
 
-export function makeWindow(from: string, to: string): Parsed<DayWindow> {
+export function makeWindow(from: string, to: string): ParseResult<DayWindow> {
   const start = parseTimeOfDay(from);
   const end = parseTimeOfDay(to);
   if (start === undefined || end === undefined || start === 24 * 60) {
-    return refuse('is not a window of the day', FORM);
+    return parseFault('is not a window of the day', FORM);
   }
-  if (start === end % (24 * 60)) return refuse('starts and ends at the same time', FORM);
-  return accept({ start, end });
+  if (start === end % (24 * 60)) return parseFault('starts and ends at the same time', FORM);
+  return parseOk({ start, end });
 }
 
-export function isWithin({ start, end }: DayWindow, minuteOfDay: number): boolean {
+export function isWithinWindow({ start, end }: DayWindow, minuteOfDay: number): boolean {
   if (start < end) return minuteOfDay >= start && minuteOfDay < end;
   return minuteOfDay >= start || minuteOfDay < end;
 }
@@ -58,8 +58,9 @@ export function findObstacle(
   const local = localOf(zone, ms);
   const minute = Math.floor((((local % DAY_MS) + DAY_MS) % DAY_MS) / MINUTE_MS);
   if (notOn.includes(weekdayOf(local))) return 'outside_day_constraint';
-  if (onlyBetween !== undefined && !isWithin(onlyBetween, minute)) return 'outside_time_window';
-  if (preferredWindow === undefined || isWithin(preferredWindow, minute)) return undefined;
+  if (onlyBetween !== undefined && !isWithinWindow(onlyBetween, minute))
+    return 'outside_time_window';
+  if (preferredWindow === undefined || isWithinWindow(preferredWindow, minute)) return undefined;
   return 'outside_preferred_window';
 }
 
@@ -81,11 +82,12 @@ export function moveInto(constraints: Constraints, fromMs: number, zone: Zone): 
 }
 
 /** Whether the windows leave any minute of some day. */
-export function leaveTime({ onlyBetween, notOn, preferredWindow }: Constraints): boolean {
+export function hasAllowedTime({ onlyBetween, notOn, preferredWindow }: Constraints): boolean {
   if (new Set(notOn).size === 7) return false;
   for (let minute = 0; minute < 24 * 60; minute += 1) {
-    const only = onlyBetween === undefined || isWithin(onlyBetween, minute);
-    if (only && (preferredWindow === undefined || isWithin(preferredWindow, minute))) return true;
+    const only = onlyBetween === undefined || isWithinWindow(onlyBetween, minute);
+    if (only && (preferredWindow === undefined || isWithinWindow(preferredWindow, minute)))
+      return true;
   }
   return false;
 }

@@ -59,7 +59,7 @@ function toData(data: Json | undefined): JsonObject {
 }
 
 /** Whether a request carries many of them. */
-export function isBatch(headers: Headers): boolean {
+export function isCloudEventBatch(headers: Headers): boolean {
   return mediaTypeOf(headers) === CLOUDEVENT_BATCH_TYPE;
 }
 
@@ -110,7 +110,7 @@ export function readCloudEvent(headers: Headers, body: unknown): unknown {
 const PREFIX = 'ce-';
 
 /** Whether whoever asks speaks of CloudEvents in headers, and so wants the answer. */
-export function wantsBinary(headers: Headers): boolean {
+export function wantsBinaryCloudEvents(headers: Headers): boolean {
   return headers[`${PREFIX}specversion`] === SPEC_VERSION;
 }
 

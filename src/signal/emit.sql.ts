@@ -1,14 +1,17 @@
 import type { SignalDraft } from './signal.ts';
 import type { Transaction } from '../ledger/dialect.ts';
 import { joinNews, noNews, type Followers, type RunNews } from '../pipeline/run/types.ts';
-import type { Emission, Emitted, ToldSignal } from './types.ts';
+import type { Emission, EmissionResult, ToldSignal } from './types.ts';
 import { enqueue, insertContexts } from '../job/enqueue.sql.ts';
 import { text } from '../ledger/row.ts';
 import { beginRuns } from '../pipeline/run/start.sql.ts';
 import { insertAndWake, insertNewSignals } from './signal.sql.ts';
 
 /** The signals that are new, with what they cause, in one transaction. */
-export async function emit(tx: Transaction, emissions: readonly Emission[]): Promise<Emitted> {
+export async function emit(
+  tx: Transaction,
+  emissions: readonly Emission[],
+): Promise<EmissionResult> {
   const signals = emissions.map(({ signal }) => signal);
   if (!tx.again && emissions.every(isPlain)) return await record(tx, signals);
   const { added, areAwaited } = await insertNewSignals(tx, signals);
@@ -52,7 +55,7 @@ function isPlain({ signal, jobs, runs }: Emission): boolean {
 }
 
 /** Nothing has to be known of it before the commit, which may travel with it. */
-async function record(tx: Transaction, signals: readonly SignalDraft[]): Promise<Emitted> {
+async function record(tx: Transaction, signals: readonly SignalDraft[]): Promise<EmissionResult> {
   const awaited = insertAndWake(tx, signals);
   tx.finish();
   return { told: signals.map(asNew), news: { ...noNews, advancing: await awaited } };

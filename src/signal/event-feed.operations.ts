@@ -96,7 +96,7 @@ export const tailSignals = defineOperation({
   },
   async run({ engine: { ledger }, principal }, { after, type, fold, limit }) {
     const epoch = await epochOf(ledger);
-    const reads = sharedReads(ledger);
+    const reads = findSharedReads(ledger);
     const { place, reset } = await findPlace(reads, epoch, { after, fold });
     const page = fold
       ? await reads.beats.page(place, limit)
@@ -255,7 +255,7 @@ function untilBeat(): number {
 
 const known = new WeakMap<Ledger, SharedReads>();
 
-export function sharedReads(given: Ledger): SharedReads {
+export function findSharedReads(given: Ledger): SharedReads {
   const ledger = bareLedger(given);
   let reads = known.get(ledger);
   if (reads === undefined) known.set(ledger, (reads = makeSharedReads(ledger)));

@@ -3,7 +3,7 @@ import { isObject, type Json } from '../base/json.ts';
 import { isSecretKey, isEmptySecret, maskText, REDACTED } from '../base/secrets.ts';
 import type { SealedText } from '../base/seal.ts';
 
-export interface SecretFound {
+export interface FoundSecret {
   /** Where it is, such as `data.user.password`. */
   readonly path: string;
   /** By what it was recognised; never the value. */
@@ -11,7 +11,7 @@ export interface SecretFound {
 }
 
 /** The first place that holds what no signal may: signals are kept, shown and told again like logs. */
-export function findSecret(value: unknown, path: string): SecretFound | undefined {
+export function findSecret(value: unknown, path: string): FoundSecret | undefined {
   return holdsSecret(value) ? findAt(value, path) : undefined;
 }
 
@@ -26,7 +26,7 @@ function holdsSecret(value: unknown): boolean {
   });
 }
 
-function findAt(value: unknown, path: string): SecretFound | undefined {
+function findAt(value: unknown, path: string): FoundSecret | undefined {
   if (typeof value === 'string') {
     return maskText(value) === value ? undefined : { path, rule: 'looks like a token or password' };
   }
@@ -35,7 +35,7 @@ function findAt(value: unknown, path: string): SecretFound | undefined {
   return findAmong(Object.entries(value), (key) => `${path}.${key}`);
 }
 
-export interface Masked {
+export interface MaskedValue {
   /** The same one when there was nothing to mask. */
   readonly value: Json;
   /** Where something was. */
@@ -43,7 +43,7 @@ export interface Masked {
 }
 
 /** A copy that may be kept, for what comes from where it cannot be refused. */
-export function maskData(value: Json, path: string): Masked {
+export function maskData(value: Json, path: string): MaskedValue {
   if (!holdsSecret(value)) return { value, paths: [] };
   const paths: string[] = [];
   return { value: maskAt(value, path, paths), paths };
@@ -73,7 +73,7 @@ type Place = string | number;
 function findAmong(
   entries: Iterable<readonly [Place, unknown]>,
   pathOf: (place: Place) => string,
-): SecretFound | undefined {
+): FoundSecret | undefined {
   for (const [place, inner] of entries) {
     if (typeof place === 'string' && isNamedSecret(place, inner)) {
       return { path: pathOf(place), rule: `is called ${place}` };

@@ -14,19 +14,19 @@ import type { Context } from '../operation/context.ts';
 import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
 import { defineOperation } from '../operation/define.ts';
 import { findById } from '../operation/find-by-id.ts';
-import { cursor, limit } from '../job/operations.ts';
+import { cursorField, limitField } from '../job/operations.ts';
 import { runShape, showRun } from '../pipeline/run/shapes.service.ts';
 import { jobShape, showJob, showSignal, signalShape } from '../job/shapes.service.ts';
 import { isVisible, sightOf } from '../access/visibility.operations.ts';
 
 /** A signal's id, or the beginning of one. */
-export const signalId = z
+export const signalIdField = z
   .string()
   .toLowerCase()
   .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a signal, or at least its first 4 characters')
   .describe('the id of a signal, or its beginning when that fits only one recent signal');
 
-export const listSignals = defineOperation({
+export const listSignalsOperation = defineOperation({
   name: 'signal.list',
   summary: 'List signals, newest first.',
   effect: 'read',
@@ -42,8 +42,8 @@ export const listSignals = defineOperation({
     from: moment().optional().describe('only signals of this time or later'),
     to: moment().optional().describe('only signals from before this time'),
     order: z.enum(['newest', 'oldest']).default('newest').describe('which come first'),
-    limit,
-    cursor: cursor.optional(),
+    limit: limitField,
+    cursor: cursorField.optional(),
   }),
   output: z.object({
     signals: z.array(signalShape),
@@ -96,7 +96,7 @@ export const showSignalOperation = defineOperation({
   effect: 'read',
   needs: 'ledger',
   scope: 'events:ro',
-  input: z.strictObject({ id: signalId }),
+  input: z.strictObject({ id: signalIdField }),
   output: signalShape.extend({
     jobs: z.array(jobShape).describe('that it caused, replays included'),
     runs: z.array(runShape).describe('that it started'),
@@ -117,7 +117,7 @@ export const showSignalOperation = defineOperation({
   },
   async run(context, { id }) {
     const { ledger } = context.engine;
-    const signal = await findSignal(context, id);
+    const signal = await requireSignal(context, id);
     const page = { limit: limits.pageRowsMax };
     const [jobs, runs, signals] = await Promise.all([
       ledger.jobs({ sourceEventId: signal.id, order: 'oldest', ...page }),
@@ -150,7 +150,7 @@ function toFilter({ subject, correlation_id: correlationId, ...rest }: Narrowing
 }
 
 /** The signal with this id, or the only one whose id begins so, among those that may be seen. */
-export function findSignal(
+export function requireSignal(
   { engine: { ledger }, principal }: Pick<Context, 'engine' | 'principal'>,
   id: string,
 ): Promise<Signal> {

@@ -5,10 +5,10 @@ import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
 import { findDirective } from '../operation/find-by-id.ts';
-import { findSignal, signalId } from './operations.ts';
+import { requireSignal, signalIdField } from './operations.ts';
 
 const replayInput = z.strictObject({
-  id: signalId.optional(),
+  id: signalIdField.optional(),
   type: nonBlankText().optional().describe('all signals of this type'),
   source: nonBlankText().optional().describe('all signals of this source'),
   from: moment().optional().describe('all signals of this time or later'),
@@ -92,7 +92,7 @@ async function toParams(
   context: Context,
   { id, resume, ...filter }: z.output<typeof replayInput>,
 ): Promise<object> {
-  const signal = id === undefined ? undefined : await findSignal(context, id);
+  const signal = id === undefined ? undefined : await requireSignal(context, id);
   const { ledger } = context.engine;
   const failed = resume === undefined ? undefined : await findDirective(ledger, resume);
   return {

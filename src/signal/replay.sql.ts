@@ -1,7 +1,7 @@
 import type { JobDraft } from '../job/job.ts';
 import { defineRows, type Transaction } from '../ledger/dialect.ts';
 import { noNews, type Followers, type RunDraft } from '../pipeline/run/types.ts';
-import type { Replayed, ReplayProgress, ReplayStep } from './types.ts';
+import type { ReplayStepResult, ReplayProgress, ReplayStep } from './types.ts';
 import { lockDirectives } from '../directive/directive.sql.ts';
 import { enqueue, insertContexts } from '../job/enqueue.sql.ts';
 import { lockProgress, writeProgress } from '../directive/progress.sql.ts';
@@ -9,7 +9,10 @@ import { text } from '../ledger/row.ts';
 import { beginRuns } from '../pipeline/run/start.sql.ts';
 
 /** What handles some signals once more, and how far the directive is by that, in one commit. */
-export async function replay(tx: Transaction, step: ReplayStep): Promise<Replayed | undefined> {
+export async function replay(
+  tx: Transaction,
+  step: ReplayStep,
+): Promise<ReplayStepResult | undefined> {
   // One at a time over all hosts, so that two of them cannot both find that something was not done.
   await lockDirectives(tx);
   const stored = await lockProgress<ReplayProgress>(tx, step);

@@ -11,12 +11,12 @@ export interface SignalVerbs {
    * Records what somebody reports, each with all that follows from it; what was reported before is
    * told, and leads to nothing. Committed when it resolves.
    */
-  emit(emissions: readonly Emission[]): Promise<Emitted>;
+  emit(emissions: readonly Emission[]): Promise<EmissionResult>;
   /**
    * Lets some signals be handled once more, one step of a directive that a process executes; undefined
    * when that is not its any more. What it did so far is kept in the same commit.
    */
-  replay(step: ReplayStep): Promise<Replayed | undefined>;
+  replay(step: ReplayStep): Promise<ReplayStepResult | undefined>;
   signals(filter: SignalFilter): Promise<Signal[]>;
   /** How many there are of each source and type, among the oldest that fit. */
   signalGroups(filter: SignalFilter): Promise<SignalGroup[]>;
@@ -61,12 +61,12 @@ export interface ReplayProgress {
   readonly unopened: number;
 }
 
-export interface Replayed {
+export interface ReplayStepResult {
   readonly progress: ReplayProgress;
   readonly news: RunNews;
 }
 
-export interface Emitted {
+export interface EmissionResult {
   /** One for each emission, in their order. */
   readonly told: readonly ToldSignal[];
   readonly news: RunNews;

@@ -10,7 +10,7 @@ import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
 import { findById } from '../operation/find-by-id.ts';
-import { limit } from '../job/operations.ts';
+import { limitField } from '../job/operations.ts';
 import { outcomesOf } from './outcomes.service.ts';
 import {
   deliveryShape,
@@ -41,7 +41,7 @@ export const listDeliveries = defineOperation({
       .optional()
       .describe('failed: verified, but its target could not take it; skipped: in quiet hours'),
     cursor: nonBlankText().optional().describe('goes on after a page'),
-    limit,
+    limit: limitField,
   }),
   output: z.object({
     deliveries: z.array(deliveryShape),

@@ -5,7 +5,7 @@ import { makeLogger } from '../../src/base/log.ts';
 import { arriveDone, arriveFailed } from '../../src/pipeline/run/after-job.ts';
 import { makeBasePayloads } from '../../src/job/plugin-request.service.ts';
 import { followDeath } from '../../src/pipeline/follow-signal.ts';
-import { followEvents } from '../../src/pipeline/follow-event.ts';
+import { followPluginEvents } from '../../src/pipeline/follow-event.ts';
 import { makeStartsOf, type Pipeline } from '../../src/pipeline/language/pipeline.ts';
 import { limits } from '../../src/base/limits.ts';
 import { endCancelled, endSucceeded, type Ending } from '../../src/job/outcome.ts';
@@ -38,7 +38,12 @@ describe('an event', () => {
       makePipeline('c'),
     ]);
     const job = makeClaimed({ rootJobId: 'root', hops: 1, eventContextId: 'baggage' });
-    const { runs, signals, jobs } = followEvents(job, [{ type: 'made', payload: 7 }], rules, 0);
+    const { runs, signals, jobs } = followPluginEvents(
+      job,
+      [{ type: 'made', payload: 7 }],
+      rules,
+      0,
+    );
     expect(jobs).toEqual([]);
     expect(runs.map(({ pipeline }) => pipeline)).toEqual(['a', 'c']);
     expect(runs[0]).toMatchObject({
@@ -52,12 +57,12 @@ describe('an event', () => {
       hops: 2,
       eventContextId: 'baggage',
     });
-    const again = followEvents(job, [{ type: 'made', payload: 7 }], rules, 0).runs;
+    const again = followPluginEvents(job, [{ type: 'made', payload: 7 }], rules, 0).runs;
     expect(again.map(({ lineage }) => lineage)).toEqual(runs.map(({ lineage }) => lineage));
     expect(new Set(runs.map(({ lineage }) => lineage)).size).toBe(2);
     for (const run of runs) expect(run).not.toHaveProperty('dedupe');
     const keyed = { type: 'made', payload: 7, dedupeKey: 'k' };
-    for (const { dedupe } of followEvents(job, [keyed], rules, 0).runs) {
+    for (const { dedupe } of followPluginEvents(job, [keyed], rules, 0).runs) {
       expect(dedupe).toEqual({ key: 'k', ttlMs: 1000 });
     }
   });
@@ -65,9 +70,19 @@ describe('an event', () => {
   test('is counted as unmatched only when neither route nor pipeline wants it', () => {
     const onUnmatched = vi.fn<() => void>();
     const { rules } = rulesOf([makePipeline('a')]);
-    followEvents(makeClaimed(), [{ type: 'made', payload: {} }], { ...rules, onUnmatched }, 0);
+    followPluginEvents(
+      makeClaimed(),
+      [{ type: 'made', payload: {} }],
+      { ...rules, onUnmatched },
+      0,
+    );
     expect(onUnmatched).not.toHaveBeenCalled();
-    followEvents(makeClaimed(), [{ type: 'other', payload: {} }], { ...rules, onUnmatched }, 0);
+    followPluginEvents(
+      makeClaimed(),
+      [{ type: 'other', payload: {} }],
+      { ...rules, onUnmatched },
+      0,
+    );
     expect(onUnmatched).toHaveBeenCalledOnce();
   });
 
@@ -78,7 +93,7 @@ describe('an event', () => {
       makePipeline('b', { concurrency }),
     ]);
     const keysOf = (who: string) =>
-      followEvents(makeClaimed(), [{ type: 'made', payload: { who } }], rules, 0).runs.map(
+      followPluginEvents(makeClaimed(), [{ type: 'made', payload: { who } }], rules, 0).runs.map(
         ({ concurrency: own }) => own?.key,
       );
     expect(keysOf('ann')).toEqual(keysOf('ann'));
@@ -89,7 +104,7 @@ describe('an event', () => {
     const concurrency = { key: { ref: ['payload', 'who'] }, limit: 2 };
     const { rules, lines } = rulesOf([makePipeline('a', { concurrency }), makePipeline('b')]);
     const follow = (payload: JsonObject) =>
-      followEvents(makeClaimed(), [{ type: 'made', payload }], rules, 0).runs;
+      followPluginEvents(makeClaimed(), [{ type: 'made', payload }], rules, 0).runs;
     const [first, second] = follow({});
     expect([first?.pipeline, second?.pipeline]).toEqual(['a', 'b']);
     expect(first?.concurrency).toMatchObject({ limit: 2 });

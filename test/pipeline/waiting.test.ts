@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
 import type { JsonOutput, Operation } from '../../src/operation/define.ts';
 import { invoke } from '../../src/operation/invoke.ts';
-import { inspectJob, listJobs } from '../../src/job/operations.ts';
+import { inspectJob, listJobsOperation } from '../../src/job/operations.ts';
 import { retryJob } from '../../src/job/change.operations.ts';
 import {
   approveStep,
@@ -142,7 +142,7 @@ describe.each(databases)('on %s', (database) => {
     });
     const { job_id: again } = await ask(retryJob, { id: jobId });
     expect(await ask(inspectJob, { id: jobId })).toMatchObject({ retried_as: again, actions: [] });
-    const listed = rowsIn(await ask(listJobs), 'jobs');
+    const listed = rowsIn(await ask(listJobsOperation), 'jobs');
     expect(listed).toMatchObject([
       { job_id: again, retried_as: null },
       { job_id: jobId, retried_as: again },

@@ -187,7 +187,9 @@ webhooks:
     const { value } = interpolate(document.value, env);
     const parsed = configSchema.safeParse(value);
     if (parsed.success) return 'ok';
-    const issues = describeIssues(parsed.error.issues, configSchema, document, { refusalOf: findKeyRefusal });
+    const issues = describeIssues(parsed.error.issues, configSchema, document, {
+      refusalOf: findKeyRefusal,
+    });
     assert.ok(issues.length > 0, 'it is refused without a word');
     for (const { place, message } of issues) {
       assert.match(place, /^f:\d+:\d+$/);

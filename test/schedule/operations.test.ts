@@ -5,10 +5,10 @@ import type { Operation } from '../../src/operation/define.ts';
 import { invoke } from '../../src/operation/invoke.ts';
 import {
   listSchedulerJobs,
-  listSchedules,
-  pauseSchedule,
+  listSchedulesOperation,
+  pauseScheduleOperation,
   previewSchedule,
-  resumeSchedule,
+  resumeScheduleOperation,
 } from '../../src/schedule/operations.ts';
 import { systemSelfcheck } from '../../src/insight/selfcheck.operations.ts';
 import { explainWhy } from '../../src/insight/why/why.operations.ts';
@@ -39,7 +39,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
   test('lists, previews, pauses and resumes', async () => {
     const { ask } = await begin(database);
     const listed = await eventually('they are there', async () => {
-      const found = await ask(listSchedules);
+      const found = await ask(listSchedulesOperation);
       return (found['schedules'] as unknown[]).length === 3 ? found : undefined;
     });
     expect(listed).toMatchObject({
@@ -51,12 +51,12 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     });
     expect(await ask(listSchedulerJobs)).toMatchObject({ jobs: [{ plugin: 'worker' }, {}, {}] });
     const nightly = { plugin: 'worker', schedule_id: 'nightly' };
-    expect(await ask(pauseSchedule, { ...nightly, dry_run: true })).toMatchObject({
+    expect(await ask(pauseScheduleOperation, { ...nightly, dry_run: true })).toMatchObject({
       plan: [
         'worker/nightly would not fire until it is resumed; what it has queued would still run.',
       ],
     });
-    expect(await ask(pauseSchedule, nightly)).toMatchObject({ paused: true });
+    expect(await ask(pauseScheduleOperation, nightly)).toMatchObject({ paused: true });
     const range = { from: '2039-12-31T00:00:00Z', to: '2040-01-01T12:00:00Z', plugin: 'worker' };
     const { times } = (await ask(previewSchedule, range)) as { times: { schedule_id: string }[] };
     expect(times.filter(({ schedule_id: id }) => id !== 'default')).toMatchObject([
@@ -66,8 +66,8 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     const after = { from: '2041-01-01T00:00:00Z', to: '2041-01-02T00:00:00Z' };
     const later = (await ask(previewSchedule, after)) as { times: { schedule_id: string }[] };
     expect(later.times.some(({ schedule_id: id }) => id === 'once')).toBe(false);
-    expect(await ask(resumeSchedule, nightly)).toMatchObject({ paused: false });
-    expect(await ask(listSchedules, { plugin: 'worker' })).toMatchObject({
+    expect(await ask(resumeScheduleOperation, nightly)).toMatchObject({ paused: false });
+    expect(await ask(listSchedulesOperation, { plugin: 'worker' })).toMatchObject({
       schedules: [{}, { status: 'active', reason: null }, {}],
     });
     await expect(ask(previewSchedule, { from: range.to, to: range.from })).rejects.toMatchObject({
@@ -75,7 +75,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
       place: 'to',
     });
     await expect(
-      ask(pauseSchedule, { plugin: 'worker', schedule_id: 'nigthly' }),
+      ask(pauseScheduleOperation, { plugin: 'worker', schedule_id: 'nigthly' }),
     ).rejects.toMatchObject({
       code: 'SCHEDULE_NOT_FOUND',
       hint: expect.stringContaining('nightly'),
@@ -85,10 +85,10 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
   test('previews a changed definition as it will be: paused still, and done still', async () => {
     const { ask, place } = await begin(database);
     await eventually('they are there', async () => {
-      const found = await ask(listSchedules);
+      const found = await ask(listSchedulesOperation);
       return (found['schedules'] as unknown[]).length === 3;
     });
-    await ask(pauseSchedule, { plugin: 'worker', schedule_id: 'nightly' });
+    await ask(pauseScheduleOperation, { plugin: 'worker', schedule_id: 'nightly' });
     await place.sql(
       `update schedules set generation = 'older', status = 'exhausted', next_due_at = null,
         next_slot_at = null, reason = 'one_shot_exhausted' where schedule_id = 'once'`,
@@ -110,7 +110,9 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
   test('reports that a host which was loaded later defines one otherwise', async () => {
     const { ask, place, records } = await begin(database);
     const reasons = async (): Promise<string> => {
-      const { schedules } = (await ask(listSchedules)) as { schedules: { reason: string }[] };
+      const { schedules } = (await ask(listSchedulesOperation)) as {
+        schedules: { reason: string }[];
+      };
       return schedules.map(({ reason }) => reason ?? '-').join(' ');
     };
     await eventually('they are there', async () => (await reasons()) === '- - -');
@@ -167,7 +169,7 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     });
     const [breaker] = await ledger.breakers({});
     const allowedAt = new Date(Date.parse(breaker?.openedAt ?? '') + 600_000).toISOString();
-    const { schedules } = (await invoke(listSchedules, context, {})) as {
+    const { schedules } = (await invoke(listSchedulesOperation, context, {})) as {
       schedules: { next_run_at: string; next_start_at: string }[];
     };
     expect(schedules).toMatchObject([
@@ -184,8 +186,8 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     expect(row?.next_start_at.localeCompare(allowedAt)).toBeGreaterThanOrEqual(0);
     const why = await invoke(explainWhy, context, { id: 'worker/default' });
     expect(why).toMatchObject({ moves_at: row?.next_start_at });
-    await invoke(pauseSchedule, context, { plugin: 'worker' });
-    expect(await invoke(listSchedules, context, {})).toMatchObject({
+    await invoke(pauseScheduleOperation, context, { plugin: 'worker' });
+    expect(await invoke(listSchedulesOperation, context, {})).toMatchObject({
       schedules: [{ next_start_at: null, held_by: { kind: 'status', message: 'it is paused' } }],
     });
   });

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { makeYield } from '../../src/base/timer.ts';
-import { previewSchedules, type Previewed } from '../../src/schedule/preview.ts';
+import { previewSchedules, type PreviewEntry } from '../../src/schedule/preview.ts';
 import { at, iso, timed } from './support.ts';
 
 async function preview(
-  entries: readonly Previewed[],
+  entries: readonly PreviewEntry[],
   from: string,
   to: string,
 ): Promise<unknown[]> {

@@ -2,11 +2,11 @@ import { describe, expect, test } from 'vitest';
 import {
   fromCloudEvent,
   fromCloudEvents,
-  isBatch,
+  isCloudEventBatch,
   readCloudEvent,
   toBinaryCloudEvent,
   toCloudEvent,
-  wantsBinary,
+  wantsBinaryCloudEvents,
 } from '../../src/signal/cloudevent.ts';
 
 const event = {
@@ -170,8 +170,8 @@ describe('a batch', () => {
   const type = 'application/cloudevents-batch+json; charset=utf-8';
 
   test('is known by its media type', () => {
-    expect(isBatch({ 'content-type': type })).toBe(true);
-    expect(isBatch({})).toBe(false);
+    expect(isCloudEventBatch({ 'content-type': type })).toBe(true);
+    expect(isCloudEventBatch({})).toBe(false);
   });
 
   test('is read event by event, and a fault has its index', () => {
@@ -190,6 +190,6 @@ describe('a batch', () => {
 });
 
 test('headers say whether a client speaks of CloudEvents', () => {
-  expect(wantsBinary({ 'ce-specversion': '1.0' })).toBe(true);
-  expect(wantsBinary({})).toBe(false);
+  expect(wantsBinaryCloudEvents({ 'ce-specversion': '1.0' })).toBe(true);
+  expect(wantsBinaryCloudEvents({})).toBe(false);
 });

@@ -4,7 +4,7 @@ import { limits } from '../../src/base/limits.ts';
 import type { Timestamp } from '../../src/base/clock.ts';
 import type { EventPlace, EventRows, Position, SignalEvent } from '../../src/signal/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import { sharedReads } from '../../src/signal/event-feed.operations.ts';
+import { findSharedReads } from '../../src/signal/event-feed.operations.ts';
 
 function placeAt(seq: number): EventPlace {
   const at = { tx: 0, seq };
@@ -30,7 +30,7 @@ const turn = () => new Promise<void>((done) => setImmediate(done));
 
 test('readers at the same cursor share a read that has not begun', async () => {
   const { ledger, asked, answer } = makeSlowLedger();
-  const read = () => sharedReads(ledger).page(placeAt(1), 10);
+  const read = () => findSharedReads(ledger).page(placeAt(1), 10);
   const first = [read(), read(), read()];
   await turn();
   expect(asked).toEqual([1]);
@@ -46,7 +46,7 @@ test('readers at the same cursor share a read that has not begun', async () => {
 test('few reads run at once, and all come to their turn', async () => {
   const { ledger, asked, answer } = makeSlowLedger();
   const places = [1, 2, 3, 4, 5];
-  const all = Promise.all(places.map((seq) => sharedReads(ledger).page(placeAt(seq), 10)));
+  const all = Promise.all(places.map((seq) => findSharedReads(ledger).page(placeAt(seq), 10)));
   await turn();
   expect(asked).toHaveLength(limits.eventReadsMax);
   while (asked.length < places.length) {
@@ -102,7 +102,7 @@ describe('readers of folded events', () => {
   test('share one read in a beat, however many they are', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: 5_000 });
     const { ledger, asked } = makeSignals(7);
-    const { beats } = sharedReads(ledger);
+    const { beats } = findSharedReads(ledger);
     const all = Array.from({ length: 200 }, () => beats.page(placeAt(0), 10));
     const pages = await Promise.all(all);
     expect(asked).toEqual([0]);
@@ -121,7 +121,7 @@ describe('readers of folded events', () => {
   test('get what takes several reads as one answer, each event counted once', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: 5_000 });
     const { ledger, asked } = makeSignals(35);
-    const { beats } = sharedReads(ledger);
+    const { beats } = findSharedReads(ledger);
     const [first, second] = await Promise.all([
       beats.page(placeAt(0), 10),
       beats.page(placeAt(0), 10),
@@ -141,7 +141,7 @@ describe('readers of folded events', () => {
 
   test('get something soon when there are many events', async () => {
     const { ledger, asked } = makeSignals(1_000_000);
-    const page = await sharedReads(ledger).beats.page(placeAt(0), 10);
+    const page = await findSharedReads(ledger).beats.page(placeAt(0), 10);
     expect(asked).toHaveLength(25);
     expect(page.more).toBe(true);
     expect(page.end.signals.seq).toBe(250);

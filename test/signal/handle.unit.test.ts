@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { followDeath, followSuccess } from '../../src/pipeline/follow-signal.ts';
-import { followEvents, type FollowRules } from '../../src/pipeline/follow-event.ts';
+import { followPluginEvents, type FollowRules } from '../../src/pipeline/follow-event.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { makeClaimed } from '../support/claimed.ts';
 
@@ -21,7 +21,7 @@ describe('events', () => {
       { type: 'a', payload: { n: 1 } },
       { type: 'b', payload: [null] },
     ];
-    const { signals } = followEvents(job, events, makeRules({ targetsOf: () => [] }), nowMs);
+    const { signals } = followPluginEvents(job, events, makeRules({ targetsOf: () => [] }), nowMs);
     const shared = {
       source: 'plugin:worker',
       correlationId: 'root',
@@ -38,7 +38,7 @@ describe('events', () => {
   });
 
   test('without a cause have none', () => {
-    const { signals } = followEvents(
+    const { signals } = followPluginEvents(
       makeClaimed(),
       [{ type: 'a', payload: {} }],
       makeRules(),
@@ -57,7 +57,12 @@ describe('events', () => {
         return [toSink, toStore];
       },
     });
-    const { signals, jobs } = followEvents(job, [{ type: 'a', payload: { n: 1 } }], rules, nowMs);
+    const { signals, jobs } = followPluginEvents(
+      job,
+      [{ type: 'a', payload: { n: 1 } }],
+      rules,
+      nowMs,
+    );
     expect(asked).toEqual([{ source: 'worker', type: 'a' }]);
     const shared = {
       submittedBy: 'route',
@@ -79,7 +84,7 @@ describe('events', () => {
   test('go to handle as a whole and to other commands as their payload', () => {
     const rules = makeRules({ targetsOf: () => [toSink, toStore] });
     const events = [{ type: 'a', payload: { n: 1 }, dedupeKey: 'k' }];
-    const { signals, jobs } = followEvents(makeClaimed(), events, rules, nowMs);
+    const { signals, jobs } = followPluginEvents(makeClaimed(), events, rules, nowMs);
     expect(jobs.map(({ payload }) => JSON.parse(payload) as unknown)).toEqual([
       {
         type: 'a',
@@ -95,7 +100,7 @@ describe('events', () => {
 
   test('hand their dedupe key to the jobs, not to the signal', () => {
     const events = [{ type: 'a', payload: {}, dedupeKey: 'k' }];
-    const { signals, jobs } = followEvents(makeClaimed(), events, makeRules(), nowMs);
+    const { signals, jobs } = followPluginEvents(makeClaimed(), events, makeRules(), nowMs);
     expect(jobs[0]?.dedupe).toEqual({ key: 'k', ttlMs: 1000, blockInFlight: true });
     expect(signals[0]).not.toHaveProperty('dedupeKey');
     expect(signals[0]?.metadata).toBe('{"schema_version":1,"dedupe_key":"k"}');
@@ -107,7 +112,7 @@ describe('events', () => {
       { type: 'a', payload: {}, dedupeKey: secret },
       { type: 'a', payload: {}, dedupeKey: secret },
     ];
-    const { jobs, signals } = followEvents(makeClaimed(), events, makeRules(), nowMs);
+    const { jobs, signals } = followPluginEvents(makeClaimed(), events, makeRules(), nowMs);
     const keys = jobs.map(({ dedupe }) => dedupe?.key);
     expect(keys).toEqual([expect.stringMatching(/^sha256:[0-9a-f]{64}$/), keys[0]]);
     expect(JSON.stringify([jobs, signals])).not.toContain(secret);
@@ -120,7 +125,7 @@ describe('events', () => {
       onUnmatched: (signal) => unmatched.push(signal),
     });
     const events = ['a', 'b'].map((type) => ({ type, payload: {} }));
-    const { signals, jobs } = followEvents(makeClaimed(), events, rules, nowMs);
+    const { signals, jobs } = followPluginEvents(makeClaimed(), events, rules, nowMs);
     expect(signals).toHaveLength(2);
     expect(jobs).toHaveLength(1);
     expect(unmatched).toEqual([signals[1]]);
@@ -129,7 +134,7 @@ describe('events', () => {
   test('beyond the limit of hops are recorded with an incident and routed nowhere', () => {
     const job = makeClaimed({ hops: 3 });
     const events = ['a', 'b'].map((type) => ({ type, payload: {} }));
-    const { signals, jobs } = followEvents(job, events, makeRules(), nowMs);
+    const { signals, jobs } = followPluginEvents(job, events, makeRules(), nowMs);
     expect(jobs).toEqual([]);
     expect(signals.map(({ type }) => type)).toEqual(['a', 'incident.loop', 'b', 'incident.loop']);
     const incidents = signals.filter(({ type }) => type === 'incident.loop');
@@ -140,13 +145,13 @@ describe('events', () => {
 
   test('at the limit of hops are still routed', () => {
     const job = makeClaimed({ hops: 2 });
-    const { jobs } = followEvents(job, [{ type: 'a', payload: {} }], makeRules(), nowMs);
+    const { jobs } = followPluginEvents(job, [{ type: 'a', payload: {} }], makeRules(), nowMs);
     expect(jobs).toMatchObject([{ hops: 3 }]);
   });
 
   test('a job that the runtime caused passes its cause on to the jobs that follow', () => {
     const job = makeClaimed({ runtimeCaused: true });
-    const { jobs } = followEvents(job, [{ type: 'a', payload: {} }], makeRules(), nowMs);
+    const { jobs } = followPluginEvents(job, [{ type: 'a', payload: {} }], makeRules(), nowMs);
     expect(jobs).toMatchObject([{ runtimeCaused: true }]);
   });
 });
@@ -155,7 +160,9 @@ describe('the idempotency key of what follows', () => {
   const keysOf = (job = makeClaimed(), types = ['a', 'a'], targets = [toSink, toStore]) => {
     const events = types.map((type) => ({ type, payload: {} }));
     const rules = makeRules({ targetsOf: () => targets });
-    return followEvents(job, events, rules, nowMs).jobs.map(({ idempotencyKey }) => idempotencyKey);
+    return followPluginEvents(job, events, rules, nowMs).jobs.map(
+      ({ idempotencyKey }) => idempotencyKey,
+    );
   };
 
   test('is the same whichever attempt caused it', () => {

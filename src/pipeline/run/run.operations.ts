@@ -5,7 +5,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';
 import { continueAfter, epochOf, writeCursor } from '../../operation/cursor.ts';
 import { defineOperation } from '../../operation/define.ts';
-import { cursor, limit } from '../../job/operations.ts';
+import { cursorField, limitField } from '../../job/operations.ts';
 import { findById } from '../../operation/find-by-id.ts';
 import { findOpenings, findOwners } from './blocks.ts';
 import { readParts } from './parts.service.ts';
@@ -50,8 +50,8 @@ export const listRuns = defineOperation({
     pipeline: z.string().min(1).optional().describe('only runs of this pipeline'),
     status: z.array(z.enum(runStatuses)).min(1).optional().describe('only runs in these states'),
     awaiting_approval: z.boolean().optional().describe('only runs that wait for a person'),
-    limit,
-    cursor: cursor.optional(),
+    limit: limitField,
+    cursor: cursorField.optional(),
   }),
   output: z.object({
     runs: z.array(listedShape),

@@ -9,14 +9,14 @@ import type { Context } from '../../operation/context.ts';
 import { refuseDeniedSteps } from '../../access/denied-commands.operations.ts';
 import { defineOperation } from '../../operation/define.ts';
 import {
-  dueOf,
-  isForLater,
+  toDue,
+  isDelayed,
   startFields,
-  startOf,
-  boundWait,
+  toStartRequest,
+  limitWait,
   waitField,
-  waitForEnd,
-  whileWaiting,
+  awaitEnd,
+  withWaiterSlot,
 } from '../../job/start-options.operations.ts';
 import { leftFields } from './unfinished.service.ts';
 import { readTree, tellLate, treeShape } from './result.operations.ts';
@@ -100,19 +100,19 @@ export const runPipeline = defineOperation({
   async run(context, { wait, async: atOnce, ...wanted }) {
     const pipeline = findPipeline(wanted.pipeline, context.engine.pipelines);
     refuseDeniedSteps(context, pipeline);
-    const asked = wait ?? (isForLater(wanted) ? false : undefined);
-    const waitMs = atOnce ? 0 : boundWait(context, runWaitOf(pipeline, asked));
+    const asked = wait ?? (isDelayed(wanted) ? false : undefined);
+    const waitMs = atOnce ? 0 : limitWait(context, runWaitOf(pipeline, asked));
     const begin = async () => {
       const submission = runSubmissionOf(context, wanted, waitMs > 0);
       return await tellRun(context, submission, await context.engine.startRun(submission), waitMs);
     };
     // Who waits is admitted before anything is accepted.
-    return await (waitMs === 0 ? begin() : whileWaiting(context, begin));
+    return await (waitMs === 0 ? begin() : withWaiterSlot(context, begin));
   },
   plan(context, { pipeline: name, ...wish }) {
     const pipeline = findPipeline(name, context.engine.pipelines);
     refuseDeniedSteps(context, pipeline);
-    dueOf(wish);
+    toDue(wish);
     const { first, hash } = pipeline.graph;
     return Promise.resolve([
       `A run of ${name} (definition ${hash.slice(0, HASH_SHOWN)}) would begin with ${first}.`,
@@ -134,7 +134,7 @@ export function runSubmissionOf(
   wanted: RunInput,
   isAwaited: boolean,
 ): RunSubmission {
-  return { pipeline: wanted.pipeline, ...startOf(context, wanted, isAwaited) };
+  return { pipeline: wanted.pipeline, ...toStartRequest(context, wanted, isAwaited) };
 }
 
 /**
@@ -180,7 +180,7 @@ export async function waitForRunEnd(
 async function answer(context: Context, started: StartedRun, waitMs: number): Promise<RunOutput> {
   const { engine } = context;
   const runId = started.duplicateOf ?? started.runId;
-  const { found, isStill } = await waitForEnd(
+  const { found, isStill } = await awaitEnd(
     context,
     () => engine.ledger.run(runId),
     (givenUp) => engine.waitForRun(runId, waitMs, givenUp),

@@ -13,18 +13,18 @@ import { runOutput, runPipeline, runSubmissionOf, runWaitOf, tellRun } from './s
 import {
   dependencyField,
   jobOutput,
-  jobWaitOf,
-  needOf,
+  toJobWaitMs,
+  findCommandNeed,
   runPlugin,
-  submissionOf,
-  tellJob,
+  toJobSubmission,
+  showStartedJob,
 } from '../../job/start.operations.ts';
 import {
-  isForLater,
+  isDelayed,
   startFields,
-  boundWait,
+  limitWait,
   waitField,
-  whileWaiting,
+  withWaiterSlot,
 } from '../../job/start-options.operations.ts';
 
 const triggerInput = z.strictObject({
@@ -45,7 +45,7 @@ export const triggerPlugin = defineOperation({
   effect: 'write',
   offeredWith: 'plugin',
   scope: (context, input) => {
-    const need = needOf(context, input);
+    const need = findCommandNeed(context, input);
     return typeof need === 'string' || findWanted(context, input).length === 0
       ? need
       : { ...need, type: 'write' };
@@ -87,7 +87,7 @@ export const triggerPlugin = defineOperation({
     const wanted = toWanted(context, input);
     const waits = [wanted.jobWaitMs, ...wanted.runs.map(({ waitMs }) => waitMs)];
     const begin = () => trigger(context, input, wanted);
-    return await (waits.some((ms) => ms > 0) ? whileWaiting(context, begin) : begin());
+    return await (waits.some((ms) => ms > 0) ? withWaiterSlot(context, begin) : begin());
   },
   async plan(context, input) {
     const { job, runs } = toWanted(context, input);
@@ -120,8 +120,8 @@ function toWanted(context: Context, input: Triggered): Wanted {
   const { plugin, command, async: atOnce, wait, dependency, ...wish } = input;
   const pipelines = findWanted(context, input);
   for (const pipeline of pipelines) refuseDeniedSteps(context, pipeline);
-  const bound = (ms: number): number => (atOnce ? 0 : boundWait(context, ms));
-  const asked = wait ?? (isForLater(wish) ? false : undefined);
+  const bound = (ms: number): number => (atOnce ? 0 : limitWait(context, ms));
+  const asked = wait ?? (isDelayed(wish) ? false : undefined);
   const runs = pipelines.map((pipeline) => {
     const own = contextOf(context, pipeline);
     const waitMs = bound(runWaitOf(pipeline, asked));
@@ -131,12 +131,12 @@ function toWanted(context: Context, input: Triggered): Wanted {
   const jobWaitMs =
     asked === undefined
       ? Math.max(0, ...runs.map(({ waitMs }) => waitMs))
-      : bound(jobWaitOf(asked));
+      : bound(toJobWaitMs(asked));
   // Where a pipeline answers to the name, there need not be such a command.
   if (pipelines.length > 0 && !hasCommand(context, input))
     return { job: undefined, jobWaitMs: 0, runs };
   const asJob = { plugin, command, dependency, ...wish };
-  const submission = submissionOf(context, asJob, jobWaitMs > 0);
+  const submission = toJobSubmission(context, asJob, jobWaitMs > 0);
   // As the runs do, and as the jobs and runs of an event: one that is under way blocks too.
   return { job: { ...submission, blockInFlight: true }, jobWaitMs, runs };
 }
@@ -149,7 +149,7 @@ async function trigger(context: Context, { plugin, command }: Triggered, wanted:
   const tellOwn = async () =>
     wanted.job === undefined || begun.job === undefined
       ? null
-      : await tellJob(context, wanted.job, begun.job, wanted.jobWaitMs);
+      : await showStartedJob(context, wanted.job, begun.job, wanted.jobWaitMs);
   const [job, ...runs] = await Promise.all([
     tellOwn(),
     ...begun.runs.flatMap((started, index) => {

@@ -2,9 +2,9 @@
 import * as z from 'zod';
 import { defineOperation } from '../../operation/define.ts';
 import { runOutput, waitForRunEnd } from './start.operations.ts';
-import { jobWaitOf } from '../../job/start.operations.ts';
+import { toJobWaitMs } from '../../job/start.operations.ts';
 import { findRun, runId } from './run.operations.ts';
-import { boundWait, waitField, whileWaiting } from '../../job/start-options.operations.ts';
+import { limitWait, waitField, withWaiterSlot } from '../../job/start-options.operations.ts';
 
 const wait = waitField().default(true).describe('how long to wait for the end');
 
@@ -27,7 +27,7 @@ export const waitForRun = defineOperation({
   },
   async run(context, { id, wait: asked }) {
     const run = await findRun(context, id);
-    const waitMs = Math.max(1, boundWait(context, jobWaitOf(asked)));
-    return await whileWaiting(context, () => waitForRunEnd(context, run, waitMs));
+    const waitMs = Math.max(1, limitWait(context, toJobWaitMs(asked)));
+    return await withWaiterSlot(context, () => waitForRunEnd(context, run, waitMs));
   },
 });

@@ -12,7 +12,7 @@ import {
   endSucceeded,
   type Ending,
 } from '../../../src/job/outcome.ts';
-import { canMove, isTerminal, type JobStatus } from '../../../src/job/job.ts';
+import { canTransition, isTerminal, type JobStatus } from '../../../src/job/job.ts';
 
 const MAX_ATTEMPTS = 2;
 const CRASH_RULES = { crashesMax: 2, suspectAfter: 2 };
@@ -243,7 +243,7 @@ function lose(state: State): State[] {
 
 function close(state: State, index: number, ending: Ending, how: string): State {
   const job = at(state.jobs, index);
-  if (!canMove(job.status, ending.status))
+  if (!canTransition(job.status, ending.status))
     throw new Error(`from ${job.status} to ${ending.status}`);
   const { retryCount, crashCount, interruptCount, suspect, status } = ending;
   return withJob(state, index, {
