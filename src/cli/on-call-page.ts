@@ -1,5 +1,5 @@
 import { limits } from '../base/limits.ts';
-import { kindGuides } from '../insight/kinds.ts';
+import { kindGuides } from '../insight/kind-guides.ts';
 
 /** The page for operators and agents on call. `docs/operate/on-call.md` and `skills export` have it. */
 export function renderOnCall(): string {

@@ -2,7 +2,7 @@ import type { Timestamp } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
-import type { LiveFinding } from './finding.service.ts';
+import type { LiveFinding } from './finding.ts';
 
 /** What a check may look at. */
 export interface CheckContext {

@@ -18,12 +18,12 @@ import { findDeadJobs } from './checks/jobs.ts';
 import { findOverlongJobs } from './checks/overlong-jobs.ts';
 import { findPausedParts } from './checks/paused.ts';
 import { findUnloadedPlugins } from './checks/plugins.ts';
-import { findRefusedCalls } from './checks/refused-calls.ts';
+import { findRefusedCalls } from './checks/observations.ts';
 import { findHaltedRuns } from './checks/runs.ts';
 import { findIdleSchedules } from './checks/schedules.ts';
 import { findFailedSetups, findUnloadedInService } from './checks/setups.ts';
 import { findSuppressedWork } from './checks/suppressed.ts';
-import { rankFindings, type LiveFinding } from './finding.service.ts';
+import { rankFindings, type LiveFinding } from './finding.ts';
 
 /** Every check of a ledger. Add a check here, and `doctor`, incidents and the dashboard have it. */
 const checks: readonly Check[] = [

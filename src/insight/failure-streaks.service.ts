@@ -2,7 +2,7 @@ import { maskText } from '../base/secrets.ts';
 import type { Job } from '../job/job.ts';
 import type { Incident, JobEnd } from './types.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { Seen, Trouble } from './incident-rules.service.ts';
+import type { Seen, Trouble } from './incident-rules.ts';
 
 /**
  * How jobs ended in this process, counted as they do: failures in a row for each command, crashes that

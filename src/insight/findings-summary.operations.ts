@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { findingId, type LiveFinding } from './finding.service.ts';
+import { findingId, type LiveFinding } from './finding.ts';
 import type { Context } from '../operation/context.ts';
 import { countFindings, findingShape } from './findings.service.ts';
 import { readLive, subjectOf } from './ledger-findings.operations.ts';

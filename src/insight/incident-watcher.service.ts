@@ -16,7 +16,7 @@ import {
   toMoves,
   type Standing,
   type Trouble,
-} from './incident-rules.service.ts';
+} from './incident-rules.ts';
 import { readKeyIds } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
 

@@ -14,7 +14,7 @@ import { findUnevenTypes } from '../signal/emit.service.ts';
 import { findOwnFaults, targetsIn, withParts } from './config-faults.service.ts';
 import type { CheckContext } from './check.service.ts';
 import { findLiveFindings } from './checks.service.ts';
-import { findingId, impactRank, type LiveFinding } from './finding.service.ts';
+import { findingId, impactRank, type LiveFinding } from './finding.ts';
 import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
 
 export interface LedgerFindings {

@@ -2,7 +2,7 @@ import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
 import { formatDuration } from '../base/quantity.ts';
 import { limits } from '../base/limits.ts';
 import type { CheckContext } from './check.service.ts';
-import { findingId } from './finding.service.ts';
+import { findingId } from './finding.ts';
 
 /** Formats how long ago a moment was, in whole minutes from a minute on. */
 export function formatAge(since: Timestamp, now: Timestamp): string {

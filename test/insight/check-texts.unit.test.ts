@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { groupCrashes } from '../../src/insight/checks/crash-loops.ts';
 import { listMissingVariables } from '../../src/insight/checks/environment.ts';
 import { listWatches } from '../../src/insight/checks/installations.ts';
-import { describeRefused } from '../../src/insight/checks/refused-calls.ts';
+import { describeRefused } from '../../src/insight/checks/observations.ts';
 import { describeNever, describeSkipped } from '../../src/insight/checks/schedules.ts';
 import { describeSuppressed } from '../../src/insight/checks/suppressed.ts';
 import type { Attempt } from '../../src/job/attempt.ts';

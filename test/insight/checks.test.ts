@@ -7,7 +7,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { digestConfigFiles } from '../../src/config/integrity.ts';
 import type { Config } from '../../src/config/config.ts';
 import { bareReport } from '../../src/job/attempt.ts';
-import type { LiveFinding } from '../../src/insight/finding.service.ts';
+import type { LiveFinding } from '../../src/insight/finding.ts';
 import { findLiveFindings } from '../../src/insight/checks.service.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { databases, openBench, range, type Bench } from '../support/ledger/bench.ts';

@@ -1,6 +1,6 @@
 /** The list of checks: ranked findings, and a check that fails hides nothing. */
 import { expect, test } from 'vitest';
-import { rankFindings, type LiveFinding } from '../../src/insight/finding.service.ts';
+import { rankFindings, type LiveFinding } from '../../src/insight/finding.ts';
 
 const finding = (more: Partial<LiveFinding>): LiveFinding => ({
   kind: 'job_dead',

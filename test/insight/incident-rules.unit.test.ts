@@ -12,7 +12,7 @@ import {
   type Looked,
   type Standing,
   type Trouble,
-} from '../../src/insight/incident-rules.service.ts';
+} from '../../src/insight/incident-rules.ts';
 import { makeClaimed } from '../support/claimed.ts';
 
 const now = '2030-01-01T12:00:00.000Z';

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { commands } from '../../src/cli/commands.ts';
 import { renderOnCall } from '../../src/cli/on-call-page.ts';
 import { renderSkills } from '../../src/cli/skill-pages.ts';
-import { kindGuides } from '../../src/insight/kinds.ts';
+import { kindGuides } from '../../src/insight/kind-guides.ts';
 import { incidentKinds } from '../../src/insight/types.ts';
 
 const directory = join(import.meta.dirname, '../../src/insight');
@@ -29,7 +29,7 @@ function findKinds(): Set<string> {
   return kinds;
 }
 
-test('every kind of finding and incident is explained in src/insight/kinds.ts, and no other', () => {
+test('every kind of finding and incident is explained in src/insight/kind-guides.ts, and no other', () => {
   const kinds = findKinds();
   expect(kinds).toContain('check_failed');
   expect(Object.keys(kindGuides)).toEqual([...kinds].toSorted());

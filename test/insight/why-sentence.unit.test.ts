@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { toExplanation } from '../../src/insight/why/answer.ts';
+import { toExplanation } from '../../src/insight/why/explanation.ts';
 
 const subject = { kind: 'finding', id: 'schedules:x', state: 'warning' } as const;
 

@@ -52,7 +52,7 @@ export const debts: readonly string[] = [
   'src/operation/cursor.ts → src/access/cover.operations.ts',
   'src/package/handlers.service.ts → src/engine/switch-directives.ts',
   'src/pipeline/run/runs.service.ts → src/webhook/accept.service.ts',
-  'src/pipeline/run/waits.service.ts → src/insight/why/answer.ts',
+  'src/pipeline/run/waits.service.ts → src/insight/why/explanation.ts',
   'src/plugin/discovery.operations.ts → src/operation/openapi.ts',
   'src/plugin/health.operations.ts → src/directive/request.operations.ts',
   'src/plugin/operations.ts → src/directive/request.operations.ts',

@@ -2,7 +2,7 @@ import { limits } from '../../base/limits.ts';
 import type { Directive } from '../../directive/directive.ts';
 import type { OpenQuestion } from '../finding-reads.ts';
 import type { Check, CheckContext } from '../check.service.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 import { showText } from '../show-text.service.ts';
 import { formatAge } from '../since.service.ts';
 

@@ -2,7 +2,7 @@ import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
 import { formatDuration } from '../../base/quantity.ts';
 import type { BreakerRow } from '../../schedule/types.ts';
 import type { Check, CheckContext } from '../check.service.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 import { showText } from '../show-text.service.ts';
 
 /** Finds circuit breakers that hold back schedules. */

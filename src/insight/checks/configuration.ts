@@ -9,7 +9,7 @@ import { readLockHolder } from '../../ledger/sqlite/instance-lock.ts';
 import type { ProcessRow } from '../../job/types.ts';
 import { compareActiveConfig } from '../active-config.service.ts';
 import type { Check } from '../check.service.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 
 /** Finds a service on this host that uses other configuration files, or files that changed since. */
 export const findConfigDifference: Check = async (context) => {

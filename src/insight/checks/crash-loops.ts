@@ -3,7 +3,7 @@ import { limits } from '../../base/limits.ts';
 import type { Attempt } from '../../job/attempt.ts';
 import { isTerminal, type Job } from '../../job/job.ts';
 import type { Check } from '../check.service.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 
 /** Ends of attempts that mean that the service itself, or what starts its plugins, died. */
 const deaths: ReadonlySet<string> = new Set(['engine_crash', 'spawner_died']);

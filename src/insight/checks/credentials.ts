@@ -3,7 +3,7 @@ import { findCredentials } from '../../base/credential-ref.ts';
 import { limits } from '../../base/limits.ts';
 import type { SealedThing } from '../../access/types.ts';
 import type { Check, CheckContext } from '../check.service.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 
 /** Finds secrets that can't be opened here, because the key that sealed them is missing. */
 export const findMissingKeys: Check = async (context) => {

@@ -2,7 +2,7 @@ import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { limits } from '../../base/limits.ts';
 import type { Check } from '../check.service.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 
 /**
  * Finds a disk without room for the database. It is looked at on this machine, so the finding is there

@@ -4,7 +4,7 @@ import type { Attempt } from '../../job/attempt.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { isPassedVariable } from '../../plugin/protocol.ts';
 import type { Check } from '../check.service.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 
 /** Finds plugins whose last attempts failed for want of an environment variable that isn't passed on. */
 export const findMissingVariables: Check = async ({ ledger, config, isRoot }) => {

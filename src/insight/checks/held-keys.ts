@@ -3,7 +3,7 @@ import { formatDuration } from '../../base/quantity.ts';
 import { limits } from '../../base/limits.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import type { Check, CheckContext } from '../check.service.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 import { formatAge } from '../since.service.ts';
 import { overlongAfterMs, toUsualDuration, type UsualDuration } from '../usual-duration.service.ts';
 

@@ -3,7 +3,7 @@ import { limits } from '../../base/limits.ts';
 import type { Incident, observedKinds } from '../types.ts';
 import type { FindingCategory, Severity } from '../../config/findings.ts';
 import type { Check } from '../check.service.ts';
-import { findingId, type Impact, type LiveFinding } from '../finding.service.ts';
+import { findingId, type Impact, type LiveFinding } from '../finding.ts';
 
 /**
  * Finds open incidents that only a running service sees. The detail of an incident can bring

@@ -7,7 +7,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { readProvides } from '../../package/package.ts';
 import { pluginSource } from '../../signal/signal.ts';
 import type { Check } from '../check.service.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 
 /** Finds installed packages whose plugin runs and never emits the event that their routes wait for. */
 export const findUnmatchedInstallations: Check = async ({ ledger, now }) => {

@@ -1,7 +1,7 @@
 import { limits } from '../../base/limits.ts';
 import type { DeadJob } from '../finding-reads.ts';
 import type { Check, CheckContext } from '../check.service.ts';
-import { findingId, type LiveFinding } from '../finding.service.ts';
+import { findingId, type LiveFinding } from '../finding.ts';
 import { showText } from '../show-text.service.ts';
 import { groupUnacknowledged, lookBack } from '../since.service.ts';
 

@@ -9,7 +9,7 @@ import {
   type UsualDuration,
 } from '../usual-duration.service.ts';
 import type { Check } from '../check.service.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 
 /** Finds running jobs that hold a key or a worker slot for far longer than their command usually does. */
 export const findOverlongJobs: Check = async ({ ledger, now }) => {

@@ -3,7 +3,7 @@ import { isObject, parseStoredJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { FindingCategory } from '../../config/findings.ts';
 import type { Check, CheckContext } from '../check.service.ts';
-import type { Impact, LiveFinding } from '../finding.service.ts';
+import type { Impact, LiveFinding } from '../finding.ts';
 import { formatAge } from '../since.service.ts';
 
 interface PausedPart {

@@ -2,7 +2,7 @@ import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { limits } from '../../base/limits.ts';
 import type { ScheduleRow } from '../../schedule/types.ts';
 import type { Check } from '../check.service.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 
 /** Finds schedules that can't fire any more without ever having fired, and schedules that are always skipped. */
 export const findIdleSchedules: Check = async ({ ledger, now }) => {

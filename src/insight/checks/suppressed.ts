@@ -2,7 +2,7 @@ import { isObject, parseStoredJson, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Observation } from '../observation-types.ts';
 import type { Check, CheckContext } from '../check.service.ts';
-import { acknowledgeCommand, findingId, type LiveFinding } from '../finding.service.ts';
+import { acknowledgeCommand, findingId, type LiveFinding } from '../finding.ts';
 
 /** Finds dedupe keys that kept different work from starting: such a key is too wide. */
 export const findSuppressedWork: Check = async ({ ledger, acknowledged }) => {

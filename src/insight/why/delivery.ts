@@ -1,7 +1,7 @@
 import { quoteShell } from '../../base/text.ts';
 import type { DeliveryRow } from '../../webhook/types.ts';
 import type { Started } from '../../webhook/shapes.operations.ts';
-import { toExplanation, type Explanation } from './answer.ts';
+import { toExplanation, type Explanation } from './explanation.ts';
 import { tellStarted } from './signal.ts';
 import { tellDelivery } from './webhook.ts';
 

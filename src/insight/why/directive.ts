@@ -1,5 +1,5 @@
 import type { Directive } from '../../directive/directive.ts';
-import { firstLine, toExplanation, type Cause, type Explanation } from './answer.ts';
+import { firstLine, toExplanation, type Cause, type Explanation } from './explanation.ts';
 import type { HouseFacts } from './wait-facts.ts';
 import { houseCauses } from './waits.ts';
 

@@ -1,15 +1,15 @@
 /** Reads what is on record about names of the configuration, findings and incidents. */
 import { DuctileError } from '../../base/errors.ts';
-import { findingId, type LiveFinding } from '../finding.service.ts';
+import { findingId, type LiveFinding } from '../finding.ts';
 import type { Incident } from '../types.ts';
 import type { Context } from '../../operation/context.ts';
 import { allows } from '../../access/scopes.ts';
-import type { Explanation } from './answer.ts';
+import type { Explanation } from './explanation.ts';
 import type { Found } from './found.ts';
 import { readHouse, readPlugin } from './facts.ts';
 import { findSubject, kindScopes } from './find-subject.ts';
 import { explainFinding, explainIncident, readLiveFindings } from './finding.ts';
-import { explainPipeline, explainPlugin } from './named.ts';
+import { explainPipeline, explainPlugin } from './plugin.ts';
 import { splitName } from './subject.ts';
 
 type Explain = (context: Context, found: Found) => Promise<Explanation>;

@@ -25,7 +25,7 @@ import { isVisible } from '../../access/visibility.operations.ts';
 import { startedBy } from '../../webhook/delivery.operations.ts';
 import { agentOutcomesOf } from '../../webhook/outcomes.service.ts';
 import { showWebhook } from '../../webhook/shapes.operations.ts';
-import type { Explanation } from './answer.ts';
+import type { Explanation } from './explanation.ts';
 import { explainDelivery } from './delivery.ts';
 import { explainDirective } from './directive.ts';
 import {

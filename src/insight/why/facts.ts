@@ -9,7 +9,7 @@ import { readUsualDuration, type UsualDuration } from '../usual-duration.service
 import type { RunningJob } from '../../tenant/outlook.ts';
 import { findCredentials } from '../../base/credential-ref.ts';
 import { readKeyIds } from '../../access/vault.service.ts';
-import { sortByAge } from './crowd.ts';
+import { sortByAge } from './queue-causes.ts';
 import type { Link } from './origin.ts';
 import type { ProgressFacts } from './progress.ts';
 import type { By, CredentialFault, HouseFacts, PluginFacts, WaitFacts } from './wait-facts.ts';

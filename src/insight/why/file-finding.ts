@@ -1,5 +1,5 @@
 import type { FindingCategory } from '../../config/findings.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 import type { Context } from '../../operation/context.ts';
 import { systemDoctor } from '../doctor.operations.ts';
 import { findingsShape } from '../findings.service.ts';

@@ -1,7 +1,7 @@
 import { DuctileError } from '../../base/errors.ts';
 import { hookNotFound } from '../../webhook/not-found.service.ts';
 import { isDeclared, scheduleNotFound, type ScheduleName } from '../../schedule/change.service.ts';
-import { findingId } from '../finding.service.ts';
+import { findingId } from '../finding.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';
 import {
@@ -12,7 +12,7 @@ import {
 } from '../../operation/find-by-id.ts';
 import { allows } from '../../access/scopes.ts';
 import { isVisible } from '../../access/visibility.operations.ts';
-import { kinds, type Kind } from './answer.ts';
+import { kinds, type Kind } from './explanation.ts';
 import type { Found } from './found.ts';
 import { readLiveFindings } from './finding.ts';
 import { isIdLike, parseSubject, splitName } from './subject.ts';

@@ -2,9 +2,9 @@ import { parseStoredJson, isObject } from '../../base/json.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { readKeyIds } from '../../access/vault.service.ts';
 import { findLiveFindings } from '../checks.service.ts';
-import { findingId, type LiveFinding } from '../finding.service.ts';
+import { findingId, type LiveFinding } from '../finding.ts';
 import type { Incident } from '../types.ts';
-import { toExplanation, type Cause, type Explanation, type Fact } from './answer.ts';
+import { toExplanation, type Cause, type Explanation, type Fact } from './explanation.ts';
 
 /** Runs the checks of `doctor` for the ledger of this engine. */
 export async function readLiveFindings(engine: Engine): Promise<LiveFinding[]> {

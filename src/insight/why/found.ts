@@ -1,5 +1,5 @@
 import type { Directive } from '../../directive/directive.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 import type { Job } from '../../job/job.ts';
 import type { Incident } from '../types.ts';
 import type { ScheduleRow } from '../../schedule/types.ts';

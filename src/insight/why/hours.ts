@@ -2,7 +2,7 @@ import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts'
 import { findNextStart } from '../../schedule/preview.ts';
 import { deferred, quietEnd, type Slot, type Timed } from '../../schedule/plan.ts';
 import { findObstacle, type DayWindow, type Obstacle } from '../../schedule/window.ts';
-import type { Cause } from './answer.ts';
+import type { Cause } from './explanation.ts';
 
 export interface Hours {
   readonly timed: Timed;

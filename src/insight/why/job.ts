@@ -13,7 +13,7 @@ import {
   type Explanation,
   type Fact,
   type Subject,
-} from './answer.ts';
+} from './explanation.ts';
 import { describeProgress, type Progress, type ProgressFacts } from './progress.ts';
 import { tellOrigin, type Link } from './origin.ts';
 import type { PluginFacts, WaitFacts } from './wait-facts.ts';

@@ -1,7 +1,7 @@
 import type { Job } from '../../job/job.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import type { Signal } from '../../signal/signal.ts';
-import type { Fact } from './answer.ts';
+import type { Fact } from './explanation.ts';
 
 /** One step of a chain of causes, from what is asked about back towards what began it. */
 export type Link =

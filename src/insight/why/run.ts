@@ -2,7 +2,7 @@ import { quoteShell } from '../../base/text.ts';
 import type { ApproveNode, Node } from '../../pipeline/language/graph.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import type { Wait } from '../../pipeline/run/waits.service.ts';
-import { firstLine, plural, toExplanation, type Cause, type Explanation } from './answer.ts';
+import { firstLine, plural, toExplanation, type Cause, type Explanation } from './explanation.ts';
 import { tellOrigin, type Link } from './origin.ts';
 import type { HouseFacts, WaitFacts } from './wait-facts.ts';
 import { findWaits, houseCauses } from './waits.ts';

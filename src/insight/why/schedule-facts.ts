@@ -5,7 +5,7 @@ import { isOtherwise } from '../../schedule/timetable.service.ts';
 import type { JobStatus } from '../../job/job.ts';
 import type { ScheduleRow } from '../../schedule/types.ts';
 import { makeTimed, type Timed } from '../../schedule/plan.ts';
-import type { Cause } from './answer.ts';
+import type { Cause } from './explanation.ts';
 import { readBy, readHouse, readPlugins } from './facts.ts';
 import { findHours } from './hours.ts';
 import type { ScheduleFacts } from './schedule-holds.ts';

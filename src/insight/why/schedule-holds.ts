@@ -4,7 +4,7 @@ import { isTerminal, type Job } from '../../job/job.ts';
 import type { BreakerRow, ScheduleRow } from '../../schedule/types.ts';
 import { findNextStart } from '../../schedule/preview.ts';
 import type { Timed } from '../../schedule/plan.ts';
-import { type Cause } from './answer.ts';
+import { type Cause } from './explanation.ts';
 import type { By, HouseFacts, PluginFacts } from './wait-facts.ts';
 import { houseCauses, orderRepairs, pluginCauses } from './waits.ts';
 

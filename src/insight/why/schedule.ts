@@ -1,6 +1,6 @@
 import { quoteShell } from '../../base/text.ts';
 import type { ScheduleRow } from '../../schedule/types.ts';
-import { toExplanation, type Cause, type Explanation, type Fact } from './answer.ts';
+import { toExplanation, type Cause, type Explanation, type Fact } from './explanation.ts';
 import { listHolds, type ScheduleFacts } from './schedule-holds.ts';
 
 /** Why a schedule fires, does not, or did not the last time. */

@@ -11,7 +11,7 @@ import {
   type Cause,
   type Explanation,
   type Fact,
-} from './answer.ts';
+} from './explanation.ts';
 import { tellOrigin, type Link } from './origin.ts';
 
 export interface SignalFacts {

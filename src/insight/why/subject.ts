@@ -1,4 +1,4 @@
-import { kinds, type Kind } from './answer.ts';
+import { kinds, type Kind } from './explanation.ts';
 
 /** What was asked about: a kind if it was said, and an id or a name. */
 export interface SubjectName {

@@ -2,8 +2,8 @@ import { quoteShell } from '../../base/text.ts';
 import { formatDuration } from '../../base/quantity.ts';
 import type { Job } from '../../job/job.ts';
 import type { PluginHealth } from '../../config/snapshot-types.ts';
-import { firstLine, plural, repairs, setting, type Cause } from './answer.ts';
-import { findCrowd, nextInLine } from './crowd.ts';
+import { firstLine, plural, repairs, setting, type Cause } from './explanation.ts';
+import { findCrowd, nextInLine } from './queue-causes.ts';
 import type { CredentialFault, HouseFacts, PluginFacts, WaitFacts } from './wait-facts.ts';
 
 /** Why a queued job does not run, in the order of repair. */

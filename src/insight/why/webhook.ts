@@ -10,7 +10,7 @@ import {
   type Cause,
   type Explanation,
   type Fact,
-} from './answer.ts';
+} from './explanation.ts';
 import { tellJob, tellRun } from './signal.ts';
 import type { HouseFacts } from './wait-facts.ts';
 import { houseCauses, orderRepairs } from './waits.ts';

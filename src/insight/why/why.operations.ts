@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { defineOperation } from '../../operation/define.ts';
-import { explanationShape, kinds } from './answer.ts';
+import { explanationShape, kinds } from './explanation.ts';
 import { explain } from './explain.ts';
 import { findFileFinding } from './file-finding.ts';
 import { explainFinding } from './finding.ts';

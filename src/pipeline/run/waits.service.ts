@@ -4,7 +4,7 @@ import type { Job } from '../../job/job.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Advancement } from './types.ts';
 import { HELD_DAY, type Branch, type Run, type Step } from './run.ts';
-import { isInState } from '../../insight/why/answer.ts';
+import { isInState } from '../../insight/why/explanation.ts';
 
 /** Branches whose reason is told; of the others it is enough to know that they are open. */
 const TOLD_MAX = 50;

@@ -1,7 +1,7 @@
 import type { Config } from '../../config/config.ts';
 import type { Observation } from '../observation-types.ts';
 import type { Check } from '../check.service.ts';
-import { acknowledgeCommand, findingId, type LiveFinding } from '../finding.service.ts';
+import { acknowledgeCommand, findingId, type LiveFinding } from '../finding.ts';
 import { readDetail, readText } from './suppressed.ts';
 
 /** Finds API calls of the last hour that were refused for want of a scope or of a valid token. */

@@ -3,7 +3,7 @@ import { quoteShell } from '../../base/text.ts';
 import { fromTimestamp } from '../../base/clock.ts';
 import { overlongAfterMs } from '../usual-duration.service.ts';
 import type { RunningJob } from '../../tenant/outlook.ts';
-import { plural, setting, type Cause } from './answer.ts';
+import { plural, setting, type Cause } from './explanation.ts';
 import { describeUsual, roundDuration } from './progress.ts';
 import type { WaitFacts } from './wait-facts.ts';
 

@@ -2,9 +2,9 @@
 import { quoteShell } from '../../base/text.ts';
 import { isTerminal, type Job } from '../../job/job.ts';
 import type { BreakerRow } from '../../schedule/types.ts';
-import type { LiveFinding } from '../finding.service.ts';
+import type { LiveFinding } from '../finding.ts';
 import type { Run } from '../../pipeline/run/run.ts';
-import { toExplanation, type Cause, type Explanation, type Fact } from './answer.ts';
+import { toExplanation, type Cause, type Explanation, type Fact } from './explanation.ts';
 import type { HouseFacts, PluginFacts } from './wait-facts.ts';
 import { houseCauses, orderRepairs, pluginCauses } from './waits.ts';
 
