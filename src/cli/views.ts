@@ -1,21 +1,11 @@
 /** How answers look to people where a table of their rows would not do. */
 import type { JsonOutput } from '../operation/define.ts';
-import { showCell } from './print.ts';
-import type { Printer } from './print.ts';
+import { showCell, type Printer } from './print.ts';
 import { configViews } from '../config/view.ts';
 import { controlViews } from '../directive/view.ts';
-import { doctorViews } from '../insight/doctor.view.ts';
-import {
-  showCancel,
-  showJobDetail,
-  showLogs,
-  showRetry,
-  showCoreLog,
-  showTree,
-} from '../job/view.ts';
-import { showMetrics } from '../insight/metrics.view.ts';
-import { listOf } from './view-parts.ts';
-import type { View } from './view-parts.ts';
+import { doctorViews, showMetrics, showWhy } from '../insight/view.ts';
+import { showCancel, showJobDetail, showLogs, showRetry, showCoreLog, showTree } from '../job/view.ts';
+import { listOf, type View } from './view-parts.ts';
 import { packageViews } from '../package/view.ts';
 import { pipelineViews } from '../pipeline/view.ts';
 import { showPlugin, showPlugins, showPluginRun, workshopViews } from '../plugin/view.ts';
@@ -23,7 +13,6 @@ import { showProof, showCheck, showStatus } from '../engine/view.ts';
 import { runViews } from '../pipeline/run/run.view.ts';
 import { signalViews } from '../signal/view.ts';
 import { webhookViews } from '../webhook/view.ts';
-import { showWhy } from '../insight/view.ts';
 
 export const views: Readonly<Record<string, View>> = {
   ...configViews,

@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { isObject, type JsonObject } from '../base/json.ts';
+import type { FindingCategory, Severity } from '../insight/finding.ts';
 import { valueAt } from './address.ts';
 import type { ApiConfig, Config } from './config.ts';
 import { keyText } from './document.ts';
@@ -35,26 +36,6 @@ export interface FindingEvidence {
   readonly count: number;
   readonly detail: JsonObject | null;
 }
-
-export type Severity = 'error' | 'warning' | 'info';
-export type FindingCategory =
-  | 'content'
-  | 'integrity'
-  | 'permissions'
-  | 'security'
-  | 'plugins'
-  | 'packages'
-  | 'routes'
-  | 'pipelines'
-  | 'schedules'
-  | 'webhooks'
-  | 'state'
-  | 'service'
-  | 'jobs'
-  | 'signals'
-  | 'approvals'
-  | 'credentials'
-  | 'tenants';
 
 /** Shorter tokens can be guessed. */
 const TOKEN_CHARS_MIN = 16;

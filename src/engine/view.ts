@@ -1,7 +1,7 @@
 import { formatDuration } from '../base/quantity.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { showCell, type Printer, type Row } from '../cli/print.ts';
-import { describeCounts } from '../insight/doctor.view.ts';
+import { describeCounts } from '../insight/view.ts';
 import { listOf, rowOf, rowsOf, section, showProblems } from '../cli/view-parts.ts';
 import { describeUnhealthy } from '../plugin/view.ts';
 import type { Proof } from './prover.ts';

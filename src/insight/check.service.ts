@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { LiveFinding } from './finding.ts';
+import { maskText } from '../base/secrets.ts';
 
 /** What a check may look at. */
 export interface CheckContext {
@@ -28,3 +29,37 @@ export interface CheckContext {
  * incident watcher runs all of them every few seconds.
  */
 export type Check = (context: CheckContext) => Promise<LiveFinding[]>;
+
+/** A job, or a run or a part of it. */
+export interface TextSource {
+  readonly sourceEventId?: string | null | undefined;
+  readonly runId?: string | null | undefined;
+}
+
+/**
+ * Masks an error or a question for evidence. Incidents are stored for every reader, so a text that
+ * comes from a signal for administrators alone is left out.
+ */
+export async function showText(
+  ledger: Pick<Ledger, 'run' | 'signals' | 'waitedSignals'>,
+  text: string | null,
+  { sourceEventId, runId }: TextSource,
+): Promise<string> {
+  if (text === null) return 'no text was recorded';
+  const ids = [sourceEventId ?? [], await readSignalIds(ledger, runId)].flat();
+  for (const id of ids) {
+    const [signal] = await ledger.signals({ id, limit: 1 });
+    if (signal?.visibility === 'admin_only') return 'only administrators see the text';
+  }
+  return maskText(text);
+}
+
+/** The signals whose data a run has: the one that started it, and those that it waited for. */
+async function readSignalIds(
+  ledger: Pick<Ledger, 'run' | 'waitedSignals'>,
+  runId: string | null | undefined,
+): Promise<string[]> {
+  if (runId === null || runId === undefined) return [];
+  const [run, waited] = await Promise.all([ledger.run(runId), ledger.waitedSignals(runId)]);
+  return [run?.sourceEventId ?? [], waited].flat();
+}

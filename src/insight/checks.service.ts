@@ -1,29 +1,27 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Timestamp } from '../base/clock.ts';
-import { acknowledgeType } from './acknowledge-directives.ts';
+import { acknowledgeType } from './acknowledge.service.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Check, CheckContext } from './check.service.ts';
-import { findWaitingApprovals } from './checks/approvals.ts';
-import { findOpenBreakers } from './checks/breakers.ts';
+import { findWaitingApprovals, findHeldKeys, findHaltedRuns } from './checks/runs.ts';
+import {
+  findOpenBreakers,
+  findMissingVariables,
+  findUnloadedPlugins,
+  findFailedSetups,
+  findUnloadedInService,
+} from './checks/plugins.ts';
 import { findMissingCredentials, findMissingKeys } from './checks/credentials.ts';
 import { findFullDisk } from './checks/disk.ts';
 import { findConfigDifference } from './checks/configuration.ts';
-import { findCrashLoops } from './checks/crash-loops.ts';
-import { findMissingVariables } from './checks/environment.ts';
-import { findHeldKeys } from './checks/held-keys.ts';
+import { findCrashLoops, findDeadJobs, findOverlongJobs } from './checks/jobs.ts';
 import { findOpenIncidents } from './checks/incidents.ts';
 import { findUnmatchedInstallations } from './checks/installations.ts';
-import { findDeadJobs } from './checks/jobs.ts';
-import { findOverlongJobs } from './checks/overlong-jobs.ts';
 import { findPausedParts } from './checks/paused.ts';
-import { findUnloadedPlugins } from './checks/plugins.ts';
-import { findRefusedCalls } from './checks/observations.ts';
-import { findHaltedRuns } from './checks/runs.ts';
+import { findRefusedCalls, findSuppressedWork } from './checks/observations.ts';
 import { findIdleSchedules } from './checks/schedules.ts';
-import { findFailedSetups, findUnloadedInService } from './checks/setups.ts';
-import { findSuppressedWork } from './checks/suppressed.ts';
-import { rankFindings, type LiveFinding } from './finding.ts';
+import { CHECK_FAILED, rankFindings, type LiveFinding } from './finding.ts';
 
 /** Every check of a ledger. Add a check here, and `doctor`, incidents and the dashboard have it. */
 const checks: readonly Check[] = [
@@ -49,9 +47,6 @@ const checks: readonly Check[] = [
   findUnloadedPlugins,
   findWaitingApprovals,
 ];
-
-/** The kind of the finding that a check could not run. The watcher closes nothing while there is one. */
-export const CHECK_FAILED = 'check_failed';
 
 /** Runs every check; the most urgent finding comes first. */
 export async function findLiveFindings(context: CheckContext): Promise<LiveFinding[]> {

@@ -1,8 +1,9 @@
+import type { FindingCategory } from './finding.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import { keyText } from '../config/document.ts';
 import { findConfigFindings, toFinding } from '../config/findings.ts';
-import type { FindingCategory, Finding } from '../config/findings.ts';
+import type { Finding } from '../config/findings.ts';
 import type { ConfigReading } from '../config/load.ts';
 import { nearest, suggest } from '../config/nearest.ts';
 import { makeProblem, sortProblems } from '../config/problem.ts';

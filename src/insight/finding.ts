@@ -1,6 +1,28 @@
-import type { Timestamp } from '../base/clock.ts';
+import { type Timestamp, fromTimestamp, toTimestamp } from '../base/clock.ts';
 import type { JsonObject } from '../base/json.ts';
-import type { FindingCategory, Severity } from '../config/findings.ts';
+import { formatDuration } from '../base/quantity.ts';
+import { limits } from '../base/limits.ts';
+import { quoteShell } from '../base/text.ts';
+
+export type Severity = 'error' | 'warning' | 'info';
+export type FindingCategory =
+  | 'content'
+  | 'integrity'
+  | 'permissions'
+  | 'security'
+  | 'plugins'
+  | 'packages'
+  | 'routes'
+  | 'pipelines'
+  | 'schedules'
+  | 'webhooks'
+  | 'state'
+  | 'service'
+  | 'jobs'
+  | 'signals'
+  | 'approvals'
+  | 'credentials'
+  | 'tenants';
 
 /**
  * Something that is wrong now or that waits for a decision, found on the ledger. `doctor` lists every
@@ -41,6 +63,9 @@ export function impactRank({ impact = 'part' }: Pick<LiveFinding, 'impact'>): nu
   return impacts.indexOf(impact);
 }
 
+/** The kind of the finding that a check could not run. The watcher closes nothing while there is one. */
+export const CHECK_FAILED = 'check_failed';
+
 /** The id of a finding; `ductile why` accepts it. */
 export function findingId({ kind, key }: Pick<LiveFinding, 'kind' | 'key'>): string {
   return `${kind}:${key}`;
@@ -48,9 +73,7 @@ export function findingId({ kind, key }: Pick<LiveFinding, 'kind' | 'key'>): str
 
 /** The command by which an operator ends a finding about the past. */
 export function acknowledgeCommand(kind: string, key: string): string {
-  const id = findingId({ kind, key });
-  const isPlain = /^[\w@%+=:,./-]+$/.test(id);
-  return `ductile incident acknowledge ${isPlain ? id : `'${id.replaceAll("'", String.raw`'\''`)}'`}`;
+  return `ductile incident acknowledge ${quoteShell(findingId({ kind, key }))}`;
 }
 
 const severities: readonly Severity[] = ['error', 'warning', 'info'];
@@ -68,4 +91,41 @@ export function rankFindings(findings: readonly LiveFinding[]): LiveFinding[] {
 function compareText(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
+}
+
+/** Formats how long ago a moment was, in whole minutes from a minute on. */
+export function formatAge(since: Timestamp, now: Timestamp): string {
+  const ms = Math.max(0, fromTimestamp(now) - fromTimestamp(since));
+  const unit = ms < MINUTE_MS ? 1000 : MINUTE_MS;
+  return formatDuration(Math.floor(ms / unit) * unit);
+}
+
+const MINUTE_MS = 60_000;
+
+/** What checks of ended jobs and runs ask the ledger for. */
+export function lookBack(now: Timestamp): {
+  since: Timestamp;
+  visitMax: number;
+  groupsMax: number;
+} {
+  return {
+    since: toTimestamp(fromTimestamp(now) - limits.findingLookBackMs),
+    visitMax: limits.findingRowsMax,
+    groupsMax: limits.findingGroupsMax,
+  };
+}
+
+/** Groups objects by the key of their finding, without those that ended before it was acknowledged. */
+export function groupUnacknowledged<T extends { readonly completedAt: Timestamp | null }>(
+  objects: readonly T[],
+  kind: string,
+  keyOf: (object: T) => string,
+  { acknowledged }: { readonly acknowledged?: ReadonlyMap<string, Timestamp> | undefined },
+): readonly (readonly [key: string, objects: readonly T[]])[] {
+  return [...Map.groupBy(objects, keyOf)]
+    .map(([key, all]) => {
+      const at = acknowledged?.get(findingId({ kind, key })) ?? '';
+      return [key, all.filter(({ completedAt }) => (completedAt ?? '') > at)] as const;
+    })
+    .filter(([, left]) => left.length > 0);
 }

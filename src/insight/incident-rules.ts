@@ -2,8 +2,7 @@ import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { findingId, type LiveFinding } from './finding.ts';
-import { CHECK_FAILED } from './checks.service.ts';
+import { findingId, type LiveFinding, CHECK_FAILED } from './finding.ts';
 import {
   checkedKinds,
   type Incident,

@@ -2,7 +2,7 @@ import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Config } from '../config/config.ts';
-import { toFinding, type Finding, type Severity } from '../config/findings.ts';
+import { toFinding, type Finding } from '../config/findings.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { InstallationRow } from '../package/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -14,8 +14,12 @@ import { findUnevenTypes } from '../signal/emit.service.ts';
 import { findOwnFaults, targetsIn, withParts } from './config-faults.service.ts';
 import type { CheckContext } from './check.service.ts';
 import { findLiveFindings } from './checks.service.ts';
-import { findingId, impactRank, type LiveFinding } from './finding.ts';
+import { findingId, impactRank, type LiveFinding, type Severity } from './finding.ts';
 import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
+import * as z from 'zod';
+import { countFindings, findingShape } from './findings.service.ts';
+import { SharedFigure } from './figures.operations.ts';
+import { bareLedger } from '../access/cover.operations.ts';
 
 export interface LedgerFindings {
   readonly findings: readonly Finding[];
@@ -153,4 +157,50 @@ function catalogOf(config: Config): Catalog | undefined {
   } catch {
     return undefined;
   }
+}
+
+export const summaryShape = z
+  .object({
+    errors: z.int(),
+    warnings: z.int(),
+    infos: z.int(),
+    first: z.array(
+      findingShape
+        .pick({ id: true, kind: true, severity: true, message: true, since: true, why: true })
+        .extend({ command: z.string().nullable() }),
+    ),
+  })
+  .describe('what the checks of `doctor` find on the ledger, and the most urgent of it');
+
+const known = new WeakMap<Ledger, SharedFigure<readonly LiveFinding[]>>();
+
+/** Counts what the checks find, and shows the first; callers at the same time share one look. */
+export async function readSummary({
+  engine,
+  principal,
+}: Pick<Context, 'engine' | 'principal'>): Promise<z.output<typeof summaryShape>> {
+  // Evidence has nothing that only some callers may see, so all of them share it.
+  const ledger = bareLedger(engine.ledger);
+  let figure = known.get(ledger);
+  if (figure === undefined) {
+    const isRoot = principal.tenant === undefined;
+    figure = new SharedFigure<readonly LiveFinding[]>(
+      () => readLive({ ...subjectOf(engine, isRoot), ledger }),
+      () => 0,
+    );
+    known.set(ledger, figure);
+  }
+  const { value: findings } = await figure.get();
+  return {
+    ...countFindings(findings),
+    first: findings.slice(0, limits.findingsShownMax).map((finding) => ({
+      id: findingId(finding),
+      kind: finding.kind,
+      severity: finding.severity,
+      message: finding.message,
+      since: finding.since ?? null,
+      why: finding.why ?? null,
+      command: finding.commands[0] ?? null,
+    })),
+  };
 }

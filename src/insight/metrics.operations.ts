@@ -2,11 +2,10 @@ import * as z from 'zod';
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { Family } from './metrics.service.ts';
+import { type Family, METRICS_TYPE, writeMetrics } from './metrics.service.ts';
 import { incidentKinds } from './types.ts';
 import { defineOperation } from '../operation/define.ts';
 import { figuresOf } from './figures.operations.ts';
-import { METRICS_TYPE, writeMetrics } from './metrics-text.service.ts';
 
 const metricsShape = z.object({
   families: z.array(

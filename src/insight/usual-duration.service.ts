@@ -1,6 +1,8 @@
 import { limits } from '../base/limits.ts';
 import type { Job } from '../job/job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { fromTimestamp, type Timestamp } from '../base/clock.ts';
+import { formatDuration } from '../base/quantity.ts';
 
 /** How long the last successful attempts of a command took. */
 export interface UsualDuration {
@@ -33,3 +35,52 @@ export function overlongAfterMs(usual: UsualDuration | undefined): number {
   if (usual === undefined) return overlongUnknownMs;
   return Math.max(overlongMinMs, usual.p95Ms * overlongFactor);
 }
+
+/** How long a running attempt has taken, compared with what is usual for its command. */
+
+export interface ProgressFacts {
+  readonly now: Timestamp;
+  readonly startedAt: Timestamp;
+  /** When the attempt last recorded something: a signal, or a job that it caused. */
+  readonly lastRecordAt: Timestamp | undefined;
+  readonly usual: UsualDuration | undefined;
+}
+
+export interface Progress {
+  readonly runningMs: number;
+  readonly silentMs: number;
+  readonly isOverlong: boolean;
+  /** As a sentence without its subject. */
+  readonly text: string;
+}
+
+export function describeProgress({ now, startedAt, lastRecordAt, usual }: ProgressFacts): Progress {
+  const nowMs = fromTimestamp(now);
+  const runningMs = Math.max(0, nowMs - fromTimestamp(startedAt));
+  const seen = lastRecordAt !== undefined && lastRecordAt > startedAt ? lastRecordAt : startedAt;
+  const silentMs = Math.max(0, nowMs - fromTimestamp(seen));
+  const silence = seen === startedAt ? 'since it started' : `for ${roundDuration(silentMs)}`;
+  const text =
+    `it has run for ${roundDuration(runningMs)} and recorded nothing ${silence}; ` +
+    describeUsual(usual);
+  return { runningMs, silentMs, isOverlong: runningMs >= overlongAfterMs(usual), text };
+}
+
+export function describeUsual(usual: UsualDuration | undefined): string {
+  if (usual === undefined) return 'too few attempts of its command have succeeded to compare with';
+  const { medianMs, p95Ms, attempts } = usual;
+  return (
+    `its command usually takes ${roundDuration(medianMs)} ` +
+    `(95 % of the last ${attempts} attempts: at most ${roundDuration(p95Ms)})`
+  );
+}
+
+/** A duration in at most two units, without fractions that nobody needs. */
+export function roundDuration(ms: number): string {
+  const unit = ms >= HOUR_MS ? MINUTE_MS : ms >= MINUTE_MS ? SECOND_MS : ms >= SECOND_MS ? 100 : 1;
+  return formatDuration(Math.max(0, Math.round(ms / unit) * unit));
+}
+
+const SECOND_MS = 1000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;

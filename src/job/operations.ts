@@ -25,9 +25,8 @@ import {
   signalShape,
 } from './shapes.service.ts';
 import { isVisible } from '../access/visibility.operations.ts';
-import { figuresOf, type QueueFigures } from '../insight/figures.operations.ts';
+import { figuresOf, type QueueFigures, type Figure } from '../insight/figures.operations.ts';
 import { nextCursorField, pageFields } from '../operation/page.ts';
-import type { Figure } from '../insight/shared-figure.service.ts';
 
 const ROWS_USUAL = 50;
 

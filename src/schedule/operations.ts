@@ -20,7 +20,7 @@ import {
   readNextStart,
   type ScheduleFacts,
   type ScheduleHold,
-} from '../insight/why/schedule-holds.ts';
+} from '../insight/why/schedule.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 

@@ -1,8 +1,9 @@
 import { statSync } from 'node:fs';
+import type { Severity } from '../insight/finding.ts';
 import { catalogue } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
-import { toFinding, type Finding, type Severity } from '../config/findings.ts';
+import { toFinding, type Finding } from '../config/findings.ts';
 import type { ConfigReading } from '../config/load.ts';
 import { makeProblem } from '../config/problem.ts';
 import { describeIsolation, type IsolationState } from '../plugin/isolation.ts';

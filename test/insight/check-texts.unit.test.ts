@@ -1,11 +1,10 @@
 /** The pure parts of the checks: what they make of rows. */
 import { describe, expect, test } from 'vitest';
-import { groupCrashes } from '../../src/insight/checks/crash-loops.ts';
-import { listMissingVariables } from '../../src/insight/checks/environment.ts';
+import { groupCrashes } from '../../src/insight/checks/jobs.ts';
+import { listMissingVariables } from '../../src/insight/checks/plugins.ts';
 import { listWatches } from '../../src/insight/checks/installations.ts';
-import { describeRefused } from '../../src/insight/checks/observations.ts';
+import { describeRefused, describeSuppressed } from '../../src/insight/checks/observations.ts';
 import { describeNever, describeSkipped } from '../../src/insight/checks/schedules.ts';
-import { describeSuppressed } from '../../src/insight/checks/suppressed.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Observation } from '../../src/insight/observation-types.ts';
 import type { ScheduleRow } from '../../src/schedule/types.ts';

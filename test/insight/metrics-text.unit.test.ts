@@ -1,10 +1,9 @@
 /** The text that monitors read: what stands in a name or label stays there. */
 import { expect, test } from 'vitest';
-import { makeMeters } from '../../src/insight/metrics.service.ts';
+import { makeMeters, writeMetrics } from '../../src/insight/metrics.service.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import { endSucceeded } from '../../src/job/outcome.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
-import { writeMetrics } from '../../src/insight/metrics-text.service.ts';
 import { makeClaimed } from '../support/claimed.ts';
 
 function closing(plugin: string, runMs: number | null): Closing {

@@ -3,10 +3,7 @@ import { limits } from '../../src/base/limits.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { makePrincipal } from '../../src/access/principal.service.ts';
 import type { Context } from '../../src/operation/context.ts';
-import {
-  makeSharedFindings,
-  SharedExamination,
-} from '../../src/insight/shared-findings.operations.ts';
+import { makeSharedFindings, SharedExamination } from '../../src/insight/doctor.operations.ts';
 
 describe('a shared examination', () => {
   test('is one for all callers that come together, and begins after they have asked', async () => {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Job } from '../../src/job/job.ts';
 import { explainJob } from '../../src/insight/why/job.ts';
-import type { ProgressFacts } from '../../src/insight/why/progress.ts';
+import type { ProgressFacts } from '../../src/insight/usual-duration.service.ts';
 import type { RunStatus } from '../../src/pipeline/run/run.ts';
 import { at, holder, later, plugin, queued, waitingFor } from './why-texts.ts';
 

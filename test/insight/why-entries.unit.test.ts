@@ -3,11 +3,14 @@ import { describe, expect, test } from 'vitest';
 import type { Job } from '../../src/job/job.ts';
 import type { ScheduleRow } from '../../src/schedule/types.ts';
 import type { DeliveryRow, WebhookRow } from '../../src/webhook/types.ts';
-import { explainDelivery, type DeliveryFacts } from '../../src/insight/why/delivery.ts';
+import {
+  explainDelivery,
+  type DeliveryFacts,
+  explainWebhook,
+  type WebhookFacts,
+} from '../../src/insight/why/webhook.ts';
 import { explainSignal, type SignalFacts } from '../../src/insight/why/signal.ts';
-import type { ScheduleFacts } from '../../src/insight/why/schedule-holds.ts';
-import { explainSchedule } from '../../src/insight/why/schedule.ts';
-import { explainWebhook, type WebhookFacts } from '../../src/insight/why/webhook.ts';
+import { type ScheduleFacts, explainSchedule } from '../../src/insight/why/schedule.ts';
 import { makeClaimed } from '../support/claimed.ts';
 import { at, hookSignal, house, later, plugin, queued, run } from './why-texts.ts';
 

@@ -1,6 +1,6 @@
 /** What windows and quiet hours mean for a schedule, with plain data. */
 import { describe, expect, test } from 'vitest';
-import { findHours } from '../../src/insight/why/hours.ts';
+import { findHours } from '../../src/insight/why/schedule-facts.ts';
 import { timed } from '../schedule/support.ts';
 
 const usual = { start: 22, end: 6 };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseSubject } from '../../src/insight/why/subject.ts';
+import { parseSubject } from '../../src/insight/why/find-subject.ts';
 
 const id = '0199a1b2-c3d4-7e5f-8a5b-6c7d8e9f0a1b';
 

@@ -57,7 +57,7 @@ export const debts: readonly string[] = [
   'src/plugin/health.operations.ts → src/directive/request.operations.ts',
   'src/plugin/operations.ts → src/directive/request.operations.ts',
   'src/schedule/operations.ts → src/insight/why/schedule-facts.ts',
-  'src/schedule/operations.ts → src/insight/why/schedule-holds.ts',
+  'src/schedule/operations.ts → src/insight/why/schedule.ts',
   'src/signal/emit.sql.ts → src/pipeline/run/start.sql.ts',
   'src/signal/event-feed.operations.ts → src/operation/invoke.ts',
   'src/signal/types.ts → src/pipeline/run/run.ts',

@@ -4,12 +4,17 @@ import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts'
 import { limits } from '../../base/limits.ts';
 import type { Config } from '../../config/config.ts';
 import { digestConfigFiles, lastWritten, rehashFiles } from '../../config/integrity.ts';
-import type { KeyChange } from '../../config/effective.ts';
+import { type KeyChange, compareKeys } from '../../config/effective.ts';
 import { readLockHolder } from '../../ledger/sqlite/instance-lock.ts';
 import type { ProcessRow } from '../../job/types.ts';
-import { compareActiveConfig } from '../active-config.service.ts';
 import type { Check } from '../check.service.ts';
 import type { LiveFinding } from '../finding.ts';
+import { parseStoredJson } from '../../base/json.ts';
+import { withInstallations, type InstalledPackage } from '../../config/installed.ts';
+import { readConfig } from '../../config/load.ts';
+import type { ConfigSnapshot } from '../../config/snapshot-types.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { readProvides } from '../../package/package.ts';
 
 /** Finds a service on this host that uses other configuration files, or files that changed since. */
 export const findConfigDifference: Check = async (context) => {
@@ -137,5 +142,45 @@ function isAlive(pid: number): boolean {
   } catch (error) {
     // A process of another user is alive, too.
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}
+
+/** The configuration that a process loaded last, and how the files on disk differ from it. */
+export interface ActiveComparison {
+  readonly snapshot: ConfigSnapshot;
+  /** Secrets are masked; before is what is active. */
+  readonly changes: readonly KeyChange[];
+}
+
+/** Snapshots of several hosts that are looked through for one of a process. */
+const SNAPSHOTS_READ = 20;
+
+/** Compares the files with what a process loaded; undefined if they can't be read or nothing was loaded. */
+export async function compareActiveConfig(
+  file: string,
+  ledger: Pick<Ledger, 'installations' | 'snapshots'>,
+  processId?: string,
+): Promise<ActiveComparison | undefined> {
+  const snapshots = await ledger.snapshots(SNAPSHOTS_READ);
+  const snapshot = snapshots.find((one) => processId === undefined || one.processId === processId);
+  const { config } = readConfig({ given: file });
+  if (snapshot === undefined || config === undefined) return undefined;
+  // What is recorded has the parts that packages bring, as long as they fit.
+  const rows = await ledger.installations({});
+  const installed = rows
+    .filter(({ status, lastError }) => status !== 'disabled' && lastError === null)
+    .map(({ id, slug, version, provisioned }) => {
+      return { id, slug, version, provides: readProvides(provisioned) };
+    });
+  const { redacted } = extend(config, installed);
+  return { snapshot, changes: compareKeys(parseStoredJson(snapshot.config), redacted) };
+}
+
+/** Without the packages if one of them doesn't fit beside the files any more. */
+function extend(config: Config, installed: readonly InstalledPackage[]): Config {
+  try {
+    return withInstallations(config, installed);
+  } catch {
+    return config;
   }
 }

@@ -1,9 +1,14 @@
 import { isObject, parseStoredJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Incident, observedKinds } from '../types.ts';
-import type { FindingCategory, Severity } from '../../config/findings.ts';
 import type { Check } from '../check.service.ts';
-import { findingId, type Impact, type LiveFinding } from '../finding.ts';
+import {
+  findingId,
+  type Impact,
+  type LiveFinding,
+  type FindingCategory,
+  type Severity,
+} from '../finding.ts';
 
 /**
  * Finds open incidents that only a running service sees. The detail of an incident can bring

@@ -1,10 +1,8 @@
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { isObject, parseStoredJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import type { FindingCategory } from '../../config/findings.ts';
 import type { Check, CheckContext } from '../check.service.ts';
-import type { Impact, LiveFinding } from '../finding.ts';
-import { formatAge } from '../since.service.ts';
+import { type Impact, type LiveFinding, formatAge, type FindingCategory } from '../finding.ts';
 
 interface PausedPart {
   readonly key: string;

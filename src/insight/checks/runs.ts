@@ -1,9 +1,18 @@
 import { limits } from '../../base/limits.ts';
-import type { HaltedRun } from '../finding-reads.ts';
-import type { Check, CheckContext } from '../check.service.ts';
-import { findingId, type LiveFinding } from '../finding.ts';
-import { showText } from '../show-text.service.ts';
-import { groupUnacknowledged, lookBack } from '../since.service.ts';
+import type { HaltedRun, OpenQuestion } from '../finding-reads.ts';
+import { type Check, type CheckContext, showText } from '../check.service.ts';
+import {
+  findingId,
+  type LiveFinding,
+  groupUnacknowledged,
+  lookBack,
+  formatAge,
+} from '../finding.ts';
+import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
+import { formatDuration } from '../../base/quantity.ts';
+import type { Run } from '../../pipeline/run/run.ts';
+import { overlongAfterMs, toUsualDuration, type UsualDuration } from '../usual-duration.service.ts';
+import type { Directive } from '../../directive/directive.ts';
 
 const KIND = 'run_halted';
 
@@ -45,5 +54,169 @@ async function describeHalted(
     since: halted.at(-1)?.completedAt,
     count,
     detail: { pipeline, run_ids: halted.slice(0, limits.findingIdsMax).map((run) => run.id) },
+  };
+}
+
+/** Finds runs that keep others waiting for a concurrency key far longer than their pipeline usually takes. */
+export const findHeldKeys: Check = async (context) => {
+  const { ledger } = context;
+  const { rows } = await ledger.runPage({ status: ['queued'], limit: limits.findingRowsMax });
+  const waiting = rows.filter(
+    ({ concurrencyKey, dueAt }) => concurrencyKey !== null && dueAt === null,
+  );
+  const byKey = [...Map.groupBy(waiting, ({ concurrencyKey }) => concurrencyKey ?? '')];
+  const found = await Promise.all(
+    byKey.slice(0, limits.findingGroupsMax).map(([key, runs]) => checkKey(key, runs, context)),
+  );
+  return found.flat();
+};
+
+async function checkKey(
+  concurrencyKey: string,
+  waiting: readonly Run[],
+  { ledger, now }: CheckContext,
+): Promise<LiveFinding[]> {
+  const open = await ledger.runs({ concurrencyKey, limit: limits.findingRowsMax });
+  const holders = open.filter(({ status }) => status === 'running');
+  const [holder] = holders.toSorted((a, b) => (startOf(a) < startOf(b) ? -1 : 1));
+  if (holder === undefined) return [];
+  const { pipeline } = holder;
+  const ended = await ledger.runPage({
+    pipeline,
+    status: ['succeeded'],
+    limit: limits.checks.usualAttemptsRead,
+  });
+  const usual = toUsualDuration(ended.rows.map(durationOf));
+  const heldMs = fromTimestamp(now) - fromTimestamp(startOf(holder));
+  if (heldMs < overlongAfterMs(usual)) return [];
+  return [describeHeldKey(concurrencyKey, { holder, waiting, usual, now })];
+}
+
+function startOf({ startedAt, createdAt }: Run): Timestamp {
+  return startedAt ?? createdAt;
+}
+
+function durationOf(run: Run): number {
+  return fromTimestamp(run.completedAt ?? startOf(run)) - fromTimestamp(startOf(run));
+}
+
+interface HeldKeyFacts {
+  readonly holder: Run;
+  readonly waiting: readonly Run[];
+  readonly usual: UsualDuration | undefined;
+  readonly now: Timestamp;
+}
+
+function describeHeldKey(key: string, { holder, waiting, usual, now }: HeldKeyFacts): LiveFinding {
+  const { id, pipeline } = holder;
+  const count = waiting.length;
+  const since = startOf(holder);
+  const takes =
+    usual === undefined
+      ? 'the pipeline has no history to compare with'
+      : `95 % of its last ${usual.attempts} runs took at most ${formatDuration(usual.p95Ms)}`;
+  const held = `Run ${id} of the pipeline ${pipeline} has held the concurrency key ${key}`;
+  const others = count === 1 ? 'A run waits' : `${count} runs wait`;
+  return {
+    kind: 'key_held',
+    key,
+    severity: 'warning',
+    category: 'pipelines',
+    impact: 'part',
+    message: `${held} for ${formatAge(since, now)}. ${others} for it.`,
+    evidence: `the run started at ${since}; ${takes}`,
+    fix: 'Find out what the run waits for. Cancel it if its work is no longer needed; the next run starts then.',
+    commands: [`ductile run cancel ${id}`],
+    why: id,
+    since,
+    count,
+    detail: {
+      run_id: id,
+      pipeline,
+      waiting_run_ids: waiting.slice(0, limits.findingIdsMax).map((run) => run.id),
+    },
+  };
+}
+
+/** Finds runs and directives that wait for a person, one finding for each pipeline and each type. */
+export const findWaitingApprovals: Check = async (context) => {
+  const { ledger } = context;
+  const [questions, waiting] = await Promise.all([
+    ledger.openQuestions(limits.pageRowsMax),
+    ledger.directivePage({ awaitingApproval: true, limit: limits.findingRowsMax }),
+  ]);
+  const byPipeline = [...Map.groupBy(questions, ({ pipeline }) => pipeline)];
+  const byType = [...Map.groupBy(waiting.rows, ({ type }) => type)];
+  return [
+    ...(await Promise.all(
+      byPipeline
+        .slice(0, limits.findingGroupsMax)
+        .map(([pipeline, asked]) => describeQuestions(pipeline, asked, context)),
+    )),
+    ...byType.map(([type, asked]) => describeDirectives(type, asked, context)),
+  ].slice(0, limits.findingGroupsMax);
+};
+
+const common = {
+  kind: 'approval_waiting',
+  severity: 'warning',
+  category: 'approvals',
+  impact: 'item',
+} as const;
+
+async function describeQuestions(
+  pipeline: string,
+  asked: readonly OpenQuestion[],
+  { ledger, now }: CheckContext,
+): Promise<LiveFinding> {
+  const oldest = asked.toSorted((a, b) => (a.startedAt < b.startedAt ? -1 : 1))[0];
+  const { runId = '', node = '', startedAt = now, note = null, dueAt = null } = oldest ?? {};
+  // Several branches can wait at the same step; only the id of the step names one of them.
+  const isAlone = asked.filter((one) => one.runId === runId && one.node === node).length === 1;
+  const step = isAlone ? node : (oldest?.id ?? node);
+  const count = asked.length;
+  const what = count === 1 ? 'An approval' : `${count} approvals`;
+  const text = note === null ? null : await showText(ledger, note, { runId });
+  const question = text === null ? '' : `: ${text}`;
+  const until = dueAt === null ? '' : `; its time ends at ${dueAt}`;
+  return {
+    ...common,
+    key: pipeline,
+    message: `${what} of the pipeline ${pipeline} ${count === 1 ? 'waits' : 'wait'} for a decision.`,
+    evidence: `run ${runId} has waited at ${node} for ${formatAge(startedAt, now)}${until}${question}`,
+    fix: 'Approve or reject it. The run continues after that.',
+    commands: [`ductile run approve ${runId} ${step}`, `ductile run reject ${runId} ${step}`],
+    why: runId,
+    since: startedAt,
+    count,
+    detail: {
+      pipeline,
+      run_ids: [...new Set(asked.map((one) => one.runId))].slice(0, limits.findingIdsMax),
+      step,
+      message: text,
+    },
+  };
+}
+
+function describeDirectives(
+  type: string,
+  asked: readonly Directive[],
+  { now }: CheckContext,
+): LiveFinding {
+  const oldest = asked.at(-1);
+  const { id = '', actor = '', target = '', requestedAt = now } = oldest ?? {};
+  const count = asked.length;
+  const what = count === 1 ? 'A directive' : `${count} directives`;
+  return {
+    ...common,
+    key: `directive/${type}`,
+    message: `${what} ${type} ${count === 1 ? 'waits' : 'wait'} for approval.`,
+    evidence: `${actor} requested it for ${target}, ${formatAge(requestedAt, now)} ago (directive ${id})`,
+    fix: 'Approve it, or cancel it.',
+    commands: [`ductile directive approve ${id}`, `ductile directive cancel ${id}`],
+    why: id,
+    since: requestedAt,
+    count,
+    detail: { type, directive_ids: asked.slice(0, limits.findingIdsMax).map((one) => one.id) },
   };
 }

@@ -26,22 +26,21 @@ import { startedBy } from '../../webhook/delivery.operations.ts';
 import { agentOutcomesOf } from '../../webhook/outcomes.service.ts';
 import { showWebhook } from '../../webhook/shapes.operations.ts';
 import type { Explanation } from './explanation.ts';
-import { explainDelivery } from './delivery.ts';
+import { explainDelivery, explainWebhook, type WebhookFacts } from './webhook.ts';
 import { explainDirective } from './directive.ts';
-import {
-  explainFindingOf,
-  explainIncidentOf,
-  explainPipelineName,
-  explainPluginName,
-} from './explain-named.ts';
-import type { Found } from './found.ts';
+import { type Found, findSubject, kindScopes, splitName } from './find-subject.ts';
 import { readHouse, readLinks, readPlugin, readProgress, readWaits } from './facts.ts';
 import { explainJob, type StepRunFacts } from './job.ts';
 import { explainRunFacts } from './run.ts';
 import { readOneSchedule } from './schedule-facts.ts';
 import { explainSchedule } from './schedule.ts';
 import { explainSignal, type SignalFacts } from './signal.ts';
-import { explainWebhook, type WebhookFacts } from './webhook.ts';
+import { DuctileError } from '../../base/errors.ts';
+import { findingId, type LiveFinding } from '../finding.ts';
+import type { Incident } from '../types.ts';
+import { allows } from '../../access/scopes.ts';
+import { explainFinding, explainIncident, readLiveFindings } from './finding.ts';
+import { explainPipeline, explainPlugin } from './plugin.ts';
 
 /** Reads what is on record about it; what that means is said by pure functions. */
 export async function explain(context: Context, found: Found): Promise<Explanation> {
@@ -230,4 +229,114 @@ function findTakers(
 
 function sayUnwanted(when: Condition | undefined): string {
   return when === undefined ? 'not wanted' : `${conditionText(when)} does not hold`;
+}
+
+/** Reads what is on record about names of the configuration, findings and incidents. */
+
+type Explain = (context: Context, found: Found) => Promise<Explanation>;
+
+/** The newest of a list; one of them is explained. */
+const NEWEST = { limit: 4 };
+
+export async function explainPluginName(
+  context: Context,
+  name: string,
+  explain: Explain,
+): Promise<Explanation> {
+  const { engine } = context;
+  const { plugin, part } = splitName(name);
+  const of = { plugin, ...(part === undefined ? {} : { command: part }) };
+  const [house, facts, breakers, findings, jobs] = await Promise.all([
+    readHouse(engine),
+    readPlugin(engine, plugin),
+    engine.ledger.breakers(of),
+    readFindings(context),
+    isAllowed(context, 'job') ? engine.ledger.jobs({ ...of, ...NEWEST }) : [],
+  ]);
+  const about = findings.filter(({ key, detail }) => isAbout({ key, detail }, plugin, part));
+  const [newest] = jobs;
+  const isGood = newest === undefined || newest.status === 'succeeded';
+  const deeper = isGood ? undefined : await explain(context, { kind: 'job', job: newest });
+  return explainPlugin({ name, house, plugin: facts, breakers, findings: about, jobs, deeper });
+}
+
+function isAbout(
+  { key, detail }: Pick<LiveFinding, 'key' | 'detail'>,
+  plugin: string,
+  command: string | undefined,
+): boolean {
+  if (command !== undefined) return key === `${plugin}/${command}`;
+  return key === plugin || key.startsWith(`${plugin}/`) || detail?.['plugin'] === plugin;
+}
+
+export async function explainPipelineName(
+  context: Context,
+  name: string,
+  explain: Explain,
+): Promise<Explanation> {
+  const { ledger } = context.engine;
+  const [findings, runs] = await Promise.all([
+    readFindings(context),
+    isAllowed(context, 'run') ? ledger.runs({ pipeline: name, ...NEWEST }) : [],
+  ]);
+  const about = findings.filter(({ key, detail }) => key === name || detail?.['pipeline'] === name);
+  const [newest] = runs;
+  const deeper =
+    newest === undefined ? undefined : await explain(context, { kind: 'run', run: newest });
+  return explainPipeline({ name, findings: about, runs, deeper });
+}
+
+export async function explainFindingOf(
+  context: Context,
+  finding: LiveFinding,
+  explain: Explain,
+): Promise<Explanation> {
+  return explainFinding({ finding, deeper: await explainObject(context, finding, explain) });
+}
+
+export async function explainIncidentOf(
+  context: Context,
+  incident: Incident,
+  explain: Explain,
+): Promise<Explanation> {
+  const findings = incident.closedAt === null ? await readFindings(context) : [];
+  const finding = findings.find((one) => findingId(one) === findingId(incident));
+  const deeper = finding === undefined ? undefined : await explainObject(context, finding, explain);
+  return explainIncident(incident, { finding, deeper });
+}
+
+/** Findings are for those who may see all of the system. */
+async function readFindings(context: Context): Promise<LiveFinding[]> {
+  return isAllowed(context, 'finding') ? await readLiveFindings(context.engine) : [];
+}
+
+function isAllowed({ principal }: Context, kind: keyof typeof kindScopes): boolean {
+  return allows(principal.scopes, kindScopes[kind]);
+}
+
+/** A finding may name another finding or itself; only objects are explained further. */
+const objectKinds: ReadonlySet<string> = new Set([
+  'job',
+  'run',
+  'schedule',
+  'webhook',
+  'signal',
+  'directive',
+  'delivery',
+]);
+
+async function explainObject(
+  context: Context,
+  { why }: LiveFinding,
+  explain: Explain,
+): Promise<Explanation | undefined> {
+  if (why === undefined) return undefined;
+  try {
+    const found = await findSubject(context, why, 'any');
+    return objectKinds.has(found.kind) ? await explain(context, found) : undefined;
+  } catch (error) {
+    // The object may be pruned, or out of sight of the caller.
+    if (error instanceof DuctileError && error.kind.status < 500) return undefined;
+    throw error;
+  }
 }

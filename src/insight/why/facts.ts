@@ -5,13 +5,16 @@ import type { Job } from '../../job/job.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import type { Signal } from '../../signal/signal.ts';
-import { readUsualDuration, type UsualDuration } from '../usual-duration.service.ts';
+import {
+  readUsualDuration,
+  type UsualDuration,
+  type ProgressFacts,
+} from '../usual-duration.service.ts';
 import type { RunningJob } from '../../tenant/outlook.ts';
 import { findCredentials } from '../../base/credential-ref.ts';
 import { readKeyIds } from '../../access/vault.service.ts';
 import { sortByAge } from './queue-causes.ts';
 import type { Link } from './origin.ts';
-import type { ProgressFacts } from './progress.ts';
 import type { By, CredentialFault, HouseFacts, PluginFacts, WaitFacts } from './wait-facts.ts';
 
 /** How far back a chain is told. */

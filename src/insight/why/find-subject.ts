@@ -1,7 +1,7 @@
 import { DuctileError } from '../../base/errors.ts';
 import { hookNotFound } from '../../webhook/not-found.service.ts';
 import { isDeclared, scheduleNotFound, type ScheduleName } from '../../schedule/change.service.ts';
-import { findingId } from '../finding.ts';
+import { findingId, type LiveFinding } from '../finding.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';
 import {
@@ -13,9 +13,14 @@ import {
 import { allows } from '../../access/scopes.ts';
 import { isVisible } from '../../access/visibility.operations.ts';
 import { kinds, type Kind } from './explanation.ts';
-import type { Found } from './found.ts';
 import { readLiveFindings } from './finding.ts';
-import { isIdLike, parseSubject, splitName } from './subject.ts';
+import type { Directive } from '../../directive/directive.ts';
+import type { Job } from '../../job/job.ts';
+import type { Incident } from '../types.ts';
+import type { ScheduleRow } from '../../schedule/types.ts';
+import type { DeliveryRow, WebhookRow } from '../../webhook/types.ts';
+import type { Run } from '../../pipeline/run/run.ts';
+import type { Signal } from '../../signal/signal.ts';
 
 /** What a token must allow to ask about each. */
 export const kindScopes: Readonly<Record<Kind, string>> = {
@@ -275,3 +280,53 @@ function scheduleIn(id: string): ScheduleName {
   const { plugin, part = 'default' } = splitName(id);
   return { plugin, scheduleId: part };
 }
+
+/** What was asked about: a kind if it was said, and an id or a name. */
+export interface SubjectName {
+  readonly kind: Kind | 'any';
+  readonly id: string;
+}
+
+const uuid = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
+const attemptPattern = new RegExp(`^(${uuid})[-. #]\\d+$`, 'i');
+const saidPattern = new RegExp(`^(${[...kinds, 'attempt'].join('|')})s?[ :]+(\\S.*)$`, 'i');
+
+/**
+ * Reads the names that people type and that Ductile prints: `job 0199a1b2`, `webhook:deploys`,
+ * `feed poll`, and the id of an attempt, which is that of its job and a number.
+ */
+export function parseSubject(text: string, kind: Kind | 'any' = 'any'): SubjectName {
+  const said = kind === 'any' ? saidPattern.exec(text) : null;
+  const word = said?.[1]?.toLowerCase();
+  const rest = (said?.[2] ?? text).trim();
+  const attempt = attemptPattern.exec(rest);
+  if (attempt?.[1] !== undefined) return { kind: 'job', id: attempt[1].toLowerCase() };
+  if (word === 'attempt') return { kind: 'job', id: rest };
+  const id = /^\S+ \S+$/.test(rest) ? rest.replace(' ', '/') : rest;
+  return { kind: word === undefined ? kind : (word as Kind), id };
+}
+
+/** Whether a text can be an id, or the beginning of one. */
+export function isIdLike(text: string): boolean {
+  return /^[0-9a-f-]{4,36}$/i.test(text);
+}
+
+/** A name in two parts, such as `feed/poll`; one part stands for the first one. */
+export function splitName(name: string): { readonly plugin: string; readonly part?: string } {
+  const at = name.indexOf('/');
+  return at === -1 ? { plugin: name } : { plugin: name.slice(0, at), part: name.slice(at + 1) };
+}
+
+/** What was found under a name. */
+export type Found =
+  | { readonly kind: 'job'; readonly job: Job }
+  | { readonly kind: 'run'; readonly run: Run }
+  | { readonly kind: 'schedule'; readonly row: ScheduleRow }
+  | { readonly kind: 'webhook'; readonly row: WebhookRow }
+  | { readonly kind: 'signal'; readonly signal: Signal }
+  | { readonly kind: 'directive'; readonly directive: Directive }
+  | { readonly kind: 'delivery'; readonly delivery: DeliveryRow }
+  | { readonly kind: 'incident'; readonly incident: Incident }
+  | { readonly kind: 'finding'; readonly finding: LiveFinding }
+  | { readonly kind: 'plugin'; readonly name: string }
+  | { readonly kind: 'pipeline'; readonly name: string };

@@ -14,7 +14,7 @@ import {
   type Fact,
   type Subject,
 } from './explanation.ts';
-import { describeProgress, type Progress, type ProgressFacts } from './progress.ts';
+import { describeProgress, type Progress, type ProgressFacts } from '../usual-duration.service.ts';
 import { tellOrigin, type Link } from './origin.ts';
 import type { PluginFacts, WaitFacts } from './wait-facts.ts';
 import { findWaits, orderRepairs, pluginCauses } from './waits.ts';

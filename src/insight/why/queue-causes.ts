@@ -1,10 +1,9 @@
 /** What other jobs do that keeps a job waiting. */
 import { quoteShell } from '../../base/text.ts';
 import { fromTimestamp } from '../../base/clock.ts';
-import { overlongAfterMs } from '../usual-duration.service.ts';
+import { overlongAfterMs, describeUsual, roundDuration } from '../usual-duration.service.ts';
 import type { RunningJob } from '../../tenant/outlook.ts';
 import { plural, setting, type Cause } from './explanation.ts';
-import { describeUsual, roundDuration } from './progress.ts';
 import type { WaitFacts } from './wait-facts.ts';
 
 /** Lists what other jobs do that keeps a job waiting. */

@@ -11,9 +11,10 @@ import {
   type Explanation,
   type Fact,
 } from './explanation.ts';
-import { tellJob, tellRun } from './signal.ts';
+import { tellJob, tellRun, tellStarted } from './signal.ts';
 import type { HouseFacts } from './wait-facts.ts';
 import { houseCauses, orderRepairs } from './waits.ts';
+import type { Started } from '../../webhook/shapes.operations.ts';
 
 export interface WebhookFacts {
   readonly row: WebhookRow;
@@ -153,14 +154,14 @@ function lastVerdict(facts: WebhookFacts): Cause {
   };
 }
 
-interface Started {
+interface StartedWork {
   readonly id: string;
   readonly fact: string;
   readonly isBad: boolean;
 }
 
 /** What was done again counts as it went the last time; bad news comes first. */
-function lastOfEach({ jobs, runs }: WebhookFacts): Started[] {
+function lastOfEach({ jobs, runs }: WebhookFacts): StartedWork[] {
   // The steps of a run are told by the run.
   const own = jobs.filter(({ runId }) => runId === null);
   const all = [
@@ -173,11 +174,11 @@ function lastOfEach({ jobs, runs }: WebhookFacts): Started[] {
 
 const badStates = new Set<string>(['failed', 'timed_out', 'dead', 'halted', 'cancelled']);
 
-function toStarted({ id, status }: Job | Run, { fact }: Fact): Started {
+function toStarted({ id, status }: Job | Run, { fact }: Fact): StartedWork {
   return { id, fact, isBad: badStates.has(status) };
 }
 
-function comesTo(outcome: AgentOutcome | undefined, started: readonly Started[]): string {
+function comesTo(outcome: AgentOutcome | undefined, started: readonly StartedWork[]): string {
   if (outcome !== undefined) {
     const detail = outcome.detail === null ? '' : ` (${firstLine(outcome.detail)})`;
     return `its agent: ${outcome.status}${detail}`;
@@ -218,4 +219,36 @@ function made({ createdBy, createdAt, triggerCount }: WebhookRow): Fact {
     evidence: `${plural(triggerCount, 'delivery', 'deliveries')} taken since`,
     at: createdAt,
   };
+}
+
+export interface DeliveryFacts extends Started {
+  readonly delivery: DeliveryRow;
+  /** Whether what it came to can still be shown. */
+  readonly hasWebhook: boolean;
+  /** Whether what it came to would take it again: an endpoint of the configuration would, too. */
+  readonly isReplayable: boolean;
+}
+
+/** Why something that was delivered was taken or not, and what came of it. */
+export function explainDelivery(facts: DeliveryFacts): Explanation {
+  const { id, hookId, verdict } = facts.delivery;
+  const subject = { kind: 'delivery', id, state: verdict } as const;
+  const { fact, evidence, at } = tellDelivery(facts.delivery);
+  const origin = {
+    fact: `it came to the webhook ${hookId}`,
+    evidence: hookId.startsWith('/') ? hookId : `/hooks/${hookId}`,
+  };
+  const commands = [...remedies(facts), `ductile webhook delivery ${id}`];
+  const first = { fact: `it was ${fact}`, evidence, at };
+  return toExplanation(subject, [first, ...tellStarted(facts)], [origin], commands);
+}
+
+function remedies({ delivery, hasWebhook, isReplayable, jobs, runs }: DeliveryFacts): string[] {
+  const { id, hookId, signalId } = delivery;
+  if (signalId === null) return hasWebhook ? [`ductile webhook show ${quoteShell(hookId)}`] : [];
+  const started = [...jobs.slice(0, 1), ...runs.slice(0, 1)].map((one) => one.id);
+  return [
+    ...(started.length === 0 ? [signalId] : started).map((one) => `ductile why ${one}`),
+    ...(isReplayable ? [`ductile webhook replay ${id}`] : []),
+  ];
 }
