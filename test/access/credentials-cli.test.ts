@@ -7,7 +7,7 @@ import type { CliIo } from '../../src/cli/host.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { run } from '../support/fake-cli.ts';
-import { everythingOn, leaksOf } from '../support/sinks.ts';
+import { dumpLedger, findLeaks } from '../support/sinks.ts';
 
 const value = 'Pl4nted-value-0123456789';
 
@@ -84,9 +84,9 @@ describe('without a server', () => {
     expect(told.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 0]);
     expect(told[2]?.out).toMatch(/api +github +active/);
     const ledger = await openLedger({ kind: 'sqlite', path: join(directory, 'data', 'state.db') });
-    const sinks = { ...(await everythingOn(ledger)), told: JSON.stringify(told) };
+    const sinks = { ...(await dumpLedger(ledger)), told: JSON.stringify(told) };
     await ledger.close();
-    expect(leaksOf(sinks, [value])).toEqual([]);
+    expect(findLeaks(sinks, [value])).toEqual([]);
     expect((await ductile('credential', 'delete', 'api')).code).toBe(0);
     expect((await ductile('credential', 'show', 'api')).code).toBe(1);
   });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { databases } from '../support/instance.ts';
-import { everythingOn, leaksOf } from '../support/sinks.ts';
+import { dumpLedger, findLeaks } from '../support/sinks.ts';
 
 const value = 'Pl4nted-value-0123456789';
 const reader = 'reader-token-0123456789abcdef';
@@ -100,12 +100,12 @@ describe.each(databases)('credentials over HTTP on %s', (database) => {
       expect(status, path).toBe(200);
     }
     const sinks: Record<string, string> = {
-      ...(await everythingOn(api.server.instance.engine.ledger)),
+      ...(await dumpLedger(api.server.instance.engine.ledger)),
       answers: answers.join('\n'),
       log: JSON.stringify(api.records),
     };
     expect(sinks['directives']).toContain('fingerprint');
-    expect(leaksOf(sinks, [value, Buffer.from(value).toString('base64')])).toEqual([]);
+    expect(findLeaks(sinks, [value, Buffer.from(value).toString('base64')])).toEqual([]);
   });
 });
 

@@ -10,7 +10,7 @@ import { systemSelfcheck } from '../../src/insight/selfcheck.operations.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 import { startRun } from '../support/runs.ts';
-import { everythingOn, leaksOf } from '../support/sinks.ts';
+import { dumpLedger, findLeaks } from '../support/sinks.ts';
 
 const actor = 'cli:test';
 const secret = 'Tr0ub4dor&3/"quoted"\\ünd+more';
@@ -87,11 +87,11 @@ describe.each(databases)('a credential on %s', (database) => {
     const spelled = [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)];
     const base64 = Buffer.from(`ann:${secret}`).toString('base64').slice(8, 30);
     const sinks: Record<string, string> = {
-      ...(await everythingOn(ledger)),
+      ...(await dumpLedger(ledger)),
       log: JSON.stringify(instance.records),
       ring: JSON.stringify(engine.ring.read({ limit: 10_000 })),
     };
-    expect(leaksOf(sinks, [...spelled, base64, 'Tr0ub4dor'])).toEqual([]);
+    expect(findLeaks(sinks, [...spelled, base64, 'Tr0ub4dor'])).toEqual([]);
     expect(sinks['directives']).toContain('credential.set');
   });
 
@@ -199,8 +199,8 @@ describe.each(databases)('a signal that may not show all on %s', (database) => {
       schema_version: 1,
       redacted: ['data.user.password'],
     });
-    const { signals, sealed_payloads: sealed } = await everythingOn(ledger);
-    expect(leaksOf({ signals: signals ?? '', sealed: sealed ?? '' }, ['s3cr3t-of-ann'])).toEqual(
+    const { signals, sealed_payloads: sealed } = await dumpLedger(ledger);
+    expect(findLeaks({ signals: signals ?? '', sealed: sealed ?? '' }, ['s3cr3t-of-ann'])).toEqual(
       [],
     );
     const noted = (count: number) =>

@@ -5,14 +5,18 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { run, type Told } from '../support/fake-cli.ts';
+import { run, type CliResult } from '../support/fake-cli.ts';
 
 interface Person {
   /** What they type, when somebody is there to type. */
   readonly typed?: string;
 }
 
-async function init(cwd: string, args: readonly string[], { typed }: Person = {}): Promise<Told> {
+async function init(
+  cwd: string,
+  args: readonly string[],
+  { typed }: Person = {},
+): Promise<CliResult> {
   return run(args, {
     host: { openLocal: (given, need) => cliHost.openLocal(given, need) },
     io: {

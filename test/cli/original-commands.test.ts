@@ -10,7 +10,7 @@ import {
   flagAliases,
 } from '../../src/cli/original-commands.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { run as runCommand, type Told } from '../support/fake-cli.ts';
+import { run as runCommand, type CliResult } from '../support/fake-cli.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
 
@@ -40,7 +40,7 @@ beforeEach(async () => {
 });
 
 /** A real command line in which the configuration is named as the original names it. */
-async function type(...args: readonly string[]): Promise<Told> {
+async function type(...args: readonly string[]): Promise<CliResult> {
   return runCommand([...args, '--config-dir', directory], {
     host: {
       openLocal: (given, need) => cliHost.openLocal(given, need),

@@ -13,7 +13,7 @@ import {
 } from '../../src/config/backup.ts';
 import { readConfig } from '../../src/config/load.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { makeTree } from '../support/config-tree.ts';
+import { makeConfigTree } from '../support/config-tree.ts';
 
 const NOW = Date.parse('2026-11-15T12:00:00.000Z');
 
@@ -96,7 +96,11 @@ describe('a backup of a configuration', () => {
   };
 
   test('has its files and nothing else, and brings them back', async () => {
-    const directory = await makeTree({ ...files, 'data/state.db': 'rows', 'notes.txt': 'mine' });
+    const directory = await makeConfigTree({
+      ...files,
+      'data/state.db': 'rows',
+      'notes.txt': 'mine',
+    });
     const archive = join(directory, 'b.tar.gz');
     const listed = writeBackup(readConfig({ given: directory }), archive, NOW);
     expect(listed).toEqual({ files: ['config.yaml', 'conf.d/a.yaml', '.env'], outside: [] });
@@ -115,14 +119,14 @@ describe('a backup of a configuration', () => {
   });
 
   test('never replaces a file', async () => {
-    const directory = await makeTree(files);
+    const directory = await makeConfigTree(files);
     const to = join(directory, 'config.yaml');
     expect(() => writeBackup(readConfig({ given: directory }), to, NOW)).toThrow('there already');
     expect(await readFile(to, 'utf8')).toBe(files['config.yaml']);
   });
 
   test('that is invalid changes nothing', async () => {
-    const directory = await makeTree(files);
+    const directory = await makeConfigTree(files);
     const archive = join(directory, 'b.tar.gz');
     const bad = [{ path: 'config.yaml', bytes: Buffer.from('plugin_roots: []\n') }];
     await writeFile(archive, packArchive(bad, NOW));

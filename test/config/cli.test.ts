@@ -5,11 +5,11 @@ import { describe, expect, test } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { run as runCommand } from '../support/fake-cli.ts';
-import type { Told } from '../support/fake-cli.ts';
+import type { CliResult } from '../support/fake-cli.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
 
-async function config(directory: string, ...args: readonly string[]): Promise<Told> {
+async function config(directory: string, ...args: readonly string[]): Promise<CliResult> {
   return runCommand(['config', ...args, '--config', directory], {
     host: { openLocal: (given, need) => cliHost.openLocal(given, need) },
     io: { cwd: directory },
@@ -22,7 +22,7 @@ async function makeStarter(): Promise<string> {
   return directory;
 }
 
-function parse({ out }: Told): Record<string, unknown> {
+function parse({ out }: CliResult): Record<string, unknown> {
   return JSON.parse(out) as Record<string, unknown>;
 }
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { makeTree, problemsOf } from '../support/config-tree.ts';
+import { makeConfigTree, listProblems } from '../support/config-tree.ts';
 
 async function tree(yaml: string): Promise<string> {
-  return makeTree({ 'config.yaml': `plugin_roots: [p]\n${yaml}` });
+  return makeConfigTree({ 'config.yaml': `plugin_roots: [p]\n${yaml}` });
 }
 
 describe('the credentials that a configuration names', () => {
@@ -21,7 +21,7 @@ describe('the credentials that a configuration names', () => {
     const given = await tree(
       'plugins: {a: {config: {deep: [{token: "credential:"}], other: "credential:a b"}}}\n',
     );
-    const problems = problemsOf(given).join('\n');
+    const problems = listProblems(given).join('\n');
     expect(problems).toMatch(/plugins\.a\.config\.deep\[0\]\.token does not name a credential/);
     expect(problems).toMatch(/plugins\.a\.config\.other does not name a credential/);
   });
@@ -35,6 +35,6 @@ describe('the credentials that a configuration names', () => {
 
   test('their key is passed on to no plugin', async () => {
     const given = await tree('service: {plugin_env_passthrough: [DUCTILE_CREDENTIAL_KEY]}\n');
-    expect(problemsOf(given).join()).toContain('the key of all credentials');
+    expect(listProblems(given).join()).toContain('the key of all credentials');
   });
 });

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { makeTree, problemsOf } from '../support/config-tree.ts';
+import { makeConfigTree, listProblems } from '../support/config-tree.ts';
 
 function tree(directives: string): Promise<string> {
-  return makeTree({ 'config.yaml': `plugin_roots: [p]\ndirectives: ${directives}\n` });
+  return makeConfigTree({ 'config.yaml': `plugin_roots: [p]\ndirectives: ${directives}\n` });
 }
 
 test.each([
@@ -28,7 +28,7 @@ test.each([
   ['{approval: {job.cancel: boss}}', 'directives.approval.job.cancel'],
   ['{approval: yes}', 'directives.approval'],
 ])('is refused with its place: %s', async (directives, key) => {
-  const [problem, ...others] = problemsOf(await tree(directives));
+  const [problem, ...others] = listProblems(await tree(directives));
   expect(others).toEqual([]);
   expect(problem).toContain(key.split('.').at(-1));
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { makeTree, problemsOf } from '../support/config-tree.ts';
+import { makeConfigTree, listProblems } from '../support/config-tree.ts';
 
 /** Databases take dates and not any sum of milliseconds. */
 test.each([
@@ -15,9 +15,9 @@ test.each([
   ],
 ])('%s is no longer than the clock can reckon with', async (key, text) => {
   const yaml = `plugin_roots: [plugins]\n${text}\n`;
-  const problems = problemsOf(await makeTree({ 'config.yaml': yaml }));
+  const problems = listProblems(await makeConfigTree({ 'config.yaml': yaml }));
   expect(problems).toHaveLength(1);
   expect(problems[0]).toContain(`${key} must be at most 36500d`);
-  const longest = await makeTree({ 'config.yaml': yaml.replace('4000000d', '36500d') });
+  const longest = await makeConfigTree({ 'config.yaml': yaml.replace('4000000d', '36500d') });
   expect(loadConfig({ given: longest, env: {} }).file).toContain(longest);
 });

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { parseAddress } from '../../src/config/address.ts';
 import { applyEdit, parseValue, planEdit, patchText, removeKey } from '../../src/config/edit.ts';
 import { loadConfig, readConfig } from '../../src/config/load.ts';
-import { lock, makeTree } from '../support/config-tree.ts';
+import { lockConfig, makeConfigTree } from '../support/config-tree.ts';
 
 const NOW = '2026-11-15T12:00:00.000Z';
 
@@ -162,9 +162,9 @@ describe('an edit', () => {
   };
 
   test('goes to the file that has the key, keeps a copy, and renews its lock alone', async () => {
-    const directory = await makeTree(files);
+    const directory = await makeConfigTree(files);
     const options = { given: directory };
-    lock(directory);
+    lockConfig(directory);
     await writeFile(join(directory, 'config.yaml'), `${files['config.yaml']}# touched\n`);
     const before = readConfig(options);
     const edit = planEdit(before, ['service', 'name'], 'new', options);
@@ -178,7 +178,7 @@ describe('an edit', () => {
   });
 
   test('counts entries of lists on from file to file', async () => {
-    const directory = await makeTree(files);
+    const directory = await makeConfigTree(files);
     const options = { given: directory };
     const edit = planEdit(readConfig(options), ['routes', 1, 'event_type'], 'c', options);
     expect(edit.file).toBe(join(directory, 'more.yaml'));
@@ -187,7 +187,7 @@ describe('an edit', () => {
   });
 
   test('a new key goes to the file that has its section, or to the root', async () => {
-    const directory = await makeTree(files);
+    const directory = await makeConfigTree(files);
     const options = { given: directory };
     const reading = readConfig(options);
     const place = (path: readonly string[], value: unknown): string =>
@@ -197,7 +197,7 @@ describe('an edit', () => {
   });
 
   test('that makes it invalid is refused before anything is written', async () => {
-    const directory = await makeTree(files);
+    const directory = await makeConfigTree(files);
     const options = { given: directory };
     expect(() => planEdit(readConfig(options), ['service', 'max_hops'], 0, options)).toThrow(
       'service.max_hops must be at least 1, not 0',
@@ -209,8 +209,8 @@ describe('an edit', () => {
 
 describe('a write that fails in the middle', () => {
   test('leaves the file, and its lock, as they were', async () => {
-    const directory = await makeTree({ 'config.yaml': 'plugin_roots: [p]\n' });
-    lock(directory);
+    const directory = await makeConfigTree({ 'config.yaml': 'plugin_roots: [p]\n' });
+    lockConfig(directory);
     const [file, seal] = [join(directory, 'config.yaml'), join(directory, '.checksums')];
     const options = { given: directory, env: {} };
     const reading = readConfig(options);
@@ -227,7 +227,7 @@ describe('a write that fails in the middle', () => {
   });
 
   test('a link stays a link', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'real.yaml': 'plugin_roots: [p]\nservice: {allow_symlinks: true}\n',
     });
     const file = join(directory, 'config.yaml');
@@ -244,9 +244,9 @@ describe('a write that fails in the middle', () => {
   test.skipIf(process.getuid?.() !== 0)(
     'a file that root writes stays readable to its owner',
     async () => {
-      const directory = await makeTree({ 'config.yaml': 'plugin_roots: [p]\n' });
+      const directory = await makeConfigTree({ 'config.yaml': 'plugin_roots: [p]\n' });
       await chown(directory, 1234, 1234);
-      lock(directory);
+      lockConfig(directory);
       expect(await stat(join(directory, '.checksums'))).toMatchObject({ uid: 1234, gid: 1234 });
     },
   );

@@ -8,10 +8,10 @@ import type { Config } from '../../src/config/config.ts';
 import { meanings } from '../../src/config/meanings.ts';
 import { valueAt } from '../../src/config/address.ts';
 import { redact, compareKeys } from '../../src/config/effective.ts';
-import { makeTree } from '../support/config-tree.ts';
+import { makeConfigTree } from '../support/config-tree.ts';
 
 async function load(yaml: string, env: Record<string, string> = {}): Promise<Config> {
-  const directory = await makeTree({ 'config.yaml': `plugin_roots: [p]\n${yaml}` });
+  const directory = await makeConfigTree({ 'config.yaml': `plugin_roots: [p]\n${yaml}` });
   return loadConfig({ given: directory, env });
 }
 

@@ -1,7 +1,7 @@
 /** What somebody might write to hold the program up: refused with its place, and soon. */
 import { describe, expect, test } from 'vitest';
 import { parseDocument } from '../../src/config/document.ts';
-import { makeTree, problemsOf } from '../support/config-tree.ts';
+import { makeConfigTree, listProblems } from '../support/config-tree.ts';
 
 /** Far more than any of these takes, and far less than what they would take unguarded. */
 const SOON_MS = 20_000;
@@ -43,19 +43,19 @@ describe('YAML', { timeout: SOON_MS }, () => {
 });
 
 test('a file that is too large is not even read', async () => {
-  const directory = await makeTree({ 'config.yaml': `# ${'x'.repeat(600_000)}` });
-  expect(problemsOf(directory)[0]).toMatch(/^config\.yaml {2}the file is \d+ bytes long/);
+  const directory = await makeConfigTree({ 'config.yaml': `# ${'x'.repeat(600_000)}` });
+  expect(listProblems(directory)[0]).toMatch(/^config\.yaml {2}the file is \d+ bytes long/);
 });
 
 test('far too many files are refused', { timeout: SOON_MS }, async () => {
   const files = Object.fromEntries(
     Array.from({ length: 300 }, (_, index) => [`d/${String(index).padStart(3, '0')}.yaml`, '{}']),
   );
-  const directory = await makeTree({
+  const directory = await makeConfigTree({
     'config.yaml': 'plugin_roots: [p]\ninclude: [d]\n',
     ...files,
   });
-  expect(problemsOf(directory)).toEqual([
+  expect(listProblems(directory)).toEqual([
     'config.yaml:2:11 include[0] is one file too many; at most 256 are read',
   ]);
 });

@@ -2,13 +2,13 @@ import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { makeTree, problemsOf } from '../support/config-tree.ts';
+import { makeConfigTree, listProblems } from '../support/config-tree.ts';
 
 const roots = 'plugin_roots: [p]\n';
 
 describe('include', () => {
   test('files and directories are merged in order, nested ones relative to their own place', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}include: [parts, more/last.yaml]
 service: {name: root, max_hops: 9, allow_symlinks: true}
 `,
@@ -43,12 +43,12 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
   });
 
   test('a directory is read with its .yml files, and tokens.yml must be locked as tokens.yaml', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}include: [parts]\n`,
       'parts/a.yml': 'service: {name: short}\n',
     });
     expect(loadConfig({ given: directory, env: {} }).service.name).toBe('short');
-    const tokens = await makeTree({
+    const tokens = await makeConfigTree({
       'config.yaml': `${roots}include: [parts]\n`,
       'parts/tokens.yml': 'tokens: [{name: a, key: 0123456789abcdef, scopes: []}]\n',
     });
@@ -56,7 +56,7 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
   });
 
   test('a key without a value does not take away what another file set', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}include: [a.yaml]\nservice: {name: here}\n`,
       'a.yaml': 'service:\nplugins:\n',
     });
@@ -65,7 +65,7 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
 
   test("a file beside the root that looks like a part of it, and isn't, is reported", async () => {
     const files = { 'tokens.yaml': 'tokens: []\n', 'routes.yaml': '', 'other.yaml': '' };
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}include: [routes.yaml]\n`,
       ...files,
     });
@@ -78,56 +78,58 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
   });
 
   test('a circle is named with the whole way', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}include: [a.yaml]\n`,
       'a.yaml': 'include: [b.yaml]\n',
       'b.yaml': 'service: {name: b}\ninclude: [a.yaml]\n',
     });
-    expect(problemsOf(directory)).toEqual([
+    expect(listProblems(directory)).toEqual([
       'b.yaml:2:11 include[0] leads in a circle: config.yaml → a.yaml → b.yaml → a.yaml',
     ]);
   });
 
   test('a file that is included twice, and one that is not there', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}include: [a.yaml, b.yaml, ./a.yaml, gone.yaml]\n`,
       'a.yaml': '{}',
       'b.yaml': '{}',
     });
-    expect(problemsOf(directory)).toEqual([
+    expect(listProblems(directory)).toEqual([
       'config.yaml:2:27 include[2] includes a.yaml again; it was included by config.yaml → a.yaml',
       'config.yaml:2:37 include[3] names gone.yaml, which does not exist',
     ]);
   });
 
   test('a path with a variable is refused, and a list that is none is a matter of the schema', async () => {
-    const directory = await makeTree({ 'config.yaml': `${roots}include: ["\${HOME}/x.yaml"]\n` });
-    expect(problemsOf(directory)[0]).toContain('include[0] names a variable');
-    const other = await makeTree({ 'config.yaml': `${roots}include: a.yaml\n` });
-    expect(problemsOf(other)).toEqual(['config.yaml:2:1 include must be a list, not "a.yaml"']);
+    const directory = await makeConfigTree({
+      'config.yaml': `${roots}include: ["\${HOME}/x.yaml"]\n`,
+    });
+    expect(listProblems(directory)[0]).toContain('include[0] names a variable');
+    const other = await makeConfigTree({ 'config.yaml': `${roots}include: a.yaml\n` });
+    expect(listProblems(other)).toEqual(['config.yaml:2:1 include must be a list, not "a.yaml"']);
   });
 
   test('a problem in an included file has its location there, and the nearest known key', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}include: [a.yaml]\n`,
       'a.yaml': '# first\nplugins:\n  e: {parallelism: 0, confg: {}}\n',
     });
-    expect(problemsOf(directory)).toEqual([
+    expect(listProblems(directory)).toEqual([
       'a.yaml:3:7 plugins.e.parallelism must be at least 1, not 0',
       'a.yaml:3:23 plugins.e.confg is not a known key',
     ]);
   });
 
   test('symbolic links are refused unless they are allowed, and then warned about', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}include: [link.yaml]\n`,
       'real.txt': 'service: {name: linked}\n',
     });
     await symlink('real.txt', join(directory, 'link.yaml'));
-    expect(problemsOf(directory)).toEqual([
+    expect(listProblems(directory)).toEqual([
       'config.yaml:2:11 include[0] link.yaml is a symbolic link',
     ]);
-    const allowed = await makeTree({
+    const allowed = await makeConfigTree({
       'config.yaml': `${roots}include: [link.yaml]\nservice: {allow_symlinks: true}\n`,
       'real.txt': 'service: {name: linked}\n',
     });
@@ -142,7 +144,7 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
 
 describe('environment files', () => {
   test('set what the process does not, in all the usual spellings', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}environment_vars: {include: [a.env, sub/b.env]}
 plugins: {e: {config: {all: ["\${A}", "\${B}", "\${C}", "\${D}", "\${E}", "\${F}"]}}}
 `,
@@ -164,11 +166,11 @@ F = spaced
   });
 
   test('a bad line is named without what is in it', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}environment_vars: {include: [a.env, gone.env]}\n`,
       'a.env': 'GOOD=1\nhunter2\nOPEN="hunter2\n',
     });
-    const problems = problemsOf(directory);
+    const problems = listProblems(directory);
     expect(problems).toEqual([
       'a.env:2:1  the line is not NAME=value',
       'a.env:3:1 OPEN a quote is not closed',

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { blake3 } from '../../src/base/blake3.ts';
 import { loadConfig, readConfig } from '../../src/config/load.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { lock, makeTree, problemsOf } from '../support/config-tree.ts';
+import { lockConfig, makeConfigTree, listProblems } from '../support/config-tree.ts';
 
 const scopes = '{"scopes": ["jobs:ro", "jobs:ro", "plugin:ro"]}';
 const files = {
@@ -17,12 +17,12 @@ const env = { CI: 'a-secret-of-ci' };
 
 describe('the high tier', () => {
   test('is refused while it is not locked, and taken when it is', async () => {
-    const directory = await makeTree(files);
-    expect(problemsOf(directory, { env })).toEqual([
+    const directory = await makeConfigTree(files);
+    expect(listProblems(directory, { env })).toEqual([
       'scopes/ci.json  the file was never locked',
       'tokens.yaml  the file was never locked',
     ]);
-    lock(directory);
+    lockConfig(directory);
     const { api, warnings, files: read } = loadConfig({ given: directory, env });
     expect(api.auth.tokens).toMatchObject([{ name: 'ci', scopes: ['jobs:ro', 'plugin:ro'] }]);
     expect(warnings).toEqual([]);
@@ -30,10 +30,10 @@ describe('the high tier', () => {
   });
 
   test.each(['tokens.yaml', 'scopes/ci.json'])('is refused when %s was touched', async (name) => {
-    const directory = await makeTree(files);
-    lock(directory);
+    const directory = await makeConfigTree(files);
+    lockConfig(directory);
     await writeFile(join(directory, name), `${await readFile(join(directory, name), 'utf8')} `);
-    expect(problemsOf(directory, { env })).toEqual([
+    expect(listProblems(directory, { env })).toEqual([
       `${name}  the file changed after it was locked`,
     ]);
   });
@@ -44,12 +44,12 @@ describe('the high tier', () => {
       ...files,
       'tokens.yaml': `tokens:\n  - {name: ci, key: k, scopes_file: scopes/ci.json, scopes_hash: "${text}"}\n`,
     });
-    const good = await makeTree(withHash(`blake3:${hash}`));
-    lock(good);
+    const good = await makeConfigTree(withHash(`blake3:${hash}`));
+    lockConfig(good);
     expect(loadConfig({ given: good, env }).api.auth.tokens).toHaveLength(1);
-    const bad = await makeTree(withHash(`blake3:${'0'.repeat(64)}`));
-    lock(bad);
-    expect(problemsOf(bad)).toEqual([
+    const bad = await makeConfigTree(withHash(`blake3:${'0'.repeat(64)}`));
+    lockConfig(bad);
+    expect(listProblems(bad)).toEqual([
       'tokens.yaml:2:53 tokens[0].scopes_hash is not the hash of scopes/ci.json',
     ]);
     expect(readConfig({ given: bad, env }).problems[0]?.hint).toContain(`blake3:${hash}`);
@@ -58,8 +58,8 @@ describe('the high tier', () => {
 
 describe('the operational tier', () => {
   test('warns by default, and refuses by policy', async () => {
-    const directory = await makeTree(files);
-    lock(directory);
+    const directory = await makeConfigTree(files);
+    lockConfig(directory);
     await writeFile(join(directory, 'more.yaml'), 'service: {name: other}\n');
     const { warnings, service } = loadConfig({ given: directory, env });
     expect(service.name).toBe('other');
@@ -67,11 +67,11 @@ describe('the operational tier', () => {
       'the file changed after it was locked',
     ]);
     await writeFile(join(directory, 'more.yaml'), 'service: {admission: {fail_on_drift: true}}\n');
-    expect(problemsOf(directory, { env })).toEqual([
+    expect(listProblems(directory, { env })).toEqual([
       'more.yaml  the file changed after it was locked',
     ]);
     await writeFile(join(directory, 'more.yaml'), 'service: {strict_mode: true}\n');
-    expect(problemsOf(directory, { env })).toHaveLength(1);
+    expect(listProblems(directory, { env })).toHaveLength(1);
     const admission = 'service: {strict_mode: true, admission: {fail_on_drift: false}}\n';
     await writeFile(join(directory, 'more.yaml'), admission);
     expect(loadConfig({ given: directory, env }).service.admission).toEqual({
@@ -83,40 +83,40 @@ describe('the operational tier', () => {
   });
 
   test('the policy of what runs holds for what is to take its place', async () => {
-    const directory = await makeTree(files);
-    lock(directory);
+    const directory = await makeConfigTree(files);
+    lockConfig(directory);
     const { service } = loadConfig({ given: directory, env });
     await writeFile(join(directory, 'more.yaml'), '# touched\n');
     const admission = { ...service.admission, failOnDrift: true };
-    expect(problemsOf(directory, { env, admission })).toHaveLength(1);
+    expect(listProblems(directory, { env, admission })).toHaveLength(1);
   });
 
   test('without any lock it is used silently, unless it has to be locked', async () => {
-    const plain = await makeTree({ 'config.yaml': 'plugin_roots: [p]\n' });
+    const plain = await makeConfigTree({ 'config.yaml': 'plugin_roots: [p]\n' });
     expect(loadConfig({ given: plain, env: {} }).warnings).toEqual([]);
-    const strict = await makeTree({
+    const strict = await makeConfigTree({
       'config.yaml': 'plugin_roots: [p]\nservice: {admission: {verify_integrity_on_boot: true}}\n',
     });
-    expect(problemsOf(strict)).toEqual(['config.yaml  the file was never locked']);
+    expect(listProblems(strict)).toEqual(['config.yaml  the file was never locked']);
   });
 
   test('a file that was locked and is gone is a change too', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml':
         'plugin_roots: [p]\ninclude: [d]\nservice: {admission: {fail_on_drift: true}}\n',
       'd/a.yaml': '{}',
       'd/b.yaml': '{}',
     });
-    lock(directory);
+    lockConfig(directory);
     await rm(join(directory, 'd/b.yaml'));
-    expect(problemsOf(directory)).toEqual(['d/b.yaml  the file was locked but is not used']);
+    expect(listProblems(directory)).toEqual(['d/b.yaml  the file was locked but is not used']);
   });
 });
 
 describe('the manifest', () => {
   test('moves with its directory', async () => {
-    const directory = await makeTree(files);
-    lock(directory);
+    const directory = await makeConfigTree(files);
+    lockConfig(directory);
     const moved = join(await makeDirectory(), 'elsewhere');
     await rename(directory, moved);
     expect(loadConfig({ given: moved, env }).warnings).toEqual([]);
@@ -128,14 +128,20 @@ describe('the manifest', () => {
     ['has no hashes', 'version: 3\ngenerated_at: x\n', 'the file does not say what was locked'],
     ['has a bad hash', 'version: 3\ngenerated_at: x\nhashes: {a: 5}\n', 'the hash of a is not one'],
   ])('is an error when it %s', async (_, text, message) => {
-    const directory = await makeTree({ 'config.yaml': 'plugin_roots: [p]\n', '.checksums': text });
-    const [problem] = problemsOf(directory);
+    const directory = await makeConfigTree({
+      'config.yaml': 'plugin_roots: [p]\n',
+      '.checksums': text,
+    });
+    const [problem] = listProblems(directory);
     if (message !== 'the file') expect(problem).toContain(message);
     expect(problem).toMatch(/^\.checksums/);
   });
 
   test('is an error when it cannot be read', async () => {
-    const directory = await makeTree({ 'config.yaml': 'plugin_roots: [p]\n', '.checksums/x': '' });
-    expect(problemsOf(directory)).toEqual(['.checksums  the file is a directory, not a file']);
+    const directory = await makeConfigTree({
+      'config.yaml': 'plugin_roots: [p]\n',
+      '.checksums/x': '',
+    });
+    expect(listProblems(directory)).toEqual(['.checksums  the file is a directory, not a file']);
   });
 });

@@ -2,10 +2,10 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { toTenantConfig } from '../../src/config/build.ts';
-import { makeTree, problemsOf } from '../support/config-tree.ts';
+import { makeConfigTree, listProblems } from '../support/config-tree.ts';
 
 function tree(text: string): Promise<string> {
-  return makeTree({ 'config.yaml': `plugin_roots: [p]\n${text}\n` });
+  return makeConfigTree({ 'config.yaml': `plugin_roots: [p]\n${text}\n` });
 }
 
 test('isolation is off for the operator, and paths are relative to the configuration', async () => {
@@ -39,5 +39,5 @@ test.each([
   ['plugins: {a: {isolation: yes}}', 'plugins.a.isolation'],
   ['plugins: {a: {isolation: {hidden: [/x]}}}', 'plugins.a.isolation'],
 ])('an isolation that would expose Ductile itself is refused: %s', async (text, key) => {
-  expect(problemsOf(await tree(text)).join('\n')).toContain(key);
+  expect(listProblems(await tree(text)).join('\n')).toContain(key);
 });

@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { makeTree, problemsOf } from '../support/config-tree.ts';
+import { makeConfigTree, listProblems } from '../support/config-tree.ts';
 
 const roots = 'plugin_roots: [p]\n';
 
 async function problems(yaml: string, env = {}): Promise<string[]> {
-  return problemsOf(await makeTree({ 'config.yaml': `${roots}${yaml}` }), { env });
+  return listProblems(await makeConfigTree({ 'config.yaml': `${roots}${yaml}` }), { env });
 }
 
 async function textOf(written: string, env = {}): Promise<unknown> {
   const yaml = `${roots}plugins: {e: {config: {text: ${JSON.stringify(written)}}}}\n`;
-  const directory = await makeTree({ 'config.yaml': yaml });
+  const directory = await makeConfigTree({ 'config.yaml': yaml });
   return loadConfig({ given: directory, env }).plugins['e']?.config['text'];
 }
 
@@ -60,11 +60,11 @@ describe('a text that looks like a placeholder and is none', () => {
   });
 
   test('is an error in an included file, with that file and its line', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}include: [more.yaml]\n`,
       'more.yaml': '# tokens\ntokens:\n  - {name: ci, key: "${CI-TOKEN}", scopes: ["*"]}\n',
     });
-    expect(problemsOf(directory)).toEqual([
+    expect(listProblems(directory)).toEqual([
       "more.yaml:3:16 tokens[0].key has `${`, which isn't a placeholder",
     ]);
   });
@@ -77,12 +77,12 @@ describe('a text that looks like a placeholder and is none', () => {
   });
 
   test('is an error in an environment file unless single quotes say that it is meant', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}environment_vars: {include: [a.env]}\n`,
       'a.env': 'OK=\'${A}\'\nB=${A}\nC="${A"\nD=x${\n',
     });
     const message = 'has a `${`, and values in environment files are not interpolated';
-    expect(problemsOf(directory)).toEqual([
+    expect(listProblems(directory)).toEqual([
       `a.env:2:1 B ${message}`,
       `a.env:3:1 C ${message}`,
       `a.env:4:1 D ${message}`,
@@ -110,7 +110,7 @@ describe('a default', () => {
   });
 
   test('fits where a number or a flag is expected', async () => {
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': `${roots}service: {max_workers: "\${N:-3}", allow_symlinks: "\${S:-true}"}\n`,
     });
     const { service } = loadConfig({ given: directory, env: {} });
@@ -126,13 +126,16 @@ describe('a default', () => {
     for (const env of [{}, { X: '' }]) {
       expect((await problems(yaml, env))[0]).toContain('is a secret, and its default is empty');
     }
-    const directory = await makeTree({ 'config.yaml': `${roots}${yaml}` });
+    const directory = await makeConfigTree({ 'config.yaml': `${roots}${yaml}` });
     loadConfig({ given: directory, env: { X: '0123456789abcdef' } });
   });
 
   test('for a secret is not shown', async () => {
     const yaml = `${roots}plugins: {e: {config: {token: "\${X:-hunter2hunter2}"}}}\n`;
-    const { redacted } = loadConfig({ given: await makeTree({ 'config.yaml': yaml }), env: {} });
+    const { redacted } = loadConfig({
+      given: await makeConfigTree({ 'config.yaml': yaml }),
+      env: {},
+    });
     expect(JSON.stringify(redacted)).not.toContain('hunter2');
   });
 });

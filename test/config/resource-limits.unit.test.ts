@@ -5,7 +5,7 @@ import type { Config } from '../../src/config/config.ts';
 import { toTenantConfig } from '../../src/config/build.ts';
 import { findUnenforced } from '../../src/insight/diagnose.service.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';
-import { makeTree, problemsOf } from '../support/config-tree.ts';
+import { makeConfigTree, listProblems } from '../support/config-tree.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { writeConfig } from '../support/plugin-tree.ts';
 
@@ -60,10 +60,10 @@ plugins:
     ['file_size: -5', 'file_size is not a size'],
     ['disk: 1GiB', 'disk'],
   ])('with %s are refused', async (entry, told) => {
-    const tree = await makeTree({
+    const tree = await makeConfigTree({
       'config.yaml': `plugin_roots: [.]\nplugins:\n  echo: { limits: { ${entry} } }\n`,
     });
-    expect(problemsOf(tree).join('\n')).toContain(`plugins.echo.limits.${told}`);
+    expect(listProblems(tree).join('\n')).toContain(`plugins.echo.limits.${told}`);
   });
 });
 

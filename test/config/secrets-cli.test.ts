@@ -3,12 +3,12 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
-import { makeTree } from '../support/config-tree.ts';
-import { run, type Told } from '../support/fake-cli.ts';
+import { makeConfigTree } from '../support/config-tree.ts';
+import { run, type CliResult } from '../support/fake-cli.ts';
 
 const SECRET = 'hunter2-and-more';
 
-async function config(directory: string, ...args: readonly string[]): Promise<Told> {
+async function config(directory: string, ...args: readonly string[]): Promise<CliResult> {
   return run(['config', ...args, '--config', directory], {
     host: { openLocal: (given, need) => cliHost.openLocal(given, need) },
     io: { cwd: directory },
@@ -16,7 +16,7 @@ async function config(directory: string, ...args: readonly string[]): Promise<To
 }
 
 test('no command shows them, and all of them show the rest', async () => {
-  const directory = await makeTree({
+  const directory = await makeConfigTree({
     'config.yaml': `plugin_roots: [p]
 plugins:
   a:

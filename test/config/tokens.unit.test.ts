@@ -2,10 +2,12 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { makeTree, problemsOf } from '../support/config-tree.ts';
+import { makeConfigTree, listProblems } from '../support/config-tree.ts';
 
 async function problems(api: string, env = {}): Promise<string[]> {
-  return problemsOf(await makeTree({ 'config.yaml': `plugin_roots: [p]\n${api}` }), { env });
+  return listProblems(await makeConfigTree({ 'config.yaml': `plugin_roots: [p]\n${api}` }), {
+    env,
+  });
 }
 
 function sha256(text: string): string {
@@ -13,7 +15,7 @@ function sha256(text: string): string {
 }
 
 test('tokens of all forms are known by their digest, and their text is nowhere', async () => {
-  const directory = await makeTree({
+  const directory = await makeConfigTree({
     'config.yaml': `plugin_roots: [p]
 api:
   enabled: true
@@ -98,11 +100,11 @@ webhooks:
     expect((await problems('tokens: [{name: a, key: k, scopes_file: gone.json}]\n'))[0]).toContain(
       'which cannot be read',
     );
-    const directory = await makeTree({
+    const directory = await makeConfigTree({
       'config.yaml': 'plugin_roots: [p]\ntokens: [{name: a, key: k, scopes_file: s.json}]\n',
       's.json': '["jobs:ro"]',
     });
-    expect(problemsOf(directory)[0]).toContain('never locked');
+    expect(listProblems(directory)[0]).toContain('never locked');
   });
 
   test('but not the secret of a webhook, which opens nothing', async () => {
@@ -113,7 +115,7 @@ webhooks:
       'config.yaml:3:29 tokens[1] is the second token that is called s',
     ]);
     const text = `plugin_roots: [p]\n${hooks}tokens: [${secret}]\n`;
-    const { api, webhooks } = loadConfig({ given: await makeTree({ 'config.yaml': text }) });
+    const { api, webhooks } = loadConfig({ given: await makeConfigTree({ 'config.yaml': text }) });
     expect(api.auth.tokens).toEqual([]);
     expect(webhooks.endpoints).toMatchObject([{ secret: 'k' }]);
   });

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { makeTree, problemsOf } from '../support/config-tree.ts';
+import { makeConfigTree, listProblems } from '../support/config-tree.ts';
 
 const endpoint = '{path: /a, plugin: p, secret_ref: s, signature_header: X-Sig}';
 
 function tree(webhooks: string): Promise<string> {
-  return makeTree({ 'config.yaml': `plugin_roots: [p]\nwebhooks: ${webhooks}\n` });
+  return makeConfigTree({ 'config.yaml': `plugin_roots: [p]\nwebhooks: ${webhooks}\n` });
 }
 
 test('nothing listens for webhooks unless something is said about them', async () => {
@@ -25,7 +25,7 @@ test('a secret of tokens is found by its name, and shown nowhere', async () => {
 tokens: [{name: s, key: hush-hush-hush-hush, scopes: []}]
 webhooks: {endpoints: [{path: /a, plugin: p, secret_ref: s, signature_header: X, max_body_size: 2KB}]}
 `;
-  const config = loadConfig({ given: await makeTree({ 'config.yaml': text }), env: {} });
+  const config = loadConfig({ given: await makeConfigTree({ 'config.yaml': text }), env: {} });
   expect(config.webhooks.endpoints).toMatchObject([
     { secret: 'hush-hush-hush-hush', maxBodyBytes: 2048 },
   ]);
@@ -55,7 +55,7 @@ test.each([
   ['{endpoints: [{path: /a, plugin: p, secret_ref: s}]}', 'signature_header'],
   [`{endpoints: [${endpoint.replace('}', ', max_body_size: 9GB}')}]}`, 'max_body_size'],
 ])('is refused with its place: %s', async (webhooks, key) => {
-  const [problem, ...others] = problemsOf(await tree(webhooks));
+  const [problem, ...others] = listProblems(await tree(webhooks));
   expect(others).toEqual([]);
   expect(problem).toContain(key);
 });

@@ -2,14 +2,14 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { draftRetry } from '../../src/job/directives.ts';
-import { meet, together } from '../support/ledger/barrier.ts';
+import { openMeeting, runTogether } from '../support/ledger/barrier.ts';
 import { fail, keyed, pausing, settleOne, startOne } from '../support/ledger/drafts.ts';
 
 describe('two that direct', () => {
   test('the same toggle: it is done once, and the other one hears of it', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
-    const answers = await together(
+    const answers = await runTogether(
       barrier,
       () => ledger.direct(pausing()),
       () => other.direct(pausing()),
@@ -20,10 +20,10 @@ describe('two that direct', () => {
   });
 
   test('something and its opposite: both are done, one after the other', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
     const resuming = pausing({ type: 'system.resume' }, { kind: 'system.pause', paused: false });
-    const answers = await together(
+    const answers = await runTogether(
       barrier,
       () => ledger.direct(pausing()),
       () => other.direct(resuming),
@@ -35,10 +35,10 @@ describe('two that direct', () => {
   });
 
   test('with one key something else: one is done, the other refused', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
     const ask = (params: string) => pausing({ params, sameness: { key: 'mine' } });
-    const answers = await together(
+    const answers = await runTogether(
       barrier,
       () => ledger.direct(ask('{"a":1}')),
       () => other.direct(ask('{"a":2}')),
@@ -48,7 +48,7 @@ describe('two that direct', () => {
   });
 
   test('a token of the same name: one is made', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
     const ask = () => {
       const id = makeId();
@@ -57,7 +57,7 @@ describe('two that direct', () => {
       const draft = { type: 'token.create', target: 'token:deploy', sameness: 'each' } as const;
       return pausing(draft, { kind: 'token.create', token });
     };
-    const answers = await together(
+    const answers = await runTogether(
       barrier,
       () => ledger.direct(ask()),
       () => other.direct(ask()),
@@ -69,7 +69,7 @@ describe('two that direct', () => {
 });
 
 test('two concurrent retries of one job create one job, and both name it', async () => {
-  const { ledger, other, barrier } = await meet();
+  const { ledger, other, barrier } = await openMeeting();
   const old = await startOne(ledger, 'p1');
   await settleOne(ledger, fail(old));
   const retry = () => ({
@@ -77,7 +77,7 @@ test('two concurrent retries of one job create one job, and both name it', async
     job: draftRetry(old, { id: makeId(), actor: 'ann', maxAttempts: 2 }),
   });
   await barrier.hold('select 1 from job_queue for update');
-  const done = await together(
+  const done = await runTogether(
     barrier,
     () => ledger.retryMany([retry()]),
     () => other.retryMany([retry()]),
@@ -90,13 +90,13 @@ test('two concurrent retries of one job create one job, and both name it', async
 });
 
 test('only one of two concurrent ends of a directive counts', async () => {
-  const { ledger, other, barrier } = await meet();
+  const { ledger, other, barrier } = await openMeeting();
   const asked = pausing({ sameness: 'each' }, { kind: 'process' });
   const { directive } = await ledger.direct(asked);
   await barrier.hold('select 1 from directives for update');
   const own = { id: directive.id, processId: 'p1' };
   const died = { status: 'failed', code: 'DIRECTIVE_FAILED', error: 'it died' } as const;
-  const closed = await together(
+  const closed = await runTogether(
     barrier,
     () =>
       ledger.closeDirective({
@@ -112,11 +112,11 @@ test('only one of two concurrent ends of a directive counts', async () => {
 });
 
 test('two concurrent directives with one key work under one id', async () => {
-  const { ledger, other, barrier } = await meet();
+  const { ledger, other, barrier } = await openMeeting();
   await barrier.hold(
     `insert into idempotency_keys values ('api', 'POST /a', 'k', 'd', 'x', null, null, 'now')`,
   );
-  const answers = await together(
+  const answers = await runTogether(
     barrier,
     () => ledger.openKey(keyed('k')),
     () => other.openKey(keyed('k')),

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { run, type Told } from '../support/fake-cli.ts';
+import { run, type CliResult } from '../support/fake-cli.ts';
 import { pluginsRoot } from '../support/plugin-process.ts';
 
 const docs = resolve(import.meta.dirname, '../../docs');
@@ -26,7 +26,7 @@ function wordsOf(line: string): string[] {
   return words.map((word) => word.replaceAll(/^['"]|['"]$/g, ''));
 }
 
-function type(args: readonly string[], cwd: string): Promise<Told> {
+function type(args: readonly string[], cwd: string): Promise<CliResult> {
   const host = { openLocal: cliHost.openLocal.bind(cliHost) };
   return run(args, { host, io: { cwd } });
 }

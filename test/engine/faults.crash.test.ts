@@ -4,7 +4,7 @@ import { databases, eventually } from '../support/instance.ts';
 import { startLoad } from '../support/crash/load.ts';
 import { makeRandom } from '../support/crash/random.ts';
 import { findHelper, type Exit } from '../support/crash/server.ts';
-import { makeStage, type Stage } from '../support/crash/stage.ts';
+import { makeCrashTest, type CrashTest } from '../support/crash/stage.ts';
 
 const timeout = 90_000;
 const killed: Exit = { code: null, signal: 'SIGKILL' };
@@ -14,7 +14,7 @@ describe.each(databases)('on %s', (database) => {
     'a job whose server is killed under it is finished by the next one',
     { timeout },
     async () => {
-      const stage = await makeStage(database);
+      const stage = await makeCrashTest(database);
       const first = await stage.start();
       const operation = await stage.client.enqueue({ hang_before: 2 });
       const { pid } = await stage.recorded(operation, { attempt: 1, phase: 'start' });
@@ -36,7 +36,7 @@ describe.each(databases)('on %s', (database) => {
   );
 
   test('a spawner that is killed under load costs no attempt', { timeout }, async () => {
-    const stage = await makeStage(database, { max_workers: 3 });
+    const stage = await makeCrashTest(database, { max_workers: 3 });
     const server = await stage.start();
     const load = startLoad(stage.client, makeRandom(1));
     for (let round = 0; round < 3; round += 1) {
@@ -59,7 +59,7 @@ describe.each(databases)('on %s', (database) => {
     'a job that kills every server is given up, and the others are not',
     { timeout },
     async () => {
-      const stage = await makeStage(database, { max_crashes: 3 });
+      const stage = await makeCrashTest(database, { max_crashes: 3 });
       const poisoned = 'spawn.after:kill';
       const first = await stage.start(poisoned);
       const operation = await stage.client.enqueue();
@@ -103,7 +103,7 @@ test(
   'a second server on the same state ends at once and names the first',
   { timeout },
   async () => {
-    const stage = await makeStage('sqlite');
+    const stage = await makeCrashTest('sqlite');
     const first = await stage.start();
     const second = stage.launch();
     await expect(second.ready).rejects.toThrow();
@@ -117,7 +117,7 @@ test(
 
 type Told = readonly [attempt: number, status: string, cause: string];
 
-async function tell(stage: Stage, jobId = '') {
+async function tell(stage: CrashTest, jobId = '') {
   return stage.withLedger(async (ledger) => {
     const job = await ledger.job(jobId);
     if (job === undefined) throw new Error(`there is no job ${jobId}`);

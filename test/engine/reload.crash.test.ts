@@ -9,7 +9,7 @@ import { hasNotifyProgram, openNotifySocket } from '../support/notify-socket.ts'
 import { python } from '../support/plugin-program.ts';
 import { makeClient, type Client } from '../support/crash/client.ts';
 import { launch, type Server } from '../support/crash/server.ts';
-import { makeStage } from '../support/crash/stage.ts';
+import { makeCrashTest } from '../support/crash/stage.ts';
 
 const timeout = 90_000;
 
@@ -45,7 +45,7 @@ describe.each(databases)('SIGHUP on %s', (database) => {
     'is answered again and again while jobs run; none is lost or run twice',
     { timeout },
     async () => {
-      const stage = await makeStage(database, { max_workers: 2 });
+      const stage = await makeCrashTest(database, { max_workers: 2 });
       const server = await stage.start();
       const rounds = 6;
       for (let round = 1; round <= rounds; round += 1) {

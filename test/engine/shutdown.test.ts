@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { openServer } from '../../src/app/server.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';
-import { openSeamed } from '../support/engine-seams.ts';
+import { openWithOverrides } from '../support/engine-seams.ts';
 import { isAlive } from '../support/hosts.ts';
 import { collectLog, databases, eventually, makePlace } from '../support/instance.ts';
 import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';
@@ -138,7 +138,7 @@ describe.each(databases)('a start on %s', (database) => {
     const { log } = collectLog();
     const gate = Promise.withResolvers<void>();
     let isAsked = false;
-    const { engine, close } = await openSeamed(place.config, log, {
+    const { engine, close } = await openWithOverrides(place.config, log, {
       ledger: (real) =>
         Object.assign(Object.create(real) as Ledger, {
           async heartbeat(beat) {
@@ -162,7 +162,7 @@ describe.each(databases)('a start on %s', (database) => {
   test('can be stopped as soon as it is asked for', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const { log } = collectLog();
-    const { engine, close } = await openSeamed(place.config, log, {});
+    const { engine, close } = await openWithOverrides(place.config, log, {});
     onTestFinished(close);
     const starting = engine.start();
     await Promise.all([

@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { readState, waitForDeath } from '../support/hosts.ts';
 import { eventually } from '../support/instance.ts';
-import { putBetween } from '../support/crash/proxy.ts';
+import { startDatabaseProxy } from '../support/crash/proxy.ts';
 import type { Server } from '../support/crash/server.ts';
-import { makeStage } from '../support/crash/stage.ts';
+import { makeCrashTest } from '../support/crash/stage.ts';
 
 /** A host that is stopped in the middle of a transaction keeps its locks for 15 s. */
 const timeout = 120_000;
@@ -17,7 +17,7 @@ describe('a host that falls silent for longer than the others wait', () => {
   const service = { poll_interval: '1h' };
 
   test('has its late result discarded', { timeout }, async () => {
-    const stage = await makeStage('postgres', service);
+    const stage = await makeCrashTest('postgres', service);
     const silent = await stage.start('run.after-exit:stop');
     const operation = await stage.client.enqueue();
     await eventually('it has stopped', () => readState(silent.pid) === 'T');
@@ -37,7 +37,7 @@ describe('a host that falls silent for longer than the others wait', () => {
   });
 
   test('has its plugins killed before another host starts them', { timeout }, async () => {
-    const stage = await makeStage('postgres', service);
+    const stage = await makeCrashTest('postgres', service);
     const silent = await stage.start();
     const operation = await stage.client.enqueue({ hang_before: 2 });
     const { pid } = await stage.recorded(operation, { attempt: 1, phase: 'start' });
@@ -56,8 +56,8 @@ describe('a host that falls silent for longer than the others wait', () => {
 });
 
 test('a database that goes away for a while is waited for', { timeout }, async () => {
-  const stage = await makeStage('postgres');
-  const proxy = await putBetween(stage.place);
+  const stage = await makeCrashTest('postgres');
+  const proxy = await startDatabaseProxy(stage.place);
   const server = await stage.start();
   const operation = await stage.client.enqueue({ hang_before: 2 });
   const { pid } = await stage.recorded(operation, { attempt: 1, phase: 'start' });

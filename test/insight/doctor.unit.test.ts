@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../src/config/load.ts';
 import { diagnose } from '../../src/insight/diagnose.service.ts';
-import { lock, makeTree } from '../support/config-tree.ts';
+import { lockConfig, makeConfigTree } from '../support/config-tree.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
 
 const NOW = Date.parse('2026-11-15T12:00:00.000Z');
@@ -16,14 +16,14 @@ async function find(
     prepare?: (at: string) => Promise<void>;
   } = {},
 ): Promise<string[]> {
-  const directory = await makeTree({
+  const directory = await makeConfigTree({
     'config.yaml': `plugin_roots: [plugins]\n${yaml}`,
     ...more.files,
   });
   await chmod(directory, 0o700);
   for (const name of ['echo', 'mail'])
     await writePlugin(join(directory, 'plugins', name), { name });
-  if (more.locked !== false) lock(directory);
+  if (more.locked !== false) lockConfig(directory);
   await more.prepare?.(directory);
   const all = diagnose(readConfig({ given: directory, env: {} }), NOW);
   // How many workers there are by default depends on the machine.

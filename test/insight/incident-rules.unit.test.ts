@@ -13,7 +13,7 @@ import {
   type Standing,
   type Trouble,
 } from '../../src/insight/incident-rules.ts';
-import { makeClaimed } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed.ts';
 
 const now = '2030-01-01T12:00:00.000Z';
 const early = '2030-01-01T11:00:00.000Z';
@@ -196,7 +196,7 @@ describe('incidents', () => {
 });
 
 describe('how jobs end', () => {
-  const job = makeClaimed({ plugin: 'mail', command: 'handle' });
+  const job = makeClaimedJob({ plugin: 'mail', command: 'handle' });
   const report = bareReport('failed', 'exit', 'password=hunter2hunter2');
   const failing = endFailed(job, report, 'final', { maxAttempts: 1, backoffBaseMs: 0 }, 0);
   const closing = (ending: Ending, more: Partial<Closing> = {}): Closing => ({

@@ -4,10 +4,10 @@ import { makeMeters, writeMetrics } from '../../src/insight/metrics.service.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import { endSucceeded } from '../../src/job/outcome.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
-import { makeClaimed } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed.ts';
 
 function closing(plugin: string, runMs: number | null): Closing {
-  const job = makeClaimed({ plugin });
+  const job = makeClaimedJob({ plugin });
   return {
     job,
     claimToken: 'token',

@@ -11,7 +11,7 @@ import {
 } from '../../src/insight/why/webhook.ts';
 import { explainSignal, type SignalFacts } from '../../src/insight/why/signal.ts';
 import { type ScheduleFacts, explainSchedule } from '../../src/insight/why/schedule.ts';
-import { makeClaimed } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed.ts';
 import { at, hookSignal, house, later, plugin, queued, run } from './why-texts.ts';
 
 const schedule: ScheduleRow = {
@@ -86,7 +86,7 @@ describe('a schedule', () => {
 
   test('explains why the last slot was skipped, and that intervals count from the end of a job', () => {
     const row = { mode: 'every', lastSkippedAt: at, lastSkipReason: 'quiet_hours' } as const;
-    const told = explain({ row, lastJob: makeClaimed() });
+    const told = explain({ row, lastJob: makeClaimedJob() });
     expect(told.verdict).toMatch(/counts from the end of its last job/);
     expect(told.chain.map(({ fact }) => fact)).toContain(
       'a due time passed without a job: it was in its quiet hours',

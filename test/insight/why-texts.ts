@@ -5,7 +5,7 @@ import type { Run } from '../../src/pipeline/run/run.ts';
 import type { Signal } from '../../src/signal/signal.ts';
 import { explainJob } from '../../src/insight/why/job.ts';
 import type { HouseFacts, PluginFacts, WaitFacts } from '../../src/insight/why/wait-facts.ts';
-import { makeClaimed } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed.ts';
 
 export const at = '2030-01-01T00:00:00.000Z';
 export const later = '2030-01-01T01:00:00.000Z';
@@ -27,10 +27,14 @@ export const plugin: PluginFacts = {
   runnerGraceMs: 60_000,
 };
 
-export const queued: Job = { ...makeClaimed({ id: 'job-9' }), status: 'queued', claimToken: null };
+export const queued: Job = {
+  ...makeClaimedJob({ id: 'job-9' }),
+  status: 'queued',
+  claimToken: null,
+};
 
 export function holder(id: string, more: Partial<RunningJob> = {}): RunningJob {
-  return { ...makeClaimed({ id }), claimExpiresAt: later, ...more };
+  return { ...makeClaimedJob({ id }), claimExpiresAt: later, ...more };
 }
 
 export const hookSignal: Signal = {

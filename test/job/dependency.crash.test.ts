@@ -1,14 +1,14 @@
 /** Jobs of one dependency key, and servers that die while one of them has it. */
 import { expect, test } from 'vitest';
 import type { Operation } from '../support/crash/client.ts';
-import { makeStage, type Stage } from '../support/crash/stage.ts';
+import { makeCrashTest, type CrashTest } from '../support/crash/stage.ts';
 
 const timeout = 90_000;
 const JOBS = 4;
 const DONE = 'end,recorder';
 
 /** Asks for jobs of one key, and one that has none. */
-async function ask(stage: Stage, hanging = 0): Promise<Operation[]> {
+async function ask(stage: CrashTest, hanging = 0): Promise<Operation[]> {
   const operations: Operation[] = [];
   for (let job = 0; job < JOBS; job += 1) {
     operations.push(
@@ -20,7 +20,7 @@ async function ask(stage: Stage, hanging = 0): Promise<Operation[]> {
 }
 
 /** All are done, each once, and none of the key while another one was: the record tells who still lived. */
-async function expectOneByOne(stage: Stage, jobs = JOBS + 1): Promise<void> {
+async function expectOneByOne(stage: CrashTest, jobs = JOBS + 1): Promise<void> {
   await stage.drain();
   const { faults, counts } = await stage.judge();
   expect(faults).toEqual([]);
@@ -32,7 +32,7 @@ async function expectOneByOne(stage: Stage, jobs = JOBS + 1): Promise<void> {
 }
 
 test('a holder that dies with its server gives the key back', { timeout }, async () => {
-  const stage = await makeStage('sqlite');
+  const stage = await makeCrashTest('sqlite');
   const first = await stage.start();
   const [holder = { ref: 0, outcome: 'unknown' }, , , , free] = await ask(stage, 1);
   await stage.recorded(holder, { phase: 'start' });
@@ -51,7 +51,7 @@ test.each([
   ['settle.before-commit', 'sqlite'],
   ['settle.after-commit', 'postgres'],
 ] as const)('a server that is killed at %s on %s loses no key', { timeout }, async (probe, on) => {
-  const stage = await makeStage(on, { max_workers: 3 });
+  const stage = await makeCrashTest(on, { max_workers: 3 });
   await stage.withLedger((ledger) => ledger.setMeta('paused', '1'));
   const victim = await stage.start(`${probe}:kill:${probe.startsWith('claim') ? 1 : 2}`);
   await ask(stage);
@@ -62,7 +62,7 @@ test.each([
 });
 
 test('another host continues with the key when its holder is dead', { timeout }, async () => {
-  const stage = await makeStage('postgres', { poll_interval: '1h' });
+  const stage = await makeCrashTest('postgres', { poll_interval: '1h' });
   const first = await stage.start();
   const [holder = { ref: 0, outcome: 'unknown' }] = await ask(stage, 1);
   await stage.recorded(holder, { phase: 'start' });

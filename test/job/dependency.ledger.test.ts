@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { JobDraft } from '../../src/job/job.ts';
 import { ref, task } from '../pipeline/graphs.ts';
-import { meet, together } from '../support/ledger/barrier.ts';
+import { openMeeting, runTogether } from '../support/ledger/barrier.ts';
 import { claimSteps, define, done, start } from '../support/ledger/runs.ts';
 import { databases, only, openBench, range } from '../support/ledger/bench.ts';
 import {
@@ -275,12 +275,12 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
 
 describe('two hosts', () => {
   test('that claim at once: one has the key', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     const jobs = range(4).map((index) => waitingFor('k', { plugin: index % 2 === 0 ? 'a' : 'b' }));
     await ledger.enqueue({ jobs });
     await Promise.all([ledger.heartbeat(beat('p1')), other.heartbeat(beat('p2'))]);
     await barrier.holdClaims();
-    const claimed = await together(
+    const claimed = await runTogether(
       barrier,
       () => ledger.claim(request('p1', { plugins: plugins.slice(0, 1) })),
       () => other.claim(request('p2', { plugins })),
@@ -289,13 +289,13 @@ describe('two hosts', () => {
   });
 
   test('the key is never lost if one settles while the other claims', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     const jobs = range(2).map(() => waitingFor('k'));
     await ledger.enqueue({ jobs });
     const held = only(await claimAs(ledger, 'p1', { plugins }));
     await other.heartbeat(beat('p2'));
     await barrier.holdClaims();
-    const [settled, claimed] = await together(
+    const [settled, claimed] = await runTogether(
       barrier,
       () => ledger.settle([succeed(held)], request('p1', { plugins })),
       () => other.claim(request('p2', { plugins })),
@@ -304,7 +304,7 @@ describe('two hosts', () => {
   });
 
   test('the key is never lost if one cancels the first in the queue while the other claims', async () => {
-    const { ledger, other, barrier, sql } = await meet();
+    const { ledger, other, barrier, sql } = await openMeeting();
     const jobs = range(2).map(() => waitingFor('k'));
     await ledger.enqueue({ jobs });
     await other.heartbeat(beat('p2'));

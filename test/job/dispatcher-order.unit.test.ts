@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ClaimRequest } from '../../src/job/types.ts';
 import { releaseUnstarted } from '../../src/job/settle.service.ts';
-import { makeClaimed } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed.ts';
 import { makeAhead, soon, World } from './dispatcher-world.ts';
 
 beforeEach(() => {
@@ -14,8 +14,8 @@ afterEach(() => {
 
 test('only one end of a job is settled at a time, in order', async () => {
   const world = new World(1);
-  const ends = ['first', 'second'].map((claimToken) => makeClaimed({ id: 'a', claimToken }));
-  const other = makeClaimed({ id: 'b' });
+  const ends = ['first', 'second'].map((claimToken) => makeClaimedJob({ id: 'a', claimToken }));
+  const other = makeClaimedJob({ id: 'b' });
   world.dispatcher.close([...ends, other].map(releaseUnstarted));
   await soon();
   expect(world.asked.map((one) => one.ends)).toEqual([['a', 'b'], ['a']]);

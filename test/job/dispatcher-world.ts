@@ -10,7 +10,7 @@ import { endReleased } from '../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest } from '../../src/job/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
 import { noNews } from '../../src/pipeline/run/types.ts';
-import { makeClaimed } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed.ts';
 
 const generation = {
   number: 1,
@@ -63,7 +63,7 @@ export class World {
     if (this.down) return Promise.reject(new DuctileError('LEDGER_UNAVAILABLE', 'away'));
     const claimed = this.queue
       .splice(0, slots)
-      .map((id) => makeClaimed({ id, claimToken: claim?.token ?? '' }));
+      .map((id) => makeClaimedJob({ id, claimToken: claim?.token ?? '' }));
     return Promise.resolve({
       verdicts: new Map(),
       enqueued: [],

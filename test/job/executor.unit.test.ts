@@ -7,7 +7,7 @@ import type { Plugin } from '../../src/plugin/catalog.ts';
 import type { FactOutput } from '../../src/plugin/manifest.ts';
 import type { ProcessEnd } from '../../src/plugin/process.ts';
 import type { Reply } from '../../src/plugin/protocol.ts';
-import { makeClaimed } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed.ts';
 
 const rules: FollowRules = {
   targetsOf: () => [{ plugin: 'sink', command: 'handle', maxAttempts: 1 }],
@@ -57,7 +57,7 @@ interface Given {
 }
 
 function concludeWith(given: Given): Closing {
-  const { reply, job = makeClaimed(), plugin = makePlugin(), random = 0 } = given;
+  const { reply, job = makeClaimedJob(), plugin = makePlugin(), random = 0 } = given;
   const end = 'end' in given ? given.end : makeEnd();
   return closeAttempt({ job, plugin, reply, end }, { rules, random, nowMs: 0 });
 }
@@ -66,7 +66,7 @@ describe('a success', () => {
   test('ends the job under its claim, with the report of the process', () => {
     const { claimToken, report, ending, state, signals, jobs } = concludeWith({
       reply: okReply,
-      job: makeClaimed({ retryCount: 2, claimToken: 'mine', queueMs: 11 }),
+      job: makeClaimedJob({ retryCount: 2, claimToken: 'mine', queueMs: 11 }),
     });
     expect(claimToken).toBe('mine');
     expect(ending).toMatchObject({ status: 'succeeded', reason: null, retryCount: 2 });
@@ -139,7 +139,7 @@ const charged: readonly (readonly [cause: string, status: string, Reply])[] = [
 
 describe.each(charged)('a failure by %s', (cause, status, reply) => {
   test('is charged and repeated after a growing time', () => {
-    const job = makeClaimed({ retryCount: 1, suspect: true, interruptCount: 2 });
+    const job = makeClaimedJob({ retryCount: 1, suspect: true, interruptCount: 2 });
     const { report, ending, signals, jobs } = concludeWith({ reply, job, random: 0.5 });
     expect(report).toMatchObject({ status, cause, error: 'broken', result: 'printed' });
     expect(ending).toEqual({
@@ -155,7 +155,7 @@ describe.each(charged)('a failure by %s', (cause, status, reply) => {
   });
 
   test('is the end when the budget is spent, and is reported', () => {
-    const job = makeClaimed({ retryCount: 3 });
+    const job = makeClaimedJob({ retryCount: 3 });
     const { ending, signals, jobs } = concludeWith({ reply, job });
     const final = status === 'timed_out' ? 'timed_out' : 'dead';
     expect(ending).toMatchObject({ status: final, reason: 'retries_exhausted', retryCount: 4 });
@@ -182,7 +182,7 @@ const uncharged: readonly (readonly [cause: string, delayMs: number, Reply])[] =
 ];
 
 test.each(uncharged)('an end by %s is not charged', (cause, delayMs, reply) => {
-  const job = makeClaimed({ retryCount: 3, crashCount: 2, interruptCount: 1, suspect: true });
+  const job = makeClaimedJob({ retryCount: 3, crashCount: 2, interruptCount: 1, suspect: true });
   const { report, ending, signals, jobs } = concludeWith({ reply, job });
   expect(report).toMatchObject({ status: 'released', cause });
   expect(ending).toEqual({
@@ -207,7 +207,7 @@ test('a plugin that says how long to wait is not asked again before', () => {
 test('a cancellation is the end, without an alarm', () => {
   const { report, ending, signals, jobs } = concludeWith({
     reply: { ...failure, kind: 'cancelled' },
-    job: makeClaimed({ retryCount: 3 }),
+    job: makeClaimedJob({ retryCount: 3 }),
   });
   expect(report).toMatchObject({ status: 'cancelled', cause: 'cancelled' });
   expect(ending).toMatchObject({ status: 'cancelled', reason: 'cancelled', retryCount: 3 });

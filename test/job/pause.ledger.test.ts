@@ -1,7 +1,7 @@
 /** A pause and a disabled plugin bind every claim, whatever the claiming process has heard. */
 import { describe, expect, test } from 'vitest';
 import type { DirectiveWork } from '../../src/directive/types.ts';
-import { meet } from '../support/ledger/barrier.ts';
+import { openMeeting } from '../support/ledger/barrier.ts';
 import { databases, openBench, range } from '../support/ledger/bench.ts';
 import {
   beat,
@@ -56,7 +56,7 @@ describe.each(databases)('a claim on %s', (kind) => {
 
 describe('a pause beside a claim of another host', () => {
   test('a claim that comes after the pause has waited for it finds nothing', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     await ledger.enqueue({ jobs: range(3).map(() => draft()) });
     await other.heartbeat(beat('p2'));
     await barrier.holdClaims();
@@ -70,7 +70,7 @@ describe('a pause beside a claim of another host', () => {
   });
 
   test('a pause is recorded only after the claim in progress is committed', async () => {
-    const { ledger, other, barrier, sql } = await meet();
+    const { ledger, other, barrier, sql } = await openMeeting();
     await ledger.enqueue({ jobs: range(3).map(() => draft()) });
     await other.heartbeat(beat('p2'));
     // Holds the claim between its write and its commit.

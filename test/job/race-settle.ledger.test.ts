@@ -1,7 +1,7 @@
 /** Two that end an attempt, from two connections, held at the place where they meet. */
 import pg from 'pg';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { meet, together } from '../support/ledger/barrier.ts';
+import { openMeeting, runTogether } from '../support/ledger/barrier.ts';
 import { range } from '../support/ledger/bench.ts';
 import {
   beat,
@@ -21,7 +21,7 @@ const LONG_AGO = '2000-01-01T00:00:00.000Z';
 
 describe('settling and reaping the same attempt', () => {
   test.each(['settling', 'reaping'])('ends it once; first is %s', async (first) => {
-    const { ledger, other, barrier, sql, job: read } = await meet();
+    const { ledger, other, barrier, sql, job: read } = await openMeeting();
     const job = await startOne(ledger, 'p1');
     await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);
     await barrier.hold(lockJob, [job.id]);
@@ -30,8 +30,8 @@ describe('settling and reaping the same attempt', () => {
     const reap = () => other.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] });
     const [settled, reaped] =
       first === 'settling'
-        ? await together(barrier, settle, reap)
-        : (await together(barrier, reap, settle)).toReversed();
+        ? await runTogether(barrier, settle, reap)
+        : (await runTogether(barrier, reap, settle)).toReversed();
     const verdicts = [settled, reaped].map((one) => one?.verdicts.get(job.id));
     const won = first === 'settling';
     expect(verdicts).toEqual(won ? ['settled', 'fenced'] : ['fenced', 'settled']);
@@ -42,11 +42,11 @@ describe('settling and reaping the same attempt', () => {
   });
 
   test('twice at once writes it once', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     const job = await startOne(ledger, 'p1');
     const closing = succeed(job, { signals: [signalOf(job)], jobs: [draft()] });
     await barrier.hold(lockJob, [job.id]);
-    const answers = await together(
+    const answers = await runTogether(
       barrier,
       () => ledger.settle([closing]),
       () => other.settle([closing]),
@@ -60,12 +60,12 @@ describe('settling and reaping the same attempt', () => {
 
 describe('two that reap', () => {
   test('the same process: its work is released once', async () => {
-    const { ledger, other, barrier, sql, job: read } = await meet();
+    const { ledger, other, barrier, sql, job: read } = await openMeeting();
     const job = await startOne(ledger, 'p1');
     await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);
     await barrier.hold('select 1 from processes for update');
     const reap = { processId: 'p1', staleMs: 1000, closings: [crash(job, true)] };
-    await together(
+    await runTogether(
       barrier,
       () => ledger.reap(reap),
       () => other.reap(reap),
@@ -78,11 +78,11 @@ describe('two that reap', () => {
 
 describe('a heartbeat that meets a reaper', () => {
   test('and comes first saves the process', async () => {
-    const { ledger, other, barrier, sql, job: read } = await meet();
+    const { ledger, other, barrier, sql, job: read } = await openMeeting();
     const job = await startOne(ledger, 'p1');
     await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);
     await barrier.hold('select 1 from processes for update');
-    const [answer, reaped] = await together(
+    const [answer, reaped] = await runTogether(
       barrier,
       () => ledger.heartbeat(beat('p1')),
       () => other.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] }),
@@ -93,11 +93,11 @@ describe('a heartbeat that meets a reaper', () => {
   });
 
   test('and comes second learns that its claims are lost', async () => {
-    const { ledger, other, barrier, sql, job: read } = await meet();
+    const { ledger, other, barrier, sql, job: read } = await openMeeting();
     const job = await startOne(ledger, 'p1');
     await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);
     await barrier.hold('select 1 from processes for update');
-    const [reaped, answer] = await together(
+    const [reaped, answer] = await runTogether(
       barrier,
       () => other.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] }),
       () => ledger.heartbeat(beat('p1')),
@@ -111,22 +111,22 @@ describe('a heartbeat that meets a reaper', () => {
 
 describe('cancelling what is being settled', () => {
   test.each(['cancelling', 'settling'])('a success stays one; first is %s', async (first) => {
-    const { ledger, other, barrier, job: read } = await meet();
+    const { ledger, other, barrier, job: read } = await openMeeting();
     const job = await startOne(ledger, 'p1');
     await barrier.hold(lockJob, [job.id]);
     const cancel = () => other.cancel(job.id);
     const settle = () => settleOne(ledger, succeed(job));
     if (first === 'cancelling') {
-      expect(await together(barrier, cancel, settle)).toEqual(['requested', 'settled']);
-    } else expect(await together(barrier, settle, cancel)).toEqual(['settled', 'terminal']);
+      expect(await runTogether(barrier, cancel, settle)).toEqual(['requested', 'settled']);
+    } else expect(await runTogether(barrier, settle, cancel)).toEqual(['settled', 'terminal']);
     expect((await read(job.id)).status).toBe('succeeded');
   });
 
   test('a retry that comes second is not made', async () => {
-    const { ledger, other, barrier, job: read } = await meet();
+    const { ledger, other, barrier, job: read } = await openMeeting();
     const job = await startOne(ledger, 'p1');
     await barrier.hold(lockJob, [job.id]);
-    const answers = await together(
+    const answers = await runTogether(
       barrier,
       () => other.cancel(job.id),
       () => settleOne(ledger, retryLater(job)),
@@ -137,10 +137,10 @@ describe('cancelling what is being settled', () => {
   });
 
   test('a retry that comes first is cancelled before it starts', async () => {
-    const { ledger, other, barrier, job: read } = await meet();
+    const { ledger, other, barrier, job: read } = await openMeeting();
     const job = await startOne(ledger, 'p1');
     await barrier.hold(lockJob, [job.id]);
-    const answers = await together(
+    const answers = await runTogether(
       barrier,
       () => settleOne(ledger, retryLater(job)),
       () => other.cancel(job.id),
@@ -152,7 +152,7 @@ describe('cancelling what is being settled', () => {
 
 describe('two changes of one state', () => {
   test.each(['there', 'new'])('are both in it when it is %s', async (how) => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     if (how === 'there') {
       const job = await startOne(ledger, 'p1');
       await settleOne(ledger, succeed(job, { state: { kind: 'merge', value: '{"old":0}' } }));
@@ -161,7 +161,7 @@ describe('two changes of one state', () => {
       await barrier.hold(`insert into plugin_state values ('echo', '{"other":1}', '')`);
     }
     const [a, b] = [await startOne(ledger, 'p1'), await startOne(other, 'p2')];
-    await together(
+    await runTogether(
       barrier,
       () => settleOne(ledger, succeed(a, { state: { kind: 'merge', value: '{"a":1}' } })),
       () => settleOne(other, succeed(b, { state: { kind: 'merge', value: '{"b":2}' } })),
@@ -171,13 +171,13 @@ describe('two changes of one state', () => {
   });
 
   test('that are facts have numbers of their own', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     const jobs = [await startOne(ledger, 'p1', { plugin: 'a' }), await startOne(other, 'p2')];
     const [a, b] = jobs;
     if (a === undefined || b === undefined) throw new Error('two were started');
     const state = { kind: 'snapshot', factType: 'f', mirror: true, value: '{}' } as const;
     await barrier.hold('select 1 from storage_sequences for update');
-    await together(
+    await runTogether(
       barrier,
       () => settleOne(ledger, succeed(a, { state })),
       () => settleOne(other, succeed(b, { state })),
@@ -187,14 +187,14 @@ describe('two changes of one state', () => {
   });
 
   test('that are facts, and keys of each other, do not lock each other out', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     const state = { kind: 'snapshot', factType: 'f', mirror: true, value: '{}' } as const;
     const a = await startOne(ledger, 'p1', { plugin: 'a', dedupe: strict('x') });
     const b = await startOne(other, 'p2', { dedupe: strict('y') });
     await barrier.hold('select 1 from storage_sequences for update');
     const query = vi.spyOn(pg.Client.prototype, 'query');
     onTestFinished(() => query.mockRestore());
-    await together(
+    await runTogether(
       barrier,
       () => ledger.settle([succeed(a, { state, jobs: [draft({ dedupe: strict('y') })] })]),
       () => other.settle([succeed(b, { state })]),
@@ -207,7 +207,7 @@ describe('two changes of one state', () => {
 
 describe('delayed jobs', () => {
   test('are promoted once by two that promote', async () => {
-    const { ledger, other, sql } = await meet();
+    const { ledger, other, sql } = await openMeeting();
     await ledger.enqueue({ jobs: range(50).map(() => draft()) });
     await sql('update job_queue set next_retry_at = ?', [LONG_AGO]);
     const answers = await Promise.all([ledger.promote(), other.promote(), ledger.promote()]);

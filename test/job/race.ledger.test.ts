@@ -1,7 +1,7 @@
 /** Two that add and claim, from two connections, held at the place where they meet. */
 import { describe, expect, test } from 'vitest';
 import type { ClaimedJob } from '../../src/job/types.ts';
-import { meet, together, type Meeting } from '../support/ledger/barrier.ts';
+import { openMeeting, runTogether, type Meeting } from '../support/ledger/barrier.ts';
 import { only, range } from '../support/ledger/bench.ts';
 import {
   beat,
@@ -19,10 +19,10 @@ const LONG_AGO = '2000-01-01T00:00:00.000Z';
 
 describe('two that enqueue', () => {
   test('with one key: one is added, the other is its duplicate', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     await barrier.hold(`insert into job_dedupe values ('k', 'echo', 'handle', 'nobody', null)`);
     const jobs = [draft({ dedupe: strict('k') }), draft({ dedupe: strict('k') })];
-    const answers = await together(
+    const answers = await runTogether(
       barrier,
       () => ledger.enqueue({ jobs: jobs.slice(0, 1) }),
       () => other.enqueue({ jobs: jobs.slice(1) }),
@@ -34,11 +34,11 @@ describe('two that enqueue', () => {
   });
 
   test('with one key whose time is over: one is added', async () => {
-    const { ledger, other, barrier, sql } = await meet();
+    const { ledger, other, barrier, sql } = await openMeeting();
     await settleOne(ledger, succeed(await startOne(ledger, 'p1', { dedupe: strict('k') })));
     await sql('update job_dedupe set blocks_until = ?', [LONG_AGO]);
     await barrier.hold('select 1 from job_dedupe for update');
-    const answers = await together(
+    const answers = await runTogether(
       barrier,
       () => ledger.enqueue({ jobs: [draft({ dedupe: strict('k') })] }),
       () => other.enqueue({ jobs: [draft({ dedupe: strict('k') })] }),
@@ -49,18 +49,18 @@ describe('two that enqueue', () => {
   });
 
   test('the same job: it is there once and holds its key once', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     await barrier.hold(`insert into job_dedupe values ('k', 'echo', 'handle', 'nobody', null)`);
     const jobs = [draft({ dedupe: strict('k') })];
     const ask = [() => ledger.enqueue({ jobs }), () => other.enqueue({ jobs })] as const;
-    expect((await together(barrier, ...ask)).flat()).toEqual(
+    expect((await runTogether(barrier, ...ask)).flat()).toEqual(
       range(2).map(() => ({ jobId: jobs[0]?.id })),
     );
     expect((await ledger.counts()).ready).toBe(1);
   });
 
   test('a job that has come and gone while it was asked for again leaves its key as it is', async () => {
-    const { ledger, barrier, sql } = await meet();
+    const { ledger, barrier, sql } = await openMeeting();
     const wanted = draft({ dedupe: strict('k') });
     await barrier.hold(`insert into job_dedupe values ('k', 'echo', 'handle', $1, $2)`, [
       wanted.id,
@@ -76,7 +76,7 @@ describe('two that enqueue', () => {
   });
 
   test('the same keys in other orders do not lock each other out', async () => {
-    const { ledger, other } = await meet();
+    const { ledger, other } = await openMeeting();
     for (let round = 0; round < 20; round += 1) {
       const keys = range(10).map((index) => `${round} ${index}`);
       const [one, two] = await Promise.all([
@@ -93,10 +93,10 @@ describe('two that add to a queue with a limit', () => {
   const queueLimit = { most: 3, tenant: 'acme' };
 
   test('and the last free place: one gets it, the other is refused', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     await ledger.enqueue({ jobs: [draft(), draft({ due: { inMs: 60_000 } })] });
     await barrier.holdQueue();
-    const [one, two] = await together(
+    const [one, two] = await runTogether(
       barrier,
       () => outcomeOf(ledger.enqueue({ jobs: [draft()], queueLimit })),
       () => outcomeOf(other.enqueue({ jobs: [draft()], queueLimit })),
@@ -106,7 +106,7 @@ describe('two that add to a queue with a limit', () => {
   });
 
   test('a batch that does not fit adds nothing', async () => {
-    const { ledger } = await meet();
+    const { ledger } = await openMeeting();
     const jobs = range(4).map(() => draft());
     expect(await outcomeOf(ledger.enqueue({ jobs, queueLimit }))).toBe('TENANT_LIMIT');
     expect((await ledger.counts()).ready).toBe(0);
@@ -123,7 +123,7 @@ async function outcomeOf(adding: Promise<unknown>): Promise<string> {
 
 describe('a key that is pruned while it is claimed again', () => {
   test('is still held afterwards', async () => {
-    const { ledger, other, barrier, sql } = await meet();
+    const { ledger, other, barrier, sql } = await openMeeting();
     await settleOne(ledger, succeed(await startOne(ledger, 'p1', { dedupe: strict('k') })));
     await sql('update job_dedupe set blocks_until = ?', [LONG_AGO]);
     // Somebody adds the same job: the enqueue has taken its key and waits for that.
@@ -152,7 +152,7 @@ describe('two that claim', () => {
   ): Promise<[ClaimedJob[], ClaimedJob[]]> {
     await Promise.all([ledger.heartbeat(beat('p1')), other.heartbeat(beat('p2'))]);
     await barrier.holdClaims();
-    return together(
+    return runTogether(
       barrier,
       () => ledger.claim(request('p1', given)),
       () => other.claim(request('p2', given)),
@@ -160,14 +160,14 @@ describe('two that claim', () => {
   }
 
   test('the only job: one has it', async () => {
-    const meeting = await meet();
+    const meeting = await openMeeting();
     await meeting.ledger.enqueue({ jobs: [draft()] });
     const claimed = (await race(meeting)).flat();
     expect(claimed).toHaveLength(1);
   });
 
   test('the last free place of a plugin: one has it', async () => {
-    const meeting = await meet();
+    const meeting = await openMeeting();
     await meeting.ledger.enqueue({ jobs: range(10).map(() => draft()) });
     const plugins = [claimable('echo', { parallelism: 3 })];
     await claimAs(meeting.ledger, 'p1', { plugins, slots: 2 });
@@ -175,14 +175,14 @@ describe('two that claim', () => {
   });
 
   test('two jobs of one key: one runs', async () => {
-    const meeting = await meet();
+    const meeting = await openMeeting();
     const dedupe = { key: 'k', ttlMs: 0, blockInFlight: false };
     await meeting.ledger.enqueue({ jobs: [draft({ dedupe }), draft({ dedupe })] });
     expect((await race(meeting)).flat()).toHaveLength(1);
   });
 
   test('many jobs: each has its own, and all that there are', async () => {
-    const meeting = await meet();
+    const meeting = await openMeeting();
     await meeting.ledger.enqueue({ jobs: range(30).map(() => draft()) });
     const [one, two] = await race(meeting, { slots: 15 });
     expect([one.length, two.length]).toEqual([15, 15]);
@@ -190,13 +190,13 @@ describe('two that claim', () => {
   });
 
   test('while one of them settles in the same commit: no place is given twice', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     await ledger.enqueue({ jobs: range(5).map(() => draft()) });
     const plugins = [claimable('echo', { parallelism: 1 })];
     const job = only(await claimAs(ledger, 'p1', { plugins }));
     await other.heartbeat(beat('p2'));
     await barrier.holdClaims();
-    const [settled, claimed] = await together(
+    const [settled, claimed] = await runTogether(
       barrier,
       () => ledger.settle([succeed(job)], request('p1', { plugins })),
       () => other.claim(request('p2', { plugins })),
@@ -207,7 +207,7 @@ describe('two that claim', () => {
 
 describe('a process that waits for a job', () => {
   test('does not make it wait: a claim in that moment does not pass it over', async () => {
-    const { ledger, other, barrier, sql } = await meet();
+    const { ledger, other, barrier, sql } = await openMeeting();
     const [older, younger] = [draft(), draft({ plugin: 'two' })];
     await ledger.enqueue({ jobs: [older, younger] });
     await ledger.heartbeat(beat('p1'));
@@ -218,7 +218,7 @@ describe('a process that waits for a job', () => {
       for each row execute function stop_here()`);
     await barrier.hold('select pg_advisory_xact_lock(7)');
     const plugins = [claimable('echo'), claimable('two')];
-    const [, claimed] = await together(
+    const [, claimed] = await runTogether(
       barrier,
       () => other.awaitEnd('job', older.id),
       () => ledger.claim(request('p1', { plugins, slots: 1 })),
@@ -227,7 +227,7 @@ describe('a process that waits for a job', () => {
   });
 
   test("and finds it locked doesn't keep others from claiming", async () => {
-    const { ledger, other, barrier, job } = await meet();
+    const { ledger, other, barrier, job } = await openMeeting();
     const running = await startOne(ledger, 'p1');
     const next = draft();
     await ledger.enqueue({ jobs: [next] });
@@ -245,15 +245,15 @@ describe('a process that claims while it is reaped', () => {
   test.each(['the claim', 'the reaping'])(
     'never runs without being known; first is %s',
     async (first) => {
-      const { ledger, other, barrier, sql } = await meet();
+      const { ledger, other, barrier, sql } = await openMeeting();
       await ledger.enqueue({ jobs: [draft()] });
       await ledger.heartbeat(beat('p1'));
       await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);
       await barrier.holdClaims();
       const claim = () => ledger.claim(request('p1'));
       const reap = () => other.reap({ processId: 'p1', staleMs: 1000, closings: [] });
-      if (first === 'the claim') await together(barrier, claim, reap);
-      else await together(barrier, reap, claim);
+      if (first === 'the claim') await runTogether(barrier, claim, reap);
+      else await runTogether(barrier, reap, claim);
       const running = await ledger.jobs({ status: ['running'], limit: 10 });
       const known = await ledger.processes();
       expect([running.length, known.length]).toEqual(first === 'the claim' ? [1, 1] : [0, 0]);

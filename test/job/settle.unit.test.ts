@@ -10,7 +10,7 @@ import type { ClaimRequest, Verdict } from '../../src/job/types.ts';
 import type { Closing, Settlement } from '../../src/ledger/commit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { noNews, type AdvancementFailure } from '../../src/pipeline/run/types.ts';
-import { makeClaimed } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed.ts';
 
 const claim: ClaimRequest = { processId: 'me', token: 't', slots: 1, plugins: [] };
 
@@ -34,7 +34,7 @@ const report: AttemptReport = {
 
 /** A success with consequences, none of which may be left when it is not taken as one. */
 function success(id: string, branchId: string | null = null): Closing {
-  const job = makeClaimed({ id, branchId, attempt: 3 });
+  const job = makeClaimedJob({ id, branchId, attempt: 3 });
   return {
     job,
     claimToken: job.claimToken,
@@ -77,7 +77,7 @@ function toSettlement(
   return {
     verdicts: new Map(closings.map(({ job }) => [job.id, verdicts[job.id] ?? 'settled'])),
     enqueued: closings.map(({ job }) => ({ jobId: `of ${job.id}` })),
-    claimed: asked === undefined ? [] : [makeClaimed({ id: 'claimed' })],
+    claimed: asked === undefined ? [] : [makeClaimedJob({ id: 'claimed' })],
     news: { ...noNews, failures: closings.map(({ job }) => toFailure(job.id)) },
   };
 }

@@ -1,20 +1,20 @@
 /** Several threads on one ledger at full speed: what holds for two that meet holds for all. */
 import { Worker } from 'node:worker_threads';
 import { describe, expect, test } from 'vitest';
-import type { Race, Raced } from '../support/ledger/racer.ts';
+import type { Race, RaceResult } from '../support/ledger/racer.ts';
 import { databases, openBench, range } from '../support/ledger/bench.ts';
 
 const threads = 3;
 const rounds = 30;
 const parallelism = 4;
 
-function run(race: Race): Promise<Raced> {
+function run(race: Race): Promise<RaceResult> {
   return new Promise((resolve, reject) => {
     const worker = new Worker(new URL('../support/ledger/racer.ts', import.meta.url), {
       workerData: race,
     });
-    let raced: Raced | undefined;
-    worker.on('message', (message: Raced) => (raced = message));
+    let raced: RaceResult | undefined;
+    worker.on('message', (message: RaceResult) => (raced = message));
     worker.on('error', reject);
     worker.on('exit', () => {
       if (raced === undefined) reject(new Error(`${race.name} ended without a word`));

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { checkLedger } from '../../src/ledger/check.ts';
 import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';
 import { sqliteDialect } from '../../src/ledger/sqlite/session.ts';
-import { fillCrowd } from '../support/ledger/many-rows.ts';
+import { fillTables } from '../support/ledger/many-rows.ts';
 import { databases, openBench, type Bench } from '../support/ledger/bench.ts';
 
 async function statementsOf({ place }: Bench): Promise<string[]> {
@@ -37,7 +37,7 @@ async function repeatedScans({ kind, sql }: Bench, statement: string): Promise<s
 describe.each(databases)('checking a ledger on %s', (kind) => {
   test('reads no table once for each row of another', async () => {
     const bench = await openBench(kind);
-    await fillCrowd(bench, 2000);
+    await fillTables(bench, 2000);
     if (kind === 'postgres') {
       await bench.sql('analyze');
       await bench.sql('set enable_seqscan = off');

@@ -4,7 +4,7 @@ import { makeToken } from '../../src/base/ids.ts';
 import { prunable, type ClaimedJob } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { approve, foreach, split, task } from '../pipeline/graphs.ts';
-import { fillCrowd } from '../support/ledger/many-rows.ts';
+import { fillTables } from '../support/ledger/many-rows.ts';
 import { countVisits, openExplainer, type Plan } from '../support/ledger/explain.ts';
 import { decide, direct, revive } from '../support/ledger/run-directives.ts';
 import { advanceAll, carryOn, claimSteps, define, done, start } from '../support/ledger/runs.ts';
@@ -352,7 +352,7 @@ const indexes = {
 describe.each(databases)('with many rows on %s', (kind) => {
   test('no verb looks at all of them', { timeout: 180_000 }, async () => {
     const bench = await openBench(kind);
-    await fillCrowd(bench, rows);
+    await fillTables(bench, rows);
     const { ledger, explain } = await openExplainer(bench);
     await ledger.heartbeat(beat('p1'));
     let claimed: readonly ClaimedJob[] = [];

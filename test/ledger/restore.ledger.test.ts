@@ -11,7 +11,7 @@ import { task } from '../pipeline/graphs.ts';
 import { define, start } from '../support/ledger/runs.ts';
 import {
   databases,
-  makeOlder,
+  makeOlderLedger,
   makePlace,
   openBench,
   openRaw,
@@ -145,7 +145,7 @@ test('on PostgreSQL every number continues after the last one that was copied', 
 test.each(databases)('a backup of an earlier program can be restored on %s', async (kind) => {
   const { from, ledger } = await makeBackup('sqlite');
   const [{ id: jobId } = { id: '' }] = await ledger.jobs({ limit: 1 });
-  await makeOlder(from);
+  await makeOlderLedger(from);
   const place = await makePlace(kind);
   await restoreLedger(from, place);
   const restored = await openRestored(place);
@@ -258,7 +258,7 @@ describe('a file of SQLite that cannot be used', () => {
     const { from } = await makeBackup('sqlite');
     const { path, place } = await makeFile();
     await fillOne(place);
-    await makeOlder(path);
+    await makeOlderLedger(path);
     const { previous } = await restoreLedger(from, place);
     const raw = openRaw({ kind: 'sqlite', path: previous ?? '' });
     expect(await raw.run('pragma user_version')).toEqual([{ user_version: 11 }]);

@@ -10,7 +10,13 @@ import { removeLedger, tenantPlace, type RootPlace } from '../../src/ledger/tena
 import { restoreLedger } from '../../src/ledger/restore.ts';
 import { exportLedgers, importLedgers, planImport } from '../../src/ledger/transfer.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { databases, makeOlder, makePlace, range, type Kind } from '../support/ledger/bench.ts';
+import {
+  databases,
+  makeOlderLedger,
+  makePlace,
+  range,
+  type Kind,
+} from '../support/ledger/bench.ts';
 import { claimAs, draft, signalOf, succeed } from '../support/ledger/drafts.ts';
 
 const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
@@ -105,7 +111,7 @@ test.each(databases)('an export of an earlier version is read, too (%s)', async 
   manifest.schema_version = 11;
   for (const ledger of manifest.ledgers) {
     const file = join(directory, ledger.file);
-    await makeOlder(file);
+    await makeOlderLedger(file);
     ledger.sha256 = createHash('sha256')
       .update(await readFile(file))
       .digest('hex');

@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { databases } from '../support/instance.ts';
-import { makeStage } from '../support/crash/stage.ts';
+import { makeCrashTest } from '../support/crash/stage.ts';
 
 const timeout = 90_000;
 
@@ -35,7 +35,7 @@ function post(socketPath: string, path: string, key: string, body: object): Prom
 
 describe.each(databases)('on %s', (database) => {
   test('asking again after the crash finds the job of the first time', { timeout }, async () => {
-    const stage = await makeStage(database);
+    const stage = await makeCrashTest(database);
     const first = await stage.start('enqueue.after-commit:kill');
     const { control } = await first.ready;
     const wish = { payload: { ref: 1 } };

@@ -9,7 +9,7 @@ import {
   type Database,
   type TestPlace,
 } from '../support/instance.ts';
-import { manifest, toldTypes } from '../support/packages.ts';
+import { manifest, listSignalTypes } from '../support/packages.ts';
 import { python } from '../support/plugin-program.ts';
 import { makeClient, type Client } from '../support/crash/client.ts';
 import { launch, type Server } from '../support/crash/server.ts';
@@ -59,7 +59,9 @@ async function standing(place: TestPlace) {
       installations: rows.map(({ version, status }) => `${version} ${status}`),
       webhooks: (await ledger.webhooks()).map(({ id }) => id),
       directives: directives.map(({ type, status }) => `${type} ${status}`),
-      signals: (await toldTypes(ledger)).filter((type) => /^(package|directive)\./.test(type)),
+      signals: (await listSignalTypes(ledger)).filter((type) =>
+        /^(package|directive)\./.test(type),
+      ),
       faults: await ledger.check(),
     };
   } finally {

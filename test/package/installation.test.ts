@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { ask } from '../support/direct.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
-import { manifest, told, toldTypes, writePackage } from '../support/packages.ts';
+import { manifest, listSignals, listSignalTypes, writePackage } from '../support/packages.ts';
 import { python } from '../support/plugin-program.ts';
 
 const worker = {
@@ -102,7 +102,9 @@ describe.each(databases)('an installation on %s', (database) => {
     const answer = await engine.directives.waiting.approve(second.id ?? '', approver);
     expect(answer).toMatchObject({ status: 'failed', errorCode: 'PACKAGE_NOT_FOUND' });
     expect(await ledger.installations({})).toEqual([]);
-    const types = (await toldTypes(ledger)).filter((type) => type.startsWith('package.install'));
+    const types = (await listSignalTypes(ledger)).filter((type) =>
+      type.startsWith('package.install'),
+    );
     expect(types).toEqual([
       'package.install.requested',
       'package.install.started',
@@ -111,7 +113,9 @@ describe.each(databases)('an installation on %s', (database) => {
       'package.install.started',
       'package.install.failed',
     ]);
-    const failed = (await told(ledger)).find(({ type }) => type === 'package.install.failed');
+    const failed = (await listSignals(ledger)).find(
+      ({ type }) => type === 'package.install.failed',
+    );
     expect(failed).toMatchObject({
       subjectType: 'package_installation',
       subjectId: second.id,

@@ -11,7 +11,7 @@ import {
   type Database,
   type Setup,
 } from '../support/instance.ts';
-import { manifest, toldTypes } from '../support/packages.ts';
+import { manifest, listSignalTypes } from '../support/packages.ts';
 import { python } from '../support/plugin-program.ts';
 
 const worker = {
@@ -62,7 +62,7 @@ describe.each(databases)('packages on %s', (database) => {
       version: '1.0.0',
       provisioned: { plugin: 1, schedule: 1, route: 1 },
     });
-    expect(await toldTypes(ledger)).toEqual([
+    expect(await listSignalTypes(ledger)).toEqual([
       'package.install.requested',
       'directive.requested',
       'directive.started',
@@ -92,7 +92,9 @@ describe.each(databases)('packages on %s', (database) => {
     expect(await ledger.directives({ limit: 10 })).toHaveLength(1);
     const brought = await ledger.provenance(first.id ?? '');
     expect(brought.map(({ kind }) => kind).toSorted()).toEqual(['plugin', 'route', 'schedule']);
-    expect((await toldTypes(ledger)).filter((type) => type.startsWith('package.'))).toHaveLength(3);
+    expect(
+      (await listSignalTypes(ledger)).filter((type) => type.startsWith('package.')),
+    ).toHaveLength(3);
   });
 
   test('P-04 what is refused has written nothing', async () => {
@@ -234,7 +236,7 @@ describe.each(databases)('packages on %s', (database) => {
     expect(engine.config.plugins['greeting']?.config).toEqual({ word: 'bye' });
     const [row] = await ledger.installations({});
     expect(row).toMatchObject({ version: '1.0.0', revision: 4, status: 'installed' });
-    const types = await toldTypes(ledger);
+    const types = await listSignalTypes(ledger);
     expect(types.filter((type) => type === 'package.upgrade.completed')).toHaveLength(3);
   });
 
@@ -331,9 +333,9 @@ describe.each(databases)('packages on %s', (database) => {
     );
     const quiet = causes.flat().filter(({ data: text }) => text.includes('installation:keeper'));
     expect(quiet).toEqual([]);
-    expect((await toldTypes(ledger)).filter((type) => type === 'directive.requested').length).toBe(
-      (await ledger.directives({ limit: 100 })).length,
-    );
+    expect(
+      (await listSignalTypes(ledger)).filter((type) => type === 'directive.requested').length,
+    ).toBe((await ledger.directives({ limit: 100 })).length);
   });
 });
 

@@ -5,7 +5,7 @@ import type { DirectAnswer } from '../../src/directive/directive-result.service.
 import type { Engine } from '../../src/engine/engine.ts';
 import { ask } from '../support/direct.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
-import { manifest, told } from '../support/packages.ts';
+import { manifest, listSignals } from '../support/packages.ts';
 import { python } from '../support/plugin-program.ts';
 import { deliverPush } from '../support/push.ts';
 
@@ -50,7 +50,7 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
     expect(secretOf(again)).toBe('');
     const [row] = await ledger.webhooks();
     expect(row).toMatchObject({ id: ID, createdBy: 'installation:greeter' });
-    const onRecord = [await ledger.directives({ limit: 9 }), await told(ledger), row];
+    const onRecord = [await ledger.directives({ limit: 9 }), await listSignals(ledger), row];
     expect(JSON.stringify(onRecord)).not.toContain(secret);
     const brought = await ledger.provenance(answer.id ?? '');
     expect(brought).toContainEqual(expect.objectContaining({ kind: 'webhook', name: ID }));

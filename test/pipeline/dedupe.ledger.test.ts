@@ -4,7 +4,7 @@ import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { RunDraft, RunStart } from '../../src/pipeline/run/types.ts';
 import type { Graph } from '../../src/pipeline/language/graph.ts';
 import { task } from './graphs.ts';
-import { meet, together } from '../support/ledger/barrier.ts';
+import { openMeeting, runTogether } from '../support/ledger/barrier.ts';
 import { direct, revive } from '../support/ledger/run-directives.ts';
 import {
   carryOn,
@@ -179,11 +179,11 @@ describe.each(databases)('the key of a run on %s', (kind) => {
 
 describe('a key that two hosts ask for at once', () => {
   test('goes to one of them, and the other learns which run has it', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     const graph = await define(ledger, [task('a')]);
     // Both wait where they would insert.
     await barrier.hold('lock table pipeline_runs in exclusive mode');
-    const [one, two] = await together(
+    const [one, two] = await runTogether(
       barrier,
       () => ask(ledger, graph),
       () => ask(other, graph),
@@ -196,7 +196,7 @@ describe('a key that two hosts ask for at once', () => {
   });
 
   test('goes to one of them when its time has just passed', async () => {
-    const { ledger, other, sql } = await meet();
+    const { ledger, other, sql } = await openMeeting();
     const graph = await define(ledger, [task('a')]);
     await ask(ledger, graph, 'k', 0);
     await carryOn(ledger, graph);
@@ -209,7 +209,7 @@ describe('a key that two hosts ask for at once', () => {
   });
 
   test('do not lock each other out with several keys in another order', async () => {
-    const { ledger, other } = await meet();
+    const { ledger, other } = await openMeeting();
     const graph = await define(ledger, [task('a')]);
     const asked = await Promise.all(
       range(12).map((n) => {

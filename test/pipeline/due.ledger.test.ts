@@ -4,7 +4,7 @@ import { makeToken } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { RunDraft } from '../../src/pipeline/run/types.ts';
 import { task } from './graphs.ts';
-import { meet } from '../support/ledger/barrier.ts';
+import { openMeeting } from '../support/ledger/barrier.ts';
 import { direct } from '../support/ledger/run-directives.ts';
 import {
   advanceAll,
@@ -149,7 +149,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
 
 describe('runs for later on two hosts', () => {
   test('begin exactly once each when both look at the same moment', async () => {
-    const bench = await meet();
+    const bench = await openMeeting();
     const { ledger, other } = bench;
     const graph = await define(ledger, [task('a')]);
     const runs = range(40).map((n) => runOf(graph, { n }, inAnHour));
@@ -165,7 +165,7 @@ describe('runs for later on two hosts', () => {
   });
 
   test('are either begun or cancelled, when both happen at once', async () => {
-    const bench = await meet();
+    const bench = await openMeeting();
     const { ledger, other, barrier } = bench;
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, graph, {}, inAnHour);

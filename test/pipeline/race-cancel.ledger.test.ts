@@ -1,7 +1,7 @@
 /** Somebody changes a run in the moment in which it moves on, or two do, from two connections. */
 import { describe, expect, test } from 'vitest';
 import { task } from './graphs.ts';
-import { meet, together } from '../support/ledger/barrier.ts';
+import { openMeeting, runTogether } from '../support/ledger/barrier.ts';
 import { ask, codesOf, direct } from '../support/ledger/run-directives.ts';
 import { carryOn, claimSteps, define, done, findRun, start } from '../support/ledger/runs.ts';
 import { only } from '../support/ledger/bench.ts';
@@ -11,12 +11,12 @@ const nodes = [task('a', { next: 'b' }), task('b')];
 
 describe('a run that is cancelled while its job ends', () => {
   test('after that: what follows is there, and never starts', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     const graph = await define(ledger, nodes);
     const { id } = await start(ledger, graph);
     const job = only(await claimSteps(ledger, graph));
     await barrier.hold('select 1 from pipeline_runs for update');
-    const [settled] = await together(
+    const [settled] = await runTogether(
       barrier,
       () => ledger.settle([done(job)]),
       () => direct(other, id, { kind: 'run.cancel', runId: id }),
@@ -32,12 +32,12 @@ describe('a run that is cancelled while its job ends', () => {
   });
 
   test('before that: nothing follows', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     const graph = await define(ledger, nodes);
     const { id } = await start(ledger, graph);
     const job = only(await claimSteps(ledger, graph));
     await barrier.hold('select 1 from pipeline_runs for update');
-    await together(
+    await runTogether(
       barrier,
       () => direct(other, id, { kind: 'run.cancel', runId: id }),
       () => ledger.settle([done(job)]),
@@ -49,12 +49,12 @@ describe('a run that is cancelled while its job ends', () => {
 });
 
 test('two concurrent revivals of one run: one wins and the other learns of it', async () => {
-  const { ledger, other, barrier } = await meet();
+  const { ledger, other, barrier } = await openMeeting();
   const graph = await define(ledger, nodes);
   const { id } = await start(ledger, graph);
   await carryOn(ledger, graph, fail);
   await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
-  const answers = await together(
+  const answers = await runTogether(
     barrier,
     () => ask(ledger, { of: id }),
     () => ask(other, { of: id, from: 'a' }),

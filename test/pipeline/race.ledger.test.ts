@@ -3,7 +3,7 @@ import pg from 'pg';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import { foreach, split, task } from './graphs.ts';
-import { meet, together } from '../support/ledger/barrier.ts';
+import { openMeeting, runTogether } from '../support/ledger/barrier.ts';
 import {
   advanceAll,
   claimSteps,
@@ -21,7 +21,7 @@ const both = [split('both', ['l', 'r'], { next: 'z' }), task('l'), task('r'), ta
 describe('siblings that end at the same moment on two hosts', () => {
   /** Both run, and nobody gets at their parent until the barrier is lifted. */
   async function meetAtJoin() {
-    const met = await meet();
+    const met = await openMeeting();
     const graph = await define(met.ledger, both);
     const run = await start(met.ledger, graph);
     const [l, r] = await claimSteps(met.ledger, graph);
@@ -32,7 +32,7 @@ describe('siblings that end at the same moment on two hosts', () => {
 
   test('have one continuation', async () => {
     const { ledger, other, barrier, graph, run, l, r } = await meetAtJoin();
-    const [one, two] = await together(
+    const [one, two] = await runTogether(
       barrier,
       () => ledger.settle([done(l, 1)]),
       () => other.settle([done(r, 2)]),
@@ -46,7 +46,7 @@ describe('siblings that end at the same moment on two hosts', () => {
 
   test('end their run once, even if one of them halts', async () => {
     const { ledger, other, barrier, run, l, r } = await meetAtJoin();
-    await together(
+    await runTogether(
       barrier,
       () => ledger.settle([fail(l)]),
       () => other.settle([done(r)]),
@@ -56,7 +56,7 @@ describe('siblings that end at the same moment on two hosts', () => {
   });
 
   test('in two blocks do not lock each other out', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     const runs = [
       await start(ledger, graph, { items: [1, 2] }),
@@ -71,7 +71,7 @@ describe('siblings that end at the same moment on two hosts', () => {
     await barrier.hold('select 1 from run_branches where id = any($1) for update', [ids]);
     const query = vi.spyOn(pg.Client.prototype, 'query');
     onTestFinished(() => query.mockRestore());
-    await together(
+    await runTogether(
       barrier,
       () => ledger.settle([done(a1), done(b1)]),
       () => other.settle([done(b2), done(a2)]),
@@ -84,7 +84,7 @@ describe('siblings that end at the same moment on two hosts', () => {
 
 describe('advancers on two hosts', () => {
   test('claim a branch once', async () => {
-    const { ledger, other } = await meet();
+    const { ledger, other } = await openMeeting();
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     for (const n of range(20)) await start(ledger, graph, { items: range(150), n });
     await ledger.heartbeat(beat('p1'));
@@ -104,7 +104,7 @@ describe('advancers on two hosts', () => {
   });
 
   test('begin no more runs of a key than may run', async () => {
-    const { ledger, other } = await meet();
+    const { ledger, other } = await openMeeting();
     const graph = await define(ledger, [task('a')]);
     const concurrency = { key: 'k', limit: 3 };
     for (const n of range(9)) await start(ledger, graph, { n }, { concurrency });
@@ -117,7 +117,7 @@ describe('advancers on two hosts', () => {
   });
 
   test('have one that continues when the other was presumed dead', async () => {
-    const { ledger, other, barrier } = await meet();
+    const { ledger, other, barrier } = await openMeeting();
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     const run = await start(ledger, graph, { items: range(150) });
     await ledger.heartbeat(beat('p1'));
@@ -143,7 +143,7 @@ describe('advancers on two hosts', () => {
 
 describe('a run that is cancelled', () => {
   test('while a job of it ends gets no further job', async () => {
-    const { ledger, barrier } = await meet();
+    const { ledger, barrier } = await openMeeting();
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
     const run = await start(ledger, graph);
     const a = only(await claimSteps(ledger, graph));

@@ -10,7 +10,7 @@ import { makeStartsOf, type Pipeline } from '../../src/pipeline/language/pipelin
 import { limits } from '../../src/base/limits.ts';
 import { endCancelled, endSucceeded, type Ending } from '../../src/job/outcome.ts';
 import { encodeRequest } from '../../src/plugin/request.ts';
-import { makeClaimed } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed.ts';
 
 function makePipeline(name: string, more: Partial<Pipeline> = {}): Pipeline {
   const graph = { hash: `hash of ${name}` } as Pipeline['graph'];
@@ -37,7 +37,7 @@ describe('an event', () => {
       makePipeline('b', { on: 'else' }),
       makePipeline('c'),
     ]);
-    const job = makeClaimed({ rootJobId: 'root', hops: 1, eventContextId: 'baggage' });
+    const job = makeClaimedJob({ rootJobId: 'root', hops: 1, eventContextId: 'baggage' });
     const { runs, signals, jobs } = followPluginEvents(
       job,
       [{ type: 'made', payload: 7 }],
@@ -71,14 +71,14 @@ describe('an event', () => {
     const onUnmatched = vi.fn<() => void>();
     const { rules } = rulesOf([makePipeline('a')]);
     followPluginEvents(
-      makeClaimed(),
+      makeClaimedJob(),
       [{ type: 'made', payload: {} }],
       { ...rules, onUnmatched },
       0,
     );
     expect(onUnmatched).not.toHaveBeenCalled();
     followPluginEvents(
-      makeClaimed(),
+      makeClaimedJob(),
       [{ type: 'other', payload: {} }],
       { ...rules, onUnmatched },
       0,
@@ -93,7 +93,7 @@ describe('an event', () => {
       makePipeline('b', { concurrency }),
     ]);
     const keysOf = (who: string) =>
-      followPluginEvents(makeClaimed(), [{ type: 'made', payload: { who } }], rules, 0).runs.map(
+      followPluginEvents(makeClaimedJob(), [{ type: 'made', payload: { who } }], rules, 0).runs.map(
         ({ concurrency: own }) => own?.key,
       );
     expect(keysOf('ann')).toEqual(keysOf('ann'));
@@ -104,7 +104,7 @@ describe('an event', () => {
     const concurrency = { key: { ref: ['payload', 'who'] }, limit: 2 };
     const { rules, lines } = rulesOf([makePipeline('a', { concurrency }), makePipeline('b')]);
     const follow = (payload: JsonObject) =>
-      followPluginEvents(makeClaimed(), [{ type: 'made', payload }], rules, 0).runs;
+      followPluginEvents(makeClaimedJob(), [{ type: 'made', payload }], rules, 0).runs;
     const [first, second] = follow({});
     expect([first?.pipeline, second?.pipeline]).toEqual(['a', 'b']);
     expect(first?.concurrency).toMatchObject({ limit: 2 });
@@ -116,14 +116,14 @@ describe('an event', () => {
   test('from the runtime about its own consequences starts nothing', () => {
     const { rules } = rulesOf([makePipeline('alarm', { on: 'job.dead' })]);
     const end = { status: 'dead', reason: 'retries_exhausted', error: 'broken' };
-    expect(followDeath(makeClaimed(), end, rules, 0).runs).toHaveLength(1);
-    const caused = makeClaimed({ runtimeCaused: true });
+    expect(followDeath(makeClaimedJob(), end, rules, 0).runs).toHaveLength(1);
+    const caused = makeClaimedJob({ runtimeCaused: true });
     expect(followDeath(caused, end, rules, 0).runs).toEqual([]);
   });
 });
 
 describe('to a branch', () => {
-  const job = makeClaimed({ branchId: 'branch' });
+  const job = makeClaimedJob({ branchId: 'branch' });
   const ended = (status: Ending['status'], reason: string | null): Ending => ({
     ...endSucceeded(job),
     status,
@@ -134,8 +134,8 @@ describe('to a branch', () => {
     expect(arriveDone(job, [{ n: 1 }], 'done')).toEqual({
       arrival: { kind: 'done', events: [{ n: 1 }], result: 'done' },
     });
-    expect(arriveDone(makeClaimed(), [], 'done')).toEqual({});
-    expect(arriveFailed(makeClaimed(), ended('dead', null), 'broken')).toEqual({});
+    expect(arriveDone(makeClaimedJob(), [], 'done')).toEqual({});
+    expect(arriveFailed(makeClaimedJob(), ended('dead', null), 'broken')).toEqual({});
   });
 
   test.each([

@@ -6,7 +6,7 @@ import { cliHost } from '../../src/app/cli-host.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { pluginLanguages } from '../../src/plugin/workshop.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { run, type Told } from '../support/fake-cli.ts';
+import { run, type CliResult } from '../support/fake-cli.ts';
 import { pluginsRoot } from '../support/plugin-process.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
   await mkdir(join(home, 'plugins'));
 });
 
-function type(...args: string[]): Promise<Told> {
+function type(...args: string[]): Promise<CliResult> {
   return run([...args, '--config', home], {
     host: { openLocal: (given, need) => cliHost.openLocal(given, need) },
     io: { cwd: home },

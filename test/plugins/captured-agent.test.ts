@@ -1,12 +1,12 @@
 /** An agent that obeys every word of a payload: what it reaches is what its scopes say, and no more. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { HOPS_MAX, startCaptured, type Captured } from '../support/captured-agent.ts';
+import { HOPS_MAX, startCapturedAgent, type CapturedAgent } from '../support/captured-agent.ts';
 import { eventually } from '../support/instance.ts';
 
-let captured: Captured;
+let captured: CapturedAgent;
 
 beforeAll(async () => {
-  captured = await startCaptured();
+  captured = await startCapturedAgent();
 });
 afterAll(() => captured.api.close());
 

@@ -4,7 +4,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import { payloadOf, runError, runOk } from '../support/plugin-process.ts';
-import { startWebServer, type Received, type WebServer } from '../support/web-server.ts';
+import { startWebServer, type ReceivedRequest, type WebServer } from '../support/web-server.ts';
 
 /** `server` is named by the operator in most tests; `inside` is what nobody may reach. */
 let server: WebServer;
@@ -22,7 +22,7 @@ beforeEach(() => {
   inside.received.length = 0;
 });
 
-const pages: Record<string, (request: Received, response: ServerResponse) => void> = {
+const pages: Record<string, (request: ReceivedRequest, response: ServerResponse) => void> = {
   '/text': (_, response) => {
     response.setHeader('content-type', 'text/plain').setHeader('set-cookie', 'a=b').end('grüße');
   },

@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { runError, runOk, type RequestParts } from '../support/plugin-process.ts';
-import { startWebServer, type Received, type WebServer } from '../support/web-server.ts';
+import { startWebServer, type ReceivedRequest, type WebServer } from '../support/web-server.ts';
 
 /** An authorization server that rotates its refresh token, and an API that knows its tokens. */
 let server: WebServer;
@@ -211,7 +211,7 @@ function grant(): { status: number; body: string } {
   return { status: 200, body: JSON.stringify(body) };
 }
 
-function serve({ headers }: Received): { status: number; body: string } {
+function serve({ headers }: ReceivedRequest): { status: number; body: string } {
   if (!valid.has(headers.authorization ?? '')) return { status: 401, body: '{}' };
   return { status: apiStatus, body: apiBody };
 }

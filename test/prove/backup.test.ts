@@ -7,7 +7,7 @@ import { openLedger } from '../../src/ledger/open.ts';
 import { restoreLedger } from '../../src/ledger/restore.ts';
 import { startLoad } from '../support/crash/load.ts';
 import { between } from '../support/crash/random.ts';
-import { makeStage, type Stage } from '../support/crash/stage.ts';
+import { makeCrashTest, type CrashTest } from '../support/crash/stage.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { eventually, type Database } from '../support/instance.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';
@@ -29,7 +29,7 @@ campaign('backup', { trials: 1, timeoutMs: 600_000 }, (trial) =>
 );
 
 async function run({ random }: Trial, database: Database) {
-  const stage = await makeStage(database);
+  const stage = await makeCrashTest(database);
   await stage.start();
   const load = startLoad(stage.client, random);
   const directory = await makeDirectory();
@@ -49,7 +49,7 @@ async function run({ random }: Trial, database: Database) {
   return { backups: copies.length, jobs: counts.jobs, backupMs: copies.map(({ ms }) => ms) };
 }
 
-async function copy({ client }: Stage, path: string): Promise<Copy> {
+async function copy({ client }: CrashTest, path: string): Promise<Copy> {
   const owed = client.history.flatMap(({ jobId }) => jobId ?? []);
   const before = performance.now();
   const { status, body } = await client.post('/system/backup', { to: path });

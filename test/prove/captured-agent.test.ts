@@ -7,7 +7,7 @@ import { expect } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { isOffered } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
-import { startCaptured, type Captured } from '../support/captured-agent.ts';
+import { startCapturedAgent, type CapturedAgent } from '../support/captured-agent.ts';
 import { eventually } from '../support/instance.ts';
 import type { Random } from '../support/crash/random.ts';
 import { campaign } from './support/campaign.ts';
@@ -22,7 +22,7 @@ interface Attempt {
 }
 
 campaign('captured-agent', { trials: 1, timeoutMs: 300_000 }, async ({ random }) => {
-  const captured = await startCaptured();
+  const captured = await startCapturedAgent();
   try {
     const targets = await makeTargets(captured);
     const before = await captured.standing();
@@ -55,7 +55,7 @@ interface Targets {
   readonly tenantJob: string;
 }
 
-async function makeTargets({ api, tenant }: Captured): Promise<Targets> {
+async function makeTargets({ api, tenant }: CapturedAgent): Promise<Targets> {
   const { body } = await api.ask('/plugin/sleeper/poll?delay=1h', { body: '{}' });
   const { body: theirs } = await tenant.post('/plugin/echo/poll', {});
   const tenantJob = String(theirs['job_id']);
@@ -168,7 +168,7 @@ function disguises({ job, tenant, tenantJob }: Targets): Attempt[] {
   ];
 }
 
-async function expectNoToken({ api }: Captured, tokens: readonly string[]): Promise<void> {
+async function expectNoToken({ api }: CapturedAgent, tokens: readonly string[]): Promise<void> {
   const { ledger } = api.server.instance.engine;
   await eventually('all has ended', async () => {
     const running = await ledger.jobs({ status: ['running'], limit: 1 });

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { MakeWish } from '../support/crash/load.ts';
 import { makeMixedWishes } from '../support/crash/mixed.ts';
 import { between, pick, type Random } from '../support/crash/random.ts';
-import { putBetween, type Proxy } from '../support/crash/proxy.ts';
+import { startDatabaseProxy, type Proxy } from '../support/crash/proxy.ts';
 import { useOwnServer } from '../support/postgres.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';
 import type { Figures } from './support/report.ts';
@@ -93,7 +93,7 @@ async function tryOutages({ index, seed, random }: Trial): Promise<Figures> {
     load,
     makeWish: isShort ? makeMixedWishes() : makeWorkflows(),
     configOf: async ({ place }) => {
-      proxy ??= await putBetween(place);
+      proxy ??= await startDatabaseProxy(place);
       return place.directory;
     },
   });

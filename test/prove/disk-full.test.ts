@@ -10,7 +10,7 @@ import { disks, type Disk } from '../support/crash/disk.ts';
 import { startLoad } from '../support/crash/load.ts';
 import { between, type Random } from '../support/crash/random.ts';
 import type { Server } from '../support/crash/server.ts';
-import { makeStage, type Stage } from '../support/crash/stage.ts';
+import { makeCrashTest, type CrashTest } from '../support/crash/stage.ts';
 import { eventually } from '../support/instance.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';
 
@@ -28,7 +28,7 @@ campaign('disk-full', { trials: disks.length, timeoutMs: 600_000 }, (trial) => {
 });
 
 async function run({ random }: Trial, disk: Disk) {
-  const stage = await makeStage('sqlite');
+  const stage = await makeCrashTest('sqlite');
   const state = join(stage.place.directory, 'state');
   disk.prepare(state);
   const server = await stage.start();
@@ -51,7 +51,7 @@ async function run({ random }: Trial, disk: Disk) {
 }
 
 interface Scene {
-  readonly stage: Stage;
+  readonly stage: CrashTest;
   readonly disk: Disk;
   readonly state: string;
   readonly server: Server;

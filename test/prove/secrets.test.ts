@@ -13,7 +13,7 @@ import { makeDirectory } from '../support/directory.ts';
 import { eventually } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
-import { everythingOn } from '../support/sinks.ts';
+import { dumpLedger } from '../support/sinks.ts';
 import { encodingsOf, makeCanaries, type Canary } from './secrets/canaries.ts';
 import { campaign } from './support/campaign.ts';
 
@@ -136,7 +136,7 @@ async function readSinks(api: TestApi, directory: string): Promise<Record<string
     ring: JSON.stringify(engine.ring.read({ limit: 10_000 })),
     ui: (await api.ask('/ui/')).text,
   };
-  for (const [table, text] of Object.entries(await everythingOn(engine.ledger))) {
+  for (const [table, text] of Object.entries(await dumpLedger(engine.ledger))) {
     sinks[`table ${table}`] = text;
   }
   for (const { http } of operations) {

@@ -9,7 +9,7 @@ import { settlesWithin } from '../../src/base/timer.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
 import { between, pick, type Random } from '../support/crash/random.ts';
 import type { Server } from '../support/crash/server.ts';
-import type { Stage } from '../support/crash/stage.ts';
+import type { CrashTest } from '../support/crash/stage.ts';
 import type { Database } from '../support/instance.ts';
 import { TEMPLATE } from '../support/postgres-template.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';
@@ -115,13 +115,13 @@ async function replace(upgrade: Upgrade): Promise<void> {
 }
 
 /** The databases of tests are copies of a ledger that the present program has made. */
-async function dropLedger({ place }: Stage): Promise<void> {
+async function dropLedger({ place }: CrashTest): Promise<void> {
   if (place.config.state.kind === 'postgres')
     await place.sql(`drop schema "${TEMPLATE.schema}" cascade`);
 }
 
 /** What the made-up migration adds disturbs no judge; only its number would. */
-async function forgetNewer({ place }: Stage): Promise<void> {
+async function forgetNewer({ place }: CrashTest): Promise<void> {
   await place.sql('delete from schema_migrations where version > ?', schemaVersion);
   if (place.config.state.kind === 'sqlite')
     await place.sql(`pragma user_version = ${schemaVersion}`);

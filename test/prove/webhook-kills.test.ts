@@ -4,7 +4,7 @@ import { limits } from '../../src/base/limits.ts';
 import { judgeDeliveries, startDeliveries } from '../support/crash/deliveries.ts';
 import { between } from '../support/crash/random.ts';
 import type { Server } from '../support/crash/server.ts';
-import { makeStage } from '../support/crash/stage.ts';
+import { makeCrashTest } from '../support/crash/stage.ts';
 import { databases, eventually } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { campaign, type Trial } from './support/campaign.ts';
@@ -25,7 +25,7 @@ campaign(
 
 async function tryDeliveries({ index, random, isShort }: Trial): Promise<Figures> {
   const { kills, takenMax } = isShort ? short : long;
-  const stage = await makeStage(
+  const stage = await makeCrashTest(
     databases[index % databases.length] ?? 'sqlite',
     { max_workers: 4 },
     { webhooks: { listen: '127.0.0.1:0' }, plugins: { taker: { program: succeeds } } },

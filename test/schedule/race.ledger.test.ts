@@ -1,6 +1,6 @@
 /** Hosts that fire and settle at once, from two connections, held at the place where they meet. */
 import { expect, test } from 'vitest';
-import { meet, together } from '../support/ledger/barrier.ts';
+import { openMeeting, runTogether } from '../support/ledger/barrier.ts';
 import {
   due,
   dueAgain,
@@ -14,11 +14,11 @@ import { only, range } from '../support/ledger/bench.ts';
 import { claimAs, fail, settleOne, succeed } from '../support/ledger/drafts.ts';
 
 test('two hosts fire the same slot: one does, and the other learns of it', async () => {
-  const { ledger, other, barrier } = await meet();
+  const { ledger, other, barrier } = await openMeeting();
   await ledger.syncSchedules([entry()]);
   const seen = only(await due(ledger));
   await barrier.hold('select 1 from schedules for update');
-  const answers = await together(
+  const answers = await runTogether(
     barrier,
     () => ledger.fire({ now: NOW, firings: [firing(seen)] }),
     () => other.fire({ now: NOW, firings: [firing(seen)] }),
@@ -28,11 +28,11 @@ test('two hosts fire the same slot: one does, and the other learns of it', async
 });
 
 test('two that fire many slots in opposite order do not wait for each other', async () => {
-  const { ledger, other, barrier } = await meet();
+  const { ledger, other, barrier } = await openMeeting();
   await ledger.syncSchedules(range(8).map((index) => entry({ scheduleId: `s${index}` })));
   const seen = await due(ledger);
   await barrier.hold(`select 1 from schedules where schedule_id = 's4' for update`);
-  const answers = await together(
+  const answers = await runTogether(
     barrier,
     () => ledger.fire({ now: NOW, firings: seen.map((one) => firing(one)) }),
     () => other.fire({ now: NOW, firings: seen.toReversed().map((one) => firing(one)) }),
@@ -43,7 +43,7 @@ test('two that fire many slots in opposite order do not wait for each other', as
 });
 
 test('two that let a probe through: there is one probe', async () => {
-  const { ledger, other, barrier, sql } = await meet();
+  const { ledger, other, barrier, sql } = await openMeeting();
   await ledger.syncSchedules([entry({ scheduleId: 'a' }), entry({ scheduleId: 'b' })]);
   const [a, b] = await due(ledger);
   if (a === undefined || b === undefined) throw new Error('two are due');
@@ -54,7 +54,7 @@ test('two that let a probe through: there is one probe', async () => {
   const [one, two] = await due(ledger);
   if (one === undefined || two === undefined) throw new Error('two are due');
   await barrier.hold('select 1 from circuit_breakers for update');
-  const answers = await together(
+  const answers = await runTogether(
     barrier,
     () => ledger.fire({ now: NOW, firings: [firing(one)] }),
     () => other.fire({ now: NOW, firings: [firing(two)] }),
@@ -64,7 +64,7 @@ test('two that let a probe through: there is one probe', async () => {
 });
 
 test('firing with cancel and settling the same job at once both succeed', async () => {
-  const { ledger, other, barrier, sql, job } = await meet();
+  const { ledger, other, barrier, sql, job } = await openMeeting();
   await ledger.syncSchedules([entry()]);
   await fireOne(ledger);
   const running = await startFired(ledger);
@@ -72,7 +72,7 @@ test('firing with cancel and settling the same job at once both succeed', async 
   const guard = { ifRunning: 'cancel', outstandingMax: 1 } as const;
   const asked = firing(only(await due(ledger)), { guard });
   await barrier.hold('select 1 from circuit_breakers for update');
-  const [fired, settled] = await together(
+  const [fired, settled] = await runTogether(
     barrier,
     () => ledger.fire({ now: NOW, firings: [asked] }),
     () => settleOne(other, succeed(running)),
@@ -83,14 +83,14 @@ test('firing with cancel and settling the same job at once both succeed', async 
 });
 
 test('two that settle failures of one command: both are counted', async () => {
-  const { ledger, other, barrier } = await meet();
+  const { ledger, other, barrier } = await openMeeting();
   await ledger.syncSchedules([entry({ scheduleId: 'a' }), entry({ scheduleId: 'b' })]);
   const firings = (await due(ledger)).map((one) => firing(one));
   await ledger.fire({ now: NOW, firings });
   const [one, two] = await claimAs(ledger, 'p1', { slots: 2 });
   if (one === undefined || two === undefined) throw new Error('two run');
   await barrier.hold('select 1 from circuit_breakers for update');
-  await together(
+  await runTogether(
     barrier,
     () => settleOne(ledger, fail(one)),
     () => settleOne(other, fail(two)),
@@ -99,7 +99,7 @@ test('two that settle failures of one command: both are counted', async () => {
 });
 
 test('firing does not wait for the settling of the last job', async () => {
-  const { ledger, barrier, sql } = await meet();
+  const { ledger, barrier, sql } = await openMeeting();
   await ledger.syncSchedules([entry()]);
   await fireOne(ledger);
   await startFired(ledger);
@@ -110,7 +110,7 @@ test('firing does not wait for the settling of the last job', async () => {
 });
 
 test('many that cancel by firing take jobs in the order of those that settle them', async () => {
-  const { ledger, other, barrier, sql } = await meet();
+  const { ledger, other, barrier, sql } = await openMeeting();
   const ids = range(6).map((index) => `s${index}`);
   await ledger.syncSchedules(ids.map((scheduleId) => entry({ scheduleId })));
   const seen = (await due(ledger)).toReversed();

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { followDeath, followSuccess } from '../../src/pipeline/follow-signal.ts';
 import { followPluginEvents, type FollowRules } from '../../src/pipeline/follow-event.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
-import { makeClaimed } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed.ts';
 
 const nowMs = Date.UTC(2030, 0, 2);
 const toSink = { plugin: 'sink', command: 'handle', maxAttempts: 3 };
@@ -16,7 +16,7 @@ const end = { status: 'dead', reason: 'retries_exhausted', error: 'broken' };
 
 describe('events', () => {
   test('become signals in their order, with the attempt and the place they came from', () => {
-    const job = makeClaimed({ attempt: 2, rootJobId: 'root', sourceEventId: 'cause', hops: 1 });
+    const job = makeClaimedJob({ attempt: 2, rootJobId: 'root', sourceEventId: 'cause', hops: 1 });
     const events = [
       { type: 'a', payload: { n: 1 } },
       { type: 'b', payload: [null] },
@@ -39,7 +39,7 @@ describe('events', () => {
 
   test('without a cause have none', () => {
     const { signals } = followPluginEvents(
-      makeClaimed(),
+      makeClaimedJob(),
       [{ type: 'a', payload: {} }],
       makeRules(),
       nowMs,
@@ -49,7 +49,7 @@ describe('events', () => {
   });
 
   test('cause a job for every target, in the order of the routes', () => {
-    const job = makeClaimed({ rootJobId: 'root', eventContextId: 'context' });
+    const job = makeClaimedJob({ rootJobId: 'root', eventContextId: 'context' });
     const asked: unknown[] = [];
     const rules = makeRules({
       targetsOf(signal) {
@@ -84,7 +84,7 @@ describe('events', () => {
   test('go to handle as a whole and to other commands as their payload', () => {
     const rules = makeRules({ targetsOf: () => [toSink, toStore] });
     const events = [{ type: 'a', payload: { n: 1 }, dedupeKey: 'k' }];
-    const { signals, jobs } = followPluginEvents(makeClaimed(), events, rules, nowMs);
+    const { signals, jobs } = followPluginEvents(makeClaimedJob(), events, rules, nowMs);
     expect(jobs.map(({ payload }) => JSON.parse(payload) as unknown)).toEqual([
       {
         type: 'a',
@@ -100,7 +100,7 @@ describe('events', () => {
 
   test('hand their dedupe key to the jobs, not to the signal', () => {
     const events = [{ type: 'a', payload: {}, dedupeKey: 'k' }];
-    const { signals, jobs } = followPluginEvents(makeClaimed(), events, makeRules(), nowMs);
+    const { signals, jobs } = followPluginEvents(makeClaimedJob(), events, makeRules(), nowMs);
     expect(jobs[0]?.dedupe).toEqual({ key: 'k', ttlMs: 1000, blockInFlight: true });
     expect(signals[0]).not.toHaveProperty('dedupeKey');
     expect(signals[0]?.metadata).toBe('{"schema_version":1,"dedupe_key":"k"}');
@@ -112,7 +112,7 @@ describe('events', () => {
       { type: 'a', payload: {}, dedupeKey: secret },
       { type: 'a', payload: {}, dedupeKey: secret },
     ];
-    const { jobs, signals } = followPluginEvents(makeClaimed(), events, makeRules(), nowMs);
+    const { jobs, signals } = followPluginEvents(makeClaimedJob(), events, makeRules(), nowMs);
     const keys = jobs.map(({ dedupe }) => dedupe?.key);
     expect(keys).toEqual([expect.stringMatching(/^sha256:[0-9a-f]{64}$/), keys[0]]);
     expect(JSON.stringify([jobs, signals])).not.toContain(secret);
@@ -125,14 +125,14 @@ describe('events', () => {
       onUnmatched: (signal) => unmatched.push(signal),
     });
     const events = ['a', 'b'].map((type) => ({ type, payload: {} }));
-    const { signals, jobs } = followPluginEvents(makeClaimed(), events, rules, nowMs);
+    const { signals, jobs } = followPluginEvents(makeClaimedJob(), events, rules, nowMs);
     expect(signals).toHaveLength(2);
     expect(jobs).toHaveLength(1);
     expect(unmatched).toEqual([signals[1]]);
   });
 
   test('beyond the limit of hops are recorded with an incident and routed nowhere', () => {
-    const job = makeClaimed({ hops: 3 });
+    const job = makeClaimedJob({ hops: 3 });
     const events = ['a', 'b'].map((type) => ({ type, payload: {} }));
     const { signals, jobs } = followPluginEvents(job, events, makeRules(), nowMs);
     expect(jobs).toEqual([]);
@@ -144,20 +144,20 @@ describe('events', () => {
   });
 
   test('at the limit of hops are still routed', () => {
-    const job = makeClaimed({ hops: 2 });
+    const job = makeClaimedJob({ hops: 2 });
     const { jobs } = followPluginEvents(job, [{ type: 'a', payload: {} }], makeRules(), nowMs);
     expect(jobs).toMatchObject([{ hops: 3 }]);
   });
 
   test('a job that the runtime caused passes its cause on to the jobs that follow', () => {
-    const job = makeClaimed({ runtimeCaused: true });
+    const job = makeClaimedJob({ runtimeCaused: true });
     const { jobs } = followPluginEvents(job, [{ type: 'a', payload: {} }], makeRules(), nowMs);
     expect(jobs).toMatchObject([{ runtimeCaused: true }]);
   });
 });
 
 describe('the idempotency key of what follows', () => {
-  const keysOf = (job = makeClaimed(), types = ['a', 'a'], targets = [toSink, toStore]) => {
+  const keysOf = (job = makeClaimedJob(), types = ['a', 'a'], targets = [toSink, toStore]) => {
     const events = types.map((type) => ({ type, payload: {} }));
     const rules = makeRules({ targetsOf: () => targets });
     return followPluginEvents(job, events, rules, nowMs).jobs.map(
@@ -166,14 +166,14 @@ describe('the idempotency key of what follows', () => {
   };
 
   test('is the same whichever attempt caused it', () => {
-    expect(keysOf(makeClaimed({ attempt: 3 }))).toEqual(keysOf());
+    expect(keysOf(makeClaimedJob({ attempt: 3 }))).toEqual(keysOf());
   });
 
   test('is another for each event, target and parent', () => {
-    const other = makeClaimed({ id: 'job-2', idempotencyKey: 'job-2' });
+    const other = makeClaimedJob({ id: 'job-2', idempotencyKey: 'job-2' });
     const keys = [...keysOf(), ...keysOf(other)];
     expect(new Set(keys).size).toBe(8);
-    const twice = keysOf(makeClaimed(), ['a'], [toSink, toSink]);
+    const twice = keysOf(makeClaimedJob(), ['a'], [toSink, toSink]);
     expect(twice[0]).not.toBe(twice[1]);
   });
 });
@@ -182,7 +182,7 @@ describe('a death', () => {
   test('is a signal of the runtime with the whole history', () => {
     const by = { submittedBy: 'webhook', actor: 'webhook:deploys' };
     const from = { parentJobId: 'parent', sourceEventId: 'cause', hops: 1 };
-    const job = makeClaimed({ attempt: 4, ...by, ...from });
+    const job = makeClaimedJob({ attempt: 4, ...by, ...from });
     const { signals } = followDeath(job, end, makeRules(), nowMs);
     expect(signals).toMatchObject([
       {
@@ -219,7 +219,7 @@ describe('a death', () => {
         return [toSink];
       },
     });
-    const { signals, jobs } = followDeath(makeClaimed(), end, rules, nowMs);
+    const { signals, jobs } = followDeath(makeClaimedJob(), end, rules, nowMs);
     expect(asked).toEqual([{ source: 'ductile', type: 'job.dead' }]);
     expect(jobs).toMatchObject([
       { ...toSink, actor: 'ductile', runtimeCaused: true, sourceEventId: signals[0]?.id },
@@ -232,8 +232,8 @@ describe('a death', () => {
   });
 
   test.each([
-    ['of a job that the runtime caused', makeClaimed({ runtimeCaused: true })],
-    ['beyond the limit of hops', makeClaimed({ hops: 3 })],
+    ['of a job that the runtime caused', makeClaimedJob({ runtimeCaused: true })],
+    ['beyond the limit of hops', makeClaimedJob({ hops: 3 })],
   ])('%s is recorded and not routed', (_name, job) => {
     const { signals, jobs } = followDeath(job, end, makeRules(), nowMs);
     expect(signals).toHaveLength(1);
@@ -246,14 +246,19 @@ describe('a success', () => {
   const notifying = makeRules({ notifying: new Set(['worker']), targetsOf: () => [toSink] });
 
   test('is not reported unless the plugin asks for it', () => {
-    const { signals } = followSuccess(makeClaimed(), reply, makeRules(), nowMs);
+    const { signals } = followSuccess(makeClaimedJob(), reply, makeRules(), nowMs);
     expect(signals.map(({ type }) => type)).toEqual(['a']);
     const other = makeRules({ notifying: new Set(['another']) });
-    expect(followSuccess(makeClaimed(), reply, other, nowMs).signals).toHaveLength(1);
+    expect(followSuccess(makeClaimedJob(), reply, other, nowMs).signals).toHaveLength(1);
   });
 
   test('is a signal of the runtime, after the events, with what the plugin answered', () => {
-    const { signals, jobs } = followSuccess(makeClaimed({ attempt: 2 }), reply, notifying, nowMs);
+    const { signals, jobs } = followSuccess(
+      makeClaimedJob({ attempt: 2 }),
+      reply,
+      notifying,
+      nowMs,
+    );
     expect(signals.map(({ type }) => type)).toEqual(['a', 'job.succeeded']);
     expect(signals[1]).toMatchObject({ source: 'ductile', subjectId: 'job-1', jobAttempt: 2 });
     expect(JSON.parse(signals[1]?.data ?? '')).toMatchObject({
@@ -274,7 +279,7 @@ describe('a success', () => {
   test('does not show a secret that the plugin answered', () => {
     const secret = `npm_${'aB3dE5fG7h'.repeat(4)}`;
     const { signals, jobs } = followSuccess(
-      makeClaimed(),
+      makeClaimedJob(),
       { result: `token ${secret}`, events: [] },
       notifying,
       nowMs,
@@ -283,22 +288,22 @@ describe('a success', () => {
   });
 
   test('a job that a runtime signal caused is recorded and starts nothing', () => {
-    const job = makeClaimed({ runtimeCaused: true });
+    const job = makeClaimedJob({ runtimeCaused: true });
     const { signals, jobs } = followSuccess(job, { ...reply, events: [] }, notifying, nowMs);
     expect(signals).toMatchObject([{ type: 'job.succeeded' }]);
     expect(jobs).toEqual([]);
   });
 
   test('a step of a run is not reported, because the run continues', () => {
-    const job = makeClaimed({ runId: 'run-1' });
+    const job = makeClaimedJob({ runId: 'run-1' });
     const { signals } = followSuccess(job, { ...reply, events: [] }, notifying, nowMs);
     expect(signals).toEqual([]);
   });
 
   test('or a death says so, and has a text, only for a plugin that asks to be notified of it', () => {
-    const [plain] = followDeath(makeClaimed(), end, makeRules(), nowMs).signals;
+    const [plain] = followDeath(makeClaimedJob(), end, makeRules(), nowMs).signals;
     expect(plain?.data).not.toMatch(/notify_on_complete|text/);
-    const [told] = followDeath(makeClaimed(), end, notifying, nowMs).signals;
+    const [told] = followDeath(makeClaimedJob(), end, notifying, nowMs).signals;
     expect(JSON.parse(told?.data ?? '')).toMatchObject({
       notify_on_complete: true,
       text: 'Job job-1 (worker poll) ended as dead: broken',

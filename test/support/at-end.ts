@@ -2,19 +2,19 @@
  * What is to be done when the tests of the file that asked are over. A worker runs many files and
  * loads the modules of `support` once, so hooks of their own would only be those of the first file.
  */
-type Chore = () => Promise<void>;
+type Cleanup = () => Promise<void>;
 
-const chores: Chore[] = [];
+const chores: Cleanup[] = [];
 
-export function atEnd(chore: Chore): void {
+export function atEnd(chore: Cleanup): void {
   chores.push(chore);
 }
 
 /** The last that was asked for comes first; `from` leaves out those that were there before. */
-export async function doChores(from = 0): Promise<void> {
+export async function runCleanups(from = 0): Promise<void> {
   for (const chore of chores.splice(from).toReversed()) await chore();
 }
 
-export function countChores(): number {
+export function countCleanups(): number {
   return chores.length;
 }

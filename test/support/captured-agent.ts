@@ -10,19 +10,19 @@ import { pluginsRoot } from './plugin-process.ts';
 import { makeTenant, type TestTenant } from './tenants.ts';
 
 /** What it came to. */
-export interface Seen {
+export interface CapturedResult {
   readonly prompt: string;
   readonly argv: readonly string[];
   readonly token: string;
   readonly done: readonly { readonly status?: number; readonly text?: string }[];
 }
 
-export interface Captured {
+export interface CapturedAgent {
   readonly api: TestApi;
   readonly tenant: TestTenant;
-  readSeen(): Promise<Seen[]>;
+  readSeen(): Promise<CapturedResult[]>;
   /** Delivers orders as a stranger would, and gives what the agent came to. */
-  order(orders: readonly JsonObject[], more?: JsonObject): Promise<Seen>;
+  order(orders: readonly JsonObject[], more?: JsonObject): Promise<CapturedResult>;
   /** What an agent could have changed; its own tasks aside. */
   standing(): Promise<unknown>;
 }
@@ -30,7 +30,7 @@ export interface Captured {
 export const HOPS_MAX = 3;
 const headers = { authorization: 'Bearer of-the-sender' };
 
-export async function startCaptured(): Promise<Captured> {
+export async function startCapturedAgent(): Promise<CapturedAgent> {
   let directory = '';
   const agentDirectory = await makeDirectory();
   const program = join(agentDirectory, 'claude');
@@ -69,9 +69,9 @@ export async function startCaptured(): Promise<Captured> {
   const made = await api.ask('/webhooks', { body: JSON.stringify(hook) });
   expect(made.status).toBe(201);
   const seenFile = join(agentDirectory, 'seen');
-  const readSeen = async (): Promise<Seen[]> => {
+  const readSeen = async (): Promise<CapturedResult[]> => {
     const lines = (await readFile(seenFile, 'utf8')).split('\n').slice(0, -1);
-    return lines.map((line) => JSON.parse(line) as Seen);
+    return lines.map((line) => JSON.parse(line) as CapturedResult);
   };
   return {
     api,

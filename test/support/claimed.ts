@@ -4,7 +4,7 @@ import type { ClaimedJob } from '../../src/job/types.ts';
 
 const at = '2030-01-01T00:00:00.000Z';
 
-export function makeClaimed(more: Partial<ClaimedJob> = {}): ClaimedJob {
+export function makeClaimedJob(more: Partial<ClaimedJob> = {}): ClaimedJob {
   const { id = 'job-1' } = more;
   return { ...makeRunning(id), claimToken: 'token', startedAt: at, ...companions, ...more };
 }

@@ -8,7 +8,7 @@ import { lockFiles } from '../../src/config/integrity.ts';
 import { makeDirectory } from './directory.ts';
 
 /** A directory with these files, by their paths in it. */
-export async function makeTree(files: Readonly<Record<string, string>>): Promise<string> {
+export async function makeConfigTree(files: Readonly<Record<string, string>>): Promise<string> {
   const directory = await makeDirectory();
   for (const [path, text] of Object.entries(files)) {
     const file = join(directory, path);
@@ -19,7 +19,7 @@ export async function makeTree(files: Readonly<Record<string, string>>): Promise
 }
 
 /** What is wrong with it, as `file:line:column key message`, with paths relative to the directory. */
-export function problemsOf(directory: string, options: LoadOptions = {}): string[] {
+export function listProblems(directory: string, options: LoadOptions = {}): string[] {
   try {
     loadConfig({ env: {}, home: '/people/somebody', ...options, given: directory });
   } catch (thrown) {
@@ -32,6 +32,6 @@ export function problemsOf(directory: string, options: LoadOptions = {}): string
   throw new Error('the configuration was accepted');
 }
 
-export function lock(directory: string): void {
+export function lockConfig(directory: string): void {
   lockFiles(directory, readConfig({ given: directory }).files, '2026-11-15T00:00:00.000Z');
 }

@@ -34,7 +34,7 @@ export const ENDPOINT = {
 };
 export const ENDPOINT_KEY = 'the-key-of-the-parcels';
 
-export interface MoreOfDashboard {
+export interface DashboardSetup {
   /** Of the plugin `broken`, instead of one that fails. */
   readonly program?: string;
   /** Pipelines besides the one that asks for a decision. */
@@ -45,7 +45,7 @@ export interface MoreOfDashboard {
   readonly host?: string;
 }
 
-export async function openDashboard(more: MoreOfDashboard = {}): Promise<Dashboard> {
+export async function openDashboard(more: DashboardSetup = {}): Promise<Dashboard> {
   const [api, browser] = await Promise.all([startApi(setup(more)), startBrowser()]);
   const origin = `http://${more.host ?? '127.0.0.1'}:${api.port}`;
   return {
@@ -71,7 +71,7 @@ export async function openDashboard(more: MoreOfDashboard = {}): Promise<Dashboa
   };
 }
 
-function setup({ program = fails, pipelines = [], parcel, host }: MoreOfDashboard) {
+function setup({ program = fails, pipelines = [], parcel, host }: DashboardSetup) {
   const steps: JsonObject[] = [
     { id: 'look', uses: 'echo.handle' },
     {
@@ -153,7 +153,7 @@ export async function openIncident(
 }
 
 /** Starts a run that asks for a decision, and gives its id when it does. */
-export async function waitingRun(
+export async function startWaitingRun(
   { api, post }: Pick<Dashboard, 'api' | 'post'>,
   text: string,
 ): Promise<string> {

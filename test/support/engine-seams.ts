@@ -18,16 +18,16 @@ import { makeHost } from '../../src/plugin/host.ts';
 import { makePrewarmPool } from '../../src/plugin/prewarm.ts';
 import { pluginEnvironment } from '../../src/plugin/protocol.ts';
 
-export interface Seams {
+export interface EngineOverrides {
   readonly ledger?: (real: Ledger) => Ledger;
   readonly runner?: (real: Runner) => Runner;
 }
 
 /** As the program does it, but for the seams and the lock of the state directory. */
-export async function openSeamed(
+export async function openWithOverrides(
   config: Config,
   log: Log,
-  seams: Seams,
+  seams: EngineOverrides,
 ): Promise<Pick<Instance, 'engine' | 'close'>> {
   const catalog = loadCatalog(config);
   const { routes } = checkRoutes(config.routes, catalog);

@@ -15,7 +15,7 @@ export interface Script {
 
 type Answer = Readonly<Record<string, unknown>> | Error;
 
-export interface Told {
+export interface CliResult {
   readonly code: number;
   readonly out: string;
   readonly err: string;
@@ -24,7 +24,7 @@ export interface Told {
   readonly asked: readonly unknown[];
 }
 
-export async function run(argv: readonly string[], script: Script = {}): Promise<Told> {
+export async function run(argv: readonly string[], script: Script = {}): Promise<CliResult> {
   const { answer = {} } = script;
   const calls: [string, unknown][] = [];
   const asked: unknown[] = [];

@@ -15,7 +15,7 @@ import type { Attempt } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { makeDirectory } from './directory.ts';
-import { openSeamed, type Seams } from './engine-seams.ts';
+import { openWithOverrides, type EngineOverrides } from './engine-seams.ts';
 import { writePackage } from './packages.ts';
 import { writeConfig, writePlugin } from './plugin-tree.ts';
 import { placeLedger } from './place-ledger.ts';
@@ -64,7 +64,7 @@ export interface TestPlace {
   /** Changes rows behind the ledger's back. Values stand where `?` is, tables without a schema. */
   sql(statement: string, ...values: (string | number | null)[]): Promise<void>;
   /** An instance that runs; it is closed at the end of the test if nobody did before. */
-  start(seams?: Seams): Promise<TestInstance>;
+  start(seams?: EngineOverrides): Promise<TestInstance>;
 }
 
 export interface TestInstance {
@@ -175,11 +175,14 @@ function toConfig(setup: Setup): JsonObject {
   };
 }
 
-async function startInstance(config: Config, seams: Seams | undefined): Promise<TestInstance> {
+async function startInstance(
+  config: Config,
+  seams: EngineOverrides | undefined,
+): Promise<TestInstance> {
   const { log, records } = collectLog();
   const opened = await (seams === undefined
     ? openInstance(config, log)
-    : openSeamed(config, log, seams));
+    : openWithOverrides(config, log, seams));
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => (closing ??= opened.close());
   onTestFinished(close);

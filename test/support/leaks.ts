@@ -1,7 +1,7 @@
 /** Set up for every test file: it may leave no process behind, however it ends. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll } from 'vitest';
-import { doChores } from './at-end.ts';
+import { runCleanups } from './at-end.ts';
 import { endWithRun } from './orphan.ts';
 import { findDescendants, kill } from './processes.ts';
 
@@ -12,7 +12,7 @@ endWithRun();
 
 // Registered before every hook of the file, so it runs after all of them.
 afterAll(async () => {
-  await doChores();
+  await runCleanups();
   const deadline = performance.now() + graceMs;
   let left = await findDescendants(process.pid);
   while (left.length > 0 && performance.now() < deadline) {

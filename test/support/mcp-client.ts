@@ -3,7 +3,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { onTestFinished } from 'vitest';
 import { isObject, type JsonObject } from '../../src/base/json.ts';
 
-export interface Answered {
+export interface ToolResult {
   readonly isError: boolean;
   readonly text: string;
   /** The JSON between the markers. */
@@ -13,7 +13,7 @@ export interface Answered {
 export interface Agent {
   readonly client: Client;
   readonly names: () => Promise<string[]>;
-  readonly call: (name: string, given?: JsonObject) => Promise<Answered>;
+  readonly call: (name: string, given?: JsonObject) => Promise<ToolResult>;
 }
 
 /** An agent at the address of an API, for the time of a test. */

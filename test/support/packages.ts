@@ -25,10 +25,10 @@ export async function writePackage(directory: string, content: JsonObject): Prom
 }
 
 /** The types of all signals, the oldest first. */
-export async function toldTypes(ledger: Ledger): Promise<string[]> {
-  return (await told(ledger)).map(({ type }) => type);
+export async function listSignalTypes(ledger: Ledger): Promise<string[]> {
+  return (await listSignals(ledger)).map(({ type }) => type);
 }
 
-export function told(ledger: Ledger): Promise<Signal[]> {
+export function listSignals(ledger: Ledger): Promise<Signal[]> {
   return ledger.signals({ limit: 500, order: 'oldest' });
 }

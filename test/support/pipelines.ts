@@ -4,13 +4,13 @@ import { pipelineSchema } from '../../src/pipeline/language/entry-schema.ts';
 import { toPipelineEntry } from '../../src/pipeline/language/entry.ts';
 import type { Pipeline } from '../../src/pipeline/language/pipeline.ts';
 
-export interface Written {
+export interface PipelineText {
   readonly name: string;
   readonly steps: readonly object[];
   readonly [key: string]: unknown;
 }
 
-export function makePipelines(...written: readonly Written[]): Pipeline[] {
+export function makePipelines(...written: readonly PipelineText[]): Pipeline[] {
   const entries = written.map((one) =>
     toPipelineEntry(pipelineSchema.parse(one), (path) => ({
       place: 'pipelines.yaml:1:1',
@@ -32,7 +32,7 @@ export function makePipelines(...written: readonly Written[]): Pipeline[] {
   });
 }
 
-export function makePipeline(...written: readonly Written[]): Pipeline {
+export function makePipeline(...written: readonly PipelineText[]): Pipeline {
   const [first] = makePipelines(...written);
   if (first === undefined) throw new Error('no pipeline was written');
   return first;

@@ -20,7 +20,7 @@ export interface PseudoTerminal {
   ended(): Promise<{ readonly code: number; readonly restored: boolean }>;
 }
 
-export interface Started {
+export interface TerminalProgram {
   readonly columns: number;
   readonly rows: number;
   readonly env: NodeJS.ProcessEnv;
@@ -30,7 +30,7 @@ const script = join(import.meta.dirname, 'pseudo-terminal.py');
 
 export function startOnTerminal(
   argv: readonly string[],
-  { columns, rows, env }: Started,
+  { columns, rows, env }: TerminalProgram,
 ): PseudoTerminal {
   const child = spawn('python3', [script, `${columns}`, `${rows}`, ...argv], { env });
   onTestFinished(async () => {

@@ -6,7 +6,7 @@ import type { Ledger } from '../../src/ledger/ledger.ts';
 import { makeDirectory } from './directory.ts';
 
 /** Every value of every table, by table: a ledger of either kind is copied into a file and read there. */
-export async function everythingOn(ledger: Ledger): Promise<Record<string, string>> {
+export async function dumpLedger(ledger: Ledger): Promise<Record<string, string>> {
   const copy = join(await makeDirectory(), 'copy.db');
   await ledger.backup(copy);
   const file = new DatabaseSync(copy, { readOnly: true });
@@ -22,7 +22,7 @@ export async function everythingOn(ledger: Ledger): Promise<Record<string, strin
 }
 
 /** Where one of these texts is found, by the names of the sinks. */
-export function leaksOf(
+export function findLeaks(
   sinks: Readonly<Record<string, string>>,
   secrets: readonly string[],
 ): string[] {

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net';
 import { atEnd } from './at-end.ts';
 
-export interface Received {
+export interface ReceivedRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: IncomingMessage['headers'];
@@ -13,14 +13,14 @@ export interface WebServer {
   readonly port: number;
   readonly url: string;
   /** What it was asked, in order; a test may empty it. */
-  readonly received: Received[];
+  readonly received: ReceivedRequest[];
 }
 
-type Answerer = (request: Received, response: ServerResponse) => void;
+type Answerer = (request: ReceivedRequest, response: ServerResponse) => void;
 
 /** A web server on this machine for the tests of one file; it is stopped after them. */
 export async function startWebServer(answer: Answerer): Promise<WebServer> {
-  const received: Received[] = [];
+  const received: ReceivedRequest[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));

@@ -7,13 +7,13 @@ import { startApi, type ApiSetup, type TestApi } from './api-server.ts';
 
 export type Lines = readonly (readonly [name: string, value: string])[];
 
-export interface Told {
+export interface AttackResponse {
   readonly status: number;
   readonly text: string;
   readonly head: string;
 }
 
-export interface Attacked {
+export interface AttackedService {
   readonly api: TestApi;
   readonly port: number;
   /** Opens a webhook and gives its secret. */
@@ -22,14 +22,14 @@ export interface Attacked {
    * Headers as they are, also those that come twice; JSON unless they say otherwise. Where we are a
    * proxy that is trusted, each comes from a source of its own.
    */
-  post(path: string, lines: Lines, body: string | Buffer): Promise<Told>;
+  post(path: string, lines: Lines, body: string | Buffer): Promise<AttackResponse>;
   /** Sends pieces one after the other, and gives what comes back until the server hangs up. */
   raw(pieces: readonly (string | Buffer)[]): Promise<string>;
   /** Asks for this and asserts that no job, no run and no signal came of it. */
   comesToNothing(work: () => Promise<void>): Promise<void>;
 }
 
-export async function openAttacked(setup: ApiSetup = {}): Promise<Attacked> {
+export async function openAttackedService(setup: ApiSetup = {}): Promise<AttackedService> {
   const api = await startApi({ webhooks: { listen: '127.0.0.1:0' }, ...setup });
   const port = Number(api.server.surfaces.webhooks?.split(':').at(-1));
   const send = (pieces: readonly (string | Buffer)[]): Promise<string> => raw(port, pieces);
@@ -57,7 +57,7 @@ export async function openAttacked(setup: ApiSetup = {}): Promise<Attacked> {
       sent += 1;
       const head = all.map(([name, value]) => `${name}: ${value}\r\n`).join('');
       const request = Buffer.from(`POST ${path} HTTP/1.1\r\n${head}\r\n`, 'latin1');
-      return parse(await send([Buffer.concat([request, Buffer.from(body)])]));
+      return parseResponse(await send([Buffer.concat([request, Buffer.from(body)])]));
     },
     raw: send,
     async comesToNothing(work) {
@@ -72,7 +72,7 @@ export function mac(secret: string | Buffer, text: string | Buffer, encoding: 'h
   return createHmac('sha256', secret).update(text).digest(encoding);
 }
 
-export function parse(said: string): Told {
+export function parseResponse(said: string): AttackResponse {
   const [head = '', ...rest] = said.split('\r\n\r\n');
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(said)?.[1]);
   return { status, head, text: rest.join('\r\n\r\n') };

@@ -5,10 +5,10 @@ import { readConfig } from '../../src/config/load.ts';
 import type { Context } from '../../src/operation/context.ts';
 import { findTier } from '../../src/tenant/isolation-findings.operations.ts';
 import type { IsolationState } from '../../src/plugin/isolation.ts';
-import { makeTree } from '../support/config-tree.ts';
+import { makeConfigTree } from '../support/config-tree.ts';
 
 async function find(text: string, state: IsolationState, isThere = false): Promise<string[]> {
-  const given = await makeTree({ 'config.yaml': `plugin_roots: [p]\n${text}\n` });
+  const given = await makeConfigTree({ 'config.yaml': `plugin_roots: [p]\n${text}\n` });
   const context = { place: { given, isolation: () => state } } as unknown as Context;
   const found = findTier(readConfig({ given, env: {} }), context, isThere);
   return found.map(({ severity, message }) => `${severity}: ${message}`);
@@ -42,7 +42,7 @@ describe('the isolation tier', () => {
   });
 
   test('comes with a warning where user ids of tenants cannot read the plugins', async () => {
-    const given = await makeTree({ 'config.yaml': 'plugin_roots: [p]\ntenants: {}\n' });
+    const given = await makeConfigTree({ 'config.yaml': 'plugin_roots: [p]\ntenants: {}\n' });
     await mkdir(join(given, 'p'), { mode: 0o700 });
     const context = { place: { given, isolation: () => boxes } } as unknown as Context;
     const found = findTier(readConfig({ given, env: {} }), context, false);

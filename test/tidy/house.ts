@@ -24,7 +24,7 @@ const sql = [
 ];
 const sqlPattern = new RegExp(`^\\s*(?:${[...sql, ...sql.map(toUpper)].join('|')})`);
 
-export function findHouseFaults(path: string, facts: Facts): string[] {
+export function findFileFaults(path: string, facts: Facts): string[] {
   const faults: string[] = [];
   const statement = facts.strings.find((text) => sqlPattern.test(text));
   if (statement !== undefined && !mayHaveSql(path)) {

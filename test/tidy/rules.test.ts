@@ -1,7 +1,7 @@
 /** The rules of tidy.test.ts find what they are there for: each is shown a planted fault. */
 import { describe, expect, test } from 'vitest';
 import { readFacts } from './facts.ts';
-import { findHouseFaults, findInexact, findUnexplained } from './house.ts';
+import { findFileFaults, findInexact, findUnexplained } from './house.ts';
 import { findLayerFaults } from './layers.ts';
 import { countAll, findRaised, lowerBaseline } from './ratchet.ts';
 import { findTextFaults } from './text.ts';
@@ -112,7 +112,7 @@ describe('the direction of imports', () => {
 
 describe('the rules for one file', () => {
   const judge = (path: string, text: string): string[] =>
-    findHouseFaults(path, readFacts({ path, text }));
+    findFileFaults(path, readFacts({ path, text }));
 
   test.each([
     "const q = 'select id from job_queue where id = ?';",

@@ -6,7 +6,7 @@ import { catalogue } from '../../src/base/errors.ts';
 import { findDrift, renderPages } from '../../tools/generate.ts';
 import baseline from './baseline.json' with { type: 'json' };
 import { type Facts, readFacts } from './facts.ts';
-import { findHouseFaults, findInexact, findUnexplained, type Versions } from './house.ts';
+import { findFileFaults, findInexact, findUnexplained, type Versions } from './house.ts';
 import { debts } from './debts.ts';
 import { findLayerFaults } from './layers.ts';
 import { countAll, findRaised } from './ratchet.ts';
@@ -33,7 +33,7 @@ describe('sources', () => {
   });
 
   test('keep SQL in the ledger and the environment in configuration', () => {
-    expect([...facts].flatMap(([path, found]) => findHouseFaults(path, found))).toEqual([]);
+    expect([...facts].flatMap(([path, found]) => findFileFaults(path, found))).toEqual([]);
   });
 
   test('parse JSON by the one function that keeps every number', () => {

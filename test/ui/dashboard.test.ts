@@ -5,7 +5,7 @@ import {
   openDashboard,
   openIncident,
   runJob,
-  waitingRun,
+  startWaitingRun,
   type Dashboard,
 } from '../support/dashboard.ts';
 
@@ -18,7 +18,10 @@ let directive: string;
 beforeAll(async () => {
   place = await openDashboard();
   const { post } = place;
-  [failed, run] = await Promise.all([runJob(place, 'broken/poll', {}), waitingRun(place, 'it')]);
+  [failed, run] = await Promise.all([
+    runJob(place, 'broken/poll', {}),
+    startWaitingRun(place, 'it'),
+  ]);
   await post('/webhooks', {
     id: 'deploys',
     title: 'Deployments',

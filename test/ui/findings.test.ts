@@ -1,7 +1,7 @@
 /** What needs attention: the panel of the Overview, the page of `doctor`, and its count in the menu. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Page } from 'playwright-core';
-import { openDashboard, waitingRun, type Dashboard } from '../support/dashboard.ts';
+import { openDashboard, startWaitingRun, type Dashboard } from '../support/dashboard.ts';
 import { eventually } from '../support/instance.ts';
 
 let place: Dashboard;
@@ -93,7 +93,7 @@ describe('the Overview', () => {
 });
 
 test('a question that waits is decided from the Overview, with a reason', async () => {
-  const run = await waitingRun(place, 'the backup');
+  const run = await startWaitingRun(place, 'the backup');
   const finding = {
     severity: 'info',
     category: 'pipelines',

@@ -4,7 +4,7 @@ import {
   openDashboard,
   openIncident,
   runJob,
-  waitingRun,
+  startWaitingRun,
   type Dashboard,
 } from '../support/dashboard.ts';
 import { python } from '../support/plugin-program.ts';
@@ -63,7 +63,7 @@ beforeAll(async () => {
   [ids.failed, ids.fine, ids.run] = await Promise.all([
     runJob(place, 'broken/handle', { text: all }),
     runJob(place, 'broken/handle', { text: all, ok: true }),
-    waitingRun(place, all),
+    startWaitingRun(place, all),
   ]);
   ids.incident = await openIncident(place, 'failure_streak', { text: all });
   const subject = `order/${hostile['image']}${hostile['bidi']}`;

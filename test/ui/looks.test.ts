@@ -1,6 +1,11 @@
 /** What the dashboard shows, and where it is drawn. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openDashboard, openIncident, waitingRun, type Dashboard } from '../support/dashboard.ts';
+import {
+  openDashboard,
+  openIncident,
+  startWaitingRun,
+  type Dashboard,
+} from '../support/dashboard.ts';
 
 let place: Dashboard;
 let run: string;
@@ -9,7 +14,7 @@ let incident: string;
 beforeAll(async () => {
   place = await openDashboard();
   await place.post('/webhooks', { id: 'deploys', title: 'Deployments', plugin: 'echo' });
-  run = await waitingRun(place, 'it');
+  run = await startWaitingRun(place, 'it');
   incident = await openIncident(place, 'breaker_open');
 });
 

@@ -1,6 +1,6 @@
 /** What the dashboard says of runs that wait, of decisions, and of jobs that were repeated. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openDashboard, runJob, waitingRun, type Dashboard } from '../support/dashboard.ts';
+import { openDashboard, runJob, startWaitingRun, type Dashboard } from '../support/dashboard.ts';
 import { eventually } from '../support/instance.ts';
 import { shell } from '../support/plugin-program.ts';
 
@@ -50,7 +50,7 @@ describe('a run that waits', () => {
   });
 
   test('shows its question until it is approved, and afterwards its approver and the reason', async () => {
-    const id = await waitingRun(place, 'the release');
+    const id = await startWaitingRun(place, 'the release');
     await place.look(async ({ page, open, audit }) => {
       await open('/ui/runs?status=awaiting');
       const row = page.getByRole('row', { name: 'Go on with the release?' });
@@ -76,7 +76,7 @@ describe('a run that waits', () => {
   });
 
   test('that was rejected shows by whom, when and why', async () => {
-    const id = await waitingRun(place, 'nothing');
+    const id = await startWaitingRun(place, 'nothing');
     await place.look(async ({ page, open }) => {
       await open(`/ui/runs/${id}`);
       await page.getByRole('button', { name: 'Reject' }).click();

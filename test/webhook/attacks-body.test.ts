@@ -5,21 +5,21 @@ import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   mac,
-  openAttacked,
-  parse,
-  type Attacked,
+  openAttackedService,
+  parseResponse,
+  type AttackedService,
   type Lines,
-  type Told,
+  type AttackResponse,
 } from '../support/webhook-attacks.ts';
 
 const MB = 1024 * 1024;
 const FILES =
   '{"files":{"upload":{"filepath":"/etc/passwd","originalFilename":"x"}},"message":"a"}';
 
-let at: Attacked;
+let at: AttackedService;
 let secret: string;
 beforeAll(async () => {
-  at = await openAttacked();
+  at = await openAttackedService();
   secret = await at.open('gh', { plugin: 'echo', auth_mode: 'github' });
   expect((await send('{"message":"hi"}')).status).toBe(202);
 });
@@ -29,7 +29,7 @@ function proof(body: string | Buffer): Lines {
   return [['x-hub-signature-256', `sha256=${mac(secret, body, 'hex')}`]];
 }
 
-function send(body: string | Buffer, more: Lines = []): Promise<Told> {
+function send(body: string | Buffer, more: Lines = []): Promise<AttackResponse> {
   return at.post('/hooks/gh', [...proof(body), ...more], body);
 }
 
@@ -111,7 +111,7 @@ describe('the size is what comes, not what was said', () => {
     await at.comesToNothing(async () => {
       expect((await send(large)).status).toBe(413);
       const chunk = `${large.length.toString(16)}\r\n${large}\r\n`;
-      expect(parse(await at.raw([chunkedHead(large), chunk])).status).toBe(413);
+      expect(parseResponse(await at.raw([chunkedHead(large), chunk])).status).toBe(413);
     });
   });
 
@@ -142,7 +142,7 @@ describe('the size is what comes, not what was said', () => {
         'transfer-encoding: xchunked',
       ]) {
         const said = await at.raw([`${head(lines)}${body}`]);
-        expect([lines, parse(said).status, said.match(/HTTP\/1\.1 \d+/g)]).toEqual([
+        expect([lines, parseResponse(said).status, said.match(/HTTP\/1\.1 \d+/g)]).toEqual([
           lines,
           400,
           ['HTTP/1.1 400'],
@@ -165,15 +165,17 @@ describe('21 a body that dribbles', () => {
   const drops = Array.from(body, (drop) => `1\r\n${drop}\r\n`);
 
   test('is verified when all of it is there', async () => {
-    const told = parse(await at.raw([chunkedHead(body), ...drops, '0\r\n\r\n']));
+    const told = parseResponse(await at.raw([chunkedHead(body), ...drops, '0\r\n\r\n']));
     expect(told.status).toBe(202);
   });
 
   test('a different body is 401, and a broken chunk is 400', async () => {
     await at.comesToNothing(async () => {
-      const more = parse(await at.raw([chunkedHead(body), ...drops, '1\r\n \r\n', '0\r\n\r\n']));
+      const more = parseResponse(
+        await at.raw([chunkedHead(body), ...drops, '1\r\n \r\n', '0\r\n\r\n']),
+      );
       expect(more.status).toBe(401);
-      const broken = parse(await at.raw([chunkedHead(body), ...drops, 'zz\r\n']));
+      const broken = parseResponse(await at.raw([chunkedHead(body), ...drops, 'zz\r\n']));
       expect(broken.status).toBe(400);
     });
   });

@@ -1,6 +1,11 @@
 /** Proofs that are none: missing, mangled, of another body, of another webhook, of another tenant. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { mac, openAttacked, type Attacked, type Lines } from '../support/webhook-attacks.ts';
+import {
+  mac,
+  openAttackedService,
+  type AttackedService,
+  type Lines,
+} from '../support/webhook-attacks.ts';
 import { makeTenant } from '../support/tenants.ts';
 
 const BODY = '{"id":"evt_1","message":"ping"}';
@@ -11,10 +16,10 @@ const endpoint = {
   signature_header: 'X-Signature',
 };
 
-let at: Attacked;
+let at: AttackedService;
 const secrets = new Map<string, string>();
 beforeAll(async () => {
-  at = await openAttacked({
+  at = await openAttackedService({
     // More of them fail than one source may.
     webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint], trusted_proxies: ['127.0.0.1'] },
     tokens: [{ name: 'of_files', key: 'a-secret-of-the-files', scopes: [] }],

@@ -4,13 +4,18 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { startApi } from '../support/api-server.ts';
-import { mac, openAttacked, type Attacked, type Lines } from '../support/webhook-attacks.ts';
+import {
+  mac,
+  openAttackedService,
+  type AttackedService,
+  type Lines,
+} from '../support/webhook-attacks.ts';
 
 const BODY = '{"message":"hi"}';
-let at: Attacked;
+let at: AttackedService;
 let secret: string;
 beforeAll(async () => {
-  at = await openAttacked({
+  at = await openAttackedService({
     webhooks: { listen: '127.0.0.1:0', trusted_proxies: ['10.0.0.0/8'] },
   });
   secret = await at.open('gh', { plugin: 'echo', auth_mode: 'github' });

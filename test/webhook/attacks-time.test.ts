@@ -3,22 +3,22 @@ import { createHmac } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import {
   mac,
-  openAttacked,
-  parse,
-  type Attacked,
+  openAttackedService,
+  parseResponse,
+  type AttackedService,
   type Lines,
-  type Told,
+  type AttackResponse,
 } from '../support/webhook-attacks.ts';
 
 const TOLERANCE_S = 300;
 const KEPT_S = 3600;
 
-let at: Attacked;
+let at: AttackedService;
 let standardKey: Buffer;
 let general: string;
 let github: string;
 beforeAll(async () => {
-  at = await openAttacked();
+  at = await openAttackedService();
   const echo = { plugin: 'echo', command: 'poll' };
   const secret = await at.open('std', { ...echo, auth_mode: 'standard-webhooks' });
   standardKey = Buffer.from(secret.slice('whsec_'.length), 'base64');
@@ -67,16 +67,16 @@ function standardLines({ id = 'msg', stamp = `${nowS()}`, body = '{}' }: Standar
   ];
 }
 
-function sendStandard(sent: Standard): Promise<Told> {
+function sendStandard(sent: Standard): Promise<AttackResponse> {
   return at.post('/hooks/std', standardLines(sent), sent.body ?? '{}');
 }
 
-function sendStripe(stamp: string, body: string): Promise<Told> {
+function sendStripe(stamp: string, body: string): Promise<AttackResponse> {
   const proof = mac('whsec_of-stripe', `${stamp}.${body}`, 'hex');
   return at.post('/hooks/stripe', [['stripe-signature', `t=${stamp},v1=${proof}`]], body);
 }
 
-function sendGeneral(stamp: string, body: string): Promise<Told> {
+function sendGeneral(stamp: string, body: string): Promise<AttackResponse> {
   const proof = mac(general, `${stamp}.${body}`, 'hex');
   const lines: Lines = [
     ['x-sig', proof],
@@ -175,7 +175,7 @@ test('15 with replay strict, the same bytes under an id that is not signed are 4
   const body = '{"copied":1}';
   const entry = { plugin: 'echo', command: 'poll', auth_mode: 'github', replay: 'strict' };
   const secret = await at.open('strict', entry);
-  const send = (id: string): Promise<Told> =>
+  const send = (id: string): Promise<AttackResponse> =>
     at.post(
       '/hooks/strict',
       [
@@ -204,7 +204,7 @@ test('15 what twilio signed is 200 and starts nothing, however its address is wr
       `content-length: ${body.length}`,
       'connection: close',
     ];
-    return parse(await at.raw([`${head.join('\r\n')}\r\n\r\n${body}`])).status;
+    return parseResponse(await at.raw([`${head.join('\r\n')}\r\n\r\n${body}`])).status;
   };
   const body = 'AccountSid=AC1&Body=pay&MessageSid=SM1';
   expect(await send('h.example', 'k=v', body)).toBe(202);
@@ -217,7 +217,7 @@ test('15 what twilio signed is 200 and starts nothing, however its address is wr
 });
 
 test('15 another body under a known id is 200 and starts nothing', async () => {
-  const send = (n: number): Promise<Told> => {
+  const send = (n: number): Promise<AttackResponse> => {
     const body = `{"n":${n}}`;
     const proof = `sha256=${mac(github, body, 'hex')}`;
     const lines: Lines = [
@@ -232,7 +232,7 @@ test('15 another body under a known id is 200 and starts nothing', async () => {
 
 test('18 a secret that was rotated is good until its end and not after it', async () => {
   const first = await at.open('turn', { plugin: 'echo', command: 'poll', auth_mode: 'github' });
-  const send = (secret: string, body: string): Promise<Told> =>
+  const send = (secret: string, body: string): Promise<AttackResponse> =>
     at.post('/hooks/turn', [['x-hub-signature-256', `sha256=${mac(secret, body, 'hex')}`]], body);
   const rotate = async (how: object): Promise<string> => {
     const { body } = await at.api.ask('/webhooks/turn/rotate', { body: JSON.stringify(how) });

@@ -4,16 +4,16 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { presetNames } from '../../src/webhook/verify/presets.ts';
 import {
   mac,
-  openAttacked,
-  type Attacked,
+  openAttackedService,
+  type AttackedService,
   type Lines,
-  type Told,
+  type AttackResponse,
 } from '../support/webhook-attacks.ts';
 
-let at: Attacked;
+let at: AttackedService;
 let token: string;
 beforeAll(async () => {
-  at = await openAttacked();
+  at = await openAttackedService();
   token = await at.open('events', { signal: 'thing.seen' });
   const value = `whsec_${randomBytes(24).toString('base64')}`;
   await at.api.ask('/credentials', { body: JSON.stringify({ name: 'theirs', value }) });
@@ -55,7 +55,7 @@ describe('T-08 what `webhook test` signs is accepted', () => {
 test('N-03 a challenge is answered when it is signed, and only then', async () => {
   const body = '{"type":"url_verification","challenge":"c-1"}';
   const stamp = String(Math.floor(Date.now() / 1000));
-  const send = (secret: string): Promise<Told> =>
+  const send = (secret: string): Promise<AttackResponse> =>
     at.post(
       '/hooks/slack',
       [
@@ -76,13 +76,13 @@ test('N-03 a challenge is answered when it is signed, and only then', async () =
 describe('N-04 a CloudEvent', () => {
   const data = '{"n":1}';
   const bearer = (): Lines => [['authorization', `Bearer ${token}`]];
-  const structured = (event: object): Promise<Told> =>
+  const structured = (event: object): Promise<AttackResponse> =>
     at.post(
       '/hooks/events',
       [...bearer(), ['content-type', 'application/cloudevents+json']],
       JSON.stringify({ specversion: '1.0', ...event, data: JSON.parse(data) as object }),
     );
-  const binary = (id: string): Promise<Told> =>
+  const binary = (id: string): Promise<AttackResponse> =>
     at.post(
       '/hooks/events',
       [
@@ -94,7 +94,7 @@ describe('N-04 a CloudEvent', () => {
       ],
       data,
     );
-  const signalOf = async ({ text }: Told): Promise<Record<string, unknown>> => {
+  const signalOf = async ({ text }: AttackResponse): Promise<Record<string, unknown>> => {
     const { signal_id: id } = JSON.parse(text) as { signal_id: string };
     return (await at.api.ask(`/signals/${id}`)).body;
   };
@@ -145,7 +145,7 @@ test("W-73 a webhook that can't be read does not hide the others, and is reporte
 test('W-28 the budget of a webhook is its own, and only what is verified spends it', async () => {
   const entry = { plugin: 'echo', auth_mode: 'gitlab', rate_limit_per_minute: 2 };
   const secrets = [await at.open('one', entry), await at.open('two', entry)];
-  const send = (id: string, secret: string, n: number): Promise<Told> =>
+  const send = (id: string, secret: string, n: number): Promise<AttackResponse> =>
     at.post(`/hooks/${id}`, [['x-gitlab-token', secret]], `{"n":${n}}`);
   for (let n = 0; n < 5; n += 1) expect((await send('one', 'wrong', n)).status).toBe(401);
   const statuses: number[] = [];

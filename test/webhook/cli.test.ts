@@ -10,7 +10,7 @@ import { makeDirectory } from '../support/directory.ts';
 import { run } from '../support/fake-cli.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
-import { everythingOn, leaksOf } from '../support/sinks.ts';
+import { dumpLedger, findLeaks } from '../support/sinks.ts';
 
 const secret = 'whsec-of-the-sender-0123456789';
 
@@ -201,9 +201,9 @@ describe('without a server', () => {
     const all = [planned, made, rotated, directives, await ask(['webhook', 'show', 'pay'])];
     for (const text of all) expect(text).not.toContain(secret);
     const ledger = await openLedger({ kind: 'sqlite', path: join(directory, 'data', 'state.db') });
-    const sinks = await everythingOn(ledger);
+    const sinks = await dumpLedger(ledger);
     await ledger.close();
-    expect(leaksOf(sinks, [secret, other])).toEqual([]);
+    expect(findLeaks(sinks, [secret, other])).toEqual([]);
   });
 
   test('a static endpoint for a plugin or a command that is not there is found', async () => {

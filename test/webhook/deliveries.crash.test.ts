@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { databases } from '../support/instance.ts';
 import type { Server } from '../support/crash/server.ts';
-import { makeStage } from '../support/crash/stage.ts';
+import { makeCrashTest } from '../support/crash/stage.ts';
 
 const timeout = 90_000;
 const body = '{"payload":{"ref":1}}';
@@ -54,7 +54,7 @@ describe.each(databases)('on %s', (database) => {
     'a crash %s the commit leaves %i jobs, and sending it again is answered %i',
     { timeout },
     async (moment, left, status) => {
-      const stage = await makeStage(database, {}, { webhooks: { listen: '127.0.0.1:0' } });
+      const stage = await makeCrashTest(database, {}, { webhooks: { listen: '127.0.0.1:0' } });
       const first = await stage.start(`enqueue.${moment}-commit:kill`);
       const { control } = await first.ready;
       const entry = { id: 'gh', title: 'T', plugin: 'recorder', command: 'poll' };

@@ -1,12 +1,12 @@
 /** What is from a webhook was delivered to it: nobody else reports under its name. */
 import { expect, onTestFinished, test } from 'vitest';
-import { openAttacked } from '../support/webhook-attacks.ts';
+import { openAttackedService } from '../support/webhook-attacks.ts';
 import { databases } from '../support/instance.ts';
 
 const endpoint = { path: '/in', plugin: 'echo', secret_ref: 'theirs', signature_header: 'x-sig' };
 
 test.each(databases)('a delivery cannot be reported before it comes, on %s', async (database) => {
-  const at = await openAttacked({
+  const at = await openAttackedService({
     database,
     webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint] },
     tokens: [{ name: 'theirs', key: 'a secret of theirs' }],

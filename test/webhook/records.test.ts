@@ -1,7 +1,13 @@
 /** What is written down of a delivery, and what of it nobody sees. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { mac, openAttacked, parse, type Attacked, type Lines } from '../support/webhook-attacks.ts';
+import {
+  mac,
+  openAttackedService,
+  parseResponse,
+  type AttackedService,
+  type Lines,
+} from '../support/webhook-attacks.ts';
 
 const KEY = 'a-secret-of-the-files';
 const endpoint = {
@@ -11,9 +17,9 @@ const endpoint = {
   signature_header: 'X-Sig',
 };
 
-let at: Attacked;
+let at: AttackedService;
 beforeAll(async () => {
-  at = await openAttacked({
+  at = await openAttackedService({
     webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint] },
     tokens: [{ name: 'of_files', key: KEY, scopes: [] }],
   });
@@ -70,12 +76,12 @@ test('the size of what no webhook takes is what was said, or what came', async (
   const most = limits.hookBodyBytesMax;
   const head = 'POST /hooks/vast HTTP/1.1\r\nhost: h\r\n';
   for (const said of [3 * most, 1e15, 1e18]) {
-    const told = parse(await at.raw([`${head}content-length: ${said}\r\n\r\n`]));
+    const told = parseResponse(await at.raw([`${head}content-length: ${said}\r\n\r\n`]));
     expect(told.status).toBe(413);
   }
   const chunk = `${(most + 1).toString(16)}\r\n${'x'.repeat(most + 1)}\r\n`;
   const sent = await at.raw([`${head}transfer-encoding: chunked\r\n\r\n`, chunk]);
-  expect(parse(sent).status).toBe(413);
+  expect(parseResponse(sent).status).toBe(413);
   await expect.poll(() => rowsOf('vast')).toHaveLength(4);
   const sizes = (await rowsOf('vast')).map(({ body_bytes: size }) => size);
   const [came, ...said] = sizes.toSorted((a, b) => a - b);

@@ -1,13 +1,13 @@
 /** A delivery that is replayed is handled in the name of the signal that it became. */
 import { expect, onTestFinished, test } from 'vitest';
-import { mac, openAttacked } from '../support/webhook-attacks.ts';
+import { mac, openAttackedService } from '../support/webhook-attacks.ts';
 import { databases } from '../support/instance.ts';
 
 test.each(databases)(
   'a replay on %s delivers the original event to the current handlers',
   async (database) => {
     const routes = [{ from: 'webhook:gl', event_type: 'webhook.received', to: 'sleeper' }];
-    const at = await openAttacked({ database, routes });
+    const at = await openAttackedService({ database, routes });
     onTestFinished(() => at.api.close());
     const secret = await at.open('gl', { plugin: 'echo', command: 'handle', auth_mode: 'gitlab' });
     const taken = await at.post('/hooks/gl', [['x-gitlab-token', secret]], '{"message":"hi"}');
@@ -47,7 +47,7 @@ test.each(databases)(
 test('a delivery to an endpoint of the configuration is replayed while the endpoint exists', async () => {
   const key = 'a-secret-of-the-files';
   const endpoint = { path: '/static', plugin: 'echo', secret_ref: 's', signature_header: 'X-Sig' };
-  const at = await openAttacked({
+  const at = await openAttackedService({
     webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint] },
     tokens: [{ name: 's', key, scopes: [] }],
   });
@@ -83,7 +83,7 @@ test('a delivery to an endpoint of the configuration is replayed while the endpo
 });
 
 test('a replay of its signal explains how to replay the webhook itself', async () => {
-  const at = await openAttacked({});
+  const at = await openAttackedService({});
   onTestFinished(() => at.api.close());
   const secret = await at.open('gl', { plugin: 'echo', command: 'handle', auth_mode: 'gitlab' });
   await at.post('/hooks/gl', [['x-gitlab-token', secret]], '{"message":"hi"}');

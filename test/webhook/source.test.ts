@@ -1,18 +1,22 @@
 /** From where a delivery comes, as a proxy that is trusted writes it. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { openAttacked, type Attacked, type Told } from '../support/webhook-attacks.ts';
+import {
+  openAttackedService,
+  type AttackedService,
+  type AttackResponse,
+} from '../support/webhook-attacks.ts';
 
-let at: Attacked;
+let at: AttackedService;
 let secret: string;
 beforeAll(async () => {
   const proxies = ['127.0.0.1', '10.0.0.0/8', '2001:db8:aaaa::/48'];
-  at = await openAttacked({ webhooks: { listen: '127.0.0.1:0', trusted_proxies: proxies } });
+  at = await openAttackedService({ webhooks: { listen: '127.0.0.1:0', trusted_proxies: proxies } });
   secret = await at.open('gl', { plugin: 'echo', auth_mode: 'gitlab' });
 });
 afterAll(() => at.api.close());
 
-function send(from: string, key: string): Promise<Told> {
+function send(from: string, key: string): Promise<AttackResponse> {
   const lines = [
     ['x-forwarded-for', from],
     ['x-gitlab-token', key],

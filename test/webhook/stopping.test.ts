@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openAttacked } from '../support/webhook-attacks.ts';
+import { openAttackedService } from '../support/webhook-attacks.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { shell } from '../support/plugin-program.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
@@ -12,7 +12,7 @@ test('a delivery to a stopping service gets 503 with Retry-After, and starts not
   const program = shell(`cat > /dev/null
 while [ ! -e '${leave}' ]; do sleep 0.02; done
 echo '{"status":"ok","result":"left"}'`);
-  const at = await openAttacked({
+  const at = await openAttackedService({
     service: { shutdown_timeout: '30s' },
     async prepare(directory) {
       const commands = 'commands: {poll: {}}';

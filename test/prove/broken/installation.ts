@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import type { Json, JsonObject } from '../../../src/base/json.ts';
 import { makeClient, type Client } from '../../support/crash/client.ts';
 import { launch, type LaunchOptions, type Server } from '../../support/crash/server.ts';
-import { lock } from '../../support/config-tree.ts';
+import { lockConfig } from '../../support/config-tree.ts';
 import { eventually, makePlace, type Database, type Setup } from '../../support/instance.ts';
 
 import { makeOperator } from './operator.ts';
@@ -65,7 +65,7 @@ export async function makeInstallation(
   const { directory } = await makePlace({ ...setup, database });
   const file = join(directory, 'config.yaml');
   await chmod(file, 0o600);
-  lock(directory);
+  lockConfig(directory);
   let current: { readonly server: Server; readonly control: string } | undefined;
   const client = makeClient(() => (current?.server.isAlive === true ? current.control : undefined));
   const post = async (path: string, body: JsonObject): Promise<JsonObject> => {
@@ -99,7 +99,7 @@ export async function makeInstallation(
     get control() {
       return readAddress('control');
     },
-    lock: () => lock(directory),
+    lock: () => lockConfig(directory),
     async ductile(line) {
       const operator = await makeOperator({ directory }, 'variable');
       const { code, stderr } = await operator.run(`ductile ${line}`);

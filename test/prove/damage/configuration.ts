@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { DuctileError, messageOf } from '../../../src/base/errors.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { between, type Random } from '../../support/crash/random.ts';
-import { lock, makeTree } from '../../support/config-tree.ts';
+import { lockConfig, makeConfigTree } from '../../support/config-tree.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import type { Trial } from '../support/campaign.ts';
 import { noise } from './ledger.ts';
@@ -74,8 +74,8 @@ const damages: Readonly<Record<string, Damage>> = {
 
 /** Whoever reads it says what is wrong with it, soon, or takes it as it is. */
 export async function tryConfigurations({ random }: Trial, count: number) {
-  const whole = await makeTree(files);
-  lock(whole);
+  const whole = await makeConfigTree(files);
+  lockConfig(whole);
   const directory = join(await makeDirectory(), 'configuration');
   const kinds = Object.entries(damages);
   const sums = { configurations: 0, configurationsRefused: 0 };

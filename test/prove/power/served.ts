@@ -6,7 +6,7 @@ import { startLoad } from '../../support/crash/load.ts';
 import { makeMixedWishes, mixed } from '../../support/crash/mixed.ts';
 import { between, makeRandom, pick, type Random } from '../../support/crash/random.ts';
 import type { Server } from '../../support/crash/server.ts';
-import { makeStage, type Stage } from '../../support/crash/stage.ts';
+import { makeCrashTest, type CrashTest } from '../../support/crash/stage.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import { eventually } from '../../support/instance.ts';
 import type { Trial } from '../support/campaign.ts';
@@ -19,7 +19,7 @@ export interface Told<T> {
 }
 
 export interface Served {
-  readonly stage: Stage;
+  readonly stage: CrashTest;
   readonly entries: readonly DiskEntry[];
   readonly answers: readonly Told<Operation>[];
   /** Jobs that were told to have succeeded. */
@@ -50,7 +50,7 @@ export async function serve({ seed, random, isShort }: Trial): Promise<Served> {
   const file = join(await makeDirectory(), 'journal');
   const slowUs = pick(syncUs, random);
   let isJournaled = true;
-  const stage = await makeStage('sqlite', { max_workers: 3 }, mixed, () =>
+  const stage = await makeCrashTest('sqlite', { max_workers: 3 }, mixed, () =>
     isJournaled ? journalTo(file, stage.place.directory, slowUs) : {},
   );
   const answers: Told<Operation>[] = [];
@@ -107,7 +107,7 @@ async function end(server: Server, random: Random): Promise<'kills' | 'stops'> {
 }
 
 /** Somebody who looks what has become of the jobs. */
-function startLooking({ client }: Stage) {
+function startLooking({ client }: CrashTest) {
   const successes = new Map<string, number>();
   const stopping = new AbortController();
   const look = async (): Promise<void> => {

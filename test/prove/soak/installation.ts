@@ -13,7 +13,7 @@ import { makeMixedWishes, mixed } from '../../support/crash/mixed.ts';
 import { makeRandom } from '../../support/crash/random.ts';
 import { recorder } from '../../support/crash/recorder.ts';
 import type { Server } from '../../support/crash/server.ts';
-import { gather, makeStage, type Stage } from '../../support/crash/stage.ts';
+import { collectEvidence, makeCrashTest, type CrashTest } from '../../support/crash/stage.ts';
 import { atEnd } from '../../support/at-end.ts';
 import { eventually, type Database } from '../../support/instance.ts';
 import { succeeds } from '../../support/plugin-program.ts';
@@ -45,7 +45,7 @@ const FAULTS_SHOWN = 20;
 export async function openInstallation(database: Database, keep: string): Promise<Installation> {
   const file = '../../record';
   const prewarmed = { config: { file, emits: true }, prewarm: 2 };
-  const stage = await makeStage(
+  const stage = await makeCrashTest(
     database,
     {
       max_workers: 3,
@@ -72,7 +72,7 @@ export async function openInstallation(database: Database, keep: string): Promis
 }
 
 interface Slice {
-  readonly stage: Stage;
+  readonly stage: CrashTest;
   readonly server: Server;
   readonly course: Course;
   readonly trial: Trial;
@@ -115,14 +115,14 @@ async function runSlice(slice: Slice): Promise<Figures> {
 }
 
 /** A server with more and more webhooks and history would rightly take more and more. */
-async function tidy({ client }: Stage, hookId: string): Promise<void> {
+async function tidy({ client }: CrashTest, hookId: string): Promise<void> {
   const removed = await client.remove(`/webhooks/${hookId}`);
   if (removed.status !== 200) throw new Error(`removing a webhook was answered ${removed.status}`);
   const pruned = await client.post('/system/prune', {});
   if (pruned.status !== 200) throw new Error(`pruning was answered ${pruned.status}`);
 }
 
-async function addHook({ client }: Stage, id: string): Promise<string> {
+async function addHook({ client }: CrashTest, id: string): Promise<string> {
   const hook = { title: 'T', id, plugin: taker, command: 'poll', auth_mode: 'github' };
   const { status, body } = await client.post('/webhooks', {
     ...hook,
@@ -154,7 +154,7 @@ interface Seen {
 }
 
 /** The server goes on; earlier slices were judged, and may be pruned by now. */
-async function judge(stage: Stage, seen: Seen): Promise<Figures> {
+async function judge(stage: CrashTest, seen: Seen): Promise<Figures> {
   const { hookId, sent, journal } = seen;
   const ledger = await openToLook(stage.place.config.state);
   try {
@@ -172,12 +172,12 @@ async function judge(stage: Stage, seen: Seen): Promise<Figures> {
 }
 
 async function gatherSlice(
-  stage: Stage,
+  stage: CrashTest,
   ledger: Ledger,
   { fromMs, known }: Seen,
 ): Promise<Evidence> {
   const { history } = stage.client;
-  const all = await gather(ledger, history.slice(known), await stage.record());
+  const all = await collectEvidence(ledger, history.slice(known), await stage.record());
   const earlier = history.slice(0, known).reduce((last, { ref }) => Math.max(last, ref), 0);
   const jobs = all.jobs.filter(
     ({ plugin, createdAt }) => plugin !== taker && Date.parse(createdAt) >= fromMs,

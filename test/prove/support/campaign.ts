@@ -6,7 +6,7 @@ import { appendFileSync } from 'node:fs';
 import { onTestFinished, test } from 'vitest';
 import { messageOf } from '../../../src/base/errors.ts';
 import { makeRandom } from '../../support/crash/random.ts';
-import { countChores, doChores } from '../../support/at-end.ts';
+import { countCleanups, runCleanups } from '../../support/at-end.ts';
 import type { Figures, TrialLine } from './report.ts';
 
 export interface Trial {
@@ -54,8 +54,8 @@ export function campaign(
   test.for(indices)(`${name}, trial %i`, { timeout: timeoutMs }, async (index, { skip }) => {
     if (asked !== undefined && Date.now() >= asked.untilMs) skip();
     // What a trial used is gone before the next one: there may be thousands.
-    const before = countChores();
-    onTestFinished(() => doChores(before));
+    const before = countCleanups();
+    onTestFinished(() => runCleanups(before));
     const trial = { index, seed: seed + index, random: makeRandom(seed + index), isShort };
     const began = performance.now();
     const keep = (found: Pick<TrialLine, 'figures' | 'fault'>): void =>

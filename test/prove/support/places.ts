@@ -1,6 +1,6 @@
 /** Places for servers: in each of them one is started, killed, and started again. */
 import type { Server } from '../../support/crash/server.ts';
-import type { Stage } from '../../support/crash/stage.ts';
+import type { CrashTest } from '../../support/crash/stage.ts';
 import type { Journal } from './journal.ts';
 
 export interface Places {
@@ -21,7 +21,7 @@ export interface Places {
 }
 
 /** `configs` has the configuration of the host in each place. */
-export function makePlaces(stage: Stage, configs: readonly string[], journal: Journal): Places {
+export function makePlaces(stage: CrashTest, configs: readonly string[], journal: Journal): Places {
   const hosts: Server[] = [];
   const servers: Server[] = [];
   const armed = new Set<Server>();

@@ -9,10 +9,10 @@ import { makeMixedWishes, mixed } from '../../support/crash/mixed.ts';
 import { makeRandom } from '../../support/crash/random.ts';
 import type { Server } from '../../support/crash/server.ts';
 import {
-  makeStage,
+  makeCrashTest,
   type Circumstances,
   type EnvironmentOf,
-  type Stage,
+  type CrashTest,
 } from '../../support/crash/stage.ts';
 import { eventually, type Database } from '../../support/instance.ts';
 import { makeJournal } from './journal.ts';
@@ -34,20 +34,20 @@ export interface SceneOptions {
   readonly seed: number;
   readonly service?: JsonObject;
   /** The configuration of the host in a place, when each has its own. */
-  readonly configOf?: (stage: Stage, place: number) => Promise<string>;
+  readonly configOf?: (stage: CrashTest, place: number) => Promise<string>;
   readonly environmentOf?: EnvironmentOf;
   /** The directory of the program, when it is another than the one that is tried. */
   readonly program?: string;
   /** What is done to the ledger before anybody uses it, and when nobody does any more. */
-  readonly before?: (stage: Stage) => Promise<void>;
-  readonly after?: (stage: Stage) => Promise<void>;
+  readonly before?: (stage: CrashTest) => Promise<void>;
+  readonly after?: (stage: CrashTest) => Promise<void>;
   /** What is asked for, and how fast. */
   readonly makeWish?: MakeWish;
   readonly load?: LoadPace;
 }
 
 export interface Scene extends Omit<Places, 'settle'> {
-  readonly stage: Stage;
+  readonly stage: CrashTest;
   /** Lets them take so many more requests, and go on for so long: however fast the machine is. */
   work(requests: number, ms: number): Promise<void>;
   /** What else is done to them, from its beginning to its end. */
@@ -65,7 +65,7 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
     max_workers: 3,
     ...(database === 'postgres' ? { reap_after: `${leaseMs}ms` } : {}),
   };
-  const stage = await makeStage(database, { ...usual, ...service }, mixed, environmentOf);
+  const stage = await makeCrashTest(database, { ...usual, ...service }, mixed, environmentOf);
   const configs: string[] = [];
   for (let place = 0; place < hosts; place += 1)
     configs.push((await configOf?.(stage, place)) ?? stage.place.directory);
@@ -108,7 +108,7 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
 }
 
 /** A job that comes later than everything was done would be left over. */
-export async function stopSchedule({ client }: Stage): Promise<void> {
+export async function stopSchedule({ client }: CrashTest): Promise<void> {
   const isPaused = async (): Promise<boolean> => {
     const { status } = await client.post('/schedules/ticker/pause').catch(() => ({ status: 0 }));
     return status === 200;

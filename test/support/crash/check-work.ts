@@ -1,6 +1,6 @@
 /** What must be true of pipelines, schedules, dedupe keys and repeats, whatever happened meanwhile. */
 import {
-  isAsked,
+  wasRequested,
   type Disturbance,
   type Evidence,
   type SeenAttempt,
@@ -66,7 +66,7 @@ export function judgeSchedules({ jobs, clockWasSet = false }: Evidence): string[
 export function judgeKeys({ jobs, runs }: Evidence): string[] {
   const followers = Map.groupBy(jobs, ({ dedupeKey }) => dedupeKey);
   const wanted = new Set(
-    jobs.filter(isAsked).flatMap(({ payload }) => wishIn(payload).dedupe ?? []),
+    jobs.filter(wasRequested).flatMap(({ payload }) => wishIn(payload).dedupe ?? []),
   );
   const ofJobs = [...wanted]
     .map((key) => ({ key, ids: (followers.get(key) ?? []).map(({ id }) => id) }))

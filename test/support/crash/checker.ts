@@ -4,7 +4,7 @@
  */
 import type { Outcome } from './client.ts';
 import { judgeKeys, judgeRepeats, judgeSchedules, judgeWorkflows } from './check-work.ts';
-import { isAsked, refOf, type Evidence, type SeenAttempt, type SeenJob } from './evidence.ts';
+import { wasRequested, refOf, type Evidence, type SeenAttempt, type SeenJob } from './evidence.ts';
 import { doneEvent, type RecordLine } from './recorder.ts';
 
 export interface Verdict {
@@ -76,7 +76,7 @@ function findUnexpected({ history, jobs, runs }: Evidence): string[] {
     if (parentJobId === null || known.has(parentJobId)) continue;
     faults.push(`unexpected: ${id} descends from ${parentJobId}, which is not there`);
   }
-  for (const [ref, roots] of Map.groupBy([...jobs.filter(isAsked), ...runs], refOf)) {
+  for (const [ref, roots] of Map.groupBy([...jobs.filter(wasRequested), ...runs], refOf)) {
     const { outcome, jobId, runId: told = jobId } = asked.get(ref) ?? {};
     const ids = roots.map(({ id }) => id).join(', ');
     if (outcome === undefined) faults.push(`unexpected: ${ids} was never asked for`);
@@ -159,7 +159,7 @@ function findBroken({ jobs, attempts, signals }: Evidence): string[] {
   const done = signals.filter(({ type }) => type === doneEvent);
   const doneBy = Map.groupBy(done, ({ jobId }) => jobId ?? '');
   const children = Map.groupBy(jobs, ({ parentJobId }) => parentJobId ?? '');
-  for (const { id, payload } of jobs.filter(isAsked)) {
+  for (const { id, payload } of jobs.filter(wasRequested)) {
     const told = doneBy.get(id) ?? [];
     const followers = children.get(id) ?? [];
     const attempt = commitOf.get(id);
@@ -173,7 +173,7 @@ function findBroken({ jobs, attempts, signals }: Evidence): string[] {
     if (followers.some(({ sourceEventId }) => sourceEventId !== told[0]?.id))
       faults.push(`the follower of ${id} has another cause than its signal`);
   }
-  const roots = new Set(jobs.filter(isAsked).map(({ id }) => id));
+  const roots = new Set(jobs.filter(wasRequested).map(({ id }) => id));
   for (const { id, jobId } of done)
     if (!roots.has(jobId ?? '')) faults.push(`unexpected: signal ${id} is of no job`);
   return faults;
@@ -189,7 +189,7 @@ function findSharedKeys(record: readonly RecordLine[]): string[] {
 function count({ history, jobs, attempts, record, runs }: Evidence): Counts {
   const outcomes = Map.groupBy(history, ({ outcome }) => outcome);
   const unknown = outcomes.get('unknown') ?? [];
-  const refs = new Set([...jobs.filter(isAsked), ...runs].map(refOf));
+  const refs = new Set([...jobs.filter(wasRequested), ...runs].map(refOf));
   const starts = record.filter(({ phase }) => phase === 'start');
   const sum = (wanted: readonly string[]): number =>
     attempts.filter(({ status }) => wanted.includes(status)).length;

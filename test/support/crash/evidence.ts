@@ -60,7 +60,7 @@ export interface Evidence {
 }
 
 /** Whether a client asked for this very job. */
-export function isAsked({ parentJobId, runId, scheduleId }: SeenJob): boolean {
+export function wasRequested({ parentJobId, runId, scheduleId }: SeenJob): boolean {
   return parentJobId === null && runId === null && scheduleId === null;
 }
 

@@ -4,11 +4,11 @@ import { probes, type Probe } from '../../../src/base/probe.ts';
 import type { Database } from '../instance.ts';
 import type { Counts } from './checker.ts';
 import type { Server } from './server.ts';
-import { makeStage, type Stage } from './stage.ts';
+import { makeCrashTest, type CrashTest } from './stage.ts';
 
 /** How the point is reached, and what the crash there must have led to. */
 interface Scenario {
-  readonly drive: (stage: Stage, probe: string) => Promise<Server>;
+  readonly drive: (stage: CrashTest, probe: string) => Promise<Server>;
   /** At which time it is reached. */
   readonly nth?: number;
   readonly expect?: (counts: Counts) => void;
@@ -87,7 +87,7 @@ export function testProbes(database: Database): void {
   describe(`a server on ${database} that is killed at`, () => {
     test.each(here)('%s loses nothing and does nothing twice', { timeout }, async (probe) => {
       const { drive, nth = 1, expect: expectCounts } = scenarios[probe];
-      const stage = await makeStage(database, { shutdown_timeout: '50ms', max_workers: 3 });
+      const stage = await makeCrashTest(database, { shutdown_timeout: '50ms', max_workers: 3 });
       const victim = await drive(stage, `${probe}:kill:${nth}`);
       expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
       await stage.start();
@@ -101,7 +101,7 @@ export function testProbes(database: Database): void {
 }
 
 /** There is work for all workers from the very first claim. */
-async function whileWorking(stage: Stage, probe: string): Promise<Server> {
+async function whileWorking(stage: CrashTest, probe: string): Promise<Server> {
   await stage.withLedger((ledger) => ledger.setMeta('paused', '1'));
   const server = await stage.start(probe);
   for (let job = 0; job < JOBS; job += 1) await stage.client.enqueue();
@@ -109,7 +109,7 @@ async function whileWorking(stage: Stage, probe: string): Promise<Server> {
   return server;
 }
 
-async function whileAsking(stage: Stage, probe: string): Promise<Server> {
+async function whileAsking(stage: CrashTest, probe: string): Promise<Server> {
   const server = await stage.start(probe);
   for (let asked = 0; asked < ASKED_MAX; asked += 1) {
     const { outcome } = await stage.client.enqueue({ sleep_ms: 20 });
@@ -119,7 +119,7 @@ async function whileAsking(stage: Stage, probe: string): Promise<Server> {
 }
 
 /** An earlier server was killed while jobs ran. */
-async function whileRecovering(stage: Stage, probe: string): Promise<Server> {
+async function whileRecovering(stage: CrashTest, probe: string): Promise<Server> {
   const first = await stage.start();
   for (let job = 0; job < JOBS; job += 1)
     await stage.recorded(await stage.client.enqueue(job < 2 ? { hang_before: 2 } : {}), {});
@@ -127,14 +127,14 @@ async function whileRecovering(stage: Stage, probe: string): Promise<Server> {
   return stage.launch(probe);
 }
 
-async function whileReloading(stage: Stage, probe: string): Promise<Server> {
+async function whileReloading(stage: CrashTest, probe: string): Promise<Server> {
   const server = await stage.start(probe);
   for (let job = 0; job < JOBS; job += 1) await stage.client.enqueue({ sleep_ms: 300 });
   server.signal('SIGHUP');
   return server;
 }
 
-async function whileStopping(stage: Stage, probe: string): Promise<Server> {
+async function whileStopping(stage: CrashTest, probe: string): Promise<Server> {
   const server = await stage.start(probe);
   const operations = [];
   for (let job = 0; job < JOBS; job += 1)

@@ -25,7 +25,7 @@ export interface Proxy {
 }
 
 /** Servers of this place that are started from now on reach their database only through here. */
-export async function putBetween(place: TestPlace): Promise<Proxy> {
+export async function startDatabaseProxy(place: TestPlace): Promise<Proxy> {
   return (await makeWay(place, 'config.yaml')).proxy;
 }
 

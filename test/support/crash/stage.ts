@@ -21,7 +21,7 @@ const drainMs = 240_000;
 const SIGNALS_MAX = 1_000_000;
 const RUNS_MAX = 100_000;
 
-export interface Stage {
+export interface CrashTest {
   readonly place: TestPlace;
   /** Asks whichever server is there, in turns. */
   readonly client: Client;
@@ -52,13 +52,13 @@ export interface Judgement extends Verdict {
   readonly evidence: Evidence;
 }
 
-export async function makeStage(
+export async function makeCrashTest(
   database: Database,
   service: JsonObject = {},
   { plugins, aliases, ...more }: Pick<Setup, 'webhooks' | 'plugins' | 'aliases' | 'pipelines'> = {},
   environmentOf: EnvironmentOf = () => ({}),
   later?: Later,
-): Promise<Stage> {
+): Promise<CrashTest> {
   const usual = setUp(database, service);
   const place = await makePlace({
     ...usual,
@@ -73,7 +73,7 @@ export async function makeStage(
     const live = [...servers].filter(([{ isAlive, pid }]) => isAlive && readState(pid) !== 'T');
     return live[(turn += 1) % live.length]?.[1];
   });
-  const launchHere: Stage['launch'] = (probe, config, program) => {
+  const launchHere: CrashTest['launch'] = (probe, config, program) => {
     const server = launch(place.directory, probe, environmentOf(config), {
       config,
       program,
@@ -86,7 +86,7 @@ export async function makeStage(
     return server;
   };
   const record = (): Promise<RecordLine[]> => readRecord(join(place.directory, 'record'));
-  const withLedger: Stage['withLedger'] = async (work) => {
+  const withLedger: CrashTest['withLedger'] = async (work) => {
     const ledger = await openLedger(place.config.state);
     try {
       return await work(ledger);
@@ -121,7 +121,7 @@ export async function makeStage(
         if (server.isAlive) expect(await server.stop()).toEqual({ code: 0, signal: null });
       await meanwhile?.();
       const lines = await record();
-      const evidence = await withLedger((ledger) => gather(ledger, client.history, lines));
+      const evidence = await withLedger((ledger) => collectEvidence(ledger, client.history, lines));
       return { ...check({ ...evidence, ...known }), evidence };
     },
   };
@@ -153,7 +153,7 @@ function fits(line: RecordLine, wanted: Partial<RecordLine>): boolean {
 }
 
 /** What the ledger tells, beside what others do. */
-export async function gather(
+export async function collectEvidence(
   ledger: Ledger,
   history: readonly Operation[],
   record: readonly RecordLine[],

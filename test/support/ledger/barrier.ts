@@ -71,13 +71,13 @@ export interface Meeting extends Bench {
   readonly barrier: Barrier;
 }
 
-export async function meet(): Promise<Meeting> {
+export async function openMeeting(): Promise<Meeting> {
   const bench = await openBench('postgres');
   return { ...bench, other: await bench.open(), barrier: await openBarrier(bench) };
 }
 
 /** Starts both, waits until both wait for the barrier, and lets them go. */
-export async function together<A, B>(
+export async function runTogether<A, B>(
   barrier: Barrier,
   one: () => Promise<A>,
   two: () => Promise<B>,

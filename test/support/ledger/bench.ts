@@ -82,7 +82,7 @@ export async function makePostgresPlace(): Promise<PostgresPlace> {
 }
 
 /** Makes a file what the program before this one would have left: the last migration is to come. */
-export async function makeOlder(path: string): Promise<void> {
+export async function makeOlderLedger(path: string): Promise<void> {
   const file = openRaw({ kind: 'sqlite', path });
   for (const [table, columns] of Object.entries(derivedColumns)) {
     for (const column of Object.keys(columns)) {

@@ -2,7 +2,7 @@
 import type { Bench } from './bench.ts';
 
 /** Fills every table that grows: mostly history, a long queue, some delayed, a few running. */
-export async function fillCrowd({ kind, sql }: Bench, rows: number): Promise<void> {
+export async function fillTables({ kind, sql }: Bench, rows: number): Promise<void> {
   const numbers =
     kind === 'sqlite'
       ? `with recursive n(i) as (select 1 union all select i + 1 from n where i < ${rows})`

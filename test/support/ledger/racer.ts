@@ -13,7 +13,7 @@ export interface Race {
   readonly parallelism: number;
 }
 
-export interface Raced {
+export interface RaceResult {
   readonly name: string;
   /** The keys for which this thread's job was added, with the job. */
   readonly added: readonly (readonly [string, string])[];
@@ -30,7 +30,7 @@ const ledger = await openLedger(place);
 parentPort?.postMessage(await race(ledger), []);
 await ledger.close();
 
-async function race(on: Ledger): Promise<Raced> {
+async function race(on: Ledger): Promise<RaceResult> {
   await on.heartbeat(beat(name));
   const added: [string, string][] = [];
   const succeeded: string[] = [];
