@@ -7,7 +7,7 @@ import type { CliIo } from '../../src/cli/host.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { run } from '../support/fake-cli.ts';
-import { dumpLedger, findLeaks } from '../support/sinks.ts';
+import { dumpLedger, findLeaks } from '../support/leak-search.ts';
 
 const value = 'Pl4nted-value-0123456789';
 

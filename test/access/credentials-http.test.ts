@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { databases } from '../support/instance.ts';
-import { dumpLedger, findLeaks } from '../support/sinks.ts';
+import { dumpLedger, findLeaks } from '../support/leak-search.ts';
 
 const value = 'Pl4nted-value-0123456789';
 const reader = 'reader-token-0123456789abcdef';

@@ -10,7 +10,7 @@ import { systemSelfcheck } from '../../src/insight/selfcheck.operations.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 import { startRun } from '../support/runs.ts';
-import { dumpLedger, findLeaks } from '../support/sinks.ts';
+import { dumpLedger, findLeaks } from '../support/leak-search.ts';
 
 const actor = 'cli:test';
 const secret = 'Tr0ub4dor&3/"quoted"\\ünd+more';

@@ -4,7 +4,7 @@ import { databases, eventually } from '../support/instance.ts';
 import { startLoad } from '../support/crash/load.ts';
 import { makeRandom } from '../support/crash/random.ts';
 import { findHelper, type Exit } from '../support/crash/server.ts';
-import { makeCrashTest, type CrashTest } from '../support/crash/stage.ts';
+import { makeCrashTest, type CrashTest } from '../support/crash/crash-test.ts';
 
 const timeout = 90_000;
 const killed: Exit = { code: null, signal: 'SIGKILL' };

@@ -9,7 +9,7 @@ import { hasNotifyProgram, openNotifySocket } from '../support/notify-socket.ts'
 import { python } from '../support/plugin-program.ts';
 import { makeClient, type Client } from '../support/crash/client.ts';
 import { launch, type Server } from '../support/crash/server.ts';
-import { makeCrashTest } from '../support/crash/stage.ts';
+import { makeCrashTest } from '../support/crash/crash-test.ts';
 
 const timeout = 90_000;
 

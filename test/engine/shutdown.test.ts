@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { openServer } from '../../src/app/server.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';
-import { openWithOverrides } from '../support/engine-seams.ts';
+import { openWithOverrides } from '../support/engine-overrides.ts';
 import { isAlive } from '../support/hosts.ts';
 import { collectLog, databases, eventually, makePlace } from '../support/instance.ts';
 import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';

@@ -5,7 +5,7 @@ import { readState, waitForDeath } from '../support/hosts.ts';
 import { eventually } from '../support/instance.ts';
 import { startDatabaseProxy } from '../support/crash/proxy.ts';
 import type { Server } from '../support/crash/server.ts';
-import { makeCrashTest } from '../support/crash/stage.ts';
+import { makeCrashTest } from '../support/crash/crash-test.ts';
 
 /** A host that is stopped in the middle of a transaction keeps its locks for 15 s. */
 const timeout = 120_000;

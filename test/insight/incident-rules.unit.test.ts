@@ -13,7 +13,7 @@ import {
   type Standing,
   type Trouble,
 } from '../../src/insight/incident-rules.ts';
-import { makeClaimedJob } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed-job.ts';
 
 const now = '2030-01-01T12:00:00.000Z';
 const early = '2030-01-01T11:00:00.000Z';

@@ -4,7 +4,7 @@ import { makeMeters, writeMetrics } from '../../src/insight/metrics.service.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import { endSucceeded } from '../../src/job/outcome.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
-import { makeClaimedJob } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed-job.ts';
 
 function closing(plugin: string, runMs: number | null): Closing {
   const job = makeClaimedJob({ plugin });

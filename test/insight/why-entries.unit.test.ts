@@ -11,7 +11,7 @@ import {
 } from '../../src/insight/why/webhook.ts';
 import { explainSignal, type SignalFacts } from '../../src/insight/why/signal.ts';
 import { type ScheduleFacts, explainSchedule } from '../../src/insight/why/schedule.ts';
-import { makeClaimedJob } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed-job.ts';
 import { at, hookSignal, house, later, plugin, queued, run } from './why-texts.ts';
 
 const schedule: ScheduleRow = {

@@ -5,7 +5,7 @@ import type { Run } from '../../src/pipeline/run/run.ts';
 import type { Signal } from '../../src/signal/signal.ts';
 import { explainJob } from '../../src/insight/why/job.ts';
 import type { HouseFacts, PluginFacts, WaitFacts } from '../../src/insight/why/wait-facts.ts';
-import { makeClaimedJob } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed-job.ts';
 
 export const at = '2030-01-01T00:00:00.000Z';
 export const later = '2030-01-01T01:00:00.000Z';

@@ -3,7 +3,7 @@ import { makeWaiters } from '../../src/job/completion.service.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { JobEnd, KnownEnds } from '../../src/job/types.ts';
-import { makeClaimedJob } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed-job.ts';
 
 /** So seldom that a test which needs it would not end. */
 const NEVER_MS = 1_000_000_000;

@@ -1,7 +1,7 @@
 /** Jobs of one dependency key, and servers that die while one of them has it. */
 import { expect, test } from 'vitest';
 import type { Operation } from '../support/crash/client.ts';
-import { makeCrashTest, type CrashTest } from '../support/crash/stage.ts';
+import { makeCrashTest, type CrashTest } from '../support/crash/crash-test.ts';
 
 const timeout = 90_000;
 const JOBS = 4;

@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ClaimRequest } from '../../src/job/types.ts';
 import { releaseUnstarted } from '../../src/job/settle.service.ts';
-import { makeClaimedJob } from '../support/claimed.ts';
-import { makeAhead, soon, World } from './dispatcher-world.ts';
+import { makeClaimedJob } from '../support/claimed-job.ts';
+import { makeAhead, soon, World } from './dispatcher-setup.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();

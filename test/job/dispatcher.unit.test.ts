@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { makeAhead, soon, World } from './dispatcher-world.ts';
+import { makeAhead, soon, World } from './dispatcher-setup.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();

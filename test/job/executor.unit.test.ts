@@ -7,7 +7,7 @@ import type { Plugin } from '../../src/plugin/catalog.ts';
 import type { FactOutput } from '../../src/plugin/manifest.ts';
 import type { ProcessEnd } from '../../src/plugin/process.ts';
 import type { Reply } from '../../src/plugin/protocol.ts';
-import { makeClaimedJob } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed-job.ts';
 
 const rules: FollowRules = {
   targetsOf: () => [{ plugin: 'sink', command: 'handle', maxAttempts: 1 }],

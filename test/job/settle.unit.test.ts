@@ -10,7 +10,7 @@ import type { ClaimRequest, Verdict } from '../../src/job/types.ts';
 import type { Closing, Settlement } from '../../src/ledger/commit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { noNews, type AdvancementFailure } from '../../src/pipeline/run/types.ts';
-import { makeClaimedJob } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed-job.ts';
 
 const claim: ClaimRequest = { processId: 'me', token: 't', slots: 1, plugins: [] };
 

@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { databases } from '../support/instance.ts';
-import { makeCrashTest } from '../support/crash/stage.ts';
+import { makeCrashTest } from '../support/crash/crash-test.ts';
 
 const timeout = 90_000;
 

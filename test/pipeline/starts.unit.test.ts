@@ -10,7 +10,7 @@ import { makeStartsOf, type Pipeline } from '../../src/pipeline/language/pipelin
 import { limits } from '../../src/base/limits.ts';
 import { endCancelled, endSucceeded, type Ending } from '../../src/job/outcome.ts';
 import { encodeRequest } from '../../src/plugin/request.ts';
-import { makeClaimedJob } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed-job.ts';
 
 function makePipeline(name: string, more: Partial<Pipeline> = {}): Pipeline {
   const graph = { hash: `hash of ${name}` } as Pipeline['graph'];

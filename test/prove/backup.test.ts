@@ -7,7 +7,7 @@ import { openLedger } from '../../src/ledger/open.ts';
 import { restoreLedger } from '../../src/ledger/restore.ts';
 import { startLoad } from '../support/crash/load.ts';
 import { between } from '../support/crash/random.ts';
-import { makeCrashTest, type CrashTest } from '../support/crash/stage.ts';
+import { makeCrashTest, type CrashTest } from '../support/crash/crash-test.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { eventually, type Database } from '../support/instance.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';

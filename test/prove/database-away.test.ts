@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MakeWish } from '../support/crash/load.ts';
-import { makeMixedWishes } from '../support/crash/mixed.ts';
+import { makeMixedWishes } from '../support/crash/mixed-work.ts';
 import { between, pick, type Random } from '../support/crash/random.ts';
 import { startDatabaseProxy, type Proxy } from '../support/crash/proxy.ts';
 import { useOwnServer } from '../support/postgres.ts';

@@ -10,7 +10,7 @@ import { disks, type Disk } from '../support/crash/disk.ts';
 import { startLoad } from '../support/crash/load.ts';
 import { between, type Random } from '../support/crash/random.ts';
 import type { Server } from '../support/crash/server.ts';
-import { makeCrashTest, type CrashTest } from '../support/crash/stage.ts';
+import { makeCrashTest, type CrashTest } from '../support/crash/crash-test.ts';
 import { eventually } from '../support/instance.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';
 

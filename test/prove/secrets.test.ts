@@ -13,7 +13,7 @@ import { makeDirectory } from '../support/directory.ts';
 import { eventually } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
-import { dumpLedger } from '../support/sinks.ts';
+import { dumpLedger } from '../support/leak-search.ts';
 import { encodingsOf, makeCanaries, type Canary } from './secrets/canaries.ts';
 import { campaign } from './support/campaign.ts';
 

@@ -9,7 +9,7 @@ import { settlesWithin } from '../../src/base/timer.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
 import { between, pick, type Random } from '../support/crash/random.ts';
 import type { Server } from '../support/crash/server.ts';
-import type { CrashTest } from '../support/crash/stage.ts';
+import type { CrashTest } from '../support/crash/crash-test.ts';
 import type { Database } from '../support/instance.ts';
 import { TEMPLATE } from '../support/postgres-template.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';

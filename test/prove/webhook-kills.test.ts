@@ -4,7 +4,7 @@ import { limits } from '../../src/base/limits.ts';
 import { judgeDeliveries, startDeliveries } from '../support/crash/deliveries.ts';
 import { between } from '../support/crash/random.ts';
 import type { Server } from '../support/crash/server.ts';
-import { makeCrashTest } from '../support/crash/stage.ts';
+import { makeCrashTest } from '../support/crash/crash-test.ts';
 import { databases, eventually } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { campaign, type Trial } from './support/campaign.ts';

@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { probes } from '../../src/base/probe.ts';
 import type { MakeWish } from '../support/crash/load.ts';
-import { makeMixedWishes } from '../support/crash/mixed.ts';
+import { makeMixedWishes } from '../support/crash/mixed-work.ts';
 import { between, makeRandom, pick, type Random } from '../support/crash/random.ts';
 import { findHelper } from '../support/crash/server.ts';
 import { readState } from '../support/hosts.ts';

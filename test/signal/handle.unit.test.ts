@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { followDeath, followSuccess } from '../../src/pipeline/follow-signal.ts';
 import { followPluginEvents, type FollowRules } from '../../src/pipeline/follow-event.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
-import { makeClaimedJob } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed-job.ts';
 
 const nowMs = Date.UTC(2030, 0, 2);
 const toSink = { plugin: 'sink', command: 'handle', maxAttempts: 3 };

@@ -15,7 +15,7 @@ import type { Attempt } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { makeDirectory } from './directory.ts';
-import { openWithOverrides, type EngineOverrides } from './engine-seams.ts';
+import { openWithOverrides, type EngineOverrides } from './engine-overrides.ts';
 import { writePackage } from './packages.ts';
 import { writeConfig, writePlugin } from './plugin-tree.ts';
 import { placeLedger } from './place-ledger.ts';

@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import type { Import } from './facts.ts';
-import { LOCK } from './house.ts';
+import { LOCK } from './file-rules.ts';
 import { explainDirection, explainExtra, locate, type Location } from './layout.ts';
 
 /** Packages that a pure file may use: signatures are only arithmetic. */

@@ -1,7 +1,7 @@
 /** The rules of tidy.test.ts find what they are there for: each is shown a planted fault. */
 import { describe, expect, test } from 'vitest';
 import { readFacts } from './facts.ts';
-import { findFileFaults, findInexact, findUnexplained } from './house.ts';
+import { findFileFaults, findInexact, findUnexplained } from './file-rules.ts';
 import { findLayerFaults } from './layers.ts';
 import { countAll, findRaised, lowerBaseline } from './ratchet.ts';
 import { findTextFaults } from './text.ts';

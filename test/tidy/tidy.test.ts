@@ -6,7 +6,7 @@ import { catalogue } from '../../src/base/errors.ts';
 import { findDrift, renderPages } from '../../tools/generate.ts';
 import baseline from './baseline.json' with { type: 'json' };
 import { type Facts, readFacts } from './facts.ts';
-import { findFileFaults, findInexact, findUnexplained, type Versions } from './house.ts';
+import { findFileFaults, findInexact, findUnexplained, type Versions } from './file-rules.ts';
 import { debts } from './debts.ts';
 import { findLayerFaults } from './layers.ts';
 import { countAll, findRaised } from './ratchet.ts';

@@ -10,7 +10,7 @@ import { makeDirectory } from '../support/directory.ts';
 import { run } from '../support/fake-cli.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
-import { dumpLedger, findLeaks } from '../support/sinks.ts';
+import { dumpLedger, findLeaks } from '../support/leak-search.ts';
 
 const secret = 'whsec-of-the-sender-0123456789';
 

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { databases } from '../support/instance.ts';
 import type { Server } from '../support/crash/server.ts';
-import { makeCrashTest } from '../support/crash/stage.ts';
+import { makeCrashTest } from '../support/crash/crash-test.ts';
 
 const timeout = 90_000;
 const body = '{"payload":{"ref":1}}';

@@ -1,7 +1,7 @@
 /** One trial of a campaign of kills: a few of every kind, at moments and points that the seed chooses. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { probes } from '../../../src/base/probe.ts';
-import { makeMixedWishes } from '../../support/crash/mixed.ts';
+import { makeMixedWishes } from '../../support/crash/mixed-work.ts';
 import { between, pick, type Random } from '../../support/crash/random.ts';
 import { findHelper } from '../../support/crash/server.ts';
 import type { Database } from '../../support/instance.ts';

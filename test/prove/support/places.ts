@@ -1,6 +1,6 @@
 /** Places for servers: in each of them one is started, killed, and started again. */
 import type { Server } from '../../support/crash/server.ts';
-import type { CrashTest } from '../../support/crash/stage.ts';
+import type { CrashTest } from '../../support/crash/crash-test.ts';
 import type { Journal } from './journal.ts';
 
 export interface Places {

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { Disturbance, Evidence } from '../../support/crash/evidence.ts';
 import { startLoad, type LoadPace, type MakeWish } from '../../support/crash/load.ts';
-import { makeMixedWishes, mixed } from '../../support/crash/mixed.ts';
+import { makeMixedWishes, mixed } from '../../support/crash/mixed-work.ts';
 import { makeRandom } from '../../support/crash/random.ts';
 import type { Server } from '../../support/crash/server.ts';
 import {
@@ -13,7 +13,7 @@ import {
   type Circumstances,
   type EnvironmentOf,
   type CrashTest,
-} from '../../support/crash/stage.ts';
+} from '../../support/crash/crash-test.ts';
 import { eventually, type Database } from '../../support/instance.ts';
 import { makeJournal } from './journal.ts';
 import { makePlaces, type Places } from './places.ts';

@@ -7,7 +7,7 @@ import {
   type SeenJob,
   type SeenRun,
 } from './evidence.ts';
-import { tickEveryMs } from './mixed.ts';
+import { tickEveryMs } from './mixed-work.ts';
 import type { Wish } from './recorder.ts';
 
 /** Clocks of the same machine, read by different programs. */

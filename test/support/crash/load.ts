@@ -1,7 +1,7 @@
 /** Clients that ask for work all the time, whether or not anybody is there to take it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from './client.ts';
-import { plainWish } from './mixed.ts';
+import { plainWish } from './mixed-work.ts';
 import { between, type Random } from './random.ts';
 import type { Wish } from './recorder.ts';
 

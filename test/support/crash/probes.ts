@@ -4,7 +4,7 @@ import { probes, type Probe } from '../../../src/base/probe.ts';
 import type { Database } from '../instance.ts';
 import type { Counts } from './checker.ts';
 import type { Server } from './server.ts';
-import { makeCrashTest, type CrashTest } from './stage.ts';
+import { makeCrashTest, type CrashTest } from './crash-test.ts';
 
 /** How the point is reached, and what the crash there must have led to. */
 interface Scenario {

@@ -10,7 +10,7 @@ import { endReleased } from '../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest } from '../../src/job/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
 import { noNews } from '../../src/pipeline/run/types.ts';
-import { makeClaimedJob } from '../support/claimed.ts';
+import { makeClaimedJob } from '../support/claimed-job.ts';
 
 const generation = {
   number: 1,
