@@ -12,10 +12,10 @@ await measure(shape, async ({ path, claims }) => {
   const times: number[] = [];
   while (times.length < claims) {
     const began = performance.now();
-    const claimed = await ledger.claim(claimRequest(1));
+    const claimed = await ledger.jobs.claim(claimRequest(1));
     times.push(performance.now() - began);
     if (claimed.length !== 1) throw new Error('the queue is empty');
-    await ledger.settle(claimed.map(succeeded));
+    await ledger.jobs.settle(claimed.map(succeeded));
   }
   await ledger.close();
   return { p50Ms: percentile(times, 0.5), p99Ms: percentile(times, 0.99) };

@@ -13,10 +13,12 @@ await measure(shape, async ({ path, jobs }) => {
   await enter(ledger);
   const measures = await timed(async () => {
     for (let done = 0; done < jobs; done += BATCH) {
-      await ledger.enqueue({ jobs: Array.from({ length: BATCH }, () => makeDraft(LEDGER_PLUGIN)) });
-      const claimed = await ledger.claim(claimRequest(BATCH));
+      await ledger.jobs.enqueue({
+        jobs: Array.from({ length: BATCH }, () => makeDraft(LEDGER_PLUGIN)),
+      });
+      const claimed = await ledger.jobs.claim(claimRequest(BATCH));
       if (claimed.length !== BATCH) throw new Error(`${claimed.length} jobs were claimed`);
-      await ledger.settle(claimed.map(succeeded));
+      await ledger.jobs.settle(claimed.map(succeeded));
     }
     return jobs;
   });

@@ -35,7 +35,7 @@ await measure(shape, async ({ config, plugin, jobs, seconds, dashboards }) => {
   await engine.direct({ type: 'system.resume', params: {}, actor: 'bench' });
   await pause(settings.warmUpSeconds * 1000);
   const countDone = async (): Promise<number> => {
-    const { ready, running } = await ledger.counts();
+    const { ready, running } = await ledger.jobs.countQueue();
     return jobs - ready - running;
   };
   const before = await countDone();

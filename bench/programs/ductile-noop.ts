@@ -28,7 +28,7 @@ await measure(shape, async ({ config, plugin, jobs }) => {
   return measures;
 
   async function isBusy(): Promise<boolean> {
-    const { ready, running } = await ledger.counts();
+    const { ready, running } = await ledger.jobs.countQueue();
     return ready + running > 0;
   }
 });

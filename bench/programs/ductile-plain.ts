@@ -28,7 +28,7 @@ await measure(shape, async ({ config, plugin, jobs }) => {
       );
     }
     for (;;) {
-      const { ready, running } = await engine.ledger.counts();
+      const { ready, running } = await engine.ledger.jobs.countQueue();
       if (ready + running === 0) return count;
       await pause(1);
     }

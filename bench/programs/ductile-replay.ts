@@ -12,7 +12,7 @@ const WARM_UP = 2000;
 await measure(shape, async ({ config, signals }) => {
   const engine = await openWithoutProcesses(config);
   const { ledger } = engine;
-  await ledger.setMeta('paused', '1');
+  await ledger.meta.write('paused', '1');
   await engine.start();
   const data = JSON.stringify(payload.payload);
   const emit = async (source: string, count: number): Promise<void> => {
@@ -22,7 +22,7 @@ await measure(shape, async ({ config, signals }) => {
         const signal = { id, type: payload.type, source, data, hops: 1, correlationId: id };
         return { signal, jobs: [], runs: [] };
       });
-      await ledger.emit(emissions);
+      await ledger.signals.emit(emissions);
     }
   };
   const replay = async (source: string, limit: number): Promise<number> => {

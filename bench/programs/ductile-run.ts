@@ -25,7 +25,7 @@ await measure(shape, async ({ config, plugin, jobs, seconds, heapMb }) => {
   const ballast = fillHeap(heapMb);
   const delay = monitorEventLoopDelay({ resolution: 1 });
   const countDone = async (): Promise<number> => {
-    const { ready, running } = await ledger.counts();
+    const { ready, running } = await ledger.jobs.countQueue();
     return jobs - ready - running;
   };
   await engine.direct({ type: 'system.resume', params: {}, actor: 'bench' });

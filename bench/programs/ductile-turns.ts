@@ -28,7 +28,7 @@ await measure(shape, async ({ config, plugin, queued, samples, pauseMs }) => {
     } as const;
     const { jobId } = await second.engine.submit({ ...asked, isAwaited: true });
     await second.engine.waitFor(jobId, JOB_MS);
-    const [attempt] = await second.engine.ledger.attempts([jobId]);
+    const [attempt] = await second.engine.ledger.attempts.listByJob([jobId]);
     return Math.max(1, attempt?.queueMs ?? JOB_MS);
   };
   await fillQueue(first.engine.ledger, plugin, queued);
@@ -39,7 +39,7 @@ await measure(shape, async ({ config, plugin, queued, samples, pauseMs }) => {
     await pause(pauseMs);
     waits.push(await runOne());
   }
-  const { ready } = await first.engine.ledger.counts();
+  const { ready } = await first.engine.ledger.jobs.countQueue();
   if (queued > 0 && ready === 0) throw new Error('the first tenant had nothing left to do');
   return { p50Ms: percentile(waits, 0.5), p99Ms: percentile(waits, 0.99), left: ready };
 });

@@ -21,7 +21,7 @@ const shape = placeShape.extend({
 await measure(shape, async ({ config, plugin, connections, store }) => {
   const engine = await openWithoutProcesses(config);
   const proof = await openHook(engine, plugin, {});
-  if (store !== 'ledger') engine.ledger.receive = await makeStandIn(store, config);
+  if (store !== 'ledger') engine.ledger.webhooks.accept = await makeStandIn(store, config);
   const listener = await listenHooks({ host: '127.0.0.1', port: 0 }, engine, errorLog());
   const measures = await loadHook(listener.address, connections, proof, 202);
   await listener.close();
@@ -29,7 +29,10 @@ await measure(shape, async ({ config, plugin, connections, store }) => {
 });
 
 /** What takes the place of the ledger: it tells of everything that it is new. */
-async function makeStandIn(store: 'rows' | 'none', config: string): Promise<Ledger['receive']> {
+async function makeStandIn(
+  store: 'rows' | 'none',
+  config: string,
+): Promise<Ledger['webhooks']['accept']> {
   const rows = store === 'rows' ? await openBareRows(join(config, 'bare', 'ledger.db')) : undefined;
   return (drafts) => {
     rows?.commit(() => drafts.forEach((draft) => rows.insert(toBare(draft))));

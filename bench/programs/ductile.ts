@@ -54,7 +54,7 @@ export async function fillQueue(ledger: Ledger, plugin: string, count: number): 
   const ids: string[] = [];
   for (const batch of batches(count, plugin)) {
     const jobs = batch.map(makeDraft);
-    await ledger.enqueue({ jobs });
+    await ledger.jobs.enqueue({ jobs });
     ids.push(...jobs.map(({ id }) => id));
   }
   return ids;
@@ -63,7 +63,7 @@ export async function fillQueue(ledger: Ledger, plugin: string, count: number): 
 /** A process that the ledger knows; claims of others find nothing. */
 export async function enter(ledger: Ledger): Promise<void> {
   const process = { id: PROCESS, host: 'bench', pid: 1, version: '0', slots: 1, spawner: 'native' };
-  await ledger.heartbeat({ ...process, plugins: [LEDGER_PLUGIN] });
+  await ledger.processes.heartbeat({ ...process, plugins: [LEDGER_PLUGIN] });
 }
 
 export function claimRequest(slots: number): ClaimRequest {
@@ -84,18 +84,18 @@ export function succeeded(job: ClaimedJob): Closing {
 
 /** Started with nothing claimed, so that what follows `resume` is work and nothing else. */
 export async function startPaused(engine: LocalEngine): Promise<void> {
-  await engine.ledger.setMeta('paused', '1');
+  await engine.ledger.meta.write('paused', '1');
   await engine.start();
 }
 
 /** A figure is of jobs that all succeeded, or it is none. */
 export async function refuseFailures(ledger: Ledger): Promise<void> {
-  const [bad] = await ledger.jobs({
+  const [bad] = await ledger.jobs.list({
     status: ['failed', 'timed_out', 'dead', 'cancelled'],
     limit: 1,
   });
   if (bad !== undefined) throw new Error(`${bad.id} is ${bad.status}: ${bad.lastError ?? ''}`);
-  const { delayed, running } = await ledger.counts();
+  const { delayed, running } = await ledger.jobs.countQueue();
   if (delayed + running > 0) throw new Error(`${delayed} jobs are delayed, ${running} still run`);
 }
 

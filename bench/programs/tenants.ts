@@ -24,10 +24,10 @@ export async function makeTenants(
   for (const path of others) copyFileSync(first, path);
   await Promise.all(
     slugs.map(async (slug) => {
-      await root.addTenant({ slug, title: slug, limits, createdBy: 'bench' });
-      await root.moveTenant(slug, ['creating'], 'active');
+      await root.tenants.insert({ slug, title: slug, limits, createdBy: 'bench' });
+      await root.tenants.updateStatus(slug, ['creating'], 'active');
       // It has been seen to that nothing is to be done in it.
-      await root.noteTenantDue(slug, { at: tomorrow });
+      await root.tenants.recordDue(slug, { at: tomorrow });
     }),
   );
   return slugs;

@@ -50,7 +50,11 @@ export async function readAnswers(
 
 async function readRecorded(ledger: Ledger, plugin: string): Promise<Map<string, StandInAnswer>> {
   const found = new Map<string, StandInAnswer>();
-  const attempts = await ledger.attemptsOf({ plugin, status: 'succeeded', limit: ATTEMPTS_READ });
+  const attempts = await ledger.attempts.list({
+    plugin,
+    status: 'succeeded',
+    limit: ATTEMPTS_READ,
+  });
   const newest = attempts.toSorted((a, b) => (a.completedAt < b.completedAt ? 1 : -1));
   for (const attempt of newest) {
     const { command } = attempt;
@@ -63,14 +67,14 @@ async function readRecorded(ledger: Ledger, plugin: string): Promise<Map<string,
 /** What each step of a pipeline answered in its latest runs: one command may be several steps. */
 async function readSteps(ledger: Ledger, pipeline: string): Promise<StandInAnswer[]> {
   const found = new Map<string, StandInAnswer>();
-  for (const { id: runId } of await ledger.runs({ pipeline, limit: RUNS_READ })) {
-    const steps = await ledger.steps({ runId, limit: STEPS_READ });
+  for (const { id: runId } of await ledger.runs.list({ pipeline, limit: RUNS_READ })) {
+    const steps = await ledger.runs.listSteps({ runId, limit: STEPS_READ });
     const wanted = new Map(
       steps.flatMap(({ node, jobId }) =>
         jobId === null || found.has(node) ? [] : [[jobId, node]],
       ),
     );
-    for (const attempt of await ledger.attempts([...wanted.keys()])) {
+    for (const attempt of await ledger.attempts.listByJob([...wanted.keys()])) {
       const step = wanted.get(attempt.jobId);
       if (step === undefined || found.has(step) || !isUsable(attempt)) continue;
       found.set(step, { ...recordedAnswer(attempt, attempt.result), step });

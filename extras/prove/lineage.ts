@@ -21,20 +21,20 @@ export const LINEAGE_MAX = 500;
 
 /** The root of what a run or a job belongs to; undefined when it is not there. */
 export async function rootOf(ledger: Ledger, id: string): Promise<string | undefined> {
-  return ((await ledger.run(id)) ?? (await ledger.job(id)))?.rootJobId;
+  return ((await ledger.runs.find(id)) ?? (await ledger.jobs.find(id)))?.rootJobId;
 }
 
 export async function isLineageOver(ledger: Ledger, rootJobId: string): Promise<boolean> {
-  const runs = await ledger.runs({ rootJobId, status: ['queued', 'running'], limit: 1 });
+  const runs = await ledger.runs.list({ rootJobId, status: ['queued', 'running'], limit: 1 });
   if (runs.length > 0) return false;
-  const jobs = await ledger.jobs({ rootJobId, status: ['queued', 'running'], limit: 1 });
+  const jobs = await ledger.jobs.list({ rootJobId, status: ['queued', 'running'], limit: 1 });
   return jobs.length === 0;
 }
 
 export async function readLineage(ledger: Ledger, rootJobId: string): Promise<Lineage> {
   const [jobs, runs] = await Promise.all([
-    ledger.jobs({ rootJobId, limit: LINEAGE_MAX }),
-    ledger.runs({ rootJobId, limit: LINEAGE_MAX }),
+    ledger.jobs.list({ rootJobId, limit: LINEAGE_MAX }),
+    ledger.runs.list({ rootJobId, limit: LINEAGE_MAX }),
   ]);
   return { jobs, runs };
 }
@@ -64,8 +64,8 @@ export async function readRoots(
     const page = { limit, beforeSeq };
     const rows =
       target === undefined
-        ? await ledger.runs({ pipeline: name, ...page })
-        : await ledger.jobs({ ...target, submittedBy: 'cli', from: since, ...page });
+        ? await ledger.runs.list({ pipeline: name, ...page })
+        : await ledger.jobs.list({ ...target, submittedBy: 'cli', from: since, ...page });
     const fresh = rows.filter(({ createdAt }) => createdAt >= since);
     // What events and other jobs started was asked for by them.
     const own = fresh.filter((row) => row.parentJobId === null && row.submittedBy === 'cli');

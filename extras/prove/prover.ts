@@ -82,7 +82,7 @@ async function readAttempts(ledger: Ledger, record: readonly RecordLine[]): Prom
   const ids = [...new Set(record.map((line) => line.job_id))];
   const attempts: Attempt[] = [];
   for (let at = 0; at < ids.length; at += ATTEMPTS_AT_ONCE)
-    attempts.push(...(await ledger.attempts(ids.slice(at, at + ATTEMPTS_AT_ONCE))));
+    attempts.push(...(await ledger.attempts.listByJob(ids.slice(at, at + ATTEMPTS_AT_ONCE))));
   return attempts;
 }
 

@@ -72,7 +72,7 @@ function tasksOf({ graph }: Pipeline): Task[] {
 
 async function pipelineUnit(ledger: Ledger, catalog: Catalog, pipeline: Pipeline): Promise<Unit> {
   const { name, graph } = pipeline;
-  const [earlier] = await ledger.runs({ pipeline: name, limit: 1 });
+  const [earlier] = await ledger.runs.list({ pipeline: name, limit: 1 });
   const recorded = earlier === undefined ? undefined : parseStoredJson(earlier.payload);
   const first = graph.nodes[graph.first];
   const plugin = first?.kind === 'task' ? catalog.plugins.get(first.plugin) : undefined;

@@ -92,7 +92,7 @@ export async function identify(base: Base, presented: string): Promise<Admission
   const own = await tokens.find(presented);
   if (own !== undefined) return { ...admitHere(base, own), again: () => tokens.find(presented) };
   if (tenants === undefined) return undefined;
-  const slug = await ledger.tenantOfKey('token', digestOf(presented));
+  const slug = await ledger.tenants.findByKey('token', digestOf(presented));
   const visit = slug === undefined ? undefined : await visitIfThere(tenants, slug);
   if (visit === undefined) return undefined;
   try {
@@ -146,5 +146,5 @@ export function accessRules({
 /** Whether plugins that may open the control socket may not use it. */
 export async function isGuarded({ engine }: Base): Promise<boolean> {
   if (engine.config.tenants.trust === 'shared') return false;
-  return (await engine.ledger.tenants()).length > 0;
+  return (await engine.ledger.tenants.list()).length > 0;
 }

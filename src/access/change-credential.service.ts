@@ -41,7 +41,7 @@ export function setCredentialDirective(seams: CredentialSeams): DirectiveDefinit
     isSameSecret: ({ name, fingerprint: print }, secret) =>
       isSameSecret(secret, purposes.credential(name), print, vault),
     async plan({ name, provider, expires_in_ms: lifeMs }) {
-      const before = await ledger.credential(name);
+      const before = await ledger.credentials.find(name);
       const whose = provider === undefined ? '' : ` of ${provider}`;
       const life = lifeMs === undefined ? '' : `, good for ${formatDuration(lifeMs)}`;
       if (before === undefined) {
@@ -71,7 +71,7 @@ export function deleteCredentialDirective(
   return {
     ...deleteCredentialType,
     async plan({ name }) {
-      if ((await ledger.credential(name)) === undefined) {
+      if ((await ledger.credentials.find(name)) === undefined) {
         const message = `there is no credential ${name}`;
         throw new DuctileError('CREDENTIAL_NOT_FOUND', message, { place: 'name' });
       }
@@ -109,7 +109,7 @@ async function checkForWebhooks(
 ): Promise<void> {
   const credential = async (): Promise<string> => value;
   for (const [id, names] of await hooks.store.references()) {
-    const row = names.includes(name) ? await ledger.webhook(id) : undefined;
+    const row = names.includes(name) ? await ledger.webhooks.find(id) : undefined;
     if (row === undefined) continue;
     const settings = parseJson(row.settings) as JsonObject;
     if (settings['enabled'] === false) continue;

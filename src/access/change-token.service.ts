@@ -43,7 +43,7 @@ export function createTokenDirective(seams: TokenSeams): DirectiveDefinition<Dra
       const isConfigured = seams.configured().some((token) => token.name === name);
       const taken = isConfigured
         ? `the configuration has a token named ${name}`
-        : await seams.ledger.describeTakenName(name);
+        : await seams.ledger.tokens.describeTakenName(name);
       if (taken !== undefined) throw new DuctileError('TOKEN_EXISTS', taken, { place: 'name' });
       const life = lifeMs === undefined ? 'for ever' : `for ${formatDuration(lifeMs)}`;
       const may = scopes.length === 0 ? 'what its role may' : scopes.join(', ');
@@ -118,7 +118,7 @@ function makeToken(): { clear: string; digest: string } {
 }
 
 async function mustFind({ ledger, configured }: TokenSeams, wanted: string): Promise<ApiTokenRow> {
-  const tokens = await ledger.tokens();
+  const tokens = await ledger.tokens.list();
   const found = tokens.find(({ id, name }) => id === wanted || name === wanted);
   if (found !== undefined) return found;
   if (configured().some(({ name }) => name === wanted)) {

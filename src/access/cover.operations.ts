@@ -6,7 +6,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { Principal } from './principal.service.ts';
 import type { Attempt, AttemptPosition } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import { overlayLedger, type Ledger } from '../ledger/ledger.ts';
 import type { Branch, Run, Step } from '../pipeline/run/run.ts';
 import { maskData } from '../signal/mask.ts';
 import { readSights, seesHidden, type Sight, type Work } from './visibility.operations.ts';
@@ -28,23 +28,6 @@ export function bareLedger(ledger: Ledger): Ledger {
 
 const bare = new WeakMap<Ledger, Ledger>();
 
-type Covered = Pick<
-  Ledger,
-  | 'job'
-  | 'jobs'
-  | 'jobPage'
-  | 'countJobPage'
-  | 'attempts'
-  | 'attemptsOf'
-  | 'attemptPage'
-  | 'run'
-  | 'runs'
-  | 'steps'
-  | 'branches'
-  | 'questions'
-  | 'pauses'
->;
-
 export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
   const asker = { ledger, principal };
   const coverAll = async <Row>(
@@ -59,36 +42,42 @@ export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
   const coverRuns = (runs: readonly Run[]) => coverAll(runs, toWork, coverRun);
   const coverAttempts = async (attempts: readonly Attempt[]): Promise<Attempt[]> => {
     const ids = [...new Set(attempts.map(({ jobId }) => jobId))];
-    const jobs = new Map((await Promise.all(ids.map((id) => ledger.job(id)))).map(toEntry));
+    const jobs = new Map((await Promise.all(ids.map((id) => ledger.jobs.find(id)))).map(toEntry));
     return await coverAll(attempts, (one) => jobs.get(one.jobId) ?? one, coverAttempt);
   };
   const coverSteps = (steps: readonly Step[]) => coverAll(steps, inRun, coverStep);
   const first = async <Row>(row: Row | undefined, cover: (rows: Row[]) => Promise<Row[]>) =>
     row === undefined ? undefined : (await cover([row]))[0];
-  const covered: Covered = {
-    job: async (id) => first(await ledger.job(id), coverJobs),
-    jobs: async (filter) => coverJobs(await ledger.jobs(filter)),
-    async jobPage({ query, ...filter }) {
+  const jobs: Pick<Ledger['jobs'], 'find' | 'list' | 'page' | 'countPage'> = {
+    find: async (id) => first(await ledger.jobs.find(id), coverJobs),
+    list: async (filter) => coverJobs(await ledger.jobs.list(filter)),
+    async page({ query, ...filter }) {
       if (query === undefined || seesHidden(principal)) {
-        const page = await ledger.jobPage({ ...filter, ...(query === undefined ? {} : { query }) });
+        const page = await ledger.jobs.page({
+          ...filter,
+          ...(query === undefined ? {} : { query }),
+        });
         return { ...page, jobs: await coverJobs(page.jobs) };
       }
-      // As in `attemptPage`: the search looks at what the caller can read of each row.
-      const page = await ledger.jobPage({ ...filter, limit: limits.maskedSearchRowsMax });
+      // As in `attempts.page`: the search looks at what the caller can read of each row.
+      const page = await ledger.jobs.page({ ...filter, limit: limits.maskedSearchRowsMax });
       const found = (await coverJobs(page.jobs)).filter((job) => matchesQuery(job, query));
-      const jobs = found.slice(0, filter.limit);
-      return { jobs, next: found.length > jobs.length ? jobs.at(-1)?.seq : page.next };
+      const shown = found.slice(0, filter.limit);
+      const next = found.length > shown.length ? shown.at(-1)?.seq : page.next;
+      return { jobs: shown, next };
     },
-    async countJobPage(filter) {
-      if (filter.query === undefined || seesHidden(principal)) return ledger.countJobPage(filter);
-      const { jobs, next } = await covered.jobPage({ ...filter, limit: limits.pageRowsMax });
-      return { count: jobs.length, isExact: next === undefined };
+    async countPage(filter) {
+      if (filter.query === undefined || seesHidden(principal)) return ledger.jobs.countPage(filter);
+      const page = await jobs.page({ ...filter, limit: limits.pageRowsMax });
+      return { count: page.jobs.length, isExact: page.next === undefined };
     },
-    attempts: async (ids) => coverAttempts(await ledger.attempts(ids)),
-    attemptsOf: async (filter) => coverAttempts(await ledger.attemptsOf(filter)),
-    async attemptPage({ query, ...filter }) {
+  };
+  const attempts: Partial<Ledger['attempts']> = {
+    listByJob: async (ids) => coverAttempts(await ledger.attempts.listByJob(ids)),
+    list: async (filter) => coverAttempts(await ledger.attempts.list(filter)),
+    async page({ query, ...filter }) {
       if (query === undefined || seesHidden(principal)) {
-        const page = await ledger.attemptPage({
+        const page = await ledger.attempts.page({
           ...filter,
           ...(query === undefined ? {} : { query }),
         });
@@ -97,21 +86,24 @@ export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
       // A caller must not learn by searching what they can't read, not even from where a page ends. So
       // the search looks at what is left of rows that were found without it.
       const looked = { ...filter, limit: limits.maskedSearchRowsMax };
-      const { attempts, cut } = await ledger.attemptPage(looked);
-      const shown = await coverAttempts(attempts);
+      const page = await ledger.attempts.page(looked);
+      const shown = await coverAttempts(page.attempts);
       const found = shown.filter((one) => saysQuery(one, query)).slice(0, filter.limit);
       if (found.length === filter.limit) return { attempts: found, cut: undefined };
-      const isFull = attempts.length === looked.limit;
-      return { attempts: found, cut: isFull ? placeOf(attempts.at(-1)) : cut };
+      const isFull = page.attempts.length === looked.limit;
+      return { attempts: found, cut: isFull ? placeOf(page.attempts.at(-1)) : page.cut };
     },
-    run: async (id) => first(await ledger.run(id), coverRuns),
-    runs: async (filter) => coverRuns(await ledger.runs(filter)),
-    steps: async (filter) => coverSteps(await ledger.steps(filter)),
-    questions: async (ids) => coverSteps(await ledger.questions(ids)),
-    pauses: async (ids) => coverSteps(await ledger.pauses(ids)),
-    branches: async (filter) => coverAll(await ledger.branches(filter), inRun, coverBranch),
   };
-  const veiled = overlay(ledger, covered);
+  const runs: Partial<Ledger['runs']> = {
+    find: async (id) => first(await ledger.runs.find(id), coverRuns),
+    list: async (filter) => coverRuns(await ledger.runs.list(filter)),
+    listSteps: async (filter) => coverSteps(await ledger.runs.listSteps(filter)),
+    listQuestions: async (ids) => coverSteps(await ledger.runs.listQuestions(ids)),
+    listPauses: async (ids) => coverSteps(await ledger.runs.listPauses(ids)),
+    listBranches: async (filter) =>
+      coverAll(await ledger.runs.listBranches(filter), inRun, coverBranch),
+  };
+  const veiled = overlayLedger(ledger, { jobs, attempts, runs });
   bare.set(veiled, ledger);
   return veiled;
 }

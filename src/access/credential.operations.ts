@@ -117,7 +117,11 @@ export const listCredentials = defineOperation({
     },
   },
   async run({ engine }, asked) {
-    const { page, next } = cutPage(await engine.ledger.credentials(), (row) => row.name, asked);
+    const { page, next } = cutPage(
+      await engine.ledger.credentials.list(),
+      (row) => row.name,
+      asked,
+    );
     const usersOf = await readUsers(engine);
     return { credentials: page.map((row) => show(row, usersOf(row.name))), next_cursor: next };
   },
@@ -134,7 +138,7 @@ export const showCredential = defineOperation({
   http: { method: 'GET', path: '/credentials/:name' },
   cli: { positionals: ['name'], examples: ['ductile credential show github-token'] },
   async run({ engine }, input) {
-    const found = await engine.ledger.credential(input.name);
+    const found = await engine.ledger.credentials.find(input.name);
     if (found !== undefined) return show(found, (await readUsers(engine))(found.name));
     const message = `there is no credential ${input.name}`;
     throw new DuctileError('CREDENTIAL_NOT_FOUND', message, { place: 'name' });

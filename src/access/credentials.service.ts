@@ -5,7 +5,7 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { KnownSecret } from '../base/mask-values.ts';
 import { makeLoop, type Service } from '../base/service.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { Plugin } from '../plugin/catalog.ts';
 import { guardFirstKey, purposes } from './vault.service.ts';
 import type { Vault } from './vault.ts';
@@ -23,7 +23,7 @@ export interface Credentials extends Service {
 }
 
 export interface CredentialsOptions {
-  readonly ledger: Pick<Ledger, 'credential' | 'noteCredentialUse' | 'sealCounts'>;
+  readonly ledger: LedgerSubset<'credentials.find' | 'credentials.recordUse' | 'seals.count'>;
   readonly vault: Vault;
   readonly log: Log;
 }
@@ -34,7 +34,7 @@ export function makeCredentials({ ledger, vault, log }: CredentialsOptions): Cre
     if (used.size === 0) return;
     const names = [...used];
     used.clear();
-    await ledger.noteCredentialUse(names);
+    await ledger.credentials.recordUse(names);
   };
   const tellUnnoted = (error: unknown): void =>
     log.warn('the use of credentials was not noted', { error: messageOf(error) });
@@ -46,7 +46,7 @@ export function makeCredentials({ ledger, vault, log }: CredentialsOptions): Cre
   });
 
   const valueOf = async (name: string): Promise<string> => {
-    const found = await ledger.credential(name);
+    const found = await ledger.credentials.find(name);
     if (found === undefined) throw missing(name, `there is no credential ${name}`);
     if (found.isExpired) throw missing(name, `the credential ${name} is past its time`);
     used.add(name);

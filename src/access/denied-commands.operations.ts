@@ -75,8 +75,9 @@ async function refuseDeniedRun(
   { run_id: runId }: { readonly run_id?: unknown },
 ): Promise<void> {
   const { ledger } = context.engine;
-  const run = typeof runId === 'string' ? await ledger.run(runId) : undefined;
-  const graph = run === undefined ? undefined : await ledger.definition(run.definitionHash);
+  const run = typeof runId === 'string' ? await ledger.runs.find(runId) : undefined;
+  const graph =
+    run === undefined ? undefined : await ledger.runs.findDefinition(run.definitionHash);
   if (run !== undefined && graph !== undefined) {
     refuseDeniedSteps(context, { name: run.pipeline, graph });
   }
@@ -99,9 +100,9 @@ async function refuseDeniedHook(
   if (type === 'webhook.delete') return;
   const { ledger } = context.engine;
   const [delivery] =
-    deliveryId === undefined ? [] : await ledger.deliveries({ id: deliveryId, limit: 1 });
+    deliveryId === undefined ? [] : await ledger.deliveries.list({ id: deliveryId, limit: 1 });
   const id = delivery?.hookId ?? named;
-  const row = await ledger.webhook(id);
+  const row = await ledger.webhooks.find(id);
   const now = row === undefined ? endpointAt(context, id) : (parseJson(row.settings) as JsonObject);
   refuseDeniedDelivery(context, id, { ...now, ...settings, ...changes });
 }
@@ -151,7 +152,7 @@ async function reachOf(
   // Whatever handles them is run, and which that will be is seen only then.
   if (type === 'signal.replay') return {};
   if (type !== 'job.retry') return undefined;
-  if (typeof jobId === 'string') return await engine.ledger.job(jobId);
+  if (typeof jobId === 'string') return await engine.ledger.jobs.find(jobId);
   return {
     ...(plugin === undefined ? {} : { plugin }),
     ...(command === undefined ? {} : { command }),

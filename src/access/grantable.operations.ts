@@ -62,7 +62,7 @@ async function refuseHigher(
   { token: wanted }: { readonly token?: unknown },
 ): Promise<void> {
   const isMeant = ({ id, name }: ApiTokenRow) => id === wanted || name === wanted;
-  const found = (await engine.ledger.tokens()).find(isMeant);
+  const found = (await engine.ledger.tokens.list()).find(isMeant);
   if (found === undefined || isAtLeast(principal.role, found.role)) return;
   throw new DuctileError(
     'FORBIDDEN',

@@ -30,7 +30,7 @@ export function rotateKeyDirective(seams: KeySeams): DirectiveDefinition<object>
   return {
     ...rotateKeyType,
     async plan() {
-      const counts = await ledger.sealCounts();
+      const counts = await ledger.seals.count();
       const others = await othersOf(seams);
       return [
         ...planKey(seams),
@@ -69,11 +69,11 @@ async function resealAll(
 ): Promise<{ resealed: number; left: number; left_reason: string | null }> {
   const { keyId } = vault;
   const result = { resealed: 0, left: 0, left_reason: null as string | null };
-  for (const old of await ledger.sealCounts()) {
+  for (const old of await ledger.seals.count()) {
     let after: SealedThing | undefined;
     for (;;) {
       if (signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
-      const things = await ledger.sealedUnder(old.keyId, after, limits.bulkStepJobs);
+      const things = await ledger.seals.list(old.keyId, after, limits.bulkStepJobs);
       if (things.length === 0) break;
       after = things.at(-1);
       const changes = things.flatMap((thing): Reseal[] => {
@@ -86,7 +86,7 @@ async function resealAll(
           return [];
         }
       });
-      result.resealed += await ledger.reseal(changes);
+      result.resealed += await ledger.seals.replace(changes);
       probe('rotate.after-step');
     }
   }
@@ -131,7 +131,7 @@ async function rotateOne(
 
 async function othersOf({ ledger, tenants }: KeySeams): Promise<string[]> {
   if (tenants === undefined) return [];
-  const rows = await ledger.tenants();
+  const rows = await ledger.tenants.list();
   return rows
     .filter(({ status }) => status === 'active' || status === 'suspended')
     .map(({ slug }) => slug);

@@ -1,7 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 
 type Named = Pick<Config, 'api'>;
 
@@ -13,12 +13,12 @@ type Named = Pick<Config, 'api'>;
 export async function claimTokenNames(
   { api }: Named,
   before: Named | undefined,
-  ledger: Pick<Ledger, 'claimTokenNames'>,
+  ledger: LedgerSubset<'tokens.claimNames'>,
   log: Log,
 ): Promise<void> {
   const tokens = api.auth.tokens;
   if (tokens.length === 0) return;
-  const taken = new Set(await ledger.claimTokenNames(tokens.map(({ name }) => name)));
+  const taken = new Set(await ledger.tokens.claimNames(tokens.map(({ name }) => name)));
   const known = new Set(before?.api.auth.tokens.map(({ name }) => name));
   for (const { name, place } of tokens.filter((token) => taken.has(token.name))) {
     const message = `the name ${name} belongs or belonged to a token of the database`;

@@ -142,7 +142,7 @@ export const listTokens = defineOperation({
       expired: false,
       last_used_at: null,
     }));
-    const kept = (await ledger.tokens()).map((token) => ({
+    const kept = (await ledger.tokens.list()).map((token) => ({
       name: token.name,
       token_id: token.id,
       role: token.role,

@@ -45,7 +45,7 @@ export function makeTokenStore(options: TokenStoreOptions): TokenStore {
 
   const read = async (): Promise<void> => {
     const at = performance.now();
-    const tokens = await ledger.tokens();
+    const tokens = await ledger.tokens.list();
     known = new Map(
       tokens
         .filter(({ expired }) => !expired)
@@ -70,7 +70,7 @@ export function makeTokenStore(options: TokenStoreOptions): TokenStore {
     if (used.size === 0) return;
     const ids = [...used];
     used.clear();
-    await ledger.noteTokenUse(ids);
+    await ledger.tokens.recordUse(ids);
   };
 
   const loop = makeLoop({

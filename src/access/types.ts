@@ -1,22 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { SealedText } from '../base/seal.ts';
 
-/** Secrets at rest: the ledger sees ciphertext alone. */
-export interface CredentialVerbs {
-  credentials(): Promise<CredentialRow[]>;
-  credential(name: string): Promise<SealedCredential | undefined>;
-  /** These were used since the last time this was said. */
-  noteCredentialUse(names: readonly string[]): Promise<void>;
-  /** What these signals said before they were masked; those that were not are left out. */
-  sealedPayloads(signalIds: readonly string[]): Promise<SealedPayload[]>;
-  /** How much is sealed with each key. */
-  sealCounts(): Promise<SealCount[]>;
-  /** What is sealed with this key, some at a time: behind the last one of those before. */
-  sealedUnder(keyId: string, after: Place | undefined, limit: number): Promise<SealedThing[]>;
-  /** Puts newly sealed texts in the place of those that have not changed meanwhile; says of how many. */
-  reseal(changes: readonly Reseal[]): Promise<number>;
-}
-
 export interface CredentialRow {
   readonly id: string;
   readonly name: string;
@@ -57,8 +41,6 @@ export interface SealedThing {
   readonly id: string;
   readonly sealed: SealedText;
 }
-
-type Place = Pick<SealedThing, 'kind' | 'id'>;
 
 export interface Reseal extends SealedThing {
   readonly after: SealedText;

@@ -1,6 +1,6 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { fingerprintSecret, sealText, unsealText, type MasterKey } from '../base/seal.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { KeyRing } from './key-ring.service.ts';
 import type { Vault } from './vault.ts';
 
@@ -21,9 +21,9 @@ export const purposes = {
 /** Before the first key is made: who lost theirs must hear of it, and not get another one. */
 export async function guardFirstKey(
   vault: Vault,
-  ledger: Pick<Ledger, 'sealCounts'>,
+  ledger: LedgerSubset<'seals.count'>,
 ): Promise<void> {
-  if (vault.keyIds.length === 0 && (await ledger.sealCounts()).length > 0) vault.refuseFirst();
+  if (vault.keyIds.length === 0 && (await ledger.seals.count()).length > 0) vault.refuseFirst();
 }
 
 /** Reads which keys are here; none, where the key file can't be used. */

@@ -1,6 +1,6 @@
 import { isAtLeast } from './roles.ts';
 import type { Principal } from './principal.service.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { SignalFilter } from '../signal/types.ts';
 import type { Signal } from '../signal/signal.ts';
 import type { Context } from '../operation/context.ts';
@@ -38,7 +38,7 @@ export interface Work {
 export type Sight = 'exact' | 'masked' | 'hidden';
 
 interface Asker {
-  readonly ledger: Pick<Ledger, 'run' | 'signals' | 'waitedSignals'>;
+  readonly ledger: LedgerSubset<'runs.find' | 'signals.list' | 'runs.listWaitedSignals'>;
   readonly principal: Principal;
 }
 
@@ -61,7 +61,7 @@ export async function readSights(
     works.flatMap(signalsOf),
     (id) => id,
     async (id) => {
-      const [signal] = await ledger.signals({ id, limit: 1 });
+      const [signal] = await ledger.signals.list({ id, limit: 1 });
       return signal === undefined || isVisible(signal, principal);
     },
   );
@@ -77,7 +77,10 @@ async function readRun(
   ledger: Asker['ledger'],
   id: string,
 ): Promise<{ readonly actor: string | undefined; readonly signalIds: readonly string[] }> {
-  const [run, waited] = await Promise.all([ledger.run(id), ledger.waitedSignals(id)]);
+  const [run, waited] = await Promise.all([
+    ledger.runs.find(id),
+    ledger.runs.listWaitedSignals(id),
+  ]);
   return { actor: run?.actor, signalIds: [run?.sourceEventId ?? [], waited].flat() };
 }
 

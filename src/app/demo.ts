@@ -142,7 +142,7 @@ async function playRound({ instance }: Server, home: string, round: number): Pro
 async function chainOf(engine: Engine, rootJobId: string): Promise<Job[]> {
   await engine.waitFor(rootJobId, CHAIN_MS_MAX);
   await workOff(engine, rootJobId, CHAIN_MS_MAX);
-  return await engine.ledger.jobs({ rootJobId, order: 'oldest', limit: JOBS_SHOWN_MAX });
+  return await engine.ledger.jobs.list({ rootJobId, order: 'oldest', limit: JOBS_SHOWN_MAX });
 }
 
 function pause(ms: number): Promise<undefined> {

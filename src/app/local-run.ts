@@ -49,11 +49,13 @@ function isRunning(open: readonly string[]): boolean {
  */
 async function findOpen({ ledger }: Engine, rootJobId: string): Promise<string[]> {
   const lineage = { rootJobId, status: ['queued', 'running'], limit: limits.pageRowsMax } as const;
-  const runs = await ledger.runs(lineage);
+  const runs = await ledger.runs.list(lineage);
   const branches = await Promise.all(
-    runs.map(({ id: runId }) => ledger.branches({ runId, open: true, limit: limits.pageRowsMax })),
+    runs.map(({ id: runId }) =>
+      ledger.runs.listBranches({ runId, open: true, limit: limits.pageRowsMax }),
+    ),
   );
-  const jobs = await ledger.jobs(lineage);
+  const jobs = await ledger.jobs.list(lineage);
   const known = new Set(jobs.map(({ id }) => id));
   const begun = runs.filter(({ status, dueAt }) => status === 'queued' && isSoon(dueAt));
   return [

@@ -133,7 +133,7 @@ async function openOnce(
 
 /** With tenants there, nothing is started whose plugins could look into what is another's. */
 async function refuseUnsafe({ engine }: Instance): Promise<void> {
-  if ((await engine.ledger.tenants()).length > 0) engine.refuseUnisolated();
+  if ((await engine.ledger.tenants.list()).length > 0) engine.refuseUnisolated();
 }
 
 async function closeServer(instance: Instance, surfaces: Surfaces | undefined): Promise<void> {

@@ -75,7 +75,7 @@ function openTenantLedger({ slug }: TenantRow, { root, current, log }: Household
   const { state } = current().config;
   const place = tenantPlace(state, slug);
   const tell = async (): Promise<void> => {
-    await root.noteTenantDue(slug, 'now').catch(() => undefined);
+    await root.tenants.recordDue(slug, 'now').catch(() => undefined);
     root.hint();
   };
   const tenancy = {
@@ -140,8 +140,8 @@ function makeTenantEngine(row: () => TenantRow, ledger: Ledger, household: House
       row,
       isHeld: isPaused,
       mayJudge: household.mayJudge,
-      addKey: (kind, key) => root.addTenantKey(kind, key, slug),
-      dropKey: (kind, key) => root.dropTenantKey(kind, key),
+      addKey: (kind, key) => root.tenants.insertKey(kind, key, slug),
+      dropKey: (kind, key) => root.tenants.deleteKey(kind, key),
     },
     authorize: refuseLate,
     log,

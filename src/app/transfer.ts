@@ -50,7 +50,7 @@ async function planMigration(state: Config['state']): Promise<string[]> {
   if (before !== schemaVersion) return [...plan, 'The ledgers of tenants would follow.'];
   const root = await openToLook(state);
   try {
-    for (const { slug } of await root.tenants()) {
+    for (const { slug } of await root.tenants.list()) {
       const told = await schemaOf(tenantPlace(state, slug)).then(
         (version) => planOne(slug, version),
         (error: unknown) => `${slug} would stay as it is: ${messageOf(error)}`,
@@ -81,14 +81,14 @@ async function migrateTenants(state: Config['state']) {
   const root = await openLedger(state);
   const reports = [];
   try {
-    for (const { slug, schemaVersion: known } of await root.tenants()) {
+    for (const { slug, schemaVersion: known } of await root.tenants.list()) {
       try {
         const done = await migrateOne(tenantPlace(state, slug));
-        await root.noteTenantSchema(slug, { version: done.schema ?? 0, error: null });
+        await root.tenants.recordSchema(slug, { version: done.schema ?? 0, error: null });
         reports.push({ slug, ...done, error: null });
       } catch (thrown) {
         const error = messageOf(thrown);
-        await root.noteTenantSchema(slug, { version: known ?? 0, error });
+        await root.tenants.recordSchema(slug, { version: known ?? 0, error });
         reports.push({ slug, schema_before: known, schema: known, error });
       }
     }

@@ -4,7 +4,14 @@ import { showCell, type Printer } from './print.ts';
 import { configViews } from '../config/view.ts';
 import { controlViews } from '../directive/view.ts';
 import { doctorViews, showMetrics, showWhy } from '../insight/view.ts';
-import { showCancel, showJobDetail, showLogs, showRetry, showCoreLog, showTree } from '../job/view.ts';
+import {
+  showCancel,
+  showJobDetail,
+  showLogs,
+  showRetry,
+  showCoreLog,
+  showTree,
+} from '../job/view.ts';
 import { listOf, type View } from './view-parts.ts';
 import { packageViews } from '../package/view.ts';
 import { pipelineViews } from '../pipeline/view.ts';

@@ -71,7 +71,7 @@ export const configHistory = defineOperation({
   async run({ engine: { ledger } }, { id, cursor, limit: rows }) {
     if (id === undefined) {
       // One extra row, to compare the last one of the page with.
-      const found = await ledger.snapshots(
+      const found = await ledger.snapshots.list(
         rows + 1,
         cursor === undefined ? undefined : readPlace(cursor),
       );
@@ -91,7 +91,7 @@ export const configHistory = defineOperation({
         hint: 'See those that are there with `ductile config history`.',
       });
     }
-    const [before] = await ledger.snapshots(1, { createdAt: found.createdAt, id: found.id });
+    const [before] = await ledger.snapshots.list(1, { createdAt: found.createdAt, id: found.id });
     const shown = { ...show(found, before), config: parseStoredJson(found.config) };
     return { snapshots: [shown], next_cursor: null };
   },
@@ -99,11 +99,11 @@ export const configHistory = defineOperation({
 
 /** Finds a snapshot by its id, or the newest one whose id has this prefix. */
 async function findSnapshot(ledger: Ledger, id: string): Promise<ConfigSnapshot | undefined> {
-  const whole = await ledger.snapshot(id);
+  const whole = await ledger.snapshots.find(id);
   if (whole !== undefined || id.length < PREFIX_CHARS_MIN) return whole;
-  const newest = await ledger.snapshots(limits.pageRowsMax);
+  const newest = await ledger.snapshots.list(limits.pageRowsMax);
   const match = newest.find((one) => one.id.startsWith(id.toLowerCase()));
-  return match === undefined ? undefined : await ledger.snapshot(match.id);
+  return match === undefined ? undefined : await ledger.snapshots.find(match.id);
 }
 
 const PREFIX_CHARS_MIN = 4;

@@ -1,31 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { JobDraft } from '../job/job.ts';
 
-/** What processes worked with, whether plugins were set up for it, and how it went. */
-export interface GenerationVerbs {
-  /** One for each start and reload of a process. */
-  recordSnapshot(draft: SnapshotDraft): Promise<void>;
-  /** A snapshot that is in use is not pruned. */
-  touchSnapshot(id: string): Promise<void>;
-  snapshot(id: string): Promise<ConfigSnapshot | undefined>;
-  /** The newest first; `before` continues after a page. */
-  snapshots(limit: number, before?: SnapshotPlace): Promise<ConfigSnapshot[]>;
-  /** Snapshots that an older program recorded, whose rules for secrets knew less. */
-  unmaskedSnapshots(limit: number): Promise<SnapshotText[]>;
-  /** Replaces what such snapshots show. */
-  maskSnapshots(masked: readonly SnapshotText[]): Promise<void>;
-
-  /** Queues the inits that this ledger has not seen; exactly one of many who ask does. */
-  requireInits(wishes: readonly InitWish[]): Promise<PluginHealth[]>;
-  /** What is known of plugins' health, with the ends of inits that were under way. */
-  reviewHealth(): Promise<PluginHealth[]>;
-  noteHealth(note: HealthNote): Promise<void>;
-  pluginHealth(): Promise<PluginHealth[]>;
-
-  attemptStatistics(windowMs: number): Promise<AttemptStatistics>;
-  queueStatistics(windowMs: number): Promise<QueueStatistics>;
-}
-
 export interface SnapshotDraft {
   readonly id: string;
   readonly hash: string;

@@ -56,7 +56,7 @@ export class WaitingDirectives {
     wait: DirectiveWait,
   ): Promise<{ directive: Directive; isNew: boolean }> {
     const { ledger, processId, rules, tally, log } = this.#options;
-    const { directive, verdict } = await ledger.direct({
+    const { directive, verdict } = await ledger.directives.create({
       draft,
       processId,
       work: { kind: 'process' },
@@ -79,7 +79,7 @@ export class WaitingDirectives {
     const directive = await readDirective(ledger, id);
     await this.refuseApproval(directive, by);
     const follows = followDirective(directive, 'approved', rules());
-    const isOurs = await ledger.approveDirective({ id, actor: by.actor, ...follows });
+    const isOurs = await ledger.directives.approve({ id, actor: by.actor, ...follows });
     const now = await readDirective(ledger, id);
     // Whoever approved it before is told what became of it.
     if (now.approvedBy !== by.actor) throw notWaiting(now);
@@ -107,7 +107,7 @@ export class WaitingDirectives {
     const { ledger, rules, tally, log, onChange } = this.#options;
     const directive = await readDirective(ledger, id);
     const follows = followDirective(directive, 'cancelled', rules());
-    const isOurs = await ledger.cancelDirective({ id, actor: by.actor, ...follows });
+    const isOurs = await ledger.directives.cancel({ id, actor: by.actor, ...follows });
     const now = await readDirective(ledger, id);
     if (now.status !== 'cancelled') throw notWaiting(now);
     if (isOurs) {
@@ -122,7 +122,7 @@ export class WaitingDirectives {
   async beginDue(): Promise<void> {
     if (this.#seams.isStopping()) return;
     const types = [...this.#seams.types.keys()];
-    const due = await this.#options.ledger.dueDirectives(types, limits.directivesBegunMax);
+    const due = await this.#options.ledger.directives.listDue(types, limits.directivesBegunMax);
     for (const directive of due) void this.#begin(directive);
   }
 
@@ -159,7 +159,7 @@ export class WaitingDirectives {
       return await prepareWork(definition, known, askedOf(directive));
     });
     const begun = await admitWork(prepared, this.#options, () =>
-      ledger.startDirective({
+      ledger.directives.start({
         directive,
         processId,
         work: prepared.work,
@@ -179,8 +179,8 @@ async function isOwnRequest(
   decider: string,
   ledger: Ledger,
 ): Promise<boolean> {
-  const root = actor.startsWith(JOB_ACTOR) ? await ledger.job(correlationId) : undefined;
-  const origins = await ledger.tokenOrigins();
+  const root = actor.startsWith(JOB_ACTOR) ? await ledger.jobs.find(correlationId) : undefined;
+  const origins = await ledger.tokens.listOrigins();
   const actors = [actor, root?.actor ?? []].flat();
   return actors.some((one) => isSamePerson(one, decider, origins));
 }

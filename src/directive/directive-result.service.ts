@@ -8,7 +8,7 @@ import { parseJson } from '../base/parse-json.ts';
 import { isFinal, isKeyTaken, type Directive, type DirectiveStatus } from './directive.ts';
 import type { DirectiveType } from './type.ts';
 import type { DirectiveFailure, DirectiveWait } from './types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import { packageBehind } from '../package/handlers.service.ts';
 
 export interface DirectAnswer {
@@ -108,10 +108,10 @@ export function endFailed({ code, message, place, details }: DuctileError): Dire
 }
 
 export async function readDirective(
-  ledger: Pick<Ledger, 'directive'>,
+  ledger: LedgerSubset<'directives.find'>,
   id: string,
 ): Promise<Directive> {
-  const directive = await ledger.directive(id);
+  const directive = await ledger.directives.find(id);
   if (directive !== undefined) return directive;
   throw new DuctileError('DIRECTIVE_NOT_FOUND', `there is no directive ${id}`, { place: id });
 }

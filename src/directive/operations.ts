@@ -90,7 +90,7 @@ export const listDirectives = defineOperation({
   async run({ engine: { ledger } }, { cursor: after, limit: rows, ...filter }) {
     const { type, status, actor, target, awaiting_approval: awaitingApproval } = filter;
     const epoch = await epochOf(ledger);
-    const { rows: directives, next } = await ledger.directivePage({
+    const { rows: directives, next } = await ledger.directives.page({
       limit: rows,
       ...(type === undefined ? {} : { type }),
       ...(status === undefined ? {} : { status }),
@@ -123,7 +123,7 @@ export const showDirectiveOperation = defineOperation({
   cli: { positionals: ['id'], also: ['inspect'], examples: ['ductile directive show 0199a1b2-…'] },
   async run({ engine: { ledger }, principal }, { id }) {
     const directive = await findDirective(ledger, id);
-    const signals = await ledger.signals({
+    const signals = await ledger.signals.list({
       subjectType: 'directive',
       subjectId: directive.id,
       source: RUNTIME_SOURCE,

@@ -155,7 +155,7 @@ export class Directives {
     if (idempotencyKey === undefined) return undefined;
     checkKey(idempotencyKey);
     const key = callerKey(actor, idempotencyKey);
-    const [earlier] = await this.#options.ledger.directives({ idempotencyKey: key, limit: 1 });
+    const [earlier] = await this.#options.ledger.directives.list({ idempotencyKey: key, limit: 1 });
     // Directives of older versions are compared by what they were resolved to.
     if (earlier === undefined || earlier.askedDigest === null) return undefined;
     const recorded = parseJson(earlier.params) as object;
@@ -200,12 +200,12 @@ export class Directives {
   async #recall(draft: DirectiveDraft, wait?: DirectiveWait): Promise<Directive | undefined> {
     const { sameness, target } = draft;
     if (sameness === 'latest' && wait?.due === undefined) {
-      const [last] = await this.#options.ledger.directives({ target, isDone: true, limit: 1 });
+      const [last] = await this.#options.ledger.directives.list({ target, isDone: true, limit: 1 });
       return last !== undefined && isLatest(last, draft) ? last : undefined;
     }
     if (typeof sameness === 'string') return undefined;
     const { key: idempotencyKey } = sameness;
-    const [earlier] = await this.#options.ledger.directives({ idempotencyKey, limit: 1 });
+    const [earlier] = await this.#options.ledger.directives.list({ idempotencyKey, limit: 1 });
     if (earlier === undefined) return undefined;
     if (!isSameRequest(earlier, draft)) throw mismatch(earlier);
     return earlier;
@@ -252,7 +252,7 @@ export class Directives {
       return await this.#refuse(draft, error);
     }
     const { directive, verdict } = await admitWork(prepared, this.#options, () =>
-      ledger.direct({
+      ledger.directives.create({
         draft,
         processId,
         work: prepared.work,
@@ -308,7 +308,7 @@ export class Directives {
     );
     const closed = work.then((end) =>
       definition.isResumable === true && isInterrupted(end)
-        ? this.#options.ledger.releaseDirective({ ...draft, processId: this.#options.processId })
+        ? this.#options.ledger.directives.release({ ...draft, processId: this.#options.processId })
         : this.#close(draft, end),
     );
     this.#underWay.set(draft.id, closed);
@@ -345,7 +345,7 @@ export class Directives {
     const follows = followDirective(draft, end.status, this.#options.rules(), failure);
     for (;;) {
       try {
-        const isOurs = await ledger.closeDirective({ id: draft.id, processId, end, ...follows });
+        const isOurs = await ledger.directives.close({ id: draft.id, processId, end, ...follows });
         if (!isOurs) await this.#tellLost(draft, end);
         return;
       } catch (error) {
@@ -359,7 +359,7 @@ export class Directives {
 
   /** Somebody believed that this process was dead and ended it; what it did is done all the same. */
   async #tellLost({ id }: Told, { status }: DirectiveEnd): Promise<void> {
-    const recorded = await this.#options.ledger.directive(id);
+    const recorded = await this.#options.ledger.directives.find(id);
     if (recorded === undefined || recorded.status === status) return;
     const fields = { directive_id: id, ended: status, recorded: recorded.status };
     this.#options.log.warn('a directive was ended by another process before it had ended', fields);

@@ -3,62 +3,14 @@ import type { ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Directive, DirectiveDraft, DirectiveStatus } from './directive.ts';
 import type { BulkProgress } from '../job/directives.ts';
-import type { TokenOrigin } from '../access/token-origin.ts';
 import type { Role } from '../access/roles.ts';
-import type { JobDraft, CancelAnswer } from '../job/job.ts';
+import type { JobDraft } from '../job/job.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 import type { CredentialDraft } from '../access/types.ts';
 import type { InstallationChange, InstallationDraft } from '../package/types.ts';
 import type { RunDraft } from '../pipeline/run/types.ts';
 import type { BreakerFilter, PauseRequest } from '../schedule/types.ts';
 import type { WebhookChange, WebhookDraft } from '../webhook/types.ts';
-
-/** What a ledger can do with directives, and with what only directives change. */
-export interface DirectiveVerbs {
-  /** Records a directive, and what is pure SQL is done and ended in the same transaction. */
-  direct(request: DirectRequest): Promise<Directed>;
-  /** Begins one that waited; undefined when it may not begin yet, or somebody else was first. */
-  startDirective(start: DirectiveStart): Promise<Directive | undefined>;
-  /** Lets one begin that waits for approval; false when it does not. */
-  approveDirective(decision: DirectiveDecision): Promise<boolean>;
-  /** Ends one that has not begun; false when it has. */
-  cancelDirective(decision: DirectiveDecision): Promise<boolean>;
-  /** Those of these types that may begin now, the oldest first. */
-  dueDirectives(types: readonly string[], limit: number): Promise<Directive[]>;
-  /** What was asked for and what ended within a time, and the signals of that time. */
-  directiveStatistics(windowMs: number): Promise<DirectiveStatistics>;
-  /** Gives one back that this process will not go on with, so that the next one begins it anew. */
-  releaseDirective(begun: Pick<Directive, 'id' | 'processId'>): Promise<void>;
-  /** Ends one that a process executed; false when somebody ended it before. */
-  closeDirective(closing: DirectiveClosing): Promise<boolean>;
-  /**
-   * Cancels each of these in one transaction, which also records how far the directive is. Throws
-   * STOPPING when another process has the directive by now.
-   */
-  cancelMany(jobIds: readonly string[], step?: BulkStep): Promise<BulkDone<CancelAnswer>>;
-  /** Queues the work of each of these ended jobs again, in the same way. */
-  retryMany(retries: readonly Retry[], step?: BulkStep): Promise<BulkDone<RetryAnswer>>;
-  directive(id: string): Promise<Directive | undefined>;
-  /** From now on: what signals ask for, and who is told after the commit that something was. */
-  handleSignals(asksOf: AsksOf, onAsked: OnAsked): void;
-  directives(filter: DirectiveFilter): Promise<Directive[]>;
-  /** The plugins that somebody switched off. */
-  switchedOff(): Promise<PluginSwitch[]>;
-  /** All tokens that were not revoked; those that are past their time are marked. */
-  tokens(): Promise<ApiTokenRow[]>;
-  /** Who created which token, including revoked ones. */
-  tokenOrigins(): Promise<TokenOrigin[]>;
-  /** Explains why a token can't have this name; undefined if no token ever had it. */
-  describeTakenName(name: string): Promise<string | undefined>;
-  /** Records the names of the configuration's tokens; returns those that tokens of the ledger have or had. */
-  claimTokenNames(names: readonly string[]): Promise<string[]>;
-  /** These were used since the last time this was said. */
-  noteTokenUse(ids: readonly string[]): Promise<void>;
-  /** Binds a caller's key to a request, or tells what became of the request that has it. */
-  openKey(key: RequestKey): Promise<KeyAnswer>;
-  /** Keeps the answer for whoever asks again; without one the key is free again. */
-  closeKey(key: RequestKey, answer: KeptAnswer | undefined): Promise<void>;
-}
 
 /** What a handler asks for because of a signal; it begins as soon as a process looks. */
 export interface AskedDirective {

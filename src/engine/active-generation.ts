@@ -96,7 +96,7 @@ export class InForce {
       // Whether plugins are well under it must be known before the first claim.
       prepare: async ({ config }) => {
         if (config.webhooks.enabled) await requireSecrets(config.webhooks, hooks());
-        const others = tenants === undefined ? [] : await ledger.tenants();
+        const others = tenants === undefined ? [] : await ledger.tenants.list();
         if (others.length > 0) refuseUnisolated(config, isolation);
         await health().learn();
       },

@@ -40,7 +40,7 @@ export function resumeDirective({ ledger, refresh }: PauseSeams): DirectiveDefin
     ...resumeType,
     async plan() {
       if (!(await isPaused(ledger))) return ['It is not paused; nothing would change.'];
-      const { ready } = await ledger.counts();
+      const { ready } = await ledger.jobs.countQueue();
       return [`Jobs would start again; ${ready} are ready.`];
     },
     prepare: () => ({ work: { kind: 'system.pause', paused: false } }),
@@ -80,5 +80,5 @@ export function switchDirective(
 }
 
 async function isPaused(ledger: Ledger): Promise<boolean> {
-  return (await ledger.meta('paused')) === '1';
+  return (await ledger.meta.read('paused')) === '1';
 }

@@ -2,7 +2,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { settlesWithin } from '../base/timer.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { Host } from '../plugin/process.ts';
 import type { Dispatcher } from '../job/dispatcher.service.ts';
 
@@ -43,11 +43,11 @@ export async function drain(
 
 /** Whoever could not say that it goes is taken for dead a little later. */
 export async function takeLeave(
-  ledger: Pick<Ledger, 'leave'>,
+  ledger: LedgerSubset<'processes.leave'>,
   processId: string,
   log: Log,
 ): Promise<void> {
-  await ledger.leave(processId).catch((error: unknown) => {
+  await ledger.processes.leave(processId).catch((error: unknown) => {
     log.warn('could not take leave of the ledger', { error: messageOf(error) });
   });
 }

@@ -229,7 +229,7 @@ export class LocalEngine implements Engine {
 
   /** What is to be done in it, so as to see whether it may sleep. */
   async outlook(): Promise<Outlook> {
-    const outlook = await this.ledger.outlook();
+    const outlook = await this.ledger.workload.readDue();
     const isRunning = outlook.isRunning || !this.#wiring.dispatcher.isIdle;
     return { ...outlook, isRunning };
   }

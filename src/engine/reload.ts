@@ -148,8 +148,8 @@ async function record(
   const { config, catalog, pipelines, snapshotId, number } = generation;
   const prints = [...catalog.plugins].map(([name, { fingerprint }]) => [name, fingerprint]);
   // Runs can begin with them as soon as it is in force.
-  if (pipelines.length > 0) await ledger.rememberDefinitions(pipelines.map(({ graph }) => graph));
-  await ledger.recordSnapshot({
+  if (pipelines.length > 0) await ledger.runs.saveDefinitions(pipelines.map(({ graph }) => graph));
+  await ledger.snapshots.insert({
     id: snapshotId,
     hash: config.fingerprint,
     config: JSON.stringify(config.redacted),
@@ -164,13 +164,13 @@ async function record(
 /** Masks what older programs recorded, once: they kept secrets of payloads and steps as they were. */
 async function maskOldSnapshots(ledger: ReloaderOptions['ledger']): Promise<void> {
   for (;;) {
-    const rows = await ledger.unmaskedSnapshots(limits.snapshotsMaskedAtOnce);
+    const rows = await ledger.snapshots.listUnmasked(limits.snapshotsMaskedAtOnce);
     if (rows.length === 0) return;
     const masked = rows.map(({ id, config }) => ({
       id,
       config: JSON.stringify(redact(parseStoredJson(config))),
     }));
-    await ledger.maskSnapshots(masked);
+    await ledger.snapshots.mask(masked);
   }
 }
 

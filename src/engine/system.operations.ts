@@ -124,9 +124,9 @@ export const systemStatus = defineOperation({
     const [findings, queue, processes, health, jobs, views] = await Promise.all([
       readSummary(context),
       figuresOf(ledger).queue.get(),
-      ledger.processes(),
+      ledger.processes.list(),
       readHealth(ledger, catalog),
-      allows(scopes, 'jobs:ro') ? ledger.jobs({ limit: LAST_JOBS }) : [],
+      allows(scopes, 'jobs:ro') ? ledger.jobs.list({ limit: LAST_JOBS }) : [],
       allows(scopes, 'plugin:ro') ? readPluginStates(ledger, catalog) : [],
     ]);
     return {

@@ -1,6 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { LiveFinding } from './finding.ts';
 import { maskText } from '../base/secrets.ts';
@@ -41,14 +41,14 @@ export interface TextSource {
  * comes from a signal for administrators alone is left out.
  */
 export async function showText(
-  ledger: Pick<Ledger, 'run' | 'signals' | 'waitedSignals'>,
+  ledger: LedgerSubset<'runs.find' | 'signals.list' | 'runs.listWaitedSignals'>,
   text: string | null,
   { sourceEventId, runId }: TextSource,
 ): Promise<string> {
   if (text === null) return 'no text was recorded';
   const ids = [sourceEventId ?? [], await readSignalIds(ledger, runId)].flat();
   for (const id of ids) {
-    const [signal] = await ledger.signals({ id, limit: 1 });
+    const [signal] = await ledger.signals.list({ id, limit: 1 });
     if (signal?.visibility === 'admin_only') return 'only administrators see the text';
   }
   return maskText(text);
@@ -56,10 +56,13 @@ export async function showText(
 
 /** The signals whose data a run has: the one that started it, and those that it waited for. */
 async function readSignalIds(
-  ledger: Pick<Ledger, 'run' | 'waitedSignals'>,
+  ledger: LedgerSubset<'runs.find' | 'runs.listWaitedSignals'>,
   runId: string | null | undefined,
 ): Promise<string[]> {
   if (runId === null || runId === undefined) return [];
-  const [run, waited] = await Promise.all([ledger.run(runId), ledger.waitedSignals(runId)]);
+  const [run, waited] = await Promise.all([
+    ledger.runs.find(runId),
+    ledger.runs.listWaitedSignals(runId),
+  ]);
   return [run?.sourceEventId ?? [], waited].flat();
 }

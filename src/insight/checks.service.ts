@@ -2,7 +2,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Timestamp } from '../base/clock.ts';
 import { acknowledgeType } from './acknowledge.service.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import type { Check, CheckContext } from './check.service.ts';
 import { findWaitingApprovals, findHeldKeys, findHaltedRuns } from './checks/runs.ts';
 import {
@@ -80,9 +80,9 @@ async function runCheck(check: Check, context: CheckContext): Promise<LiveFindin
 
 /** Reads when each finding was acknowledged last, by its id. The directives themselves are the record. */
 export async function readAcknowledged(
-  ledger: Pick<Ledger, 'directivePage'>,
+  ledger: LedgerSubset<'directives.page'>,
 ): Promise<ReadonlyMap<string, Timestamp>> {
-  const { rows } = await ledger.directivePage({
+  const { rows } = await ledger.directives.page({
     type: acknowledgeType.type,
     status: ['completed'],
     limit: limits.acknowledgementsMax,

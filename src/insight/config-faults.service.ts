@@ -6,19 +6,19 @@ import type { Targets } from '../webhook/check-entry.service.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';
 import { findStranded, findWebhookFaults } from '../webhook/unreachable.service.ts';
 import type { InstallationRow } from '../package/types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { WebhookRow } from '../webhook/types.ts';
 import { readProvides } from '../package/package.ts';
 import { loadCatalog } from '../plugin/catalog.ts';
 
 /** Finds webhooks and packages that don't work; a tenant has them, too. */
 export async function findOwnFaults(
-  ledger: Pick<Ledger, 'installations' | 'webhooks'>,
+  ledger: LedgerSubset<'installations.list' | 'webhooks.list'>,
   readTargets: (installations: readonly InstallationRow[]) => Targets | undefined,
 ): Promise<Finding[]> {
   const [installations, webhooks] = await Promise.all([
-    ledger.installations({}),
-    ledger.webhooks(),
+    ledger.installations.list({}),
+    ledger.webhooks.list(),
   ]);
   const targets = webhooks.length === 0 ? undefined : readTargets(installations);
   return [

@@ -57,8 +57,8 @@ function makeFigures(ledger: Ledger): LedgerFigures {
     async () => {
       const [{ value }, openBreakers, incidents, now] = await Promise.all([
         queue.get(),
-        ledger.countOpenBreakers(),
-        ledger.incidents({ isOpen: true, limit: limits.pageRowsMax }),
+        ledger.breakers.countOpen(),
+        ledger.incidents.list({ isOpen: true, limit: limits.pageRowsMax }),
         ledger.now(),
       ]);
       return { queue: value, openBreakers, incidents, now };
@@ -85,8 +85,8 @@ function makeFigures(ledger: Ledger): LedgerFigures {
 function makeWindow(ledger: Ledger, ms: number): SharedFigure<WindowFigures> {
   return new SharedFigure<WindowFigures>(
     async () => ({
-      attempts: await ledger.attemptStatistics(ms),
-      directives: await ledger.directiveStatistics(ms),
+      attempts: await ledger.attempts.readStatistics(ms),
+      directives: await ledger.directives.readStatistics(ms),
     }),
     ({ attempts, directives }) =>
       attempts.groups.reduce((sum, group) => sum + group.attempts, directives.signals),
@@ -94,7 +94,7 @@ function makeWindow(ledger: Ledger, ms: number): SharedFigure<WindowFigures> {
 }
 
 async function readQueue(ledger: Ledger): Promise<QueueFigures> {
-  const { lanes, dead, oldestReadyAt } = await ledger.queueStatistics(DAY_MS);
+  const { lanes, dead, oldestReadyAt } = await ledger.jobs.readStatistics(DAY_MS);
   const sum = (what: 'ready' | 'delayed' | 'running'): number =>
     lanes.reduce((total, lane) => total + lane[what], 0);
   return {

@@ -2,18 +2,6 @@ import type { Timestamp } from '../base/clock.ts';
 import type { Job } from '../job/job.ts';
 import type { Run, Step } from '../pipeline/run/run.ts';
 
-/** What checks read. Each read looks at a bounded number of rows, by an index on both databases. */
-export interface FindingReads {
-  /** Dead jobs that nobody retried and that are no step of a run, the newest of each plugin first. */
-  deadJobs(request: EndedRequest): Promise<DeadJob[]>;
-  /** Halted runs that nobody revived, the newest first. */
-  haltedRuns(request: EndedRequest): Promise<HaltedRun[]>;
-  /** Steps that wait for a person, those of the oldest run first. */
-  openQuestions(limit: number): Promise<OpenQuestion[]>;
-  /** The ids of the keys that something on the ledger is sealed with. */
-  sealKeyIds(): Promise<string[]>;
-}
-
 export interface EndedRequest {
   /** Ended at this moment or later. */
   readonly since: Timestamp;

@@ -55,10 +55,11 @@ export function makeWatch(options: WatchOptions): Watch {
     everyMs: () => rules.everyMs,
     async runOnce() {
       const damage = options.lookAtIndexes();
-      const open = await ledger.incidents(OPEN);
+      const open = await ledger.incidents.list(OPEN);
       const seen = outcomes.look(open);
       const acknowledged = await readAcknowledged(ledger);
-      const isMine = ledger.kind === 'sqlite' || (await ledger.takeWatch(rules.everyMs / 2));
+      const isMine =
+        ledger.kind === 'sqlite' || (await ledger.incidents.claimWatch(rules.everyMs / 2));
       const look = isMine ? await lookAround(options, damage ?? [], acknowledged) : undefined;
       const now = await ledger.now();
       const standing = look === undefined ? undefined : findTroubles(look, rules);
@@ -68,7 +69,7 @@ export function makeWatch(options: WatchOptions): Watch {
       const looked = { now, open, seen: told, standing, isPartial, isDamageKnown, acknowledged };
       const moves = toMoves(looked, rules, current().rules);
       if (moves.opened.length + moves.renewed.length + moves.closed.length > 0) {
-        const moved = await ledger.moveIncidents(moves);
+        const moved = await ledger.incidents.update(moves);
         options.onNews(moved.news);
         tell(moved.opened.length, 'opened', log);
         tell(moved.closed.length, 'closed', log);
@@ -81,8 +82,8 @@ export function makeWatch(options: WatchOptions): Watch {
     ...loop,
     async recall() {
       const [ends, open] = await Promise.all([
-        ledger.lastEnds(limits.pageRowsMax),
-        ledger.incidents(OPEN),
+        ledger.jobs.listLastEnds(limits.pageRowsMax),
+        ledger.incidents.list(OPEN),
       ]);
       outcomes.recall(ends, open);
     },
@@ -118,12 +119,12 @@ async function lookAround(
   const now = await ledger.now();
   const keyIds = readKeyIds(options.vault);
   const [queue, processes, findings] = await Promise.all([
-    ledger.queueHeads(rules.stalledMs),
-    ledger.processes(),
+    ledger.jobs.readQueueHeads(rules.stalledMs),
+    ledger.processes.list(),
     findLiveFindings({ ledger, config, catalog, now, keyIds, isRoot, acknowledged }),
   ]);
   const cut = toTimestamp(fromTimestamp(queue.now) - rules.overdueMs);
-  const { due } = await ledger.dueSchedules({ now: cut, limit: limits.pageRowsMax });
+  const { due } = await ledger.schedules.listDue({ now: cut, limit: limits.pageRowsMax });
   const most = new Map(claimable.map(({ name, parallelism }) => [name, parallelism]));
   return {
     overdue: due,

@@ -68,7 +68,7 @@ export const listIncidents = defineOperation({
   },
   async run({ engine: { ledger } }, { kind, all, limit: rows, cursor: after }) {
     const epoch = await epochOf(ledger);
-    const incidents = await ledger.incidents({
+    const incidents = await ledger.incidents.list({
       ...(kind === undefined ? {} : { kind }),
       ...(all ? {} : { isOpen: true }),
       ...(after === undefined ? {} : { beforeSeq: continueAfter('i', epoch, after) }),
@@ -107,7 +107,7 @@ export const showIncidentOperation = defineOperation({
   async run({ engine: { ledger }, principal }, { id }) {
     const incident = await findIncident(ledger, id);
     const about = { subjectType: 'incident', subjectId: incident.id } as const;
-    const signals = await ledger.signals({ ...about, order: 'oldest', limit: 2 });
+    const signals = await ledger.signals.list({ ...about, order: 'oldest', limit: 2 });
     return {
       ...showIncident(incident),
       signals: signals.filter((signal) => isVisible(signal, principal)).map(showSignal),
@@ -164,8 +164,8 @@ function findIncident(ledger: Context['engine']['ledger'], id: string): Promise<
   return findById(id, {
     noun: 'incident',
     missing: 'INCIDENT_NOT_FOUND',
-    exact: () => ledger.incident(id),
-    beginning: (page) => ledger.incidents(page),
+    exact: () => ledger.incidents.find(id),
+    beginning: (page) => ledger.incidents.list(page),
   });
 }
 

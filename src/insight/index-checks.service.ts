@@ -2,12 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 
 export interface IndexSubject {
   /** Names the ledger among those of this process. */
   readonly name: string;
-  readonly ledger: Pick<Ledger, 'checkIndexes'>;
+  readonly ledger: LedgerSubset<'checkIndexes'>;
   readonly log: Log;
 }
 

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { toFinding, type Finding } from '../config/findings.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { InstallationRow } from '../package/types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import { openToLook } from '../ledger/open-readonly.ts';
 import type { Targets } from '../webhook/check-entry.service.ts';
 import { readKeyIds } from '../access/vault.service.ts';
@@ -65,11 +65,11 @@ export type LiveSubject = Omit<CheckContext, 'acknowledged' | 'now'>;
  * environment than this process, and opens an incident for those that it misses.
  */
 async function findKeyIds(
-  ledger: Pick<Ledger, 'processes' | 'now'>,
+  ledger: LedgerSubset<'processes.list' | 'now'>,
   config: Config,
   readHere: ConfigPlace['readKeyIds'],
 ): Promise<readonly string[] | undefined> {
-  const [processes, now] = await Promise.all([ledger.processes(), ledger.now()]);
+  const [processes, now] = await Promise.all([ledger.processes.list(), ledger.now()]);
   const since = toTimestamp(fromTimestamp(now) - limits.incidentWatch.renewMs);
   if (processes.some(({ lastHeartbeatAt }) => lastHeartbeatAt > since)) return undefined;
   return readHere?.(config);
@@ -117,9 +117,14 @@ function toLedgerFinding(finding: LiveFinding): Finding {
   };
 }
 
-type Rows = Pick<
-  Ledger,
-  'credentials' | 'installations' | 'kind' | 'processes' | 'snapshots' | 'tenants' | 'webhooks'
+type Rows = LedgerSubset<
+  | 'credentials.list'
+  | 'installations.list'
+  | 'kind'
+  | 'processes.list'
+  | 'snapshots.list'
+  | 'tenants.list'
+  | 'webhooks.list'
 >;
 
 /** What a ledger has on record that somebody should see to: nothing of it keeps others from working. */
@@ -127,7 +132,7 @@ export async function findOnLedger(
   ledger: Rows,
   readTargets: (installations: readonly InstallationRow[]) => Targets | undefined,
 ): Promise<LedgerFindings> {
-  const tenants = await ledger.tenants();
+  const tenants = await ledger.tenants.list();
   const uneven = await findUnevenTypes(ledger);
   const findings = [
     ...uneven.map((type) => {
@@ -147,7 +152,7 @@ export async function findOnLedger(
       return [withParts(toFinding('error', 'state', problem), 'tenant_closed', slug, commands)];
     }),
   ];
-  const credentials = new Set((await ledger.credentials()).map(({ name }) => name));
+  const credentials = new Set((await ledger.credentials.list()).map(({ name }) => name));
   return { findings, hasTenants: tenants.length > 0, credentials };
 }
 

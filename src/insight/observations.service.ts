@@ -3,7 +3,7 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { maskText } from '../base/secrets.ts';
 import type { JsonObject } from '../base/json.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import { makeSuppressedCounter, watchSuppressed } from './suppressed-jobs.service.ts';
 import type { ObservationDraft, ObservationKind } from './observation-types.ts';
 
@@ -18,7 +18,7 @@ export interface Observations {
 }
 
 export interface ObservationsOptions {
-  readonly ledger: Pick<Ledger, 'recordObservations'>;
+  readonly ledger: LedgerSubset<'observations.record'>;
   readonly log: Log;
 }
 
@@ -40,7 +40,7 @@ export function makeObservations({ ledger, log }: ObservationsOptions): Observat
     const drafts = [...counts.values()].map(toDraft);
     counts = new Map();
     try {
-      await ledger.recordObservations(drafts);
+      await ledger.observations.record(drafts);
     } catch (error) {
       // They are only figures; the next ones will be written.
       log.debug('observations were not recorded', { error: messageOf(error) });

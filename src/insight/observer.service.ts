@@ -1,13 +1,13 @@
 import { TRACE_KEY } from '../base/trace.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { Meters } from './metrics.service.ts';
 import { runSpanOf, spansOf } from './spans.service.ts';
 import type { Tracer } from './tracer.service.ts';
 import type { Watch } from './incident-watcher.service.ts';
 
 export interface ObserverOptions {
-  readonly ledger: Pick<Ledger, 'run' | 'contextOf'>;
+  readonly ledger: LedgerSubset<'runs.find' | 'runs.readContext'>;
   readonly meters: Meters;
   readonly tracer: Tracer;
   readonly watch: Watch;
@@ -16,10 +16,10 @@ export interface ObserverOptions {
 /** Whoever counts, measures or watches is told here of attempts that have ended, after the commit. */
 export function makeObserver({ ledger, meters, tracer, watch }: ObserverOptions) {
   const traceRun = async (runId: string): Promise<void> => {
-    const run = await ledger.run(runId);
+    const run = await ledger.runs.find(runId);
     if (run === undefined) return;
     const { eventContextId } = run;
-    const context = eventContextId === null ? {} : await ledger.contextOf(eventContextId);
+    const context = eventContextId === null ? {} : await ledger.runs.readContext(eventContextId);
     const span = runSpanOf(run, context[TRACE_KEY]);
     if (span !== undefined) tracer.add([span]);
   };

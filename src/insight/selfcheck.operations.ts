@@ -119,7 +119,7 @@ const all: Readonly<Record<string, Check>> = {
 
   /** One tenant's fault is none of the others', but somebody should know. */
   async tenants({ engine }) {
-    const rows = await engine.ledger.tenants();
+    const rows = await engine.ledger.tenants.list();
     if (rows.length === 0) return undefined;
     const bad = rows.flatMap(({ slug, schemaError }) =>
       schemaError === null ? [] : [`${slug} (${schemaError})`],
@@ -139,7 +139,7 @@ const all: Readonly<Record<string, Check>> = {
   },
 
   async installations({ engine: { ledger } }) {
-    const rows = await ledger.installations({});
+    const rows = await ledger.installations.list({});
     if (rows.length === 0) return undefined;
     const failures = rows.flatMap(({ slug, lastError }) =>
       lastError === null ? [] : [`${slug} (${lastError})`],
@@ -150,11 +150,11 @@ const all: Readonly<Record<string, Check>> = {
 
   /** What plugins ask for must be there, and open here. */
   async credentials({ engine: { ledger, catalog, keyIds } }) {
-    const counts = await ledger.sealCounts();
+    const counts = await ledger.seals.count();
     const lost = counts.filter(({ keyId }) => !keyIds.includes(keyId)).map(({ keyId }) => keyId);
     if (lost.length > 0) return { status: 'fail', detail: `keys not here: ${lost.join(', ')}` };
     const wanted = [...catalog.plugins.values()].flatMap(({ config }) => findCredentials(config));
-    const good = (await ledger.credentials()).filter(({ isExpired }) => !isExpired);
+    const good = (await ledger.credentials.list()).filter(({ isExpired }) => !isExpired);
     const missing = new Set(wanted.map(({ name }) => name));
     for (const { name } of good) missing.delete(name);
     if (missing.size === 0) return fine;
@@ -163,7 +163,7 @@ const all: Readonly<Record<string, Check>> = {
 
   /** What is delivered to them is refused until their target is back. */
   async webhooks({ engine }) {
-    const rows = await engine.ledger.webhooks();
+    const rows = await engine.ledger.webhooks.list();
     if (rows.length === 0) return undefined;
     const stranded = [...findStranded(rows, engine)].map(([id, fault]) => `${id} (${fault})`);
     if (stranded.length === 0) return fine;

@@ -3,7 +3,7 @@ import type { JsonObject } from '../base/json.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Enqueued } from '../job/types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import { overlayLedger, type Ledger } from '../ledger/ledger.ts';
 import type { RunDraft, RunStart } from '../pipeline/run/types.ts';
 import { limits } from '../base/limits.ts';
 
@@ -16,8 +16,6 @@ export interface SuppressedWork {
   readonly holderId: string;
   readonly payload: string;
 }
-
-type Doors = Pick<Ledger, 'enqueue' | 'startRuns' | 'emit' | 'settle'>;
 
 /**
  * Reports work that a ledger drops because of its dedupe key. Only results that are at hand anyway are
@@ -46,36 +44,41 @@ export function watchSuppressed(ledger: Ledger, onWork: (work: SuppressedWork) =
       onWork({ target: pipeline, dedupeKey: dedupe.key, payload, ...holder });
     }
   };
-  const doors: Doors = {
-    async enqueue(batch) {
-      const enqueued = await ledger.enqueue(batch);
-      noteJobs(batch.jobs, enqueued);
-      return enqueued;
+  return overlayLedger(ledger, {
+    jobs: {
+      async enqueue(batch) {
+        const enqueued = await ledger.jobs.enqueue(batch);
+        noteJobs(batch.jobs, enqueued);
+        return enqueued;
+      },
+      async settle(closings, claim) {
+        const settlement = await ledger.jobs.settle(closings, claim);
+        noteJobs(listJobs(closings, settlement.enqueued), settlement.enqueued);
+        return settlement;
+      },
     },
-    async startRuns(batch) {
-      const started = await ledger.startRuns(batch);
-      noteJobs(batch.jobs, started.jobs);
-      noteRuns(batch.runs ?? [], started.runs);
-      return started;
+    runs: {
+      async start(batch) {
+        const started = await ledger.runs.start(batch);
+        noteJobs(batch.jobs, started.jobs);
+        noteRuns(batch.runs ?? [], started.runs);
+        return started;
+      },
     },
-    async emit(emissions) {
-      const emitted = await ledger.emit(emissions);
-      for (const [at, { created, signalId }] of emitted.told.entries()) {
-        const { signal, rerun } = emissions[at] ?? {};
-        if (created || rerun === true || signal?.dedupeKey === undefined) continue;
-        const { type, source, dedupeKey, data } = signal;
-        const holder = { holderKind: 'signal', holderId: signalId } as const;
-        onWork({ target: `${source} ${type}`, dedupeKey, payload: data, ...holder });
-      }
-      return emitted;
+    signals: {
+      async emit(emissions) {
+        const emitted = await ledger.signals.emit(emissions);
+        for (const [at, { created, signalId }] of emitted.told.entries()) {
+          const { signal, rerun } = emissions[at] ?? {};
+          if (created || rerun === true || signal?.dedupeKey === undefined) continue;
+          const { type, source, dedupeKey, data } = signal;
+          const holder = { holderKind: 'signal', holderId: signalId } as const;
+          onWork({ target: `${source} ${type}`, dedupeKey, payload: data, ...holder });
+        }
+        return emitted;
+      },
     },
-    async settle(closings, claim) {
-      const settlement = await ledger.settle(closings, claim);
-      noteJobs(listJobs(closings, settlement.enqueued), settlement.enqueued);
-      return settlement;
-    },
-  };
-  return Object.assign(Object.create(ledger) as Ledger, doors);
+  });
 }
 
 function listJobs(closings: readonly Closing[], enqueued: readonly Enqueued[]): JobDraft[] {

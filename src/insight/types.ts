@@ -3,21 +3,6 @@ import type { Job } from '../job/job.ts';
 import type { RunNews } from '../pipeline/run/types.ts';
 import type { Emission } from '../signal/types.ts';
 
-/** What a ledger can do with incidents: what is wrong, opened once over all hosts. */
-export interface IncidentVerbs {
-  /** The newest first. */
-  incidents(filter: IncidentFilter): Promise<Incident[]>;
-  incident(id: string): Promise<Incident | undefined>;
-  /** Opens, renews and closes; each opening and closing with its signal and what follows, or not at all. */
-  moveIncidents(moves: IncidentMoves): Promise<MovedIncidents>;
-  /** True for one host at a time: the next is let through after this time. */
-  takeWatch(everyMs: number): Promise<boolean>;
-  /** How the queue stands, by the heads of indexes: it costs the same whatever waits. */
-  queueHeads(progressMs: number): Promise<QueueHeads>;
-  /** How the jobs ended that ended last, the newest first. */
-  lastEnds(limit: number): Promise<JobEnd[]>;
-}
-
 export interface JobEnd extends Pick<Job, 'id' | 'plugin' | 'command' | 'status'> {
   readonly error: string | null;
   /** It was to handle what the runtime said. */

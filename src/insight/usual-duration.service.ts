@@ -1,6 +1,6 @@
 import { limits } from '../base/limits.ts';
 import type { Job } from '../job/job.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { formatDuration } from '../base/quantity.ts';
 
@@ -14,10 +14,10 @@ export interface UsualDuration {
 
 /** Reads the usual duration of a job's command; undefined without enough attempts to tell. */
 export async function readUsualDuration(
-  ledger: Pick<Ledger, 'runDurations'>,
+  ledger: LedgerSubset<'jobs.listDurations'>,
   { plugin, command }: Pick<Job, 'plugin' | 'command'>,
 ): Promise<UsualDuration | undefined> {
-  return toUsualDuration(await ledger.runDurations({ plugin, command }));
+  return toUsualDuration(await ledger.jobs.listDurations({ plugin, command }));
 }
 
 /** Sums up durations; undefined when they are too few to tell. */

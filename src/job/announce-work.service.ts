@@ -1,4 +1,4 @@
-import type { Ledger } from '../ledger/ledger.ts';
+import { overlayLedger, type Ledger } from '../ledger/ledger.ts';
 
 /**
  * Says before a write that it brings work. Where the writes of one moment share a commit, whoever looks
@@ -9,24 +9,30 @@ export function heraldWork(ledger: Ledger, onWork: () => void): Ledger {
   const announce = (work: readonly unknown[]): void => {
     if (work.length > 0) onWork();
   };
-  const doors: Pick<Ledger, 'enqueue' | 'startRuns' | 'emit' | 'receive'> = {
-    enqueue(batch) {
-      announce(batch.jobs);
-      return ledger.enqueue(batch);
+  return overlayLedger(ledger, {
+    jobs: {
+      enqueue(batch) {
+        announce(batch.jobs);
+        return ledger.jobs.enqueue(batch);
+      },
     },
-    startRuns(batch) {
-      announce([...batch.jobs, ...(batch.runs ?? [])]);
-      return ledger.startRuns(batch);
+    runs: {
+      start(batch) {
+        announce([...batch.jobs, ...(batch.runs ?? [])]);
+        return ledger.runs.start(batch);
+      },
     },
-    emit(emissions) {
-      announce(emissions.flatMap(({ jobs, runs }) => [...jobs, ...runs]));
-      return ledger.emit(emissions);
+    signals: {
+      emit(emissions) {
+        announce(emissions.flatMap(({ jobs, runs }) => [...jobs, ...runs]));
+        return ledger.signals.emit(emissions);
+      },
     },
-    receive(deliveries) {
-      announce(deliveries.flatMap(({ emission: { jobs, runs } }) => [...jobs, ...runs]));
-      return ledger.receive(deliveries);
+    webhooks: {
+      accept(deliveries) {
+        announce(deliveries.flatMap(({ emission: { jobs, runs } }) => [...jobs, ...runs]));
+        return ledger.webhooks.accept(deliveries);
+      },
     },
-  };
-  // All else is the ledger's own, also when somebody puts something in its place.
-  return Object.assign(Object.create(ledger) as Ledger, doors);
+  });
 }

@@ -52,7 +52,7 @@ export function cancelDirective(seams: JobSeams): DirectiveDefinition<JobChoice>
     execute: (choice, asked) =>
       inSteps(seams, 'cancel', choice, asked, async (jobs, step) => {
         const ids = jobs.map(({ id }) => id);
-        const { answers, progress } = await ledger.cancelMany(ids, step);
+        const { answers, progress } = await ledger.jobs.cancelMany(ids, step);
         answers.forEach((answer, index) => onCancel(ids[index] ?? '', answer));
         return progress;
       }),
@@ -102,7 +102,7 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
           ...Array<RetrySkip>(jobs.length - wanted.length - inits.length).fill('run_step'),
         ];
         const { progress } = await seams.within(brings, () =>
-          ledger.retryMany(retries, { ...step, skipped }),
+          ledger.jobs.retryMany(retries, { ...step, skipped }),
         );
         seams.onQueued();
         return progress;
@@ -152,7 +152,7 @@ async function planBulk(
   verb: 'cancel' | 'retry',
   choice: JobChoice,
 ): Promise<string[]> {
-  const found = await ledger.countJobs({ ...filterOf(verb, choice), limit: choice.limit + 1 });
+  const found = await ledger.jobs.count({ ...filterOf(verb, choice), limit: choice.limit + 1 });
   const what = verb === 'cancel' ? 'would be cancelled' : 'would be done again';
   const besides =
     verb === 'cancel'
@@ -197,7 +197,7 @@ async function inSteps(
     if (signal.aborted) throw new DuctileError('STOPPING', `stopped after ${progress.jobs} jobs`);
     const limit = Math.min(limits.bulkStepJobs, choice.limit - progress.jobs);
     const range = { beforeSeq: progress.cursor, upToSeq: progress.upTo };
-    const jobs = await ledger.jobs({ ...filterOf(verb, choice), ...range, limit });
+    const jobs = await ledger.jobs.list({ ...filterOf(verb, choice), ...range, limit });
     const cursor = jobs.at(-1)?.seq;
     if (cursor === undefined) break;
     const step = { directiveId, processId, before: progress, cursor, skipped: [] };
@@ -209,12 +209,12 @@ async function inSteps(
 }
 
 async function beginBulk(ledger: Ledger): Promise<BulkProgress> {
-  const [newest] = await ledger.jobs({ limit: 1 });
+  const [newest] = await ledger.jobs.list({ limit: 1 });
   return bulkBegin(newest?.seq ?? 0);
 }
 
 async function mustFind(ledger: Ledger, id: string): Promise<Job> {
-  const job = await ledger.job(id);
+  const job = await ledger.jobs.find(id);
   if (job !== undefined) return job;
   throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`, { place: id });
 }

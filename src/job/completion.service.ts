@@ -1,7 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
 import { isTerminal, type Job } from './job.ts';
 import type { JobEnd, KnownEnds } from './types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import { isRunOver, type Run } from '../pipeline/run/run.ts';
 import type { Config } from '../config/config.ts';
 
@@ -29,7 +29,9 @@ interface Found<T> {
   readonly isOver: boolean;
 }
 
-type WaitingLedger = Pick<Ledger, 'job' | 'run' | 'attempts' | 'listener' | 'onEnds' | 'awaitEnd'>;
+type WaitingLedger = LedgerSubset<
+  'jobs.find' | 'runs.find' | 'attempts.listByJob' | 'listener' | 'onEnds' | 'awaitEnd'
+>;
 
 /** Callers that stay on the line until a job or a run has ended, here or on another host. */
 export function makeWaiters(ledger: WaitingLedger, lookMs = LOOK_MS): Waiters {
@@ -72,7 +74,7 @@ export function makeWaiters(ledger: WaitingLedger, lookMs = LOOK_MS): Waiters {
 
   const waitFor: Waiters['waitFor'] = (id, timeoutMs, signal) => {
     const look = async () => {
-      const found = await ledger.job(id);
+      const found = await ledger.jobs.find(id);
       if (found === undefined) throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`);
       return { found, isOver: isTerminal(found.status) };
     };
@@ -91,7 +93,7 @@ export function makeWaiters(ledger: WaitingLedger, lookMs = LOOK_MS): Waiters {
           if (known !== undefined) return known;
           const { status } = await waitFor(id, until - performance.now(), signal);
           if (!isTerminal(status)) return undefined;
-          const attempts = await ledger.attempts([id]);
+          const attempts = await ledger.attempts.listByJob([id]);
           return { status, result: attempts.at(-1)?.result ?? null };
         },
         drop: () => bell.takeDown(),
@@ -99,7 +101,7 @@ export function makeWaiters(ledger: WaitingLedger, lookMs = LOOK_MS): Waiters {
     },
     waitForRun: (id, timeoutMs, signal) => {
       const look = async () => {
-        const found = await ledger.run(id);
+        const found = await ledger.runs.find(id);
         if (found === undefined) throw new DuctileError('RUN_NOT_FOUND', `there is no run ${id}`);
         return { found, isOver: isRunOver(found.status) };
       };

@@ -6,7 +6,7 @@ import { type JsonObject, toStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Dedupe, JobDraft, SubmittedBy } from './job.ts';
 import type { ContextDraft, Enqueued } from './types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import { findCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
 import { descentOf, JOB_ACTOR, type JobCause } from './cause.ts';
@@ -54,7 +54,7 @@ export function makeDoor(
   onDelayed: (ms: number) => void,
 ): Door {
   const enqueue = makeBatcher<DraftedJob, Enqueued>(async (batch) => {
-    const enqueued = await ledger.enqueue({
+    const enqueued = await ledger.jobs.enqueue({
       jobs: batch.map(({ job }) => job),
       contexts: batch.flatMap(({ context }) => context ?? []),
     });
@@ -169,8 +169,11 @@ function attemptsOf(plugin: Plugin | undefined, command: string): number {
 }
 
 /** Returns the hops of what a caller starts: one more than its own if the caller is a running job. */
-export async function hopsBehind(actor: string, ledger: Pick<Ledger, 'job'>): Promise<number> {
+export async function hopsBehind(
+  actor: string,
+  ledger: LedgerSubset<'jobs.find'>,
+): Promise<number> {
   const id = actor.startsWith(JOB_ACTOR) ? actor.slice(JOB_ACTOR.length) : undefined;
-  const job = id === undefined ? undefined : await ledger.job(id);
+  const job = id === undefined ? undefined : await ledger.jobs.find(id);
   return job === undefined ? 0 : job.hops + 1;
 }

@@ -70,7 +70,7 @@ export type Execute = (
  */
 export function makeExecutor(options: ExecutorOptions): Execute {
   const { ledger } = options;
-  const bases = makeBasePayloads((key) => ledger.basePayload(key));
+  const bases = makeBasePayloads((key) => ledger.runs.readBasePayload(key));
   return async (job, signal, generation) => {
     const plugin = generation.catalog.plugins.get(job.plugin);
     if (plugin === undefined || findCommand(plugin, job.command) === undefined) {

@@ -61,7 +61,7 @@ function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
 
   const runOnce = async (): Promise<void> => {
     const askedAt = performance.now();
-    const answer = await ledger.heartbeat(beat());
+    const answer = await ledger.processes.heartbeat(beat());
     if (isSilent()) unbrokenSince = undefined;
     committedAt = askedAt;
     unbrokenSince ??= performance.now();
@@ -280,7 +280,7 @@ async function releaseUnheld(
 ): Promise<Closing[]> {
   const closings: Closing[] = [];
   for (const { jobId, claimToken } of unheld) {
-    const job = await ledger.job(jobId);
+    const job = await ledger.jobs.find(jobId);
     if (job === undefined || job.claimToken !== claimToken) continue;
     log.warn('a claim that nobody holds is given back', toLogFields(job));
     const report = bareReport('released', 'unheld', 'the answer to its claim was lost');

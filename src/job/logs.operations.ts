@@ -97,7 +97,7 @@ export const listLogs = defineOperation({
     const whole =
       id === undefined || id.length === ID_LENGTH ? id : (await requireJob({ engine }, id)).id;
     const { since: begin, cursor } = given;
-    const { attempts, cut } = await engine.ledger.attemptPage({
+    const { attempts, cut } = await engine.ledger.attempts.page({
       limit: rows,
       ...narrow(given),
       ...(whole === undefined ? {} : { jobId: whole }),

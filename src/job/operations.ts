@@ -130,8 +130,8 @@ export const listJobsOperation = defineOperation({
     const epoch = await epochOf(ledger);
     const beforeSeq = after === undefined ? {} : { beforeSeq: continueAfter('j', epoch, after) };
     const [{ jobs, next }, total] = await Promise.all([
-      ledger.jobPage({ ...filter, ...beforeSeq, limit: rows }),
-      ledger.countJobPage({ ...filter, limit: rows, visitMax: limits.countRowsMax }),
+      ledger.jobs.page({ ...filter, ...beforeSeq, limit: rows }),
+      ledger.jobs.countPage({ ...filter, limit: rows, visitMax: limits.countRowsMax }),
     ]);
     return {
       jobs: await showListedJobs(ledger, jobs),
@@ -182,11 +182,11 @@ export const inspectJob = defineOperation({
     const [waiting, retried, attempts, signals, children, parent, [cause]] = await Promise.all([
       findHolder(ledger, job),
       findRetries(ledger, [job]),
-      ledger.attempts([job.id]),
-      ledger.signals({ jobId: job.id, ...page }),
-      ledger.jobs({ parentJobId: job.id, order: 'oldest', ...page }),
-      parentJobId === null ? undefined : ledger.job(parentJobId),
-      sourceEventId === null ? [] : ledger.signals({ id: sourceEventId, limit: 1 }),
+      ledger.attempts.listByJob([job.id]),
+      ledger.signals.list({ jobId: job.id, ...page }),
+      ledger.jobs.list({ parentJobId: job.id, order: 'oldest', ...page }),
+      parentJobId === null ? undefined : ledger.jobs.find(parentJobId),
+      sourceEventId === null ? [] : ledger.signals.list({ id: sourceEventId, limit: 1 }),
     ]);
     return {
       ...showJob(job),
@@ -208,7 +208,7 @@ export const inspectJob = defineOperation({
 async function findHolder(ledger: Ledger, job: Job): Promise<string | null> {
   const { dependencyKey, status: now, nextRetryAt } = job;
   if (dependencyKey === null || now !== 'queued' || nextRetryAt !== null) return null;
-  const holder = await ledger.dependencyHolder(dependencyKey);
+  const holder = await ledger.jobs.findDependencyHolder(dependencyKey);
   if (holder === undefined || holder.id === job.id) return null;
   const how = holder.isRunning ? 'held by job' : 'first in line is job';
   return `dependency ${dependencyKey}, ${how} ${holder.id}`;
@@ -238,12 +238,12 @@ export async function requireJob(
     return await findById(id, {
       noun: 'job',
       missing: 'JOB_NOT_FOUND',
-      exact: () => ledger.job(id),
-      beginning: (page) => ledger.jobs(page),
+      exact: () => ledger.jobs.find(id),
+      beginning: (page) => ledger.jobs.list(page),
     });
   } catch (thrown) {
     const { code } = toDuctileError(thrown);
-    const isRun = code === 'JOB_NOT_FOUND' && (await ledger.run(id)) !== undefined;
+    const isRun = code === 'JOB_NOT_FOUND' && (await ledger.runs.find(id)) !== undefined;
     if (!isRun) throw thrown;
     const hint = `It is the id of a run. Use GET /runs/${id} or \`ductile run show ${id}\`.`;
     throw new DuctileError(code, `there is no job ${id}`, { place: id, hint });
@@ -308,7 +308,7 @@ export const listQueue = defineOperation({
       if (limitRows === 0 || (status === 'running' && from?.isQueued === true)) return nothing;
       const isFrom = from !== undefined && from.isQueued === (status === 'queued');
       const after = isFrom ? { beforeSeq: from.seq } : {};
-      return await ledger.jobPage({ ...filter, ...after, status: [status], limit: limitRows });
+      return await ledger.jobs.page({ ...filter, ...after, status: [status], limit: limitRows });
     };
     const running = await read('running', rows);
     const left = rows - running.jobs.length;

@@ -47,7 +47,7 @@ export class Pause {
   }
 
   async #read(): Promise<boolean> {
-    return (await this.#options.ledger.meta('paused')) === '1';
+    return (await this.#options.ledger.meta.read('paused')) === '1';
   }
 
   #set(isOn: boolean): void {
@@ -83,7 +83,7 @@ export function makeSwitches(ledger: Ledger): Switches {
     async refresh() {
       asked += 1;
       const mine = asked;
-      const found = await ledger.switchedOff();
+      const found = await ledger.plugins.listDisabled();
       // What was asked for later is newer, also when it is answered sooner. One that is still on its
       // way is not waited for: whoever asked first must see what was true when they asked.
       if (mine < shown) return;

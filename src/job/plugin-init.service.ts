@@ -72,13 +72,13 @@ export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
   const ask = async (plugins: readonly Plugin[], why: InitWish['why']): Promise<void> => {
     if (plugins.length === 0) return;
     const by = { submittedBy: 'directive', actor: 'runtime' } as const;
-    await note(await ledger.requireInits(plugins.map((plugin) => toWish(plugin, why, by))));
+    await note(await ledger.plugins.requireInits(plugins.map((plugin) => toWish(plugin, why, by))));
   };
 
   return {
     isWell,
     async learn() {
-      await note(await ledger.reviewHealth());
+      await note(await ledger.plugins.reviewHealth());
     },
     require: () => ask(wants(), 'adopted'),
     async look() {
@@ -87,7 +87,7 @@ export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
       try {
         const isPending = plugins.some((plugin) => statusOf(plugin)?.status === 'pending');
         // On another host somebody may have asked for one that was over.
-        await note(await (isPending ? ledger.reviewHealth() : ledger.pluginHealth()));
+        await note(await (isPending ? ledger.plugins.reviewHealth() : ledger.plugins.listHealth()));
         await ask(
           plugins.filter((plugin) => statusOf(plugin) === undefined),
           'missing',
@@ -106,7 +106,7 @@ export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
     async renew(plugin, by) {
       refuseDetails(plugin, by);
       const wish = toWish(plugin, 'asked', by);
-      await note(await ledger.requireInits([wish]));
+      await note(await ledger.plugins.requireInits([wish]));
       const { id } = wish.job;
       const jobId = statusOf(plugin)?.jobId ?? id;
       return jobId === id ? { jobId } : { jobId: id, duplicateOf: jobId };

@@ -2,13 +2,13 @@ import { toTimestamp } from '../base/clock.ts';
 import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { Plugin } from '../plugin/catalog.ts';
 import { encodeRequest } from '../plugin/request.ts';
 import { deliveryEventIn, senderOf, toEventMetadata } from '../signal/signal.ts';
 import type { ClaimedJob } from './types.ts';
 
-export type RequestLedger = Pick<Ledger, 'basePayload' | 'stepSignal'>;
+export type RequestLedger = LedgerSubset<'runs.readBasePayload' | 'runs.findStepSignal'>;
 
 /** The parts of a request that are known only when its attempt starts. */
 export interface RequestStart {
@@ -67,7 +67,7 @@ async function findStepEvent(
   ledger: RequestLedger,
 ): Promise<JsonObject | undefined> {
   if (command !== 'handle' || runId === null || branchId === null) return undefined;
-  const signal = await ledger.stepSignal({ runId, branchId, parentJobId, idempotencyKey });
+  const signal = await ledger.runs.findStepSignal({ runId, branchId, parentJobId, idempotencyKey });
   if (signal === undefined) return undefined;
   const { id, type, source, occurredAt, metadata } = signal;
   const delivery = deliveryEventIn(signal);

@@ -36,8 +36,8 @@ export function makePruner({ ledger, current, retain, log }: PrunerOptions): Ser
     atOnce: true,
     async runOnce() {
       const { config, pipelines, snapshotId } = current();
-      await ledger.touchSnapshot(snapshotId);
-      await ledger.rememberDefinitions(pipelines.map(({ graph }) => graph));
+      await ledger.snapshots.touch(snapshotId);
+      await ledger.runs.saveDefinitions(pipelines.map(({ graph }) => graph));
       const retentionMs = retentionOf(config);
       const isRecorded = performance.now() >= recordAt;
       for (const what of isRecorded ? unrecorded : prunable) {
@@ -49,7 +49,7 @@ export function makePruner({ ledger, current, retain, log }: PrunerOptions): Ser
         // It may take long, and is ended with the other directives when the engine stops.
         if (await isAnyOld(ledger, retentionMs)) void retain().catch(onError);
       }
-      await ledger.notePruned();
+      await ledger.history.recordPruned();
     },
     onError,
   });
@@ -70,7 +70,11 @@ async function isAnyOld(
   retentionMs: Readonly<Record<Prunable, number>>,
 ): Promise<boolean> {
   for (const what of history) {
-    const old = await ledger.countPrunable({ what, olderThanMs: retentionMs[what], limit: 1 });
+    const old = await ledger.history.countPrunable({
+      what,
+      olderThanMs: retentionMs[what],
+      limit: 1,
+    });
     if (old > 0) return true;
   }
   return false;
@@ -84,7 +88,7 @@ export async function pruneKind(
 ): Promise<number> {
   let total = 0;
   for (;;) {
-    const gone = await ledger.prune({ what, olderThanMs, limit: limits.pruneRowsMax });
+    const gone = await ledger.history.prune({ what, olderThanMs, limit: limits.pruneRowsMax });
     total += gone;
     if (gone < limits.pruneRowsMax || signal?.aborted === true) return total;
   }
@@ -115,7 +119,7 @@ async function planPrune({ ledger, config }: PruneSeams, choice: PruneChoice): P
   const lines: string[] = [];
   for (const { what, olderThanMs } of agesOf(config(), choice)) {
     const limit = limits.countRowsMax;
-    const found = await ledger.countPrunable({ what, olderThanMs, limit });
+    const found = await ledger.history.countPrunable({ what, olderThanMs, limit });
     if (found === 0) continue;
     const rows = found === limit ? `At least ${found}` : `${found}`;
     lines.push(`${rows} of ${what} would be deleted, past ${formatDuration(olderThanMs)}.`);

@@ -59,7 +59,7 @@ export function makeReaper(options: ReaperOptions): Reaper {
 
   const reapAll = async (staleMs: number, mayJudge: () => boolean): Promise<number> => {
     let recovered = 0;
-    for (const orphan of await ledger.orphans({ self: options.processId, staleMs })) {
+    for (const orphan of await ledger.processes.listOrphans({ self: options.processId, staleMs })) {
       // The answer may have come late, after a standstill in which everybody fell silent.
       if (!mayJudge()) break;
       try {
@@ -121,7 +121,7 @@ async function reapOne(orphan: Orphan, staleMs: number, options: ReaperOptions):
     .map((directive) => failUnattended(directive, options));
   const { processId } = orphan;
   return closeAll(closings, options, (some) =>
-    options.ledger.reap({
+    options.ledger.processes.reap({
       processId,
       staleMs,
       closings: some,
@@ -172,14 +172,14 @@ function failUnattended(directive: Directive, { rules }: ReaperOptions): Directi
 
 /** Claims that are older than any attempt may be, of processes that still beat. */
 async function takeExpired(options: ReaperOptions): Promise<void> {
-  const expired = await options.ledger.expiredClaims();
+  const expired = await options.ledger.jobs.listExpiredClaims();
   const closings = expired
     .filter(({ claimedBy }) => claimedBy !== options.processId)
     .map((job) =>
       crashClosing(job, false, 'claim_expired', 'its claim outlived its time', options),
     );
   if (closings.length === 0) return;
-  await closeAll(closings, options, (some) => options.ledger.settle(some));
+  await closeAll(closings, options, (some) => options.ledger.jobs.settle(some));
 }
 
 /** When this process last saw somebody who knows a plugin. */
@@ -208,14 +208,14 @@ async function bury(options: ReaperOptions, sightings: Sightings): Promise<void>
   const { ledger } = options;
   const { runnerGraceMs, reapAfterMs, unloaded, follow } = options.rules();
   const asked = { graceMs: runnerGraceMs, staleMs: reapAfterMs, limit: BURIED_MAX, unloaded };
-  sightings.note([...(await ledger.livePlugins(reapAfterMs)), ...unloaded]);
-  const found = await ledger.unrunnable(asked);
+  sightings.note([...(await ledger.processes.listLivePlugins(reapAfterMs)), ...unloaded]);
+  const found = await ledger.jobs.listUnrunnable(asked);
   const lost = found.filter(({ plugin }) => sightings.isMissing(plugin, runnerGraceMs));
   if (lost.length === 0) return;
   const error = (plugin: string): string =>
     `no process has known the plugin ${plugin} for ${runnerGraceMs / 1000} s`;
   const closings = lost.map((job) => unrunnableClosing(job, error(job.plugin), follow));
-  await closeAll(closings, options, (some) => ledger.settle(some));
+  await closeAll(closings, options, (some) => ledger.jobs.settle(some));
 }
 
 /** All that is queued for it, also what is to run later. */
@@ -224,10 +224,10 @@ async function buryOf(plugin: string, options: ReaperOptions): Promise<void> {
   const { follow } = options.rules();
   const error = `the plugin ${plugin} was taken away by a reload`;
   for (;;) {
-    const lost = await ledger.queuedOf(plugin, BURIED_MAX);
+    const lost = await ledger.jobs.listQueued(plugin, BURIED_MAX);
     const closings = lost.map((job) => unrunnableClosing(job, error, follow));
     if (closings.length === 0) return;
-    const closed = await closeAll(closings, options, (some) => ledger.settle(some));
+    const closed = await closeAll(closings, options, (some) => ledger.jobs.settle(some));
     // What cannot be closed would be found for ever.
     if (closed === 0) return;
   }

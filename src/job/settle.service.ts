@@ -78,7 +78,7 @@ async function settleBatch(
   log: Log,
 ): Promise<WrittenSettlement> {
   try {
-    return withWritten(await ledger.settle(closings, claim), closings);
+    return withWritten(await ledger.jobs.settle(closings, claim), closings);
   } catch (error) {
     if (error instanceof DuctileError || closings.length === 0) throw error;
   }
@@ -110,7 +110,7 @@ async function settleAlone(
 ): Promise<WrittenSettlement> {
   for (let offer = closing; ;) {
     try {
-      return withWritten(await ledger.settle([offer]), [offer]);
+      return withWritten(await ledger.jobs.settle([offer]), [offer]);
     } catch (error) {
       if (error instanceof DuctileError) throw error;
       const message = messageOf(error);

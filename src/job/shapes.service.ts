@@ -228,7 +228,7 @@ export async function findRetries(
 ): Promise<ReadonlyMap<string, string>> {
   const ended = jobs.flatMap(({ id, status }) => (isTerminal(status) ? id : []));
   if (ended.length === 0) return new Map();
-  const retries = await ledger.jobs({ retryOf: ended, limit: limits.pageRowsMax });
+  const retries = await ledger.jobs.list({ retryOf: ended, limit: limits.pageRowsMax });
   // The list has the newest first, so the last entry of a map that is filled from behind is newest.
   return new Map(retries.toReversed().map(({ retryOf, id }) => [retryOf ?? '', id]));
 }
@@ -256,7 +256,7 @@ export async function listJobActions(
 }
 
 async function isRevivable(ledger: Ledger, runId: string): Promise<boolean> {
-  const run = await ledger.run(runId);
+  const run = await ledger.runs.find(runId);
   if (run?.status !== 'halted') return false;
-  return (await ledger.runs({ revivedFrom: runId, limit: 1 })).length === 0;
+  return (await ledger.runs.list({ revivedFrom: runId, limit: 1 })).length === 0;
 }

@@ -227,10 +227,10 @@ async function readAccepted(
   try {
     const { found: job, isStill } = await awaitEnd(
       context,
-      () => engine.ledger.job(jobId),
+      () => engine.ledger.jobs.find(jobId),
       (givenUp) => engine.waitFor(jobId, waitMs, givenUp),
     );
-    const attempts = await engine.ledger.attempts([jobId]);
+    const attempts = await engine.ledger.attempts.listByJob([jobId]);
     return { job, attempt: attempts.at(-1), isStill };
   } catch (thrown) {
     const error = toDuctileError(thrown);

@@ -120,21 +120,21 @@ async function descend(
 async function findFollowers(ledger: Ledger, ids: readonly string[]): Promise<TreeNode[]> {
   const page = { limit: limits.pageRowsMax };
   const [jobs, attempts] = await Promise.all([
-    ledger.jobs({ causedBy: ids, order: 'oldest', ...page }),
-    ledger.attemptsOf({ parentJobIds: ids, ...page }),
+    ledger.jobs.list({ causedBy: ids, order: 'oldest', ...page }),
+    ledger.attempts.list({ parentJobIds: ids, ...page }),
   ]);
   const known = new Set(jobs.map(({ id }) => id));
   // A retry of one of these that has a row is told of by it, not by its attempts.
   const logged = lastOfEach(attempts.filter(({ jobId: id }) => !known.has(id)));
-  const rows = await Promise.all(logged.map(({ jobId: id }) => ledger.job(id)));
+  const rows = await Promise.all(logged.map(({ jobId: id }) => ledger.jobs.find(id)));
   const gone = logged.filter((_, index) => rows[index] === undefined);
   return [...jobs.map(fromJob), ...gone.map(fromAttempt)];
 }
 
 async function findNode(ledger: Ledger, id: string): Promise<TreeNode | undefined> {
-  const job = await ledger.job(id);
+  const job = await ledger.jobs.find(id);
   if (job !== undefined) return fromJob(job);
-  const last = (await ledger.attempts([id])).at(-1);
+  const last = (await ledger.attempts.listByJob([id])).at(-1);
   return last === undefined ? undefined : fromAttempt(last);
 }
 

@@ -182,14 +182,6 @@ export interface QueueLimit {
   readonly tenant: string;
 }
 
-/** Lists of jobs for people, whose cost doesn't depend on how many jobs there are. */
-export interface JobPageVerbs {
-  /** Reads a page of jobs; it looks at a bounded number of rows, whatever the filter. */
-  jobPage(filter: JobPageFilter): Promise<JobPage>;
-  /** Counts the jobs of all pages, and looks at a bounded number of rows for it. */
-  countJobPage(filter: JobPageFilter): Promise<BoundedCount>;
-}
-
 export interface JobFilter {
   readonly plugin?: string;
   readonly command?: string;

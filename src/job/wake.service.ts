@@ -31,7 +31,7 @@ export function makeWaker({ ledger, pollMs, onWork, onLook, log }: WakerOptions)
     let nextInMs = pollMs();
     try {
       await onLook();
-      const promotion = await ledger.promote();
+      const promotion = await ledger.jobs.promote();
       nextInMs = Math.min(nextInMs, promotion.nextInMs ?? nextInMs);
       complaint.reset();
       onWork();

@@ -33,7 +33,7 @@ export function exportDirective({ ledger, config }: CopySeams): DirectiveDefinit
     ...exportType,
     async plan({ to }) {
       refuseCopyDirectory(to);
-      const count = (await ledger.tenants()).length;
+      const count = (await ledger.tenants.list()).length;
       return [
         `The ${ledger.kind} root ledger and those of ${count} tenants would be copied into ${to}.`,
         'The key of credentials is not copied: it stays in the state directory.',

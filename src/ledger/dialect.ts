@@ -190,14 +190,14 @@ export interface Store {
   /** Reads anything else; on SQLite in a reader thread. All of its statements see the same commits there. */
   readonly read: <T>(work: (session: Session) => Promise<T>) => Promise<T>;
   readonly write: <T>(
-    names: readonly VerbName[],
+    names: readonly CommitName[],
     work: (tx: Transaction) => Promise<T>,
   ) => Promise<T>;
   close(): Promise<void>;
 }
 
 /** The verbs whose commits have fault points on both sides. */
-export type VerbName =
+export type CommitName =
   | 'enqueue'
   | 'claim'
   | 'settle'

@@ -1,8 +1,8 @@
 import { probe, type Probe } from '../base/probe.ts';
-import type { VerbName } from './dialect.ts';
+import type { CommitName } from './dialect.ts';
 
 /** The fault points on both sides of every commit that moves work. */
-const before: Partial<Record<VerbName, Probe>> = {
+const before: Partial<Record<CommitName, Probe>> = {
   enqueue: 'enqueue.before-commit',
   fire: 'fire.before-commit',
   claim: 'claim.before-commit',
@@ -13,7 +13,7 @@ const before: Partial<Record<VerbName, Probe>> = {
   install: 'install.before-commit',
 };
 
-const after: Partial<Record<VerbName, Probe>> = {
+const after: Partial<Record<CommitName, Probe>> = {
   enqueue: 'enqueue.after-commit',
   fire: 'fire.after-commit',
   claim: 'claim.after-commit',
@@ -26,11 +26,11 @@ const after: Partial<Record<VerbName, Probe>> = {
   prune: 'prune.after-commit',
 };
 
-export function beforeCommit(names: readonly VerbName[]): void {
+export function beforeCommit(names: readonly CommitName[]): void {
   for (const name of names) fire(before[name]);
 }
 
-export function afterCommit(names: readonly VerbName[]): void {
+export function afterCommit(names: readonly CommitName[]): void {
   for (const name of names) fire(after[name]);
 }
 

@@ -1,139 +1,89 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { Attempt, AttemptFilter, AttemptPage, AttemptPageFilter } from '../job/attempt.ts';
-import type { Job, CancelAnswer } from '../job/job.ts';
-import type { CredentialVerbs } from '../access/types.ts';
-import type { CopyDirective, DirectiveVerbs } from '../directive/types.ts';
-import type { EventLimit, EventPlace, EventRows, SignalVerbs } from '../signal/types.ts';
-import type { FindingReads } from '../insight/finding-reads.ts';
-import type { GenerationVerbs } from '../config/snapshot-types.ts';
-import type { IncidentVerbs } from '../insight/types.ts';
-import type { InstallationVerbs } from '../package/types.ts';
-import type {
-  JobFilter,
-  JobPageVerbs,
-  ClaimedJob,
-  ClaimRequest,
-  Enqueued,
-  Fact,
-  HeartbeatAnswer,
-  KnownEnds,
-  Orphan,
-  OrphanRequest,
-  ProcessBeat,
-  ProcessRow,
-  Promotion,
-  PruneRequest,
-  QueueCounts,
-  UnrunnableRequest,
-} from '../job/types.ts';
+import type { CopyDirective, AsksOf, OnAsked } from '../directive/types.ts';
+import type { KnownEnds } from '../job/types.ts';
+import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
 import type { IndexCheck } from './check-indexes.ts';
-import type { Closing, EnqueueBatch, ReapRequest, Settlement, Started } from './commit.ts';
-import type { ListPageVerbs } from './list-pages.ts';
-import type { MetaKey } from './meta.ts';
-import type { RunVerbs } from '../pipeline/run/types.ts';
-import type { ScheduleVerbs } from '../schedule/types.ts';
-import type { ObservationVerbs } from '../insight/observation-types.ts';
-import type { OutlookVerbs } from '../tenant/outlook.ts';
-import type { TenantVerbs } from '../tenant/types.ts';
-import type { WebhookVerbs } from '../webhook/types.ts';
+import type { nouns } from './nouns.ts';
+import type { BoundNouns } from './verbs.ts';
+
+type LedgerNouns = BoundNouns<typeof nouns>;
 
 /**
- * A tenant's durable record, in the verbs of the domain. Each writing verb is one whole transaction,
- * executed beside the database, and resolves only after its commit; nothing outside composes a
- * transaction from parts. Verbs take and return plain data. Ids and tokens are made by the caller,
- * so that a verb whose answer was lost can be asked again and has happened once.
+ * A tenant's durable record. Each noun has its verbs, such as `ledger.jobs.claim(…)`; `nouns.ts` lists them.
+ * Each writing verb is one whole transaction and resolves only after its commit. Callers can't compose
+ * transactions. Verbs take and return plain data. The caller makes ids and tokens, so that a verb can be
+ * repeated after a lost response and still happens once.
  */
-export interface Ledger
-  extends
-    CredentialVerbs,
-    DirectiveVerbs,
-    FindingReads,
-    GenerationVerbs,
-    IncidentVerbs,
-    InstallationVerbs,
-    JobPageVerbs,
-    ListPageVerbs,
-    ObservationVerbs,
-    OutlookVerbs,
-    RunVerbs,
-    ScheduleVerbs,
-    SignalVerbs,
-    TenantVerbs,
-    WebhookVerbs {
+export interface Ledger extends LedgerNouns {
   readonly kind: 'sqlite' | 'postgres';
-
-  /** Accepts work: committed when it resolves. */
-  enqueue(batch: EnqueueBatch): Promise<Enqueued[]>;
-  /** Accepts runs, with what goes along with them: committed when it resolves. */
-  startRuns(batch: EnqueueBatch): Promise<Started>;
-  /** Takes ready jobs, oldest first, within every limit, for a process that has said that it lives. */
-  claim(request: ClaimRequest): Promise<ClaimedJob[]>;
-  /** Closes attempts, each with all its consequences or none, and then claims in the same commit. */
-  settle(closings: readonly Closing[], claim?: ClaimRequest): Promise<Settlement>;
-  /** Closes the attempts of a process that is proven or presumed dead, and forgets the process. */
-  reap(request: ReapRequest): Promise<Settlement>;
-  /** Asks a job to stop: a queued one never starts, a running one is stopped by its owner. */
-  cancel(jobId: string): Promise<CancelAnswer>;
-  /** Queued jobs whose time has come are ready now; says when the next one will be. */
-  promote(): Promise<Promotion>;
-  prune(request: PruneRequest): Promise<number>;
-  /** How many that would delete, up to its limit; of runs, without their parts. */
-  countPrunable(request: PruneRequest): Promise<number>;
-
-  /** A process says that it lives; answers with what the ledger believes it is running. */
-  heartbeat(process: ProcessBeat): Promise<HeartbeatAnswer>;
-  /** A process leaves of its own will, with nothing left running. */
-  leave(processId: string): Promise<void>;
-  orphans(request: OrphanRequest): Promise<Orphan[]>;
-  /** Queued jobs whose plugin no live process has known for the grace time. */
-  unrunnable(request: UnrunnableRequest): Promise<Job[]>;
-  /** Jobs of a plugin that wait, for now or for later; so many at the most. */
-  queuedOf(plugin: string, limit: number): Promise<Job[]>;
-  /** Claims that outlived their time although their process lives. */
-  expiredClaims(): Promise<Job[]>;
-
-  job(id: string): Promise<Job | undefined>;
-  jobs(filter: JobFilter): Promise<Job[]>;
-  /** How many there are, counted no further than the filter's limit. */
-  countJobs(filter: JobFilter): Promise<number>;
-  attempts(jobIds: readonly string[]): Promise<Attempt[]>;
-  attemptsOf(filter: AttemptFilter): Promise<Attempt[]>;
-  /** Reads a page of attempts; it looks at a bounded number of rows, whatever the filter. */
-  attemptPage(filter: AttemptPageFilter): Promise<AttemptPage>;
-  /** What was recorded after a place, in an order that nothing is ever added before. */
-  events(after: EventPlace, limit: EventLimit): Promise<EventRows>;
-  eventEnd(): Promise<EventPlace>;
-  /** The newest first; `beforeSeq` continues after a page. */
-  facts(plugin: string, limit: number, factType?: string, beforeSeq?: number): Promise<Fact[]>;
-  state(plugin: string): Promise<string>;
-  counts(): Promise<QueueCounts>;
-  processes(): Promise<ProcessRow[]>;
+  /** Reads the database's clock. */
   now(): Promise<Timestamp>;
 
-  meta(key: MetaKey): Promise<string | undefined>;
-  setMeta(key: MetaKey, value: string): Promise<void>;
-
-  /** Calls back, soon and at most once for many changes, when another process made work ready. */
+  /** Calls back soon, at most once for many changes, when another process made work ready. */
   onHint(listener: () => void): void;
-  /** Tells other processes that work is ready; a hint that may be lost. */
+  /** Notifies other processes that work is ready. A hint can be lost. */
   hint(): void;
-  /** The name under which rows say that this ledger's user waits for their end. */
+  /** The name in `awaited_by` of rows whose end this process waits for. */
   readonly listener: string;
   /**
-   * Calls back, after their commit, with jobs and runs that may be over: those that ended here, and
-   * those that ended elsewhere and are awaited here. Undefined: any may be, because telling was
-   * interrupted. Looking is the truth, as with hints; only what `known` says of some need not be looked for.
+   * Calls back after a commit with jobs and runs that may have ended: all that ended in this process, and
+   * awaited ones that ended in another process. Undefined means that any of them may have ended, because
+   * the connection was interrupted. Read the rows to be sure; only the ends in `known` are certain.
    */
   onEnds(listener: (ids: readonly string[] | undefined, known?: KnownEnds) => void): void;
-  /** Has the end of something told here that was not enqueued as awaited from here. */
+  /** Registers this process for the end of a job or run that was not enqueued as awaited here. */
   awaitEnd(what: 'job' | 'run', id: string): Promise<void>;
+
   /** Copies the ledger into a file, in which the directive that makes the copy is completed. */
   backup(path: string, directive?: CopyDirective): Promise<void>;
-  /** Every inconsistency that the database and our own invariants can show; empty when sound. */
+  /** Returns every inconsistency that the database and our own invariants can show. */
   check(): Promise<string[]>;
-  /** The part of it that is found at once, however much there is. */
+  /** Returns the inconsistencies that are found at once, however large the ledger is. */
   quickCheck(): Promise<string[]>;
-  /** Compares indexes with their tables, beside the work; it may take long. */
+  /** Compares indexes with their tables. It can take long, and other work continues meanwhile. */
   checkIndexes(): Promise<IndexCheck>;
   close(): Promise<void>;
+
+  /**
+   * Only the transaction that moves a run knows whether the run halts: so the jobs and runs that follow
+   * are asked for there, and written with it. The same holds for a run that begins to wait for a person.
+   */
+  followHalts(follow: FollowHalt, followQuestion?: FollowHalt): void;
+  /** A run that waits for a signal gets all of its data, including what is masked in the signal. */
+  openSignals(open: OpenSignal): void;
+  /** Sets which directives signals ask for, and the callback after the commit. */
+  handleSignals(asksOf: AsksOf, onAsked: OnAsked): void;
+}
+
+type VerbPath = {
+  [Noun in keyof LedgerNouns]: `${Noun}.${keyof LedgerNouns[Noun] & string}`;
+}[keyof LedgerNouns];
+
+type NounOf<Path> = Path extends `${infer Noun}.${string}` ? Noun & keyof LedgerNouns : never;
+type VerbOf<Path, Noun extends string> = Path extends `${Noun}.${infer Name}` ? Name : never;
+
+/** The part of a ledger that a function uses, such as `LedgerSubset<'jobs.find' | 'now'>`. */
+export type LedgerSubset<Path extends VerbPath | Exclude<keyof Ledger, keyof LedgerNouns>> = {
+  readonly [Noun in NounOf<Path>]: Pick<
+    LedgerNouns[Noun],
+    VerbOf<Path, Noun> & keyof LedgerNouns[Noun]
+  >;
+} & Pick<Ledger, Extract<Path, keyof Ledger>>;
+
+/** Verbs that replace those of a ledger. */
+export type LedgerOverlay = {
+  readonly [Noun in keyof LedgerNouns]?: Partial<LedgerNouns[Noun]>;
+} & Partial<Omit<Ledger, keyof LedgerNouns>>;
+
+/**
+ * Returns the ledger with some verbs replaced. All others stay the ledger's own, even if one of them is
+ * replaced later.
+ */
+export function overlayLedger(ledger: Ledger, overlay: LedgerOverlay): Ledger {
+  const members = Object.entries(overlay).map(([name, value]) => {
+    if (typeof value !== 'object') return [name, value];
+    const noun = ledger[name as keyof LedgerNouns];
+    return [name, Object.assign(Object.create(noun) as object, value)];
+  });
+  return Object.assign(Object.create(ledger) as Ledger, Object.fromEntries(members));
 }

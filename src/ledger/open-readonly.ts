@@ -2,11 +2,10 @@ import { DatabaseSync } from 'node:sqlite';
 import { DuctileError } from '../base/errors.ts';
 import { checkLedger, glanceAtLedger } from './check.ts';
 import type { Store } from './dialect.ts';
-import type { Ledger } from './ledger.ts';
+import type { Ledger, LedgerSubset } from './ledger.ts';
 import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
 import { silent } from './notifier.ts';
-import { careOfFile, makeLedger } from './open.ts';
-import type { LedgerPlace } from './open.ts';
+import { careOfFile, makeLedger, type LedgerPlace } from './open.ts';
 import { storeOver } from './sqlite/store.ts';
 import { openToRead, pragma } from './sqlite/file.ts';
 
@@ -16,7 +15,7 @@ import { openToRead, pragma } from './sqlite/file.ts';
  */
 export async function openToLook(place: LedgerPlace): Promise<Ledger> {
   const store = await openStore(place);
-  const care = (): Promise<Pick<Ledger, 'check' | 'quickCheck'>> => careOf(place, store);
+  const care = (): Promise<LedgerSubset<'check' | 'quickCheck'>> => careOf(place, store);
   return makeLedger(store, silent, {
     backup: () => Promise.reject(new Error('a ledger that is only looked at is not copied')),
     check: async () => (await care()).check(),
@@ -28,7 +27,7 @@ export async function openToLook(place: LedgerPlace): Promise<Ledger> {
 async function careOf(
   place: LedgerPlace,
   store: Store,
-): Promise<Pick<Ledger, 'check' | 'quickCheck'>> {
+): Promise<LedgerSubset<'check' | 'quickCheck'>> {
   if (place.kind === 'sqlite' && (await schemaOf(place)) !== undefined)
     return careOfFile(place.path);
   return {

@@ -1,3 +1,5 @@
+import { nouns } from './nouns.ts';
+import { bindNouns } from './verbs.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
@@ -10,40 +12,17 @@ import {
   glanceAtSqliteFile,
   isOfFile,
 } from './check.ts';
-import { checkSqliteIndexes } from './check-indexes.ts';
-import type { Store, Transaction, VerbName } from './dialect.ts';
-import { makeCredentialVerbs } from './credential-verbs.ts';
-import { makeDirectiveVerbs } from './directive-verbs.ts';
+import { checkSqliteIndexes, type IndexCheck } from './check-indexes.ts';
+import type { Store, Transaction } from './dialect.ts';
 import type { AskedDirective, AsksOf, OnAsked } from '../directive/types.ts';
 import { withEnds } from './ended-jobs.ts';
-import { makeEventVerbs } from './event-verbs.ts';
-import { makeFindingReads } from './finding-verbs.ts';
-import { makeGenerationVerbs } from './generation-verbs.ts';
-import { makeIncidentVerbs } from './incident-verbs.ts';
-import { makeInstallationVerbs } from './installation-verbs.ts';
-import { makeJobVerbs } from './job-verbs.ts';
-import type { Closing } from './commit.ts';
-import type { IndexCheck } from './check-indexes.ts';
-import type { Ledger } from './ledger.ts';
-import { makeListPageVerbs } from './list-page-verbs.ts';
+import type { Ledger, LedgerSubset } from './ledger.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import { silent, type Notifier } from './notifier.ts';
-import { makeObservationVerbs } from './observation-verbs.ts';
-import { makeProcessVerbs } from './process-verbs.ts';
-import { makeRunVerbs } from './run-verbs.ts';
 import type { OpenSignal } from '../pipeline/run/types.ts';
-import { makeScheduleVerbs } from './schedule-verbs.ts';
-import { claim } from '../job/claim.sql.ts';
-import { readMeta, writeMeta } from './meta.ts';
-import { countPrunable, prune } from '../job/prune.sql.ts';
 import { text } from './row.ts';
-import { exchange, settle } from '../job/settle.sql.ts';
-import { makeSignalVerbs } from './signal-verbs.ts';
 import { readInThread, type Reading } from './sqlite/read-thread.ts';
 import { openSqlite } from './sqlite/store.ts';
-import { makeOutlookVerbs } from './outlook-verbs.ts';
-import { makeTenantVerbs } from './tenant-verbs.ts';
-import { makeWebhookVerbs } from './webhook-verbs.ts';
 
 export type LedgerPlace =
   | { readonly kind: 'sqlite'; readonly path: string }
@@ -117,7 +96,7 @@ async function openSqliteLedger(path: string, log?: Pick<Log, 'warn'>): Promise<
 export function careOfFile(
   path: string,
   givenUp?: AbortSignal,
-): Pick<Ledger, 'check' | 'checkIndexes' | 'quickCheck'> {
+): LedgerSubset<'check' | 'checkIndexes' | 'quickCheck'> {
   const examine = (...checks: readonly ((reading: Reading) => Promise<string[]>)[]) =>
     readInThread(path, (reading) => findAll(reading, ...checks), givenUp);
   return {
@@ -145,15 +124,14 @@ async function openPostgresLedger(
 }
 
 /** Operations on the database as a whole. */
-export type LedgerCare = Pick<Ledger, 'backup' | 'check' | 'quickCheck'> &
-  Partial<Pick<Ledger, 'checkIndexes'>>;
+export type LedgerCare = LedgerSubset<'backup' | 'check' | 'quickCheck'> &
+  Partial<LedgerSubset<'checkIndexes'>>;
 
 const uncheckedIndexes: IndexCheck = { problems: [], skipped: 'its indexes cannot be checked' };
 
 export function makeLedger(plainStore: Store, notifier: Notifier, care: LedgerCare): Ledger {
   const { store: tellingStore, ...telling } = withEnds(plainStore, notifier);
   const { store, followHalts, openSignals, handleSignals } = withFollower(tellingStore);
-  const { find, read, write } = store;
   const copies = new Set<Promise<void>>();
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
@@ -171,41 +149,15 @@ export function makeLedger(plainStore: Store, notifier: Notifier, care: LedgerCa
       copies.add(copy);
       return copy;
     },
-    ...makeDirectiveVerbs(store),
-    ...makeCredentialVerbs(store),
-    ...makeScheduleVerbs(store),
-    ...makeFindingReads(store),
-    ...makeGenerationVerbs(store),
-    ...makeIncidentVerbs(store),
-    ...makeInstallationVerbs(store),
-    ...makeEventVerbs(store),
-    ...makeJobVerbs(store),
-    ...makeListPageVerbs(store),
-    ...makeObservationVerbs(store),
-    ...makeRunVerbs(store),
-    ...makeSignalVerbs(store),
-    ...makeProcessVerbs(store),
-    ...makeTenantVerbs(store),
-    ...makeWebhookVerbs(store),
-    ...makeOutlookVerbs(store),
+    ...bindNouns(nouns, store),
     followHalts,
     openSignals,
     handleSignals,
-    claim: (request) => write(['claim'], (tx) => claim(tx, request)),
-    settle: (closings, request) =>
-      write(verbsOf(closings, request !== undefined), async (tx) => {
-        if (request !== undefined) return await exchange(tx, closings, request);
-        return { ...(await settle(tx, closings)), claimed: [] };
-      }),
-    prune: (request) => write(['prune'], (tx) => prune(tx, request)),
-    countPrunable: (request) => read((session) => countPrunable(session, request)),
     now: () =>
-      find(async (session) => {
+      store.find(async (session) => {
         const [row] = await session.run(`select ${session.dialect.now} as now`);
         return text(row ?? {}, 'now');
       }),
-    meta: (key) => find((session) => readMeta(session, key)),
-    setMeta: (key, value) => write(['other'], (tx) => writeMeta(tx, key, value)),
     ...telling,
     close: () => (closing ??= close()),
   };
@@ -251,15 +203,4 @@ function withFollower(store: Store): {
     openSignals: (open) => void (openSignal = open),
     handleSignals: (asksOf, onAsked) => void (handling = { asksOf, onAsked }),
   };
-}
-
-/** Which fault points lie around this commit. */
-function verbsOf(closings: readonly Closing[], claims: boolean): VerbName[] {
-  const released = closings.some(({ report }) => report.status === 'released');
-  const settled = closings.some(({ report }) => report.status !== 'released');
-  return [
-    ...(settled ? (['settle'] as const) : []),
-    ...(released ? (['release'] as const) : []),
-    ...(claims ? (['claim'] as const) : []),
-  ];
 }

@@ -243,7 +243,7 @@ export async function noteOf(
   if ((await schemaOf(place)) !== schemaVersion) return undefined;
   const own = await openToLook(place);
   try {
-    return await own.meta(key);
+    return await own.meta.read(key);
   } finally {
     await own.close();
   }

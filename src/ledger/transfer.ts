@@ -55,7 +55,7 @@ export async function exportLedgers(
 ): Promise<Moved> {
   claimDirectory(directory);
   const ledgers: MovedLedger[] = [];
-  for (const { slug, status } of await root.tenants()) {
+  for (const { slug, status } of await root.tenants.list()) {
     if (status === 'creating' || status === 'deleting') continue;
     const own = await openLedger(tenantPlace(place, slug));
     try {
@@ -190,12 +190,12 @@ async function refuseUsed(moved: MovedLedger, directory: string, root: RootPlace
   const own = await openLedger(place);
   try {
     const found = await Promise.all([
-      own.jobs({ limit: 1 }),
-      own.signals({ limit: 1 }),
-      own.directives({ limit: 1 }),
-      own.tokens(),
-      own.credentials(),
-      own.tenants(),
+      own.jobs.list({ limit: 1 }),
+      own.signals.list({ limit: 1 }),
+      own.directives.list({ limit: 1 }),
+      own.tokens.list(),
+      own.credentials.list(),
+      own.tenants.list(),
     ]);
     if (found.every(({ length }) => length === 0)) return;
   } finally {
@@ -235,7 +235,7 @@ function compare({ tenant, tables }: MovedLedger, found: Digests): void {
 async function wakeAll(place: RootPlace): Promise<void> {
   const root = await openLedger(place);
   try {
-    for (const { slug } of await root.tenants()) await root.noteTenantDue(slug, 'now');
+    for (const { slug } of await root.tenants.list()) await root.tenants.recordDue(slug, 'now');
   } finally {
     await root.close();
   }

@@ -10,7 +10,7 @@ export function epochOf(given: Ledger): Promise<string> {
   let epoch = epochs.get(ledger);
   if (epoch === undefined) {
     // Nobody restores a ledger under a process that has it open, so it is asked for once.
-    epoch = ledger.meta('epoch').then((value) => value ?? '');
+    epoch = ledger.meta.read('epoch').then((value) => value ?? '');
     epoch.catch(() => epochs.delete(ledger));
     epochs.set(ledger, epoch);
   }

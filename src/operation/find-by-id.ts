@@ -49,8 +49,8 @@ export function findDirective(ledger: Ledger, id: string): Promise<Directive> {
   return findById(id.toLowerCase(), {
     noun: 'directive',
     missing: 'DIRECTIVE_NOT_FOUND',
-    exact: () => ledger.directive(id.toLowerCase()),
-    beginning: (page) => ledger.directives(page),
+    exact: () => ledger.directives.find(id.toLowerCase()),
+    beginning: (page) => ledger.directives.list(page),
   });
 }
 

@@ -43,7 +43,7 @@ export async function answerOnce(
   const bodyDigest = createHash('sha256').update(asked).digest('hex');
   const { actor } = context.principal;
   const bound = { actor, route, key, bodyDigest, subjectId: makeId() };
-  const found = await ledger.openKey(bound);
+  const found = await ledger.idempotencyKeys.open(bound);
   if (found.kind === 'mismatch') {
     const message = 'another request was made with this Idempotency-Key';
     throw new DuctileError('IDEMPOTENCY_MISMATCH', message, { place: 'idempotency-key' });
@@ -54,10 +54,11 @@ export async function answerOnce(
   const own = { ...bound, subjectId };
   try {
     const answer = await run({ ...context, idempotencyKey: key, subjectId });
-    if (!isSecret) await ledger.closeKey(own, { status: answer.status, answer: answer.text });
+    if (!isSecret)
+      await ledger.idempotencyKeys.close(own, { status: answer.status, answer: answer.text });
     return { ...answer, repeated: false };
   } catch (thrown) {
-    if (isOver(toDuctileError(thrown))) await ledger.closeKey(own, undefined);
+    if (isOver(toDuctileError(thrown))) await ledger.idempotencyKeys.close(own, undefined);
     throw thrown;
   }
 }

@@ -270,7 +270,7 @@ async function idOf(
   { package_slug: slug, installation_id: given }: InstallationChoice,
 ): Promise<{ installation_id?: string }> {
   if (given !== undefined) return {};
-  const rows = await ledger.installations({ slug, withEnded: true });
+  const rows = await ledger.installations.list({ slug, withEnded: true });
   const row = rows.find(({ status }) => status !== 'uninstalled') ?? rows.at(-1);
   return row === undefined ? {} : { installation_id: row.id };
 }

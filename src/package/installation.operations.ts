@@ -54,7 +54,7 @@ export const listInstallations = defineOperation({
     },
   },
   async run({ engine: { ledger } }, { all, ...asked }) {
-    const rows = await ledger.installations({ withEnded: all });
+    const rows = await ledger.installations.list({ withEnded: all });
     const { page, next } = cutPage(
       rows,
       ({ slug, installedAt, id }) => `${slug} ${installedAt} ${id}`,
@@ -94,9 +94,9 @@ export const showInstallation = defineOperation({
     examples: ['ductile installation show folder-notify'],
   },
   async run({ engine: { ledger } }, { installation: wanted }) {
-    const [byId] = await ledger.installations({ id: wanted, withEnded: true });
+    const [byId] = await ledger.installations.list({ id: wanted, withEnded: true });
     const named =
-      byId === undefined ? await ledger.installations({ slug: wanted, withEnded: true }) : [];
+      byId === undefined ? await ledger.installations.list({ slug: wanted, withEnded: true }) : [];
     const there = named.find(({ status }) => status !== 'uninstalled');
     // Of what was taken away the last one is meant.
     const row = byId ?? there ?? named.at(-1);
@@ -104,7 +104,7 @@ export const showInstallation = defineOperation({
       const message = `there is no installation ${wanted}`;
       throw new DuctileError('INSTALLATION_NOT_FOUND', message, { place: 'installation' });
     }
-    const provisions = await ledger.provenance(row.id);
+    const provisions = await ledger.installations.listProvenance(row.id);
     return {
       ...show(row),
       revision: row.revision,

@@ -42,9 +42,9 @@ export function makeInstallationKeeper(options: KeeperOptions): InstallationKeep
   let givenUp: number | undefined;
   return {
     async extend(files) {
-      const version = await ledger.installationsVersion();
+      const version = await ledger.installations.readVersion();
       if (version === 0) return files;
-      const rows = await ledger.installations({});
+      const rows = await ledger.installations.list({});
       const inForce = rows.filter(({ status }) => status !== 'disabled').map(toInstalled);
       const { blueprint, refused } = combine(files, inForce, compile);
       for (const { slug, reason } of refused) {
@@ -55,14 +55,14 @@ export function makeInstallationKeeper(options: KeeperOptions): InstallationKeep
     async note(state) {
       if (state === undefined) return;
       const reasons = new Map(state.refused.map(({ id, reason }) => [id, reason]));
-      for (const { id, lastError } of await ledger.installations({})) {
+      for (const { id, lastError } of await ledger.installations.list({})) {
         const reason = reasons.get(id) ?? null;
-        if (reason !== lastError) await ledger.noteInstallation(id, reason);
+        if (reason !== lastError) await ledger.installations.recordError(id, reason);
       }
     },
     async look() {
       if (!options.isRunning()) return;
-      const version = await ledger.installationsVersion();
+      const version = await ledger.installations.readVersion();
       if (version === (current().installed?.version ?? 0) || version === givenUp) return;
       try {
         await options.renew();

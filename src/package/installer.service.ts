@@ -36,8 +36,8 @@ export interface Standing {
 
 export async function readStanding(ledger: Ledger): Promise<Standing> {
   // First: what changes meanwhile must make the plan stale.
-  const version = await ledger.installationsVersion();
-  return { version, rows: await ledger.installations({}) };
+  const version = await ledger.installations.readVersion();
+  return { version, rows: await ledger.installations.list({}) };
 }
 
 /** What an installation of a package would be, checked as far as it can be by itself. */
@@ -176,7 +176,7 @@ async function refuseMismatch(found: Package, config: JsonObject): Promise<void>
 
 async function refuseUnknownCredentials(plugins: JsonObject, ledger: Ledger): Promise<void> {
   for (const { name, path } of findCredentials(plugins)) {
-    if ((await ledger.credential(name)) !== undefined) continue;
+    if ((await ledger.credentials.find(name)) !== undefined) continue;
     throw new DuctileError('CREDENTIAL_NOT_FOUND', `there is no credential ${name}`, {
       place: keyText(['plugins', ...path]),
       hint: `Keep it first, with \`ductile credential set ${name}\`.`,

@@ -59,7 +59,7 @@ export const listPackages = defineOperation({
   },
   async run({ engine }, asked) {
     const found = engine.packages();
-    const rows = await engine.ledger.installations({});
+    const rows = await engine.ledger.installations.list({});
     const slugs = [...new Set(found.packages.map((one) => one.slug))];
     const { page, next } = cutPage(slugs, (name) => name, asked);
     return {
@@ -108,7 +108,7 @@ export const showPackage = defineOperation({
   async run({ engine }, input) {
     const found = engine.packages();
     const one = pickPackage(found, input.package, input.version);
-    const rows = await engine.ledger.installations({ slug: one.slug });
+    const rows = await engine.ledger.installations.list({ slug: one.slug });
     const all = found.packages.filter(({ slug: other }) => other === one.slug);
     return {
       ...summarise(one, all, rows),

@@ -3,18 +3,6 @@ import type { InstallationStatus } from './package.ts';
 import type { Provision } from './provision.ts';
 import type { WebhookChange, WebhookDraft } from '../webhook/types.ts';
 
-/** What a ledger can do with installations; they are changed by directives alone. */
-export interface InstallationVerbs {
-  /** Those that count, uninstalled ones only when asked for. */
-  installations(filter: InstallationFilter): Promise<InstallationRow[]>;
-  /** Changes with every change of what installations provision; to see whether another host made one. */
-  installationsVersion(): Promise<number>;
-  /** Why this process cannot put one in force, or that it can; a no-op when that is known. */
-  noteInstallation(id: string, error: string | null): Promise<void>;
-  /** What an installation brought, and what of it was taken away again. */
-  provenance(installationId: string): Promise<Provenance[]>;
-}
-
 export interface InstallationFilter {
   readonly id?: string;
   readonly slug?: string;

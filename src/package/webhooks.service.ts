@@ -119,7 +119,9 @@ async function pair(
   { ledger }: HookSeams,
 ): Promise<(readonly [Packaged, WebhookRow | undefined])[]> {
   const all = webhooks.map(toPackaged);
-  return await Promise.all(all.map(async (one) => [one, await ledger.webhook(one.id)] as const));
+  return await Promise.all(
+    all.map(async (one) => [one, await ledger.webhooks.find(one.id)] as const),
+  );
 }
 
 function toPackaged({ id, credential, ...settings }: JsonObject): Packaged {

@@ -14,8 +14,8 @@ const JOBS_AT_ONCE = 200;
 
 /** Answers a step of the same id on the same branch as it was answered then. */
 export async function readRecorded(ledger: Ledger, { id: runId }: Run): Promise<Answerer> {
-  const steps = await readPages((page) => ledger.steps({ runId, ...page }));
-  const branches = await readPages((page) => ledger.branches({ runId, ...page }));
+  const steps = await readPages((page) => ledger.runs.listSteps({ runId, ...page }));
+  const branches = await readPages((page) => ledger.runs.listBranches({ runId, ...page }));
   const byId = new Map(branches.map((branch) => [branch.id, branch]));
   const outputs = await readOutputs(ledger, steps);
   const recorded = new Map<string, Arrival>();
@@ -48,7 +48,7 @@ async function readOutputs(ledger: Ledger, steps: readonly Step[]): Promise<Map<
   const ids = steps.flatMap(({ jobId }) => jobId ?? []);
   const outputs = new Map<string, string>();
   for (let at = 0; at < ids.length; at += JOBS_AT_ONCE) {
-    for (const { jobId, status, result } of await ledger.attempts(
+    for (const { jobId, status, result } of await ledger.attempts.listByJob(
       ids.slice(at, at + JOBS_AT_ONCE),
     )) {
       if (status === 'succeeded' && result !== null) outputs.set(jobId, result);

@@ -65,7 +65,7 @@ export const pluginFacts = defineOperation({
   async run({ engine: { ledger, catalog } }, { plugin, fact_type: factType, limit, cursor }) {
     const epoch = await epochOf(ledger);
     const beforeSeq = cursor === undefined ? undefined : continueAfter(KIND, epoch, cursor);
-    const facts = await ledger.facts(plugin, limit, factType, beforeSeq);
+    const facts = await ledger.plugins.listFacts(plugin, limit, factType, beforeSeq);
     if (facts.length === 0 && cursor === undefined) refuseUnknownPlugin(catalog, plugin);
     const last = facts.at(-1);
     const isLast = facts.length < limit || last === undefined;

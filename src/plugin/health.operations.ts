@@ -36,7 +36,7 @@ export async function readHealth(
   catalog: Catalog,
 ): Promise<Map<string, z.output<typeof healthShape>>> {
   const found = new Map<string, z.output<typeof healthShape>>();
-  for (const row of await ledger.pluginHealth()) {
+  for (const row of await ledger.plugins.listHealth()) {
     const plugin = catalog.plugins.get(row.plugin);
     if (plugin === undefined) continue;
     const known = found.get(row.plugin) ?? { init: null, check: null };
@@ -78,7 +78,7 @@ export const pluginHealth = defineOperation({
     const { engine } = context;
     const plugin = findPlugin(context, input.plugin);
     const job = await runHealthCheck(context, plugin);
-    const attempt = (await engine.ledger.attempts([job.id])).at(-1);
+    const attempt = (await engine.ledger.attempts.listByJob([job.id])).at(-1);
     const status = statusOf(job);
     const known = (await readHealth(engine.ledger, engine.catalog)).get(plugin.name);
     return {
@@ -167,7 +167,7 @@ async function runHealthCheck(
   const status = statusOf(job);
   if (status !== 'unknown') {
     const reason = status === 'healthy' ? null : (job.lastError ?? job.status);
-    await engine.ledger.noteHealth({ plugin: plugin.name, status, reason, jobId });
+    await engine.ledger.plugins.recordHealth({ plugin: plugin.name, status, reason, jobId });
   }
   return job;
 }

@@ -73,7 +73,7 @@ export const listPlugins = defineOperation({
     // Callers without plugin:ro don't see locations and failures.
     if (!allows(principal.scopes, 'plugin:ro')) return { plugins, next_cursor: next };
     const known = await readHealth(ledger, catalog);
-    const off = new Set((await ledger.switchedOff()).map(({ plugin }) => plugin));
+    const off = new Set((await ledger.plugins.listDisabled()).map(({ plugin }) => plugin));
     return {
       plugins: plugins.map((plugin) => {
         const { status = null, reason = null } = known.get(plugin.name)?.init ?? {};
@@ -143,7 +143,7 @@ export async function readPluginStates(
   const views: z.output<typeof pluginStateShape>[] = [];
   // In sequence, so that a reader doesn't use up the connections of workers.
   for (const plugin of [...plugins.keys()].toSorted()) {
-    const text = await ledger.state(plugin);
+    const text = await ledger.plugins.readState(plugin);
     if (text === '{}') continue;
     const bytes = Buffer.byteLength(text);
     const state = bytes > SHOWN_BYTES_MAX ? null : parseStoredJson(text);

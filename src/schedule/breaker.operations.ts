@@ -59,8 +59,8 @@ export const systemBreaker = defineOperation({
       ...(asked.command === undefined ? {} : { command: asked.command }),
     };
     const [breakers, transitions] = await Promise.all([
-      ledger.breakers(filter),
-      ledger.transitions({ ...filter, limit: rows }),
+      ledger.breakers.list(filter),
+      ledger.breakers.listTransitions({ ...filter, limit: rows }),
     ]);
     const isEmpty = breakers.length + transitions.length === 0;
     if (isEmpty && asked.plugin !== undefined) refuseUnknownPlugin(catalog, asked.plugin);

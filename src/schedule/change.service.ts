@@ -9,7 +9,7 @@ import {
   type BreakerChoice,
   type ScheduleChoice,
 } from './change-directives.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { NextDue, ScheduleRow } from './types.ts';
 import { firstSlot, makeTimed, nextSlot } from './plan.ts';
@@ -91,7 +91,7 @@ function resetBreakerDirective({
           hint: suggest(plugin, [...catalog().plugins.keys()], 'plugins'),
         });
       }
-      const breakers = await ledger.breakers({ plugin, ...(command && { command }) });
+      const breakers = await ledger.breakers.list({ plugin, ...(command && { command }) });
       const moved = breakers.filter(
         ({ state, failureCount }) => state !== 'closed' || failureCount > 0,
       );
@@ -137,7 +137,7 @@ async function mustFind(
   ledger: Ledger,
   config: Config,
 ): Promise<ScheduleRow> {
-  const [row] = await ledger.schedules({ ...keyOf(choice), limit: 1 });
+  const [row] = await ledger.schedules.list({ ...keyOf(choice), limit: 1 });
   if (row !== undefined && row.status !== 'retired') return row;
   throw await scheduleNotFound(keyOf(choice), config, ledger);
 }
@@ -159,7 +159,7 @@ export interface ScheduleName {
 export async function scheduleNotFound(
   name: ScheduleName,
   config: Config,
-  ledger: Pick<Ledger, 'schedules'>,
+  ledger: LedgerSubset<'schedules.list'>,
 ): Promise<DuctileError> {
   const { plugin, scheduleId } = name;
   const message = `there is no schedule ${plugin}/${scheduleId}`;
@@ -168,7 +168,9 @@ export async function scheduleNotFound(
       hint: 'It is in the configuration, and begins when the service starts: `ductile system start`.',
     });
   }
-  const ids = (await ledger.schedules({ plugin, limit: TOLD_MAX })).map((one) => one.scheduleId);
+  const ids = (await ledger.schedules.list({ plugin, limit: TOLD_MAX })).map(
+    (one) => one.scheduleId,
+  );
   const hint =
     ids.length === 0 ? {} : { hint: suggest(scheduleId, ids, 'schedules of this plugin') };
   return new DuctileError('SCHEDULE_NOT_FOUND', message, hint);

@@ -256,7 +256,7 @@ export async function readAllSchedules(
   const found: ScheduleRow[] = [];
   for (;;) {
     const after = found.at(-1);
-    const rows = await ledger.schedules({
+    const rows = await ledger.schedules.list({
       status,
       ...(of === undefined ? {} : { plugin: of }),
       ...(after === undefined ? {} : { after }),

@@ -5,7 +5,7 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Loop } from '../base/service.ts';
 import type { CancelAnswer, JobDraft } from '../job/job.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { DueSchedule, Fired, Firing, ScheduleKey, NextDue } from './types.ts';
 import {
   makeScheduleRows,
@@ -20,7 +20,7 @@ import type { SkipReason } from './schedule.ts';
 import { allowedFrom, planDue, type Plan } from './plan.ts';
 
 export type SchedulerLedger = ScheduleRowsOptions['ledger'] &
-  Pick<Ledger, 'now' | 'dueSchedules' | 'fire'>;
+  LedgerSubset<'now' | 'schedules.listDue' | 'schedules.fire'>;
 
 export interface SchedulerOptions extends ScheduleRowsOptions {
   readonly ledger: SchedulerLedger;
@@ -69,7 +69,7 @@ export function makeScheduler(options: SchedulerOptions): Scheduler {
     let after: (ScheduleKey & { readonly dueAt: string }) | undefined;
     for (;;) {
       const page = { now: toTimestamp(nowMs), limit: limits.scheduleSliceMax };
-      const { due, nextAt } = await ledger.dueSchedules({ ...page, ...(after && { after }) });
+      const { due, nextAt } = await ledger.schedules.listDue({ ...page, ...(after && { after }) });
       after = due.at(-1);
       for (const row of due) tellOtherwise(row, timetable, otherwise, log);
       const passed = await pass(options, timetable, due, { nowMs, graceMs });
@@ -128,7 +128,7 @@ async function pass(
     return [makeFiring(entry, row, times, holdOf(row.plugin))];
   });
   if (firings.length === 0) return { jobs: 0, nextMs: Infinity };
-  const passed = await ledger.fire({ now: toTimestamp(times.nowMs), firings });
+  const passed = await ledger.schedules.fire({ now: toTimestamp(times.nowMs), firings });
   for (const one of passed) {
     tell(one, log);
     for (const { jobId, answer } of one.cancelled) onCancelled(jobId, answer);

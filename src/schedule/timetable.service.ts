@@ -8,7 +8,7 @@ import { findCommand, type Catalog } from '../plugin/catalog.ts';
 import { firstSlot, makeTimed, type Slot, type Timed } from './plan.ts';
 import type { Schedule } from './schedule.ts';
 import type { Log } from '../base/log.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 
 /** A schedule of the configuration in force, with all that firing it takes. */
 export interface Entry {
@@ -111,14 +111,13 @@ export function toNextDue({ slotMs, dueMs }: Slot): NextDue {
 }
 
 export interface ScheduleRowsOptions {
-  readonly ledger: Pick<
-    Ledger,
-    | 'syncSchedules'
-    | 'retireSchedules'
-    | 'dueSchedules'
-    | 'schedules'
-    | 'livePlugins'
-    | 'lastLoaded'
+  readonly ledger: LedgerSubset<
+    | 'schedules.sync'
+    | 'schedules.retire'
+    | 'schedules.listDue'
+    | 'schedules.list'
+    | 'processes.listLivePlugins'
+    | 'processes.findLastLoaded'
   >;
   readonly processId: string;
   /** Those in force now. When one of them is another one, the rows are made to fit it. */
@@ -197,7 +196,7 @@ function makeInheritance({ ledger, config, processId }: ScheduleRowsOptions): In
       const { reapAfterMs } = config().service;
       if (nowMs - askedMs < reapAfterMs) return false;
       askedMs = nowMs;
-      const { snapshotId, liveProcessId } = await ledger.lastLoaded(reapAfterMs);
+      const { snapshotId, liveProcessId } = await ledger.processes.findLastLoaded(reapAfterMs);
       seen = snapshotId;
       return liveProcessId === processId && seen !== settled;
     },
@@ -222,7 +221,7 @@ async function readUnfired(
   nowMs: number,
 ): Promise<Map<string, number>> {
   const now = toTimestamp(nowMs);
-  const { due } = await ledger.dueSchedules({ now, limit: limits.scheduleSliceMax });
+  const { due } = await ledger.schedules.listDue({ now, limit: limits.scheduleSliceMax });
   return new Map(due.map((row) => [keyOf(row), fromTimestamp(row.slotAt) - 1]));
 }
 
@@ -232,7 +231,7 @@ async function sync(
   { timetable, plugins, seenAt }: Scope,
   { config, catalog }: { readonly config: Config; readonly catalog: Catalog },
 ): Promise<Set<string>> {
-  const live = new Set(await ledger.livePlugins(config.service.reapAfterMs));
+  const live = new Set(await ledger.processes.listLivePlugins(config.service.reapAfterMs));
   const others = new Set<string>();
   // What another host knows how to run is not invalid because this one does not.
   const mayJudge = (plugin: string): boolean => {
@@ -244,7 +243,7 @@ async function sync(
   const own = [...timetable.values()].filter(({ timed }) => mayJudge(timed.plugin));
   for (let at = 0; at < own.length; at += limits.scheduleSliceMax) {
     const slice = own.slice(at, at + limits.scheduleSliceMax);
-    await ledger.syncSchedules(slice.map((entry) => toDraft(entry, seenAt(entry))));
+    await ledger.schedules.sync(slice.map((entry) => toDraft(entry, seenAt(entry))));
     await turn();
   }
   for (const { timed, invalid } of own) {
@@ -267,14 +266,14 @@ async function retire(
 ): Promise<void> {
   let after: ScheduleKey | undefined;
   for (;;) {
-    const rows = await ledger.schedules({
+    const rows = await ledger.schedules.list({
       status: ['active', 'paused', 'exhausted', 'invalid'],
       limit: limits.pageRowsMax,
       ...(after && { after }),
     });
     const gone = rows.filter((row) => !timetable.has(keyOf(row)) && mayJudge(row.plugin));
     if (gone.length > 0) {
-      await ledger.retireSchedules(gone);
+      await ledger.schedules.retire(gone);
       log.info('schedules are not configured any more', { schedules: gone.map(keyOf).join(' ') });
     }
     after = rows.at(-1);

@@ -247,7 +247,7 @@ async function findEarlier(
     ...(sourceEventId === undefined ? [] : [{ source, sourceEventId }]),
   ];
   for (const filter of filters) {
-    const [found] = await ledger.signals({ ...filter, limit: 1 });
+    const [found] = await ledger.signals.list({ ...filter, limit: 1 });
     if (found !== undefined) return found.id;
   }
   return undefined;

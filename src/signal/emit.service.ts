@@ -3,7 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import { makeBatcher } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { RunNews } from '../pipeline/run/types.ts';
 import type { Emission, ToldSignal } from './types.ts';
 import type { Catalog } from '../plugin/catalog.ts';
@@ -30,7 +30,7 @@ export interface SignalSubmission extends SignalReport {
 }
 
 interface EmitOptions {
-  readonly ledger: Pick<Ledger, 'emit'>;
+  readonly ledger: LedgerSubset<'signals.emit'>;
   readonly rules: () => FollowRules;
   readonly catalog: () => Catalog;
   /** Throws while nothing is accepted. */
@@ -58,7 +58,7 @@ export interface SignalDoor {
 export function makeSignalDoor(options: EmitOptions): SignalDoor {
   const { ledger, onNews } = options;
   const write = async (emissions: readonly Emission[]): Promise<EmittedSignal[]> => {
-    const { told, news } = await ledger.emit(emissions);
+    const { told, news } = await ledger.signals.emit(emissions);
     onNews(news);
     const isNew = (_: Emission, index: number): boolean => told[index]?.created === true;
     options.onEmitted(emissions.filter(isNew).map(({ signal }) => signal));
@@ -138,7 +138,7 @@ interface HandledTypes {
   readonly types: ReadonlySet<string>;
 }
 
-type SnapshotReads = Pick<Ledger, 'kind' | 'processes' | 'snapshots'>;
+type SnapshotReads = LedgerSubset<'kind' | 'processes.list' | 'snapshots.list'>;
 
 const SNAPSHOTS_READ = 100;
 /** Signals that nothing handles may come often; other hosts change their configuration rarely. */
@@ -178,9 +178,9 @@ export async function findUnevenTypes(ledger: SnapshotReads): Promise<string[]> 
 }
 
 async function listHandledTypes(ledger: SnapshotReads): Promise<HandledTypes[]> {
-  const processes = await ledger.processes();
+  const processes = await ledger.processes.list();
   if (processes.length < 2) return [];
-  const snapshots = await ledger.snapshots(SNAPSHOTS_READ);
+  const snapshots = await ledger.snapshots.list(SNAPSHOTS_READ);
   return processes.flatMap(({ id, host }) => {
     const latest = snapshots.find(({ processId }) => processId === id);
     return latest === undefined ? [] : [{ processId: id, host, types: typesIn(latest) }];

@@ -280,9 +280,9 @@ function makeSharedReads(ledger: Ledger): SharedReads {
   };
   const page: SharedReads['page'] = (after, rows) =>
     share(pages, JSON.stringify([after, rows]), () =>
-      ledger.events(after, { rows, bytes: limits.eventPageBytes }),
+      ledger.events.list(after, { rows, bytes: limits.eventPageBytes }),
     );
-  const end = (): Promise<EventPlace> => share(ends, '', () => ledger.eventEnd());
+  const end = (): Promise<EventPlace> => share(ends, '', () => ledger.events.findEnd());
   return { page, end, beats: makeBeats(page, end) };
 }
 

@@ -76,7 +76,7 @@ export const listSignalsOperation = defineOperation({
   async run({ engine: { ledger }, principal }, { cursor: after, limit: rows, order, ...rest }) {
     const epoch = await epochOf(ledger);
     const kind = order === 'oldest' ? 'so' : 's';
-    const { rows: signals, next } = await ledger.signalPage({
+    const { rows: signals, next } = await ledger.signals.page({
       ...toFilter(rest),
       ...sightOf(principal),
       ...(after === undefined ? {} : { beforeSeq: continueAfter(kind, epoch, after) }),
@@ -120,9 +120,9 @@ export const showSignalOperation = defineOperation({
     const signal = await requireSignal(context, id);
     const page = { limit: limits.pageRowsMax };
     const [jobs, runs, signals] = await Promise.all([
-      ledger.jobs({ sourceEventId: signal.id, order: 'oldest', ...page }),
-      ledger.runs({ sourceEventId: signal.id, ...page }),
-      ledger.signals({ causationId: signal.id, order: 'oldest', ...page }),
+      ledger.jobs.list({ sourceEventId: signal.id, order: 'oldest', ...page }),
+      ledger.runs.list({ sourceEventId: signal.id, ...page }),
+      ledger.signals.list({ causationId: signal.id, order: 'oldest', ...page }),
     ]);
     return {
       ...showSignal(signal),
@@ -158,7 +158,7 @@ export function requireSignal(
   return findById(id, {
     noun: 'signal',
     missing: 'SIGNAL_NOT_FOUND',
-    exact: async () => (await ledger.signals({ id, ...seen, limit: 1 }))[0],
-    beginning: (page) => ledger.signals({ ...page, ...seen }),
+    exact: async () => (await ledger.signals.list({ id, ...seen, limit: 1 }))[0],
+    beginning: (page) => ledger.signals.list({ ...page, ...seen }),
   });
 }

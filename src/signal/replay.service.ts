@@ -54,7 +54,7 @@ async function replay(
     if (asked.signal.aborted) {
       throw new DuctileError('STOPPING', `stopped after ${progress.signals} signals`);
     }
-    const signals = await ledger.signals({
+    const signals = await ledger.signals.list({
       ...replayFilterOf(choice),
       order: 'oldest',
       beforeSeq: progress.cursor,
@@ -82,7 +82,7 @@ async function replay(
       contexts: followed.flatMap(({ contexts = [] }) => contexts),
     };
     const brings = { jobs: step.jobs.length + step.runs.length, signals: 0 };
-    const done = await within(brings, () => ledger.replay(step));
+    const done = await within(brings, () => ledger.signals.replay(step));
     // Another process was to go on with it, because this one was believed to be dead.
     if (done === undefined) throw new DuctileError('STOPPING', 'another process goes on with it');
     onNews(done.news);
@@ -99,9 +99,9 @@ async function beginAt(
 ): Promise<ReplayProgress> {
   if (progress !== null) return progress as unknown as ReplayProgress;
   const { progress: reached = null } =
-    (resume === undefined ? undefined : await ledger.directive(resume)) ?? {};
+    (resume === undefined ? undefined : await ledger.directives.find(resume)) ?? {};
   if (reached !== null) return parseJson(reached) as ReplayProgress;
-  const [newest] = await ledger.signals({ limit: 1 });
+  const [newest] = await ledger.signals.list({ limit: 1 });
   const nothing = { signals: 0, jobs: 0, runs: 0, skipped: 0, unhandled: 0, unopened: 0 };
   return { cursor: 0, upTo: newest?.seq ?? 0, ...nothing };
 }
@@ -189,7 +189,7 @@ export function replayDirective(seams: ReplaySeams): DirectiveDefinition<ReplayC
     async plan(choice) {
       refuseUnknown(choice, current());
       const { limit, force } = choice;
-      const groups = await ledger.signalGroups({ ...replayFilterOf(choice), limit });
+      const groups = await ledger.signals.countGroups({ ...replayFilterOf(choice), limit });
       const found = sum(groups.map(({ count }) => count));
       if (choice.signal_id !== undefined && found === 0) {
         const message = `there is no signal ${choice.signal_id}`;
@@ -224,7 +224,7 @@ async function resolveResumed(choice: ReplayChoice, ledger: Ledger): Promise<Rep
   if ([one, type, source, from, to, handler].some((part) => part !== undefined)) {
     throw refuse('resume takes no filter', 'The replay that it continues has one.');
   }
-  const failed = await ledger.directive(id);
+  const failed = await ledger.directives.find(id);
   if (failed === undefined) {
     throw new DuctileError('DIRECTIVE_NOT_FOUND', `there is no directive ${id}`, { place: id });
   }
@@ -233,7 +233,7 @@ async function resolveResumed(choice: ReplayChoice, ledger: Ledger): Promise<Rep
     throw refuse(message, 'Only a replay that failed can be resumed.');
   }
   const target = `${nounOf(replayType.type)}:${resumeTarget(id)}`;
-  const [later] = await ledger.directives({ target, limit: 1 });
+  const [later] = await ledger.directives.list({ target, limit: 1 });
   if (later?.status === 'failed') {
     const hint = `Resume ${later.id} instead.`;
     throw refuse(`directive ${later.id} continued ${id} and failed too`, hint);

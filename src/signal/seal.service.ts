@@ -3,7 +3,7 @@ import type { Json } from '../base/json.ts';
 import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { SealedText } from '../base/seal.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import { isMasked, maskPayload, type PayloadMask } from './mask.ts';
 import type { Signal } from './signal.ts';
 import { purposes } from '../access/vault.service.ts';
@@ -34,11 +34,11 @@ export type Exact = { readonly payload: Json } | { readonly refused: DuctileErro
 /** For whoever handles signals again: what they said, in their order. */
 export async function readExact(
   signals: readonly Signal[],
-  ledger: Pick<Ledger, 'sealedPayloads'>,
+  ledger: LedgerSubset<'signals.listSealedPayloads'>,
   vault: Pick<Vault, 'open'>,
 ): Promise<Exact[]> {
   const masked = signals.filter(({ metadata }) => isMasked(metadata)).map(({ id }) => id);
-  const rows = masked.length === 0 ? [] : await ledger.sealedPayloads(masked);
+  const rows = masked.length === 0 ? [] : await ledger.signals.listSealedPayloads(masked);
   const sealedOf = new Map(rows.map(({ signalId, sealed }) => [signalId, sealed]));
   return signals.map((signal) =>
     isMasked(signal.metadata)

@@ -65,12 +65,12 @@ function createDirective(seams: TenantSeams): DirectiveDefinition<NewTenant> {
     },
     async execute({ slug, title = slug, ...params }, { actor }) {
       const draft = { slug, title, limits: mergeLimits(noLimits, params), createdBy: actor };
-      const isNew = await ledger.addTenant(draft);
+      const isNew = await ledger.tenants.insert(draft);
       if (!isNew) await refuseTaken(seams, slug);
       probe('tenant.before-ledger');
       await makeTenantLedger(seams, slug);
       probe('tenant.after-ledger');
-      await ledger.moveTenant(slug, ['creating'], 'active');
+      await ledger.tenants.updateStatus(slug, ['creating'], 'active');
       return { slug, status: 'active' };
     },
     after: () => seams.tenants.soon(),
@@ -79,7 +79,7 @@ function createDirective(seams: TenantSeams): DirectiveDefinition<NewTenant> {
 
 /** One that was being made when its process died is made to the end. */
 async function refuseTaken({ ledger }: TenantSeams, slug: string): Promise<void> {
-  const known = await ledger.tenant(slug);
+  const known = await ledger.tenants.find(slug);
   if (known === undefined || known.status === 'creating') return;
   throw new DuctileError('TENANT_EXISTS', `there is a tenant ${slug} already`, { place: 'slug' });
 }
@@ -87,30 +87,30 @@ async function refuseTaken({ ledger }: TenantSeams, slug: string): Promise<void>
 /** What is there under its name and is not its own belongs to somebody else. */
 async function makeTenantLedger({ ledger, state }: TenantSeams, slug: string): Promise<void> {
   const place = tenantPlace(state(), slug);
-  const epoch = (await ledger.meta('epoch')) ?? '';
+  const epoch = (await ledger.meta.read('epoch')) ?? '';
   const mark = `${epoch} ${slug}`;
   const isThere = (await schemaOf(place)) !== undefined;
   const own = await openLedger(place);
   try {
-    const found = await own.meta('tenant_of');
+    const found = await own.meta.read('tenant_of');
     // Unmarked and empty is what whoever was interrupted here has left.
     const isOurs = found === mark || (found === undefined && (!isThere || (await isEmpty(own))));
     if (!isOurs) {
       const message = `the place of its ledger is taken by something else`;
       throw new DuctileError('TENANT_EXISTS', message, { place: nameOf(place) });
     }
-    await own.setMeta('tenant_of', mark);
+    await own.meta.write('tenant_of', mark);
   } finally {
     await own.close();
   }
-  await ledger.noteTenantSchema(slug, { version: schemaVersion, error: null });
+  await ledger.tenants.recordSchema(slug, { version: schemaVersion, error: null });
 }
 
 async function isEmpty(own: Ledger): Promise<boolean> {
   const [jobs, signals, directives] = await Promise.all([
-    own.jobs({ limit: 1 }),
-    own.signals({ limit: 1 }),
-    own.directives({ limit: 1 }),
+    own.jobs.list({ limit: 1 }),
+    own.signals.list({ limit: 1 }),
+    own.directives.list({ limit: 1 }),
   ]);
   return jobs.length + signals.length + directives.length === 0;
 }
@@ -135,14 +135,14 @@ function statusDirective(
         : [`Work of ${slug} would be accepted and started again.`];
     },
     async execute({ slug }) {
-      const isMoved = await ledger.moveTenant(slug, [from], to);
+      const isMoved = await ledger.tenants.updateStatus(slug, [from], to);
       const { status } = await mustFind(ledger, slug);
       if (!isMoved && status !== to) throw notPossible(slug, status);
       return { slug, status };
     },
     after: async ({ slug }) => {
       // What waits in it may be started now, here and elsewhere.
-      if (to === 'active') await ledger.noteTenantDue(slug, 'now');
+      if (to === 'active') await ledger.tenants.recordDue(slug, 'now');
       ledger.hint();
       tenants.soon();
     },
@@ -160,7 +160,7 @@ function limitDirective({ ledger, tenants }: TenantSeams): DirectiveDefinition<T
     async execute({ slug, ...params }) {
       const { limits: before } = await mustFind(ledger, slug);
       const after = mergeLimits(before, params);
-      await ledger.setTenantLimits(slug, after);
+      await ledger.tenants.updateLimits(slug, after);
       return { slug, limits: showLimits(after) };
     },
     after: () => {
@@ -183,8 +183,8 @@ function deleteDirective(seams: TenantSeams): DirectiveDefinition<TenantDeletion
     },
     async execute({ slug }, asked) {
       // Somebody who was interrupted may have removed it to the end.
-      if ((await ledger.tenant(slug)) === undefined) return { slug, deleted: true };
-      await ledger.moveTenant(slug, ['creating', 'active', 'suspended'], 'deleting');
+      if ((await ledger.tenants.find(slug)) === undefined) return { slug, deleted: true };
+      await ledger.tenants.updateStatus(slug, ['creating', 'active', 'suspended'], 'deleting');
       ledger.hint();
       await tenants.seclude(slug);
       try {
@@ -192,7 +192,7 @@ function deleteDirective(seams: TenantSeams): DirectiveDefinition<TenantDeletion
         probe('tenant.before-removal');
         await removeLedger(tenantPlace(seams.state(), slug));
         probe('tenant.after-removal');
-        await ledger.forgetTenant(slug);
+        await ledger.tenants.delete(slug);
       } finally {
         tenants.release(slug);
       }
@@ -208,7 +208,7 @@ async function countJobs({ state }: TenantSeams, slug: string): Promise<string> 
     if ((await schemaOf(place)) === undefined) return 'it has no ledger yet';
     const own = await openToLook(place);
     try {
-      const { ready, delayed, running } = await own.counts();
+      const { ready, delayed, running } = await own.jobs.countQueue();
       return `${ready + delayed} jobs wait in it, ${running} run`;
     } finally {
       await own.close();
@@ -237,7 +237,7 @@ async function everybodyLeft(seams: TenantSeams, slug: string, { signal }: Asked
 }
 
 async function mustFind(ledger: Ledger, slug: string): Promise<TenantRow> {
-  const found = await ledger.tenant(slug);
+  const found = await ledger.tenants.find(slug);
   if (found !== undefined) return found;
   throw new DuctileError('TENANT_NOT_FOUND', `there is no tenant ${slug}`, { place: 'slug' });
 }

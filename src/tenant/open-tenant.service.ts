@@ -69,12 +69,12 @@ export class House<E extends TenantEngine = TenantEngine> {
     options: HouseOptions<E>,
   ): Promise<House<E> | undefined> {
     // From here on a crash has it woken again: nothing is accepted in it before this is written.
-    if (why === 'visit') await options.root.noteTenantDue(row.slug, 'now');
+    if (why === 'visit') await options.root.tenants.recordDue(row.slug, 'now');
     const ledger = await openLedger(row, options);
     try {
       if (why === 'due') {
-        const outlook = await ledger.outlook();
-        const isCurrent = ((await ledger.meta('schedules')) ?? '') === options.schedules();
+        const outlook = await ledger.workload.readDue();
+        const isCurrent = ((await ledger.meta.read('schedules')) ?? '') === options.schedules();
         const isQuiet = !isToBeDone(outlook, row) && !isPruneDue(outlook);
         if (isQuiet && isCurrent && !outlook.isInLine) {
           await ledger.close();
@@ -94,7 +94,7 @@ export class House<E extends TenantEngine = TenantEngine> {
   async start(): Promise<void> {
     try {
       await this.engine.start();
-      await this.#ledger.setMeta('schedules', this.#options.schedules());
+      await this.#ledger.meta.write('schedules', this.#options.schedules());
     } catch (error) {
       await this.close();
       throw error;
@@ -143,7 +143,7 @@ export class House<E extends TenantEngine = TenantEngine> {
     let outlook: Outlook | undefined;
     try {
       await this.engine.stop();
-      outlook = await this.#ledger.outlook();
+      outlook = await this.#ledger.workload.readDue();
     } catch (error) {
       const fields = { tenant: this.row.slug, error: messageOf(error) };
       log.warn('a tenant was not put to sleep in good order', fields);
@@ -162,12 +162,12 @@ async function openLedger(
   try {
     const ledger = await options.openLedger(row);
     if (row.schemaVersion !== schemaVersion || row.schemaError !== null) {
-      await options.root.noteTenantSchema(slug, { version: schemaVersion, error: null });
+      await options.root.tenants.recordSchema(slug, { version: schemaVersion, error: null });
     }
     return ledger;
   } catch (error) {
     const version = row.schemaVersion ?? 0;
-    await options.root.noteTenantSchema(slug, { version, error: messageOf(error) });
+    await options.root.tenants.recordSchema(slug, { version, error: messageOf(error) });
     throw error;
   }
 }
@@ -189,5 +189,5 @@ async function noteDue(row: TenantRow, outlook: Outlook, root: Ledger): Promise<
   // One that has had its turn comes after those that were due before it is again.
   const inMs = isNow ? 0 : Math.max(0, Math.min(nextInMs, pruneInMs));
   const nowMs = fromTimestamp(await root.now());
-  await root.noteTenantDue(row.slug, { at: toTimestamp(nowMs + inMs) });
+  await root.tenants.recordDue(row.slug, { at: toTimestamp(nowMs + inMs) });
 }

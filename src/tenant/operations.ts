@@ -117,7 +117,7 @@ export const listTenants = defineOperation({
     },
   },
   async run({ engine }, asked) {
-    const { page, next } = cutPage(await engine.ledger.tenants(), (row) => row.slug, asked);
+    const { page, next } = cutPage(await engine.ledger.tenants.list(), (row) => row.slug, asked);
     return { tenants: page.map((row) => showTenant(row, engine.tenants)), next_cursor: next };
   },
 });
@@ -134,7 +134,7 @@ export const showTenantOperation = defineOperation({
   http: { method: 'GET', path: '/tenants/:slug' },
   cli: { positionals: ['slug'], examples: ['ductile tenant show acme'] },
   async run({ engine }, { slug: wanted }) {
-    const row = await engine.ledger.tenant(wanted);
+    const row = await engine.ledger.tenants.find(wanted);
     if (row !== undefined) return showTenant(row, engine.tenants);
     throw new DuctileError('TENANT_NOT_FOUND', `there is no tenant ${wanted}`, { place: 'slug' });
   },

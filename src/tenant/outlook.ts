@@ -1,20 +1,5 @@
 import type { Job } from '../job/job.ts';
 
-/** What lies before a ledger, and what is in it: to tell whether it may be closed for a while. */
-export interface OutlookVerbs {
-  outlook(): Promise<Outlook>;
-  /** Counted no further than asked for. */
-  usage(upTo: UsageLimits): Promise<Usage>;
-  /** What is past its retention has been deleted. */
-  notePruned(): Promise<void>;
-  /** How long the last successful attempts of a command ran, in milliseconds; the newest first. */
-  runDurations(of: Pick<Job, 'plugin' | 'command'>): Promise<number[]>;
-  /** What stands before a queued job. */
-  line(job: Pick<Job, 'plugin' | 'seq'>): Promise<Line>;
-  /** The job that runs with a dependency key; when none does, the first of those that wait for it. */
-  dependencyHolder(key: string): Promise<DependencyHolder | undefined>;
-}
-
 export interface DependencyHolder {
   readonly id: string;
   readonly isRunning: boolean;

@@ -97,13 +97,13 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
   async mourn(): Promise<void> {
     // A file has one process: what was awake when it died is due anyway.
     if (this.#options.root.kind === 'sqlite') return;
-    await this.#options.root.noteAllTenantsDue();
+    await this.#options.root.tenants.recordAllDue();
     this.soon();
   }
 
   async awaitPause(): Promise<void> {
     await Promise.all([...this.#houses.values()].map(({ engine }) => engine.withholdAll()));
-    await this.#options.root.awaitTenantClaims();
+    await this.#options.root.tenants.awaitClaims();
   }
 
   renew(): void {
@@ -148,15 +148,15 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
   /** Those that sleep must learn which schedules they have now. */
   async #announce(): Promise<void> {
     const { root, schedules } = this.#options;
-    if (((await root.meta('schedules')) ?? '') === schedules()) return;
-    await root.noteAllTenantsDue();
-    await root.setMeta('schedules', schedules());
+    if (((await root.meta.read('schedules')) ?? '') === schedules()) return;
+    await root.tenants.recordAllDue();
+    await root.meta.write('schedules', schedules());
     this.soon();
   }
 
   /** What the root ledger says of it now, if it may be entered. */
   async #admit(slug: string): Promise<TenantRow> {
-    const row = await this.#options.root.tenant(slug);
+    const row = await this.#options.root.tenants.find(slug);
     if (row === undefined) {
       throw new DuctileError('TENANT_NOT_FOUND', `there is no tenant ${slug}`);
     }
@@ -201,7 +201,7 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
 
   /** Who has waited for a place may have been deleted meanwhile. */
   async #open(slug: string, why: 'visit' | 'due'): Promise<House<E> | undefined> {
-    const row = await this.#options.root.tenant(slug);
+    const row = await this.#options.root.tenants.find(slug);
     const isOver = this.#isStopping || this.#secluded.has(slug);
     if (row === undefined || isOver || !mayBeEntered(row)) return undefined;
     const house = await House.open(row, why, this.#options);
@@ -250,7 +250,7 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
     try {
       await this.#heedRows();
       const { root } = this.#options;
-      const due = await root.dueTenants(this.#houses.size + this.#failures.size + DUE_MAX);
+      const due = await root.tenants.listDue(this.#houses.size + this.#failures.size + DUE_MAX);
       nextInMs = Math.min(nextInMs, due.nextInMs ?? nextInMs);
       this.#dueOutside = 0;
       this.#lookComplaint.reset();
@@ -267,7 +267,7 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
     const { root } = this.#options;
     for (const [slug, house] of this.#houses) {
       if (this.#changing.has(slug)) continue;
-      const row = await root.tenant(slug);
+      const row = await root.tenants.find(slug);
       if (row === undefined || row.status === 'deleting') {
         await this.#close(slug);
         continue;

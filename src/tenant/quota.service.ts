@@ -1,6 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import { overlayLedger, type Ledger, type LedgerSubset } from '../ledger/ledger.ts';
 import type { Usage } from './outlook.ts';
 import type { QueueLimit } from '../job/types.ts';
 import type { TenantLimits, TenantRow } from './types.ts';
@@ -34,7 +34,7 @@ interface Tally {
  * several hosts each counts for itself, and can pass the limit by what the others let in meanwhile.
  */
 export function makeQuota(
-  ledger: Pick<Ledger, 'usage'>,
+  ledger: LedgerSubset<'workload.readUsage'>,
   { row: tenant, isHeld }: Pick<TenantSelf, 'row' | 'isHeld'>,
 ): Quota {
   let tally: Tally | undefined;
@@ -50,7 +50,10 @@ export function makeQuota(
     const countedAt = performance.now();
     const before = minus(underWay, letIn);
     const wasAtWork = atWork.size > 0;
-    const usage = await ledger.usage({ queued: queueLength ?? 0, signals: signalsPerMinute ?? 0 });
+    const usage = await ledger.workload.readUsage({
+      queued: queueLength ?? 0,
+      signals: signalsPerMinute ?? 0,
+    });
     const more = plus(before, letIn);
     const isBlurred = wasAtWork || more.jobs + more.signals > 0;
     return (tally = { ...more, countedAt, isBlurred, usage, tookMs: ageOf({ countedAt }) });
@@ -196,10 +199,9 @@ function overLimit({ limit, most }: Exceeded, { slug }: TenantRow): DuctileError
 
 /** The ledger as doors see it: what they add is counted there against the tenant's limit. */
 export function limitQueue(ledger: Ledger, { queueLimit }: Pick<Quota, 'queueLimit'>): Ledger {
-  const doors: Pick<Ledger, 'enqueue' | 'startRuns' | 'receive'> = {
-    enqueue: (batch) => ledger.enqueue({ ...batch, queueLimit: queueLimit() }),
-    startRuns: (batch) => ledger.startRuns({ ...batch, queueLimit: queueLimit() }),
-    receive: (deliveries) => ledger.receive(deliveries, queueLimit()),
-  };
-  return Object.assign(Object.create(ledger) as Ledger, doors);
+  return overlayLedger(ledger, {
+    jobs: { enqueue: (batch) => ledger.jobs.enqueue({ ...batch, queueLimit: queueLimit() }) },
+    runs: { start: (batch) => ledger.runs.start({ ...batch, queueLimit: queueLimit() }) },
+    webhooks: { accept: (deliveries) => ledger.webhooks.accept(deliveries, queueLimit()) },
+  });
 }

@@ -2,7 +2,7 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { makeBatcher } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import type { RunNews } from '../pipeline/run/types.ts';
 import type { DeliveryDraft, ToldDelivery } from './types.ts';
 import type { SignalDraft } from '../signal/signal.ts';
@@ -41,7 +41,7 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
   const { ledger, vault, current, quota, log } = options;
   const keep = makeSealingMask(vault, log);
   const receive = makeBatcher<DeliveryDraft, ToldDelivery>(async (drafts) => {
-    const { told, news } = await ledger.receive(drafts);
+    const { told, news } = await ledger.webhooks.accept(drafts);
     options.onNews(news);
     const isNew = (_: DeliveryDraft, index: number): boolean => told[index]?.isNew === true;
     const fresh = drafts.filter(isNew);
@@ -73,8 +73,8 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
       return { signalId, isNew, skipped: drafted.skipped, ...namesOf(verified.target, drafted) };
     },
     note(refused) {
-      ledger
-        .noteDelivery({ ...refused, id: makeId(), verdict: 'refused' })
+      ledger.deliveries
+        .recordRejected({ ...refused, id: makeId(), verdict: 'refused' })
         .catch((error: unknown) => log.warn('a refused delivery was not written down', { error }));
     },
   };
@@ -125,11 +125,11 @@ function namesOf(
 /** The job or run of the first delivery with this signal; the newest one after a retry or replay. */
 async function findFirst(
   signalId: string,
-  ledger: Pick<Ledger, 'targets' | 'agentJobs'>,
+  ledger: LedgerSubset<'deliveries.listTargets' | 'deliveries.listAgentJobs'>,
 ): Promise<Pick<Taken, 'jobId' | 'runId' | 'status'>> {
-  const target = (await ledger.targets([signalId])).at(-1);
+  const target = (await ledger.deliveries.listTargets([signalId])).at(-1);
   if (target?.kind === 'run') return { jobId: undefined, runId: target.id, status: target.status };
-  const agentJobs = target === undefined ? await ledger.agentJobs([signalId]) : [];
+  const agentJobs = target === undefined ? await ledger.deliveries.listAgentJobs([signalId]) : [];
   const [first] = agentJobs;
   const job =
     target ?? agentJobs.findLast(({ idempotencyKey: key }) => key === first?.idempotencyKey);
@@ -150,6 +150,6 @@ async function noteFailed(
   if (error.code === 'INTERNAL') throw error;
   const about = { hookId, deliveryId, source, headers, bodyBytes, testBy: test?.actor };
   const reason = target.kind === 'agent' ? withWord(error.message) : error.message;
-  await ledger.noteDelivery({ ...about, id: makeId(), verdict: 'failed', reason });
+  await ledger.deliveries.recordRejected({ ...about, id: makeId(), verdict: 'failed', reason });
   return { error };
 }

@@ -52,7 +52,7 @@ async function waitForFirst(
 ): Promise<JobEnd | undefined> {
   const { status } = await engine.waitFor(jobId, waitMs, gone);
   if (!isTerminal(status)) return undefined;
-  const attempts = await engine.ledger.attempts([jobId]);
+  const attempts = await engine.ledger.attempts.listByJob([jobId]);
   return { status, result: attempts.at(-1)?.result ?? null };
 }
 

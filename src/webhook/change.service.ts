@@ -14,7 +14,7 @@ import {
   type WebhookEdit,
   type WebhookRotation,
 } from './change-directives.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { WebhookChange, WebhookRow } from './types.ts';
 import { hookFields } from './webhook.ts';
 import type { DirectiveDefinition, DirectRequest } from '../directive/define.service.ts';
@@ -85,7 +85,7 @@ function createDirective(
     isSameSecret: ({ id = '', fingerprint: print }, secret) =>
       isSameSecret(secret, purposes.webhook(id), print, vault),
     async plan({ id = '', settings, credential, fingerprint }) {
-      if ((await ledger.webhook(id)) !== undefined) throw describeTaken(id);
+      if ((await ledger.webhooks.find(id)) !== undefined) throw describeTaken(id);
       await requireCredential(credential, hooks);
       const mode = modeOf(settings);
       // One that was brought has been looked at, and is not here any more.
@@ -331,9 +331,9 @@ export async function requireCredential(
 
 async function mustFind(
   id: string,
-  ledger: Pick<Ledger, 'webhook' | 'webhooks'>,
+  ledger: LedgerSubset<'webhooks.find' | 'webhooks.list'>,
 ): Promise<WebhookRow> {
-  const found = await ledger.webhook(id);
+  const found = await ledger.webhooks.find(id);
   if (found !== undefined) return found;
   throw await hookNotFound(id, ledger);
 }

@@ -3,7 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import { nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { DeliveryChoice } from './change-directives.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { DeliveryRow } from './types.ts';
 import type { Context } from '../operation/context.ts';
 import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
@@ -72,7 +72,7 @@ export const listDeliveries = defineOperation({
   },
   async run({ engine: { ledger } }, { id, verdict, cursor, limit: rowsMax }) {
     const epoch = await epochOf(ledger);
-    const { rows, next } = await ledger.deliveryPage({
+    const { rows, next } = await ledger.deliveries.page({
       ...(id === undefined ? {} : { hookId: id }),
       ...(verdict === undefined ? {} : { verdict }),
       ...(cursor === undefined ? {} : { beforeSeq: continueAfter('w', epoch, cursor) }),
@@ -167,32 +167,32 @@ export function findDelivery(
     noun: 'delivery',
     nouns: 'deliveries',
     missing: 'DELIVERY_NOT_FOUND',
-    exact: async () => (await ledger.deliveries({ id, limit: 1 }))[0],
-    beginning: (page) => ledger.deliveries(page),
+    exact: async () => (await ledger.deliveries.list({ id, limit: 1 }))[0],
+    beginning: (page) => ledger.deliveries.list(page),
   });
 }
 
 /** The jobs and runs of its signal; none where it came to no signal. */
 export async function startedBy(
-  ledger: Pick<Ledger, 'jobs' | 'runs'>,
+  ledger: LedgerSubset<'jobs.list' | 'runs.list'>,
   { signalId }: DeliveryRow,
 ): Promise<Started> {
   if (signalId === null) return { jobs: [], runs: [] };
   const page = { sourceEventId: signalId, limit: limits.pageRowsMax };
   const [jobs, runs] = await Promise.all([
-    ledger.jobs({ ...page, order: 'oldest' }),
-    ledger.runs(page),
+    ledger.jobs.list({ ...page, order: 'oldest' }),
+    ledger.runs.list(page),
   ]);
   return { jobs, runs };
 }
 
 /** One that was removed had deliveries or did not; an endpoint is in the configuration alone. */
 async function requireWebhook(
-  ledger: Pick<Ledger, 'webhook' | 'deliveries'>,
+  ledger: LedgerSubset<'webhooks.find' | 'deliveries.list'>,
   id: string,
 ): Promise<void> {
-  if (id.startsWith('/') || (await ledger.webhook(id)) !== undefined) return;
-  const [earlier] = await ledger.deliveries({ hookId: id, limit: 1 });
+  if (id.startsWith('/') || (await ledger.webhooks.find(id)) !== undefined) return;
+  const [earlier] = await ledger.deliveries.list({ hookId: id, limit: 1 });
   if (earlier !== undefined) return;
   const message = `there is no webhook ${id}, and nothing was delivered to one of that name`;
   throw new DuctileError('WEBHOOK_NOT_FOUND', message, { place: 'id' });

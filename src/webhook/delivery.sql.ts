@@ -1,3 +1,5 @@
+import { requireQueueRoom } from '../job/queue.sql.ts';
+import type { QueueLimit } from '../job/types.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
 import { isKeyReused } from './verify/verify.ts';
 import { noNews } from '../pipeline/run/types.ts';
@@ -17,7 +19,12 @@ import { orderOf, Where } from '../ledger/where.ts';
 export async function receive(
   tx: Transaction,
   deliveries: readonly DeliveryDraft[],
+  queueLimit?: QueueLimit,
 ): Promise<Received> {
+  if (queueLimit !== undefined) {
+    const work = deliveries.flatMap(({ emission: { jobs, runs } }) => [...jobs, ...runs]);
+    await requireQueueRoom(tx, queueLimit, work.length);
+  }
   const fresh = whichOf(deliveries, await tx.each(insertDelivery, deliveries.map(toRow)));
   const earlier = await findAllEarlier(tx, deliveries, fresh);
   countTriggers(tx, fresh);

@@ -85,7 +85,7 @@ async function show(
 }
 
 async function readLast(path: string, ledger: Ledger) {
-  const [last] = await ledger.deliveries({ hookId: path, verdict: 'accepted', limit: 1 });
+  const [last] = await ledger.deliveries.list({ hookId: path, verdict: 'accepted', limit: 1 });
   const outcome = last && (await outcomesOf(ledger, [last])).get(last.id);
   return { last_triggered_at: last?.receivedAt ?? null, last_status: outcome?.status ?? null };
 }

@@ -134,7 +134,7 @@ export const editWebhook = defineOperation({
   async run(context, input) {
     const { ledger } = context.engine;
     const { id } = await direct(context, 'webhook.update', toUpdate(input));
-    const row = await ledger.webhook(input.id);
+    const row = await ledger.webhooks.find(input.id);
     if (row === undefined) throw await hookNotFound(input.id, ledger);
     const outcome = (await lastOutcomes(ledger, [row])).get(row.id);
     return { ...showWebhook(row, outcome), changed: true, directive_id: id };
@@ -172,7 +172,7 @@ export const listWebhooks = defineOperation({
     },
   },
   async run({ engine: { ledger } }, asked) {
-    const { page, next } = cutPage(await ledger.webhooks(), (row) => row.id, asked);
+    const { page, next } = cutPage(await ledger.webhooks.list(), (row) => row.id, asked);
     const outcomes = await lastOutcomes(ledger, page);
     return {
       webhooks: page.map((row) => showWebhook(row, outcomes.get(row.id))),
@@ -196,7 +196,7 @@ export const showWebhookOperation = defineOperation({
   http: { method: 'GET', path: '/webhooks/:id' },
   cli: { positionals: ['id'], examples: ['ductile webhook show deploys'] },
   async run({ engine: { ledger, hooks } }, { id }) {
-    const found = await ledger.webhook(id);
+    const found = await ledger.webhooks.find(id);
     if (found !== undefined) {
       const outcome = (await lastOutcomes(ledger, [found])).get(id);
       const credentials = (await hooks.store.references()).get(id) ?? [];
@@ -292,7 +292,7 @@ function refuseSecret(place: string, message: string, hint?: string): DuctileErr
 }
 
 async function modeOf({ engine: { ledger } }: Context, id: string): Promise<AuthMode | undefined> {
-  const row = await ledger.webhook(id);
+  const row = await ledger.webhooks.find(id);
   const settings = row === undefined ? {} : (parseJson(row.settings) as JsonObject);
   return authModes.find((mode) => mode === settings['auth_mode']);
 }

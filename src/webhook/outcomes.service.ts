@@ -1,18 +1,20 @@
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { DeliveryRow, WebhookRow } from './types.ts';
 import { outcomeOf, type AgentJob, type AgentOutcome, type Outcome } from './agent-outcome.ts';
 
 /** What became of the last delivery to webhooks, by their ids. */
 export async function lastOutcomes(
-  ledger: Pick<Ledger, 'lastDeliveries' | 'agentJobs' | 'targets'>,
+  ledger: LedgerSubset<
+    'deliveries.listLast' | 'deliveries.listAgentJobs' | 'deliveries.listTargets'
+  >,
   hooks: readonly WebhookRow[],
 ): Promise<ReadonlyMap<string, Outcome>> {
   const agents = new Set(hooks.filter(isForAgent).map(({ id }) => id));
   const [only, more] = hooks;
   if (only === undefined) return new Map();
-  const last = await ledger.lastDeliveries(more === undefined ? only.id : undefined);
+  const last = await ledger.deliveries.listLast(more === undefined ? only.id : undefined);
   const outcomes = await outcomesOf(ledger, last, ({ hookId }) => agents.has(hookId));
   return new Map(
     last.flatMap(({ id, hookId }) => {
@@ -24,13 +26,15 @@ export async function lastOutcomes(
 
 /** What became of deliveries, by their ids: of their agents, else of the jobs or runs they were for. */
 export async function outcomesOf(
-  ledger: Pick<Ledger, 'agentJobs' | 'targets'>,
+  ledger: LedgerSubset<'deliveries.listAgentJobs' | 'deliveries.listTargets'>,
   deliveries: readonly DeliveryRow[],
   isAgents?: (delivery: DeliveryRow) => boolean,
 ): Promise<ReadonlyMap<string, Outcome>> {
   const told = await agentOutcomesOf(ledger, deliveries, isAgents);
   const rest = deliveries.filter(({ id }) => !told.has(id));
-  const targets = await ledger.targets(rest.flatMap(({ signalId }) => signalId ?? []));
+  const targets = await ledger.deliveries.listTargets(
+    rest.flatMap(({ signalId }) => signalId ?? []),
+  );
   // What was made last counts: a retry, a replay, a revival.
   const bySignal = new Map(targets.map((target) => [target.signalId, target]));
   const outcomes = new Map<string, Outcome>(told);
@@ -43,13 +47,13 @@ export async function outcomesOf(
 
 /** As far as an agent was told of them. */
 export async function agentOutcomesOf(
-  ledger: Pick<Ledger, 'agentJobs'>,
+  ledger: LedgerSubset<'deliveries.listAgentJobs'>,
   deliveries: readonly DeliveryRow[],
   isAgents: (delivery: DeliveryRow) => boolean = hasWord,
 ): Promise<ReadonlyMap<string, AgentOutcome>> {
   const signals = deliveries.flatMap(({ signalId }) => signalId ?? []);
   const jobs = new Map<string, AgentJob[]>();
-  for (const job of await ledger.agentJobs(signals)) {
+  for (const job of await ledger.deliveries.listAgentJobs(signals)) {
     jobs.set(job.signalId, [...(jobs.get(job.signalId) ?? []), job]);
   }
   return new Map(

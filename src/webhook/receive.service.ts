@@ -6,7 +6,7 @@ import type { Log } from '../base/log.ts';
 import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
 import { toVisibleText } from '../base/text.ts';
 import type { WebhooksConfig } from '../config/config.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { UntakenDelivery } from './types.ts';
 import { mediaTypeOf, readBody } from './body.ts';
 import { decide, type Answer, type Entrance, type Go, type Stop } from './check.ts';
@@ -40,7 +40,7 @@ export interface WebhooksOptions {
   readonly door: HookDoor;
   readonly engine: Waiter;
   readonly config: () => WebhooksConfig;
-  readonly ledger: Pick<Ledger, 'tenantOfKey'>;
+  readonly ledger: LedgerSubset<'tenants.findByKey'>;
   readonly tenants: Tenants<TenantReceiver> | undefined;
   readonly log: Log;
 }
@@ -241,7 +241,7 @@ async function locate(
   const known = await door.store.find(hookId);
   if (known !== undefined) return { known, door, engine, leave: () => undefined };
   if (tenants === undefined || hookId.length > limits.hookIdCharsMax) return undefined;
-  const slug = await ledger.tenantOfKey('hook', hookId);
+  const slug = await ledger.tenants.findByKey('hook', hookId);
   const visit = slug === undefined ? undefined : await visitIfThere(tenants, slug);
   if (visit === undefined) return undefined;
   try {

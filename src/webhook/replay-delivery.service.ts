@@ -31,7 +31,7 @@ export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefiniti
     },
     async execute({ delivery_id: id }, { actor }) {
       const { delivery, hook } = await find(id, seams);
-      const [signal] = await ledger.signals({ id: delivery.signalId ?? '', limit: 1 });
+      const [signal] = await ledger.signals.list({ id: delivery.signalId ?? '', limit: 1 });
       if (signal === undefined) {
         throw new DuctileError('SIGNAL_NOT_FOUND', 'the signal of that delivery is gone');
       }
@@ -52,7 +52,9 @@ export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefiniti
       // The signal is there: of this one only what follows is written.
       const { emission } = await draftEmission(delivered, current(), maskPayload);
       const brings = { jobs: emission.jobs.length + emission.runs.length, signals: 0 };
-      const { news } = await within(brings, () => ledger.emit([{ ...emission, rerun: true }]));
+      const { news } = await within(brings, () =>
+        ledger.signals.emit([{ ...emission, rerun: true }]),
+      );
       onNews(news);
       const result: JsonObject = {
         signal_id: signal.id,
@@ -68,7 +70,7 @@ async function find(
   id: string,
   { ledger, hooks, current }: DeliverySeams,
 ): Promise<{ delivery: DeliveryRow; hook: Hook }> {
-  const [delivery] = await ledger.deliveries({ id, limit: 1 });
+  const [delivery] = await ledger.deliveries.list({ id, limit: 1 });
   if (delivery?.signalId === undefined || delivery.signalId === null) {
     const message = `no delivery ${id} was taken`;
     throw new DuctileError('DELIVERY_NOT_FOUND', message, { place: 'delivery_id' });

@@ -4,7 +4,7 @@ import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { WebhookRow } from './types.ts';
 import { pickTokens } from './verify/scheme.ts';
 import { hookEntry, toHook, type Hook } from './webhook.ts';
@@ -23,7 +23,7 @@ export interface KeptSecret {
 export const GLOBAL_TOKEN = 'webhook-token';
 
 export interface HookStoreOptions {
-  readonly ledger: Pick<Ledger, 'webhooks' | 'credential'>;
+  readonly ledger: LedgerSubset<'webhooks.list' | 'credentials.find'>;
   readonly vault: Pick<Vault, 'open'>;
   readonly log: Log;
 }
@@ -52,12 +52,12 @@ export function makeHookStore({ ledger, vault, log }: HookStoreOptions): HookSto
   };
   const read = async (): Promise<void> => {
     const at = performance.now();
-    const rows = await ledger.webhooks();
+    const rows = await ledger.webhooks.list();
     known = new Map(rows.flatMap(open).map((opened) => [opened.row.id, opened]));
     readAt = at;
   };
   const credential = async (name: string): Promise<string | undefined> => {
-    const found = await ledger.credential(name);
+    const found = await ledger.credentials.find(name);
     if (found === undefined || found.isExpired) return undefined;
     return vault.open(found.sealed, purposes.credential(name));
   };

@@ -5,27 +5,6 @@ import type { RunStatus } from '../pipeline/run/run.ts';
 import type { AgentJob } from './agent-outcome.ts';
 import type { RunNews } from '../pipeline/run/types.ts';
 import type { Emission } from '../signal/types.ts';
-import type { QueueLimit } from '../job/types.ts';
-
-/** What a ledger can do with webhooks. They are made, changed and deleted by directives. */
-export interface WebhookVerbs {
-  webhooks(): Promise<WebhookRow[]>;
-  webhook(id: string): Promise<WebhookRow | undefined>;
-  /**
-   * Takes verified deliveries in, each with its signal and all that follows from it; what was taken
-   * before is told, and leads to nothing. Committed when it resolves.
-   */
-  receive(deliveries: readonly DeliveryDraft[], queueLimit?: QueueLimit): Promise<Received>;
-  /** Writes down what was not taken, and why. */
-  noteDelivery(delivery: UntakenDelivery): Promise<void>;
-  deliveries(filter: DeliveryFilter): Promise<DeliveryRow[]>;
-  /** The last of each webhook that was verified, or of one of them. */
-  lastDeliveries(hookId?: string): Promise<DeliveryRow[]>;
-  /** The jobs that told an agent of deliveries, by their signals, in the order they were made. */
-  agentJobs(signalIds: readonly string[]): Promise<AgentJobRow[]>;
-  /** The jobs and runs that deliveries were for, by their signals, in the order they were made. */
-  targets(signalIds: readonly string[]): Promise<TargetRow[]>;
-}
 
 export interface TargetRow {
   readonly id: string;

@@ -2,7 +2,7 @@ import { formatCredentialRef } from '../base/credential-ref.ts';
 import { messageOf, toDuctileError, type DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { WebhookRow } from './types.ts';
 import { checkTarget, readEntry, type Targets } from './check-entry.service.ts';
 import { checkAgent, checkTemplate, type AgentTargets } from './check-agent.service.ts';
@@ -47,9 +47,9 @@ export function findWebhookFaults(
 export async function tellStranded(
   before: Targets,
   after: Targets,
-  ledger: Pick<Ledger, 'webhooks'>,
+  ledger: LedgerSubset<'webhooks.list'>,
 ): Promise<string[]> {
-  const rows = await ledger.webhooks();
+  const rows = await ledger.webhooks.list();
   const known = findStranded(rows, before);
   return [...findStranded(rows, after)]
     .filter(([id]) => !known.has(id))

@@ -26,9 +26,9 @@ function creating(name: string, expiresInMs?: number) {
 describe.each(databases)('a token on %s', (kind) => {
   test('is there with its scopes until it is revoked, and its name is never free again', async () => {
     const { ledger, sql } = await openBench(kind);
-    const { directive } = await ledger.direct(creating('deploy'));
+    const { directive } = await ledger.directives.create(creating('deploy'));
     expect(directive.status).toBe('completed');
-    const [token] = await ledger.tokens();
+    const [token] = await ledger.tokens.list();
     expect(token).toMatchObject({
       name: 'deploy',
       digest: 'digest of deploy',
@@ -38,40 +38,42 @@ describe.each(databases)('a token on %s', (kind) => {
       expired: false,
       lastUsedAt: null,
     });
-    expect((await ledger.direct(creating('deploy'))).directive.errorCode).toBe('TOKEN_EXISTS');
+    expect((await ledger.directives.create(creating('deploy'))).directive.errorCode).toBe(
+      'TOKEN_EXISTS',
+    );
     const revoke = () =>
-      ledger.direct(
+      ledger.directives.create(
         pausing(
           { type: 'token.revoke', target: 'token:deploy', sameness: 'each' },
           { kind: 'token.revoke', tokenId: token?.id ?? '' },
         ),
       );
     expect((await revoke()).directive.status).toBe('completed');
-    expect(await ledger.tokens()).toEqual([]);
+    expect(await ledger.tokens.list()).toEqual([]);
     expect((await revoke()).directive.errorCode).toBe('TOKEN_NOT_FOUND');
     const again = creating('deploy');
     if (again.work.kind !== 'token.create') throw new Error('not a token');
     const work = { ...again.work, token: { ...again.work.token, digest: 'another' } };
-    expect((await ledger.direct({ ...again, work })).directive).toMatchObject({
+    expect((await ledger.directives.create({ ...again, work })).directive).toMatchObject({
       errorCode: 'TOKEN_EXISTS',
       error: expect.stringContaining('never reused'),
     });
     // The name outlives the row.
     await sql(`update api_tokens set revoked_at = '2000-01-01T00:00:00.000Z'`);
-    expect(await ledger.prune({ what: 'tokens', olderThanMs: 60_000, limit: 9 })).toBe(1);
-    expect(await ledger.describeTakenName('deploy')).toContain('never reused');
-    expect(await ledger.describeTakenName('other')).toBeUndefined();
+    expect(await ledger.history.prune({ what: 'tokens', olderThanMs: 60_000, limit: 9 })).toBe(1);
+    expect(await ledger.tokens.describeTakenName('deploy')).toContain('never reused');
+    expect(await ledger.tokens.describeTakenName('other')).toBeUndefined();
   });
 
   test('that created others is kept for their lineage, however old it is', async () => {
     const { ledger, sql } = await openBench(kind);
-    await ledger.direct(creating('ann'));
-    await ledger.direct(creating('ann-2'));
+    await ledger.directives.create(creating('ann'));
+    await ledger.directives.create(creating('ann-2'));
     await sql(`update api_tokens set created_by = 'token:ann' where name = 'ann-2'`);
     await sql(`update api_tokens set revoked_at = '2000-01-01T00:00:00.000Z' where name = 'ann'`);
-    const prune = () => ledger.prune({ what: 'tokens', olderThanMs: 60_000, limit: 9 });
+    const prune = () => ledger.history.prune({ what: 'tokens', olderThanMs: 60_000, limit: 9 });
     expect(await prune()).toBe(0);
-    expect(await ledger.tokenOrigins()).toMatchObject([
+    expect(await ledger.tokens.listOrigins()).toMatchObject([
       { name: 'ann' },
       { name: 'ann-2', createdBy: 'token:ann' },
     ]);
@@ -82,43 +84,45 @@ describe.each(databases)('a token on %s', (kind) => {
 
   test('never gets a name of the configuration files', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.direct(creating('mine'));
-    expect(await ledger.claimTokenNames(['ops', 'mine'])).toEqual(['mine']);
-    expect(await ledger.claimTokenNames(['ops'])).toEqual([]);
-    expect((await ledger.direct(creating('ops'))).directive.errorCode).toBe('TOKEN_EXISTS');
+    await ledger.directives.create(creating('mine'));
+    expect(await ledger.tokens.claimNames(['ops', 'mine'])).toEqual(['mine']);
+    expect(await ledger.tokens.claimNames(['ops'])).toEqual([]);
+    expect((await ledger.directives.create(creating('ops'))).directive.errorCode).toBe(
+      'TOKEN_EXISTS',
+    );
   });
 
   test('expires by the clock of the database', async () => {
     const { ledger, sql } = await openBench(kind);
-    await ledger.direct(creating('short', 60_000));
-    expect(await ledger.tokens()).toMatchObject([{ expired: false }]);
+    await ledger.directives.create(creating('short', 60_000));
+    expect(await ledger.tokens.list()).toMatchObject([{ expired: false }]);
     await sql(`update api_tokens set expires_at = '2000-01-01T00:00:00.000Z'`);
-    expect(await ledger.tokens()).toMatchObject([{ expired: true }]);
-    expect(await ledger.prune({ what: 'tokens', olderThanMs: 60_000, limit: 9 })).toBe(1);
+    expect(await ledger.tokens.list()).toMatchObject([{ expired: true }]);
+    expect(await ledger.history.prune({ what: 'tokens', olderThanMs: 60_000, limit: 9 })).toBe(1);
   });
 
   test('gets a new text when it is rotated, and keeps everything else', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.direct(creating('deploy'));
-    const [before] = await ledger.tokens();
-    await ledger.direct(
+    await ledger.directives.create(creating('deploy'));
+    const [before] = await ledger.tokens.list();
+    await ledger.directives.create(
       pausing(
         { type: 'token.rotate', target: 'token:deploy', sameness: 'each' },
         { kind: 'token.rotate', tokenId: before?.id ?? '', digest: 'new' },
       ),
     );
-    const [after] = await ledger.tokens();
+    const [after] = await ledger.tokens.list();
     expect(after).toEqual({ ...before, digest: 'new', rotatedAt: after?.rotatedAt });
     expect(after?.rotatedAt).not.toBeNull();
   });
 
   test('is known to have been used', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.direct(creating('a'));
-    await ledger.direct(creating('b'));
-    const [a] = await ledger.tokens();
-    await ledger.noteTokenUse([a?.id ?? '', 'nobody']);
-    expect((await ledger.tokens()).map(({ lastUsedAt }) => lastUsedAt !== null)).toEqual([
+    await ledger.directives.create(creating('a'));
+    await ledger.directives.create(creating('b'));
+    const [a] = await ledger.tokens.list();
+    await ledger.tokens.recordUse([a?.id ?? '', 'nobody']);
+    expect((await ledger.tokens.list()).map(({ lastUsedAt }) => lastUsedAt !== null)).toEqual([
       true,
       false,
     ]);
@@ -129,19 +133,21 @@ describe.each(databases)('a switch on %s', (kind) => {
   test('is off until it is on again', async () => {
     const { ledger } = await openBench(kind);
     const turn = (enabled: boolean) =>
-      ledger.direct(
+      ledger.directives.create(
         pausing(
           { type: enabled ? 'plugin.enable' : 'plugin.disable', target: 'plugin:mail' },
           { kind: 'plugin.switch', plugin: 'mail', enabled },
         ),
       );
-    expect(await ledger.switchedOff()).toEqual([]);
+    expect(await ledger.plugins.listDisabled()).toEqual([]);
     await turn(false);
-    expect(await ledger.switchedOff()).toMatchObject([{ plugin: 'mail', changedBy: 'api:test' }]);
+    expect(await ledger.plugins.listDisabled()).toMatchObject([
+      { plugin: 'mail', changedBy: 'api:test' },
+    ]);
     await turn(true);
-    expect(await ledger.switchedOff()).toEqual([]);
+    expect(await ledger.plugins.listDisabled()).toEqual([]);
     await turn(false);
-    expect(await ledger.switchedOff()).toHaveLength(1);
+    expect(await ledger.plugins.listDisabled()).toHaveLength(1);
   });
 });
 
@@ -149,39 +155,56 @@ describe.each(databases)('a key of a caller on %s', (kind) => {
   test('is bound to the first request, its id and its answer', async () => {
     const { ledger } = await openBench(kind);
     const first = keyed('k');
-    expect(await ledger.openKey(first)).toEqual({ kind: 'open', subjectId: first.subjectId });
-    expect(await ledger.openKey(keyed('k'))).toEqual({ kind: 'open', subjectId: first.subjectId });
-    await ledger.closeKey(first, { status: 202, answer: '{"job_id":"1"}' });
-    await ledger.closeKey(first, { status: 500, answer: 'late' });
-    await ledger.closeKey(first, undefined);
+    expect(await ledger.idempotencyKeys.open(first)).toEqual({
+      kind: 'open',
+      subjectId: first.subjectId,
+    });
+    expect(await ledger.idempotencyKeys.open(keyed('k'))).toEqual({
+      kind: 'open',
+      subjectId: first.subjectId,
+    });
+    await ledger.idempotencyKeys.close(first, { status: 202, answer: '{"job_id":"1"}' });
+    await ledger.idempotencyKeys.close(first, { status: 500, answer: 'late' });
+    await ledger.idempotencyKeys.close(first, undefined);
     const answered = { kind: 'answered', status: 202, answer: '{"job_id":"1"}' };
-    expect(await ledger.openKey(keyed('k'))).toEqual(answered);
-    expect(await ledger.openKey(keyed('k', { bodyDigest: 'x' }))).toEqual({ kind: 'mismatch' });
+    expect(await ledger.idempotencyKeys.open(keyed('k'))).toEqual(answered);
+    expect(await ledger.idempotencyKeys.open(keyed('k', { bodyDigest: 'x' }))).toEqual({
+      kind: 'mismatch',
+    });
   });
 
   test('is one of its actor and its route alone', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.openKey(keyed('k'));
+    await ledger.idempotencyKeys.open(keyed('k'));
     for (const other of [keyed('k', { actor: 'b' }), keyed('k', { route: 'POST /b' })]) {
-      expect(await ledger.openKey(other)).toEqual({ kind: 'open', subjectId: other.subjectId });
+      expect(await ledger.idempotencyKeys.open(other)).toEqual({
+        kind: 'open',
+        subjectId: other.subjectId,
+      });
     }
   });
 
   test('is free again when nothing was done, and when its time is over', async () => {
     const { ledger, sql } = await openBench(kind);
     const first = keyed('k');
-    await ledger.openKey(first);
-    await ledger.closeKey(first, undefined);
+    await ledger.idempotencyKeys.open(first);
+    await ledger.idempotencyKeys.close(first, undefined);
     const next = keyed('k');
-    expect(await ledger.openKey(next)).toEqual({ kind: 'open', subjectId: next.subjectId });
+    expect(await ledger.idempotencyKeys.open(next)).toEqual({
+      kind: 'open',
+      subjectId: next.subjectId,
+    });
     // One that was under way beside the first may not give back what is the next one's by now.
-    await ledger.closeKey(first, undefined);
-    await ledger.closeKey(first, { status: 200, answer: 'late' });
-    expect(await ledger.openKey(keyed('k'))).toEqual({ kind: 'open', subjectId: next.subjectId });
+    await ledger.idempotencyKeys.close(first, undefined);
+    await ledger.idempotencyKeys.close(first, { status: 200, answer: 'late' });
+    expect(await ledger.idempotencyKeys.open(keyed('k'))).toEqual({
+      kind: 'open',
+      subjectId: next.subjectId,
+    });
     const prune = { what: 'keys', olderThanMs: 60_000, limit: 9 } as const;
-    expect(await ledger.prune(prune)).toBe(0);
+    expect(await ledger.history.prune(prune)).toBe(0);
     await sql(`update idempotency_keys set created_at = '2000-01-01T00:00:00.000Z'`);
-    expect(await ledger.prune(prune)).toBe(1);
+    expect(await ledger.history.prune(prune)).toBe(1);
   });
 });
 
@@ -191,27 +214,32 @@ test.each(ways)(
   'a backup of %s on %s has them all, and continues after them',
   async (source, target) => {
     const { ledger } = await openBench(source);
-    await ledger.direct(creating('deploy', 60_000));
-    await ledger.direct(
+    await ledger.directives.create(creating('deploy', 60_000));
+    await ledger.directives.create(
       pausing(
         { type: 'plugin.disable' },
         { kind: 'plugin.switch', plugin: 'mail', enabled: false },
       ),
     );
     const key = keyed('k');
-    await ledger.openKey(key);
-    await ledger.closeKey(key, { status: 202, answer: '{}' });
+    await ledger.idempotencyKeys.open(key);
+    await ledger.idempotencyKeys.close(key, { status: 202, answer: '{}' });
     const from = join(await makeDirectory(), 'backup.db');
     await ledger.backup(from);
     const place = await makePlace(target);
     await restoreLedger(from, place);
     const restored = await openLedger(place);
     onTestFinished(() => restored.close());
-    expect(await restored.directives({ limit: 9 })).toEqual(await ledger.directives({ limit: 9 }));
-    expect(await restored.tokens()).toEqual(await ledger.tokens());
-    expect(await restored.switchedOff()).toEqual(await ledger.switchedOff());
-    expect(await restored.openKey(keyed('k'))).toMatchObject({ kind: 'answered', status: 202 });
-    const { directive } = await restored.direct(pausing());
+    expect(await restored.directives.list({ limit: 9 })).toEqual(
+      await ledger.directives.list({ limit: 9 }),
+    );
+    expect(await restored.tokens.list()).toEqual(await ledger.tokens.list());
+    expect(await restored.plugins.listDisabled()).toEqual(await ledger.plugins.listDisabled());
+    expect(await restored.idempotencyKeys.open(keyed('k'))).toMatchObject({
+      kind: 'answered',
+      status: 202,
+    });
+    const { directive } = await restored.directives.create(pausing());
     expect(directive.seq).toBeGreaterThan(2);
     expect(await restored.check()).toEqual([]);
   },

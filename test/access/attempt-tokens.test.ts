@@ -171,9 +171,9 @@ test('a token works while its attempt runs, as its job, and not a moment longer'
   expect(await api.ask('/jobs', { token })).toMatchObject({ status: 401 });
   const { engine } = api.server.instance;
   const kept = [
-    await engine.ledger.attempts([jobId]),
-    await engine.ledger.signals({ limit: 100 }),
-    await engine.ledger.job(jobId),
+    await engine.ledger.attempts.listByJob([jobId]),
+    await engine.ledger.signals.list({ limit: 100 }),
+    await engine.ledger.jobs.find(jobId),
     api.records,
     (await api.ask('/plugin/caller')).text,
   ].map((one) => JSON.stringify(one));
@@ -263,7 +263,7 @@ describe('the jobs that a job starts are its descendants', () => {
       [`/runs/${String(halted['run_id'])}/retry-from`, { step: 'first' }],
     ];
     const { ledger } = api.server.instance.engine;
-    const before = (await ledger.jobs({ limit: 1 }))[0]?.seq ?? 0;
+    const before = (await ledger.jobs.list({ limit: 1 }))[0]?.seq ?? 0;
     // The second one asks for all of it, one hop from the first.
     const second = await start({ calls: [['/plugin/owner/poll', { payload: { calls } }]] });
     await ended(second);
@@ -272,7 +272,7 @@ describe('the jobs that a job starts are its descendants', () => {
     const answers = (await noted(String(asked['job_id'])))?.answers ?? [];
     expect(answers.map(([status]) => status)).toEqual([200, 200, 200, 202, 409]);
     const isNew = async () => {
-      const all = await ledger.jobs({ limit: 50, order: 'oldest', beforeSeq: before });
+      const all = await ledger.jobs.list({ limit: 50, order: 'oldest', beforeSeq: before });
       const asks = [second, asked['job_id']];
       const started = all.filter(({ id, plugin }) => plugin !== 'repeater' && !asks.includes(id));
       return started.length === 4 && started;
@@ -303,7 +303,7 @@ describe('the jobs that a job starts are its descendants', () => {
     await writeFile(join(directory, 'again'), echoId);
     expect((await api.ask(`/job/${echoId}/retry`, { body: '{}' })).status).toBe(202);
     const retries = async () => {
-      const all = await api.server.instance.engine.ledger.directives({
+      const all = await api.server.instance.engine.ledger.directives.list({
         target: `job:${echoId}`,
         limit: 50,
       });

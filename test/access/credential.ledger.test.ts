@@ -19,7 +19,7 @@ async function set(ledger: Ledger, name: string, more: Partial<CredentialDraft> 
     ...more,
   };
   const about = { type: 'credential.set', target: `credential:${name}`, sameness: 'each' } as const;
-  return ledger.direct(pausing(about, { kind: 'credential.set', credential }));
+  return ledger.directives.create(pausing(about, { kind: 'credential.set', credential }));
 }
 
 const signal = (more: Partial<SignalDraft> = {}): SignalDraft => {
@@ -32,24 +32,25 @@ describe.each(databases)('credentials on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const { directive } = await set(ledger, 'api', { provider: 'github' });
     expect(JSON.parse(directive.result ?? '')).toMatchObject({ created: true, expires_at: null });
-    const before = await ledger.credential('api');
+    const before = await ledger.credentials.find('api');
     expect(before).toMatchObject({ provider: 'github', sealed: sealed('k1'), isExpired: false });
     await set(ledger, 'api', { sealed: sealed('k2', 'v1.c.d'), expiresInMs: 60_000 });
-    const after = await ledger.credential('api');
+    const after = await ledger.credentials.find('api');
     expect(after).toMatchObject({ id: before?.id, keyId: 'k2', provider: null });
     expect(after?.expiresAt).not.toBeNull();
     expect(after?.lastUsedAt).toBeNull();
-    await ledger.noteCredentialUse(['api', 'unknown']);
-    expect((await ledger.credentials())[0]?.lastUsedAt).not.toBeNull();
+    await ledger.credentials.recordUse(['api', 'unknown']);
+    expect((await ledger.credentials.list())[0]?.lastUsedAt).not.toBeNull();
 
     const about = {
       type: 'credential.delete',
       target: 'credential:api',
       sameness: 'each',
     } as const;
-    const remove = () => ledger.direct(pausing(about, { kind: 'credential.delete', name: 'api' }));
+    const remove = () =>
+      ledger.directives.create(pausing(about, { kind: 'credential.delete', name: 'api' }));
     expect((await remove()).directive.status).toBe('completed');
-    expect(await ledger.credential('api')).toBeUndefined();
+    expect(await ledger.credentials.find('api')).toBeUndefined();
     expect((await remove()).directive).toMatchObject({
       status: 'failed',
       errorCode: 'CREDENTIAL_NOT_FOUND',
@@ -60,14 +61,14 @@ describe.each(databases)('credentials on %s', (kind) => {
     const { ledger } = await openBench(kind);
     for (const name of ['a', 'b', 'c']) await set(ledger, name);
     const signals = [1, 2].map(() => signal({ sealed: sealed('k1', 'v1.p.q') }));
-    await ledger.emit(signals.map((one) => ({ signal: one, jobs: [], runs: [] })));
-    await ledger.enqueue({ jobs: [], signals: [signal({ sealed: sealed('k1') })] });
-    expect(await ledger.sealCounts()).toEqual([
+    await ledger.signals.emit(signals.map((one) => ({ signal: one, jobs: [], runs: [] })));
+    await ledger.jobs.enqueue({ jobs: [], signals: [signal({ sealed: sealed('k1') })] });
+    expect(await ledger.seals.count()).toEqual([
       { keyId: 'k1', credentials: 3, payloads: 3, webhooks: 0 },
     ]);
     const found: SealedThing[] = [];
     for (;;) {
-      const page = await ledger.sealedUnder('k1', found.at(-1), 2);
+      const page = await ledger.seals.list('k1', found.at(-1), 2);
       if (page.length === 0) break;
       found.push(...page);
     }
@@ -81,13 +82,13 @@ describe.each(databases)('credentials on %s', (kind) => {
     ]);
     await set(ledger, 'b', { sealed: sealed('k1', 'v1.new.er') });
     const after = sealed('k2', 'v1.x.y');
-    expect(await ledger.reseal(found.map((thing) => ({ ...thing, after })))).toBe(5);
-    expect(await ledger.sealCounts()).toEqual([
+    expect(await ledger.seals.replace(found.map((thing) => ({ ...thing, after })))).toBe(5);
+    expect(await ledger.seals.count()).toEqual([
       { keyId: 'k1', credentials: 1, payloads: 0, webhooks: 0 },
       { keyId: 'k2', credentials: 2, payloads: 3, webhooks: 0 },
     ]);
-    expect((await ledger.credential('b'))?.sealed.text).toBe('v1.new.er');
-    expect(await ledger.reseal([])).toBe(0);
+    expect((await ledger.credentials.find('b'))?.sealed.text).toBe('v1.new.er');
+    expect(await ledger.seals.replace([])).toBe(0);
   });
 
   test('payloads belong to their signals, once however often they come, and are deleted with them', async () => {
@@ -96,15 +97,15 @@ describe.each(databases)('credentials on %s', (kind) => {
     const again = { ...keyed, id: makeId(), sealed: sealed('k1', 'v1.other.one') };
     const plain = signal();
     for (const one of [keyed, keyed, again, plain]) {
-      await ledger.emit([{ signal: one, jobs: [], runs: [] }]);
+      await ledger.signals.emit([{ signal: one, jobs: [], runs: [] }]);
     }
     const ids = [keyed.id, again.id, plain.id, 'unknown'];
     const expected = [{ signalId: keyed.id, sealed: sealed('k1', 'v1.p.q') }];
-    expect(await ledger.sealedPayloads(ids)).toEqual(expected);
-    expect(await ledger.sealedPayloads([])).toEqual([]);
+    expect(await ledger.signals.listSealedPayloads(ids)).toEqual(expected);
+    expect(await ledger.signals.listSealedPayloads([])).toEqual([]);
     await sql(`update signals set inserted_at = '2020-01-01T00:00:00.000Z',
       occurred_at = '2020-01-01T00:00:00.000Z'`);
-    expect(await ledger.prune({ what: 'signals', olderThanMs: 1000, limit: 10 })).toBe(2);
-    expect(await ledger.sealedPayloads(ids)).toEqual([]);
+    expect(await ledger.history.prune({ what: 'signals', olderThanMs: 1000, limit: 10 })).toBe(2);
+    expect(await ledger.signals.listSealedPayloads(ids)).toEqual([]);
   });
 });

@@ -68,7 +68,7 @@ describe.each(databases)('a credential on %s', (database) => {
       lastError: 'refused [credential:api]',
     });
     expect(await run('fails')).toMatchObject({ status: 'dead' });
-    const [signal] = await ledger.signals({ type: 'thing.told', limit: 1 });
+    const [signal] = await ledger.signals.list({ type: 'thing.told', limit: 1 });
     expect(JSON.parse(signal?.data ?? '')).toEqual({
       deep: [{ as: '[credential:api]' }],
       '[credential:api]': 1,
@@ -81,7 +81,9 @@ describe.each(databases)('a credential on %s', (database) => {
     });
     expect(first).toBe(secret);
     expect(heard).toContain('[credential:api]');
-    expect(JSON.parse(await ledger.state('leaky'))).toEqual({ last: '[credential:api]' });
+    expect(JSON.parse(await ledger.plugins.readState('leaky'))).toEqual({
+      last: '[credential:api]',
+    });
     const runId = await startRun(instance, 'flow');
     expect((await engine.waitForRun(runId, 20_000)).status).toBe('succeeded');
     const spelled = [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)];
@@ -190,7 +192,7 @@ describe.each(databases)('a signal that may not show all on %s', (database) => {
     });
     const { engine, ledger, run } = await place.start();
     expect(await run('tells')).toMatchObject({ status: 'succeeded' });
-    const [signal] = await ledger.signals({ type: 'user.made', limit: 1 });
+    const [signal] = await ledger.signals.list({ type: 'user.made', limit: 1 });
     expect(JSON.parse(signal?.data ?? '')).toEqual({
       user: { name: 'ann', password: '[redacted]' },
       result: 'done',
@@ -237,13 +239,13 @@ describe.each(databases)('rotating the key on %s', (database) => {
     });
     const { engine, ledger, run } = await place.start();
     await set(engine, 'api', 'value-one');
-    const [before] = await ledger.sealCounts();
+    const [before] = await ledger.seals.count();
     const rotate = (): Promise<DirectAnswer> =>
       engine.direct({ type: 'credential.rotate', params: {}, actor });
     const { result, status } = await rotate();
     expect(status).toBe('completed');
     expect(result).toMatchObject({ resealed: 1, left: 0 });
-    const [after, ...more] = await ledger.sealCounts();
+    const [after, ...more] = await ledger.seals.count();
     expect(more).toEqual([]);
     expect(after).toMatchObject({ keyId: result?.['key_id'], credentials: 1 });
     expect(after?.keyId).not.toBe(before?.keyId);

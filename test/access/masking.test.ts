@@ -93,8 +93,8 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
   async function settled(): Promise<void> {
     await eventually('everything has ended', async () => {
       const { ledger } = api.server.instance.engine;
-      const open = await ledger.jobs({ status: ['queued', 'running'], limit: 1 });
-      const runs = await ledger.runs({ status: ['queued', 'running'], limit: 1 });
+      const open = await ledger.jobs.list({ status: ['queued', 'running'], limit: 1 });
+      const runs = await ledger.runs.list({ status: ['queued', 'running'], limit: 1 });
       return open.length + runs.length === 0;
     });
   }

@@ -29,7 +29,7 @@ describe.each(databases)('a server on %s that is killed while it rotates the key
       const total = 2 * limits.bulkStepJobs + 50;
       const ids = Array.from({ length: total }, () => makeId());
       const ledger = await openLedger(place.config.state);
-      await ledger.emit(
+      await ledger.signals.emit(
         ids.map((id) => {
           const sealed = vault.seal(`"of ${id}"`, purposes.payload(id));
           const signal = { id, type: 'a.b', source: 'shop', data: '{}', hops: 1, sealed };
@@ -56,10 +56,10 @@ describe.each(databases)('a server on %s that is killed while it rotates the key
       const file = await readFile(join(directory, 'credential.key'), 'utf8');
       expect(file.trim().split('\n')).toHaveLength(2);
       const after = await openLedger(place.config.state);
-      expect(await after.sealCounts()).toEqual([
+      expect(await after.seals.count()).toEqual([
         { keyId: vault.keyId, credentials: 0, payloads: total, webhooks: 0 },
       ]);
-      const opened = (await after.sealedPayloads(ids)).map(({ signalId, sealed }) => [
+      const opened = (await after.signals.listSealedPayloads(ids)).map(({ signalId, sealed }) => [
         vault.open(sealed, purposes.payload(signalId)),
         `"of ${signalId}"`,
       ]);

@@ -17,7 +17,7 @@ const hook = python('note(json.dumps([request["command"], payload]) ); ok()');
 
 /** What ended, of all jobs of a plugin. */
 async function jobsOf({ ledger }: TestInstance, plugin: string): Promise<Job[]> {
-  return ledger.jobs({ plugin, limit: 20 });
+  return ledger.jobs.list({ plugin, limit: 20 });
 }
 
 describe.each(databases)('hooks on %s', (database) => {
@@ -56,7 +56,7 @@ describe.each(databases)('hooks on %s', (database) => {
     // A step of a run doesn't report its end.
     expect((await finish(instance, 'through')).status).toBe('succeeded');
     const runs = await eventually('the hooks are done', async () => {
-      const found = await instance.ledger.runs({ limit: 20 });
+      const found = await instance.ledger.runs.list({ limit: 20 });
       const isDone = found.every(({ status }) => status === 'succeeded');
       return found.length >= 4 && isDone && found;
     });
@@ -93,7 +93,7 @@ describe.each(databases)('hooks on %s', (database) => {
     });
     const instance = await place.start();
     expect((await instance.run('quiet')).status).toBe('succeeded');
-    expect(await instance.ledger.signals({ limit: 9 })).toEqual([]);
+    expect(await instance.ledger.signals.list({ limit: 9 })).toEqual([]);
     expect(await jobsOf(instance, 'sink')).toEqual([]);
   });
 });

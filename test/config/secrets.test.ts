@@ -18,7 +18,7 @@ describe.each(databases)('a configuration on %s', (database) => {
       ],
     });
     const first = await place.start();
-    const [recorded] = await first.ledger.snapshots(9);
+    const [recorded] = await first.ledger.snapshots.list(9);
     expect(recorded?.config).toContain('db_password');
     expect(recorded?.config).not.toContain(SECRET);
     await first.close();
@@ -26,7 +26,7 @@ describe.each(databases)('a configuration on %s', (database) => {
     const leaking = (recorded?.config ?? '').replaceAll('[redacted]', SECRET);
     await place.sql('update config_snapshots set config = ?, masked = 0', leaking);
     const second = await place.start();
-    const texts = (await second.ledger.snapshots(9)).map(({ config }) => config);
+    const texts = (await second.ledger.snapshots.list(9)).map(({ config }) => config);
     expect(texts).toHaveLength(2);
     for (const text of texts) {
       expect(text).toContain('db_password');

@@ -34,9 +34,9 @@ describe.each(databases)('directives on %s', (database) => {
   test('D-01 one for later is requested, and nothing is done', async () => {
     const { engine, ledger } = await open(database);
     const { id } = await ask(engine, 'plugin.disable', { plugin: 'worker' }, { due: later });
-    const row = await ledger.directive(id ?? '');
+    const row = await ledger.directives.find(id ?? '');
     expect(row).toMatchObject({ status: 'requested', startedAt: null, attempt: 0, result: null });
-    expect(await ledger.switchedOff()).toEqual([]);
+    expect(await ledger.plugins.listDisabled()).toEqual([]);
   });
 
   test('D-02 an unknown type and params that do not fit are refused, and leave nothing', async () => {
@@ -51,19 +51,19 @@ describe.each(databases)('directives on %s', (database) => {
       const refusal = expect(ask(engine, type, params)).rejects;
       await refusal.toMatchObject({ code: 'INPUT_INVALID', place });
     }
-    expect(await ledger.directives({ limit: 9 })).toEqual([]);
-    expect(await ledger.signals({ limit: 9 })).toEqual([]);
+    expect(await ledger.directives.list({ limit: 9 })).toEqual([]);
+    expect(await ledger.signals.list({ limit: 9 })).toEqual([]);
   });
 
   test('D-05 D-12 one that is pure SQL emits its whole history in order, in its commit', async () => {
     const { engine, ledger } = await open(database);
     const chain = { correlationId: 'c1', causationId: 's1' };
     const { id } = await ask(engine, 'plugin.disable', { plugin: 'worker' }, chain);
-    const row = await ledger.directive(id ?? '');
+    const row = await ledger.directives.find(id ?? '');
     expect(row).toMatchObject({ status: 'completed', attempt: 1, result: expect.any(String) });
     expect(row?.startedAt).not.toBeNull();
     expect(row?.completedAt).not.toBeNull();
-    const told = await ledger.signals({ subjectId: id ?? '', order: 'oldest', limit: 9 });
+    const told = await ledger.signals.list({ subjectId: id ?? '', order: 'oldest', limit: 9 });
     expect(told.map(({ type }) => type)).toEqual([
       'directive.requested',
       'directive.started',
@@ -83,12 +83,12 @@ describe.each(databases)('directives on %s', (database) => {
     );
     const { id, status } = await ask(engine, 'test.work', {});
     expect(status).toBe('failed');
-    expect(await ledger.directive(id ?? '')).toMatchObject({
+    expect(await ledger.directives.find(id ?? '')).toMatchObject({
       errorCode: 'BACKUP_INVALID',
       error: 'no room',
       errorDetails: '{"left":3}',
     });
-    const told = await ledger.signals({ subjectId: id ?? '', order: 'oldest', limit: 9 });
+    const told = await ledger.signals.list({ subjectId: id ?? '', order: 'oldest', limit: 9 });
     expect(told.at(-1)?.type).toBe('directive.failed');
     const why = { error_kind: 'BACKUP_INVALID', error_message: 'no room' };
     expect(JSON.parse(told.at(-1)?.data ?? '')).toMatchObject({ status: 'failed', ...why });
@@ -108,7 +108,7 @@ describe.each(databases)('directives on %s', (database) => {
     expect(runs).toBe(1);
     const other = ask(engine, 'plugin.disable', { plugin: 'worker' }, keyed);
     await expect(other).rejects.toMatchObject({ code: 'IDEMPOTENCY_MISMATCH' });
-    expect(await ledger.directives({ limit: 9 })).toHaveLength(1);
+    expect(await ledger.directives.list({ limit: 9 })).toHaveLength(1);
     expect((await ask(engine, 'test.work', {}, { idempotencyKey: 'l' })).status).toBe('completed');
   });
 
@@ -118,10 +118,10 @@ describe.each(databases)('directives on %s', (database) => {
     await place.sql('update directives set run_at = ? where id = ?', past, id);
     await Promise.all([engine.directives.waiting.beginDue(), engine.directives.waiting.beginDue()]);
     await eventually('it is done', async () => {
-      return (await ledger.directive(id ?? ''))?.status === 'completed';
+      return (await ledger.directives.find(id ?? ''))?.status === 'completed';
     });
-    expect(await ledger.directive(id ?? '')).toMatchObject({ attempt: 1 });
-    const told = await ledger.signals({
+    expect(await ledger.directives.find(id ?? '')).toMatchObject({ attempt: 1 });
+    const told = await ledger.signals.list({
       subjectId: id ?? '',
       type: 'directive.completed',
       limit: 9,
@@ -133,12 +133,12 @@ describe.each(databases)('directives on %s', (database) => {
     const { place, engine, ledger } = await open(database);
     const { id } = await ask(engine, 'plugin.disable', { plugin: 'worker' }, { due: later });
     await engine.directives.waiting.beginDue();
-    expect(await ledger.directive(id ?? '')).toMatchObject({ status: 'requested' });
+    expect(await ledger.directives.find(id ?? '')).toMatchObject({ status: 'requested' });
     await engine.directives.waiting.cancel(id ?? '', { actor: 'cli:ann' });
     await place.sql('update directives set run_at = ? where id = ?', past, id);
     await engine.directives.waiting.beginDue();
     await engine.directives.waiting.settled();
-    expect(await ledger.switchedOff()).toEqual([]);
+    expect(await ledger.plugins.listDisabled()).toEqual([]);
     const done = await ask(engine, 'plugin.disable', { plugin: 'worker' });
     const late = engine.directives.waiting.cancel(done.id ?? '', { actor: 'cli:ann' });
     await expect(late).rejects.toMatchObject({ code: 'DIRECTIVE_NOT_WAITING' });
@@ -149,8 +149,8 @@ describe.each(databases)('directives on %s', (database) => {
     for (const type of ['plugin.disable', 'plugin.enable', 'plugin.disable'] as const) {
       expect((await ask(engine, type, { plugin: 'worker' })).repeated).toBe(false);
     }
-    expect(await ledger.directives({ limit: 9 })).toHaveLength(3);
-    expect(await ledger.switchedOff()).toHaveLength(1);
+    expect(await ledger.directives.list({ limit: 9 })).toHaveLength(3);
+    expect(await ledger.plugins.listDisabled()).toHaveLength(1);
   });
 
   test('D-14 of one that is not there nothing is begun', async () => {
@@ -192,7 +192,7 @@ describe.each(databases)('a directive that waited, on %s', (database) => {
   test('D-04 is done for a token that may still do it', async () => {
     const { engine, ledger, id } = await waiting(database);
     expect((await engine.directives.waiting.approve(id, boss)).status).toBe('completed');
-    expect(await ledger.switchedOff()).toHaveLength(1);
+    expect(await ledger.plugins.listDisabled()).toHaveLength(1);
   });
 
   test('D-04 fails when its token is gone by then', async () => {
@@ -200,7 +200,7 @@ describe.each(databases)('a directive that waited, on %s', (database) => {
     await ask(engine, 'token.revoke', { token: 'ops' });
     const late = await engine.directives.waiting.approve(id, boss);
     expect(late).toMatchObject({ status: 'failed', errorCode: 'FORBIDDEN' });
-    expect(await ledger.switchedOff()).toEqual([]);
+    expect(await ledger.plugins.listDisabled()).toEqual([]);
   });
 
   test('D-04 fails when its token may do less by then', async () => {
@@ -209,6 +209,6 @@ describe.each(databases)('a directive that waited, on %s', (database) => {
     const late = await engine.directives.waiting.approve(id, boss);
     expect(late).toMatchObject({ status: 'failed', errorCode: 'FORBIDDEN' });
     expect(late.error).toContain('may not do plugin.disable any more');
-    expect(await ledger.switchedOff()).toEqual([]);
+    expect(await ledger.plugins.listDisabled()).toEqual([]);
   });
 });

@@ -58,7 +58,7 @@ describe.each(databases)('a directive whose double was done meanwhile on %s', (d
       const { first, second } = await askAtOnce(engine, where);
       expect(first).toMatchObject({ status: 'completed', repeated: false });
       expect(second).toEqual({ ...first, repeated: true });
-      expect(await ledger.directives({ limit: 9 })).toHaveLength(1);
+      expect(await ledger.directives.list({ limit: 9 })).toHaveLength(1);
     },
   );
 });

@@ -36,20 +36,22 @@ describe.each(databases)('a directive on %s', (database) => {
       actorRole: 'member',
     });
     expect(asked).toMatchObject({ status: 'requested', awaitingApproval: true, result: null });
-    expect(await ledger.switchedOff()).toEqual([]);
+    expect(await ledger.plugins.listDisabled()).toEqual([]);
     const id = asked.id ?? '';
     const self = engine.directives.waiting.approve(id, { actor: 'cli:ann', isOwner: false });
     await expect(self).rejects.toMatchObject({ code: 'FORBIDDEN' });
     const done = await engine.directives.waiting.approve(id, bob);
     expect(done).toMatchObject({ id, status: 'completed', result: { enabled: false } });
-    expect(await ledger.switchedOff()).toMatchObject([{ plugin: 'worker', changedBy: 'cli:ann' }]);
-    expect(await ledger.directive(id)).toMatchObject({
+    expect(await ledger.plugins.listDisabled()).toMatchObject([
+      { plugin: 'worker', changedBy: 'cli:ann' },
+    ]);
+    expect(await ledger.directives.find(id)).toMatchObject({
       actorRole: 'member',
       approvedBy: 'token:bob',
       correlationId: 'c1',
       causationId: 's1',
     });
-    const told = await ledger.signals({ limit: 9 });
+    const told = await ledger.signals.list({ limit: 9 });
     expect(told.map(({ type }) => type)).toEqual(
       ['completed', 'started', 'approved', 'requested'].map((moment) => `directive.${moment}`),
     );
@@ -78,11 +80,13 @@ describe.each(databases)('a directive on %s', (database) => {
     await expect(engine.directives.waiting.approve(id, bob)).rejects.toMatchObject({
       code: 'DIRECTIVE_NOT_WAITING',
     });
-    expect(await ledger.signals({ limit: 1 })).toMatchObject([{ type: 'directive.cancelled' }]);
+    expect(await ledger.signals.list({ limit: 1 })).toMatchObject([
+      { type: 'directive.cancelled' },
+    ]);
     const next = await ask(engine, 'plugin.disable', params);
     expect(next).toMatchObject({ status: 'requested', repeated: false });
     expect(next.id).not.toBe(id);
-    expect(await ledger.switchedOff()).toEqual([]);
+    expect(await ledger.plugins.listDisabled()).toEqual([]);
   });
 
   test('for later is done when its time has come, by whichever process runs then', async () => {
@@ -96,24 +100,27 @@ describe.each(databases)('a directive on %s', (database) => {
     await place.sql(`update directives set run_at = '2000-01-01T00:00:00.000Z'`);
     const { engine, ledger } = await place.start();
     const done = await eventually('it is done', async () => {
-      const directive = await ledger.directive(id ?? '');
+      const directive = await ledger.directives.find(id ?? '');
       return directive?.status === 'completed' && directive;
     });
     expect(done).toMatchObject({ processId: engine.processId, attempt: 1 });
-    await eventually('it is noticed', async () => (await ledger.switchedOff()).length === 1);
+    await eventually(
+      'it is noticed',
+      async () => (await ledger.plugins.listDisabled()).length === 1,
+    );
   });
 
   test('for later that is obsolete fails with its reason', async () => {
     const { ledger } = await (await makePlace({ database, plugins })).start();
     const params = '{"job_id":"nobody","limit":1}';
     const asked = waiting({}, { type: 'job.retry', target: 'job:nobody', params });
-    await ledger.direct(asked);
+    await ledger.directives.create(asked);
     const failed = await eventually('it has failed', async () => {
-      const directive = await ledger.directive(asked.draft.id);
+      const directive = await ledger.directives.find(asked.draft.id);
       return directive?.status === 'failed' && directive;
     });
     expect(failed).toMatchObject({ errorCode: 'JOB_NOT_FOUND', attempt: 1 });
-    const [told] = await ledger.signals({ type: 'directive.failed', limit: 1 });
+    const [told] = await ledger.signals.list({ type: 'directive.failed', limit: 1 });
     expect(JSON.parse(told?.data ?? '')).toMatchObject({
       error_kind: 'JOB_NOT_FOUND',
       error_message: failed.error,
@@ -128,7 +135,7 @@ describe.each(databases)('a directive on %s', (database) => {
     await expect(ask(engine, 'config.reload', {}, { due })).rejects.toMatchObject({
       code: 'INPUT_INVALID',
     });
-    expect(await ledger.directives({ limit: 9 })).toEqual([]);
+    expect(await ledger.directives.list({ limit: 9 })).toEqual([]);
   });
 
   test('that is safe to repeat is restarted when its process died, but not for ever', async () => {
@@ -138,14 +145,15 @@ describe.each(databases)('a directive on %s', (database) => {
     const draft = { type: 'job.cancel', target: 'job:*', params, sameness: 'each' } as const;
     const twice = pausing({ ...draft, maxAttempts: 3 }, { kind: 'process' });
     const spent = pausing({ ...draft, maxAttempts: 3 }, { kind: 'process' });
-    for (const asked of [twice, spent]) await before.ledger.direct({ ...asked, processId: 'dead' });
+    for (const asked of [twice, spent])
+      await before.ledger.directives.create({ ...asked, processId: 'dead' });
     await before.close();
     await place.sql(`update directives set started_at = '2000-01-01T00:00:00.000Z'`);
     await place.sql(`update directives set attempt = 3 where id = ?`, spent.draft.id);
     const { ledger, engine } = await place.start();
     const ends = await eventually('both have ended', async () => {
       const found = await Promise.all(
-        [twice, spent].map(({ draft: { id } }) => ledger.directive(id)),
+        [twice, spent].map(({ draft: { id } }) => ledger.directives.find(id)),
       );
       return found.every((one) => one !== undefined && one.completedAt !== null) && found;
     });
@@ -168,7 +176,7 @@ describe.each(databases)('a directive on %s', (database) => {
       execute: () => ask(engine, 'job.cancel', {}).then(() => ({})),
     });
     const { id } = await ask(engine, 'test.fail', {});
-    expect(await ledger.directive(id ?? '')).toMatchObject({
+    expect(await ledger.directives.find(id ?? '')).toMatchObject({
       errorCode: 'INPUT_INVALID',
       errorDetails: '{"place":"params"}',
     });

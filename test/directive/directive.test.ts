@@ -55,7 +55,7 @@ describe.each(databases)('directives on %s', (database) => {
     expect(engine.status().state).toBe('paused');
     await resume(engine);
     expect((await run('worker')).status).toBe('succeeded');
-    const trail = await ledger.directives({ limit: 9 });
+    const trail = await ledger.directives.list({ limit: 9 });
     expect(trail.map(({ type, actor, status }) => [type, actor, status])).toEqual(
       ['resume', 'pause', 'resume', 'pause'].map((verb) => [
         `system.${verb}`,
@@ -63,7 +63,7 @@ describe.each(databases)('directives on %s', (database) => {
         'completed',
       ]),
     );
-    const told = await ledger.signals({ type: 'directive.completed', limit: 9 });
+    const told = await ledger.signals.list({ type: 'directive.completed', limit: 9 });
     expect(told.map(({ correlationId }) => correlationId)).toEqual(trail.map(({ id }) => id));
   });
 
@@ -72,7 +72,7 @@ describe.each(databases)('directives on %s', (database) => {
     const { engine, ledger } = await place.start();
     const plan = await ask(engine, 'system.pause', {}, { dryRun: true });
     expect(plan).toMatchObject({ id: null, result: null, plan: [expect.any(String)] });
-    expect(await ledger.directives({ limit: 9 })).toEqual([]);
+    expect(await ledger.directives.list({ limit: 9 })).toEqual([]);
     expect(engine.status().state).toBe('running');
   });
 
@@ -108,7 +108,7 @@ describe.each(databases)('directives on %s', (database) => {
       code: 'INPUT_INVALID',
       place: placeOf,
     });
-    expect(await ledger.directives({ limit: 9 })).toEqual([]);
+    expect(await ledger.directives.list({ limit: 9 })).toEqual([]);
   });
 
   test('can be waited for by routes', async () => {
@@ -119,7 +119,10 @@ describe.each(databases)('directives on %s', (database) => {
     });
     const { engine, ledger, ended } = await place.start();
     const { id } = await ask(engine, 'plugin.enable', { plugin: 'watcher' });
-    const job = await eventually('it was routed', async () => (await ledger.jobs({ limit: 1 }))[0]);
+    const job = await eventually(
+      'it was routed',
+      async () => (await ledger.jobs.list({ limit: 1 }))[0],
+    );
     expect(JSON.parse(job.payload)).toMatchObject({
       type: 'directive.completed',
       source: 'ductile',
@@ -135,7 +138,7 @@ describe.each(databases)('directives on %s', (database) => {
     const key = { idempotencyKey: 'held' };
     const first = ask(engine, 'test.hold', { name: 'a' }, key);
     const [id] = await eventually('it runs', () => runs.length > 0 && runs);
-    expect(await ledger.directive(id ?? '')).toMatchObject({
+    expect(await ledger.directives.find(id ?? '')).toMatchObject({
       status: 'running',
       processId: engine.processId,
     });
@@ -144,7 +147,7 @@ describe.each(databases)('directives on %s', (database) => {
     expect(await first).toMatchObject({ id, status: 'completed', result: { held: 'a' } });
     expect(await second).toMatchObject({ id, status: 'completed', repeated: true });
     expect(runs).toHaveLength(1);
-    const told = await ledger.signals({ limit: 9 });
+    const told = await ledger.signals.list({ limit: 9 });
     expect(told.map(({ type }) => type)).toEqual([
       'directive.completed',
       'directive.started',
@@ -163,23 +166,23 @@ describe.each(databases)('directives on %s', (database) => {
       errorCode: 'BACKUP_INVALID',
       result: null,
     });
-    expect(await ledger.signals({ type: 'directive.failed', limit: 9 })).toHaveLength(1);
+    expect(await ledger.signals.list({ type: 'directive.failed', limit: 9 })).toHaveLength(1);
   });
 
   test('in a process that died are failed by the next one', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const before = await place.start();
     const asked = pausing({ sameness: 'each' }, { kind: 'process' });
-    await before.ledger.direct({ ...asked, processId: 'dead' });
+    await before.ledger.directives.create({ ...asked, processId: 'dead' });
     await before.close();
     await place.sql(`update directives set started_at = '2000-01-01T00:00:00.000Z'`);
     const { ledger } = await place.start();
     const failed = await eventually('it is failed', async () => {
-      const directive = await ledger.directive(asked.draft.id);
+      const directive = await ledger.directives.find(asked.draft.id);
       return directive?.status === 'failed' && directive;
     });
     expect(failed.error).toBe('the process that executed it died');
-    expect(await ledger.signals({ type: 'directive.failed', limit: 9 })).toHaveLength(1);
+    expect(await ledger.signals.list({ type: 'directive.failed', limit: 9 })).toHaveLength(1);
   });
 });
 
@@ -215,7 +218,7 @@ describe.each(databases)('a retry on %s', (database) => {
       submittedBy: 'directive',
       actor: 'cli:ann',
     });
-    expect(await ledger.job(old.id)).toEqual(old);
+    expect(await ledger.jobs.find(old.id)).toEqual(old);
   });
 
   test('for a job that has not ended is refused', async () => {
@@ -248,10 +251,10 @@ describe.each(databases)('many jobs at once on %s', (database) => {
     ]);
     const limited = await ask(engine, 'job.cancel', { ...filter, limit: 2 });
     expect(limited.result).toEqual({ jobs: 2, cancelled: 2 });
-    expect((await ledger.job(ids[0] ?? ''))?.status).toBe('cancelled');
+    expect((await ledger.jobs.find(ids[0] ?? ''))?.status).toBe('cancelled');
     const rest = await ask(engine, 'job.cancel', filter);
     expect(rest.result).toEqual({ jobs: 3, cancelled: 3 });
-    expect((await ledger.job(kept))?.status).toBe('queued');
+    expect((await ledger.jobs.find(kept))?.status).toBe('queued');
   });
 
   test('are retried once, and not those that failed because of it', async () => {
@@ -261,7 +264,7 @@ describe.each(databases)('many jobs at once on %s', (database) => {
     const first = await ask(engine, 'job.retry', { plugin: 'worker' });
     expect(first.result).toEqual({ jobs: 3, queued: 3 });
     await eventually('they failed again', async () => {
-      const failed = await ledger.countJobs({ status: ['failed'], limit: 99 });
+      const failed = await ledger.jobs.count({ status: ['failed'], limit: 99 });
       return failed === 6;
     });
     await place.openGate('mended');
@@ -270,7 +273,7 @@ describe.each(databases)('many jobs at once on %s', (database) => {
       queued: 3,
     });
     await eventually('they succeeded', async () => {
-      const done = await ledger.countJobs({ status: ['succeeded'], limit: 99 });
+      const done = await ledger.jobs.count({ status: ['succeeded'], limit: 99 });
       return done === 3;
     });
     expect((await ask(engine, 'job.retry', { plugin: 'worker' })).result).toEqual({ jobs: 0 });
@@ -294,9 +297,9 @@ describe.each(databases)('a token on %s', (database) => {
     await ask(engine, 'token.revoke', { token: 'deploy' });
     expect(await engine.tokens.find(next)).toBeUndefined();
     const kept = JSON.stringify([
-      await ledger.directives({ limit: 9 }),
-      await ledger.signals({ limit: 9 }),
-      await ledger.tokens(),
+      await ledger.directives.list({ limit: 9 }),
+      await ledger.signals.list({ limit: 9 }),
+      await ledger.tokens.list(),
       records,
     ]);
     for (const secret of [text, next]) expect(kept).not.toContain(secret);
@@ -310,7 +313,7 @@ describe.each(databases)('a token on %s', (database) => {
     await engine.tokens.find(textOf(made.result, 'token'));
     await close();
     const { ledger, engine: next } = await place.start();
-    expect((await ledger.tokens())[0]?.lastUsedAt).not.toBeNull();
+    expect((await ledger.tokens.list())[0]?.lastUsedAt).not.toBeNull();
     await place.sql(`update api_tokens set expires_at = '2000-01-01T00:00:00.000Z'`);
     await next.tokens.refresh();
     expect(await next.tokens.find(textOf(made.result, 'token'))).toBeUndefined();
@@ -340,6 +343,6 @@ describe.each(databases)('a job for later on %s', (database) => {
     const { startedAt, createdAt, status } = await ended(soon);
     expect(status).toBe('succeeded');
     expect(Date.parse(startedAt ?? '') - Date.parse(createdAt)).toBeGreaterThanOrEqual(60);
-    expect(await ledger.job(later)).toMatchObject({ status: 'queued', attempt: 1 });
+    expect(await ledger.jobs.find(later)).toMatchObject({ status: 'queued', attempt: 1 });
   });
 });

@@ -11,12 +11,12 @@ describe('two that direct', () => {
     await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
     const answers = await runTogether(
       barrier,
-      () => ledger.direct(pausing()),
-      () => other.direct(pausing()),
+      () => ledger.directives.create(pausing()),
+      () => other.directives.create(pausing()),
     );
     expect(answers.map(({ verdict }) => verdict).toSorted()).toEqual(['recorded', 'repeated']);
     expect(new Set(answers.map(({ directive }) => directive.id)).size).toBe(1);
-    expect(await ledger.signals({ limit: 9 })).toHaveLength(1);
+    expect(await ledger.signals.list({ limit: 9 })).toHaveLength(1);
   });
 
   test('something and its opposite: both are done, one after the other', async () => {
@@ -25,12 +25,12 @@ describe('two that direct', () => {
     const resuming = pausing({ type: 'system.resume' }, { kind: 'system.pause', paused: false });
     const answers = await runTogether(
       barrier,
-      () => ledger.direct(pausing()),
-      () => other.direct(resuming),
+      () => ledger.directives.create(pausing()),
+      () => other.directives.create(resuming),
     );
     expect(answers.map(({ verdict }) => verdict)).toEqual(['recorded', 'recorded']);
-    const [last] = await ledger.directives({ limit: 1 });
-    const paused = (await ledger.meta('paused')) === '1';
+    const [last] = await ledger.directives.list({ limit: 1 });
+    const paused = (await ledger.meta.read('paused')) === '1';
     expect(paused).toBe(last?.type === 'system.pause');
   });
 
@@ -40,11 +40,11 @@ describe('two that direct', () => {
     const ask = (params: string) => pausing({ params, sameness: { key: 'mine' } });
     const answers = await runTogether(
       barrier,
-      () => ledger.direct(ask('{"a":1}')),
-      () => other.direct(ask('{"a":2}')),
+      () => ledger.directives.create(ask('{"a":1}')),
+      () => other.directives.create(ask('{"a":2}')),
     );
     expect(answers.map(({ verdict }) => verdict).toSorted()).toEqual(['mismatch', 'recorded']);
-    expect(await ledger.directives({ limit: 9 })).toHaveLength(1);
+    expect(await ledger.directives.list({ limit: 9 })).toHaveLength(1);
   });
 
   test('a token of the same name: one is made', async () => {
@@ -59,12 +59,12 @@ describe('two that direct', () => {
     };
     const answers = await runTogether(
       barrier,
-      () => ledger.direct(ask()),
-      () => other.direct(ask()),
+      () => ledger.directives.create(ask()),
+      () => other.directives.create(ask()),
     );
     const ends = answers.map(({ directive }) => directive.errorCode ?? 'made');
     expect(ends.toSorted()).toEqual(['TOKEN_EXISTS', 'made']);
-    expect(await ledger.tokens()).toHaveLength(1);
+    expect(await ledger.tokens.list()).toHaveLength(1);
   });
 });
 
@@ -79,36 +79,36 @@ test('two concurrent retries of one job create one job, and both name it', async
   await barrier.hold('select 1 from job_queue for update');
   const done = await runTogether(
     barrier,
-    () => ledger.retryMany([retry()]),
-    () => other.retryMany([retry()]),
+    () => ledger.jobs.retryMany([retry()]),
+    () => other.jobs.retryMany([retry()]),
   );
   const answers = done.flatMap((one) => one.answers);
   const named = answers.map((answer) => ('jobId' in answer ? answer.jobId : ''));
   expect(new Set(named).size).toBe(1);
   expect(answers.map(({ kind }) => kind)).toContain('under_way');
-  expect((await ledger.counts()).ready).toBe(1);
+  expect((await ledger.jobs.countQueue()).ready).toBe(1);
 });
 
 test('only one of two concurrent ends of a directive counts', async () => {
   const { ledger, other, barrier } = await openMeeting();
   const asked = pausing({ sameness: 'each' }, { kind: 'process' });
-  const { directive } = await ledger.direct(asked);
+  const { directive } = await ledger.directives.create(asked);
   await barrier.hold('select 1 from directives for update');
   const own = { id: directive.id, processId: 'p1' };
   const died = { status: 'failed', code: 'DIRECTIVE_FAILED', error: 'it died' } as const;
   const closed = await runTogether(
     barrier,
     () =>
-      ledger.closeDirective({
+      ledger.directives.close({
         ...own,
         end: { status: 'completed', result: {} },
         ...asked.ends.completed,
       }),
-    () => other.closeDirective({ ...own, end: died, ...asked.ends.failed(died) }),
+    () => other.directives.close({ ...own, end: died, ...asked.ends.failed(died) }),
   );
   expect(closed.toSorted()).toEqual([false, true]);
-  const [signal] = await ledger.signals({ limit: 9 });
-  expect(signal?.type).toBe(`directive.${(await ledger.directive(directive.id))?.status}`);
+  const [signal] = await ledger.signals.list({ limit: 9 });
+  expect(signal?.type).toBe(`directive.${(await ledger.directives.find(directive.id))?.status}`);
 });
 
 test('two concurrent directives with one key work under one id', async () => {
@@ -118,8 +118,8 @@ test('two concurrent directives with one key work under one id', async () => {
   );
   const answers = await runTogether(
     barrier,
-    () => ledger.openKey(keyed('k')),
-    () => other.openKey(keyed('k')),
+    () => ledger.idempotencyKeys.open(keyed('k')),
+    () => other.idempotencyKeys.open(keyed('k')),
   );
   expect(answers[0]).toEqual(answers[1]);
 });

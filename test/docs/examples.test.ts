@@ -244,7 +244,7 @@ test('inbox keeps a large file waiting until a user approves it', async () => {
   await writeFile(join(home, 'ductile-inbox/in/large.txt'), 'line\n'.repeat(50));
   const engine = await start();
   const { id } = await eventually('a run waits', async () => {
-    const [waiting] = await engine.ledger.runs({ awaitingApproval: true, limit: 9 });
+    const [waiting] = await engine.ledger.runs.list({ awaitingApproval: true, limit: 9 });
     return waiting;
   });
   expect(existsSync(join(home, 'ductile-inbox/notes.jsonl'))).toBe(false);

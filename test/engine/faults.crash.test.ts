@@ -91,7 +91,7 @@ describe.each(databases)('on %s', (database) => {
       expect(job).toMatchObject({ reason: 'crashes_exhausted', crashCount: 3, retryCount: 0 });
       expect(story.map(([, status]) => status)).toEqual(['crashed', 'crashed', 'crashed']);
       const told = await stage.withLedger((ledger) =>
-        ledger.signals({ type: 'job.dead', limit: 9 }),
+        ledger.signals.list({ type: 'job.dead', limit: 9 }),
       );
       expect(told).toHaveLength(1);
       expect(told[0]).toMatchObject({ jobId, subjectId: jobId });
@@ -119,9 +119,9 @@ type Told = readonly [attempt: number, status: string, cause: string];
 
 async function tell(stage: CrashTest, jobId = '') {
   return stage.withLedger(async (ledger) => {
-    const job = await ledger.job(jobId);
+    const job = await ledger.jobs.find(jobId);
     if (job === undefined) throw new Error(`there is no job ${jobId}`);
-    const attempts = await ledger.attempts([jobId]);
+    const attempts = await ledger.attempts.listByJob([jobId]);
     const story = attempts.map(({ attempt, status, cause }): Told => [attempt, status, cause]);
     return { job, story };
   });

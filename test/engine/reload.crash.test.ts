@@ -142,7 +142,7 @@ ok()`);
     await eventually('nothing is left', async () => (await second.client.backlog()) === 0);
     expect(await second.server.stop()).toEqual({ code: 0, signal: null });
     const ledger = await openLedger(place.config.state);
-    const health = await ledger.pluginHealth();
+    const health = await ledger.plugins.listHealth();
     await ledger.close();
     expect(health.map(({ plugin, status }) => [plugin, status])).toEqual([['recorder', 'healthy']]);
   });

@@ -65,7 +65,7 @@ describe.each(databases)('a reload on %s', (database) => {
       `begin ${queued} new`,
       `end ${queued} new`,
     ]);
-    const snapshots = await instance.ledger.snapshots(10);
+    const snapshots = await instance.ledger.snapshots.list(10);
     expect(snapshots.map(({ reason, generation }) => [reason, generation])).toEqual([
       ['reload', 2],
       ['start', 1],
@@ -92,7 +92,7 @@ describe.each(databases)('a reload on %s', (database) => {
     const id = await instance.submit('worker');
     await instance.ended(id);
     expect(await place.notes()).toContain(`begin ${id} old`);
-    expect(await instance.ledger.snapshots(10)).toHaveLength(1);
+    expect(await instance.ledger.snapshots.list(10)).toHaveLength(1);
     expect(instance.engine.status().generation).toMatchObject({
       number: 1,
       lastReload: { by: 'test', refused: expect.stringContaining('max_workers') as string },
@@ -204,7 +204,7 @@ test('a shorter heartbeat is beaten from the moment of the reload', async () => 
   const place = await makePlace({ plugins: worker('x'), service });
   const instance = await place.start();
   const lastBeat = async (): Promise<string> =>
-    (await instance.ledger.processes())[0]?.lastHeartbeatAt ?? '';
+    (await instance.ledger.processes.list())[0]?.lastHeartbeatAt ?? '';
   const first = await lastBeat();
   await place.vary({ service: { heartbeat_interval: '20ms', reap_after: '10s' } });
   await reload(instance);
@@ -227,7 +227,7 @@ test('routes of the running attempt are those that it began with', async () => {
   const after = await instance.submit('worker', { gate: 'one' });
   await instance.ended(before);
   await instance.ended(after);
-  const caught = await instance.ledger.jobs({ plugin: 'catcher', limit: 10 });
+  const caught = await instance.ledger.jobs.list({ plugin: 'catcher', limit: 10 });
   expect(caught.map(({ parentJobId }) => parentJobId)).toEqual([after]);
 });
 
@@ -247,7 +247,10 @@ describe('jobs of a plugin that is removed', () => {
     const { result } = await reload(instance);
     expect(result?.['changes']).toEqual([expect.stringContaining('worker is disabled')]);
     for (const id of [waiting, later]) {
-      expect(await instance.ledger.job(id)).toMatchObject({ status: 'dead', reason: 'no_runner' });
+      expect(await instance.ledger.jobs.find(id)).toMatchObject({
+        status: 'dead',
+        reason: 'no_runner',
+      });
     }
     await place.openGate('one');
     expect((await instance.ended(before)).status).toBe('succeeded');
@@ -265,7 +268,7 @@ describe('jobs of a plugin that is removed', () => {
     expect(await reload(instance)).toMatchObject({ status: 'completed' });
     await place.openGate('one');
     expect((await instance.ended(running)).status).toBe('succeeded');
-    const [routed] = await instance.ledger.jobs({ plugin: 'other', limit: 9 });
+    const [routed] = await instance.ledger.jobs.list({ plugin: 'other', limit: 9 });
     expect(await instance.ended(routed?.id ?? '')).toMatchObject({
       status: 'dead',
       reason: 'no_runner',
@@ -284,7 +287,7 @@ describe('jobs of a plugin that is removed', () => {
     await reload(instance);
     await place.openGate('one');
     expect((await instance.ended(before)).status).toBe('succeeded');
-    expect((await instance.ledger.job(id))?.status).toBe('queued');
+    expect((await instance.ledger.jobs.find(id))?.status).toBe('queued');
     await expect(instance.submit('worker')).rejects.toMatchObject({ code: 'PLUGIN_NOT_FOUND' });
     await place.vary({ plugins: without, service: { ...service, runner_grace: '0s' } });
     await reload(instance);

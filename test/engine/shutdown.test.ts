@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openServer } from '../../src/app/server.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import { overlayLedger } from '../../src/ledger/ledger.ts';
 import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';
 import { openWithOverrides } from '../support/engine-overrides.ts';
 import { isAlive } from '../support/hosts.ts';
@@ -64,7 +64,7 @@ describe.each(databases)('stopping on %s', (database) => {
       ]);
     }
     expect(await after.ended(waits)).toMatchObject({ status: 'succeeded', attempt: 1 });
-    const processes = await after.ledger.processes();
+    const processes = await after.ledger.processes.list();
     expect(processes.map(({ id }) => id)).toEqual([after.engine.processId]);
   });
 
@@ -85,7 +85,7 @@ wait_for("never")`);
     await before.close();
     const after = await place.start();
     expect(await after.ended(id)).toMatchObject({ status: 'succeeded', attempt: 1 });
-    const [next] = await after.ledger.jobs({ parentJobId: id, limit: 9 });
+    const [next] = await after.ledger.jobs.list({ parentJobId: id, limit: 9 });
     expect((await after.ended(next?.id ?? '')).status).toBe('succeeded');
   });
 });
@@ -140,13 +140,15 @@ describe.each(databases)('a start on %s', (database) => {
     let isAsked = false;
     const { engine, close } = await openWithOverrides(place.config, log, {
       ledger: (real) =>
-        Object.assign(Object.create(real) as Ledger, {
-          async heartbeat(beat) {
-            isAsked = true;
-            await gate.promise;
-            return await real.heartbeat(beat);
+        overlayLedger(real, {
+          processes: {
+            async heartbeat(beat) {
+              isAsked = true;
+              await gate.promise;
+              return await real.processes.heartbeat(beat);
+            },
           },
-        } satisfies Partial<Ledger>),
+        }),
     });
     onTestFinished(close);
     const starting = engine.start();
@@ -156,7 +158,7 @@ describe.each(databases)('a start on %s', (database) => {
     await expect(starting).rejects.toMatchObject({ code: 'STOPPING' });
     await stopping;
     expect(engine.status().state).toBe('stopped');
-    expect(await engine.ledger.processes()).toEqual([]);
+    expect(await engine.ledger.processes.list()).toEqual([]);
   });
 
   test('can be stopped as soon as it is asked for', async () => {
@@ -169,6 +171,6 @@ describe.each(databases)('a start on %s', (database) => {
       expect(starting).rejects.toMatchObject({ code: 'STOPPING' }),
       engine.stop(),
     ]);
-    expect(await engine.ledger.processes()).toEqual([]);
+    expect(await engine.ledger.processes.list()).toEqual([]);
   });
 });

@@ -19,7 +19,7 @@ test('two hosts share the work, and each job is done once', async () => {
   await resume(one.engine);
   for (const id of ids) expect((await two.ended(id)).status).toBe('succeeded');
   expect((await place.notes()).sort()).toEqual([...ids].sort());
-  const rows = await one.ledger.attempts(ids);
+  const rows = await one.ledger.attempts.listByJob(ids);
   expect(rows).toHaveLength(200);
   const workers = new Set(rows.map(({ processId }) => processId));
   expect(workers).toEqual(new Set([one.engine.processId, two.engine.processId]));
@@ -137,7 +137,7 @@ ok()`);
   onTestFinished(() => ledger.close());
   const id = makeId();
   const draft = { plugin: 'worker', command: 'poll', payload: '{}', actor: 'test' };
-  await ledger.enqueue({ jobs: [{ ...draft, id, submittedBy: 'cli', maxAttempts: 4 }] });
+  await ledger.jobs.enqueue({ jobs: [{ ...draft, id, submittedBy: 'cli', maxAttempts: 4 }] });
   await eventually('it runs', async () => (await place.notes()).length === 1);
   const other = await place.start();
   frozen.child.kill('SIGSTOP');

@@ -127,7 +127,7 @@ describe('lists', () => {
     await post('/plugin/echo/poll?delay=1h', {});
     await post('/plugin/echo/poll?delay=1h', {});
     await eventually('only delayed jobs are left, so that the queue stays as it is', async () => {
-      const { ready, running } = await api.server.instance.engine.ledger.counts();
+      const { ready, running } = await api.server.instance.engine.ledger.jobs.countQueue();
       return ready + running === 0;
     });
     const names = (body: Record<string, unknown>) =>

@@ -155,7 +155,7 @@ test('a caller that hangs up gives its place to the next, and finds its job unde
   asked.destroy();
   await eventually('there is room', async () => (await next()).status === 200);
   const { ledger } = server.server.instance.engine;
-  const [job] = await ledger.jobs({ plugin: 'sleeper', limit: 2 });
+  const [job] = await ledger.jobs.list({ plugin: 'sleeper', limit: 2 });
   await server.ask(`/job/${job?.id}/cancel`, { body: '' });
   const again = await server.ask('/plugin/sleeper/poll?wait=5m', {
     body: '',

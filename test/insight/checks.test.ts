@@ -126,7 +126,7 @@ describe.each(databases)('on %s', (kind) => {
       seenAt: now,
     });
     const next = { slotAt: '2100-01-01T00:00:00.000Z', dueAt: '2100-01-01T00:00:00.000Z' };
-    await ledger.syncSchedules([
+    await ledger.schedules.sync([
       entry('never'),
       { ...entry('skipped'), next },
       { ...entry('well'), next },
@@ -149,7 +149,7 @@ describe.each(databases)('on %s', (kind) => {
     const refused = { actor: 'token:ci', operation: 'plugin.run', scope: 'deploy:rw' };
     const work = { target: 'mail/handle', dedupe_key: 'all', holder_kind: 'job' };
     const suppressed = { ...work, holder_id: 'j1', different: 5 };
-    await ledger.recordObservations([
+    await ledger.observations.record([
       { kind: 'call_refused', key: 'ci', count: 2, detail: JSON.stringify(refused) },
       {
         kind: 'job_suppressed',
@@ -197,8 +197,8 @@ describe.each(databases)('on %s', (kind) => {
     const config = await makeConfig();
     const { file, files, redacted } = config;
     const used = { host: hostname(), configFile: file, configDigest: digestConfigFiles(files) };
-    await ledger.heartbeat(beat('p1', used));
-    await ledger.recordSnapshot({
+    await ledger.processes.heartbeat(beat('p1', used));
+    await ledger.snapshots.insert({
       id: 's1',
       hash: 'h',
       config: JSON.stringify(redacted),
@@ -226,7 +226,7 @@ describe.each(databases)('on %s', (kind) => {
   test('a process with another configuration file is named where there can be only one', async () => {
     const { ledger } = await openBench(kind);
     const other = { host: hostname(), pid: 4711, configFile: '/etc/other/config.yaml' };
-    await ledger.heartbeat(beat('p1', other));
+    await ledger.processes.heartbeat(beat('p1', other));
     const found = await findKind(ledger, 'lock_held');
     expect(found).toHaveLength(kind === 'sqlite' ? 1 : 0);
     if (kind !== 'sqlite') return;

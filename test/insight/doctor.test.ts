@@ -39,7 +39,7 @@ function talkTo({ engine }: TestInstance) {
     findings: async () => (await doctor()).filter(({ kind, category }) => kind !== category),
     openKinds: async (kind: string) => {
       engine.lookForIncidents();
-      const list = await engine.ledger.incidents({ isOpen: true, limit: 99 });
+      const list = await engine.ledger.incidents.list({ isOpen: true, limit: 99 });
       return list.filter((one) => one.kind === kind);
     },
   };
@@ -111,7 +111,7 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
       });
     }
     const type = 'run.awaiting_approval';
-    expect(await instance.ledger.signals({ type, limit: 9 })).toHaveLength(1);
+    expect(await instance.ledger.signals.list({ type, limit: 9 })).toHaveLength(1);
 
     await place.openGate('good');
     await call(retryJob, { id: dead.id });
@@ -146,7 +146,10 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
       const left = [...(await openKinds('job_dead')), ...(await openKinds('run_halted'))];
       return left.length === 0;
     });
-    const [record] = await instance.ledger.directives({ type: 'incident.acknowledge', limit: 9 });
+    const [record] = await instance.ledger.directives.list({
+      type: 'incident.acknowledge',
+      limit: 9,
+    });
     expect(record).toMatchObject({ actor: 'cli:ann', target: 'incident:run_halted:flow' });
 
     const again = await instance.run('worker');
@@ -206,7 +209,7 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
     });
     const { engine, ledger } = instance;
     await eventually('the schedule is known', async () => {
-      return (await ledger.schedules({ limit: 9 })).length === 1;
+      return (await ledger.schedules.list({ limit: 9 })).length === 1;
     });
     await ask(engine, 'system.pause', {});
     await ask(engine, 'plugin.disable', { plugin: 'worker' });
@@ -229,7 +232,7 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
       },
     });
     await eventually('the setup failed', async () => {
-      const rows = await instance.ledger.pluginHealth();
+      const rows = await instance.ledger.plugins.listHealth();
       return rows.some(({ status }) => status === 'unhealthy');
     });
     const [init] = await findings();

@@ -24,10 +24,10 @@ const all = { since: LONG_AGO, visitMax: 9, groupsMax: 9 };
 /** A job that nobody will run. */
 async function addDead(ledger: Ledger, plugin: string, command = 'handle'): Promise<string> {
   const given = draft({ plugin, command });
-  await ledger.enqueue({ jobs: [given] });
-  const job = await ledger.job(given.id);
+  await ledger.jobs.enqueue({ jobs: [given] });
+  const job = await ledger.jobs.find(given.id);
   if (job === undefined) throw new Error('the job is not there');
-  await ledger.settle([bury(job)]);
+  await ledger.jobs.settle([bury(job)]);
   return given.id;
 }
 
@@ -37,15 +37,15 @@ describe.each(databases)('dead jobs on %s', (kind) => {
     const first = await addDead(ledger, 'mail');
     const second = await addDead(ledger, 'mail');
     const other = await addDead(ledger, 'report', 'poll');
-    expect((await ledger.deadJobs(all)).map(({ id }) => id).toSorted()).toEqual(
+    expect((await ledger.jobs.listDead(all)).map(({ id }) => id).toSorted()).toEqual(
       [first, second, other].toSorted(),
     );
-    expect((await ledger.deadJobs({ ...all, visitMax: 1 })).map(({ plugin }) => plugin)).toEqual(
-      expect.arrayContaining(['mail', 'report']),
-    );
-    expect(await ledger.deadJobs({ ...all, since: FAR_AHEAD })).toEqual([]);
-    await ledger.enqueue({ jobs: [draft({ plugin: 'mail', retryOf: first })] });
-    const left = await ledger.deadJobs(all);
+    expect(
+      (await ledger.jobs.listDead({ ...all, visitMax: 1 })).map(({ plugin }) => plugin),
+    ).toEqual(expect.arrayContaining(['mail', 'report']));
+    expect(await ledger.jobs.listDead({ ...all, since: FAR_AHEAD })).toEqual([]);
+    await ledger.jobs.enqueue({ jobs: [draft({ plugin: 'mail', retryOf: first })] });
+    const left = await ledger.jobs.listDead(all);
     expect(left.map(({ id }) => id).toSorted()).toEqual([second, other].toSorted());
     const [found] = left.filter(({ id }) => id === other);
     expect(found).toMatchObject({
@@ -59,11 +59,11 @@ describe.each(databases)('dead jobs on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     await start(ledger, graph);
-    const [job] = await ledger.jobs({ limit: 1 });
+    const [job] = await ledger.jobs.list({ limit: 1 });
     if (job === undefined) throw new Error('the job is not there');
-    await ledger.settle([bury(job)]);
-    expect(await ledger.deadJobs(all)).toEqual([]);
-    expect(await ledger.haltedRuns(all)).toHaveLength(1);
+    await ledger.jobs.settle([bury(job)]);
+    expect(await ledger.jobs.listDead(all)).toEqual([]);
+    expect(await ledger.runs.listHalted(all)).toHaveLength(1);
   });
 });
 
@@ -73,14 +73,14 @@ describe.each(databases)('halted runs on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, graph);
     await carryOn(ledger, graph, (job) => fail(job));
-    expect(await ledger.haltedRuns(all)).toMatchObject([
+    expect(await ledger.runs.listHalted(all)).toMatchObject([
       { id: run.id, pipeline: graph.name, haltedAtStep: 'a' },
     ]);
-    expect(await ledger.haltedRuns({ ...all, since: FAR_AHEAD })).toEqual([]);
+    expect(await ledger.runs.listHalted({ ...all, since: FAR_AHEAD })).toEqual([]);
     const again = await revive(ledger, run.id);
-    expect(await ledger.haltedRuns(all)).toEqual([]);
+    expect(await ledger.runs.listHalted(all)).toEqual([]);
     await carryOn(ledger, graph, (job) => fail(job));
-    expect((await ledger.haltedRuns(all)).map(({ id }) => id)).toEqual([again]);
+    expect((await ledger.runs.listHalted(all)).map(({ id }) => id)).toEqual([again]);
   });
 });
 
@@ -103,11 +103,11 @@ describe.each(databases)('a step that waits for a person on %s', (kind) => {
       task('b'),
     ]);
     const run = await start(ledger, graph, {}, { hops: 2 });
-    expect(await ledger.signals({ type: 'run.awaiting_approval', limit: 5 })).toEqual([]);
-    await ledger.settle([done(only(await claimSteps(ledger, graph)))]);
-    const signal = only(await ledger.signals({ type: 'run.awaiting_approval', limit: 5 }));
+    expect(await ledger.signals.list({ type: 'run.awaiting_approval', limit: 5 })).toEqual([]);
+    await ledger.jobs.settle([done(only(await claimSteps(ledger, graph)))]);
+    const signal = only(await ledger.signals.list({ type: 'run.awaiting_approval', limit: 5 }));
     expect(signal).toMatchObject({ subjectId: run.id, hops: 3, id: only(asked).signal.id });
-    const question = only(await ledger.openQuestions(9));
+    const question = only(await ledger.runs.listOpenQuestions(9));
     expect(question).toMatchObject({ runId: run.id, pipeline: graph.name, node: 'ok' });
     expect(JSON.parse(signal.data)).toMatchObject({
       run_id: run.id,
@@ -115,13 +115,15 @@ describe.each(databases)('a step that waits for a person on %s', (kind) => {
       step: 'ok',
       step_id: question.id,
     });
-    expect(only(await ledger.jobs({ plugin: 'pager', limit: 5 })).sourceEventId).toBe(signal.id);
+    expect(only(await ledger.jobs.list({ plugin: 'pager', limit: 5 })).sourceEventId).toBe(
+      signal.id,
+    );
     expect(await carryOn(ledger, told)).toBe(1);
 
     await decide(ledger, run.id, 'ok', true);
     await advanceAll(ledger);
-    expect(await ledger.openQuestions(9)).toEqual([]);
-    expect(await ledger.signals({ type: 'run.awaiting_approval', limit: 5 })).toHaveLength(1);
+    expect(await ledger.runs.listOpenQuestions(9)).toEqual([]);
+    expect(await ledger.signals.list({ type: 'run.awaiting_approval', limit: 5 })).toHaveLength(1);
   });
 
   test('wakes a run that waits for the announcement', async () => {
@@ -131,9 +133,9 @@ describe.each(databases)('a step that waits for a person on %s', (kind) => {
     const { id } = await start(ledger, waiting);
     const graph = await define(ledger, [approve('ok')]);
     await start(ledger, graph);
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     await advanceAll(ledger);
-    expect((await ledger.run(id))?.status).toBe('succeeded');
+    expect((await ledger.runs.find(id))?.status).toBe('succeeded');
   });
 
   test("is announced for each branch, and a wait for time isn't a question", async () => {
@@ -142,16 +144,16 @@ describe.each(databases)('a step that waits for a person on %s', (kind) => {
     await start(ledger, graph, { items: [1, 2, 3] });
     const sleeping = await define(ledger, [wait('w', { delayMs: 60_000 })]);
     await start(ledger, sleeping);
-    expect(await ledger.openQuestions(9)).toHaveLength(3);
-    expect(await ledger.openQuestions(2)).toHaveLength(2);
-    expect(await ledger.signals({ type: 'run.awaiting_approval', limit: 9 })).toHaveLength(3);
+    expect(await ledger.runs.listOpenQuestions(9)).toHaveLength(3);
+    expect(await ledger.runs.listOpenQuestions(2)).toHaveLength(2);
+    expect(await ledger.signals.list({ type: 'run.awaiting_approval', limit: 9 })).toHaveLength(3);
   });
 });
 
 describe.each(databases)('the keys that seal something on %s', (kind) => {
   test('are listed once each', async () => {
     const { ledger } = await openBench(kind);
-    expect(await ledger.sealKeyIds()).toEqual([]);
+    expect(await ledger.seals.listKeyIds()).toEqual([]);
     for (const [name, keyId] of [
       ['a', 'k2'],
       ['b', 'k1'],
@@ -160,10 +162,10 @@ describe.each(databases)('the keys that seal something on %s', (kind) => {
       const sealed = { keyId, text: 'v1.a.b' };
       const credential = { id: makeId(), name, provider: null, sealed, expiresInMs: undefined };
       const about = { type: 'credential.set', target: `credential:${name}`, sameness: 'each' };
-      await ledger.direct(
+      await ledger.directives.create(
         pausing({ ...about, sameness: 'each' }, { kind: 'credential.set', credential }),
       );
     }
-    expect(await ledger.sealKeyIds()).toEqual(['k1', 'k2']);
+    expect(await ledger.seals.listKeyIds()).toEqual(['k1', 'k2']);
   });
 });

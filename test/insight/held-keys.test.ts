@@ -28,7 +28,7 @@ test.each(databases)(
       return await findHeldKeys({ ledger, config, catalog, now, keyIds: undefined, isRoot: true });
     };
     const holder = await startRun(instance, 'deploy', { site: 'a' });
-    await eventually('it runs', async () => (await ledger.run(holder))?.status === 'running');
+    await eventually('it runs', async () => (await ledger.runs.find(holder))?.status === 'running');
     // A run that keeps no other one waiting may take its time.
     expect(await findAfter(600)).toEqual([]);
     const waiting = await startRun(instance, 'deploy', { site: 'a' });

@@ -32,73 +32,79 @@ describe.each(databases)('incidents on %s', (kind) => {
     const { ledger, open } = await openBench(kind);
     const other = kind === 'postgres' ? await open() : ledger;
     const answers = await Promise.all([
-      ledger.moveIncidents(opening('a/b', 1)),
-      other.moveIncidents(opening('a/b', 1)),
+      ledger.incidents.update(opening('a/b', 1)),
+      other.incidents.update(opening('a/b', 1)),
     ]);
     expect(answers.flatMap(({ opened }) => opened)).toHaveLength(1);
     expect(answers.some(({ news }) => news.queued)).toBe(true);
-    const found = only(await ledger.incidents({ isOpen: true, limit: 9 }));
+    const found = only(await ledger.incidents.list({ isOpen: true, limit: 9 }));
     expect(found).toMatchObject({ kind: 'breaker_open', key: 'a/b', count: 1, closedAt: null });
-    expect(await ledger.signals({ type: 'incident.opened', limit: 9 })).toHaveLength(1);
-    expect(await ledger.countJobs({ limit: 9 })).toBe(1);
+    expect(await ledger.signals.list({ type: 'incident.opened', limit: 9 })).toHaveLength(1);
+    expect(await ledger.jobs.count({ limit: 9 })).toBe(1);
   });
 
   test('are renewed while they are open, closed once, and may open again', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.moveIncidents(opening('a/b'));
-    const { id } = only(await ledger.incidents({ isOpen: true, limit: 9 }));
-    await ledger.moveIncidents({ ...none, renewed: [{ id, count: 4, detail: '{"n":1}' }] });
-    expect(await ledger.incident(id)).toMatchObject({ count: 5, detail: '{"n":1}' });
+    await ledger.incidents.update(opening('a/b'));
+    const { id } = only(await ledger.incidents.list({ isOpen: true, limit: 9 }));
+    await ledger.incidents.update({ ...none, renewed: [{ id, count: 4, detail: '{"n":1}' }] });
+    expect(await ledger.incidents.find(id)).toMatchObject({ count: 5, detail: '{"n":1}' });
     const closing = (): IncidentMoves => ({
       ...none,
       closed: [{ id, emission: tell('incident.closed') }],
     });
-    expect((await ledger.moveIncidents(closing())).closed).toEqual([id]);
-    expect((await ledger.moveIncidents(closing())).closed).toEqual([]);
-    await ledger.moveIncidents({ ...none, renewed: [{ id, count: 1, detail: '{}' }] });
-    expect(await ledger.incident(id)).toMatchObject({ count: 5, closedAt: expect.any(String) });
-    expect(await ledger.signals({ type: 'incident.closed', limit: 9 })).toHaveLength(1);
-    expect((await ledger.moveIncidents(opening('a/b'))).opened).toHaveLength(1);
-    expect(await ledger.incidents({ isOpen: false, limit: 9 })).toHaveLength(1);
-    expect(await ledger.incidents({ kind: 'disk_full', limit: 9 })).toEqual([]);
+    expect((await ledger.incidents.update(closing())).closed).toEqual([id]);
+    expect((await ledger.incidents.update(closing())).closed).toEqual([]);
+    await ledger.incidents.update({ ...none, renewed: [{ id, count: 1, detail: '{}' }] });
+    expect(await ledger.incidents.find(id)).toMatchObject({
+      count: 5,
+      closedAt: expect.any(String),
+    });
+    expect(await ledger.signals.list({ type: 'incident.closed', limit: 9 })).toHaveLength(1);
+    expect((await ledger.incidents.update(opening('a/b'))).opened).toHaveLength(1);
+    expect(await ledger.incidents.list({ isOpen: false, limit: 9 })).toHaveLength(1);
+    expect(await ledger.incidents.list({ kind: 'disk_full', limit: 9 })).toEqual([]);
   });
 
   test('are pruned when they have been over for long, and never while they are open', async () => {
     const { ledger, sql } = await openBench(kind);
-    await ledger.moveIncidents(opening('old'));
-    await ledger.moveIncidents(opening('open'));
+    await ledger.incidents.update(opening('old'));
+    await ledger.incidents.update(opening('open'));
     await sql(`update incidents set closed_at = '2020-01-01T00:00:00.000Z' where key = 'old'`);
     const request = { what: 'incidents', olderThanMs: 1000, limit: 9 } as const;
-    expect(await ledger.countPrunable(request)).toBe(1);
-    expect(await ledger.prune(request)).toBe(1);
-    expect(only(await ledger.incidents({ limit: 9 })).key).toBe('open');
+    expect(await ledger.history.countPrunable(request)).toBe(1);
+    expect(await ledger.history.prune(request)).toBe(1);
+    expect(only(await ledger.incidents.list({ limit: 9 })).key).toBe('open');
   });
 
   test('are watched by one host at a time', async () => {
     const { ledger, open, sql } = await openBench(kind);
     const other = kind === 'postgres' ? await open() : ledger;
-    const taken = await Promise.all([ledger.takeWatch(60_000), other.takeWatch(60_000)]);
+    const taken = await Promise.all([
+      ledger.incidents.claimWatch(60_000),
+      other.incidents.claimWatch(60_000),
+    ]);
     expect(taken.toSorted()).toEqual([false, true]);
     await sql(
       `update ledger_meta set value = '2020-01-01T00:00:00.000Z' where key = 'incidents_watched_at'`,
     );
-    expect(await other.takeWatch(60_000)).toBe(true);
+    expect(await other.incidents.claimWatch(60_000)).toBe(true);
   });
 
   test('know how the queue stands', async () => {
     const { ledger, sql } = await openBench(kind);
-    const idle = await ledger.queueHeads(60_000);
+    const idle = await ledger.jobs.readQueueHeads(60_000);
     expect(idle).toMatchObject({ heads: [], isMoving: false });
     await startOne(ledger, 'p1');
     const { plugin } = draft();
-    await ledger.enqueue({ jobs: [draft(), draft({ plugin: 'zeta' })] });
-    const busy = await ledger.queueHeads(60_000);
+    await ledger.jobs.enqueue({ jobs: [draft(), draft({ plugin: 'zeta' })] });
+    const busy = await ledger.jobs.readQueueHeads(60_000);
     expect(busy.heads.map((head) => head.plugin)).toEqual([plugin, 'zeta'].toSorted());
     expect(busy.running).toEqual(new Map([[plugin, 1]]));
     expect(busy.isMoving).toBe(true);
     await sql(
       `update job_queue set started_at = '2020-01-01T00:00:00.000Z' where status = 'running'`,
     );
-    expect((await ledger.queueHeads(60_000)).isMoving).toBe(false);
+    expect((await ledger.jobs.readQueueHeads(60_000)).isMoving).toBe(false);
   });
 });

@@ -23,7 +23,7 @@ test('a streak opens an incident, a route hears of it, and a success closes it',
   const { run, ledger, engine } = await place.start();
   for (let count = 0; count < limits.incident.streak; count += 1) await run('moody');
   const [incident] = await eventually('it is open', async () => {
-    const found = await ledger.incidents({ isOpen: true, limit: 9 });
+    const found = await ledger.incidents.list({ isOpen: true, limit: 9 });
     return found.length > 0 && found;
   });
   expect(incident).toMatchObject({
@@ -38,7 +38,7 @@ test('a streak opens an incident, a route hears of it, and a success closes it',
   engine.lookForIncidents();
   await eventually(
     'it is closed',
-    async () => (await ledger.incident(incident?.id ?? ''))?.closedAt !== null,
+    async () => (await ledger.incidents.find(incident?.id ?? ''))?.closedAt !== null,
   );
   await eventually('both were told', async () => (await place.notes()).length === 2);
   expect(await place.notes()).toEqual([
@@ -55,14 +55,14 @@ test('a handler of incidents that itself fails makes one more incident, and no s
   const { run, ledger, submit } = await place.start();
   for (let count = 0; count < limits.incident.streak; count += 1) await run('moody');
   await eventually('its handler failed', async () => {
-    return (await ledger.jobs({ plugin: 'deaf', status: ['failed'], limit: 9 })).length === 1;
+    return (await ledger.jobs.list({ plugin: 'deaf', status: ['failed'], limit: 9 })).length === 1;
   });
   for (let count = 0; count < limits.incident.streak; count += 1)
     await submit('deaf', {}, { command: 'handle' });
   await eventually('the second is open', async () => {
-    return (await ledger.incidents({ isOpen: true, limit: 9 })).length === 2;
+    return (await ledger.incidents.list({ isOpen: true, limit: 9 })).length === 2;
   });
-  const told = await ledger.signals({ type: 'incident.opened', limit: 9 });
+  const told = await ledger.signals.list({ type: 'incident.opened', limit: 9 });
   expect(told).toHaveLength(2);
 });
 
@@ -70,18 +70,18 @@ test('failures before a restart count, and what is open is closed after it', asy
   const place = await makePlace({ plugins: { moody: { program: moody } } });
   const before = await place.start();
   for (let count = 1; count < limits.incident.streak; count += 1) await before.run('moody');
-  expect(await before.ledger.incidents({ limit: 9 })).toEqual([]);
+  expect(await before.ledger.incidents.list({ limit: 9 })).toEqual([]);
   await before.close();
   const { run, ledger } = await place.start();
   await run('moody');
   const [incident] = await eventually('it is open', async () => {
-    const found = await ledger.incidents({ isOpen: true, limit: 9 });
+    const found = await ledger.incidents.list({ isOpen: true, limit: 9 });
     return found.length > 0 && found;
   });
   expect(incident?.count).toBe(limits.incident.streak);
   await run('moody', { good: true });
   await eventually(
     'it is closed at once',
-    async () => (await ledger.incident(incident?.id ?? ''))?.closedAt !== null,
+    async () => (await ledger.incidents.find(incident?.id ?? ''))?.closedAt !== null,
   );
 });

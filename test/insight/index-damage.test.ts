@@ -18,7 +18,7 @@ test('an index that differs from its table opens an incident in the background',
   engine.lookForIncidents();
   const incident = await eventually('the incident is open', async () => {
     engine.lookForIncidents();
-    const [found] = await ledger.incidents({ kind: 'ledger_damaged', isOpen: true, limit: 1 });
+    const [found] = await ledger.incidents.list({ kind: 'ledger_damaged', isOpen: true, limit: 1 });
     return found;
   });
   expect(incident.detail).toContain('job_log');
@@ -51,11 +51,11 @@ test("an index of a tenant's ledger that differs from its table opens an inciden
   const { ledger } = second.engine;
   const incident = await eventually('the incident is open', async () => {
     const kind = 'ledger_damaged';
-    const [found] = await ledger.incidents({ kind, isOpen: true, limit: 1 });
+    const [found] = await ledger.incidents.list({ kind, isOpen: true, limit: 1 });
     return found;
   });
   expect(incident.detail).toContain('job_log');
-  expect(await instance.ledger.incidents({ kind: 'ledger_damaged', limit: 1 })).toEqual([]);
+  expect(await instance.ledger.incidents.list({ kind: 'ledger_damaged', limit: 1 })).toEqual([]);
   second.end();
 });
 

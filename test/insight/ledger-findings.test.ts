@@ -24,15 +24,18 @@ test('doctor and selfcheck name them and say why', async () => {
   const { engine, ledger } = await place.start();
   const { id } = await ask(engine, 'package.install', { package_slug: 'greeter' });
   const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
-  await ledger.addTenant({ slug: 'bad', title: 'bad', limits, createdBy: 'test' });
+  await ledger.tenants.insert({ slug: 'bad', title: 'bad', limits, createdBy: 'test' });
   const own = tenantPlace(place.config.state, 'bad');
   await writeFile('path' in own ? own.path : '', 'this is no ledger, though it is in its place');
-  await ledger.moveTenant('bad', ['creating'], 'active');
+  await ledger.tenants.updateStatus('bad', ['creating'], 'active');
   engine.tenants?.soon();
-  await eventually('it was tried', async () => (await ledger.tenant('bad'))?.schemaError !== null);
+  await eventually(
+    'it was tried',
+    async () => (await ledger.tenants.find('bad'))?.schemaError !== null,
+  );
 
   // The process itself has noted by now that it is in force.
-  await ledger.noteInstallation(id ?? '', 'plugins.worker is not in any plugin root');
+  await ledger.installations.recordError(id ?? '', 'plugins.worker is not in any plugin root');
   const context: Context = { engine, principal: ownerOf('cli:test'), submittedBy: 'cli' };
   const { findings } = findingsShape.parse(await systemDoctor.run(context, {}));
   const told = findings.map(({ category, message }) => `${category}: ${message}`);

@@ -84,7 +84,7 @@ describe.each(databases)('on %s', (database) => {
     expect((await post('/plugin/echo/handle', {}, shy)).status).toBe(403);
     const visit = await api.server.instance.engine.tenants?.visit(slug);
     const own = await eventually('it is on record', async () => {
-      const rows = (await visit?.engine.ledger.observations('call_refused')) ?? [];
+      const rows = (await visit?.engine.ledger.observations.list('call_refused')) ?? [];
       return rows.length > 0 && rows;
     });
     visit?.end();

@@ -99,7 +99,7 @@ describe.each(databases)('on %s', (database) => {
       verdict: 'Nothing holds feed/poll.',
     });
     const incident = await eventually('an incident is open', async () => {
-      const [first] = await instance.ledger.incidents({ isOpen: true, limit: 1 });
+      const [first] = await instance.ledger.incidents.list({ isOpen: true, limit: 1 });
       return first;
     });
     expect(await why(incident.id)).toMatchObject({ kind: 'incident', id: incident.id });

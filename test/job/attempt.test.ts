@@ -85,9 +85,9 @@ fail(f"failure {attempt}")`);
     const place = await makePlace({ database, plugins: { worker: { program, settings } } });
     const { submit, ledger, attempts } = await place.start();
     const id = await submit('worker');
-    await eventually('it failed once', async () => (await ledger.job(id))?.attempt === 2);
+    await eventually('it failed once', async () => (await ledger.jobs.find(id))?.attempt === 2);
     const [row] = await attempts(id);
-    const job = await ledger.job(id);
+    const job = await ledger.jobs.find(id);
     expect(job).toMatchObject({ status: 'queued', retryCount: 1, lastError: 'banned' });
     const waitMs = Date.parse(job?.nextRetryAt ?? '') - Date.parse(row?.completedAt ?? '');
     expect(waitMs).toBeGreaterThanOrEqual(3_600_000);
@@ -134,7 +134,9 @@ describe('an end that no further attempt can help', () => {
     expect(job).toMatchObject({ status: 'failed', reason: expected.cause, attempt: 1 });
     const rows = await attempts(job.id);
     expect(rows).toEqual([expect.objectContaining({ status: 'failed', ...expected })]);
-    expect(await ledger.signals({ type: 'job.dead', jobId: job.id, limit: 9 })).toHaveLength(1);
+    expect(await ledger.signals.list({ type: 'job.dead', jobId: job.id, limit: 9 })).toHaveLength(
+      1,
+    );
   });
 });
 
@@ -175,7 +177,7 @@ describe('an attempt whose process', () => {
     expect(await attempts(job.id)).toEqual([
       expect.objectContaining({ status: 'failed', cause: 'exit', exitCode: 1 }),
     ]);
-    expect(await ledger.signals({ type: 'made', limit: 9 })).toEqual([]);
+    expect(await ledger.signals.list({ type: 'made', limit: 9 })).toEqual([]);
   });
 
   test('cannot be started is retried and says why', async () => {

@@ -27,23 +27,23 @@ describe.each(databases)('attempts on %s', (kind) => {
       await sql('update job_log set completed_at = ? where job_id = ?', [moment, job.id]);
     }
     const walked: string[] = [];
-    let page = await ledger.attemptsOf({ since: at(0), limit: 1 });
+    let page = await ledger.attempts.list({ since: at(0), limit: 1 });
     while (page.length > 0) {
       walked.push(...page.map(({ jobId }) => jobId));
       const { completedAt, id } = page.at(-1) ?? { completedAt: '', id: '' };
-      page = await ledger.attemptsOf({ after: { completedAt, logId: id }, limit: 1 });
+      page = await ledger.attempts.list({ after: { completedAt, logId: id }, limit: 1 });
     }
     expect(walked).toEqual(ids);
-    const late = await ledger.attemptsOf({ since: at(1), limit: 10 });
+    const late = await ledger.attempts.list({ since: at(1), limit: 10 });
     expect(late.map(({ jobId }) => jobId)).toEqual(ids.slice(2));
-    const newest = await ledger.attemptsOf({ limit: 2 });
+    const newest = await ledger.attempts.list({ limit: 2 });
     expect(newest.map(({ jobId }) => jobId)).toEqual(ids.slice(4).toReversed());
     const back: string[] = [];
-    page = await ledger.attemptsOf({ limit: 1 });
+    page = await ledger.attempts.list({ limit: 1 });
     while (page.length > 0) {
       back.push(...page.map(({ jobId }) => jobId));
       const { completedAt, id } = page.at(-1) ?? { completedAt: '', id: '' };
-      page = await ledger.attemptsOf({ before: { completedAt, logId: id }, limit: 1 });
+      page = await ledger.attempts.list({ before: { completedAt, logId: id }, limit: 1 });
     }
     expect(back).toEqual(ids.toReversed());
   });
@@ -86,7 +86,7 @@ describe.each(databases)('attempts on %s', (kind) => {
     }
     const [refused, warned, plain] = ids;
     const list = async (filter: Partial<AttemptPageFilter>): Promise<unknown[]> => {
-      const { attempts, cut } = await ledger.attemptPage({ limit: 9, ...filter });
+      const { attempts, cut } = await ledger.attempts.page({ limit: 9, ...filter });
       expect(cut).toBeUndefined();
       return attempts.map(({ jobId }) => jobId);
     };
@@ -120,10 +120,10 @@ describe.each(databases)('attempts on %s', (kind) => {
       ${numbers} select 'later-' || (100000 + i), 'later-' || i, 1, '2100-01-01T00:00:00.000Z', ${names.join(', ')}
         from n, job_log where true`);
     await sql('update job_log set last_error = ? where job_id = ?', ['needle', job.id]);
-    const first = await ledger.attemptPage({ query: 'needle', limit: 9 });
+    const first = await ledger.attempts.page({ query: 'needle', limit: 9 });
     expect(first.attempts).toEqual([]);
     expect(first.cut).toMatchObject({ logId: `later-${100_000 + 6}` });
-    const second = await ledger.attemptPage({
+    const second = await ledger.attempts.page({
       query: 'needle',
       limit: 9,
       ...(first.cut && { before: first.cut }),

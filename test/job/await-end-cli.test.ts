@@ -66,7 +66,7 @@ test('Ctrl-C says that the job continues, how to stop it and how to wait for it'
   const over = new AbortController();
   const { ledger } = api.server.instance.engine;
   const interrupt = eventually('a job runs', async () => {
-    const [sleeper] = await ledger.jobs({ plugin: 'sleeper', status: ['running'], limit: 1 });
+    const [sleeper] = await ledger.jobs.list({ plugin: 'sleeper', status: ['running'], limit: 1 });
     return sleeper;
   }).then((sleeper) => {
     over.abort();

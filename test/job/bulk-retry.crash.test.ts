@@ -18,10 +18,10 @@ async function makeQueued(database: Database) {
     service: { reap_after: '300ms' },
   });
   const ledger = await openLedger(place.config.state);
-  await ledger.setMeta('paused', '1');
+  await ledger.meta.write('paused', '1');
   const ids = Array.from({ length: TOTAL }, () => makeId());
   const draft = { plugin: 'mail', command: 'poll', payload: '{}', actor: 'test' } as const;
-  await ledger.enqueue({
+  await ledger.jobs.enqueue({
     jobs: ids.map((id) => ({ ...draft, id, submittedBy: 'api', maxAttempts: 1 })),
   });
   return { place, ledger, ids };
@@ -34,7 +34,7 @@ describe.each(databases)('a server on %s that is killed in a bulk retry', (datab
     async (moment) => {
       const { place, ledger, ids } = await makeQueued(database);
       for (let at = 0; at < TOTAL; at += limits.bulkStepJobs) {
-        await ledger.cancelMany(ids.slice(at, at + limits.bulkStepJobs));
+        await ledger.jobs.cancelMany(ids.slice(at, at + limits.bulkStepJobs));
       }
       await ledger.close();
       const victim = launch(place.directory, `enqueue.${moment}:kill:2`);
@@ -55,7 +55,11 @@ describe.each(databases)('a server on %s that is killed in a bulk retry', (datab
       expect(directive.result).toEqual({ jobs: limit, queued: limit });
       await next.stop();
       const after = await openLedger(place.config.state);
-      const queued = await after.jobs({ plugin: 'mail', status: ['queued'], limit: 2 * TOTAL });
+      const queued = await after.jobs.list({
+        plugin: 'mail',
+        status: ['queued'],
+        limit: 2 * TOTAL,
+      });
       await after.close();
       expect(queued).toHaveLength(limit);
       expect(new Set(queued.map(({ retryOf }) => retryOf)).size).toBe(limit);

@@ -13,11 +13,11 @@ const signal = { id: 's1', type: 'a.b', source: 'api', data: '{}', hops: 1, corr
 test('on SQLite the claim is asked for behind the write and before its commit', async () => {
   const { ledger } = await openBench('sqlite');
   const graph = await define(ledger, [task('only', { plugin: 'echo' })]);
-  await ledger.heartbeat(beat('p1'));
+  await ledger.processes.heartbeat(beat('p1'));
   const claims: Promise<ClaimedJob[]>[] = [];
   const claim = request('p1', { slots: 9, plugins: [claimable('echo', { parallelism: 9 })] });
   const entrance = heraldWork(ledger, () => {
-    setImmediate(() => claims.push(ledger.claim({ ...claim, token: makeToken() })));
+    setImmediate(() => claims.push(ledger.jobs.claim({ ...claim, token: makeToken() })));
   });
   /** How many jobs were claimed by what had been asked for when the write was answered. */
   const claimedWith = async (write: Promise<unknown>): Promise<number> => {
@@ -25,20 +25,20 @@ test('on SQLite the claim is asked for behind the write and before its commit', 
     return (await Promise.all(claims.splice(0))).flat().length;
   };
 
-  expect(await claimedWith(entrance.enqueue({ jobs: [draft()] }))).toBe(1);
+  expect(await claimedWith(entrance.jobs.enqueue({ jobs: [draft()] }))).toBe(1);
   const emission = { signal, jobs: [draft({ sourceEventId: 's1' })], runs: [] };
-  expect(await claimedWith(entrance.emit([emission]))).toBe(1);
-  expect(await claimedWith(entrance.startRuns({ jobs: [], runs: [runOf(graph)] }))).toBe(1);
+  expect(await claimedWith(entrance.signals.emit([emission]))).toBe(1);
+  expect(await claimedWith(entrance.runs.start({ jobs: [], runs: [runOf(graph)] }))).toBe(1);
 });
 
 test.each(databases)('a commit without new work is not announced, on %s', async (kind) => {
   const { ledger } = await openBench(kind);
   let announced = 0;
   const entrance = heraldWork(ledger, () => (announced += 1));
-  await entrance.emit([{ signal, jobs: [], runs: [] }]);
-  await entrance.enqueue({ jobs: [] });
+  await entrance.signals.emit([{ signal, jobs: [], runs: [] }]);
+  await entrance.jobs.enqueue({ jobs: [] });
   expect(announced).toBe(0);
-  await entrance.enqueue({ jobs: [draft()] });
+  await entrance.jobs.enqueue({ jobs: [draft()] });
   // Elsewhere the claim would be another transaction, and come too early.
   expect(announced).toBe(kind === 'sqlite' ? 1 : 0);
 });

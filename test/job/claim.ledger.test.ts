@@ -29,7 +29,7 @@ describe.each(databases)('a claim on %s', (kind) => {
   test('marks the job as running under its token and process', async () => {
     const { ledger, job } = await openBench(kind);
     const wanted = draft();
-    await ledger.enqueue({ jobs: [wanted] });
+    await ledger.jobs.enqueue({ jobs: [wanted] });
     const claimed = only(await claimAs(ledger, 'p1', { token: 'token' }));
     expect(claimed).toMatchObject({
       id: wanted.id,
@@ -48,7 +48,7 @@ describe.each(databases)('a claim on %s', (kind) => {
   test('lasts as long as its command may, by the clock of the database', async () => {
     const { ledger } = await openBench(kind);
     const commands = ['handle', 'poll', 'constructor'];
-    await ledger.enqueue({ jobs: commands.map((command) => draft({ command })) });
+    await ledger.jobs.enqueue({ jobs: commands.map((command) => draft({ command })) });
     const plugins = [claimable('echo', { leaseMs: { poll: 5000 }, leaseDefaultMs: 9000 })];
     expect((await claimAs(ledger, 'p1', { plugins })).map(leaseOf)).toEqual([9000, 5000, 9000]);
   });
@@ -57,7 +57,7 @@ describe.each(databases)('a claim on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const own = { leaseMs: {}, leaseDefaultMs: 9000 };
     const plugins = [claimable('echo', { ...own, leaseSlackMs: 7000 }), claimable('plain', own)];
-    await ledger.enqueue({
+    await ledger.jobs.enqueue({
       jobs: [
         draft({ timeoutMs: 60_000 }),
         draft({ timeoutMs: 1000 }),
@@ -72,12 +72,12 @@ describe.each(databases)('a claim on %s', (kind) => {
   test('knows whether it saw everything, if there is no other writer', async () => {
     const { ledger } = await openBench(kind);
     await claimAs(ledger, 'p1');
-    const look = () => ledger.settle([], request('p1'));
+    const look = () => ledger.jobs.settle([], request('p1'));
     // What is asked for in one breath is done in the order in which it is asked for.
-    const [, seen] = await Promise.all([ledger.enqueue({ jobs: [draft()] }), look()]);
+    const [, seen] = await Promise.all([ledger.jobs.enqueue({ jobs: [draft()] }), look()]);
     const known = kind === 'sqlite' ? { after: true, before: false } : {};
     expect(seen.isLatest?.()).toBe(known.after);
-    const [missed] = await Promise.all([look(), ledger.enqueue({ jobs: [draft()] })]);
+    const [missed] = await Promise.all([look(), ledger.jobs.enqueue({ jobs: [draft()] })]);
     expect(missed.isLatest?.()).toBe(known.before);
     expect(seen.isLatest?.()).toBe(known.before);
     if (kind === 'sqlite') {
@@ -95,7 +95,7 @@ describe.each(databases)('a claim on %s', (kind) => {
   test('takes jobs strictly in their order of arrival, over all plugins', async () => {
     const { ledger } = await openBench(kind);
     const jobs = range(40).map((index) => draft({ plugin: `p${index % 3}` }));
-    for (const job of jobs) await ledger.enqueue({ jobs: [job] });
+    for (const job of jobs) await ledger.jobs.enqueue({ jobs: [job] });
     const plugins = range(3).map((index) => claimable(`p${index}`));
     const order: string[] = [];
     for (let slots = 1; order.length < jobs.length; slots += 2) {
@@ -106,7 +106,7 @@ describe.each(databases)('a claim on %s', (kind) => {
 
   test('takes no more than the slots, and nothing without any', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: range(5).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(5).map(() => draft()) });
     expect(await claimAs(ledger, 'p1', { slots: 0 })).toEqual([]);
     expect(await claimAs(ledger, 'p1', { slots: -1 })).toEqual([]);
     expect(await claimAs(ledger, 'p1', { plugins: [] })).toEqual([]);
@@ -117,26 +117,26 @@ describe.each(databases)('a claim on %s', (kind) => {
   test('leaves plugins alone that it does not know', async () => {
     const { ledger } = await openBench(kind);
     const [unknown, known] = [draft({ plugin: 'unknown' }), draft()];
-    await ledger.enqueue({ jobs: [unknown, known] });
+    await ledger.jobs.enqueue({ jobs: [unknown, known] });
     expect(idsOf(await claimAs(ledger, 'p1'))).toEqual([known.id]);
-    expect((await ledger.job(unknown.id))?.status).toBe('queued');
+    expect((await ledger.jobs.find(unknown.id))?.status).toBe('queued');
   });
 
   test('is refused to a process that the ledger does not know', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: [draft()] });
-    expect(await ledger.claim(request('p1'))).toEqual([]);
-    await ledger.heartbeat(beat('p1'));
-    expect(await ledger.claim(request('p1'))).toHaveLength(1);
+    await ledger.jobs.enqueue({ jobs: [draft()] });
+    expect(await ledger.jobs.claim(request('p1'))).toEqual([]);
+    await ledger.processes.heartbeat(beat('p1'));
+    expect(await ledger.jobs.claim(request('p1'))).toHaveLength(1);
   });
 
   test('comes with a settle in the same commit, for the slots that it frees', async () => {
     const { ledger } = await openBench(kind);
     const plugins = [claimable('echo', { parallelism: 2 })];
     const jobs = range(5).map(() => draft());
-    await ledger.enqueue({ jobs });
+    await ledger.jobs.enqueue({ jobs });
     const first = await claimAs(ledger, 'p1', { plugins });
-    const { claimed, verdicts } = await ledger.settle(
+    const { claimed, verdicts } = await ledger.jobs.settle(
       first.map((job) => succeed(job)),
       request('p1', { plugins, token: 'next' }),
     );
@@ -150,7 +150,7 @@ describe.each(databases)('limits of claims on %s', (kind) => {
   test('a plugin never runs more than its parallelism, whichever process claims', async () => {
     const { ledger, open } = await openBench(kind);
     const other = await open();
-    await ledger.enqueue({ jobs: range(10).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(10).map(() => draft()) });
     const plugins = [claimable('echo', { parallelism: 3 })];
     const one = await claimAs(ledger, 'p1', { plugins, slots: 2 });
     const two = await claimAs(other, 'p2', { plugins, slots: 2 });
@@ -162,9 +162,9 @@ describe.each(databases)('limits of claims on %s', (kind) => {
 
   test('a plugin at its limit does not block others, thousands of jobs in front or not', async () => {
     const { ledger, sql } = await openBench(kind);
-    await ledger.enqueue({ jobs: range(5000).map(() => draft({ plugin: 'slow' })) });
+    await ledger.jobs.enqueue({ jobs: range(5000).map(() => draft({ plugin: 'slow' })) });
     const quick = range(3).map(() => draft({ plugin: 'quick' }));
-    await ledger.enqueue({ jobs: quick });
+    await ledger.jobs.enqueue({ jobs: quick });
     const plugins = [claimable('slow', { parallelism: 1 }), claimable('quick')];
     expect(await claimAs(ledger, 'p1', { plugins, slots: 1 })).toMatchObject([{ plugin: 'slow' }]);
     expect(idsOf(await claimAs(ledger, 'p1', { plugins, slots: 10 }))).toEqual(idsOf(quick));
@@ -178,12 +178,12 @@ describe.each(databases)('limits of claims on %s', (kind) => {
     const dedupe = { key: 'k', ttlMs: 0, blockInFlight: false };
     const keyed = range(3).map(() => draft({ dedupe }));
     const others = [draft({ dedupe, command: 'poll' }), draft({ dedupe, plugin: 'b' }), draft()];
-    await ledger.enqueue({ jobs: [...keyed, ...others] });
+    await ledger.jobs.enqueue({ jobs: [...keyed, ...others] });
     const plugins = [claimable(), claimable('b')];
     const first = await claimAs(ledger, 'p1', { plugins });
     expect(idsOf(first)).toEqual([keyed[0]?.id, ...idsOf(others)]);
     for (const expected of keyed.slice(1)) {
-      const running = (await ledger.jobs({ status: ['running'], limit: 10 })).filter(
+      const running = (await ledger.jobs.list({ status: ['running'], limit: 10 })).filter(
         ({ command, plugin, dedupeKey }) => command === 'handle' && plugin === 'echo' && dedupeKey,
       );
       expect(idsOf(await claimAs(ledger, 'p2', { plugins }))).toEqual([]);
@@ -197,7 +197,7 @@ describe.each(databases)('limits of claims on %s', (kind) => {
     const dedupe = { key: 'k', ttlMs: 0, blockInFlight: false };
     const keyed = range(4).map(() => draft({ dedupe }));
     const others = range(4).map(() => draft());
-    await ledger.enqueue({ jobs: [...keyed, ...others] });
+    await ledger.jobs.enqueue({ jobs: [...keyed, ...others] });
     const claimed = await claimAs(ledger, 'p1', { slots: 4 });
     expect(idsOf(claimed)).toEqual(idsOf([...keyed.slice(0, 1), ...others.slice(0, 3)]));
   });
@@ -209,7 +209,7 @@ describe.each(databases)('the order of claims on %s', (kind) => {
     const dedupe = { key: 'k', ttlMs: 0, blockInFlight: false };
     const a = [draft({ dedupe }), draft({ dedupe }), draft()];
     const b = range(3).map(() => draft({ plugin: 'b' }));
-    await ledger.enqueue({ jobs: [...a, ...b] });
+    await ledger.jobs.enqueue({ jobs: [...a, ...b] });
     const plugins = [claimable(), claimable('b')];
     const claimed = await claimAs(ledger, 'p1', { plugins, slots: 2 });
     expect(idsOf(claimed)).toEqual([a[0]?.id, a[2]?.id]);
@@ -222,12 +222,12 @@ describe.each(databases)('suspects on %s', (kind) => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const jobs = range(count).map(() => draft({ command }));
-    await ledger.enqueue({ jobs });
+    await ledger.jobs.enqueue({ jobs });
     for (let round = 0; round < 2; round += 1) {
       const claimed = await claimAs(ledger, 'p1');
-      await ledger.settle(claimed.map((job) => crash(job)));
+      await ledger.jobs.settle(claimed.map((job) => crash(job)));
     }
-    const found = await ledger.jobs({ limit: 10 });
+    const found = await ledger.jobs.list({ limit: 10 });
     expect(found.map(({ suspect, interruptCount }) => [suspect, interruptCount])).toEqual(
       jobs.map(() => [true, 2]),
     );
@@ -237,7 +237,7 @@ describe.each(databases)('suspects on %s', (kind) => {
   test('run one at a time in a process, with others beside them', async () => {
     const { ledger, suspects } = await makeSuspects(3);
     const others = range(4).map(() => draft());
-    await ledger.enqueue({ jobs: others });
+    await ledger.jobs.enqueue({ jobs: others });
     const first = await claimAs(ledger, 'p1', { slots: 3 });
     expect(idsOf(first)).toEqual([suspects[0]?.id, others[0]?.id, others[1]?.id]);
     expect(idsOf(await claimAs(ledger, 'p1', { slots: 9 }))).toEqual(idsOf(others.slice(2)));
@@ -260,7 +260,7 @@ describe.each(databases)('suspects on %s', (kind) => {
     const { ledger, suspects } = await makeSuspects(2);
     const plugins = [claimable('echo', { parallelism: 2 })];
     const plain = draft();
-    await ledger.enqueue({ jobs: [plain] });
+    await ledger.jobs.enqueue({ jobs: [plain] });
     expect(idsOf(await claimAs(ledger, 'p1', { plugins }))).toEqual([suspects[0]?.id, plain.id]);
   });
 });
@@ -268,7 +268,7 @@ describe.each(databases)('suspects on %s', (kind) => {
 describe.each(databases)('attempts on %s', (kind) => {
   test('are numbered over every start, releases and crashes included', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     const numbers: number[] = [];
     for (const end of [release, crash, release]) {
       const job = only(await claimAs(ledger, 'p1'));
@@ -278,7 +278,7 @@ describe.each(databases)('attempts on %s', (kind) => {
     const last = only(await claimAs(ledger, 'p1'));
     await settleOne(ledger, succeed(last));
     expect([...numbers, last.attempt]).toEqual([1, 2, 3, 4]);
-    const log = await ledger.attempts([last.id]);
+    const log = await ledger.attempts.listByJob([last.id]);
     expect(log.map(({ attempt, status }) => [attempt, status])).toEqual([
       [1, 'released'],
       [2, 'crashed'],

@@ -12,9 +12,9 @@ const LONG_MS = 60_000;
 /** A ledger with one job, of which the test says when it ends and what is told. */
 class FakeLedger {
   readonly listener = 'here';
-  readonly job = vi.fn(() => Promise.resolve<Job | undefined>(this.current));
-  readonly run = vi.fn(() => Promise.resolve(undefined));
-  readonly attempts = vi.fn(() => Promise.resolve<Attempt[]>([]));
+  readonly jobs = { find: vi.fn(() => Promise.resolve<Job | undefined>(this.current)) };
+  readonly runs = { find: vi.fn(() => Promise.resolve(undefined)) };
+  readonly attempts = { listByJob: vi.fn(() => Promise.resolve<Attempt[]>([])) };
   readonly awaitEnd = vi.fn(() => Promise.resolve());
   current: Job;
   tell: (ids: readonly string[] | undefined, known?: KnownEnds) => void = () => undefined;
@@ -36,19 +36,19 @@ describe('a caller that waits for a job', () => {
   test('is notified of its end, and does not poll', async () => {
     const ledger = new FakeLedger('here');
     const waiting = makeWaiters(ledger, NEVER_MS).waitFor('one', LONG_MS);
-    await vi.waitFor(() => expect(ledger.job).toHaveBeenCalledTimes(1));
+    await vi.waitFor(() => expect(ledger.jobs.find).toHaveBeenCalledTimes(1));
     ledger.tell(['another']);
     ledger.end();
     ledger.tell(['one']);
     expect(await waiting).toMatchObject({ status: 'succeeded' });
-    expect(ledger.job).toHaveBeenCalledTimes(2);
+    expect(ledger.jobs.find).toHaveBeenCalledTimes(2);
     expect(ledger.awaitEnd).not.toHaveBeenCalled();
   });
 
   test('does not miss a notification while it reads', async () => {
     const ledger = new FakeLedger('here');
     const before = ledger.current;
-    ledger.job.mockImplementationOnce(() => {
+    ledger.jobs.find.mockImplementationOnce(() => {
       ledger.end();
       ledger.tell(['one']);
       return Promise.resolve(before);
@@ -72,7 +72,7 @@ describe('a caller that waits for a job', () => {
   test('looks when something may have been missed', async () => {
     const ledger = new FakeLedger('here');
     const waiting = makeWaiters(ledger, NEVER_MS).waitFor('one', LONG_MS);
-    await vi.waitFor(() => expect(ledger.job).toHaveBeenCalledTimes(1));
+    await vi.waitFor(() => expect(ledger.jobs.find).toHaveBeenCalledTimes(1));
     ledger.end();
     ledger.tell(undefined);
     expect(await waiting).toMatchObject({ status: 'succeeded' });
@@ -81,7 +81,7 @@ describe('a caller that waits for a job', () => {
   test('reads at intervals without a notification', async () => {
     const ledger = new FakeLedger('here');
     const waiting = makeWaiters(ledger, 5).waitFor('one', LONG_MS);
-    await vi.waitFor(() => expect(ledger.job.mock.calls.length).toBeGreaterThan(2));
+    await vi.waitFor(() => expect(ledger.jobs.find.mock.calls.length).toBeGreaterThan(2));
     ledger.end();
     expect(await waiting).toMatchObject({ status: 'succeeded' });
   });
@@ -113,18 +113,21 @@ describe('a caller that expects the end of a job', () => {
     const expected = makeWaiters(ledger, NEVER_MS).expectEnd('one');
     ledger.tell(['one'], new Map([['one', end]]));
     expect(await expected.wait(LONG_MS)).toBe(end);
-    expect(ledger.job).not.toHaveBeenCalled();
-    expect(ledger.attempts).not.toHaveBeenCalled();
+    expect(ledger.jobs.find).not.toHaveBeenCalled();
+    expect(ledger.attempts.listByJob).not.toHaveBeenCalled();
   });
 
   test('reads when it only learns that the job ended', async () => {
     const ledger = new FakeLedger('here');
     const waiting = makeWaiters(ledger, NEVER_MS).expectEnd('one').wait(LONG_MS);
     ledger.end();
-    ledger.attempts.mockResolvedValueOnce([{ result: 'first' }, { result: 'last' }] as Attempt[]);
+    ledger.attempts.listByJob.mockResolvedValueOnce([
+      { result: 'first' },
+      { result: 'last' },
+    ] as Attempt[]);
     ledger.tell(['one'], new Map([['another', end]]));
     expect(await waiting).toEqual({ status: 'succeeded', result: 'last' });
-    expect(ledger.attempts.mock.calls).toEqual([[['one']]]);
+    expect(ledger.attempts.listByJob.mock.calls).toEqual([[['one']]]);
   });
 
   test('reads at intervals without a notification', async () => {
@@ -143,7 +146,7 @@ describe('a caller that expects the end of a job', () => {
     gone.abort();
     expect(await waiting).toBeUndefined();
     expect(await waiters.expectEnd('one').wait(LONG_MS, gone.signal)).toBeUndefined();
-    expect(ledger.attempts).not.toHaveBeenCalled();
+    expect(ledger.attempts.listByJob).not.toHaveBeenCalled();
   });
 
   test('hears no more when it is dropped', async () => {

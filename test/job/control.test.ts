@@ -27,7 +27,7 @@ describe.each(databases)('cancelling on %s', (database) => {
     expect((await ended(first)).status).toBe('succeeded');
     expect(await attempts(second)).toEqual([]);
     expect((await place.notes()).filter((line) => line.includes(second))).toEqual([]);
-    expect(await ledger.signals({ type: 'job.dead', limit: 9 })).toEqual([]);
+    expect(await ledger.signals.list({ type: 'job.dead', limit: 9 })).toEqual([]);
   });
 
   test('a job that runs stops it, and nothing is retried', async () => {
@@ -42,7 +42,7 @@ describe.each(databases)('cancelling on %s', (database) => {
     expect(await attempts(id)).toEqual([
       expect.objectContaining({ status: 'cancelled', cause: 'cancelled', signal: 'SIGTERM' }),
     ]);
-    expect(await ledger.signals({ type: 'job.dead', limit: 9 })).toEqual([]);
+    expect(await ledger.signals.list({ type: 'job.dead', limit: 9 })).toEqual([]);
   });
 
   test('a job that waits for its next attempt ends it there', async () => {
@@ -51,7 +51,7 @@ describe.each(databases)('cancelling on %s', (database) => {
     const place = await makePlace({ database, plugins });
     const { submit, engine, attempts, ledger } = await place.start();
     const id = await submit('worker');
-    await eventually('it failed once', async () => (await ledger.job(id))?.attempt === 2);
+    await eventually('it failed once', async () => (await ledger.jobs.find(id))?.attempt === 2);
     expect(await cancel(engine, id)).toMatchObject({ status: 'cancelled', retryCount: 1 });
     expect(await attempts(id)).toHaveLength(1);
   });
@@ -108,7 +108,7 @@ describe.each(databases)('pausing on %s', (database) => {
     const second = await submit('worker');
     await place.openGate('1');
     expect((await ended(first)).status).toBe('succeeded');
-    expect((await ledger.job(second))?.status).toBe('queued');
+    expect((await ledger.jobs.find(second))?.status).toBe('queued');
     await resume(engine);
     expect(engine.status().state).toBe('running');
     expect((await ended(second)).status).toBe('succeeded');
@@ -122,7 +122,7 @@ describe.each(databases)('pausing on %s', (database) => {
     await before.close();
     const after = await place.start();
     expect(after.engine.status().state).toBe('paused');
-    expect((await after.ledger.job(id))?.status).toBe('queued');
+    expect((await after.ledger.jobs.find(id))?.status).toBe('queued');
     await resume(after.engine);
     expect((await after.ended(id)).status).toBe('succeeded');
   });
@@ -137,7 +137,7 @@ test('pausing one host pauses the others', async () => {
   await pause(one.engine);
   await eventually('the other is paused', () => two.engine.status().state === 'paused');
   const id = await two.submit('worker');
-  expect((await two.ledger.job(id))?.status).toBe('queued');
+  expect((await two.ledger.jobs.find(id))?.status).toBe('queued');
   await resume(two.engine);
   await eventually('the first goes on', () => one.engine.status().state === 'running');
   expect((await one.ended(id)).status).toBe('succeeded');

@@ -22,7 +22,7 @@ import {
 /** Adds one job with the key, and says whose duplicate it is. */
 async function ask(ledger: Ledger, dedupe: Dedupe, plugin = 'echo', command = 'handle') {
   const wanted = draft({ dedupe, plugin, command });
-  const [answer] = await ledger.enqueue({ jobs: [wanted] });
+  const [answer] = await ledger.jobs.enqueue({ jobs: [wanted] });
   return { id: wanted.id, duplicateOf: answer?.duplicateOf };
 }
 
@@ -73,7 +73,7 @@ describe.each(databases)('a strict key on %s', (kind) => {
   test('is released by a cancelled and by a buried job', async () => {
     const { ledger, job } = await openBench(kind);
     const first = await ask(ledger, strict('k'));
-    await ledger.cancel(first.id);
+    await ledger.jobs.cancel(first.id);
     const second = await ask(ledger, strict('k'));
     expect(second.duplicateOf).toBeUndefined();
     await settleOne(ledger, bury(await job(second.id)));
@@ -114,7 +114,7 @@ describe.each(databases)('a lenient key on %s', (kind) => {
     expect(second.duplicateOf).toBeUndefined();
     const claimed = await claimAs(ledger, 'p1');
     expect(claimed.map(({ id }) => id)).toEqual([first.id]);
-    await ledger.settle(claimed.map((job) => fail(job)));
+    await ledger.jobs.settle(claimed.map((job) => fail(job)));
     expect((await claimAs(ledger, 'p1')).map(({ id }) => id)).toEqual([second.id]);
   });
 
@@ -151,7 +151,7 @@ describe.each(databases)('a lenient key on %s', (kind) => {
 describe.each(databases)('several of one key in one batch on %s', (kind) => {
   async function askAll(ledger: Ledger, keys: readonly Dedupe[]): Promise<(number | string)[]> {
     const jobs = keys.map((dedupe) => draft({ dedupe }));
-    const answers = await ledger.enqueue({ jobs });
+    const answers = await ledger.jobs.enqueue({ jobs });
     // Each answer as the place in the batch of the job that does the work.
     return answers.map(({ jobId, duplicateOf }) => {
       const place = jobs.findIndex(({ id }) => id === (duplicateOf ?? jobId));
@@ -164,7 +164,7 @@ describe.each(databases)('several of one key in one batch on %s', (kind) => {
     expect(await askAll(ledger, [strict('k'), strict('k'), strict('other'), strict('k')])).toEqual([
       0, 0, 2, 0,
     ]);
-    expect((await ledger.counts()).ready).toBe(2);
+    expect((await ledger.jobs.countQueue()).ready).toBe(2);
   });
 
   test('lenient ones all pass', async () => {
@@ -177,7 +177,7 @@ describe.each(databases)('several of one key in one batch on %s', (kind) => {
     await settleOne(ledger, succeed(await startOne(ledger, 'p1', { dedupe: strict('k') })));
     const keys = [lenient('k'), strict('k'), lenient('k')];
     expect(await askAll(ledger, keys)).toEqual(['earlier', 'earlier', 'earlier']);
-    expect((await ledger.counts()).ready).toBe(0);
+    expect((await ledger.jobs.countQueue()).ready).toBe(0);
   });
 
   test('running work blocks the strict ones only', async () => {
@@ -195,20 +195,20 @@ describe.each(databases)('several of one key in one batch on %s', (kind) => {
   test('the same batch asked for again has the same answers', async () => {
     const { ledger, dump } = await openBench(kind);
     const jobs = [draft({ dedupe: strict('k') }), draft({ dedupe: strict('k') }), draft()];
-    const first = await ledger.enqueue({ jobs });
+    const first = await ledger.jobs.enqueue({ jobs });
     const before = await dump();
-    expect(await ledger.enqueue({ jobs })).toEqual(first);
+    expect(await ledger.jobs.enqueue({ jobs })).toEqual(first);
     expect(await dump()).toEqual(before);
   });
 
   test('the same job twice in a batch is not its own duplicate', async () => {
     const { ledger } = await openBench(kind);
     const wanted = draft({ dedupe: strict('k') });
-    expect(await ledger.enqueue({ jobs: [wanted, wanted] })).toEqual([
+    expect(await ledger.jobs.enqueue({ jobs: [wanted, wanted] })).toEqual([
       { jobId: wanted.id },
       { jobId: wanted.id },
     ]);
-    expect((await ledger.counts()).ready).toBe(1);
+    expect((await ledger.jobs.countQueue()).ready).toBe(1);
   });
 });
 
@@ -216,10 +216,10 @@ describe.each(databases)('a keyed job asked for again on %s', (kind) => {
   test('while it is running changes nothing', async () => {
     const { ledger, dump } = await openBench(kind);
     const wanted = draft({ dedupe: strict('k') });
-    await ledger.enqueue({ jobs: [wanted] });
+    await ledger.jobs.enqueue({ jobs: [wanted] });
     await claimAs(ledger, 'p1');
     const before = await dump();
-    expect(await ledger.enqueue({ jobs: [wanted] })).toEqual([{ jobId: wanted.id }]);
+    expect(await ledger.jobs.enqueue({ jobs: [wanted] })).toEqual([{ jobId: wanted.id }]);
     expect(await dump()).toEqual(before);
   });
 
@@ -229,7 +229,7 @@ describe.each(databases)('a keyed job asked for again on %s', (kind) => {
     const job = await startOne(ledger, 'p1', { dedupe: strict('k') });
     await settleOne(ledger, succeed(job));
     const again = draft({ id: job.id, dedupe: strict('k') });
-    expect(await ledger.enqueue({ jobs: [again] })).toEqual([{ jobId: job.id }]);
+    expect(await ledger.jobs.enqueue({ jobs: [again] })).toEqual([{ jobId: job.id }]);
     await expire(bench);
     expect((await ask(ledger, strict('k'))).duplicateOf).toBeUndefined();
   });
@@ -239,7 +239,7 @@ describe.each(databases)('a keyed job asked for again on %s', (kind) => {
     const job = await startOne(ledger, 'p1', { dedupe: strict('k') });
     await settleOne(ledger, fail(job));
     const again = draft({ id: job.id, dedupe: strict('k') });
-    expect(await ledger.enqueue({ jobs: [again] })).toEqual([{ jobId: job.id }]);
+    expect(await ledger.jobs.enqueue({ jobs: [again] })).toEqual([{ jobId: job.id }]);
     expect((await ask(ledger, strict('k'))).duplicateOf).toBeUndefined();
   });
 
@@ -249,7 +249,7 @@ describe.each(databases)('a keyed job asked for again on %s', (kind) => {
     await settleOne(ledger, fail(job));
     const heir = await ask(ledger, strict('k'));
     const again = draft({ id: job.id, dedupe: strict('k') });
-    expect(await ledger.enqueue({ jobs: [again] })).toEqual([{ jobId: job.id }]);
+    expect(await ledger.jobs.enqueue({ jobs: [again] })).toEqual([{ jobId: job.id }]);
     expect((await ask(ledger, strict('k'))).duplicateOf).toBe(heir.id);
   });
 });
@@ -260,7 +260,7 @@ describe.each(databases)('keys of jobs that a settle causes on %s', (kind) => {
     const cause = await startOne(ledger, 'p1', { dedupe: strict('cause') });
     const waiting = await ask(ledger, strict('k'));
     const jobs = [draft({ dedupe: strict('k') }), draft({ dedupe: strict('new') }), draft()];
-    const { enqueued } = await ledger.settle([succeed(cause, { jobs })]);
+    const { enqueued } = await ledger.jobs.settle([succeed(cause, { jobs })]);
     expect(enqueued.map(({ duplicateOf }) => duplicateOf)).toEqual([
       waiting.id,
       undefined,
@@ -272,17 +272,17 @@ describe.each(databases)('keys of jobs that a settle causes on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const job = await startOne(ledger, 'p1', { dedupe: strict('tick', 0) });
     const next = draft({ dedupe: strict('tick', 0) });
-    const { enqueued } = await ledger.settle([succeed(job, { jobs: [next] })]);
+    const { enqueued } = await ledger.jobs.settle([succeed(job, { jobs: [next] })]);
     expect(enqueued).toEqual([{ jobId: next.id }]);
   });
 
   test('two that close at once with one key leave one success to be found', async () => {
     const { ledger, sql } = await openBench(kind);
     const keys = ['a', 'b', 'c'].map((key) => lenient(key));
-    await ledger.enqueue({ jobs: keys.map((dedupe) => draft({ dedupe })) });
+    await ledger.jobs.enqueue({ jobs: keys.map((dedupe) => draft({ dedupe })) });
     const claimed = await claimAs(ledger, 'p1', { plugins: [claimable()] });
     expect(claimed).toHaveLength(3);
-    await ledger.settle(claimed.map((job) => succeed(job)));
+    await ledger.jobs.settle(claimed.map((job) => succeed(job)));
     const rows = await sql('select count(*) as n from job_dedupe where blocks_until is not null');
     expect(rows).toMatchObject([{ n: 3 }]);
   });

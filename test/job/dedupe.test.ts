@@ -22,7 +22,7 @@ describe.each(databases)('a dedupe key on %s', (database) => {
     });
     const { run, ended, ledger, records } = await place.start();
     const parent = await run('source', { events: [keyed] });
-    const children = await ledger.jobs({ parentJobId: parent.id, order: 'oldest', limit: 9 });
+    const children = await ledger.jobs.list({ parentJobId: parent.id, order: 'oldest', limit: 9 });
     expect(children.map(({ plugin, dedupeKey }) => [plugin, dedupeKey])).toEqual([
       ['first', 'order-7'],
       ['second', 'order-7'],
@@ -30,8 +30,8 @@ describe.each(databases)('a dedupe key on %s', (database) => {
     for (const { id } of children) expect((await ended(id)).status).toBe('succeeded');
 
     const again = await run('source', { events: [keyed] });
-    expect(await ledger.jobs({ parentJobId: again.id, limit: 9 })).toEqual([]);
-    expect(await ledger.signals({ jobId: again.id, limit: 9 })).toHaveLength(1);
+    expect(await ledger.jobs.list({ parentJobId: again.id, limit: 9 })).toEqual([]);
+    expect(await ledger.signals.list({ jobId: again.id, limit: 9 })).toHaveLength(1);
     const drops = records.filter(({ message }) => message.startsWith('dropped'));
     expect(drops.map(({ level, dedupe_key }) => [level, dedupe_key])).toEqual([
       ['info', 'order-7'],
@@ -49,7 +49,7 @@ describe.each(databases)('a dedupe key on %s', (database) => {
     });
     const { run, ledger } = await place.start();
     const parent = await run('source', { events: [keyed, keyed, { ...keyed, dedupe_key: 'x' }] });
-    const children = await ledger.jobs({ parentJobId: parent.id, order: 'oldest', limit: 9 });
+    const children = await ledger.jobs.list({ parentJobId: parent.id, order: 'oldest', limit: 9 });
     expect(children.map(({ dedupeKey }) => dedupeKey)).toEqual(['order-7', 'x']);
   });
 
@@ -65,7 +65,7 @@ describe.each(databases)('a dedupe key on %s', (database) => {
     });
     const { run, ledger, engine, records } = await place.start();
     await run('source', { events: [keyed, keyed] });
-    const begun = await ledger.runs({ limit: 9 });
+    const begun = await ledger.runs.list({ limit: 9 });
     expect(begun.toReversed().map(({ pipeline, dedupeKey }) => [pipeline, dedupeKey])).toEqual([
       ['one', 'order-7'],
       ['two', 'order-7'],
@@ -74,13 +74,13 @@ describe.each(databases)('a dedupe key on %s', (database) => {
       expect((await engine.waitForRun(id, 20_000)).status).toBe('succeeded');
     }
     await run('source', { events: [keyed] });
-    expect(await ledger.runs({ limit: 9 })).toHaveLength(2);
+    expect(await ledger.runs.list({ limit: 9 })).toHaveLength(2);
     const drops = records.filter(({ message }) => message.startsWith('dropped'));
     expect(drops).toHaveLength(4);
     const existing = new Set(drops.map((drop) => drop['existing_run_id']));
     expect(existing).toEqual(new Set(begun.map(({ id }) => id)));
     await run('source', { events: [{ ...keyed, dedupe_key: 'order-8' }] });
-    expect(await ledger.runs({ limit: 9 })).toHaveLength(4);
+    expect(await ledger.runs.list({ limit: 9 })).toHaveLength(4);
   });
 
   test('is free again when its job failed for good', async () => {
@@ -149,10 +149,10 @@ ok()`);
     const two = await submit('worker', { n: 2 }, { dedupeKey: 'k' });
     const other = await submit('worker', { n: 3 }, { dedupeKey: 'other' });
     await eventually('both keys run', async () => (await place.notes()).length === 2);
-    expect((await ledger.job(two))?.status).toBe('queued');
+    expect((await ledger.jobs.find(two))?.status).toBe('queued');
     await place.openGate('3');
     await ended(other);
-    expect((await ledger.job(two))?.status).toBe('queued');
+    expect((await ledger.jobs.find(two))?.status).toBe('queued');
     await place.openGate('1');
     await place.openGate('2');
     await ended(one);

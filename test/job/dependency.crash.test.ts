@@ -52,7 +52,7 @@ test.each([
   ['settle.after-commit', 'postgres'],
 ] as const)('a server that is killed at %s on %s loses no key', { timeout }, async (probe, on) => {
   const stage = await makeCrashTest(on, { max_workers: 3 });
-  await stage.withLedger((ledger) => ledger.setMeta('paused', '1'));
+  await stage.withLedger((ledger) => ledger.meta.write('paused', '1'));
   const victim = await stage.start(`${probe}:kill:${probe.startsWith('claim') ? 1 : 2}`);
   await ask(stage);
   await stage.client.post('/system/resume').catch(() => 'it may die before it answers');

@@ -37,7 +37,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     const { ledger, open } = await openBench(kind);
     const other = await open();
     const jobs = ['a', 'b', 'a', 'c'].map((plugin) => waitingFor('k', { plugin }));
-    await ledger.enqueue({ jobs });
+    await ledger.jobs.enqueue({ jobs });
     const order: string[] = [];
     for (const [index, on] of [ledger, other, ledger, other].entries()) {
       const job = only(await claimAs(on, `p${index % 2}`, { plugins }));
@@ -58,16 +58,16 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     ]);
     for (const repo of ['k', 'k', 'l']) await start(ledger, graph, { repo });
     const single = waitingFor('k', { plugin: 'b' });
-    await ledger.enqueue({ jobs: [single] });
+    await ledger.jobs.enqueue({ jobs: [single] });
     const [first, other, ...more] = await claimSteps(ledger, graph);
     expect([first?.dependencyKey, other?.dependencyKey, more]).toEqual(['k', 'l', []]);
     if (first === undefined) throw new Error('nothing was claimed');
-    await ledger.settle([done(first)]);
+    await ledger.jobs.settle([done(first)]);
     const [second, step] = await claimSteps(ledger, graph);
     expect(second).toMatchObject({ plugin: 'a', dependencyKey: 'k' });
     expect(step).toMatchObject({ plugin: 'b', dependencyKey: null, runId: first.runId });
     if (second === undefined) throw new Error('nothing was claimed');
-    await ledger.settle([retryLater(second)]);
+    await ledger.jobs.settle([retryLater(second)]);
     expect(idsOf(await claimSteps(ledger, graph))).toEqual([single.id]);
   });
 
@@ -75,7 +75,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const [first, second, third] = [waitingFor('k'), waitingFor('k'), waitingFor('l')];
     const [plain, keyless] = [draft({ plugin: 'a' }), draft({ plugin: 'b' })];
-    await ledger.enqueue({ jobs: [first, second, third, plain, keyless] });
+    await ledger.jobs.enqueue({ jobs: [first, second, third, plain, keyless] });
     const claimed = await claimAs(ledger, 'p1', { plugins });
     expect(idsOf(claimed)).toEqual(idsOf([first, third, plain, keyless]));
   });
@@ -85,7 +85,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     const jobs = range(9).map((index) =>
       index % 3 === 0 ? draft({ plugin: 'a' }) : waitingFor(`k${index}`),
     );
-    await ledger.enqueue({ jobs });
+    await ledger.jobs.enqueue({ jobs });
     const few = [claimable('a', { parallelism: 4 })];
     expect(idsOf(await claimAs(ledger, 'p1', { plugins: few }))).toEqual(idsOf(jobs.slice(0, 4)));
   });
@@ -93,9 +93,9 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
   test('pass the key on in the commit that settles its holder', async () => {
     const { ledger } = await openBench(kind);
     const jobs = range(2).map(() => waitingFor('k'));
-    await ledger.enqueue({ jobs });
+    await ledger.jobs.enqueue({ jobs });
     const first = only(await claimAs(ledger, 'p1', { plugins }));
-    const { claimed } = await ledger.settle([succeed(first)], request('p1', { plugins }));
+    const { claimed } = await ledger.jobs.settle([succeed(first)], request('p1', { plugins }));
     expect(idsOf(claimed)).toEqual([jobs[1]?.id]);
   });
 
@@ -103,11 +103,11 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const narrow = { plugins: [claimable('a', { parallelism: 1 })] };
     const jobs = ['k', 'l'].map((key) => waitingFor(key));
-    await ledger.enqueue({ jobs });
+    await ledger.jobs.enqueue({ jobs });
     const first = only(await claimAs(ledger, 'p1', narrow));
     expect(first.id).toBe(jobs[0]?.id);
     expect(await claimAs(ledger, 'p1', narrow)).toEqual([]);
-    const { claimed } = await ledger.settle([succeed(first)], request('p1', narrow));
+    const { claimed } = await ledger.jobs.settle([succeed(first)], request('p1', narrow));
     expect(only(claimed).id).toBe(jobs[1]?.id);
   });
 
@@ -120,14 +120,14 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
   ] as const)('free the key when the holder %s', async (_, end) => {
     const { ledger, sql } = await openBench(kind);
     const [first, second] = [waitingFor('k'), waitingFor('k')];
-    await ledger.enqueue({ jobs: [first] });
+    await ledger.jobs.enqueue({ jobs: [first] });
     const held = only(await claimAs(ledger, 'p1', { plugins }));
-    await ledger.enqueue({ jobs: [second] });
+    await ledger.jobs.enqueue({ jobs: [second] });
     // All of this may happen within one millisecond, and then neither has waited for longer.
     await sql(
       `update job_queue set ready_at = '2000-01-01T00:00:00.000Z' where id = '${second.id}'`,
     );
-    if (end === endAsCancelled) expect(await ledger.cancel(first.id)).toBe('requested');
+    if (end === endAsCancelled) expect(await ledger.jobs.cancel(first.id)).toBe('requested');
     expect(await claimAs(ledger, 'p1', { plugins })).toEqual([]);
     await settleOne(ledger, end(held));
     expect(idsOf(await claimAs(ledger, 'p1', { plugins }))).toEqual([second.id]);
@@ -137,24 +137,24 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     const { ledger, sql } = await openBench(kind);
     const later = waitingFor('k', { due: { inMs: 60_000 } });
     const sooner = waitingFor('k', { due: { inMs: 30_000 } });
-    await ledger.enqueue({ jobs: [later, sooner] });
+    await ledger.jobs.enqueue({ jobs: [later, sooner] });
     await sql(`update job_queue set next_retry_at = '2000-01-01T00:00:00.000Z'`);
-    await ledger.promote();
+    await ledger.jobs.promote();
     const first = only(await claimAs(ledger, 'p1', { plugins }));
     expect(first.id).toBe(sooner.id);
-    const { claimed } = await ledger.settle([succeed(first)], request('p1', { plugins }));
+    const { claimed } = await ledger.jobs.settle([succeed(first)], request('p1', { plugins }));
     expect(idsOf(claimed)).toEqual([later.id]);
   });
 
   test('are free of those that are cancelled while they wait', async () => {
     const { ledger } = await openBench(kind);
     const jobs = range(3).map(() => waitingFor('k'));
-    await ledger.enqueue({ jobs });
+    await ledger.jobs.enqueue({ jobs });
     const [first, second, third] = jobs.map(({ id }) => id);
-    expect(await ledger.cancel(first ?? '')).toBe('cancelled');
+    expect(await ledger.jobs.cancel(first ?? '')).toBe('cancelled');
     const held = only(await claimAs(ledger, 'p1', { plugins }));
     expect(held.id).toBe(second);
-    expect(await ledger.cancel(third ?? '')).toBe('cancelled');
+    expect(await ledger.jobs.cancel(third ?? '')).toBe('cancelled');
     await settleOne(ledger, succeed(held));
     expect(await claimAs(ledger, 'p1', { plugins })).toEqual([]);
   });
@@ -166,7 +166,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
       waitingFor('k'),
       waitingFor('k', { plugin: 'b' }),
     ];
-    await ledger.enqueue({ jobs: [full, first, second] });
+    await ledger.jobs.enqueue({ jobs: [full, first, second] });
     const few = [claimable('a', { parallelism: 1 }), claimable('b')];
     const held = only(await claimAs(ledger, 'p1', { plugins: few }));
     expect(held.id).toBe(full.id);
@@ -178,7 +178,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const held = claimable('a', { init: { fingerprint: 'f', isHeld: true } });
     const [check, keyed] = [draft({ plugin: 'a', command: 'health' }), waitingFor('k')];
-    await ledger.enqueue({ jobs: [keyed, check] });
+    await ledger.jobs.enqueue({ jobs: [keyed, check] });
     expect(idsOf(await claimAs(ledger, 'p1', { plugins: [held] }))).toEqual([check.id]);
     const well = claimable('a', { init: { fingerprint: 'f', isHeld: false } });
     expect(idsOf(await claimAs(ledger, 'p1', { plugins: [well] }))).toEqual([keyed.id]);
@@ -187,15 +187,15 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
   test('do not wait for one whose plugin is switched off, and let it go first later', async () => {
     const { ledger, sql } = await openBench(kind);
     const jobs = ['b', 'a', 'a'].map((plugin) => waitingFor('k', { plugin }));
-    await ledger.enqueue({ jobs });
+    await ledger.jobs.enqueue({ jobs });
     const [off, first, second] = idsOf(jobs);
     await sql(`insert into plugin_switches values ('b', 0, 'ann', '2026-01-01T00:00:00.000Z')`);
     const on = [claimable('a')];
-    expect(await ledger.dependencyHolder('k')).toEqual({ id: first, isRunning: false });
+    expect(await ledger.jobs.findDependencyHolder('k')).toEqual({ id: first, isRunning: false });
     const held = only(await claimAs(ledger, 'p1', { plugins: on }));
     expect(held.id).toBe(first);
     await sql(`update plugin_switches set enabled = 1`);
-    const { claimed } = await ledger.settle([succeed(held)], request('p1', { plugins }));
+    const { claimed } = await ledger.jobs.settle([succeed(held)], request('p1', { plugins }));
     expect(idsOf(claimed)).toEqual([off]);
     await settleOne(ledger, succeed(only(claimed)));
     expect(idsOf(await claimAs(ledger, 'p1', { plugins }))).toEqual([second]);
@@ -204,7 +204,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
   test('do not wait for one whose plugin could not be set up', async () => {
     const { ledger, sql } = await openBench(kind);
     const [ill, next] = [waitingFor('k', { plugin: 'b' }), waitingFor('k')];
-    await ledger.enqueue({ jobs: [ill, next] });
+    await ledger.jobs.enqueue({ jobs: [ill, next] });
     await sql(`insert into plugin_health
       (plugin_name, kind, fingerprint, status, job_id, updated_at, seen_at)
       values ('b', 'init', 'f', 'pending', 'job', '2026-01-01', '2026-01-01')`);
@@ -217,7 +217,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     await sql(`insert into plugin_health
       (plugin_name, kind, fingerprint, status, job_id, updated_at, seen_at)
       values ('b', 'init', 'g', 'healthy', 'job', '2026-01-02', '2026-01-02')`);
-    const { claimed } = await ledger.settle([succeed(held)], request('p1', { plugins }));
+    const { claimed } = await ledger.jobs.settle([succeed(held)], request('p1', { plugins }));
     expect(idsOf(claimed)).toEqual([ill.id]);
   });
 
@@ -226,7 +226,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     const [first, second] = range(2).map((index) =>
       waitingFor(`k${index}`, { dedupe: lenient('once') }),
     );
-    await ledger.enqueue({ jobs: [first, second].flatMap((job) => job ?? []) });
+    await ledger.jobs.enqueue({ jobs: [first, second].flatMap((job) => job ?? []) });
     expect(idsOf(await claimAs(ledger, 'p1', { plugins }))).toEqual([first?.id]);
     expect(await claimAs(ledger, 'p1', { plugins })).toEqual([]);
   });
@@ -234,14 +234,18 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
   test('are buried with their plugin, and counted like any other', async () => {
     const { ledger, sql } = await openBench(kind);
     const [lost, next] = [waitingFor('k', { plugin: 'gone' }), waitingFor('k')];
-    await ledger.enqueue({ jobs: [lost, next] });
+    await ledger.jobs.enqueue({ jobs: [lost, next] });
     await sql(`update job_queue set ready_at = '2000-01-01T00:00:00.000Z' where id = ?`, [lost.id]);
-    expect(await ledger.counts()).toMatchObject({
+    expect(await ledger.jobs.countQueue()).toMatchObject({
       ready: 2,
       oldestReadyAt: '2000-01-01T00:00:00.000Z',
     });
-    await ledger.heartbeat(beat('p1', { plugins: ['a'] }));
-    const [unrunnable] = await ledger.unrunnable({ graceMs: 0, staleMs: 60_000, limit: 5 });
+    await ledger.processes.heartbeat(beat('p1', { plugins: ['a'] }));
+    const [unrunnable] = await ledger.jobs.listUnrunnable({
+      graceMs: 0,
+      staleMs: 60_000,
+      limit: 5,
+    });
     expect(unrunnable?.id).toBe(lost.id);
     expect(await claimAs(ledger, 'p1', { plugins })).toEqual([]);
     if (unrunnable !== undefined) await settleOne(ledger, bury(unrunnable));
@@ -251,19 +255,19 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
   test('report the current or next holder of the key', async () => {
     const { ledger } = await openBench(kind);
     const jobs = range(2).map(() => waitingFor('k'));
-    expect(await ledger.dependencyHolder('k')).toBeUndefined();
-    await ledger.enqueue({ jobs });
+    expect(await ledger.jobs.findDependencyHolder('k')).toBeUndefined();
+    await ledger.jobs.enqueue({ jobs });
     const [first, second] = idsOf(jobs);
-    expect(await ledger.dependencyHolder('k')).toEqual({ id: first, isRunning: false });
+    expect(await ledger.jobs.findDependencyHolder('k')).toEqual({ id: first, isRunning: false });
     const held = only(await claimAs(ledger, 'p1', { plugins }));
-    expect(await ledger.dependencyHolder('k')).toEqual({ id: first, isRunning: true });
+    expect(await ledger.jobs.findDependencyHolder('k')).toEqual({ id: first, isRunning: true });
     await settleOne(ledger, retryLater(held));
-    expect(await ledger.dependencyHolder('k')).toEqual({ id: second, isRunning: false });
+    expect(await ledger.jobs.findDependencyHolder('k')).toEqual({ id: second, isRunning: false });
   });
 
   test('never run twice at once, whatever is written past the claim', async () => {
     const { ledger, sql } = await openBench(kind);
-    await ledger.enqueue({ jobs: range(2).map(() => waitingFor('k')) });
+    await ledger.jobs.enqueue({ jobs: range(2).map(() => waitingFor('k')) });
     await claimAs(ledger, 'p1', { plugins });
     const force = async () =>
       await sql(
@@ -277,13 +281,16 @@ describe('two hosts', () => {
   test('that claim at once: one has the key', async () => {
     const { ledger, other, barrier } = await openMeeting();
     const jobs = range(4).map((index) => waitingFor('k', { plugin: index % 2 === 0 ? 'a' : 'b' }));
-    await ledger.enqueue({ jobs });
-    await Promise.all([ledger.heartbeat(beat('p1')), other.heartbeat(beat('p2'))]);
+    await ledger.jobs.enqueue({ jobs });
+    await Promise.all([
+      ledger.processes.heartbeat(beat('p1')),
+      other.processes.heartbeat(beat('p2')),
+    ]);
     await barrier.holdClaims();
     const claimed = await runTogether(
       barrier,
-      () => ledger.claim(request('p1', { plugins: plugins.slice(0, 1) })),
-      () => other.claim(request('p2', { plugins })),
+      () => ledger.jobs.claim(request('p1', { plugins: plugins.slice(0, 1) })),
+      () => other.jobs.claim(request('p2', { plugins })),
     );
     expect(idsOf(claimed.flat())).toEqual([jobs[0]?.id]);
   });
@@ -291,14 +298,14 @@ describe('two hosts', () => {
   test('the key is never lost if one settles while the other claims', async () => {
     const { ledger, other, barrier } = await openMeeting();
     const jobs = range(2).map(() => waitingFor('k'));
-    await ledger.enqueue({ jobs });
+    await ledger.jobs.enqueue({ jobs });
     const held = only(await claimAs(ledger, 'p1', { plugins }));
-    await other.heartbeat(beat('p2'));
+    await other.processes.heartbeat(beat('p2'));
     await barrier.holdClaims();
     const [settled, claimed] = await runTogether(
       barrier,
-      () => ledger.settle([succeed(held)], request('p1', { plugins })),
-      () => other.claim(request('p2', { plugins })),
+      () => ledger.jobs.settle([succeed(held)], request('p1', { plugins })),
+      () => other.jobs.claim(request('p2', { plugins })),
     );
     expect(idsOf([...settled.claimed, ...claimed])).toEqual([jobs[1]?.id]);
   });
@@ -306,12 +313,12 @@ describe('two hosts', () => {
   test('the key is never lost if one cancels the first in the queue while the other claims', async () => {
     const { ledger, other, barrier, sql } = await openMeeting();
     const jobs = range(2).map(() => waitingFor('k'));
-    await ledger.enqueue({ jobs });
-    await other.heartbeat(beat('p2'));
+    await ledger.jobs.enqueue({ jobs });
+    await other.processes.heartbeat(beat('p2'));
     await barrier.hold('select 1 from job_queue where id = $1 for update', [jobs[0]?.id]);
-    expect(await other.claim(request('p2', { plugins }))).toEqual([]);
+    expect(await other.jobs.claim(request('p2', { plugins }))).toEqual([]);
     await barrier.lift();
-    expect(idsOf(await other.claim(request('p2', { plugins })))).toEqual([jobs[0]?.id]);
+    expect(idsOf(await other.jobs.claim(request('p2', { plugins })))).toEqual([jobs[0]?.id]);
     expect(await sql(`select id from job_queue where status = 'running'`)).toHaveLength(1);
   });
 });

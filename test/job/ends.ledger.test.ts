@@ -43,11 +43,11 @@ describe.each(databases)('ends on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const told = await listen(ledger);
     const job = await startOne(ledger, 'p1');
-    await ledger.settle([retryLater(job, 0)]);
+    await ledger.jobs.settle([retryLater(job, 0)]);
     expect(told).toEqual([]);
     const [again] = await claimAs(ledger, 'p1');
     if (again === undefined) throw new Error('it was to be done again');
-    await ledger.settle([succeed(again)]);
+    await ledger.jobs.settle([succeed(again)]);
     expect(told).toEqual([job.id]);
   });
 
@@ -57,8 +57,8 @@ describe.each(databases)('ends on %s', (kind) => {
     const closing = succeed(await startOne(ledger, 'p1'));
     const { id } = closing.job;
     ledger.onEnds((ids, known) => void (ids?.includes(id) && told.push(known)));
-    await ledger.settle([closing]);
-    await ledger.settle([closing]);
+    await ledger.jobs.settle([closing]);
+    await ledger.jobs.settle([closing]);
     const end = { status: 'succeeded', result: closing.report.result };
     expect(told).toEqual([new Map([[id, end]]), new Map()]);
   });
@@ -70,9 +70,9 @@ describe.each(databases)('ends on %s', (kind) => {
     const run = await start(ledger, graph);
     const [l, r] = await claimSteps(ledger, graph);
     if (l === undefined || r === undefined) throw new Error('two jobs were expected');
-    await ledger.settle([done(l)]);
+    await ledger.jobs.settle([done(l)]);
     expect(told).toEqual([l.id]);
-    await ledger.settle([fail(r)]);
+    await ledger.jobs.settle([fail(r)]);
     expect(told).toEqual([l.id, r.id, run.id]);
   });
 
@@ -82,9 +82,9 @@ describe.each(databases)('ends on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, graph);
     const closing = done(only(await claimSteps(ledger, graph)));
-    await ledger.settle([closing]);
+    await ledger.jobs.settle([closing]);
     expect(told).toEqual([closing.job.id, run.id]);
-    const { verdicts, news } = await ledger.settle([closing]);
+    const { verdicts, news } = await ledger.jobs.settle([closing]);
     expect(verdicts.get(closing.job.id)).toBe('settled');
     expect(told).toEqual([closing.job.id, run.id, closing.job.id, run.id]);
     expect(news).toMatchObject({ queued: true, advancing: true });
@@ -95,7 +95,7 @@ describe.each(databases)('ends on %s', (kind) => {
     const told = await listen(ledger);
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, graph);
-    await ledger.cancel(run.firstJobId);
+    await ledger.jobs.cancel(run.firstJobId);
     expect(told).toEqual([run.firstJobId, run.id]);
   });
 
@@ -104,7 +104,9 @@ describe.each(databases)('ends on %s', (kind) => {
     const told = await listen(ledger);
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, graph);
-    await ledger.direct(pausing({ sameness: 'each' }, { kind: 'run.cancel', runId: run.id }));
+    await ledger.directives.create(
+      pausing({ sameness: 'each' }, { kind: 'run.cancel', runId: run.id }),
+    );
     expect(told.toSorted()).toEqual([run.firstJobId, run.id].toSorted());
   });
 
@@ -112,7 +114,7 @@ describe.each(databases)('ends on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const told = await listen(ledger);
     const job = await startOne(ledger, 'p1');
-    await ledger.reap({ processId: 'p1', staleMs: 0, closings: [fail(job)] });
+    await ledger.processes.reap({ processId: 'p1', staleMs: 0, closings: [fail(job)] });
     expect(told).toEqual([job.id]);
   });
 });
@@ -127,9 +129,9 @@ describe('ends on another host', () => {
   test('are reported for awaited jobs, and for no others', async () => {
     const { ledger, other, told } = await twoHosts();
     const [quiet, awaited] = [draft(), draft({ isAwaited: true })];
-    await ledger.enqueue({ jobs: [quiet, awaited] });
+    await ledger.jobs.enqueue({ jobs: [quiet, awaited] });
     const jobs = await claimAs(other, 'p2');
-    await other.settle(jobs.map((job) => succeed(job)));
+    await other.jobs.settle(jobs.map((job) => succeed(job)));
     await vi.waitFor(() => expect(told).toEqual([awaited.id]), patience);
   });
 
@@ -150,19 +152,19 @@ describe('ends on another host', () => {
     const third = await open();
     const toldThird = await listen(third);
     const job = draft({ isAwaited: true });
-    await ledger.enqueue({ jobs: [job] });
+    await ledger.jobs.enqueue({ jobs: [job] });
     await third.awaitEnd('job', job.id);
-    await other.settle((await claimAs(other, 'p2')).map((one) => succeed(one)));
+    await other.jobs.settle((await claimAs(other, 'p2')).map((one) => succeed(one)));
     await vi.waitFor(() => expect([told, toldThird]).toEqual([[job.id], [job.id]]), patience);
   });
 
   test('are reported however many there are', async () => {
     const { ledger, other, told } = await twoHosts();
     const jobs = range(400).map(() => draft({ isAwaited: true }));
-    await ledger.enqueue({ jobs });
-    await other.heartbeat(beat('p2'));
+    await ledger.jobs.enqueue({ jobs });
+    await other.processes.heartbeat(beat('p2'));
     const claimed = await claimAs(other, 'p2', { slots: 400 });
-    await other.settle(claimed.map((job) => succeed(job)));
+    await other.jobs.settle(claimed.map((job) => succeed(job)));
     await vi.waitFor(() => expect(told).toHaveLength(400), patience);
     expect(new Set(told)).toEqual(new Set(jobs.map(({ id }) => id)));
   });
@@ -173,11 +175,11 @@ describe('ends on another host', () => {
     for (const n of range(40)) {
       const isAwaited = n % 2 === 0;
       const job = draft({ isAwaited });
-      await ledger.enqueue({ jobs: [job] });
+      await ledger.jobs.enqueue({ jobs: [job] });
       const claimed = only(await claimAs(other, 'p2'));
-      const settling = n % 4 < 2 ? other.settle([succeed(claimed)]) : undefined;
+      const settling = n % 4 < 2 ? other.jobs.settle([succeed(claimed)]) : undefined;
       const waiting = waiters.waitFor(job.id, LONG_MS);
-      await (settling ?? other.settle([succeed(claimed)]));
+      await (settling ?? other.jobs.settle([succeed(claimed)]));
       expect((await waiting).status).toBe('succeeded');
     }
   });

@@ -16,11 +16,11 @@ describe.each(databases)('enqueue on %s', (kind) => {
     const place = await makePlace(kind);
     const before = await openLedger(place);
     const wanted = draft({ payload: '{"kept":true}' });
-    await before.enqueue({ jobs: [wanted] });
+    await before.jobs.enqueue({ jobs: [wanted] });
     await before.close();
     const after = await openLedger(place);
     try {
-      expect(await after.job(wanted.id)).toMatchObject({
+      expect(await after.jobs.find(wanted.id)).toMatchObject({
         status: 'queued',
         payload: '{"kept":true}',
       });
@@ -32,7 +32,7 @@ describe.each(databases)('enqueue on %s', (kind) => {
   test('jobs of one batch have the same time, by the clock of the database', async () => {
     const { ledger, sql } = await openBench(kind);
     const before = await ledger.now();
-    await ledger.enqueue({ jobs: range(50).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(50).map(() => draft()) });
     const after = await ledger.now();
     const [times = {}] = await sql(
       `select min(created_at) as first, max(created_at) as last, min(ready_at) as ready from job_queue`,
@@ -45,9 +45,9 @@ describe.each(databases)('enqueue on %s', (kind) => {
   test('a job that is submitted twice in a batch is stored once', async () => {
     const { ledger } = await openBench(kind);
     const [one, other] = [draft(), draft()];
-    const answers = await ledger.enqueue({ jobs: [one, other, one] });
+    const answers = await ledger.jobs.enqueue({ jobs: [one, other, one] });
     expect(answers.map(({ jobId }) => jobId)).toEqual([one.id, other.id, one.id]);
-    expect(await ledger.jobs({ limit: 9 })).toHaveLength(2);
+    expect(await ledger.jobs.list({ limit: 9 })).toHaveLength(2);
   });
 
   test('every field comes back as it was given', async () => {
@@ -66,7 +66,7 @@ describe.each(databases)('enqueue on %s', (kind) => {
       runtimeCaused: true,
       eventContextId: 'context',
     });
-    expect(await ledger.enqueue({ jobs: [wanted] })).toEqual([{ jobId: wanted.id }]);
+    expect(await ledger.jobs.enqueue({ jobs: [wanted] })).toEqual([{ jobId: wanted.id }]);
     const { dedupe, ...fields } = wanted;
     expect(await job(wanted.id)).toMatchObject({
       ...fields,
@@ -90,7 +90,7 @@ describe.each(databases)('enqueue on %s', (kind) => {
   test('a job without a lineage is its own root and its own idempotency key', async () => {
     const { ledger, job } = await openBench(kind);
     const wanted = draft();
-    await ledger.enqueue({ jobs: [wanted] });
+    await ledger.jobs.enqueue({ jobs: [wanted] });
     expect(await job(wanted.id)).toMatchObject({
       rootJobId: wanted.id,
       idempotencyKey: wanted.id,
@@ -103,12 +103,12 @@ describe.each(databases)('enqueue on %s', (kind) => {
   test('the same id twice is one job, and the first one is kept', async () => {
     const { ledger, job } = await openBench(kind);
     const wanted = draft({ payload: '1' });
-    await ledger.enqueue({ jobs: [wanted] });
-    expect(await ledger.enqueue({ jobs: [{ ...wanted, payload: '2' }] })).toEqual([
+    await ledger.jobs.enqueue({ jobs: [wanted] });
+    expect(await ledger.jobs.enqueue({ jobs: [{ ...wanted, payload: '2' }] })).toEqual([
       { jobId: wanted.id },
     ]);
-    expect(await ledger.enqueue({ jobs: [wanted, wanted] })).toHaveLength(2);
-    expect(await ledger.jobs({ limit: 10 })).toHaveLength(1);
+    expect(await ledger.jobs.enqueue({ jobs: [wanted, wanted] })).toHaveLength(2);
+    expect(await ledger.jobs.list({ limit: 10 })).toHaveLength(1);
     expect((await job(wanted.id)).payload).toBe('1');
   });
 
@@ -116,7 +116,7 @@ describe.each(databases)('enqueue on %s', (kind) => {
     const { ledger, job } = await openBench(kind);
     const started = await startOne(ledger, 'p1');
     await settleOne(ledger, succeed(started));
-    await ledger.enqueue({ jobs: [draft({ id: started.id })] });
+    await ledger.jobs.enqueue({ jobs: [draft({ id: started.id })] });
     expect((await job(started.id)).status).toBe('succeeded');
     expect(await claimAs(ledger, 'p1')).toEqual([]);
   });
@@ -124,8 +124,8 @@ describe.each(databases)('enqueue on %s', (kind) => {
   test('a batch of 500 arrives in its order', async () => {
     const { ledger } = await openBench(kind);
     const jobs = range(500).map(() => draft());
-    await ledger.enqueue({ jobs });
-    const found = await ledger.jobs({ limit: 1000, order: 'oldest' });
+    await ledger.jobs.enqueue({ jobs });
+    const found = await ledger.jobs.list({ limit: 1000, order: 'oldest' });
     expect(found.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id));
     const seqs = found.map(({ seq }) => seq);
     expect(seqs).toEqual(seqs.toSorted((a, b) => a - b));
@@ -141,7 +141,7 @@ describe.each(databases)('enqueue on %s', (kind) => {
   ])('a payload with %s comes back unchanged', async (_, payload) => {
     const { ledger, job } = await openBench(kind);
     const jobs = [draft({ payload }), draft({ payload, actor: payload.slice(0, 100) })];
-    await ledger.enqueue({ jobs });
+    await ledger.jobs.enqueue({ jobs });
     const claimed = await claimAs(ledger, 'p1');
     expect(claimed.map((one) => one.payload === payload)).toEqual([true, true]);
     expect((await job(jobs[1]?.id ?? '')).actor).toBe(payload.slice(0, 100));
@@ -155,9 +155,9 @@ describe.each(databases)('enqueue on %s', (kind) => {
       { id: signalId, type: 'a.b', source: 'api', data: '{"a":1}', hops: 1, correlationId: 'c' },
     ];
     const contexts = [{ id: contextId, accumulated: '{"bag":1}' }];
-    await ledger.enqueue({ jobs: [wanted], signals, contexts });
-    await ledger.enqueue({ jobs: [wanted], signals, contexts });
-    expect(await ledger.signals({ limit: 10 })).toMatchObject(signals);
+    await ledger.jobs.enqueue({ jobs: [wanted], signals, contexts });
+    await ledger.jobs.enqueue({ jobs: [wanted], signals, contexts });
+    expect(await ledger.signals.list({ limit: 10 })).toMatchObject(signals);
     expect(only(await claimAs(ledger, 'p1')).context).toBe('{"bag":1}');
   });
 
@@ -167,23 +167,25 @@ describe.each(databases)('enqueue on %s', (kind) => {
     const before = await dump();
     const signals = [signalOf(cause, 0), signalOf(cause, 0)];
     const contexts = [{ id: makeId(), accumulated: '{}' }];
-    await expect(ledger.enqueue({ jobs: [draft()], signals, contexts })).rejects.toThrow(/unique/i);
+    await expect(ledger.jobs.enqueue({ jobs: [draft()], signals, contexts })).rejects.toThrow(
+      /unique/i,
+    );
     expect(await dump()).toEqual(before);
   });
 
   test('an empty batch is nothing', async () => {
     const { ledger, dump } = await openBench(kind);
     const before = await dump();
-    expect(await ledger.enqueue({ jobs: [] })).toEqual([]);
+    expect(await ledger.jobs.enqueue({ jobs: [] })).toEqual([]);
     expect(await dump()).toEqual(before);
   });
 
   test('many callers at once are all answered, each for its own', async () => {
     const { ledger } = await openBench(kind);
     const wanted = range(200).map(() => draft());
-    const answers = await Promise.all(wanted.map((one) => ledger.enqueue({ jobs: [one] })));
+    const answers = await Promise.all(wanted.map((one) => ledger.jobs.enqueue({ jobs: [one] })));
     expect(answers.map((answer) => only(answer).jobId)).toEqual(wanted.map(({ id }) => id));
-    expect(await ledger.counts()).toMatchObject({ ready: 200, delayed: 0, running: 0 });
+    expect(await ledger.jobs.countQueue()).toMatchObject({ ready: 200, delayed: 0, running: 0 });
   });
 
   test('a unit that cannot be written does not hurt its neighbours', async () => {
@@ -192,14 +194,14 @@ describe.each(databases)('enqueue on %s', (kind) => {
     const bad = { jobs: [draft()], signals: [signalOf(cause), signalOf(cause)] };
     const wanted = range(5).map(() => draft());
     const [a, b, refused, c, d, e] = await Promise.allSettled([
-      ...wanted.slice(0, 2).map((one) => ledger.enqueue({ jobs: [one] })),
-      ledger.enqueue(bad),
-      ...wanted.slice(2).map((one) => ledger.enqueue({ jobs: [one] })),
+      ...wanted.slice(0, 2).map((one) => ledger.jobs.enqueue({ jobs: [one] })),
+      ledger.jobs.enqueue(bad),
+      ...wanted.slice(2).map((one) => ledger.jobs.enqueue({ jobs: [one] })),
     ]);
     expect(refused?.status).toBe('rejected');
     expect([a, b, c, d, e].map((one) => one?.status)).toEqual(Array(5).fill('fulfilled'));
-    expect((await ledger.counts()).ready).toBe(5);
-    expect(await ledger.signals({ limit: 10 })).toEqual([]);
+    expect((await ledger.jobs.countQueue()).ready).toBe(5);
+    expect(await ledger.signals.list({ limit: 10 })).toEqual([]);
   });
 });
 
@@ -215,11 +217,11 @@ describe.each(databases)('looking at jobs on %s', (kind) => {
       }),
     );
     const stranger = draft({ plugin: 'b' });
-    await ledger.enqueue({ jobs: [root, ...children, stranger] });
+    await ledger.jobs.enqueue({ jobs: [root, ...children, stranger] });
     const ids = [root, ...children, stranger].map(({ id }) => id);
     const pick = (...indexes: number[]) => indexes.map((index) => ids[index]);
-    const find = async (filter: Parameters<typeof ledger.jobs>[0]) =>
-      (await ledger.jobs(filter)).map(({ id }) => id);
+    const find = async (filter: Parameters<typeof ledger.jobs.list>[0]) =>
+      (await ledger.jobs.list(filter)).map(({ id }) => id);
 
     expect(await find({ limit: 10 })).toEqual(pick(5, 4, 3, 2, 1, 0));
     expect(await find({ limit: 10, plugin: 'b', order: 'oldest' })).toEqual(pick(2, 4, 5));
@@ -232,7 +234,7 @@ describe.each(databases)('looking at jobs on %s', (kind) => {
     expect(await find({ limit: 10, status: ['queued', 'running'], plugin: 'a' })).toEqual(
       pick(3, 1, 0),
     );
-    const page = await ledger.jobs({ limit: 2 });
+    const page = await ledger.jobs.list({ limit: 2 });
     const beforeSeq = page.at(-1)?.seq ?? 0;
     expect(await find({ limit: 2, beforeSeq })).toEqual(pick(3, 2));
     expect(await find({ limit: 9, beforeSeq, order: 'oldest' })).toEqual(pick(5));
@@ -240,24 +242,24 @@ describe.each(databases)('looking at jobs on %s', (kind) => {
 
   test('counts and the oldest that waits', async () => {
     const { ledger, job } = await openBench(kind);
-    expect(await ledger.counts()).toEqual({
+    expect(await ledger.jobs.countQueue()).toEqual({
       ready: 0,
       delayed: 0,
       running: 0,
       oldestReadyAt: null,
     });
     const [first, second] = [draft(), draft()];
-    await ledger.enqueue({ jobs: [first] });
-    await ledger.enqueue({ jobs: [second] });
+    await ledger.jobs.enqueue({ jobs: [first] });
+    await ledger.jobs.enqueue({ jobs: [second] });
     const { readyAt } = await job(first.id);
-    expect(await ledger.counts()).toMatchObject({ ready: 2, oldestReadyAt: readyAt });
+    expect(await ledger.jobs.countQueue()).toMatchObject({ ready: 2, oldestReadyAt: readyAt });
     await claimAs(ledger, 'p1', { slots: 1 });
-    expect(await ledger.counts()).toMatchObject({ ready: 1, running: 1 });
+    expect(await ledger.jobs.countQueue()).toMatchObject({ ready: 1, running: 1 });
   });
 
   test('an unknown job is undefined', async () => {
     const { ledger } = await openBench(kind);
-    expect(await ledger.job('nobody')).toBeUndefined();
-    expect(await ledger.attempts(['nobody'])).toEqual([]);
+    expect(await ledger.jobs.find('nobody')).toBeUndefined();
+    expect(await ledger.attempts.listByJob(['nobody'])).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import { overlayLedger, type Ledger } from '../../src/ledger/ledger.ts';
 import { pause } from '../support/direct.ts';
 import { databases, makePlace } from '../support/instance.ts';
 import { notesJob, succeeds } from '../support/plugin-program.ts';
@@ -50,13 +50,15 @@ describe.each(databases)('a submission on %s', (database) => {
 });
 
 test("a submission that the ledger refuses doesn't affect the others", async () => {
-  const refuses = (real: Ledger): Ledger => ({
-    ...real,
-    enqueue: (batch) =>
-      batch.jobs.some(({ payload }) => payload.includes('poison'))
-        ? Promise.reject(new Error('cannot be stored'))
-        : real.enqueue(batch),
-  });
+  const refuses = (real: Ledger): Ledger =>
+    overlayLedger(real, {
+      jobs: {
+        enqueue: (batch) =>
+          batch.jobs.some(({ payload }) => payload.includes('poison'))
+            ? Promise.reject(new Error('cannot be stored'))
+            : real.jobs.enqueue(batch),
+      },
+    });
   const place = await makePlace({ plugins });
   const { submit, ended } = await place.start({ ledger: refuses });
   const [first, poison, last] = await Promise.allSettled([

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import { overlayLedger, type Ledger } from '../../src/ledger/ledger.ts';
 import {
   databases,
   eventually,
@@ -56,9 +56,9 @@ describe.each(databases)('a claim that was lost on %s', (database) => {
     await eventually('the first result is discarded', () => isFenced(records));
     const rows = await attempts(id);
     expect(rows.map(({ attempt, status }) => [attempt, status])).toEqual([[2, 'succeeded']]);
-    expect(JSON.parse(await ledger.state('worker'))).toEqual({ by: 2 });
-    expect(await ledger.jobs({ parentJobId: id, limit: 9 })).toHaveLength(1);
-    expect(await ledger.signals({ jobId: id, limit: 9 })).toHaveLength(1);
+    expect(JSON.parse(await ledger.plugins.readState('worker'))).toEqual({ by: 2 });
+    expect(await ledger.jobs.list({ parentJobId: id, limit: 9 })).toHaveLength(1);
+    expect(await ledger.signals.list({ jobId: id, limit: 9 })).toHaveLength(1);
   });
 
   test('and claimed again here is not forgotten when the first attempt ends', async () => {
@@ -79,13 +79,15 @@ describe.each(databases)('a claim that was lost on %s', (database) => {
 
   test('lets only one of two results count that come in the same moment', async () => {
     let shut = true;
-    const keepsOut = (real: Ledger): Ledger => ({
-      ...real,
-      settle(closings, claim) {
-        if (!shut || closings.length === 0) return real.settle(closings, claim);
-        return Promise.reject(new DuctileError('LEDGER_UNAVAILABLE', 'not yet'));
-      },
-    });
+    const keepsOut = (real: Ledger): Ledger =>
+      overlayLedger(real, {
+        jobs: {
+          settle(closings, claim) {
+            if (!shut || closings.length === 0) return real.jobs.settle(closings, claim);
+            return Promise.reject(new DuctileError('LEDGER_UNAVAILABLE', 'not yet'));
+          },
+        },
+      });
     const place = await makePlace({ ...setup, database });
     const instance = await place.start({ ledger: keepsOut });
     const { submit, ended, records, ledger, attempts } = instance;
@@ -101,8 +103,8 @@ describe.each(databases)('a claim that was lost on %s', (database) => {
     expect(await ended(id)).toMatchObject({ status: 'succeeded', attempt: 2 });
     await eventually('the first result is discarded', () => isFenced(records));
     expect(await attempts(id)).toHaveLength(1);
-    expect(await ledger.signals({ jobId: id, limit: 9 })).toHaveLength(1);
-    expect(await ledger.jobs({ parentJobId: id, limit: 9 })).toHaveLength(1);
+    expect(await ledger.signals.list({ jobId: id, limit: 9 })).toHaveLength(1);
+    expect(await ledger.jobs.list({ parentJobId: id, limit: 9 })).toHaveLength(1);
   });
 });
 
@@ -112,14 +114,18 @@ test('a process whose lease has run out claims nothing before its next heartbeat
   /** What it asked for with the end of its attempt, and whether that was answered. */
   const ends: { readonly slots: number; readonly isAway: boolean }[] = [];
   const away = new DuctileError('LEDGER_UNAVAILABLE', 'not yet');
-  const seam = (real: Ledger): Ledger => ({
-    ...real,
-    heartbeat: (beat) => (isHeard ? real.heartbeat(beat) : Promise.reject(away)),
-    settle(closings, claim) {
-      if (closings.length > 0) ends.push({ slots: claim?.slots ?? 0, isAway });
-      return isAway ? Promise.reject(away) : real.settle(closings, claim);
-    },
-  });
+  const seam = (real: Ledger): Ledger =>
+    overlayLedger(real, {
+      processes: {
+        heartbeat: (beat) => (isHeard ? real.processes.heartbeat(beat) : Promise.reject(away)),
+      },
+      jobs: {
+        settle(closings, claim) {
+          if (closings.length > 0) ends.push({ slots: claim?.slots ?? 0, isAway });
+          return isAway ? Promise.reject(away) : real.jobs.settle(closings, claim);
+        },
+      },
+    });
   const place = await makePlace({
     ...setup,
     database: 'postgres',

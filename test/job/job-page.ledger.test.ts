@@ -58,7 +58,7 @@ async function readAll(ledger: Ledger, filter: JobPageFilter): Promise<string[]>
   const ids: string[] = [];
   let next: number | undefined;
   do {
-    const page = await ledger.jobPage({
+    const page = await ledger.jobs.page({
       ...filter,
       ...(next === undefined ? {} : { beforeSeq: next }),
     });
@@ -79,7 +79,7 @@ describe.each(databases)('pages of jobs on %s', (kind) => {
       const { ledger } = bench;
       for (const [at, choice] of combinations.entries()) {
         const order = at % 2 === 0 ? 'newest' : 'oldest';
-        const all = await ledger.jobs({ ...choice, order, limit: ROWS });
+        const all = await ledger.jobs.list({ ...choice, order, limit: ROWS });
         const wanted = all.map(({ id }) => id);
         const limit = 7 + (at % 40);
         expect({ choice, ids: await readAll(ledger, { ...choice, order, limit }) }).toEqual({
@@ -94,7 +94,7 @@ describe.each(databases)('pages of jobs on %s', (kind) => {
           choice,
           ids: wanted,
         });
-        expect({ choice, ...(await ledger.countJobPage({ ...choice, limit: 1 })) }).toEqual({
+        expect({ choice, ...(await ledger.jobs.countPage({ ...choice, limit: 1 })) }).toEqual({
           choice,
           count: wanted.length,
           isExact: true,
@@ -106,12 +106,12 @@ describe.each(databases)('pages of jobs on %s', (kind) => {
   test('are counted up to a bound, and the count says so', async () => {
     const { ledger, ...bench } = await openBench(kind);
     await fill({ ledger, ...bench });
-    expect(await ledger.countJobPage({ limit: 1, visitMax: 100 })).toEqual({
+    expect(await ledger.jobs.countPage({ limit: 1, visitMax: 100 })).toEqual({
       count: 100,
       isExact: false,
     });
     const failed: JobStatus[] = ['failed'];
-    expect(await ledger.countJobPage({ status: failed, limit: 1, visitMax: 100 })).toEqual({
+    expect(await ledger.jobs.countPage({ status: failed, limit: 1, visitMax: 100 })).toEqual({
       count: ROWS / 12,
       isExact: true,
     });

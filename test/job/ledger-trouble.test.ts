@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import { overlayLedger, type Ledger } from '../../src/ledger/ledger.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';
 
@@ -10,13 +10,15 @@ const routes = [{ event_type: 'made', to: 'sink' }];
 
 /** A ledger whose settle goes through `refuse` first. */
 function refusing(refuse: (closings: readonly Closing[]) => Error | undefined) {
-  return (real: Ledger): Ledger => ({
-    ...real,
-    settle(closings, claim) {
-      const error = refuse(closings);
-      return error === undefined ? real.settle(closings, claim) : Promise.reject(error);
-    },
-  });
+  return (real: Ledger): Ledger =>
+    overlayLedger(real, {
+      jobs: {
+        settle(closings, claim) {
+          const error = refuse(closings);
+          return error === undefined ? real.jobs.settle(closings, claim) : Promise.reject(error);
+        },
+      },
+    });
 }
 
 /** Not before this many ends have gathered, so that they are settled as one batch. */
@@ -58,11 +60,11 @@ describe.each(databases)('on %s', (database) => {
       error: 'the result could not be recorded: cannot be stored',
       exitCode: 0,
     });
-    const children = await instance.ledger.jobs({ parentJobId: poison.id, limit: 9 });
+    const children = await instance.ledger.jobs.list({ parentJobId: poison.id, limit: 9 });
     expect(children.map(({ plugin }) => plugin)).toEqual(['alarm']);
     for (const job of [before, after]) {
       expect(job).toMatchObject({ status: 'succeeded', attempt: 1 });
-      expect(await instance.ledger.jobs({ parentJobId: job.id, limit: 9 })).toHaveLength(1);
+      expect(await instance.ledger.jobs.list({ parentJobId: job.id, limit: 9 })).toHaveLength(1);
     }
     expect(records).toContainEqual(
       expect.objectContaining({
@@ -124,15 +126,17 @@ describe.each(databases)('on %s', (database) => {
 
   test('a claim whose response was lost is released by the next heartbeat', async () => {
     let lost = 0;
-    const forgets = (real: Ledger): Ledger => ({
-      ...real,
-      async settle(closings, claim) {
-        const settlement = await real.settle(closings, claim);
-        if (lost > 0 || settlement.claimed.length === 0) return settlement;
-        lost = settlement.claimed.length;
-        throw new DuctileError('LEDGER_UNCERTAIN', 'the answer was lost');
-      },
-    });
+    const forgets = (real: Ledger): Ledger =>
+      overlayLedger(real, {
+        jobs: {
+          async settle(closings, claim) {
+            const settlement = await real.jobs.settle(closings, claim);
+            if (lost > 0 || settlement.claimed.length === 0) return settlement;
+            lost = settlement.claimed.length;
+            throw new DuctileError('LEDGER_UNCERTAIN', 'the answer was lost');
+          },
+        },
+      });
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const { submit, ended, attempts } = await place.start({ ledger: forgets });
     const id = await submit('worker');
@@ -147,15 +151,17 @@ describe.each(databases)('on %s', (database) => {
 
   test('a settlement whose answer was lost happened once', async () => {
     let lost = false;
-    const forgets = (real: Ledger): Ledger => ({
-      ...real,
-      async settle(closings, claim) {
-        const settlement = await real.settle(closings, claim);
-        if (lost || closings.length === 0) return settlement;
-        lost = true;
-        throw new DuctileError('LEDGER_UNCERTAIN', 'the answer was lost');
-      },
-    });
+    const forgets = (real: Ledger): Ledger =>
+      overlayLedger(real, {
+        jobs: {
+          async settle(closings, claim) {
+            const settlement = await real.jobs.settle(closings, claim);
+            if (lost || closings.length === 0) return settlement;
+            lost = true;
+            throw new DuctileError('LEDGER_UNCERTAIN', 'the answer was lost');
+          },
+        },
+      });
     const place = await makePlace({
       database,
       plugins: { worker: { program: emits }, sink: { program: succeeds } },
@@ -164,12 +170,12 @@ describe.each(databases)('on %s', (database) => {
     const { submit, ended, attempts, ledger } = await place.start({ ledger: forgets });
     const id = await submit('worker');
     expect(await ended(id)).toMatchObject({ status: 'succeeded', attempt: 1 });
-    const [child] = await ledger.jobs({ parentJobId: id, limit: 9 });
+    const [child] = await ledger.jobs.list({ parentJobId: id, limit: 9 });
     expect((await ended(child?.id ?? '')).status).toBe('succeeded');
     expect(lost).toBe(true);
     expect(await attempts(id)).toHaveLength(1);
-    expect(await ledger.jobs({ limit: 9 })).toHaveLength(2);
-    expect(await ledger.signals({ limit: 9 })).toHaveLength(1);
+    expect(await ledger.jobs.list({ limit: 9 })).toHaveLength(2);
+    expect(await ledger.signals.list({ limit: 9 })).toHaveLength(1);
   });
 
   test('a command that the plugin no longer has is refused for good', async () => {
@@ -177,11 +183,11 @@ describe.each(databases)('on %s', (database) => {
     const { ledger, ended, attempts } = await place.start();
     const draft = { plugin: 'worker', command: 'dance', payload: '{}', actor: 'test' };
     const id = '01890000-0000-7000-8000-000000000001';
-    await ledger.enqueue({ jobs: [{ ...draft, id, submittedBy: 'cli', maxAttempts: 4 }] });
+    await ledger.jobs.enqueue({ jobs: [{ ...draft, id, submittedBy: 'cli', maxAttempts: 4 }] });
     expect(await ended(id)).toMatchObject({ status: 'failed', reason: 'unknown_command' });
     const [row] = await attempts(id);
     expect(row).toMatchObject({ status: 'failed', cause: 'unknown_command', pid: null });
     expect(row?.error).toContain('dance');
-    expect(await ledger.signals({ type: 'job.dead', jobId: id, limit: 9 })).toHaveLength(1);
+    expect(await ledger.signals.list({ type: 'job.dead', jobId: id, limit: 9 })).toHaveLength(1);
   });
 });

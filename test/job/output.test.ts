@@ -110,8 +110,8 @@ fail("half done", retry=False, events=[{"type": "made", "payload": {}}], state_u
     events: [{ type: 'made' }],
     state_updates: { n: 1 },
   });
-  const signals = await ledger.signals({ jobId: job.id, limit: 9 });
+  const signals = await ledger.signals.list({ jobId: job.id, limit: 9 });
   expect(signals.map(({ type }) => type)).toEqual(['job.dead']);
-  expect(await ledger.jobs({ limit: 9 })).toHaveLength(1);
-  expect(await ledger.state('worker')).toBe('{}');
+  expect(await ledger.jobs.list({ limit: 9 })).toHaveLength(1);
+  expect(await ledger.plugins.readState('worker')).toBe('{}');
 });

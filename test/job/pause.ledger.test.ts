@@ -19,37 +19,37 @@ describe.each(databases)('a claim on %s', (kind) => {
   test('finds nothing once the ledger is paused, and everything after it is resumed', async () => {
     const { ledger, open } = await openBench(kind);
     const other = kind === 'postgres' ? await open() : ledger;
-    await ledger.enqueue({ jobs: range(3).map(() => draft()) });
-    await ledger.direct(pausing());
+    await ledger.jobs.enqueue({ jobs: range(3).map(() => draft()) });
+    await ledger.directives.create(pausing());
     expect(await claimAs(other, 'p2')).toEqual([]);
-    await ledger.direct(pausing({ type: 'system.resume' }, resuming));
+    await ledger.directives.create(pausing({ type: 'system.resume' }, resuming));
     expect(await claimAs(other, 'p2')).toHaveLength(3);
   });
 
   test('settles what ends during a pause, and takes nothing in exchange', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: range(3).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(3).map(() => draft()) });
     const [job] = await claimAs(ledger, 'p1', { slots: 1 });
     if (job === undefined) throw new Error('nothing was claimed');
-    await ledger.direct(pausing());
-    const { verdicts, claimed } = await ledger.settle([succeed(job)], request('p1'));
+    await ledger.directives.create(pausing());
+    const { verdicts, claimed } = await ledger.jobs.settle([succeed(job)], request('p1'));
     expect(verdicts.get(job.id)).toBe('settled');
     expect(claimed).toEqual([]);
   });
 
   test('leaves the jobs of a disabled plugin, and takes those of others', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: [draft(), draft({ plugin: 'two' }), draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft(), draft({ plugin: 'two' }), draft()] });
     const disable = (enabled: boolean) =>
       pausing(
         { type: enabled ? 'plugin.enable' : 'plugin.disable', target: 'plugin:echo' },
         { kind: 'plugin.switch', plugin: 'echo', enabled },
       );
-    await ledger.direct(disable(false));
+    await ledger.directives.create(disable(false));
     const plugins = [claimable('echo'), claimable('two')];
     const claimed = await claimAs(ledger, 'p1', { plugins });
     expect(claimed.map(({ plugin }) => plugin)).toEqual(['two']);
-    await ledger.direct(disable(true));
+    await ledger.directives.create(disable(true));
     expect(await claimAs(ledger, 'p1', { plugins })).toHaveLength(2);
   });
 });
@@ -57,10 +57,10 @@ describe.each(databases)('a claim on %s', (kind) => {
 describe('a pause beside a claim of another host', () => {
   test('a claim that comes after the pause has waited for it finds nothing', async () => {
     const { ledger, other, barrier } = await openMeeting();
-    await ledger.enqueue({ jobs: range(3).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(3).map(() => draft()) });
     await other.heartbeat(beat('p2'));
     await barrier.holdClaims();
-    const pausingNow = ledger.direct(pausing());
+    const pausingNow = ledger.directives.create(pausing());
     await barrier.untilWaiting(1);
     const claiming = other.claim(request('p2'));
     await barrier.untilWaiting(2);
@@ -71,7 +71,7 @@ describe('a pause beside a claim of another host', () => {
 
   test('a pause is recorded only after the claim in progress is committed', async () => {
     const { ledger, other, barrier, sql } = await openMeeting();
-    await ledger.enqueue({ jobs: range(3).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(3).map(() => draft()) });
     await other.heartbeat(beat('p2'));
     // Holds the claim between its write and its commit.
     await sql(`create function stop_here() returns trigger language plpgsql as
@@ -81,12 +81,12 @@ describe('a pause beside a claim of another host', () => {
     await barrier.hold('select pg_advisory_xact_lock(7)');
     const claiming = other.claim(request('p2'));
     await barrier.untilWaiting(1);
-    const pausingNow = ledger.direct(pausing());
+    const pausingNow = ledger.directives.create(pausing());
     await barrier.untilWaiting(2);
     await barrier.lift();
     expect(await claiming).toHaveLength(3);
     const { directive } = await pausingNow;
-    const started = (await ledger.jobs({ status: ['running'], limit: 10 })).map(
+    const started = (await ledger.jobs.list({ status: ['running'], limit: 10 })).map(
       ({ startedAt }) => startedAt ?? '~',
     );
     expect(started.every((at) => at <= (directive.completedAt ?? ''))).toBe(true);

@@ -18,7 +18,7 @@ async function submitMany(engine: Engine): Promise<void> {
 }
 
 function countEnded(ledger: Ledger): Promise<number> {
-  return ledger.countJobs({ status: ['succeeded'], limit: JOBS });
+  return ledger.jobs.count({ status: ['succeeded'], limit: JOBS });
 }
 
 /** Pauses in the middle of the work and expects that nothing starts after the response. */
@@ -26,7 +26,10 @@ async function expectStill(root: TestInstance, ledger: Ledger): Promise<void> {
   await eventually('some jobs have ended', async () => (await countEnded(ledger)) > 20);
   await pause(root.engine);
   const now = await ledger.now();
-  await eventually('what was running has ended', async () => (await ledger.counts()).running === 0);
+  await eventually(
+    'what was running has ended',
+    async () => (await ledger.jobs.countQueue()).running === 0,
+  );
   const ended = await countEnded(ledger);
   expect(ended).toBeLessThan(JOBS);
   // Each of these would claim more, if a claim were possible.
@@ -34,7 +37,7 @@ async function expectStill(root: TestInstance, ledger: Ledger): Promise<void> {
     ledger.hint();
     await root.submit('worker');
   }
-  const started = await ledger.attemptsOf({ limit: JOBS + 10 });
+  const started = await ledger.attempts.list({ limit: JOBS + 10 });
   expect(started.filter(({ startedAt }) => (startedAt ?? '') > now)).toEqual([]);
   expect(await countEnded(ledger)).toBe(ended);
   await resume(root.engine);

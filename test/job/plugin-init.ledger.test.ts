@@ -27,7 +27,7 @@ function held(fingerprint: string, isHeld = true) {
 }
 
 async function take(ledger: Ledger, plugins: ReturnType<typeof held>): Promise<string[]> {
-  const jobs = await ledger.claim(request('p1', { plugins, slots: 9 }));
+  const jobs = await ledger.jobs.claim(request('p1', { plugins, slots: 9 }));
   return jobs.map(({ command }) => command);
 }
 
@@ -36,10 +36,12 @@ describe.each(databases)('inits on %s', (kind) => {
     const { ledger, open } = await openBench(kind);
     const hosts = [ledger, await open(), await open()];
     const wishes = hosts.map(() => [wish('a'), wish('a', 'adopted', 'other')]);
-    const answers = await Promise.all(hosts.map((host, i) => host.requireInits(wishes[i] ?? [])));
-    const jobs = await ledger.jobs({ command: 'init', limit: 9 });
+    const answers = await Promise.all(
+      hosts.map((host, i) => host.plugins.requireInits(wishes[i] ?? [])),
+    );
+    const jobs = await ledger.jobs.list({ command: 'init', limit: 9 });
     expect(jobs.map(({ plugin }) => plugin).sort()).toEqual(['echo', 'other']);
-    const last = await ledger.pluginHealth();
+    const last = await ledger.plugins.listHealth();
     expect(last.map(({ status, jobId }) => [status, jobId])).toEqual(
       last.map(({ plugin }) => ['pending', jobs.find((job) => job.plugin === plugin)?.id]),
     );
@@ -48,11 +50,11 @@ describe.each(databases)('inits on %s', (kind) => {
 
   test('go to processes with that configuration, before all else of the plugin', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.heartbeat(beat('p1'));
-    await ledger.enqueue({ jobs: [draft(), draft({ command: 'health' })] });
-    await ledger.requireInits([wish('a')]);
+    await ledger.processes.heartbeat(beat('p1'));
+    await ledger.jobs.enqueue({ jobs: [draft(), draft({ command: 'health' })] });
+    await ledger.plugins.requireInits([wish('a')]);
     expect(await take(ledger, held('b', false))).toEqual(['handle', 'health']);
-    await ledger.enqueue({ jobs: [draft(), draft({ command: 'health' })] });
+    await ledger.jobs.enqueue({ jobs: [draft(), draft({ command: 'health' })] });
     expect(await take(ledger, held('b'))).toEqual(['health']);
     expect(await take(ledger, held('a'))).toEqual(['init']);
     expect(await take(ledger, [claimable()])).toEqual(['handle']);
@@ -60,68 +62,72 @@ describe.each(databases)('inits on %s', (kind) => {
 
   test('and checks are like other jobs of which one with the same key runs', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     const dedupe = { key: 'k', ttlMs: 0, blockInFlight: false };
     const checks = [1, 2].map(() => draft({ command: 'health', dedupe }));
-    await ledger.enqueue({ jobs: checks });
+    await ledger.jobs.enqueue({ jobs: checks });
     expect(await take(ledger, held('a'))).toEqual(['health']);
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     expect(await take(ledger, held('a', false))).toEqual(['handle']);
   });
 
   test('without a runner are not failures of the plugin', async () => {
     const { ledger, job } = await openBench(kind);
     const lost = wish('a');
-    await ledger.requireInits([lost]);
-    await ledger.settle([bury(await job(lost.job.id))]);
-    expect(await ledger.reviewHealth()).toEqual([]);
-    await ledger.requireInits([wish('a')]);
-    expect(await ledger.reviewHealth()).toMatchObject([{ status: 'pending' }]);
+    await ledger.plugins.requireInits([lost]);
+    await ledger.jobs.settle([bury(await job(lost.job.id))]);
+    expect(await ledger.plugins.reviewHealth()).toEqual([]);
+    await ledger.plugins.requireInits([wish('a')]);
+    expect(await ledger.plugins.reviewHealth()).toMatchObject([{ status: 'pending' }]);
   });
 
   test('end as their jobs end, and can be asked for again', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.heartbeat(beat('p1'));
-    await ledger.requireInits([wish('a')]);
-    const [first] = await ledger.claim(request('p1', { plugins: held('a') }));
+    await ledger.processes.heartbeat(beat('p1'));
+    await ledger.plugins.requireInits([wish('a')]);
+    const [first] = await ledger.jobs.claim(request('p1', { plugins: held('a') }));
     if (first === undefined) throw new Error('nothing was claimed');
     const failed = fail(first);
-    await ledger.settle([failed]);
-    expect(await ledger.reviewHealth()).toMatchObject([
+    await ledger.jobs.settle([failed]);
+    expect(await ledger.plugins.reviewHealth()).toMatchObject([
       { status: 'unhealthy', reason: failed.report.error, jobId: first.id },
     ]);
-    await ledger.requireInits([wish('a')]);
-    expect(await ledger.jobs({ status: ['queued'], limit: 9 })).toEqual([]);
+    await ledger.plugins.requireInits([wish('a')]);
+    expect(await ledger.jobs.list({ status: ['queued'], limit: 9 })).toEqual([]);
     const again = wish('a', 'asked');
-    await ledger.requireInits([again]);
-    await ledger.requireInits([wish('a', 'asked')]);
-    const [second, ...more] = await ledger.claim(request('p1', { plugins: held('a') }));
+    await ledger.plugins.requireInits([again]);
+    await ledger.plugins.requireInits([wish('a', 'asked')]);
+    const [second, ...more] = await ledger.jobs.claim(request('p1', { plugins: held('a') }));
     expect([second?.id, more]).toEqual([again.job.id, []]);
     if (second === undefined) throw new Error('nothing was claimed');
-    await ledger.settle([succeed(second)]);
-    expect(await ledger.reviewHealth()).toMatchObject([{ status: 'healthy', reason: null }]);
+    await ledger.jobs.settle([succeed(second)]);
+    expect(await ledger.plugins.reviewHealth()).toMatchObject([
+      { status: 'healthy', reason: null },
+    ]);
   });
 
   test('that did not begin give way to those of a newer configuration', async () => {
     const { ledger, job } = await openBench(kind);
     const old = wish('a');
-    await ledger.requireInits([old]);
-    await ledger.requireInits([wish('b')]);
+    await ledger.plugins.requireInits([old]);
+    await ledger.plugins.requireInits([wish('b')]);
     expect((await job(old.job.id)).status).toBe('cancelled');
-    expect(await ledger.pluginHealth()).toMatchObject([{ fingerprint: 'b', status: 'pending' }]);
-    await ledger.requireInits([wish('a', 'missing')]);
-    expect(await ledger.pluginHealth()).toHaveLength(2);
+    expect(await ledger.plugins.listHealth()).toMatchObject([
+      { fingerprint: 'b', status: 'pending' },
+    ]);
+    await ledger.plugins.requireInits([wish('a', 'missing')]);
+    expect(await ledger.plugins.listHealth()).toHaveLength(2);
   });
 
   test('are remembered for the configuration in use, and forgotten for others', async () => {
     const { ledger, sql } = await openBench(kind);
-    await ledger.requireInits([wish('a')]);
+    await ledger.plugins.requireInits([wish('a')]);
     await sql(`update plugin_health set status = 'healthy', seen_at = ?`, [LONG_AGO]);
     const asked = { what: 'health', olderThanMs: 1000, limit: 10 } as const;
-    expect(await ledger.prune(asked)).toBe(0);
-    await ledger.requireInits([wish('b')]);
-    expect(await ledger.prune(asked)).toBe(1);
-    expect(await ledger.pluginHealth()).toMatchObject([{ fingerprint: 'b' }]);
+    expect(await ledger.history.prune(asked)).toBe(0);
+    await ledger.plugins.requireInits([wish('b')]);
+    expect(await ledger.history.prune(asked)).toBe(1);
+    expect(await ledger.plugins.listHealth()).toMatchObject([{ fingerprint: 'b' }]);
   });
 });
 
@@ -138,60 +144,63 @@ describe.each(databases)('snapshots on %s', (kind) => {
 
   test('are named by the jobs that were claimed under them', async () => {
     const { ledger, job } = await openBench(kind);
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     const first = snapshot(1);
-    await ledger.recordSnapshot(first);
-    await ledger.recordSnapshot(first);
+    await ledger.snapshots.insert(first);
+    await ledger.snapshots.insert(first);
     const one = draft();
-    await ledger.enqueue({ jobs: [one] });
+    await ledger.jobs.enqueue({ jobs: [one] });
     expect((await job(one.id)).configSnapshotId).toBeNull();
-    const [claimed] = await ledger.claim(request('p1', { snapshotId: first.id }));
+    const [claimed] = await ledger.jobs.claim(request('p1', { snapshotId: first.id }));
     if (claimed === undefined) throw new Error('nothing was claimed');
     expect(claimed.configSnapshotId).toBe(first.id);
     expect((await job(one.id)).configSnapshotId).toBe(first.id);
-    await ledger.settle([succeed(claimed)]);
-    const [attempt] = await ledger.attempts([one.id]);
+    await ledger.jobs.settle([succeed(claimed)]);
+    const [attempt] = await ledger.attempts.listByJob([one.id]);
     expect(attempt?.configSnapshotId).toBe(first.id);
-    expect(await ledger.snapshot(first.id)).toMatchObject(first);
-    expect(await ledger.snapshots(9)).toHaveLength(1);
+    expect(await ledger.snapshots.find(first.id)).toMatchObject(first);
+    expect(await ledger.snapshots.list(9)).toHaveLength(1);
   });
 
   test('that an older program recorded are masked once', async () => {
     const { ledger, sql } = await openBench(kind);
     const [old, current] = [snapshot(1), snapshot(2)];
-    await ledger.recordSnapshot(old);
-    await ledger.recordSnapshot(current);
-    expect(await ledger.unmaskedSnapshots(9)).toEqual([]);
+    await ledger.snapshots.insert(old);
+    await ledger.snapshots.insert(current);
+    expect(await ledger.snapshots.listUnmasked(9)).toEqual([]);
     await sql('update config_snapshots set masked = 0 where id = ?', [old.id]);
-    expect(await ledger.unmaskedSnapshots(9)).toEqual([{ id: old.id, config: old.config }]);
-    await ledger.maskSnapshots([{ id: old.id, config: '{"masked":true}' }]);
-    expect(await ledger.unmaskedSnapshots(9)).toEqual([]);
-    expect(await ledger.snapshot(old.id)).toMatchObject({ ...old, config: '{"masked":true}' });
-    expect(await ledger.snapshot(current.id)).toMatchObject(current);
+    expect(await ledger.snapshots.listUnmasked(9)).toEqual([{ id: old.id, config: old.config }]);
+    await ledger.snapshots.mask([{ id: old.id, config: '{"masked":true}' }]);
+    expect(await ledger.snapshots.listUnmasked(9)).toEqual([]);
+    expect(await ledger.snapshots.find(old.id)).toMatchObject({
+      ...old,
+      config: '{"masked":true}',
+    });
+    expect(await ledger.snapshots.find(current.id)).toMatchObject(current);
   });
 
   test('are pruned when they were not used for long', async () => {
     const { ledger, sql } = await openBench(kind);
     const [used, unused] = [snapshot(1), snapshot(2)];
-    await ledger.recordSnapshot(used);
-    await ledger.recordSnapshot(unused);
+    await ledger.snapshots.insert(used);
+    await ledger.snapshots.insert(unused);
     await sql('update config_snapshots set created_at = ?, last_used_at = ?', [LONG_AGO, LONG_AGO]);
-    await ledger.touchSnapshot(used.id);
-    expect(await ledger.prune({ what: 'snapshots', olderThanMs: 1000, limit: 9 })).toBe(1);
-    expect((await ledger.snapshots(9)).map(({ id }) => id)).toEqual([used.id]);
+    await ledger.snapshots.touch(used.id);
+    expect(await ledger.history.prune({ what: 'snapshots', olderThanMs: 1000, limit: 9 })).toBe(1);
+    expect((await ledger.snapshots.list(9)).map(({ id }) => id)).toEqual([used.id]);
   });
 });
 
 describe.each(databases)('figures on %s', (kind) => {
   test('count attempts by how they ended, and what waits for each plugin', async () => {
     const { ledger, job } = await openBench(kind);
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     const lost = draft({ plugin: 'removed' });
-    await ledger.enqueue({ jobs: [draft(), draft(), draft(), draft(), lost] });
-    const [a, b, c] = await ledger.claim(request('p1', { slots: 3 }));
+    await ledger.jobs.enqueue({ jobs: [draft(), draft(), draft(), draft(), lost] });
+    const [a, b, c] = await ledger.jobs.claim(request('p1', { slots: 3 }));
     if (a === undefined || b === undefined || c === undefined) throw new Error('too few');
-    await ledger.settle([succeed(a), fail(b), retryLater(c), bury(await job(lost.id))]);
-    const { groups, truncated } = await ledger.attemptStatistics(60_000);
+    await ledger.jobs.settle([succeed(a), fail(b), retryLater(c), bury(await job(lost.id))]);
+    const { groups, truncated } = await ledger.attempts.readStatistics(60_000);
     expect(truncated).toBe(false);
     expect(
       groups.map(({ plugin, command, status, attempts }) => [plugin, command, status, attempts]),
@@ -199,7 +208,7 @@ describe.each(databases)('figures on %s', (kind) => {
       ['echo', 'handle', 'failed', 2],
       ['echo', 'handle', 'succeeded', 1],
     ]);
-    const { lanes, dead } = await ledger.queueStatistics(60_000);
+    const { lanes, dead } = await ledger.jobs.readStatistics(60_000);
     expect(dead).toBe(1);
     expect(lanes).toEqual([{ plugin: 'echo', ready: 1, delayed: 1, running: 0 }]);
   });
@@ -209,10 +218,10 @@ describe.each(databases)('the process that was loaded last on %s', (kind) => {
   test('is reported, over all and over live ones', async () => {
     const { ledger, sql } = await openBench(kind);
     const nobody = { snapshotId: undefined, liveProcessId: undefined };
-    expect(await ledger.lastLoaded(60_000)).toEqual(nobody);
+    expect(await ledger.processes.findLastLoaded(60_000)).toEqual(nobody);
     for (const processId of ['p1', 'p2', 'p3']) {
-      await ledger.heartbeat(beat(processId));
-      await ledger.recordSnapshot({
+      await ledger.processes.heartbeat(beat(processId));
+      await ledger.snapshots.insert({
         id: `snapshot-${processId}`,
         hash: 'h',
         config: '{}',
@@ -228,8 +237,11 @@ describe.each(databases)('the process that was loaded last on %s', (kind) => {
       ]);
     }
     const latest = { snapshotId: 'snapshot-p3', liveProcessId: 'p3' };
-    expect(await ledger.lastLoaded(60_000)).toEqual(latest);
+    expect(await ledger.processes.findLastLoaded(60_000)).toEqual(latest);
     await sql(`update processes set last_heartbeat_at = ? where id = ?`, [LONG_AGO, 'p3']);
-    expect(await ledger.lastLoaded(60_000)).toEqual({ ...latest, liveProcessId: 'p2' });
+    expect(await ledger.processes.findLastLoaded(60_000)).toEqual({
+      ...latest,
+      liveProcessId: 'p2',
+    });
   });
 });

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import { overlayLedger } from '../../src/ledger/ledger.ts';
 import {
   databases,
   eventually,
@@ -38,13 +38,13 @@ function direct({ engine }: TestInstance, type: string, params = {}) {
 }
 
 async function healthOf({ ledger }: TestInstance) {
-  const rows = await ledger.pluginHealth();
+  const rows = await ledger.plugins.listHealth();
   return rows.map(({ plugin, kind, status, reason }) => [plugin, kind, status, reason]);
 }
 
 async function settled(instance: TestInstance, status: string): Promise<void> {
   await eventually(`it is ${status}`, async () =>
-    (await instance.ledger.reviewHealth()).some((row) => row.status === status),
+    (await instance.ledger.plugins.reviewHealth()).some((row) => row.status === status),
   );
 }
 
@@ -58,7 +58,7 @@ describe.each(databases)('init on %s', (database) => {
     const first = await place.start();
     const id = await first.submit('worker');
     await eventually('it has begun', async () => (await inits(place)).length === 1);
-    expect((await first.ledger.job(id))?.status).toBe('queued');
+    expect((await first.ledger.jobs.find(id))?.status).toBe('queued');
     await place.openGate('go');
     expect((await first.ended(id)).status).toBe('succeeded');
     expect(await place.notes()).toEqual(['init one 1', 'poll one 1']);
@@ -76,7 +76,7 @@ describe.each(databases)('init on %s', (database) => {
     const id = await instance.submit('worker');
     const check = await instance.run('worker', {}, { command: 'health' });
     expect(check.status).toBe('succeeded');
-    expect((await instance.ledger.job(id))?.status).toBe('queued');
+    expect((await instance.ledger.jobs.find(id))?.status).toBe('queued');
     expect(await inits(place)).toEqual(['init one 1']);
     expect(await healthOf(instance)).toEqual([['worker', 'init', 'unhealthy', 'no such account']]);
     expect(instance.records).toContainEqual(
@@ -100,15 +100,17 @@ describe.each(databases)('init on %s', (database) => {
     let isAsked = false;
     const instance = await place.start({
       ledger: (real) =>
-        Object.assign(Object.create(real) as Ledger, {
-          settle: async (closings, claim) => {
-            if (held !== undefined && claim?.plugins.some(({ init }) => init?.isHeld === false)) {
-              isAsked = true;
-              await held;
-            }
-            return await real.settle(closings, claim);
+        overlayLedger(real, {
+          jobs: {
+            settle: async (closings, claim) => {
+              if (held !== undefined && claim?.plugins.some(({ init }) => init?.isHeld === false)) {
+                isAsked = true;
+                await held;
+              }
+              return await real.jobs.settle(closings, claim);
+            },
           },
-        } satisfies Partial<Ledger>),
+        }),
     });
     await instance.run('worker');
     await rm(join(place.directory, 'gate-go'));
@@ -126,7 +128,7 @@ describe.each(databases)('init on %s', (database) => {
     await answer;
     const waiting = await instance.submit('worker');
     await eventually('the init has begun', async () => (await inits(place)).length === 2);
-    expect((await instance.ledger.job(waiting))?.status).toBe('queued');
+    expect((await instance.ledger.jobs.find(waiting))?.status).toBe('queued');
     await place.openGate('go');
     expect((await instance.ended(waiting)).status).toBe('succeeded');
   });
@@ -168,7 +170,7 @@ describe.each(databases)('init on %s', (database) => {
     await instance.ended(blocking);
     await instance.run('worker');
     expect(await place.notes()).toEqual(['blocks', 'init two 1', 'poll two 1']);
-    const rows = await instance.ledger.jobs({ plugin: 'worker', command: 'init', limit: 9 });
+    const rows = await instance.ledger.jobs.list({ plugin: 'worker', command: 'init', limit: 9 });
     expect(rows.map(({ status }) => status)).toEqual(['succeeded', 'cancelled']);
   });
 });

@@ -15,8 +15,8 @@ function snapshot(value: unknown, mirror = true): StateChange {
 describe.each(databases)('the state of a plugin on %s', (kind) => {
   test('is empty before anything was said', async () => {
     const { ledger } = await openBench(kind);
-    expect(await ledger.state('echo')).toBe('{}');
-    expect(await ledger.facts('echo', 10)).toEqual([]);
+    expect(await ledger.plugins.readState('echo')).toBe('{}');
+    expect(await ledger.plugins.listFacts('echo', 10)).toEqual([]);
   });
 
   test('updates are merged into it, key by key and not deeper', async () => {
@@ -24,16 +24,20 @@ describe.each(databases)('the state of a plugin on %s', (kind) => {
     for (const value of [{ a: 1, b: { x: 1 } }, { b: { y: 2 }, c: null }, { a: 3 }]) {
       await settleOne(ledger, succeed(await startOne(ledger, 'p1'), { state: merge(value) }));
     }
-    expect(JSON.parse(await ledger.state('echo'))).toEqual({ a: 3, b: { y: 2 }, c: null });
-    expect(await ledger.facts('echo', 10)).toEqual([]);
+    expect(JSON.parse(await ledger.plugins.readState('echo'))).toEqual({
+      a: 3,
+      b: { y: 2 },
+      c: null,
+    });
+    expect(await ledger.plugins.listFacts('echo', 10)).toEqual([]);
   });
 
   test('a snapshot is a fact and takes its place', async () => {
     const { ledger } = await openBench(kind);
     await settleOne(ledger, succeed(await startOne(ledger, 'p1'), { state: merge({ old: 1 }) }));
     await settleOne(ledger, succeed(await startOne(ledger, 'p1'), { state: snapshot({ new: 1 }) }));
-    expect(JSON.parse(await ledger.state('echo'))).toEqual({ new: 1 });
-    expect(await ledger.facts('echo', 10)).toMatchObject([{ fact: '{"new":1}' }]);
+    expect(JSON.parse(await ledger.plugins.readState('echo'))).toEqual({ new: 1 });
+    expect(await ledger.plugins.listFacts('echo', 10)).toMatchObject([{ fact: '{"new":1}' }]);
   });
 
   test('a snapshot that is not mirrored is a fact only', async () => {
@@ -41,8 +45,8 @@ describe.each(databases)('the state of a plugin on %s', (kind) => {
     await settleOne(ledger, succeed(await startOne(ledger, 'p1'), { state: merge({ old: 1 }) }));
     const state = snapshot({ new: 1 }, false);
     await settleOne(ledger, succeed(await startOne(ledger, 'p1'), { state }));
-    expect(JSON.parse(await ledger.state('echo'))).toEqual({ old: 1 });
-    expect(await ledger.facts('echo', 10)).toMatchObject([{ fact: '{"new":1}' }]);
+    expect(JSON.parse(await ledger.plugins.readState('echo'))).toEqual({ old: 1 });
+    expect(await ledger.plugins.listFacts('echo', 10)).toMatchObject([{ fact: '{"new":1}' }]);
   });
 
   test.each(['[1]', '"text"', '7', 'null'])(
@@ -52,17 +56,17 @@ describe.each(databases)('the state of a plugin on %s', (kind) => {
       const state: StateChange = { kind: 'snapshot', factType: 'seen', mirror: true, value: odd };
       await settleOne(ledger, succeed(await startOne(ledger, 'p1'), { state }));
       await settleOne(ledger, succeed(await startOne(ledger, 'p1'), { state: merge({ a: 1 }) }));
-      expect(await ledger.state('echo')).toBe('{"a":1}');
+      expect(await ledger.plugins.readState('echo')).toBe('{"a":1}');
     },
   );
 
   test('changes of one batch follow each other, each seeing the one before', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: range(4).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(4).map(() => draft()) });
     const claimed = await claimAs(ledger, 'p1');
     const changes = [merge({ a: 1 }), merge({ b: 2 }), snapshot({ s: 3 }), merge({ c: 4 })];
-    await ledger.settle(claimed.map((job, index) => succeed(job, changeOf(changes[index]))));
-    expect(JSON.parse(await ledger.state('echo'))).toEqual({ s: 3, c: 4 });
+    await ledger.jobs.settle(claimed.map((job, index) => succeed(job, changeOf(changes[index]))));
+    expect(JSON.parse(await ledger.plugins.readState('echo'))).toEqual({ s: 3, c: 4 });
   });
 
   test('belongs to the plugin alone', async () => {
@@ -71,7 +75,7 @@ describe.each(databases)('the state of a plugin on %s', (kind) => {
       const job = await startOne(ledger, 'p1', { plugin });
       await settleOne(ledger, succeed(job, { state: merge({ of: plugin }) }));
     }
-    expect([await ledger.state('a'), await ledger.state('b')]).toEqual([
+    expect([await ledger.plugins.readState('a'), await ledger.plugins.readState('b')]).toEqual([
       '{"of":"a"}',
       '{"of":"b"}',
     ]);
@@ -79,17 +83,17 @@ describe.each(databases)('the state of a plugin on %s', (kind) => {
 
   test('from an attempt that was fenced or asked to stop is not stored', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: range(3).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(3).map(() => draft()) });
     const [stopped, fenced, fine] = await claimAs(ledger, 'p1');
     if (stopped === undefined || fenced === undefined || fine === undefined) throw new Error();
-    await ledger.cancel(stopped.id);
-    const { verdicts } = await ledger.settle([
+    await ledger.jobs.cancel(stopped.id);
+    const { verdicts } = await ledger.jobs.settle([
       fail(stopped, { state: merge({ stopped: 1 }) }),
       { ...succeed(fenced, { state: merge({ fenced: 1 }) }), claimToken: 'other' },
       succeed(fine, { state: merge({ fine: 1 }) }),
     ]);
     expect([...verdicts.values()].toSorted()).toEqual(['cancelled', 'fenced', 'settled']);
-    expect(await ledger.state('echo')).toBe('{"fine":1}');
+    expect(await ledger.plugins.readState('echo')).toBe('{"fine":1}');
   });
 });
 
@@ -114,7 +118,7 @@ describe.each(databases)('a state past its limit on %s', (kind) => {
       expect(await dump()).toEqual(before);
     }
     expect(await settleOne(ledger, fail(job))).toBe('settled');
-    expect(await ledger.state('echo')).toBe('{"kept":1}');
+    expect(await ledger.plugins.readState('echo')).toBe('{"kept":1}');
   });
 
   test('at exactly the limit is accepted', async () => {
@@ -128,13 +132,13 @@ describe.each(databases)('a state past its limit on %s', (kind) => {
 
   test('does not hurt the others of its batch', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: range(3).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(3).map(() => draft()) });
     const claimed = await claimAs(ledger, 'p1');
     const changes = [merge({ a: 1 }), merge(sized(bytes)), merge({ b: 2 })];
     const closings = claimed.map((job, index) => succeed(job, changeOf(changes[index])));
-    const { verdicts } = await ledger.settle(closings);
+    const { verdicts } = await ledger.jobs.settle(closings);
     expect(claimed.map(({ id }) => verdicts.get(id))).toEqual(['settled', 'oversize', 'settled']);
-    expect(await ledger.state('echo')).toBe('{"a":1,"b":2}');
+    expect(await ledger.plugins.readState('echo')).toBe('{"a":1,"b":2}');
   });
 });
 
@@ -146,19 +150,21 @@ describe.each(databases)('facts on %s', (kind) => {
     for (const [index, plugin] of plugins.entries()) {
       const job = await startOne(ledger, 'p1', { plugin });
       await settleOne(ledger, succeed(job, { state: snapshot({ index }) }));
-      seqs.push((await ledger.facts(plugin, 1))[0]?.seq ?? 0);
+      seqs.push((await ledger.plugins.listFacts(plugin, 1))[0]?.seq ?? 0);
     }
     expect(seqs).toEqual([1, 2, 3, 4, 5, 6]);
-    const ofA = await ledger.facts('a', 2);
+    const ofA = await ledger.plugins.listFacts('a', 2);
     expect(ofA.map(({ fact }) => JSON.parse(fact))).toEqual([{ index: 5 }, { index: 2 }]);
   });
 
   test('in one batch follow its order', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: range(20).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(20).map(() => draft()) });
     const claimed = await claimAs(ledger, 'p1', { slots: 20 });
-    await ledger.settle(claimed.map((job, index) => succeed(job, { state: snapshot({ index }) })));
-    const facts = await ledger.facts('echo', 100);
+    await ledger.jobs.settle(
+      claimed.map((job, index) => succeed(job, { state: snapshot({ index }) })),
+    );
+    const facts = await ledger.plugins.listFacts('echo', 100);
     expect(facts.map(({ fact }) => JSON.parse(fact))).toEqual(
       range(20)
         .toReversed()

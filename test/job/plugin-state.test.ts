@@ -8,7 +8,7 @@ const updates = python('ok(state_updates=payload)');
 const grows = python('ok(state_updates={payload["key"]: "x" * payload["size"]})');
 
 async function stateOf(ledger: Ledger, plugin: string): Promise<unknown> {
-  return JSON.parse(await ledger.state(plugin));
+  return JSON.parse(await ledger.plugins.readState(plugin));
 }
 
 function facts(view: string): string {
@@ -27,7 +27,7 @@ describe.each(databases)('state on %s', (database) => {
     expect(await stateOf(ledger, 'worker')).toEqual({ a: 1, b: null, nested: { y: 2 } });
     await run('worker', {});
     expect(await stateOf(ledger, 'worker')).toEqual({ a: 1, b: null, nested: { y: 2 } });
-    expect(await ledger.facts('worker', 9)).toEqual([]);
+    expect(await ledger.plugins.listFacts('worker', 9)).toEqual([]);
   });
 
   test('that is declared a snapshot becomes a fact and replaces what was', async () => {
@@ -41,7 +41,7 @@ describe.each(databases)('state on %s', (database) => {
     const second = await run('worker', { b: 2 });
     await run('worker', { c: 3 }, { command: 'handle' });
     expect(await stateOf(ledger, 'worker')).toEqual({ b: 2, c: 3 });
-    const found = await ledger.facts('worker', 9);
+    const found = await ledger.plugins.listFacts('worker', 9);
     expect(found.map(({ jobId, fact }) => [jobId, JSON.parse(fact)])).toEqual([
       [second.id, { b: 2 }],
       [first.id, { a: 1 }],
@@ -59,7 +59,7 @@ describe.each(databases)('state on %s', (database) => {
     const { run, ledger } = await place.start();
     await run('worker', { a: 1 });
     expect(await stateOf(ledger, 'worker')).toEqual({});
-    expect(await ledger.facts('worker', 9)).toHaveLength(1);
+    expect(await ledger.plugins.listFacts('worker', 9)).toHaveLength(1);
   });
 
   test('counts facts of all plugins in one order, however many settle at once', async () => {
@@ -72,7 +72,10 @@ describe.each(databases)('state on %s', (database) => {
     const { run, ledger } = await place.start();
     const runs = Array.from({ length: 10 }, (_none, n) => run(n % 2 === 0 ? 'one' : 'two', { n }));
     await Promise.all(runs);
-    const all = [...(await ledger.facts('one', 99)), ...(await ledger.facts('two', 99))];
+    const all = [
+      ...(await ledger.plugins.listFacts('one', 99)),
+      ...(await ledger.plugins.listFacts('two', 99)),
+    ];
     const ordered = all.map(({ seq }) => seq).sort((a, b) => a - b);
     expect(ordered).toEqual(Array.from({ length: 10 }, (_none, index) => index + 1));
   });
@@ -97,14 +100,14 @@ describe.each(databases)('state on %s', (database) => {
     });
     const { run, ledger, attempts } = await place.start();
     await run('worker', { key: 'a', size: 600_000 });
-    const before = await ledger.state('worker');
+    const before = await ledger.plugins.readState('worker');
     const job = await run('worker', { key: 'b', size: 600_000 });
     expect(job).toMatchObject({ status: 'failed', reason: 'state_too_large', attempt: 1 });
     const [row] = await attempts(job.id);
     expect(row).toMatchObject({ status: 'failed', cause: 'state_too_large', exitCode: 0 });
     expect(row?.result).toContain('x'.repeat(600_000));
-    expect(await ledger.state('worker')).toBe(before);
-    expect(await ledger.signals({ type: 'job.dead', limit: 9 })).toHaveLength(1);
+    expect(await ledger.plugins.readState('worker')).toBe(before);
+    expect(await ledger.signals.list({ type: 'job.dead', limit: 9 })).toHaveLength(1);
     const smaller = await run('worker', { key: 'b', size: 1000 });
     expect(smaller.status).toBe('succeeded');
   });
@@ -115,7 +118,7 @@ describe.each(databases)('state on %s', (database) => {
     const { run, ledger } = await place.start();
     const job = await run('worker', { key: 'a', size: limits.stateBytesMax });
     expect(job).toMatchObject({ status: 'failed', reason: 'state_too_large' });
-    expect(await ledger.facts('worker', 9)).toEqual([]);
+    expect(await ledger.plugins.listFacts('worker', 9)).toEqual([]);
     expect(await stateOf(ledger, 'worker')).toEqual({});
   });
 });

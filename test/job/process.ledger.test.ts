@@ -26,9 +26,9 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
   test('makes a process known, with the time that the database has', async () => {
     const { ledger } = await openBench(kind);
     const before = await ledger.now();
-    expect(await ledger.heartbeat(beat('p1'))).toEqual({ known: false, running: [] });
+    expect(await ledger.processes.heartbeat(beat('p1'))).toEqual({ known: false, running: [] });
     const { plugins: _plugins, ...told } = beat('p1');
-    const row = only(await ledger.processes());
+    const row = only(await ledger.processes.list());
     expect(row).toMatchObject(told);
     expect([row.startedAt >= before, row.lastHeartbeatAt >= row.startedAt]).toEqual([true, true]);
   });
@@ -36,11 +36,11 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
   test('from a known process renews it and its details', async () => {
     const bench = await openBench(kind);
     const { ledger, sql } = bench;
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     await sql('update processes set started_at = ?, last_heartbeat_at = ?', [LONG_AGO, LONG_AGO]);
     const next = beat('p1', { slots: 3, spawner: 'native', plugins: ['echo', 'new'] });
-    expect((await ledger.heartbeat(next)).known).toBe(true);
-    const row = only(await ledger.processes());
+    expect((await ledger.processes.heartbeat(next)).known).toBe(true);
+    const row = only(await ledger.processes.list());
     expect(row).toMatchObject({ slots: 3, spawner: 'native', startedAt: LONG_AGO });
     expect(row.lastHeartbeatAt > LONG_AGO).toBe(true);
     expect(await sql('select plugins from processes')).toMatchObject([
@@ -50,19 +50,21 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
 
   test('from a known process reports a schema that a newer program has created', async () => {
     const { ledger, sql } = await openBench(kind);
-    await ledger.heartbeat(beat('p1'));
-    expect(await ledger.heartbeat(beat('p1'))).toMatchObject({ schemaVersion });
+    await ledger.processes.heartbeat(beat('p1'));
+    expect(await ledger.processes.heartbeat(beat('p1'))).toMatchObject({ schemaVersion });
     const next = [schemaVersion + 1, 'next', LONG_AGO];
     await sql('insert into schema_migrations (version, name, applied_at) values (?, ?, ?)', next);
-    expect(await ledger.heartbeat(beat('p1'))).toMatchObject({ schemaVersion: schemaVersion + 1 });
+    expect(await ledger.processes.heartbeat(beat('p1'))).toMatchObject({
+      schemaVersion: schemaVersion + 1,
+    });
   });
 
   test('returns what the ledger believes the process is running', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: range(3).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(3).map(() => draft()) });
     const mine = await claimAs(ledger, 'p1', { slots: 2 });
     await claimAs(ledger, 'p2');
-    const { running } = await ledger.heartbeat(beat('p1'));
+    const { running } = await ledger.processes.heartbeat(beat('p1'));
     expect(running.toSorted((a, b) => (a.jobId < b.jobId ? -1 : 1))).toEqual(
       mine.map(({ id, claimToken }) => ({ jobId: id, claimToken, cancelRequested: false })),
     );
@@ -71,32 +73,35 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
   test('from a reaped process says so, and makes it known again', async () => {
     const { ledger } = await openBench(kind);
     const job = await startOne(ledger, 'p1');
-    await ledger.reap({ processId: 'p1', staleMs: 0, closings: [crash(job)] });
-    expect(await ledger.claim(request('p1'))).toEqual([]);
-    expect(await ledger.heartbeat(beat('p1'))).toEqual({ known: false, running: [] });
-    expect(await ledger.heartbeat(beat('p1'))).toMatchObject({ known: true, running: [] });
-    expect(await ledger.claim(request('p1'))).toHaveLength(1);
+    await ledger.processes.reap({ processId: 'p1', staleMs: 0, closings: [crash(job)] });
+    expect(await ledger.jobs.claim(request('p1'))).toEqual([]);
+    expect(await ledger.processes.heartbeat(beat('p1'))).toEqual({ known: false, running: [] });
+    expect(await ledger.processes.heartbeat(beat('p1'))).toMatchObject({
+      known: true,
+      running: [],
+    });
+    expect(await ledger.jobs.claim(request('p1'))).toHaveLength(1);
   });
 });
 
 describe.each(databases)('leaving on %s', (kind) => {
   test('forgets the process', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.heartbeat(beat('p1'));
-    await ledger.heartbeat(beat('p2'));
-    await ledger.leave('p1');
-    await ledger.leave('nobody');
-    expect((await ledger.processes()).map(({ id }) => id)).toEqual(['p2']);
+    await ledger.processes.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p2'));
+    await ledger.processes.leave('p1');
+    await ledger.processes.leave('nobody');
+    expect((await ledger.processes.list()).map(({ id }) => id)).toEqual(['p2']);
   });
 
   test('is not possible with something left running', async () => {
     const { ledger } = await openBench(kind);
     const job = await startOne(ledger, 'p1');
-    await ledger.leave('p1');
-    expect(await ledger.processes()).toHaveLength(1);
+    await ledger.processes.leave('p1');
+    expect(await ledger.processes.list()).toHaveLength(1);
     await settleOne(ledger, release(job));
-    await ledger.leave('p1');
-    expect(await ledger.processes()).toEqual([]);
+    await ledger.processes.leave('p1');
+    expect(await ledger.processes.list()).toEqual([]);
   });
 });
 
@@ -108,10 +113,10 @@ describe.each(databases)('orphans on %s', (kind) => {
     const { ledger } = bench;
     const left = [await startOne(ledger, 'dead'), await startOne(ledger, 'dead')];
     await startOne(ledger, 'alive');
-    await ledger.heartbeat(beat('idle'));
+    await ledger.processes.heartbeat(beat('idle'));
     await silence(bench, 'dead');
     await silence(bench, 'idle');
-    const found = await ledger.orphans(ask);
+    const found = await ledger.processes.listOrphans(ask);
     const byId = new Map(found.map(({ processId, jobs }) => [processId, jobs.map(({ id }) => id)]));
     expect(byId).toEqual(
       new Map([
@@ -129,19 +134,19 @@ describe.each(databases)('orphans on %s', (kind) => {
     const { ledger } = bench;
     await startOne(ledger, 'self');
     await silence(bench, 'self');
-    expect(await ledger.orphans(ask)).toEqual([]);
+    expect(await ledger.processes.listOrphans(ask)).toEqual([]);
   });
 
   test('are also claims of a process that has no row', async () => {
     const { ledger, sql } = await openBench(kind);
     const job = await startOne(ledger, 'gone');
     await sql('delete from processes');
-    const { processId, jobs } = only(await ledger.orphans(ask));
+    const { processId, jobs } = only(await ledger.processes.listOrphans(ask));
     expect([processId, only(jobs).id]).toEqual(['gone', job.id]);
     const closings = jobs.map((one) => crash(one));
-    const { verdicts } = await ledger.reap({ processId, staleMs: STALE_MS, closings });
+    const { verdicts } = await ledger.processes.reap({ processId, staleMs: STALE_MS, closings });
     expect([...verdicts.values()]).toEqual(['settled']);
-    expect(await ledger.orphans(ask)).toEqual([]);
+    expect(await ledger.processes.listOrphans(ask)).toEqual([]);
   });
 });
 
@@ -152,12 +157,16 @@ describe.each(databases)('reaping on %s', (kind) => {
     const [a, b] = [await startOne(ledger, 'dead'), await startOne(ledger, 'dead')];
     await silence(bench, 'dead');
     const closings = [crash(a), crash(b)];
-    const settlement = await ledger.reap({ processId: 'dead', staleMs: STALE_MS, closings });
+    const settlement = await ledger.processes.reap({
+      processId: 'dead',
+      staleMs: STALE_MS,
+      closings,
+    });
     expect([...settlement.verdicts.values()]).toEqual(['settled', 'settled']);
     expect(settlement.claimed).toEqual([]);
-    expect(await ledger.processes()).toEqual([]);
+    expect(await ledger.processes.list()).toEqual([]);
     expect(await job(a.id)).toMatchObject({ status: 'queued', attempt: 2, retryCount: 0 });
-    expect(await ledger.attempts([a.id])).toMatchObject([
+    expect(await ledger.attempts.listByJob([a.id])).toMatchObject([
       { status: 'crashed', cause: 'engine_crash', processId: 'dead' },
     ]);
     expect(await claimAs(ledger, 'p2')).toHaveLength(2);
@@ -168,7 +177,11 @@ describe.each(databases)('reaping on %s', (kind) => {
     const job = await startOne(ledger, 'alive');
     const before = await dump();
     const closings = [crash(job)];
-    const { verdicts } = await ledger.reap({ processId: 'alive', staleMs: STALE_MS, closings });
+    const { verdicts } = await ledger.processes.reap({
+      processId: 'alive',
+      staleMs: STALE_MS,
+      closings,
+    });
     expect([...verdicts]).toEqual([[job.id, 'fenced']]);
     expect(await dump()).toEqual(before);
   });
@@ -177,31 +190,31 @@ describe.each(databases)('reaping on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const job = await startOne(ledger, 'dead');
     const closings = [crash(job)];
-    const { verdicts } = await ledger.reap({ processId: 'dead', staleMs: 0, closings });
+    const { verdicts } = await ledger.processes.reap({ processId: 'dead', staleMs: 0, closings });
     expect([...verdicts.values()]).toEqual(['settled']);
-    expect(await ledger.processes()).toEqual([]);
+    expect(await ledger.processes.list()).toEqual([]);
   });
 
   test('twice writes nothing more', async () => {
     const { ledger, dump } = await openBench(kind);
     const job = await startOne(ledger, 'dead');
     const reap = { processId: 'dead', staleMs: 0, closings: [crash(job)] };
-    await ledger.reap(reap);
+    await ledger.processes.reap(reap);
     const before = await dump();
-    await ledger.reap(reap);
+    await ledger.processes.reap(reap);
     expect(await dump()).toEqual(before);
   });
 
   test('does not touch what another process claimed since it looked', async () => {
     const { ledger, dump } = await openBench(kind);
     const old = await startOne(ledger, 'dead');
-    await ledger.reap({ processId: 'dead', staleMs: 0, closings: [crash(old)] });
+    await ledger.processes.reap({ processId: 'dead', staleMs: 0, closings: [crash(old)] });
     await claimAs(ledger, 'p2');
     const before = await dump();
     const closings = [
       { ...crash(old), report: { ...crash(old).report, cause: 'unheld' as const } },
     ];
-    const { verdicts } = await ledger.reap({ processId: 'dead', staleMs: 0, closings });
+    const { verdicts } = await ledger.processes.reap({ processId: 'dead', staleMs: 0, closings });
     expect([...verdicts.values()]).toEqual(['fenced']);
     expect(await dump()).toEqual(before);
   });
@@ -210,10 +223,10 @@ describe.each(databases)('reaping on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const [seen] = [await startOne(ledger, 'dead')];
     const unseen = await startOne(ledger, 'dead');
-    await ledger.reap({ processId: 'dead', staleMs: 0, closings: [crash(seen)] });
-    expect(await ledger.processes()).toHaveLength(1);
-    await ledger.reap({ processId: 'dead', staleMs: 0, closings: [crash(unseen)] });
-    expect(await ledger.processes()).toEqual([]);
+    await ledger.processes.reap({ processId: 'dead', staleMs: 0, closings: [crash(seen)] });
+    expect(await ledger.processes.list()).toHaveLength(1);
+    await ledger.processes.reap({ processId: 'dead', staleMs: 0, closings: [crash(unseen)] });
+    expect(await ledger.processes.list()).toEqual([]);
   });
 
   test('with one claim that cannot be written leaves the process to the next try', async () => {
@@ -223,10 +236,14 @@ describe.each(databases)('reaping on %s', (kind) => {
     const jobs = [{ ...draft(), payload: null as unknown as string }];
     const poison = { ...crash(a), jobs };
     await expect(
-      ledger.reap({ processId: 'dead', staleMs: 0, closings: [poison, crash(b)] }),
+      ledger.processes.reap({ processId: 'dead', staleMs: 0, closings: [poison, crash(b)] }),
     ).rejects.toThrow();
     expect(await dump()).toEqual(before);
-    const { verdicts } = await ledger.reap({ processId: 'dead', staleMs: 0, closings: [crash(b)] });
+    const { verdicts } = await ledger.processes.reap({
+      processId: 'dead',
+      staleMs: 0,
+      closings: [crash(b)],
+    });
     expect([...verdicts.values()]).toEqual(['settled']);
   });
 });
@@ -236,13 +253,13 @@ describe.each(databases)('claims that outlive their time on %s', (kind) => {
     const { ledger, sql } = await openBench(kind);
     const old = await startOne(ledger, 'p1');
     await startOne(ledger, 'p1');
-    expect(await ledger.expiredClaims()).toEqual([]);
+    expect(await ledger.jobs.listExpiredClaims()).toEqual([]);
     await sql('update job_queue set claim_expires_at = ? where id = ?', [LONG_AGO, old.id]);
-    const expired = await ledger.expiredClaims();
+    const expired = await ledger.jobs.listExpiredClaims();
     expect(expired.map(({ id }) => id)).toEqual([old.id]);
-    await ledger.settle(expired.map((job) => crash(job)));
+    await ledger.jobs.settle(expired.map((job) => crash(job)));
     expect(await settleOne(ledger, succeed(old))).toBe('fenced');
-    expect(await ledger.expiredClaims()).toEqual([]);
+    expect(await ledger.jobs.listExpiredClaims()).toEqual([]);
   });
 });
 
@@ -258,11 +275,11 @@ describe.each(databases)('jobs without a runner on %s', (kind) => {
     const bench = await openBench(kind);
     const { ledger, job } = bench;
     const [lost, known] = [draft({ plugin: 'removed' }), draft()];
-    await ledger.enqueue({ jobs: [lost, known] });
-    await ledger.heartbeat(beat('p1'));
+    await ledger.jobs.enqueue({ jobs: [lost, known] });
+    await ledger.processes.heartbeat(beat('p1'));
     await makeOld(bench);
-    expect((await ledger.unrunnable(ask)).map(({ id }) => id)).toEqual([lost.id]);
-    await ledger.settle((await ledger.unrunnable(ask)).map((one) => bury(one)));
+    expect((await ledger.jobs.listUnrunnable(ask)).map(({ id }) => id)).toEqual([lost.id]);
+    await ledger.jobs.settle((await ledger.jobs.listUnrunnable(ask)).map((one) => bury(one)));
     expect(await job(lost.id)).toMatchObject({ status: 'dead', reason: 'no_runner' });
     expect((await job(known.id)).status).toBe('queued');
   });
@@ -271,9 +288,9 @@ describe.each(databases)('jobs without a runner on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const later = draft({ plugin: 'removed', due: { inMs: 60_000 } });
     const now = draft({ plugin: 'removed' });
-    await ledger.enqueue({ jobs: [later, now, draft()] });
+    await ledger.jobs.enqueue({ jobs: [later, now, draft()] });
     const ids = async (limit: number): Promise<string[]> =>
-      (await ledger.queuedOf('removed', limit)).map(({ id }) => id);
+      (await ledger.jobs.listQueued('removed', limit)).map(({ id }) => id);
     expect([await ids(9), await ids(1)]).toEqual([[now.id, later.id], [now.id]]);
   });
 
@@ -281,14 +298,14 @@ describe.each(databases)('jobs without a runner on %s', (kind) => {
     const bench = await openBench(kind);
     const { ledger, sql } = bench;
     const [young, delayed] = [draft({ plugin: 'removed' }), draft({ plugin: 'removed' })];
-    await ledger.enqueue({ jobs: [young, delayed] });
-    await ledger.heartbeat(beat('p1'));
+    await ledger.jobs.enqueue({ jobs: [young, delayed] });
+    await ledger.processes.heartbeat(beat('p1'));
     await makeOld(bench);
     await sql('update job_queue set ready_at = ? where id = ?', [await ledger.now(), young.id]);
     await sql(`update job_queue set next_retry_at = '2999-01-01T00:00:00.000Z' where id = ?`, [
       delayed.id,
     ]);
-    expect(await ledger.unrunnable(ask)).toEqual([]);
+    expect(await ledger.jobs.listUnrunnable(ask)).toEqual([]);
   });
 
   test.each([
@@ -303,64 +320,64 @@ describe.each(databases)('jobs without a runner on %s', (kind) => {
     [
       'the only process has just got other plugins',
       async ({ ledger }: Bench) => {
-        await ledger.heartbeat(beat('p1', { plugins: ['other'] }));
+        await ledger.processes.heartbeat(beat('p1', { plugins: ['other'] }));
       },
     ],
     [
       'another process knows them',
       async ({ ledger }: Bench) => {
-        await ledger.heartbeat(beat('p2', { plugins: ['removed'] }));
+        await ledger.processes.heartbeat(beat('p2', { plugins: ['removed'] }));
       },
     ],
   ])('are none when %s', async (_, change) => {
     const bench = await openBench(kind);
     const { ledger } = bench;
-    await ledger.enqueue({ jobs: [draft({ plugin: 'removed' })] });
-    await ledger.heartbeat(beat('p1'));
+    await ledger.jobs.enqueue({ jobs: [draft({ plugin: 'removed' })] });
+    await ledger.processes.heartbeat(beat('p1'));
     await makeOld(bench);
-    expect(await ledger.unrunnable(ask)).toHaveLength(1);
+    expect(await ledger.jobs.listUnrunnable(ask)).toHaveLength(1);
     await change(bench);
-    expect(await ledger.unrunnable(ask)).toEqual([]);
+    expect(await ledger.jobs.listUnrunnable(ask)).toEqual([]);
   });
 
   test('are given in bounded numbers, over all plugins', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const jobs = range(12).map((index) => draft({ plugin: `removed-${index % 3}` }));
-    await ledger.enqueue({ jobs });
-    await ledger.heartbeat(beat('p1'));
+    await ledger.jobs.enqueue({ jobs });
+    await ledger.processes.heartbeat(beat('p1'));
     await makeOld(bench);
-    expect(await ledger.unrunnable({ ...ask, limit: 7 })).toHaveLength(7);
-    expect(await ledger.unrunnable({ ...ask, limit: 100 })).toHaveLength(12);
+    expect(await ledger.jobs.listUnrunnable({ ...ask, limit: 7 })).toHaveLength(7);
+    expect(await ledger.jobs.listUnrunnable({ ...ask, limit: 100 })).toHaveLength(12);
   });
 
   test('do not include jobs of a plugin that the asking process could not load', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const [broken, removed] = ['broken', 'removed'].map((plugin) => draft({ plugin }));
-    await ledger.enqueue({ jobs: [broken, removed].flatMap((job) => job ?? []) });
-    await ledger.heartbeat(beat('p1'));
+    await ledger.jobs.enqueue({ jobs: [broken, removed].flatMap((job) => job ?? []) });
+    await ledger.processes.heartbeat(beat('p1'));
     await makeOld(bench);
-    const found = await ledger.unrunnable({ ...ask, unloaded: ['broken'] });
+    const found = await ledger.jobs.listUnrunnable({ ...ask, unloaded: ['broken'] });
     expect(found.map(({ id }) => id)).toEqual([removed?.id]);
   });
 
   test('are found behind a long queue of others', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
-    await ledger.enqueue({ jobs: range(2000).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(2000).map(() => draft()) });
     const lost = draft({ plugin: 'removed' });
-    await ledger.enqueue({ jobs: [lost] });
+    await ledger.jobs.enqueue({ jobs: [lost] });
     await claimAs(ledger, 'p1', { plugins: [claimable()], slots: 3 });
     await makeOld(bench);
-    expect((await ledger.unrunnable(ask)).map(({ id }) => id)).toEqual([lost.id]);
+    expect((await ledger.jobs.listUnrunnable(ask)).map(({ id }) => id)).toEqual([lost.id]);
   });
 });
 
 describe.each(databases)('a quick check on %s', (kind) => {
   test('finds nothing in a sound ledger, and what is wrong with what runs', async () => {
     const { ledger, sql } = await openBench(kind);
-    await ledger.enqueue({ jobs: [draft(), draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft(), draft()] });
     await claimAs(ledger, 'p1', { slots: 1 });
     expect(await ledger.quickCheck()).toEqual([]);
     const change = `update job_queue set claim_expires_at = ? where status = 'running'`;

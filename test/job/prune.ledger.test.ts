@@ -20,7 +20,7 @@ const HOUR_MS = 60 * 60 * 1000;
 const LONG_AGO = '2000-01-01T00:00:00.000Z';
 
 function pruneAll({ ledger }: Bench, what: Prunable, limit = 1000): Promise<number> {
-  return ledger.prune({ what, olderThanMs: HOUR_MS, limit });
+  return ledger.history.prune({ what, olderThanMs: HOUR_MS, limit });
 }
 
 describe.each(databases)('pruning on %s', (kind) => {
@@ -43,7 +43,9 @@ describe.each(databases)('pruning on %s', (kind) => {
     await settleOne(ledger, succeed(job, { signals: [signalOf(job)] }));
     const before = await dump();
     for (const what of prunable) {
-      expect(await ledger.prune({ what, olderThanMs: limits.durationMsMax, limit: 10 })).toBe(0);
+      expect(
+        await ledger.history.prune({ what, olderThanMs: limits.durationMsMax, limit: 10 }),
+      ).toBe(0);
     }
     expect(await dump()).toEqual(before);
   });
@@ -61,11 +63,11 @@ describe.each(databases)('pruning on %s', (kind) => {
     const young = await startOne(ledger, 'p1');
     await settleOne(ledger, succeed(young));
     const waiting = draft();
-    await ledger.enqueue({ jobs: [waiting] });
+    await ledger.jobs.enqueue({ jobs: [waiting] });
     await sql('update job_queue set created_at = ?, ready_at = ?', [LONG_AGO, LONG_AGO]);
     await sql('update job_queue set completed_at = ? where id = ?', [LONG_AGO, ended.id]);
     expect(await pruneAll(bench, 'jobs')).toBe(1);
-    const left = await ledger.jobs({ limit: 10, order: 'oldest' });
+    const left = await ledger.jobs.list({ limit: 10, order: 'oldest' });
     expect(left.map(({ id }) => id)).toEqual([running.id, delayed.id, young.id, waiting.id]);
   });
 
@@ -80,8 +82,8 @@ describe.each(databases)('pruning on %s', (kind) => {
     await sql('update job_log set completed_at = ?', [LONG_AGO]);
     await sql('update job_queue set completed_at = ? where id = ?', [LONG_AGO, ended.id]);
     expect(await pruneAll(bench, 'attempts')).toBe(1);
-    expect(await ledger.attempts([ended.id])).toEqual([]);
-    expect(await ledger.attempts([open.id])).toHaveLength(1);
+    expect(await ledger.attempts.listByJob([ended.id])).toEqual([]);
+    expect(await ledger.attempts.listByJob([open.id])).toHaveLength(1);
     // What was pruned is not missed by the check, also not when the open job ends.
     expect(await ledger.check()).toEqual([]);
     if (again !== undefined) await settleOne(ledger, succeed(again));
@@ -116,7 +118,9 @@ describe.each(databases)('pruning on %s', (kind) => {
     if (first !== undefined) await settleOne(ledger, succeed(first));
     await sql('update signals set occurred_at = ?, inserted_at = ?', [LONG_AGO, LONG_AGO]);
     expect(await pruneAll(bench, 'signals')).toBe(2);
-    expect((await ledger.signals({ limit: 10 })).map(({ id }) => id)).toEqual([signals[1]?.id]);
+    expect((await ledger.signals.list({ limit: 10 })).map(({ id }) => id)).toEqual([
+      signals[1]?.id,
+    ]);
   });
 
   test.each(['occurred_at', 'inserted_at'])(
@@ -144,9 +148,9 @@ describe.each(databases)('pruning on %s', (kind) => {
     }
     await sql('update plugin_facts set created_at = ?', [LONG_AGO]);
     expect(await pruneAll(bench, 'facts')).toBe(3);
-    expect(await ledger.facts('a', 10)).toMatchObject([{ fact: '{"index":3}' }]);
-    expect(await ledger.facts('b', 10)).toMatchObject([{ fact: '{"index":4}' }]);
-    expect(await ledger.state('a')).toBe('{"index":3}');
+    expect(await ledger.plugins.listFacts('a', 10)).toMatchObject([{ fact: '{"index":3}' }]);
+    expect(await ledger.plugins.listFacts('b', 10)).toMatchObject([{ fact: '{"index":4}' }]);
+    expect(await ledger.plugins.readState('a')).toBe('{"index":3}');
   });
 
   test('contexts: keeps those that a job still refers to', async () => {
@@ -154,7 +158,7 @@ describe.each(databases)('pruning on %s', (kind) => {
     const { ledger, sql } = bench;
     const [used, unused] = [makeId(), makeId()];
     const contexts = [used, unused].map((id) => ({ id, accumulated: '{"bag":1}' }));
-    await ledger.enqueue({ jobs: [draft({ eventContextId: used })], contexts });
+    await ledger.jobs.enqueue({ jobs: [draft({ eventContextId: used })], contexts });
     await sql('update event_context set created_at = ?', [LONG_AGO]);
     expect(await pruneAll(bench, 'contexts')).toBe(1);
     const [job] = await claimAs(ledger, 'p1');
@@ -173,9 +177,9 @@ describe.each(databases)('pruning on %s', (kind) => {
     await settleOne(ledger, succeed(job));
     const other = await startOne(ledger, 'p1', { dedupe: strict('lasting') });
     await settleOne(ledger, succeed(other));
-    await ledger.enqueue({ jobs: [draft({ dedupe: strict('held') })] });
+    await ledger.jobs.enqueue({ jobs: [draft({ dedupe: strict('held') })] });
     await sql(`update job_dedupe set blocks_until = ? where dedupe_key = 'over'`, [LONG_AGO]);
-    expect(await ledger.prune({ what: 'dedupe', olderThanMs: 0, limit: 10 })).toBe(1);
+    expect(await ledger.history.prune({ what: 'dedupe', olderThanMs: 0, limit: 10 })).toBe(1);
     const left = await sql('select dedupe_key from job_dedupe order by dedupe_key');
     expect(left.map((row) => row['dedupe_key'])).toEqual(['held', 'lasting']);
   });
@@ -184,9 +188,9 @@ describe.each(databases)('pruning on %s', (kind) => {
     const bench = await openBench(kind);
     const { ledger, sql } = bench;
     const modes = ['every', 'cron'] as const;
-    await ledger.syncSchedules(modes.map((mode) => entry({ mode, scheduleId: mode })));
+    await ledger.schedules.sync(modes.map((mode) => entry({ mode, scheduleId: mode })));
     const firings = (await due(ledger)).map((one) => firing(one));
-    await ledger.fire({ now: NOW, firings });
+    await ledger.schedules.fire({ now: NOW, firings });
     for (const job of await claimAs(ledger, 'p1', { slots: 2 })) {
       await settleOne(ledger, succeed(job));
     }
@@ -201,7 +205,7 @@ describe.each(databases)('pruning on %s', (kind) => {
       ['cron', null],
       ['every', LONG_AGO],
     ]);
-    await ledger.retireSchedules([{ plugin: 'echo', scheduleId: 'every' }]);
+    await ledger.schedules.retire([{ plugin: 'echo', scheduleId: 'every' }]);
     expect(await pruneAll(bench, 'jobs')).toBe(1);
   });
 
@@ -209,24 +213,24 @@ describe.each(databases)('pruning on %s', (kind) => {
     const bench = await openBench(kind);
     const { ledger, sql } = bench;
     const ids = ['active', 'retired', 'worked', 'young'];
-    await ledger.syncSchedules(ids.map((scheduleId) => entry({ scheduleId })));
+    await ledger.schedules.sync(ids.map((scheduleId) => entry({ scheduleId })));
     const firings = (await due(ledger)).filter(({ scheduleId }) => scheduleId === 'worked');
-    await ledger.fire({ now: NOW, firings: firings.map((one) => firing(one)) });
-    await ledger.retireSchedules(
+    await ledger.schedules.fire({ now: NOW, firings: firings.map((one) => firing(one)) });
+    await ledger.schedules.retire(
       ids.slice(1).map((scheduleId) => ({ plugin: 'echo', scheduleId })),
     );
     await sql(`update schedules set updated_at = ? where schedule_id <> 'young'`, [LONG_AGO]);
     expect(await pruneAll(bench, 'schedules')).toBe(1);
-    const left = await ledger.schedules({ limit: 9 });
+    const left = await ledger.schedules.list({ limit: 9 });
     expect(left.map(({ scheduleId }) => scheduleId)).toEqual(['active', 'worked', 'young']);
   });
 
   test('works in bounded steps, the oldest first', async () => {
     const bench = await openBench(kind);
     const { ledger, sql } = bench;
-    await ledger.enqueue({ jobs: range(25).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(25).map(() => draft()) });
     const claimed = await claimAs(ledger, 'p1', { slots: 25 });
-    await ledger.settle(
+    await ledger.jobs.settle(
       claimed.map((job) => {
         const state = { kind: 'snapshot', factType: 'f', mirror: true, value: '{}' } as const;
         return succeed(job, { signals: [signalOf(job)], state });
@@ -247,7 +251,7 @@ describe.each(databases)('pruning on %s', (kind) => {
     };
     expect(await pruneAll(bench, 'attempts', 10)).toBe(10);
     const kept = claimed.slice(0, 15).map(({ id }) => id);
-    expect((await ledger.attemptsOf({ limit: 100 })).map(({ jobId }) => jobId)).toEqual(kept);
+    expect((await ledger.attempts.list({ limit: 100 })).map(({ jobId }) => jobId)).toEqual(kept);
     expect(await steps('attempts')).toEqual([10, 5, 0]);
     expect(await steps('jobs')).toEqual([10, 10, 5, 0]);
     expect(await steps('signals')).toEqual([10, 10, 5, 0]);

@@ -31,13 +31,13 @@ describe.each(databases)('pruning on %s', (database) => {
     const { run, ended, ledger } = await place.start();
     for (const n of [1, 2]) {
       const job = await run('worker', { n }, { dedupeKey: `k${n}`, context: { n } });
-      const [child] = await ledger.jobs({ parentJobId: job.id, limit: 9 });
+      const [child] = await ledger.jobs.list({ parentJobId: job.id, limit: 9 });
       await ended(child?.id ?? '');
     }
     const none = { jobs: 0, attempts: 0, signals: 0, facts: 0, contexts: 0, dedupe: 0 };
     expect(await pruneAll(ledger, 3_600_000)).toMatchObject(none);
     await eventually('the keys are past their time', async () => {
-      return (await ledger.now()) > ((await ledger.jobs({ limit: 1 }))[0]?.completedAt ?? '');
+      return (await ledger.now()) > ((await ledger.jobs.list({ limit: 1 }))[0]?.completedAt ?? '');
     });
     // Of the facts the latest stays: it is the plugin's memory.
     expect(await pruneAll(ledger, 0)).toMatchObject({
@@ -48,9 +48,9 @@ describe.each(databases)('pruning on %s', (database) => {
       contexts: 2,
       dedupe: 2,
     });
-    expect(await ledger.jobs({ limit: 9 })).toEqual([]);
-    expect(JSON.parse(await ledger.state('worker'))).toEqual({ n: 2 });
-    expect(await ledger.facts('worker', 9)).toHaveLength(1);
+    expect(await ledger.jobs.list({ limit: 9 })).toEqual([]);
+    expect(JSON.parse(await ledger.plugins.readState('worker'))).toEqual({ n: 2 });
+    expect(await ledger.plugins.listFacts('worker', 9)).toHaveLength(1);
   });
 
   test('leaves alone what belongs to a job that is not done', async () => {
@@ -68,8 +68,8 @@ describe.each(databases)('pruning on %s', (database) => {
       signals: 0,
       contexts: 0,
     });
-    expect(await ledger.job(root.id)).toBeUndefined();
-    const [open] = await ledger.jobs({ limit: 9 });
+    expect(await ledger.jobs.find(root.id)).toBeUndefined();
+    const [open] = await ledger.jobs.list({ limit: 9 });
     expect(open).toMatchObject({ plugin: 'sink', status: 'running', parentJobId: root.id });
     await place.openGate('1');
     expect((await ended(open?.id ?? '')).status).toBe('succeeded');
@@ -89,7 +89,7 @@ test('a process prunes by its configuration when it starts', async () => {
   await before.close();
   const short = { job_queue_retention: '1ms', dedupe_ttl: '1ms', job_log_retention: '30d' };
   const after = await (await place.vary({ service: short })).start();
-  await eventually('the job is gone', async () => (await after.ledger.job(id)) === undefined);
+  await eventually('the job is gone', async () => (await after.ledger.jobs.find(id)) === undefined);
   expect(await after.attempts(id)).toHaveLength(1);
 });
 
@@ -99,6 +99,6 @@ test('a process prunes with every tick, and not only when it starts', async () =
   const { run, ledger } = await place.start();
   for (const round of [1, 2]) {
     const { id } = await run('worker', { round });
-    await eventually('the job is pruned', async () => (await ledger.job(id)) === undefined);
+    await eventually('the job is pruned', async () => (await ledger.jobs.find(id)) === undefined);
   }
 });

@@ -17,9 +17,9 @@ describe.each(databases)('on %s', (kind) => {
     const dependent = { plugin: 'other', dependencyKey: 'db' };
     const holder = await startOne(ledger, 'p1', dependent);
     const waiting = [draft(), draft(), draft()];
-    await ledger.enqueue({ jobs: waiting });
-    const jobs = await ledger.jobs({ plugin: draft().plugin, order: 'oldest', limit: 9 });
-    const line = await ledger.line(jobs[2] ?? { plugin: '', seq: 0 });
+    await ledger.jobs.enqueue({ jobs: waiting });
+    const jobs = await ledger.jobs.list({ plugin: draft().plugin, order: 'oldest', limit: 9 });
+    const line = await ledger.jobs.readQueuePosition(jobs[2] ?? { plugin: '', seq: 0 });
     expect(line.ahead).toBe(2);
     expect(line.running).toEqual([
       {
@@ -44,13 +44,13 @@ describe.each(databases)('on %s', (kind) => {
     await settleOne(ledger, succeed(child));
     const signal = { id: makeId(), type: 'a.b', source: 's', data: '{}', hops: 1 };
     const caused = draft({ sourceEventId: signal.id });
-    await ledger.emit([
+    await ledger.signals.emit([
       { signal: { ...signal, correlationId: 'order-7' }, jobs: [caused], runs: [] },
     ]);
     const [told] = await claimAs(ledger, 'p1', { plugins: [claimable(caused.plugin)], slots: 1 });
     if (told !== undefined) await settleOne(ledger, succeed(told));
     const ofChain = async (correlationId: string) => {
-      const found = await ledger.attemptsOf({ correlationId, limit: 9 });
+      const found = await ledger.attempts.list({ correlationId, limit: 9 });
       return new Set(found.map(({ jobId }) => jobId));
     };
     expect(await ofChain(first.id)).toEqual(new Set([first.id, child.id]));

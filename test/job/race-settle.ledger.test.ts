@@ -26,7 +26,7 @@ describe('settling and reaping the same attempt', () => {
     await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);
     await barrier.hold(lockJob, [job.id]);
     const closing = succeed(job, { signals: [signalOf(job)], jobs: [draft()] });
-    const settle = () => ledger.settle([closing]);
+    const settle = () => ledger.jobs.settle([closing]);
     const reap = () => other.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] });
     const [settled, reaped] =
       first === 'settling'
@@ -36,9 +36,9 @@ describe('settling and reaping the same attempt', () => {
     const won = first === 'settling';
     expect(verdicts).toEqual(won ? ['settled', 'fenced'] : ['fenced', 'settled']);
     expect((await read(job.id)).status).toBe(won ? 'succeeded' : 'queued');
-    expect(await ledger.attempts([job.id])).toHaveLength(1);
-    expect(await ledger.signals({ limit: 10 })).toHaveLength(won ? 1 : 0);
-    expect(await ledger.processes()).toEqual([]);
+    expect(await ledger.attempts.listByJob([job.id])).toHaveLength(1);
+    expect(await ledger.signals.list({ limit: 10 })).toHaveLength(won ? 1 : 0);
+    expect(await ledger.processes.list()).toEqual([]);
   });
 
   test('twice at once writes it once', async () => {
@@ -48,13 +48,13 @@ describe('settling and reaping the same attempt', () => {
     await barrier.hold(lockJob, [job.id]);
     const answers = await runTogether(
       barrier,
-      () => ledger.settle([closing]),
+      () => ledger.jobs.settle([closing]),
       () => other.settle([closing]),
     );
     expect(answers.map(({ verdicts }) => verdicts.get(job.id))).toEqual(['settled', 'settled']);
-    expect((await ledger.counts()).ready).toBe(1);
-    expect(await ledger.attempts([job.id])).toHaveLength(1);
-    expect(await ledger.signals({ limit: 10 })).toHaveLength(1);
+    expect((await ledger.jobs.countQueue()).ready).toBe(1);
+    expect(await ledger.attempts.listByJob([job.id])).toHaveLength(1);
+    expect(await ledger.signals.list({ limit: 10 })).toHaveLength(1);
   });
 });
 
@@ -67,12 +67,12 @@ describe('two that reap', () => {
     const reap = { processId: 'p1', staleMs: 1000, closings: [crash(job, true)] };
     await runTogether(
       barrier,
-      () => ledger.reap(reap),
+      () => ledger.processes.reap(reap),
       () => other.reap(reap),
     );
     expect(await read(job.id)).toMatchObject({ status: 'queued', attempt: 2, crashCount: 1 });
-    expect(await ledger.attempts([job.id])).toHaveLength(1);
-    expect(await ledger.processes()).toEqual([]);
+    expect(await ledger.attempts.listByJob([job.id])).toHaveLength(1);
+    expect(await ledger.processes.list()).toEqual([]);
   });
 });
 
@@ -84,7 +84,7 @@ describe('a heartbeat that meets a reaper', () => {
     await barrier.hold('select 1 from processes for update');
     const [answer, reaped] = await runTogether(
       barrier,
-      () => ledger.heartbeat(beat('p1')),
+      () => ledger.processes.heartbeat(beat('p1')),
       () => other.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] }),
     );
     expect(answer).toMatchObject({ known: true, running: [{ jobId: job.id }] });
@@ -100,12 +100,12 @@ describe('a heartbeat that meets a reaper', () => {
     const [reaped, answer] = await runTogether(
       barrier,
       () => other.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] }),
-      () => ledger.heartbeat(beat('p1')),
+      () => ledger.processes.heartbeat(beat('p1')),
     );
     expect([...reaped.verdicts.values()]).toEqual(['settled']);
     expect(answer).toEqual({ known: false, running: [] });
     expect((await read(job.id)).status).toBe('queued');
-    expect(await ledger.processes()).toHaveLength(1);
+    expect(await ledger.processes.list()).toHaveLength(1);
   });
 });
 
@@ -167,7 +167,7 @@ describe('two changes of one state', () => {
       () => settleOne(other, succeed(b, { state: { kind: 'merge', value: '{"b":2}' } })),
     );
     const old = how === 'there' ? { old: 0 } : {};
-    expect(JSON.parse(await ledger.state('echo'))).toEqual({ ...old, a: 1, b: 2 });
+    expect(JSON.parse(await ledger.plugins.readState('echo'))).toEqual({ ...old, a: 1, b: 2 });
   });
 
   test('that are facts have numbers of their own', async () => {
@@ -182,7 +182,10 @@ describe('two changes of one state', () => {
       () => settleOne(ledger, succeed(a, { state })),
       () => settleOne(other, succeed(b, { state })),
     );
-    const seqs = [...(await ledger.facts('a', 9)), ...(await ledger.facts('echo', 9))];
+    const seqs = [
+      ...(await ledger.plugins.listFacts('a', 9)),
+      ...(await ledger.plugins.listFacts('echo', 9)),
+    ];
     expect(new Set(seqs.map(({ seq }) => seq))).toEqual(new Set([1, 2]));
   });
 
@@ -196,7 +199,7 @@ describe('two changes of one state', () => {
     onTestFinished(() => query.mockRestore());
     await runTogether(
       barrier,
-      () => ledger.settle([succeed(a, { state, jobs: [draft({ dedupe: strict('y') })] })]),
+      () => ledger.jobs.settle([succeed(a, { state, jobs: [draft({ dedupe: strict('y') })] })]),
       () => other.settle([succeed(b, { state })]),
     );
     // Nobody had to be sacrificed, and so nobody began anew.
@@ -208,9 +211,13 @@ describe('two changes of one state', () => {
 describe('delayed jobs', () => {
   test('are promoted once by two that promote', async () => {
     const { ledger, other, sql } = await openMeeting();
-    await ledger.enqueue({ jobs: range(50).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(50).map(() => draft()) });
     await sql('update job_queue set next_retry_at = ?', [LONG_AGO]);
-    const answers = await Promise.all([ledger.promote(), other.promote(), ledger.promote()]);
+    const answers = await Promise.all([
+      ledger.jobs.promote(),
+      other.promote(),
+      ledger.jobs.promote(),
+    ]);
     expect(answers.reduce((sum, { promoted }) => sum + promoted, 0)).toBe(50);
   });
 });

@@ -24,14 +24,14 @@ describe.each(databases)('on %s', (database) => {
     });
     const { ledger, ended, attempts, records } = await place.start();
     const draft = draftFor('ghost');
-    await ledger.enqueue({ jobs: [draft] });
+    await ledger.jobs.enqueue({ jobs: [draft] });
     const job = await ended(draft.id);
     expect(job).toMatchObject({ status: 'dead', reason: 'no_runner', attempt: 1, retryCount: 0 });
     expect(job.lastError).toContain('ghost');
     const waitedMs = Date.parse(job.completedAt ?? '') - Date.parse(job.createdAt);
     expect(waitedMs).toBeGreaterThanOrEqual(200);
     expect(await attempts(draft.id)).toEqual([]);
-    const [alarm] = await ledger.jobs({ parentJobId: draft.id, limit: 9 });
+    const [alarm] = await ledger.jobs.list({ parentJobId: draft.id, limit: 9 });
     expect((await ended(alarm?.id ?? '')).status).toBe('succeeded');
     expect(records).toContainEqual(
       expect.objectContaining({
@@ -51,13 +51,13 @@ describe.each(databases)('on %s', (database) => {
     });
     const { ledger, ended, run } = await place.start();
     const beat = { host: 'elsewhere', pid: 1, version: '1', slots: 1, spawner: 'native' };
-    await ledger.heartbeat({ ...beat, id: 'elsewhere', plugins: ['known'] });
+    await ledger.processes.heartbeat({ ...beat, id: 'elsewhere', plugins: ['known'] });
     const far = '2999-01-01T00:00:00.000Z';
     await place.sql('update processes set last_heartbeat_at = ? where id = ?', far, 'elsewhere');
     const [known, ghost] = [draftFor('known'), draftFor('ghost')];
-    await ledger.enqueue({ jobs: [known, ghost] });
+    await ledger.jobs.enqueue({ jobs: [known, ghost] });
     expect((await ended(ghost.id)).status).toBe('dead');
-    expect((await ledger.job(known.id))?.status).toBe('queued');
+    expect((await ledger.jobs.find(known.id))?.status).toBe('queued');
     expect((await run('worker')).status).toBe('succeeded');
   });
 });
@@ -70,15 +70,15 @@ test('jobs of a plugin wait for the grace time from when the last host that knew
   ).start();
   const beat = { host: 'elsewhere', pid: 1, version: '1', slots: 1, spawner: 'native' };
   const elsewhere = { ...beat, id: 'elsewhere', plugins: ['known'] };
-  const beating = setInterval(() => void ledger.heartbeat(elsewhere), 100);
+  const beating = setInterval(() => void ledger.processes.heartbeat(elsewhere), 100);
   onTestFinished(() => clearInterval(beating));
   const [known, ghost] = [draftFor('known'), draftFor('ghost')];
-  await ledger.enqueue({ jobs: [known, ghost] });
+  await ledger.jobs.enqueue({ jobs: [known, ghost] });
   expect((await ended(ghost.id)).status).toBe('dead');
   clearInterval(beating);
-  await ledger.heartbeat(elsewhere);
+  await ledger.processes.heartbeat(elsewhere);
   const leftAt = await ledger.now();
-  await ledger.leave('elsewhere');
+  await ledger.processes.leave('elsewhere');
   const job = await ended(known.id);
   expect(job).toMatchObject({ status: 'dead', reason: 'no_runner' });
   const waitedMs = Date.parse(job.completedAt ?? '') - Date.parse(leftAt);
@@ -135,5 +135,5 @@ test('a job that was to be cancelled ends so, although its process died', async 
   expect(await other.attempts(id)).toEqual([
     expect.objectContaining({ status: 'crashed', cause: 'engine_crash' }),
   ]);
-  expect(await other.ledger.signals({ type: 'job.dead', limit: 9 })).toEqual([]);
+  expect(await other.ledger.signals.list({ type: 'job.dead', limit: 9 })).toEqual([]);
 });

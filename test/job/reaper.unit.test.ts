@@ -18,14 +18,18 @@ function makeJudge(mayJudge: () => boolean): { reaper: Reaper; reaped: string[] 
   const reaped: string[] = [];
   const dead = (processId: string): Orphan => ({ processId, jobs: [], directives: [] });
   const ledger = {
-    orphans: () => Promise.resolve([dead('one'), dead('two')]),
-    reap: ({ processId }: { readonly processId: string }) => {
-      reaped.push(processId);
-      return Promise.resolve({ verdicts: new Map() });
+    processes: {
+      listOrphans: () => Promise.resolve([dead('one'), dead('two')]),
+      reap: ({ processId }: { readonly processId: string }) => {
+        reaped.push(processId);
+        return Promise.resolve({ verdicts: new Map() });
+      },
+      listLivePlugins: () => Promise.resolve([]),
     },
-    expiredClaims: () => Promise.resolve([]),
-    livePlugins: () => Promise.resolve([]),
-    unrunnable: () => Promise.resolve([]),
+    jobs: {
+      listExpiredClaims: () => Promise.resolve([]),
+      listUnrunnable: () => Promise.resolve([]),
+    },
   } as unknown as Ledger;
   const rules = { reapAfterMs: 1000, runnerGraceMs: 1000 };
   const reaper = makeReaper({

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { Job } from '../../src/job/job.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import { overlayLedger, type Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { resume } from '../support/direct.ts';
 import {
@@ -34,10 +34,10 @@ async function makePaused(setup: Setup, jobs: number): Promise<[TestPlace, strin
   const ids = Array.from({ length: jobs }, () => makeId());
   await withLedger(place, async (ledger) => {
     const draft = { plugin: 'worker', command: 'poll', payload: '{}', actor: 'test' };
-    await ledger.enqueue({
+    await ledger.jobs.enqueue({
       jobs: ids.map((id) => ({ ...draft, id, submittedBy: 'cli', maxAttempts: 4 })),
     });
-    await ledger.setMeta('paused', '1');
+    await ledger.meta.write('paused', '1');
   });
   return [place, ids];
 }
@@ -47,11 +47,16 @@ function crash(place: TestPlace, jobs: number): Promise<number> {
   return withLedger(place, async (ledger) => {
     const processId = makeId();
     const beat = { host: 'here', pid: 1, version: '1', slots: 9, spawner: 'native' };
-    await ledger.heartbeat({ ...beat, id: processId, plugins: ['worker'] });
+    await ledger.processes.heartbeat({ ...beat, id: processId, plugins: ['worker'] });
     const known = [{ name: 'worker', ...everything }];
-    await ledger.setMeta('paused', '0');
-    const claimed = await ledger.claim({ processId, token: makeId(), slots: jobs, plugins: known });
-    await ledger.setMeta('paused', '1');
+    await ledger.meta.write('paused', '0');
+    const claimed = await ledger.jobs.claim({
+      processId,
+      token: makeId(),
+      slots: jobs,
+      plugins: known,
+    });
+    await ledger.meta.write('paused', '1');
     return claimed.length;
   });
 }
@@ -63,7 +68,7 @@ async function crashAndRecover(place: TestPlace, jobs: number): Promise<TestInst
 }
 
 async function look({ ledger }: TestInstance, ids: readonly string[]): Promise<Job[]> {
-  const jobs = await Promise.all(ids.map((id) => ledger.job(id)));
+  const jobs = await Promise.all(ids.map((id) => ledger.jobs.find(id)));
   return jobs.filter((job) => job !== undefined);
 }
 
@@ -105,7 +110,7 @@ describe('the running jobs of a dead process', () => {
       ['crashed', 'engine_crash'],
       ['succeeded', 'ok'],
     ]);
-    const processes = await ledger.processes();
+    const processes = await ledger.processes.list();
     expect(processes.map(({ id }) => id)).toEqual([engine.processId]);
   });
 
@@ -115,13 +120,15 @@ describe('the running jobs of a dead process', () => {
     const [, poison = ''] = ids;
     let isWritable = false;
     const instance = await place.start({
-      ledger: (real) => ({
-        ...real,
-        reap: (request) =>
-          request.closings.some(({ job }) => job.id === poison) && !isWritable
-            ? Promise.reject(new Error('a row that no table takes'))
-            : real.reap(request),
-      }),
+      ledger: (real) =>
+        overlayLedger(real, {
+          processes: {
+            reap: (request) =>
+              request.closings.some(({ job }) => job.id === poison) && !isWritable
+                ? Promise.reject(new Error('a row that no table takes'))
+                : real.processes.reap(request),
+          },
+        }),
     });
     const { records, ledger, engine } = instance;
     const before = await look(instance, ids);
@@ -136,7 +143,7 @@ describe('the running jobs of a dead process', () => {
     isWritable = true;
     await eventually(
       'it is given back',
-      async () => (await ledger.job(poison))?.status === 'queued',
+      async () => (await ledger.jobs.find(poison))?.status === 'queued',
     );
     await resume(engine);
     for (const id of ids) expect(await instance.ended(id)).toMatchObject({ status: 'succeeded' });
@@ -187,7 +194,7 @@ describe('the running jobs of a dead process', () => {
     const instance = await crashAndRecover(place, 1);
     const [job] = await look(instance, ids);
     expect(job).toMatchObject({ status: 'dead', reason: 'crashes_exhausted', crashCount: 2 });
-    const [alarm] = await instance.ledger.jobs({ parentJobId: job?.id ?? '', limit: 9 });
+    const [alarm] = await instance.ledger.jobs.list({ parentJobId: job?.id ?? '', limit: 9 });
     await resume(instance.engine);
     expect((await instance.ended(alarm?.id ?? '')).status).toBe('succeeded');
     expect(await instance.attempts(job?.id ?? '')).toHaveLength(2);
@@ -197,12 +204,12 @@ describe('the running jobs of a dead process', () => {
     const [place, ids] = await makePaused({ plugins }, 2);
     await crash(place, 2);
     const [cancelled = ''] = ids;
-    await withLedger(place, (ledger) => ledger.cancel(cancelled));
+    await withLedger(place, (ledger) => ledger.jobs.cancel(cancelled));
     const instance = await place.start();
     const jobs = await look(instance, ids);
     expect(jobs.map(({ status }) => status)).toEqual(['cancelled', 'queued']);
     expect((await instance.attempts(cancelled))[0]).toMatchObject({ cause: 'engine_crash' });
-    expect(await instance.ledger.signals({ type: 'job.dead', limit: 9 })).toEqual([]);
+    expect(await instance.ledger.signals.list({ type: 'job.dead', limit: 9 })).toEqual([]);
   });
 });
 
@@ -230,7 +237,7 @@ test('nothing is recovered of a process that left in peace', async () => {
   const { id } = await before.run('worker');
   await before.close();
   const after = await place.start();
-  expect(await after.ledger.job(id)).toMatchObject({ status: 'succeeded', attempt: 1 });
+  expect(await after.ledger.jobs.find(id)).toMatchObject({ status: 'succeeded', attempt: 1 });
   const warnings = after.records.filter(({ level }) => level === 'warn');
   expect(warnings.filter(({ component }) => component !== 'config')).toEqual([]);
 });

@@ -97,7 +97,7 @@ describe('an event', () => {
     });
     const instance = await place.start();
     const parent = await instance.run('source');
-    const [child] = await instance.ledger.jobs({ parentJobId: parent.id, limit: 9 });
+    const [child] = await instance.ledger.jobs.list({ parentJobId: parent.id, limit: 9 });
     const job = await instance.ended(child?.id ?? '');
     const [request] = await requestsOf(instance, job.id);
     expect(request).toMatchObject({
@@ -153,6 +153,6 @@ ok(json.dumps(request), state_updates={"last": request["config"]["who"]})`);
   ] as const) {
     const [request] = await requestsOf(instance, (await instance.run(name)).id);
     expect(request).toMatchObject({ instance: name, config: { who }, state: {} });
-    expect(JSON.parse(await instance.ledger.state(name))).toEqual({ last: who });
+    expect(JSON.parse(await instance.ledger.plugins.readState(name))).toEqual({ last: who });
   }
 });

@@ -33,7 +33,7 @@ describe.each(databases)('retrying on %s', (kind) => {
     });
     await settleOne(ledger, fail(old));
     const retry = retryOf(await job(old.id));
-    expect((await ledger.retryMany([retry])).answers).toEqual([
+    expect((await ledger.jobs.retryMany([retry])).answers).toEqual([
       { kind: 'queued', jobId: retry.job.id },
     ]);
     expect(await job(retry.job.id)).toMatchObject({
@@ -56,21 +56,21 @@ describe.each(databases)('retrying on %s', (kind) => {
   test('takes up only what has ended, and only once at a time', async () => {
     const { ledger, job } = await openBench(kind);
     const started = await startOne(ledger, 'p1');
-    expect((await ledger.retryMany([retryOf(started)])).answers).toEqual([{ kind: 'open' }]);
+    expect((await ledger.jobs.retryMany([retryOf(started)])).answers).toEqual([{ kind: 'open' }]);
     const nobody = { ...retryOf(started), of: 'nobody' };
-    expect((await ledger.retryMany([nobody])).answers).toEqual([{ kind: 'unknown' }]);
+    expect((await ledger.jobs.retryMany([nobody])).answers).toEqual([{ kind: 'unknown' }]);
     await settleOne(ledger, fail(started));
     const first = retryOf(await job(started.id));
-    await ledger.retryMany([first]);
+    await ledger.jobs.retryMany([first]);
     const second = retryOf(await job(started.id));
     const underWay = [{ kind: 'under_way', jobId: first.job.id }];
-    expect((await ledger.retryMany([second])).answers).toEqual(underWay);
+    expect((await ledger.jobs.retryMany([second])).answers).toEqual(underWay);
     // Told again after a lost answer it is itself.
-    expect((await ledger.retryMany([first])).answers).toEqual([
+    expect((await ledger.jobs.retryMany([first])).answers).toEqual([
       { kind: 'queued', jobId: first.job.id },
     ]);
     await settleOne(ledger, succeed(only(await claimAs(ledger, 'p1'))));
-    expect((await ledger.retryMany([second])).answers).toMatchObject([{ kind: 'queued' }]);
+    expect((await ledger.jobs.retryMany([second])).answers).toMatchObject([{ kind: 'queued' }]);
   });
 
   test('that only the first may do is refused after one that has ended, too', async () => {
@@ -78,13 +78,13 @@ describe.each(databases)('retrying on %s', (kind) => {
     const old = await startOne(ledger, 'p1');
     await settleOne(ledger, fail(old));
     const first = { ...retryOf(await job(old.id)), isFirst: true };
-    expect((await ledger.retryMany([first])).answers).toMatchObject([{ kind: 'queued' }]);
+    expect((await ledger.jobs.retryMany([first])).answers).toMatchObject([{ kind: 'queued' }]);
     await settleOne(ledger, fail(only(await claimAs(ledger, 'p1'))));
     const second = { ...retryOf(await job(old.id)), isFirst: true };
-    expect((await ledger.retryMany([second])).answers).toEqual([
+    expect((await ledger.jobs.retryMany([second])).answers).toEqual([
       { kind: 'under_way', jobId: first.job.id },
     ]);
-    expect((await ledger.retryMany([first])).answers).toEqual([
+    expect((await ledger.jobs.retryMany([first])).answers).toEqual([
       { kind: 'queued', jobId: first.job.id },
     ]);
   });
@@ -94,11 +94,11 @@ describe.each(databases)('retrying on %s', (kind) => {
     const old = await startOne(ledger, 'p1', { dedupe: strict('k') });
     await settleOne(ledger, succeed(old));
     const retry = retryOf(await job(old.id));
-    expect((await ledger.retryMany([retry])).answers).toMatchObject([{ kind: 'queued' }]);
+    expect((await ledger.jobs.retryMany([retry])).answers).toMatchObject([{ kind: 'queued' }]);
     await settleOne(ledger, fail(only(await claimAs(ledger, 'p1'))));
     const other = draft({ dedupe: strict('k') });
-    await ledger.enqueue({ jobs: [other] });
-    expect((await ledger.retryMany([retryOf(await job(old.id))])).answers).toEqual([
+    await ledger.jobs.enqueue({ jobs: [other] });
+    expect((await ledger.jobs.retryMany([retryOf(await job(old.id))])).answers).toEqual([
       { kind: 'under_way', jobId: other.id },
     ]);
   });
@@ -112,7 +112,7 @@ describe.each(databases)('retrying on %s', (kind) => {
       { type: 'job.retry', target: `job:${old.id}`, sameness: 'each' },
       { kind: 'job.retry', retry },
     );
-    const { directive } = await ledger.direct(asked);
+    const { directive } = await ledger.directives.create(asked);
     expect(JSON.parse(directive.result ?? '')).toEqual({
       job_id: retry.job.id,
       retry_of: old.id,
@@ -125,9 +125,9 @@ describe.each(databases)('retrying on %s', (kind) => {
     const old = await startOne(ledger, 'p1');
     await settleOne(ledger, fail(old));
     const filter = { status: ['failed'], notRetried: true, limit: 9 } as const;
-    expect(await ledger.countJobs(filter)).toBe(1);
-    await ledger.retryMany([retryOf(await job(old.id))]);
-    expect(await ledger.countJobs(filter)).toBe(0);
+    expect(await ledger.jobs.count(filter)).toBe(1);
+    await ledger.jobs.retryMany([retryOf(await job(old.id))]);
+    expect(await ledger.jobs.count(filter)).toBe(0);
   });
 });
 
@@ -136,9 +136,9 @@ describe.each(databases)('cancelling many on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const started = await startOne(ledger, 'p1');
     const waiting = draft();
-    await ledger.enqueue({ jobs: [waiting] });
+    await ledger.jobs.enqueue({ jobs: [waiting] });
     const ids = [waiting.id, started.id, 'nobody'].toSorted();
-    const { answers } = await ledger.cancelMany(ids);
+    const { answers } = await ledger.jobs.cancelMany(ids);
     const byId = Object.fromEntries(ids.map((id, index) => [id, answers[index]]));
     expect(byId).toEqual({
       [waiting.id]: 'cancelled',
@@ -155,24 +155,24 @@ describe.each(databases)('a job that is due later on %s', (kind) => {
       draft({ due: { inMs: 3_600_000 } }),
       draft({ due: { at: '2999-01-01T00:00:00.000Z' } }),
     ];
-    await ledger.enqueue({ jobs: [delayed, timed] });
+    await ledger.jobs.enqueue({ jobs: [delayed, timed] });
     expect((await job(timed.id)).nextRetryAt).toBe('2999-01-01T00:00:00.000Z');
     expect((await job(timed.id)).readyAt).toBe('2999-01-01T00:00:00.000Z');
     expect(await claimAs(ledger, 'p1')).toEqual([]);
-    const { promoted, nextInMs = 0 } = await ledger.promote();
+    const { promoted, nextInMs = 0 } = await ledger.jobs.promote();
     expect(promoted).toBe(0);
     expect(Math.abs(nextInMs - 3_600_000)).toBeLessThan(60_000);
     await sql(`update job_queue set next_retry_at = '2000-01-01T00:00:00.000Z' where id = ?`, [
       delayed.id,
     ]);
-    expect(await ledger.promote()).toMatchObject({ promoted: 1 });
+    expect(await ledger.jobs.promote()).toMatchObject({ promoted: 1 });
     expect(only(await claimAs(ledger, 'p1')).id).toBe(delayed.id);
   });
 
   test('is ready at once when its time is over, and no older than its acceptance', async () => {
     const { ledger, job } = await openBench(kind);
     const jobs = [draft({ due: { at: '2000-01-01T00:00:00.000Z' } }), draft({ due: { inMs: 0 } })];
-    await ledger.enqueue({ jobs });
+    await ledger.jobs.enqueue({ jobs });
     for (const { id } of jobs) {
       const { nextRetryAt, readyAt, createdAt } = await job(id);
       expect([nextRetryAt, readyAt >= createdAt]).toEqual([null, true]);
@@ -185,13 +185,13 @@ describe.each(databases)('jobs on %s', (kind) => {
   test('are found by submitter, time and error', async () => {
     const { ledger, sql } = await openBench(kind);
     const old = draft({ submittedBy: 'cli' });
-    await ledger.enqueue({ jobs: [old] });
+    await ledger.jobs.enqueue({ jobs: [old] });
     await sql(`update job_queue set created_at = '2020-05-05T00:00:00.000Z',
       last_error = 'Connection REFUSED by 100%_host!'`);
     const young = draft();
-    await ledger.enqueue({ jobs: [young] });
+    await ledger.jobs.enqueue({ jobs: [young] });
     const find = async (filter: object): Promise<string[]> =>
-      (await ledger.jobs({ limit: 9, ...filter })).map(({ id }) => id);
+      (await ledger.jobs.list({ limit: 9, ...filter })).map(({ id }) => id);
     expect(await find({ submittedBy: 'cli' })).toEqual([old.id]);
     expect(await find({ from: '2021-01-01T00:00:00.000Z' })).toEqual([young.id]);
     expect(await find({ to: '2021-01-01T00:00:00.000Z' })).toEqual([old.id]);
@@ -200,8 +200,8 @@ describe.each(databases)('jobs on %s', (kind) => {
     expect(await find({ query: '100%_HOST!' })).toEqual([old.id]);
     expect(await find({ query: '1_0' })).toEqual([]);
     expect(await find({ upToSeq: 0 })).toEqual([]);
-    expect(await ledger.countJobs({ limit: 1 })).toBe(1);
-    expect(await ledger.countJobs({ limit: 9 })).toBe(2);
+    expect(await ledger.jobs.count({ limit: 1 })).toBe(1);
+    expect(await ledger.jobs.count({ limit: 9 })).toBe(2);
   });
 });
 
@@ -210,11 +210,11 @@ test('many jobs are cancelled and retried with as many statements as a few', asy
   const { ledger, explain } = await openExplainer(bench);
   const count = async (jobs: number): Promise<[cancel: number, retry: number]> => {
     const drafts = Array.from({ length: jobs }, () => draft({ dedupe: strict(makeId()) }));
-    await ledger.enqueue({ jobs: drafts });
+    await ledger.jobs.enqueue({ jobs: drafts });
     const ids = drafts.map(({ id }) => id);
-    const cancelling = await explain(() => ledger.cancelMany(ids));
+    const cancelling = await explain(() => ledger.jobs.cancelMany(ids));
     const ended = await Promise.all(ids.map((id) => bench.job(id)));
-    const retrying = await explain(() => ledger.retryMany(ended.map(retryOf)));
+    const retrying = await explain(() => ledger.jobs.retryMany(ended.map(retryOf)));
     return [cancelling.length, retrying.length];
   };
   const few = await count(3);

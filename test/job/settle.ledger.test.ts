@@ -37,7 +37,7 @@ describe.each(databases)('settling on %s', (kind) => {
     const { ledger, job } = await openBench(kind);
     const started = await startOne(ledger, 'p1', { dedupe: strict('k') });
     const closing = succeedFully(started);
-    const { verdicts, enqueued, claimed } = await ledger.settle([closing]);
+    const { verdicts, enqueued, claimed } = await ledger.jobs.settle([closing]);
     expect([...verdicts]).toEqual([[started.id, 'settled']]);
     expect(enqueued).toEqual(closing.jobs.map(({ id }) => ({ jobId: id })));
     expect(claimed).toEqual([]);
@@ -51,15 +51,15 @@ describe.each(databases)('settling on %s', (kind) => {
       reason: null,
     });
     expect((await job(started.id)).completedAt).not.toBeNull();
-    expect(only(await ledger.attempts([started.id])).status).toBe('succeeded');
-    expect(await ledger.state('echo')).toBe('{"seen":1}');
-    expect(await ledger.facts('echo', 10)).toMatchObject([
+    expect(only(await ledger.attempts.listByJob([started.id])).status).toBe('succeeded');
+    expect(await ledger.plugins.readState('echo')).toBe('{"seen":1}');
+    expect(await ledger.plugins.listFacts('echo', 10)).toMatchObject([
       { factType: 'seen', fact: '{"seen":1}', jobId: started.id, command: 'handle' },
     ]);
-    expect((await ledger.signals({ jobId: started.id, limit: 10 })).map(({ id }) => id)).toEqual(
-      closing.signals.map(({ id }) => id).toReversed(),
-    );
-    expect(await ledger.jobs({ parentJobId: started.id, limit: 10 })).toHaveLength(2);
+    expect(
+      (await ledger.signals.list({ jobId: started.id, limit: 10 })).map(({ id }) => id),
+    ).toEqual(closing.signals.map(({ id }) => id).toReversed());
+    expect(await ledger.jobs.list({ parentJobId: started.id, limit: 10 })).toHaveLength(2);
   });
 
   test('stores the whole history of the attempt in its log row', async () => {
@@ -84,7 +84,7 @@ describe.each(databases)('settling on %s', (kind) => {
       settleMs: 4,
     };
     await settleOne(ledger, { ...retryLater(started), report });
-    const row = only(await ledger.attempts([started.id]));
+    const row = only(await ledger.attempts.listByJob([started.id]));
     expect(row).toMatchObject({
       ...report,
       jobId: started.id,
@@ -100,11 +100,11 @@ describe.each(databases)('settling on %s', (kind) => {
       sourceEventId: 'event',
     });
     expect(row.completedAt >= started.startedAt).toBe(true);
-    expect(await ledger.attemptsOf({ plugin: 'echo', status: 'timed_out', limit: 5 })).toEqual([
+    expect(await ledger.attempts.list({ plugin: 'echo', status: 'timed_out', limit: 5 })).toEqual([
       row,
     ]);
-    expect(await ledger.attemptsOf({ plugin: 'other', limit: 5 })).toEqual([]);
-    expect(await ledger.attemptsOf({ jobId: started.id, limit: 5 })).toEqual([row]);
+    expect(await ledger.attempts.list({ plugin: 'other', limit: 5 })).toEqual([]);
+    expect(await ledger.attempts.list({ jobId: started.id, limit: 5 })).toEqual([row]);
   });
 
   test('charges a failure to the budget and waits by the clock of the database', async () => {
@@ -129,7 +129,7 @@ describe.each(databases)('settling on %s', (kind) => {
   test('ends in dead when the budget is used up, with a row for every attempt', async () => {
     const { ledger, job } = await openBench(kind);
     const wanted = draft({ maxAttempts: 3 });
-    await ledger.enqueue({ jobs: [wanted] });
+    await ledger.jobs.enqueue({ jobs: [wanted] });
     for (let attempt = 1; attempt <= 3; attempt += 1) {
       await settleOne(ledger, retryLater(only(await claimAs(ledger, 'p1')), 0));
     }
@@ -139,14 +139,14 @@ describe.each(databases)('settling on %s', (kind) => {
       attempt: 3,
       reason: 'retries_exhausted',
     });
-    const log = await ledger.attempts([wanted.id]);
+    const log = await ledger.attempts.listByJob([wanted.id]);
     expect(log.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
     expect(await claimAs(ledger, 'p1')).toEqual([]);
   });
 
   test('counts crashes apart from failures, and releases not at all', async () => {
     const { ledger, job } = await openBench(kind);
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     const ends = [
       (one: Closing['job']) => crash(one, true),
       release,
@@ -166,24 +166,24 @@ describe.each(databases)('settling on %s', (kind) => {
   test('closes a job that still waits, without an attempt', async () => {
     const { ledger, job } = await openBench(kind);
     const wanted = draft();
-    await ledger.enqueue({ jobs: [wanted] });
+    await ledger.jobs.enqueue({ jobs: [wanted] });
     expect(await settleOne(ledger, bury(await job(wanted.id)))).toBe('settled');
     expect(await job(wanted.id)).toMatchObject({ status: 'dead', reason: 'no_runner' });
-    expect(await ledger.attempts([wanted.id])).toEqual([]);
+    expect(await ledger.attempts.listByJob([wanted.id])).toEqual([]);
   });
 
   test('closes hundreds at once', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: range(500).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(500).map(() => draft()) });
     const claimed = await claimAs(ledger, 'p1', { slots: 500 });
     expect(claimed).toHaveLength(500);
     const closings = claimed.map((job) =>
       succeed(job, { signals: [signalOf(job)], jobs: [draft()] }),
     );
-    const { verdicts, enqueued } = await ledger.settle(closings);
+    const { verdicts, enqueued } = await ledger.jobs.settle(closings);
     expect(new Set(verdicts.values())).toEqual(new Set(['settled']));
     expect(enqueued).toHaveLength(500);
-    expect(await ledger.counts()).toMatchObject({ ready: 500, running: 0 });
+    expect(await ledger.jobs.countQueue()).toMatchObject({ ready: 500, running: 0 });
   });
 
   test('writes the same when more is claimed in the same commit', async () => {
@@ -191,24 +191,24 @@ describe.each(databases)('settling on %s', (kind) => {
     const state = { kind: 'merge', value: '{"at":7}' } as const;
     const first = await startOne(ledger, 'p1');
     const next = draft();
-    await ledger.enqueue({ jobs: [next] });
-    const both = await ledger.settle([succeed(first, { state })], request('p1', { slots: 1 }));
+    await ledger.jobs.enqueue({ jobs: [next] });
+    const both = await ledger.jobs.settle([succeed(first, { state })], request('p1', { slots: 1 }));
     expect(both.verdicts.get(first.id)).toBe('settled');
     expect(only(both.claimed)).toMatchObject({ id: next.id, state: '{"at":7}' });
     const value = JSON.stringify({ large: 'x'.repeat(limits.stateBytesMax) });
     const second = succeed(only(both.claimed), { state: { ...state, value } });
-    const refused = await ledger.settle([second], request('p1'));
+    const refused = await ledger.jobs.settle([second], request('p1'));
     expect([...refused.verdicts]).toEqual([[next.id, 'oversize']]);
     expect((await job(next.id)).status).toBe('running');
   });
 
   test('nothing to settle is nothing, and may still claim', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     await claimAs(ledger, 'p1', { slots: 0 });
     const nothing = { verdicts: new Map(), enqueued: [], claimed: [], news: noNews };
-    expect(await ledger.settle([])).toEqual(nothing);
-    expect((await ledger.settle([], request('p1'))).claimed).toHaveLength(1);
+    expect(await ledger.jobs.settle([])).toEqual(nothing);
+    expect((await ledger.jobs.settle([], request('p1'))).claimed).toHaveLength(1);
   });
 });
 
@@ -248,17 +248,17 @@ describe.each(databases)('the fence on %s', (kind) => {
   test('lets the very same closing write nothing twice, and says that it is settled', async () => {
     const { ledger, dump } = await openBench(kind);
     const job = await startOne(ledger, 'p1', { dedupe: strict('k') });
-    await ledger.enqueue({ jobs: [draft({ dedupe: strict('taken') })] });
+    await ledger.jobs.enqueue({ jobs: [draft({ dedupe: strict('taken') })] });
     const jobs = [draft({ dedupe: strict('taken') }), ...succeedFully(job).jobs];
     const closing = { ...succeedFully(job), jobs };
-    const first = await ledger.settle([closing]);
+    const first = await ledger.jobs.settle([closing]);
     expect(first.enqueued.map(({ duplicateOf }) => duplicateOf !== undefined)).toEqual([
       true,
       false,
       false,
     ]);
     const before = await dump();
-    const again = await ledger.settle([closing]);
+    const again = await ledger.jobs.settle([closing]);
     expect([...again.verdicts]).toEqual([[job.id, 'settled']]);
     expect(again.enqueued).toEqual(first.enqueued);
     expect(await dump()).toEqual(before);
@@ -267,7 +267,7 @@ describe.each(databases)('the fence on %s', (kind) => {
   test('keeps out a reaped process, however it ended', async () => {
     const { ledger, dump } = await openBench(kind);
     const job = await startOne(ledger, 'p1');
-    await ledger.reap({ processId: 'p1', staleMs: 0, closings: [crash(job)] });
+    await ledger.processes.reap({ processId: 'p1', staleMs: 0, closings: [crash(job)] });
     const before = await dump();
     for (const [, end] of others.filter(([name]) => name !== 'a crash')) {
       expect(await settleOne(ledger, end(job))).toBe('fenced');
@@ -278,7 +278,7 @@ describe.each(databases)('the fence on %s', (kind) => {
   test('keeps out the holder of an earlier claim of the same job', async () => {
     const { ledger, dump, job: read } = await openBench(kind);
     const old = await startOne(ledger, 'p1');
-    await ledger.reap({ processId: 'p1', staleMs: 0, closings: [crash(old)] });
+    await ledger.processes.reap({ processId: 'p1', staleMs: 0, closings: [crash(old)] });
     const current = only(await claimAs(ledger, 'p2'));
     const before = await dump();
     expect(await settleOne(ledger, succeedFully(old))).toBe('fenced');
@@ -302,7 +302,7 @@ describe.each(databases)('the fence on %s', (kind) => {
   test('keeps out what would close a waiting job that has run meanwhile', async () => {
     const { ledger, dump, job } = await openBench(kind);
     const wanted = draft();
-    await ledger.enqueue({ jobs: [wanted] });
+    await ledger.jobs.enqueue({ jobs: [wanted] });
     const seen = await job(wanted.id);
     const running = only(await claimAs(ledger, 'p1'));
     expect(await settleOne(ledger, bury(seen))).toBe('fenced');
@@ -314,18 +314,18 @@ describe.each(databases)('the fence on %s', (kind) => {
 
   test('is for each closing alone: the others of the batch are settled', async () => {
     const { ledger, job } = await openBench(kind);
-    await ledger.enqueue({ jobs: range(3).map(() => draft()) });
+    await ledger.jobs.enqueue({ jobs: range(3).map(() => draft()) });
     const [a, b, c] = await claimAs(ledger, 'p1');
     if (a === undefined || b === undefined || c === undefined) throw new Error('three are ready');
-    const { verdicts } = await ledger.settle([
+    const { verdicts } = await ledger.jobs.settle([
       succeedFully(a, 'of a'),
       { ...succeedFully(b, 'of b'), claimToken: makeToken() },
       succeedFully(c, 'of c'),
     ]);
     expect([a, b, c].map(({ id }) => verdicts.get(id))).toEqual(['settled', 'fenced', 'settled']);
     expect((await job(b.id)).status).toBe('running');
-    expect(await ledger.facts('echo', 10)).toHaveLength(2);
-    expect(await ledger.signals({ limit: 10 })).toHaveLength(4);
+    expect(await ledger.plugins.listFacts('echo', 10)).toHaveLength(2);
+    expect(await ledger.signals.list({ limit: 10 })).toHaveLength(4);
   });
 
   test('an unknown job is fenced', async () => {
@@ -340,12 +340,14 @@ describe.each(databases)('the fence on %s', (kind) => {
 describe.each(databases)('all or nothing on %s', (kind) => {
   test('a consequence that cannot be written leaves everything as it was', async () => {
     const { ledger, dump } = await openBench(kind);
-    await ledger.enqueue({ jobs: [draft({ dedupe: strict('k') }), draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft({ dedupe: strict('k') }), draft()] });
     const [a, b] = await claimAs(ledger, 'p1');
     if (a === undefined || b === undefined) throw new Error('two are ready');
     const before = await dump();
     const impossible = { ...succeedFully(a), signals: [signalOf(a, 7), signalOf(a, 7)] };
-    await expect(ledger.settle([succeedFully(b), impossible], request('p1'))).rejects.toThrow();
+    await expect(
+      ledger.jobs.settle([succeedFully(b), impossible], request('p1')),
+    ).rejects.toThrow();
     expect(await dump()).toEqual(before);
     expect(await settleOne(ledger, succeedFully(a))).toBe('settled');
   });
@@ -353,7 +355,7 @@ describe.each(databases)('all or nothing on %s', (kind) => {
   test('a claim that fails takes the settle in the same commit with it', async () => {
     const { ledger, dump } = await openBench(kind);
     const job = await startOne(ledger, 'p1');
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     const before = await dump();
     const broken = {
       ...request('p1'),
@@ -361,7 +363,7 @@ describe.each(databases)('all or nothing on %s', (kind) => {
         throw new Error('no token');
       },
     };
-    await expect(ledger.settle([succeedFully(job)], broken)).rejects.toThrow('no token');
+    await expect(ledger.jobs.settle([succeedFully(job)], broken)).rejects.toThrow('no token');
     expect(await dump()).toEqual(before);
   });
 });
@@ -379,16 +381,18 @@ describe.each(databases)('ends are final on %s', (kind) => {
     expect((await read(job.id)).status).toBe(status);
     const before = await dump();
     const ended = await read(job.id);
-    expect(await ledger.cancel(job.id)).toBe(status === 'cancelled' ? 'cancelled' : 'terminal');
+    expect(await ledger.jobs.cancel(job.id)).toBe(
+      status === 'cancelled' ? 'cancelled' : 'terminal',
+    );
     expect(await settleOne(ledger, bury(ended))).toBe('fenced');
-    await ledger.reap({
+    await ledger.processes.reap({
       processId: 'nobody',
       staleMs: 0,
       closings: [release(job), release(ended)],
     });
-    expect((await ledger.promote()).promoted).toBe(0);
-    expect(await ledger.claim(request('p1'))).toEqual([]);
-    await ledger.enqueue({ jobs: [draft({ id: job.id })] });
+    expect((await ledger.jobs.promote()).promoted).toBe(0);
+    expect(await ledger.jobs.claim(request('p1'))).toEqual([]);
+    await ledger.jobs.enqueue({ jobs: [draft({ id: job.id })] });
     expect(await dump()).toEqual(before);
   });
 });

@@ -55,7 +55,7 @@ function makeWorld(...answers: readonly Answer[]) {
   const claims: (ClaimRequest | undefined)[] = [];
   const lines: Record<string, unknown>[] = [];
   const left = [...answers];
-  const settle: Ledger['settle'] = async (closings, asked) => {
+  const settle: Ledger['jobs']['settle'] = async (closings, asked) => {
     offers.push(closings);
     claims.push(asked);
     const answer = left.shift() ?? {};
@@ -65,7 +65,7 @@ function makeWorld(...answers: readonly Answer[]) {
   const write = (line: string): unknown => lines.push(JSON.parse(line) as Record<string, unknown>);
   const log = makeLogger({ level: 'warn', format: 'json', destination: { write } });
   const rules = { targetsOf: () => [], hopsMax: 9, dedupeTtlMs: 1000 };
-  const settler = makeSettler({ settle } as Ledger, () => rules, log);
+  const settler = makeSettler({ jobs: { settle } } as Ledger, () => rules, log);
   return { settler, offers, claims, lines };
 }
 

@@ -35,7 +35,7 @@ describe.each(databases)('a storm on %s', (kind) => {
         .map((round) => `shared ${round}`)
         .toSorted(),
     );
-    const jobs = await ledger.jobs({ limit: 10_000 });
+    const jobs = await ledger.jobs.list({ limit: 10_000 });
     expect(jobs).toHaveLength(rounds + 2 * threads * rounds);
     expect(new Set(jobs.map(({ status }) => status))).toEqual(new Set(['succeeded']));
     const succeeded = raced.flatMap((one) => one.succeeded);
@@ -44,11 +44,11 @@ describe.each(databases)('a storm on %s', (kind) => {
     expect(Math.max(...raced.map(({ runningMax }) => runningMax))).toBeLessThanOrEqual(parallelism);
     expect(Math.max(...raced.map(({ inTurnMax }) => inTurnMax))).toBe(1);
 
-    const attempts = await ledger.attempts(jobs.map(({ id }) => id));
+    const attempts = await ledger.attempts.listByJob(jobs.map(({ id }) => id));
     expect(attempts.map(({ attempt }) => attempt)).toEqual(jobs.flatMap(() => [1, 2]));
-    const facts = await ledger.facts('echo', 10_000);
+    const facts = await ledger.plugins.listFacts('echo', 10_000);
     expect(facts.map(({ seq }) => seq)).toEqual(range(facts.length).map((n) => facts.length - n));
-    const marks = Object.keys(JSON.parse(await ledger.state('echo')) as object);
+    const marks = Object.keys(JSON.parse(await ledger.plugins.readState('echo')) as object);
     expect(marks.length + facts.length).toBe(jobs.length);
   });
 });

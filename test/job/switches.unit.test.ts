@@ -8,8 +8,8 @@ const mail: PluginSwitch = { plugin: 'mail', changedBy: 'ann', changedAt: '' };
 /** Questions to a ledger that the test answers, in whichever order. */
 function makeSlow() {
   const answers: ((off: PluginSwitch[]) => void)[] = [];
-  const switchedOff = () => new Promise<PluginSwitch[]>((resolve) => answers.push(resolve));
-  return { switches: makeSwitches({ switchedOff } as unknown as Ledger), answers };
+  const listDisabled = () => new Promise<PluginSwitch[]>((resolve) => answers.push(resolve));
+  return { switches: makeSwitches({ plugins: { listDisabled } } as unknown as Ledger), answers };
 }
 
 test('a caller sees the state of its own request, even while a later read is in progress', async () => {

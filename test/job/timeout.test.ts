@@ -33,7 +33,7 @@ describe.each(databases)('an attempt that takes too long on %s', (database) => {
     );
     for (const { runMs } of rows) expect(runMs).toBeGreaterThanOrEqual(200);
     for (const pid of await place.notes()) expect(isAlive(Number(pid))).toBe(false);
-    expect(await ledger.signals({ type: 'job.dead', limit: 9 })).toHaveLength(1);
+    expect(await ledger.signals.list({ type: 'job.dead', limit: 9 })).toHaveLength(1);
   });
 });
 

@@ -20,8 +20,8 @@ describe.each(databases)('a trigger on %s', (database) => {
     await expect(engine.trigger({ job, runs })).rejects.toMatchObject({
       code: 'PIPELINE_NOT_FOUND',
     });
-    expect(await ledger.jobs({ limit: 9 })).toEqual([]);
-    expect(await ledger.runs({ limit: 9 })).toEqual([]);
+    expect(await ledger.jobs.list({ limit: 9 })).toEqual([]);
+    expect(await ledger.runs.list({ limit: 9 })).toEqual([]);
   });
 
   test('starts an init beside runs, and leaves it one', async () => {

@@ -26,15 +26,19 @@ function makeProcess() {
   const woken: number[] = [];
   const ledger = {
     kind: 'postgres',
-    heartbeat: async (): Promise<HeartbeatAnswer> => {
-      const { afterMs, ...answer } = answers;
-      await new Promise((resolve) => setTimeout(resolve, afterMs));
-      return { ...answer, running: [] };
+    processes: {
+      heartbeat: async (): Promise<HeartbeatAnswer> => {
+        const { afterMs, ...answer } = answers;
+        await new Promise((resolve) => setTimeout(resolve, afterMs));
+        return { ...answer, running: [] };
+      },
+      listOrphans: (asked: object) => Promise.resolve((judged.push(asked), [])),
+      listLivePlugins: () => Promise.resolve([]),
     },
-    orphans: (asked: object) => Promise.resolve((judged.push(asked), [])),
-    expiredClaims: () => Promise.resolve([]),
-    livePlugins: () => Promise.resolve([]),
-    unrunnable: () => Promise.resolve([]),
+    jobs: {
+      listExpiredClaims: () => Promise.resolve([]),
+      listUnrunnable: () => Promise.resolve([]),
+    },
   } as unknown as Ledger;
   const log: Log = {
     debug: () => {},

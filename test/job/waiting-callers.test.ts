@@ -20,13 +20,13 @@ test.each(databases)(
     const context = { engine, principal: ownerOf('api:test'), submittedBy: 'api' } as const;
     const wanted = { plugin: 'worker', command: 'poll' };
     const waited = await invoke(runPlugin, context, { ...wanted, wait: '10s' });
-    const job = await ledger.job(String(waited['job_id']));
+    const job = await ledger.jobs.find(String(waited['job_id']));
     expect(job).toMatchObject({ status: 'succeeded', awaitedBy: ledger.listener });
     const answer = await invoke(runPipeline, context, { pipeline: 'one', wait: '10s' });
-    const run = await ledger.run(String(answer['run_id']));
+    const run = await ledger.runs.find(String(answer['run_id']));
     expect(run).toMatchObject({ status: 'succeeded', awaitedBy: ledger.listener });
     expect(awaitEnd).not.toHaveBeenCalled();
     const unwaited = await invoke(runPlugin, context, wanted);
-    expect(await ledger.job(String(unwaited['job_id']))).toMatchObject({ awaitedBy: null });
+    expect(await ledger.jobs.find(String(unwaited['job_id']))).toMatchObject({ awaitedBy: null });
   },
 );

@@ -25,10 +25,10 @@ describe.each(databases)('a copy of %s', (database) => {
       expect.stringContaining(to),
       ...(plan['plan'] as string[]).slice(1),
     ]);
-    expect(await ledger.directives({ limit: 9 })).toEqual([]);
+    expect(await ledger.directives.list({ limit: 9 })).toEqual([]);
     const answer = await invoke(operation, context, { to });
     const id = String(answer['directive_id']);
-    expect(await ledger.directive(id)).toMatchObject({
+    expect(await ledger.directives.find(id)).toMatchObject({
       type: name,
       actor: 'cli:ann',
       status: 'completed',
@@ -44,10 +44,10 @@ describe.each(databases)('a copy of %s', (database) => {
       status: 'completed',
       result: JSON.stringify({ path: to }),
     };
-    expect(await copied.directive(id)).toMatchObject(completed);
+    expect(await copied.directives.find(id)).toMatchObject(completed);
     await copied.close();
     const other = await elsewhere.start();
-    expect(await other.ledger.directive(id)).toMatchObject(completed);
+    expect(await other.ledger.directives.find(id)).toMatchObject(completed);
     expect(await other.ledger.check()).toEqual([]);
   });
 });
@@ -72,7 +72,7 @@ test.each(['system.backup', 'system.export'])(
         });
       }
     }
-    expect(await ledger.directives({ limit: 9 })).toEqual([]);
+    expect(await ledger.directives.list({ limit: 9 })).toEqual([]);
   },
 );
 

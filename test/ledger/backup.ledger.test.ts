@@ -25,7 +25,7 @@ async function fill(ledger: Ledger, jobs: number): Promise<void> {
   const wanted = range(jobs).map((index) =>
     draft({ dedupe: strict(`key ${index}`), eventContextId: 'context', payload: `{"n":${index}}` }),
   );
-  await ledger.enqueue({ jobs: wanted, contexts });
+  await ledger.jobs.enqueue({ jobs: wanted, contexts });
   const claimed = await claimAs(ledger, 'p1', { slots: Math.ceil(jobs / 2) });
   const [delayed, ...others] = claimed;
   if (delayed !== undefined) await settleOne(ledger, retryLater(delayed));
@@ -34,7 +34,7 @@ async function fill(ledger: Ledger, jobs: number): Promise<void> {
     const state = { kind: 'snapshot', factType: 'seen', mirror: true, value: '{"s":1}' } as const;
     return succeed(job, { signals: [signalOf(job)], state });
   });
-  await ledger.settle(closings);
+  await ledger.jobs.settle(closings);
 }
 
 function countRows(path: string): Record<string, number> {
@@ -70,18 +70,20 @@ describe.each(databases)('a backup on %s', (kind) => {
     const copy = await openLedger({ kind: 'sqlite', path });
     try {
       expect(await copy.check()).toEqual([]);
-      expect(await copy.counts()).toEqual(await ledger.counts());
-      expect(await copy.meta('epoch')).toBe(await ledger.meta('epoch'));
-      expect(await copy.state('echo')).toBe('{"s":1}');
+      expect(await copy.jobs.countQueue()).toEqual(await ledger.jobs.countQueue());
+      expect(await copy.meta.read('epoch')).toBe(await ledger.meta.read('epoch'));
+      expect(await copy.plugins.readState('echo')).toBe('{"s":1}');
       const filter = { limit: 10_000, order: 'oldest' } as const;
-      expect(await copy.jobs(filter)).toEqual(await ledger.jobs(filter));
-      expect(await copy.signals({ limit: 10_000 })).toEqual(
-        await ledger.signals({ limit: 10_000 }),
+      expect(await copy.jobs.list(filter)).toEqual(await ledger.jobs.list(filter));
+      expect(await copy.signals.list({ limit: 10_000 })).toEqual(
+        await ledger.signals.list({ limit: 10_000 }),
       );
-      expect(await copy.facts('echo', 10_000)).toEqual(await ledger.facts('echo', 10_000));
-      await copy.enqueue({ jobs: [draft()] });
-      const newest = (await copy.jobs({ limit: 1 }))[0]?.seq ?? 0;
-      expect(newest).toBeGreaterThan((await ledger.jobs({ limit: 1 }))[0]?.seq ?? 0);
+      expect(await copy.plugins.listFacts('echo', 10_000)).toEqual(
+        await ledger.plugins.listFacts('echo', 10_000),
+      );
+      await copy.jobs.enqueue({ jobs: [draft()] });
+      const newest = (await copy.jobs.list({ limit: 1 }))[0]?.seq ?? 0;
+      expect(newest).toBeGreaterThan((await ledger.jobs.list({ limit: 1 }))[0]?.seq ?? 0);
     } finally {
       await copy.close();
     }
@@ -99,7 +101,7 @@ describe.each(databases)('a backup on %s', (kind) => {
         // A job and its signal come together, so any moment has as many of one as of the other.
         const id = `pair ${rounds}`;
         const signal = { type: 'pair', source: 'api', data: '{}', hops: 0, correlationId: id };
-        await ledger.enqueue({
+        await ledger.jobs.enqueue({
           jobs: [draft({ plugin: 'pair', sourceEventId: id, dedupe: lenient(id) })],
           signals: [{ ...signal, id }],
         });
@@ -115,8 +117,8 @@ describe.each(databases)('a backup on %s', (kind) => {
     const copy = await openLedger({ kind: 'sqlite', path });
     try {
       expect(await copy.check()).toEqual([]);
-      const pairs = await copy.jobs({ plugin: 'pair', limit: 100_000 });
-      const signals = await copy.signals({ type: 'pair', limit: 100_000 });
+      const pairs = await copy.jobs.list({ plugin: 'pair', limit: 100_000 });
+      const signals = await copy.signals.list({ type: 'pair', limit: 100_000 });
       expect(signals.map(({ id }) => id)).toEqual(pairs.map((job) => job.sourceEventId));
     } finally {
       await copy.close();
@@ -170,7 +172,7 @@ describe.each(databases)('a backup on %s', (kind) => {
     });
     expect(existsSync(path)).toBe(false);
     expect(await readdir(directory)).toEqual(before);
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
   });
 
   test('can be made twice of the same ledger', async () => {

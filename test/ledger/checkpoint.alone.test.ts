@@ -78,7 +78,7 @@ async function open(): Promise<Opened> {
   onTestFinished(() => ledger.close());
   const write = async (times: number): Promise<void> => {
     for (let time = 0; time < times; time += 1)
-      await ledger.enqueue({ jobs: Array.from({ length: 20 }, () => draft({ payload })) });
+      await ledger.jobs.enqueue({ jobs: Array.from({ length: 20 }, () => draft({ payload })) });
   };
   return { ledger, path, records, write };
 }
@@ -93,7 +93,7 @@ const isGone = ({ threadId }: Worker): boolean => threadId === -1;
 describe('the journal of a file', () => {
   test('needs no thread while it is short', async () => {
     const { ledger } = await open();
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     await ledger.close();
     expect(seen.threads).toHaveLength(0);
   });
@@ -104,10 +104,10 @@ describe('the journal of a file', () => {
     const looked = (): number =>
       (looks.mock.contexts as StatementSync[]).filter(({ sourceSQL }) => sourceSQL.includes('noop'))
         .length;
-    for (let time = 0; time < 20; time += 1) await ledger.enqueue({ jobs: [draft()] });
+    for (let time = 0; time < 20; time += 1) await ledger.jobs.enqueue({ jobs: [draft()] });
     expect(looked()).toBeLessThan(10);
     while (seen.threads.length === 0 && restOf(path) < 2 * PAGES) {
-      await ledger.enqueue({ jobs: [draft()] });
+      await ledger.jobs.enqueue({ jobs: [draft()] });
     }
     expect(seen.threads).toHaveLength(1);
   });
@@ -120,7 +120,7 @@ describe('the journal of a file', () => {
     // 16,000 pages and more were written.
     expect(statSync(`${path}-wal`).size).toBeLessThan(8000 * PAGE_BYTES);
     expect(await ledger.check()).toEqual([]);
-    expect(await ledger.countJobs({ limit: 10_000 })).toBe(4000);
+    expect(await ledger.jobs.count({ limit: 10_000 })).toBe(4000);
     expect(records).toEqual([]);
   });
 
@@ -157,13 +157,13 @@ describe('the thread', () => {
   test('is gone when the ledger is closed under it, and one file is left', async () => {
     const { ledger, path, records, write } = await open();
     while (seen.passes === 0) await write(1);
-    const written = await ledger.countJobs({ limit: 10_000 });
+    const written = await ledger.jobs.count({ limit: 10_000 });
     await ledger.close();
     expect(seen.threads.every(isGone)).toBe(true);
     expect(existsSync(`${path}-wal`)).toBe(false);
     expect(records).toEqual([]);
     const again = await openLedger({ kind: 'sqlite', path });
-    expect(await again.countJobs({ limit: 10_000 })).toBe(written);
+    expect(await again.jobs.count({ limit: 10_000 })).toBe(written);
     expect(await again.check()).toEqual([]);
     await again.close();
   });

@@ -29,7 +29,7 @@ test(
       expect(await writer.ended).toEqual([null, 'SIGKILL']);
       acknowledged.push(...writer.lines());
       const ledger = await openLedger({ kind: 'sqlite', path });
-      const found = await Promise.all(acknowledged.map((id) => ledger.job(id)));
+      const found = await Promise.all(acknowledged.map((id) => ledger.jobs.find(id)));
       expect(found.filter((job) => job === undefined)).toEqual([]);
       expect(await ledger.check()).toEqual([]);
       await ledger.close();

@@ -41,7 +41,7 @@ const directiveColumns = [
 describe.each(databases)('the columns on %s', (kind) => {
   test('signals: a fact is never updated', async () => {
     const { ledger, sql } = await openBench(kind);
-    await ledger.direct(pausing());
+    await ledger.directives.create(pausing());
     const [row] = await sql(`select ${signalColumns.join(', ')} from signals`);
     expect(row?.['updated_at']).toBe(row?.['inserted_at']);
     await expect(sql(`update signals set updated_at = 'later'`)).rejects.toThrow(/updated_at/);
@@ -49,7 +49,7 @@ describe.each(databases)('the columns on %s', (kind) => {
 
   test('directives: actor, creation time and last change', async () => {
     const { ledger, sql } = await openBench(kind);
-    const { directive } = await ledger.direct(pausing());
+    const { directive } = await ledger.directives.create(pausing());
     const [row] = await sql(`select ${directiveColumns.join(', ')} from directives`);
     expect(row).toMatchObject({
       actor_user_id: directive.actor,

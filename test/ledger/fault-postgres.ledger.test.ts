@@ -57,36 +57,36 @@ describe.each(losses)('a commit that is %s', (loss) => {
       { id: 's', type: 'a.b', source: 'api', data: '{}', hops: 0, correlationId: 'c' },
     ];
     proxy.loseAt('commit', loss);
-    const answers = await far.enqueue({ jobs, signals });
+    const answers = await far.jobs.enqueue({ jobs, signals });
     expect(answers.map(({ duplicateOf }) => duplicateOf)).toEqual([
       undefined,
       undefined,
       jobs[0]?.id,
     ]);
     expect(proxy.lost()).toBe(1);
-    expect((await ledger.counts()).ready).toBe(2);
-    expect(await ledger.signals({ limit: 10 })).toHaveLength(1);
+    expect((await ledger.jobs.countQueue()).ready).toBe(2);
+    expect(await ledger.signals.list({ limit: 10 })).toHaveLength(1);
   });
 
   test('claim: the claimed jobs are known, and no others are claimed', async () => {
     const { far, proxy, ledger } = await openBroken();
-    await ledger.enqueue({ jobs: range(10).map(() => draft()) });
-    await far.heartbeat(beat('p1'));
+    await ledger.jobs.enqueue({ jobs: range(10).map(() => draft()) });
+    await far.processes.heartbeat(beat('p1'));
     proxy.loseAt('commit', loss);
-    const claimed = await far.claim(request('p1', { slots: 3 }));
+    const claimed = await far.jobs.claim(request('p1', { slots: 3 }));
     expect(proxy.lost()).toBe(1);
     expect(claimed).toHaveLength(3);
-    const running = await ledger.jobs({ status: ['running'], limit: 10, order: 'oldest' });
+    const running = await ledger.jobs.list({ status: ['running'], limit: 10, order: 'oldest' });
     expect(claimed.map(({ id }) => id)).toEqual(running.map(({ id }) => id));
   });
 
   test('settle with a claim: both happened once and are reported', async () => {
     const { far, proxy, ledger } = await openBroken();
     const job = await startOne(far, 'p1', { dedupe: strict('k') });
-    await ledger.enqueue({ jobs: [draft({ dedupe: strict('child') })] });
+    await ledger.jobs.enqueue({ jobs: [draft({ dedupe: strict('child') })] });
     const closing = succeedFully(job);
     proxy.loseAt('commit', loss);
-    const { verdicts, enqueued, claimed } = await far.settle(
+    const { verdicts, enqueued, claimed } = await far.jobs.settle(
       [closing],
       request('p1', { slots: 1 }),
     );
@@ -94,10 +94,10 @@ describe.each(losses)('a commit that is %s', (loss) => {
     expect([...verdicts]).toEqual([[job.id, 'settled']]);
     expect(enqueued.map(({ duplicateOf }) => duplicateOf !== undefined)).toEqual([true, false]);
     expect(claimed).toHaveLength(1);
-    expect(await ledger.counts()).toMatchObject({ ready: 1, running: 1 });
-    expect(await ledger.attempts([job.id])).toHaveLength(1);
-    expect(await ledger.signals({ limit: 10 })).toHaveLength(1);
-    expect(await ledger.facts('echo', 10)).toHaveLength(1);
+    expect(await ledger.jobs.countQueue()).toMatchObject({ ready: 1, running: 1 });
+    expect(await ledger.attempts.listByJob([job.id])).toHaveLength(1);
+    expect(await ledger.signals.list({ limit: 10 })).toHaveLength(1);
+    expect(await ledger.plugins.listFacts('echo', 10)).toHaveLength(1);
   });
 
   test('settle that moves a run: the run has moved once, and that is reported', async () => {
@@ -106,13 +106,13 @@ describe.each(losses)('a commit that is %s', (loss) => {
     proxy.loseAt('commit', loss);
     const run = await start(far, graph);
     proxy.loseAt('commit', loss);
-    const { news } = await far.settle([stepDone(only(await claimSteps(ledger, graph)))]);
+    const { news } = await far.jobs.settle([stepDone(only(await claimSteps(ledger, graph)))]);
     expect(news.queued).toBe(true);
     proxy.loseAt('commit', loss);
     const ends: (readonly string[] | undefined)[] = [];
     far.onEnds((ids) => ends.push(ids));
     const last = only(await claimSteps(ledger, graph));
-    await far.settle([stepDone(last)]);
+    await far.jobs.settle([stepDone(last)]);
     expect(ends.flat()).toEqual(expect.arrayContaining([last.id, run.id]));
     expect(proxy.lost()).toBe(3);
     expect(await stepsOf(ledger, run.id)).toEqual(['a succeeded', 'b succeeded']);
@@ -122,12 +122,12 @@ describe.each(losses)('a commit that is %s', (loss) => {
     const { far, proxy, ledger } = await openBroken();
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     await start(ledger, graph, { items: range(150) });
-    await far.heartbeat(beat('p1'));
+    await far.processes.heartbeat(beat('p1'));
     const token = makeToken();
     proxy.loseAt('commit', loss);
-    const claim = await far.claimBranches({ processId: 'p1', token, limit: 5 });
+    const claim = await far.runs.claimBranches({ processId: 'p1', token, limit: 5 });
     proxy.loseAt('commit', loss);
-    const answer = await far.advance({ branchId: only(claim.branchIds), token });
+    const answer = await far.runs.advance({ branchId: only(claim.branchIds), token });
     expect(answer).toMatchObject({ verdict: 'done', queued: true });
     expect(proxy.lost()).toBe(2);
     expect(await claimSteps(ledger, graph)).toHaveLength(150);
@@ -139,7 +139,7 @@ describe.each(losses)('a commit that is %s', (loss) => {
     proxy.loseAt('commit', loss);
     expect(await settleOne(far, release(job))).toBe('settled');
     expect(await read(job.id)).toMatchObject({ status: 'queued', attempt: 2 });
-    expect(await ledger.attempts([job.id])).toHaveLength(1);
+    expect(await ledger.attempts.listByJob([job.id])).toHaveLength(1);
   });
 
   test('reap: the work is released once', async () => {
@@ -147,21 +147,21 @@ describe.each(losses)('a commit that is %s', (loss) => {
     const job = await startOne(ledger, 'dead');
     proxy.loseAt('commit', loss);
     const closings = [crash(job, true)];
-    const { verdicts } = await far.reap({ processId: 'dead', staleMs: 0, closings });
+    const { verdicts } = await far.processes.reap({ processId: 'dead', staleMs: 0, closings });
     expect([...verdicts.values()]).toEqual(['settled']);
     expect(await read(job.id)).toMatchObject({ status: 'queued', attempt: 2, crashCount: 1 });
-    expect(await ledger.processes()).toEqual([]);
+    expect(await ledger.processes.list()).toEqual([]);
   });
 
   test('cancel: the job is cancelled, and that is the result', async () => {
     const { far, proxy, ledger, job: read } = await openBroken();
     const waiting = draft();
-    await ledger.enqueue({ jobs: [waiting] });
+    await ledger.jobs.enqueue({ jobs: [waiting] });
     proxy.loseAt('commit', loss);
-    expect(await far.cancel(waiting.id)).toBe('cancelled');
+    expect(await far.jobs.cancel(waiting.id)).toBe('cancelled');
     const running = await startOne(ledger, 'p1');
     proxy.loseAt('commit', loss);
-    expect(await far.cancel(running.id)).toBe('requested');
+    expect(await far.jobs.cancel(running.id)).toBe('requested');
     expect(proxy.lost()).toBe(2);
     expect((await read(waiting.id)).status).toBe('cancelled');
   });
@@ -169,20 +169,20 @@ describe.each(losses)('a commit that is %s', (loss) => {
   test('heartbeat, promotion, pruning and farewell: each is done', async () => {
     const { far, proxy, ledger, sql } = await openBroken();
     proxy.loseAt('commit', loss);
-    await far.heartbeat(beat('p1'));
-    expect(await ledger.processes()).toHaveLength(1);
-    await ledger.enqueue({ jobs: [draft(), draft()] });
+    await far.processes.heartbeat(beat('p1'));
+    expect(await ledger.processes.list()).toHaveLength(1);
+    await ledger.jobs.enqueue({ jobs: [draft(), draft()] });
     await sql(`update job_queue set next_retry_at = '2000-01-01T00:00:00.000Z'`);
     proxy.loseAt('commit', loss);
-    await far.promote();
-    expect(await ledger.counts()).toMatchObject({ ready: 2, delayed: 0 });
-    await ledger.settle((await claimAs(ledger, 'p1')).map((job) => succeed(job)));
+    await far.jobs.promote();
+    expect(await ledger.jobs.countQueue()).toMatchObject({ ready: 2, delayed: 0 });
+    await ledger.jobs.settle((await claimAs(ledger, 'p1')).map((job) => succeed(job)));
     proxy.loseAt('commit', loss);
-    await far.prune({ what: 'jobs', olderThanMs: 0, limit: 10 });
-    expect(await ledger.jobs({ limit: 10 })).toEqual([]);
+    await far.history.prune({ what: 'jobs', olderThanMs: 0, limit: 10 });
+    expect(await ledger.jobs.list({ limit: 10 })).toEqual([]);
     proxy.loseAt('commit', loss);
-    await far.leave('p1');
-    expect(await ledger.processes()).toEqual([]);
+    await far.processes.leave('p1');
+    expect(await ledger.processes.list()).toEqual([]);
     expect(proxy.lost()).toBe(4);
   });
 });
@@ -192,16 +192,16 @@ describe('an attempt that is reaped while the response to its settle is lost', (
     const { far, proxy, ledger, job: read } = await openBroken();
     const job = await startOne(far, 'p1');
     proxy.loseAt('commit', 'unsent');
-    const settling = far.settle([succeedFully(job)]);
+    const settling = far.jobs.settle([succeedFully(job)]);
     await vi.waitFor(() => expect(proxy.lost()).toBe(1));
-    await ledger.reap({ processId: 'p1', staleMs: 0, closings: [crash(job)] });
+    await ledger.processes.reap({ processId: 'p1', staleMs: 0, closings: [crash(job)] });
     const [verdict] = (await settling).verdicts.values();
     const { status } = await read(job.id);
     // The second try may still have come before the reaper; then the reaper was the fenced one.
     expect([verdict, status]).toEqual(
       status === 'queued' ? ['fenced', 'queued'] : ['settled', 'succeeded'],
     );
-    expect(await ledger.attempts([job.id])).toHaveLength(1);
+    expect(await ledger.attempts.listByJob([job.id])).toHaveLength(1);
   });
 });
 
@@ -213,34 +213,35 @@ describe('a connection that is lost at every statement in turn', () => {
         ({ far }) => {
           const jobs = [draft({ dedupe: strict('k') }), draft()];
           const contexts = [{ id: 'context', accumulated: '{}' }];
-          return Promise.resolve(() => far.enqueue({ jobs, contexts }));
+          return Promise.resolve(() => far.jobs.enqueue({ jobs, contexts }));
         },
       ],
       [
         'settle and claim',
         async ({ far, ledger }) => {
           const job = await startOne(ledger, 'p1', { dedupe: strict('k') });
-          await ledger.enqueue({ jobs: [draft()] });
+          await ledger.jobs.enqueue({ jobs: [draft()] });
           const closing = succeedFully(job);
-          return () => far.settle([closing], request('p1'));
+          return () => far.jobs.settle([closing], request('p1'));
         },
       ],
       [
         'reap',
         async ({ far, ledger }) => {
           const job = await startOne(ledger, 'dead');
-          return () => far.reap({ processId: 'dead', staleMs: 0, closings: [crash(job)] });
+          return () =>
+            far.processes.reap({ processId: 'dead', staleMs: 0, closings: [crash(job)] });
         },
       ],
       [
         'cancel',
         async ({ far, ledger }) => {
           const wanted = draft({ dedupe: strict('k') });
-          await ledger.enqueue({ jobs: [wanted] });
-          return () => far.cancel(wanted.id);
+          await ledger.jobs.enqueue({ jobs: [wanted] });
+          return () => far.jobs.cancel(wanted.id);
         },
       ],
-      ['heartbeat', ({ far }) => Promise.resolve(() => far.heartbeat(beat('p1')))],
+      ['heartbeat', ({ far }) => Promise.resolve(() => far.processes.heartbeat(beat('p1')))],
     ];
 
   test.each(verbs)('%s has happened, or nothing has', async (_, prepare) => {
@@ -269,8 +270,8 @@ describe('a connection that is lost at every statement in turn', () => {
   test('a read fails and the next one does not', async () => {
     const { far, proxy } = await openBroken();
     proxy.loseAt(1, 'unanswered');
-    await expect(far.counts()).rejects.toMatchObject(unavailable);
-    expect(await far.counts()).toMatchObject({ ready: 0 });
+    await expect(far.jobs.countQueue()).rejects.toMatchObject(unavailable);
+    expect(await far.jobs.countQueue()).toMatchObject({ ready: 0 });
   });
 });
 
@@ -283,7 +284,7 @@ describe('a connection that an operator ends', () => {
     const closing = succeedFully(job);
     const before = await dump();
     await barrier.hold('select 1 from storage_sequences for update');
-    const settling = ledger.settle([closing]).then(
+    const settling = ledger.jobs.settle([closing]).then(
       () => 'settled',
       (error: { code?: string }) => error.code,
     );
@@ -296,12 +297,14 @@ describe('a connection that an operator ends', () => {
 
   test('while it is idle is not even noticed', async () => {
     const { ledger, sql } = await openBench('postgres');
-    await Promise.all(range(5).map(() => ledger.counts()));
+    await Promise.all(range(5).map(() => ledger.jobs.countQueue()));
     await sql(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ductile'
       and state = 'idle' and datname = current_database()`);
-    await vi.waitFor(async () => expect(await ledger.counts()).toMatchObject({ ready: 0 }));
-    await ledger.enqueue({ jobs: [draft()] });
-    expect(only(await ledger.jobs({ limit: 5 })).status).toBe('queued');
+    await vi.waitFor(async () =>
+      expect(await ledger.jobs.countQueue()).toMatchObject({ ready: 0 }),
+    );
+    await ledger.jobs.enqueue({ jobs: [draft()] });
+    expect(only(await ledger.jobs.list({ limit: 5 })).status).toBe('queued');
   });
 
   test('by a time limit of the server counts as an outage, not as bad data', async () => {
@@ -311,7 +314,9 @@ describe('a connection that an operator ends', () => {
     const job = await startOne(ledger, 'p1');
     const before = await dump();
     await barrier.hold('select 1 from job_queue for update');
-    const refused = expect(ledger.settle([succeedFully(job)])).rejects.toMatchObject(unavailable);
+    const refused = expect(ledger.jobs.settle([succeedFully(job)])).rejects.toMatchObject(
+      unavailable,
+    );
     const [pid = 0] = await barrier.untilWaiting(1);
     await sql('select pg_cancel_backend(?)', [pid]);
     await refused;
@@ -327,28 +332,30 @@ test('a server that only reads refuses, and it is certain that nothing was accep
     await sql(`alter database ${name} ${change}`);
     await sql(`select pg_terminate_backend(pid) from pg_stat_activity
       where pid <> pg_backend_pid() and datname = current_database()`);
-    await vi.waitFor(async () => expect(await ledger.counts()).toMatchObject({ ready: 0 }));
+    await vi.waitFor(async () =>
+      expect(await ledger.jobs.countQueue()).toMatchObject({ ready: 0 }),
+    );
   };
   const before = await dump();
   await alter('set default_transaction_read_only = on');
-  await expect(ledger.enqueue({ jobs: [draft()] })).rejects.toMatchObject(unavailable);
+  await expect(ledger.jobs.enqueue({ jobs: [draft()] })).rejects.toMatchObject(unavailable);
   expect(await dump()).toEqual(before);
   await alter('reset default_transaction_read_only');
-  await ledger.enqueue({ jobs: [draft()] });
-  expect((await ledger.counts()).ready).toBe(1);
+  await ledger.jobs.enqueue({ jobs: [draft()] });
+  expect((await ledger.jobs.countQueue()).ready).toBe(1);
 });
 
 describe('a server that cannot be reached', () => {
   test('is reported, and the same ledger works again when it is back', async () => {
     const { far, proxy, ledger } = await openBroken();
-    await far.enqueue({ jobs: [draft()] });
+    await far.jobs.enqueue({ jobs: [draft()] });
     await proxy.down();
-    await expect(far.enqueue({ jobs: [draft()] })).rejects.toMatchObject(unavailable);
-    await expect(far.counts()).rejects.toMatchObject(unavailable);
-    await expect(far.heartbeat(beat('p1'))).rejects.toMatchObject(unavailable);
+    await expect(far.jobs.enqueue({ jobs: [draft()] })).rejects.toMatchObject(unavailable);
+    await expect(far.jobs.countQueue()).rejects.toMatchObject(unavailable);
+    await expect(far.processes.heartbeat(beat('p1'))).rejects.toMatchObject(unavailable);
     await proxy.up();
-    await far.enqueue({ jobs: [draft()] });
-    expect((await ledger.counts()).ready).toBe(2);
+    await far.jobs.enqueue({ jobs: [draft()] });
+    expect((await ledger.jobs.countQueue()).ready).toBe(2);
   });
 
   test('keeps a ledger from being opened, and says why', async () => {
@@ -368,7 +375,7 @@ describe('a server that cannot be reached', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     const outcome: { code?: string | undefined } = {};
-    const settling = far.settle([closing]).catch(({ code }: { code?: string }) => {
+    const settling = far.jobs.settle([closing]).catch(({ code }: { code?: string }) => {
       outcome.code = code;
     });
     while (proxy.lost() === 0) await new Promise<void>((turn) => setImmediate(turn));
@@ -381,10 +388,10 @@ describe('a server that cannot be reached', () => {
     await settling;
     expect(outcome.code).toBe('LEDGER_UNCERTAIN');
     await proxy.up();
-    const { verdicts, enqueued } = await far.settle([closing]);
+    const { verdicts, enqueued } = await far.jobs.settle([closing]);
     expect([...verdicts.values()]).toEqual(['settled']);
     expect(enqueued).toHaveLength(2);
-    expect(await ledger.attempts([job.id])).toHaveLength(1);
-    expect((await ledger.counts()).ready).toBe(2);
+    expect(await ledger.attempts.listByJob([job.id])).toHaveLength(1);
+    expect((await ledger.jobs.countQueue()).ready).toBe(2);
   });
 });

@@ -77,13 +77,13 @@ describe('a full disk', () => {
     fill(writer, 0);
     const big = draft({ payload: megabyte });
     const closing = succeed(job, { signals: [signalOf(job)], jobs: [big] });
-    await expect(ledger.enqueue({ jobs: [big] })).rejects.toMatchObject(unavailable);
-    await expect(ledger.settle([closing], request('p1'))).rejects.toMatchObject(unavailable);
+    await expect(ledger.jobs.enqueue({ jobs: [big] })).rejects.toMatchObject(unavailable);
+    await expect(ledger.jobs.settle([closing], request('p1'))).rejects.toMatchObject(unavailable);
     expect(await dump()).toEqual(before);
-    expect((await ledger.job(job.id))?.status).toBe('running');
+    expect((await ledger.jobs.find(job.id))?.status).toBe('running');
     fill(writer, 100_000);
     expect(await settleOne(ledger, closing)).toBe('settled');
-    expect((await ledger.counts()).ready).toBe(1);
+    expect((await ledger.jobs.countQueue()).ready).toBe(1);
   });
 
   test('reports no result of a job that did not end', async () => {
@@ -93,7 +93,7 @@ describe('a full disk', () => {
     ledger.onEnds((...heard) => void told.push(heard));
     fill(writer, 0);
     const closing = succeed(job, { jobs: [draft({ payload: megabyte })] });
-    await expect(ledger.settle([closing])).rejects.toMatchObject(unavailable);
+    await expect(ledger.jobs.settle([closing])).rejects.toMatchObject(unavailable);
     expect(told).toEqual([[[job.id], undefined]]);
   });
 
@@ -102,7 +102,9 @@ describe('a full disk', () => {
     fill(writer, 60);
     const sizes = ['{}', megabyte, '{}', megabyte, '{}'];
     const jobs = sizes.map((payload) => draft({ payload }));
-    const results = await Promise.allSettled(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
+    const results = await Promise.allSettled(
+      jobs.map((job) => ledger.jobs.enqueue({ jobs: [job] })),
+    );
     expect(codesOf(results)).toEqual([
       'done',
       'LEDGER_UNAVAILABLE',
@@ -110,7 +112,7 @@ describe('a full disk', () => {
       'LEDGER_UNAVAILABLE',
       'done',
     ]);
-    const found = await ledger.jobs({ limit: 10, order: 'oldest' });
+    const found = await ledger.jobs.list({ limit: 10, order: 'oldest' });
     expect(found.map(({ id }) => id)).toEqual([0, 2, 4].map((place) => jobs[place]?.id));
     fill(writer, 100_000);
   });
@@ -120,7 +122,7 @@ describe('a full disk', () => {
     const before = await dump();
     fill(writer, 0);
     const results = await Promise.allSettled(
-      range(5).map(() => ledger.enqueue({ jobs: [draft({ payload: megabyte })] })),
+      range(5).map(() => ledger.jobs.enqueue({ jobs: [draft({ payload: megabyte })] })),
     );
     expect(codesOf(results)).toEqual(Array(5).fill('LEDGER_UNAVAILABLE'));
     expect(await dump()).toEqual(before);
@@ -163,9 +165,11 @@ describe('a write that fails', () => {
       throw sqliteError(10);
     });
     const jobs = range(4).map(() => draft());
-    const results = await Promise.allSettled(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
+    const results = await Promise.allSettled(
+      jobs.map((job) => ledger.jobs.enqueue({ jobs: [job] })),
+    );
     expect(codesOf(results)).toEqual(['done', 'LEDGER_UNAVAILABLE', 'done', 'done']);
-    expect((await ledger.counts()).ready).toBe(3);
+    expect((await ledger.jobs.countQueue()).ready).toBe(3);
   });
 
   test('and ends the transaction makes the others run again, each once', async () => {
@@ -175,10 +179,12 @@ describe('a write that fails', () => {
       throw sqliteError(13);
     });
     const jobs = range(4).map(() => draft());
-    const results = await Promise.allSettled(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
+    const results = await Promise.allSettled(
+      jobs.map((job) => ledger.jobs.enqueue({ jobs: [job] })),
+    );
     // The failure was of that moment: alone, that unit succeeds too.
     expect(codesOf(results)).toEqual(['done', 'done', 'done', 'done']);
-    const found = await ledger.jobs({ limit: 10, order: 'oldest' });
+    const found = await ledger.jobs.list({ limit: 10, order: 'oldest' });
     expect(found.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id));
   });
 
@@ -186,21 +192,25 @@ describe('a write that fails', () => {
     const { ledger } = await open();
     failRun('commit', 1, 10);
     const jobs = range(count).map(() => draft());
-    const results = await Promise.allSettled(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
+    const results = await Promise.allSettled(
+      jobs.map((job) => ledger.jobs.enqueue({ jobs: [job] })),
+    );
     const expected = count === 1 ? ['LEDGER_UNAVAILABLE'] : Array(count).fill('done');
     expect(codesOf(results)).toEqual(expected);
-    const found = await ledger.jobs({ limit: 10 });
+    const found = await ledger.jobs.list({ limit: 10 });
     expect(found).toHaveLength(count === 1 ? 0 : count);
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
   });
 
   test('at the end of a unit of a group fails that unit, and acknowledges no other in its place', async () => {
     const { ledger } = await open();
     failRun('release unit', 2, 13);
     const jobs = range(3).map(() => draft());
-    const results = await Promise.allSettled(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
+    const results = await Promise.allSettled(
+      jobs.map((job) => ledger.jobs.enqueue({ jobs: [job] })),
+    );
     expect(codesOf(results)).toEqual(['done', 'LEDGER_UNAVAILABLE', 'done']);
-    const found = await ledger.jobs({ limit: 10, order: 'oldest' });
+    const found = await ledger.jobs.list({ limit: 10, order: 'oldest' });
     expect(found.map(({ id }) => id)).toEqual([0, 2].map((place) => jobs[place]?.id));
   });
 
@@ -214,7 +224,7 @@ describe('a write that fails', () => {
     failInsert(1, () => {
       throw sqliteError(errcode);
     });
-    await expect(ledger.enqueue({ jobs: [draft()] })).rejects.toMatchObject({ code });
+    await expect(ledger.jobs.enqueue({ jobs: [draft()] })).rejects.toMatchObject({ code });
   });
 });
 
@@ -225,21 +235,21 @@ describe('a file that another process writes to', () => {
     const runs = countRuns('begin immediate');
     await sql('begin immediate');
     const results = await Promise.allSettled(
-      range(10).map(() => ledger.enqueue({ jobs: [draft()] })),
+      range(10).map(() => ledger.jobs.enqueue({ jobs: [draft()] })),
     );
     await sql('rollback');
     expect(codesOf(results)).toEqual(Array(10).fill('LEDGER_UNAVAILABLE'));
     expect(runs()).toBe(1);
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     expect(await claimAs(ledger, 'p1')).toHaveLength(1);
   });
 
   test('can be read all the time', async () => {
     const { ledger, sql } = await open();
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     await sql('begin immediate');
     await sql(`update job_queue set payload = 'changed'`);
-    expect((await ledger.jobs({ limit: 1 }))[0]?.payload).toBe('{}');
+    expect((await ledger.jobs.list({ limit: 1 }))[0]?.payload).toBe('{}');
     await sql('rollback');
   });
 });
@@ -251,7 +261,7 @@ describe('the event loop', () => {
     setTimeout(() => timer.abort(), 1);
     let writes = 0;
     while (!timer.signal.aborted && writes < 2000) {
-      await ledger.enqueue({ jobs: [draft()] });
+      await ledger.jobs.enqueue({ jobs: [draft()] });
       writes += 1;
     }
     expect(timer.signal.aborted).toBe(true);
@@ -261,7 +271,7 @@ describe('the event loop', () => {
     const { ledger } = await open();
     vi.spyOn(performance, 'now').mockReturnValue(0);
     const commits = countRuns('commit');
-    await Promise.all(range(50).map(() => ledger.enqueue({ jobs: [draft()] })));
+    await Promise.all(range(50).map(() => ledger.jobs.enqueue({ jobs: [draft()] })));
     expect(commits()).toBe(1);
   });
 
@@ -271,10 +281,10 @@ describe('the event loop', () => {
     vi.spyOn(performance, 'now').mockImplementation(() => (now += limits.sliceMs));
     const commits = countRuns('commit');
     const jobs = range(9).map(() => draft());
-    await Promise.all(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
+    await Promise.all(jobs.map((job) => ledger.jobs.enqueue({ jobs: [job] })));
     expect(commits()).toBeGreaterThan(1);
     expect(commits()).toBeLessThan(9);
-    const found = await ledger.jobs({ order: 'oldest', limit: 10 });
+    const found = await ledger.jobs.list({ order: 'oldest', limit: 10 });
     expect(found.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id));
   });
 });

@@ -74,8 +74,8 @@ const cases: Readonly<Record<string, ListCase>> = {
       to: ['2026-01-01T15:00:00.000Z'],
       order: ['oldest'],
     },
-    page: ({ ledger }, filter) => ledger.signalPage(filter),
-    list: ({ ledger }, filter) => ledger.signals(filter),
+    page: ({ ledger }, filter) => ledger.signals.page(filter),
+    list: ({ ledger }, filter) => ledger.signals.list(filter),
   },
   directives: {
     choices: {
@@ -85,8 +85,8 @@ const cases: Readonly<Record<string, ListCase>> = {
       status: [['failed', 'completed'], ['requested']],
       awaitingApproval: [true, false],
     },
-    page: ({ ledger }, filter) => ledger.directivePage(filter),
-    list: ({ ledger }, filter) => ledger.directives(filter),
+    page: ({ ledger }, filter) => ledger.directives.page(filter),
+    list: ({ ledger }, filter) => ledger.directives.list(filter),
   },
   runs: {
     choices: {
@@ -94,13 +94,13 @@ const cases: Readonly<Record<string, ListCase>> = {
       status: [['halted', 'succeeded'], ['running']],
       awaitingApproval: [true],
     },
-    page: ({ ledger }, filter) => ledger.runPage(filter),
-    list: ({ ledger }, filter) => ledger.runs(filter),
+    page: ({ ledger }, filter) => ledger.runs.page(filter),
+    list: ({ ledger }, filter) => ledger.runs.list(filter),
   },
   deliveries: {
     choices: { hookId: ['hook 1', 'none'], verdict: ['accepted', 'skipped', 'refused', 'failed'] },
-    page: ({ ledger }, filter) => ledger.deliveryPage(filter),
-    list: ({ ledger }, filter) => ledger.deliveries(filter),
+    page: ({ ledger }, filter) => ledger.deliveries.page(filter),
+    list: ({ ledger }, filter) => ledger.deliveries.list(filter),
   },
 };
 

@@ -30,12 +30,12 @@ describe.each(databases)('opening a ledger on %s', (kind) => {
 
   test('again changes nothing, and keeps the epoch', async () => {
     const { ledger, open, dump } = await openBench(kind);
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     const before = await dump();
     const again = await open();
     expect(await dump()).toEqual(before);
-    expect(await again.meta('epoch')).toMatch(/^[0-9a-f]{32}$/);
-    expect(await again.meta('epoch')).toBe(await ledger.meta('epoch'));
+    expect(await again.meta.read('epoch')).toMatch(/^[0-9a-f]{32}$/);
+    expect(await again.meta.read('epoch')).toBe(await ledger.meta.read('epoch'));
   });
 
   test('with a newer schema is refused, and nothing is touched', async () => {
@@ -55,29 +55,29 @@ describe.each(databases)('opening a ledger on %s', (kind) => {
     onTestFinished(async () => {
       await Promise.all(ledgers.map((ledger) => ledger.close()));
     });
-    const epochs = await Promise.all(ledgers.map((ledger) => ledger.meta('epoch')));
+    const epochs = await Promise.all(ledgers.map((ledger) => ledger.meta.read('epoch')));
     expect(new Set(epochs).size).toBe(1);
-    await Promise.all(ledgers.map((ledger) => ledger.enqueue({ jobs: [draft()] })));
-    expect((await ledgers[0]?.counts())?.ready).toBe(8);
+    await Promise.all(ledgers.map((ledger) => ledger.jobs.enqueue({ jobs: [draft()] })));
+    expect((await ledgers[0]?.jobs.countQueue())?.ready).toBe(8);
   });
 
   test('meta can be set, changed and read', async () => {
     const { ledger } = await openBench(kind);
-    expect(await ledger.meta('paused')).toBeUndefined();
-    await ledger.setMeta('paused', '1');
-    await ledger.setMeta('paused', '0');
-    expect(await ledger.meta('paused')).toBe('0');
+    expect(await ledger.meta.read('paused')).toBeUndefined();
+    await ledger.meta.write('paused', '1');
+    await ledger.meta.write('paused', '0');
+    expect(await ledger.meta.read('paused')).toBe('0');
   });
 
   test('closed, it answers everything with its being closed, also twice', async () => {
     const ledger = await openLedger(await makePlace(kind));
-    const last = ledger.enqueue({ jobs: [draft()] });
+    const last = ledger.jobs.enqueue({ jobs: [draft()] });
     const closed = [ledger.close(), ledger.close()];
     await expect(last).resolves.toHaveLength(1);
     await Promise.all(closed);
     const unavailable = { code: 'LEDGER_UNAVAILABLE' };
-    await expect(ledger.enqueue({ jobs: [draft()] })).rejects.toMatchObject(unavailable);
-    await expect(ledger.counts()).rejects.toMatchObject(unavailable);
+    await expect(ledger.jobs.enqueue({ jobs: [draft()] })).rejects.toMatchObject(unavailable);
+    await expect(ledger.jobs.countQueue()).rejects.toMatchObject(unavailable);
   });
 });
 
@@ -99,7 +99,7 @@ describe('a PostgreSQL user of few rights', () => {
     url.username = role;
     url.password = 'p';
     const ledger = await openLedger({ ...place, url: url.href });
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     await ledger.close();
     const elsewhere = { ...place, url: url.href, schema: 'another' };
     await expect(openLedger(elsewhere)).rejects.toMatchObject({
@@ -123,7 +123,7 @@ test('a file with obvious damage is refused for every use', async () => {
   const place = await makePlace('sqlite');
   if (place.kind !== 'sqlite') throw new Error('it is no file');
   const ledger = await openLedger(place);
-  await ledger.enqueue({ jobs: range(200).map(() => draft()) });
+  await ledger.jobs.enqueue({ jobs: range(200).map(() => draft()) });
   await ledger.close();
   const sound = await openSoundLedger(place);
   await sound.close();

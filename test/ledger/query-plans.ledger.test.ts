@@ -44,75 +44,78 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     const signals = [
       { id: 'new', type: 'a.b', source: 'api', data: '{}', hops: 0, correlationId: 'c' },
     ];
-    return ledger.enqueue({ jobs, contexts, signals });
+    return ledger.jobs.enqueue({ jobs, contexts, signals });
   },
-  'claim anew': ({ ledger }) => ledger.claim(request('p1', { plugins, slots: 5 })),
+  'claim anew': ({ ledger }) => ledger.jobs.claim(request('p1', { plugins, slots: 5 })),
   'claim what plugins need to be well': ({ ledger }) => {
     const init = { fingerprint: 'print', isHeld: true };
     const held = plugins.map((plugin) => ({ ...plugin, init }));
-    return ledger.claim(request('p1', { plugins: held, slots: 5 }));
+    return ledger.jobs.claim(request('p1', { plugins: held, slots: 5 }));
   },
   settle: ({ ledger, claimed: [a, b] }) => {
     if (a === undefined || b === undefined) throw new Error('nothing was claimed');
     const state = { kind: 'snapshot', factType: 'f', mirror: true, value: '{}' } as const;
-    return ledger.settle([
+    return ledger.jobs.settle([
       succeed(a, { state, signals: [signalOf(a)], jobs: [draft()] }),
       release(b),
     ]);
   },
   'settle again': ({ ledger, claimed: [a] }) =>
-    a === undefined ? Promise.resolve() : ledger.settle([crash(a)]),
-  promote: ({ ledger }) => ledger.promote(),
-  heartbeat: ({ ledger }) => ledger.heartbeat(beat('p1')),
-  orphans: ({ ledger }) => ledger.orphans({ self: 'p1', staleMs: 30_000 }),
+    a === undefined ? Promise.resolve() : ledger.jobs.settle([crash(a)]),
+  promote: ({ ledger }) => ledger.jobs.promote(),
+  heartbeat: ({ ledger }) => ledger.processes.heartbeat(beat('p1')),
+  orphans: ({ ledger }) => ledger.processes.listOrphans({ self: 'p1', staleMs: 30_000 }),
   reap: ({ ledger, claimed }) => {
     const closings = claimed.slice(2, 4).map((job) => crash(job));
-    return ledger.reap({ processId: 'p1', staleMs: 0, closings });
+    return ledger.processes.reap({ processId: 'p1', staleMs: 0, closings });
   },
-  'expired claims': ({ ledger }) => ledger.expiredClaims(),
-  unrunnable: ({ ledger }) => ledger.unrunnable({ graceMs: 0, staleMs: 30_000, limit: 10 }),
-  'queued of one plugin': ({ ledger }) => ledger.queuedOf('none', 10),
-  'cancel one that waits': ({ ledger }) => ledger.cancel('job 271'),
-  'cancel one that runs': ({ ledger }) => ledger.cancel('job 299'),
-  'direct by its own key': ({ ledger }) => ledger.direct(pausing({ sameness: 'each' }, unpaused)),
-  'direct anew': ({ ledger }) => ledger.direct(pausing({}, unpaused)),
-  'find a directive': ({ ledger }) => ledger.directive('directive 77'),
-  'list the newest directives': ({ ledger }) => ledger.directives({ limit: 10 }),
-  'list directives of a type': ({ ledger }) => ledger.directives({ type: 'type 3', limit: 10 }),
-  'look for directives that are due': ({ ledger }) => ledger.dueDirectives(['type 3'], 10),
+  'expired claims': ({ ledger }) => ledger.jobs.listExpiredClaims(),
+  unrunnable: ({ ledger }) =>
+    ledger.jobs.listUnrunnable({ graceMs: 0, staleMs: 30_000, limit: 10 }),
+  'queued of one plugin': ({ ledger }) => ledger.jobs.listQueued('none', 10),
+  'cancel one that waits': ({ ledger }) => ledger.jobs.cancel('job 271'),
+  'cancel one that runs': ({ ledger }) => ledger.jobs.cancel('job 299'),
+  'direct by its own key': ({ ledger }) =>
+    ledger.directives.create(pausing({ sameness: 'each' }, unpaused)),
+  'direct anew': ({ ledger }) => ledger.directives.create(pausing({}, unpaused)),
+  'find a directive': ({ ledger }) => ledger.directives.find('directive 77'),
+  'list the newest directives': ({ ledger }) => ledger.directives.list({ limit: 10 }),
+  'list directives of a type': ({ ledger }) =>
+    ledger.directives.list({ type: 'type 3', limit: 10 }),
+  'look for directives that are due': ({ ledger }) => ledger.directives.listDue(['type 3'], 10),
   'begin a directive that waited': async ({ ledger }) => {
     const { begin, ...asked } = { ...waiting({ due: { inMs: 0 } }), work: unpaused };
-    const { directive } = await ledger.direct({ ...asked, begin });
-    return ledger.startDirective({ ...asked, begin, directive });
+    const { directive } = await ledger.directives.create({ ...asked, begin });
+    return ledger.directives.start({ ...asked, begin, directive });
   },
-  'count directives of a minute': ({ ledger }) => ledger.directiveStatistics(60_000),
-  'open a key': ({ ledger }) => ledger.openKey(keyed('key 77')),
-  'find a job': ({ ledger }) => ledger.job('job 77'),
-  'find its attempts': ({ ledger }) => ledger.attempts(['job 77', 'job 78']),
-  'list the newest jobs': ({ ledger }) => ledger.jobs({ limit: 10 }),
-  'list a lineage': ({ ledger }) => ledger.jobs({ rootJobId: 'job 77', limit: 10 }),
-  'list children': ({ ledger }) => ledger.jobs({ parentJobId: 'job 77', limit: 10 }),
-  'list the newest attempts': ({ ledger }) => ledger.attemptsOf({ limit: 10 }),
+  'count directives of a minute': ({ ledger }) => ledger.directives.readStatistics(60_000),
+  'open a key': ({ ledger }) => ledger.idempotencyKeys.open(keyed('key 77')),
+  'find a job': ({ ledger }) => ledger.jobs.find('job 77'),
+  'find its attempts': ({ ledger }) => ledger.attempts.listByJob(['job 77', 'job 78']),
+  'list the newest jobs': ({ ledger }) => ledger.jobs.list({ limit: 10 }),
+  'list a lineage': ({ ledger }) => ledger.jobs.list({ rootJobId: 'job 77', limit: 10 }),
+  'list children': ({ ledger }) => ledger.jobs.list({ parentJobId: 'job 77', limit: 10 }),
+  'list the newest attempts': ({ ledger }) => ledger.attempts.list({ limit: 10 }),
   'list attempts from a moment on': ({ ledger }) =>
-    ledger.attemptsOf({ since: LONG_AGO, limit: 10 }),
-  'list signals of a job': ({ ledger }) => ledger.signals({ jobId: 'job 77', limit: 10 }),
+    ledger.attempts.list({ since: LONG_AGO, limit: 10 }),
+  'list signals of a job': ({ ledger }) => ledger.signals.list({ jobId: 'job 77', limit: 10 }),
   'emit signals': ({ ledger }) => {
     const common = { type: 'a.b', source: 'api', data: '{}', hops: 1, correlationId: 'c' };
     const keys = { causationId: 'signal 7', dedupeKey: 'k', sourceEventId: 'e' };
     const signals = ['emitted', 'again'].map((id) => ({ id, ...common, ...keys }));
-    return ledger.emit(signals.map((signal) => ({ signal, jobs: [draft()], runs: [] })));
+    return ledger.signals.emit(signals.map((signal) => ({ signal, jobs: [draft()], runs: [] })));
   },
-  'list the newest signals': ({ ledger }) => ledger.signals({ limit: 10 }),
-  'list signals of a chain': ({ ledger }) => ledger.signals({ correlationId: 'c', limit: 10 }),
-  'list what a signal led to': ({ ledger }) => ledger.signals({ causationId: 'c', limit: 10 }),
+  'list the newest signals': ({ ledger }) => ledger.signals.list({ limit: 10 }),
+  'list signals of a chain': ({ ledger }) => ledger.signals.list({ correlationId: 'c', limit: 10 }),
+  'list what a signal led to': ({ ledger }) => ledger.signals.list({ causationId: 'c', limit: 10 }),
   'list signals about something': ({ ledger }) =>
-    ledger.signals({ subjectType: 'order', subjectId: '7', limit: 10 }),
-  'list jobs of a signal': ({ ledger }) => ledger.jobs({ sourceEventId: 'c', limit: 10 }),
-  'list runs of a signal': ({ ledger }) => ledger.runs({ sourceEventId: 'c', limit: 10 }),
-  'look for what is due': ({ ledger }) => ledger.dueSchedules({ now: LONG_AGO, limit: 10 }),
+    ledger.signals.list({ subjectType: 'order', subjectId: '7', limit: 10 }),
+  'list jobs of a signal': ({ ledger }) => ledger.jobs.list({ sourceEventId: 'c', limit: 10 }),
+  'list runs of a signal': ({ ledger }) => ledger.runs.list({ sourceEventId: 'c', limit: 10 }),
+  'look for what is due': ({ ledger }) => ledger.schedules.listDue({ now: LONG_AGO, limit: 10 }),
   'fire what is due': async ({ ledger }) => {
-    const { due } = await ledger.dueSchedules({ now: FAR_AHEAD, limit: 5 });
-    return ledger.fire({ now: FAR_AHEAD, firings: due.map((found) => firing(found)) });
+    const { due } = await ledger.schedules.listDue({ now: FAR_AHEAD, limit: 5 });
+    return ledger.schedules.fire({ now: FAR_AHEAD, firings: due.map((found) => firing(found)) });
   },
   'begin a run': async ({ ledger }) => {
     const baggage = { baggage: [{ to: ['n'], from: ['payload', 'n'] }] };
@@ -121,22 +124,22 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     return start(ledger, graph, { n: 1 });
   },
   'settle the steps of a run': async ({ ledger }) => {
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     const steps = [claimable('l'), claimable('r')];
-    const claimed = await ledger.claim(request('p1', { plugins: steps, slots: 2 }));
-    return ledger.settle(claimed.map((job) => done(job)));
+    const claimed = await ledger.jobs.claim(request('p1', { plugins: steps, slots: 2 }));
+    return ledger.jobs.settle(claimed.map((job) => done(job)));
   },
   'advance a wide block': async ({ ledger }) => {
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     await start(ledger, graph, { items: range(500) });
     return advanceAll(ledger);
   },
-  'list the newest runs': ({ ledger }) => ledger.runs({ limit: 10 }),
-  'list runs of a lineage': ({ ledger }) => ledger.runs({ rootJobId: 'job 77', limit: 10 }),
-  'list branches': ({ ledger }) => ledger.branches({ runId: 'run 77', limit: 10 }),
-  'list steps': ({ ledger }) => ledger.steps({ runId: 'run 77', limit: 10 }),
+  'list the newest runs': ({ ledger }) => ledger.runs.list({ limit: 10 }),
+  'list runs of a lineage': ({ ledger }) => ledger.runs.list({ rootJobId: 'job 77', limit: 10 }),
+  'list branches': ({ ledger }) => ledger.runs.listBranches({ runId: 'run 77', limit: 10 }),
+  'list steps': ({ ledger }) => ledger.runs.listSteps({ runId: 'run 77', limit: 10 }),
   'list what a branch waits at': ({ ledger }) =>
-    ledger.steps({ runId: 'run 77', branchId: 'run 77', status: 'waiting', limit: 1 }),
+    ledger.runs.listSteps({ runId: 'run 77', branchId: 'run 77', status: 'waiting', limit: 1 }),
   'cancel a run that is over': ({ ledger }) =>
     direct(ledger, 'run 77', { kind: 'run.cancel', runId: 'run 77' }),
   'cancel a run under way': async ({ ledger }) => {
@@ -158,9 +161,9 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     const second = await revive(ledger, run.id);
     await carryOn(ledger, graph, (job) => fail(job));
     const third = await revive(ledger, second, { from: 'a' });
-    await ledger.refusesRewind(run.id, 'z');
+    await ledger.runs.findRewindRefusal(run.id, 'z');
     await carryOn(ledger, graph);
-    expect((await ledger.run(third))?.status).toBe('succeeded');
+    expect((await ledger.runs.find(third))?.status).toBe('succeeded');
   },
   'decide a step': async ({ ledger }) => {
     const graph = await define(ledger, [approve('ok', { timeoutMs: 60_000 })]);
@@ -170,111 +173,116 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   'give a branch back': async ({ ledger }) => {
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     await start(ledger, graph, { items: range(150) });
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     const token = makeToken();
-    const { branchIds } = await ledger.claimBranches({ processId: 'p1', token, limit: 10 });
+    const { branchIds } = await ledger.runs.claimBranches({ processId: 'p1', token, limit: 10 });
     for (const branchId of branchIds) {
-      await ledger.releaseBranch({ branchId, token, error: 'no', triesMax: 9 });
+      await ledger.runs.releaseBranch({ branchId, token, error: 'no', triesMax: 9 });
     }
   },
-  'find a run': ({ ledger }) => ledger.run('run 77'),
-  'find what lies beneath': ({ ledger }) => ledger.basePayload('run 77:0'),
+  'find a run': ({ ledger }) => ledger.runs.find('run 77'),
+  'find what lies beneath': ({ ledger }) => ledger.runs.readBasePayload('run 77:0'),
   'find the event behind a step': ({ ledger }) =>
-    ledger.stepSignal({
+    ledger.runs.findStepSignal({
       runId: 'run 77',
       branchId: 'run 77',
       parentJobId: 'job 77',
       idempotencyKey: 'key',
     }),
-  'find a definition': ({ ledger }) => ledger.definition(makeToken()),
-  'list tries to move a run on': ({ ledger }) => ledger.advancements('run 77', 10),
+  'find a definition': ({ ledger }) => ledger.runs.findDefinition(makeToken()),
+  'list tries to move a run on': ({ ledger }) => ledger.runs.listAdvancements('run 77', 10),
   'await an end': ({ ledger }) => ledger.awaitEnd('job', 'job 77'),
-  'cancel many': ({ ledger }) => ledger.cancelMany(['job 371', 'job 372']),
+  'cancel many': ({ ledger }) => ledger.jobs.cancelMany(['job 371', 'job 372']),
   'list what follows from jobs': ({ ledger }) =>
-    ledger.jobs({ causedBy: ['job 77', 'job 78'], limit: 10 }),
+    ledger.jobs.list({ causedBy: ['job 77', 'job 78'], limit: 10 }),
   'find jobs by the beginning of an id': ({ ledger }) =>
-    ledger.jobs({ idPrefix: 'job 777', limit: 2 }),
+    ledger.jobs.list({ idPrefix: 'job 777', limit: 2 }),
   'find runs by the beginning of an id': ({ ledger }) =>
-    ledger.runs({ idPrefix: 'run 777', limit: 2 }),
+    ledger.runs.list({ idPrefix: 'run 777', limit: 2 }),
   'follow events': async ({ ledger }) => {
-    const end = await ledger.eventEnd();
-    return ledger.events(end, { rows: 10, bytes: 1000 });
+    const end = await ledger.events.findEnd();
+    return ledger.events.list(end, { rows: 10, bytes: 1000 });
   },
-  'look at what plugins need': ({ ledger }) => ledger.reviewHealth(),
+  'look at what plugins need': ({ ledger }) => ledger.plugins.reviewHealth(),
   'find signals by the beginning of an id': ({ ledger }) =>
-    ledger.signals({ idPrefix: 'signal 777', limit: 2 }),
-  'count the attempts of a minute': ({ ledger }) => ledger.attemptStatistics(60_000),
-  'count open breakers': ({ ledger }) => ledger.countOpenBreakers(),
-  'find a snapshot': ({ ledger }) => ledger.snapshot('snapshot 77'),
-  'list snapshots': ({ ledger }) => ledger.snapshots(10),
+    ledger.signals.list({ idPrefix: 'signal 777', limit: 2 }),
+  'count the attempts of a minute': ({ ledger }) => ledger.attempts.readStatistics(60_000),
+  'count open breakers': ({ ledger }) => ledger.breakers.countOpen(),
+  'find a snapshot': ({ ledger }) => ledger.snapshots.find('snapshot 77'),
+  'list snapshots': ({ ledger }) => ledger.snapshots.list(10),
   'claim within what a tenant may run': ({ ledger }) =>
-    ledger.claim(request('p1', { plugins, slots: 5, workersMax: 1000 })),
-  'see what is to be done': ({ ledger }) => ledger.outlook(),
+    ledger.jobs.claim(request('p1', { plugins, slots: 5, workersMax: 1000 })),
+  'see what is to be done': ({ ledger }) => ledger.workload.readDue(),
   'see what became of the last delivery to webhooks': ({ ledger }) =>
-    ledger.lastDeliveries('hook7'),
-  'see what deliveries told agents': ({ ledger }) => ledger.agentJobs(['signal 77', 'signal 78']),
-  'see what deliveries came to': ({ ledger }) => ledger.targets(['signal 77', 'signal 78']),
-  'see who has a dependency key': ({ ledger }) => ledger.dependencyHolder('k'),
-  'see how the queue stands': ({ ledger }) => ledger.queueHeads(60_000),
-  'watch in turn': ({ ledger }) => ledger.takeWatch(1000),
+    ledger.deliveries.listLast('hook7'),
+  'see what deliveries told agents': ({ ledger }) =>
+    ledger.deliveries.listAgentJobs(['signal 77', 'signal 78']),
+  'see what deliveries came to': ({ ledger }) =>
+    ledger.deliveries.listTargets(['signal 77', 'signal 78']),
+  'see who has a dependency key': ({ ledger }) => ledger.jobs.findDependencyHolder('k'),
+  'see how the queue stands': ({ ledger }) => ledger.jobs.readQueueHeads(60_000),
+  'watch in turn': ({ ledger }) => ledger.incidents.claimWatch(1000),
   'move incidents': ({ ledger }) => {
     const signal = { id: 'opened', type: 'a.b', source: 'api', data: '{}', hops: 1 };
     const emission = { signal: { ...signal, correlationId: 'c' }, jobs: [], runs: [] };
     const closing = { signal: { ...emission.signal, id: 'closed' }, jobs: [], runs: [] };
     const fresh = { id: 'new', kind: 'disk_full', key: 'state', count: 1, detail: '{}' } as const;
-    return ledger.moveIncidents({
+    return ledger.incidents.update({
       opened: [{ ...fresh, emission }],
       renewed: [{ id: 'old', count: 1, detail: '{}' }],
       closed: [{ id: 'old', emission: closing }],
     });
   },
-  'see how jobs ended last': ({ ledger }) => ledger.lastEnds(100),
+  'see how jobs ended last': ({ ledger }) => ledger.jobs.listLastEnds(100),
   'list attempts of the chain of a job': ({ ledger }) =>
-    ledger.attemptsOf({ correlationId: 'job 77', limit: 10 }),
+    ledger.attempts.list({ correlationId: 'job 77', limit: 10 }),
   'list attempts of the chain of a signal': ({ ledger }) =>
-    ledger.attemptsOf({ correlationId: 'none', since: LONG_AGO, limit: 10 }),
+    ledger.attempts.list({ correlationId: 'none', since: LONG_AGO, limit: 10 }),
   'find the run that goes on with another': ({ ledger }) =>
-    ledger.runs({ revivedFrom: 'run 7', limit: 1 }),
+    ledger.runs.list({ revivedFrom: 'run 7', limit: 1 }),
   'list runs of a concurrency key': ({ ledger }) =>
-    ledger.runs({ concurrencyKey: 'key 7', limit: 5 }),
+    ledger.runs.list({ concurrencyKey: 'key 7', limit: 5 }),
   'find runs that wait for a person': ({ ledger }) =>
-    ledger.runs({ awaitingApproval: true, limit: 5 }),
+    ledger.runs.list({ awaitingApproval: true, limit: 5 }),
   'see how long attempts of a command take': ({ ledger }) =>
-    ledger.runDurations({ plugin: 'echo', command: 'poll' }),
-  'find what runs ask': ({ ledger }) => ledger.questions(['run 7', 'run 8']),
-  'find what runs wait for': ({ ledger }) => ledger.pauses(['run 7', 'run 8']),
-  'find retries of jobs': ({ ledger }) => ledger.jobs({ retryOf: ['job 7', 'job 8'], limit: 5 }),
+    ledger.jobs.listDurations({ plugin: 'echo', command: 'poll' }),
+  'find what runs ask': ({ ledger }) => ledger.runs.listQuestions(['run 7', 'run 8']),
+  'find what runs wait for': ({ ledger }) => ledger.runs.listPauses(['run 7', 'run 8']),
+  'find retries of jobs': ({ ledger }) =>
+    ledger.jobs.list({ retryOf: ['job 7', 'job 8'], limit: 5 }),
   'see who paused': ({ ledger }) =>
-    ledger.directives({ type: 'system.pause', status: ['completed'], limit: 1 }),
-  'list deliveries of a webhook': ({ ledger }) => ledger.deliveries({ hookId: 'h', limit: 5 }),
+    ledger.directives.list({ type: 'system.pause', status: ['completed'], limit: 1 }),
+  'list deliveries of a webhook': ({ ledger }) => ledger.deliveries.list({ hookId: 'h', limit: 5 }),
   'find deliveries by the beginning of an id': ({ ledger }) =>
-    ledger.deliveries({ idPrefix: 'delivery 777', limit: 2 }),
-  'see what is wrong': ({ ledger }) => ledger.incidents({ isOpen: true, limit: 9 }),
-  'see what a job is behind': ({ ledger }) => ledger.line({ plugin: 'echo', seq: 9 }),
-  'find a tenant': ({ ledger }) => ledger.tenant('tenant77'),
-  'look for tenants that are due': ({ ledger }) => ledger.dueTenants(10),
+    ledger.deliveries.list({ idPrefix: 'delivery 777', limit: 2 }),
+  'see what is wrong': ({ ledger }) => ledger.incidents.list({ isOpen: true, limit: 9 }),
+  'see what a job is behind': ({ ledger }) =>
+    ledger.jobs.readQueuePosition({ plugin: 'echo', seq: 9 }),
+  'find a tenant': ({ ledger }) => ledger.tenants.find('tenant77'),
+  'look for tenants that are due': ({ ledger }) => ledger.tenants.listDue(10),
   'note when a tenant is due': async ({ ledger }) => {
-    await ledger.noteTenantDue('tenant77', 'now');
-    await ledger.noteTenantDue('tenant77', { at: FAR_AHEAD });
-    await ledger.noteTenantDue('tenant77', null);
+    await ledger.tenants.recordDue('tenant77', 'now');
+    await ledger.tenants.recordDue('tenant77', { at: FAR_AHEAD });
+    await ledger.tenants.recordDue('tenant77', null);
   },
   'note the schema of a tenant': ({ ledger }) =>
-    ledger.noteTenantSchema('tenant77', { version: 1, error: null }),
+    ledger.tenants.recordSchema('tenant77', { version: 1, error: null }),
   'make, limit and suspend a tenant': async ({ ledger }) => {
     const none = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
-    await ledger.addTenant({ slug: 'newest', title: 't', limits: none, createdBy: 'api' });
-    await ledger.setTenantLimits('newest', none);
-    await ledger.moveTenant('newest', ['creating'], 'suspended');
+    await ledger.tenants.insert({ slug: 'newest', title: 't', limits: none, createdBy: 'api' });
+    await ledger.tenants.updateLimits('newest', none);
+    await ledger.tenants.updateStatus('newest', ['creating'], 'suspended');
   },
   'add, follow and drop the key of a tenant': async ({ ledger }) => {
-    await ledger.addTenantKey('token', 'new', 'tenant77');
-    await ledger.tenantOfKey('token', 'new');
-    await ledger.dropTenantKey('token', 'new');
+    await ledger.tenants.insertKey('token', 'new', 'tenant77');
+    await ledger.tenants.findByKey('token', 'new');
+    await ledger.tenants.deleteKey('token', 'new');
   },
-  'forget a tenant': ({ ledger }) => ledger.forgetTenant('tenant78'),
-  leave: ({ ledger }) => ledger.leave('p1'),
-  'show transitions': ({ ledger }) => ledger.transitions({ plugin: 'plugin 3', limit: 10 }),
-  'list facts': ({ ledger }) => ledger.facts('plugin 3', 10),
+  'forget a tenant': ({ ledger }) => ledger.tenants.delete('tenant78'),
+  leave: ({ ledger }) => ledger.processes.leave('p1'),
+  'show transitions': ({ ledger }) =>
+    ledger.breakers.listTransitions({ plugin: 'plugin 3', limit: 10 }),
+  'list facts': ({ ledger }) => ledger.plugins.listFacts('plugin 3', 10),
 };
 
 const LONG_AGO = '2000-01-01T00:00:00.000Z';
@@ -354,10 +362,10 @@ describe.each(databases)('with many rows on %s', (kind) => {
     const bench = await openBench(kind);
     await fillTables(bench, rows);
     const { ledger, explain } = await openExplainer(bench);
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     let claimed: readonly ClaimedJob[] = [];
     const claiming = await explain(async () => {
-      claimed = await ledger.claim(request('p1', { plugins, slots: 10 }));
+      claimed = await ledger.jobs.claim(request('p1', { plugins, slots: 10 }));
     });
     expect(claimed).toHaveLength(10);
     expect({ claim: findScans(kind, claiming) }).toEqual({ claim: [] });
@@ -368,7 +376,7 @@ describe.each(databases)('with many rows on %s', (kind) => {
     const scans: Record<string, string[]> = {};
     // What would have to look at all of them is seen to do so.
     const words = { query: 'no such words', order: 'oldest', limit: 1 } as const;
-    expect(findScans(kind, await explain(() => ledger.jobs(words)))).not.toEqual([]);
+    expect(findScans(kind, await explain(() => ledger.jobs.list(words)))).not.toEqual([]);
     for (const [name, verb] of Object.entries(verbs)) {
       const plans = await explain(() => verb({ ledger, claimed }));
       if (kind === 'postgres') expect(plans).not.toEqual([]);
@@ -377,7 +385,7 @@ describe.each(databases)('with many rows on %s', (kind) => {
     expect(Object.entries(scans).filter(([, found]) => found.length > 0)).toEqual([]);
     for (const what of prunable) {
       const asked = { what, olderThanMs: (1000 * rows) / 2, limit: 10 };
-      const plans = await explain(() => ledger.prune(asked));
+      const plans = await explain(() => ledger.history.prune(asked));
       const steps = plans.flatMap((plan) => plan.steps).join('\n');
       expect({ [what]: steps }).toEqual({ [what]: expect.stringContaining(indexes[what]) });
     }

@@ -12,11 +12,11 @@ import { claimAs, draft, succeed } from '../support/ledger/drafts.ts';
 describe.each(databases)('on %s', (kind) => {
   test('history is copied, work is not, and the ledger is as it was', async () => {
     const { ledger, place, dump } = await openBench(kind);
-    await ledger.enqueue({ jobs: [draft(), draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft(), draft()] });
     const claimed = await claimAs(ledger, 'p1', { slots: 1 });
-    await ledger.settle(claimed.map((job) => succeed(job)));
+    await ledger.jobs.settle(claimed.map((job) => succeed(job)));
     await start(ledger, await define(ledger, [task('a')]));
-    await ledger.setMeta('paused', '1');
+    await ledger.meta.write('paused', '1');
     const before = await dump();
     const target = join(await makeDirectory(), 'copy.db');
 
@@ -29,11 +29,11 @@ describe.each(databases)('on %s', (kind) => {
     expect(await dump()).toEqual(before);
 
     const copy = await openToLook({ kind: 'sqlite', path: target });
-    expect((await copy.jobs({ limit: 10 })).map(({ id }) => id)).toEqual(
+    expect((await copy.jobs.list({ limit: 10 })).map(({ id }) => id)).toEqual(
       claimed.map(({ id }) => id),
     );
-    expect(await copy.runs({ limit: 10 })).toEqual([]);
-    expect([await copy.meta('paused'), await copy.check()]).toEqual(['0', []]);
+    expect(await copy.runs.list({ limit: 10 })).toEqual([]);
+    expect([await copy.meta.read('paused'), await copy.check()]).toEqual(['0', []]);
     await copy.close();
   });
 });

@@ -28,30 +28,30 @@ function watchStatements(): Map<Counting, string> {
 async function lookForWork(ledger: Ledger, limit: number): Promise<void> {
   const token = makeToken();
   const now = await ledger.now();
-  await ledger.heartbeat(beat('one'));
-  await ledger.settle([], request('one', { token, slots: limit }));
-  await ledger.claimBranches({ processId: 'one', token, limit });
-  await ledger.dueSchedules({ now, limit });
-  await ledger.dueDirectives(['job.cancel'], limit);
-  await ledger.dueTenants(limit);
-  await ledger.promote();
-  await ledger.incidents({ isOpen: true, limit });
-  await ledger.schedules({ limit });
+  await ledger.processes.heartbeat(beat('one'));
+  await ledger.jobs.settle([], request('one', { token, slots: limit }));
+  await ledger.runs.claimBranches({ processId: 'one', token, limit });
+  await ledger.schedules.listDue({ now, limit });
+  await ledger.directives.listDue(['job.cancel'], limit);
+  await ledger.tenants.listDue(limit);
+  await ledger.jobs.promote();
+  await ledger.incidents.list({ isOpen: true, limit });
+  await ledger.schedules.list({ limit });
   for (const what of prunable) {
-    await ledger.prune({ what, olderThanMs: 1, limit });
-    await ledger.countPrunable({ what, olderThanMs: 1, limit });
+    await ledger.history.prune({ what, olderThanMs: 1, limit });
+    await ledger.history.countPrunable({ what, olderThanMs: 1, limit });
   }
   await lookAtHistory(ledger, limit);
-  await ledger.directives({ idPrefix: makeId(), limit });
+  await ledger.directives.list({ idPrefix: makeId(), limit });
 }
 
 async function lookAtHistory(ledger: Ledger, limit: number): Promise<void> {
-  await ledger.jobs({ plugin: 'echo', limit });
-  await ledger.countJobs({ plugin: 'echo', limit });
-  await ledger.attemptsOf({ plugin: 'echo', limit });
-  await ledger.signals({ limit });
-  await ledger.runs({ limit });
-  await ledger.deliveries({ hookId: 'one', limit });
+  await ledger.jobs.list({ plugin: 'echo', limit });
+  await ledger.jobs.count({ plugin: 'echo', limit });
+  await ledger.attempts.list({ plugin: 'echo', limit });
+  await ledger.signals.list({ limit });
+  await ledger.runs.list({ limit });
+  await ledger.deliveries.list({ hookId: 'one', limit });
 }
 
 test('nothing of a round is planned again, however much is asked for', async () => {

@@ -31,11 +31,13 @@ import {
 
 async function makeBackup(kind: Kind): Promise<{ from: string; ledger: Ledger }> {
   const { ledger } = await openBench(kind);
-  await ledger.enqueue({ jobs: range(30).map((index) => draft({ dedupe: strict(`k ${index}`) })) });
+  await ledger.jobs.enqueue({
+    jobs: range(30).map((index) => draft({ dedupe: strict(`k ${index}`) })),
+  });
   const claimed = await claimAs(ledger, 'p1', { slots: 10 });
   const state = { kind: 'snapshot', factType: 'f', mirror: true, value: '{"s":1}' } as const;
   const ended = claimed.slice(0, 6).map((job) => succeed(job, { state, signals: [signalOf(job)] }));
-  await ledger.settle(ended);
+  await ledger.jobs.settle(ended);
   const from = join(await makeDirectory(), 'backup.db');
   await ledger.backup(from);
   return { from, ledger };
@@ -70,14 +72,18 @@ describe.each(ways)('a backup of %s restored on %s', (source, target) => {
     const restored = await openRestored(place);
     expect(await restored.check()).toEqual([]);
     const all = { limit: 1000, order: 'oldest' } as const;
-    expect(await restored.jobs(all)).toEqual(await ledger.jobs(all));
-    expect(await restored.signals({ limit: 100 })).toEqual(await ledger.signals({ limit: 100 }));
-    expect(await restored.facts('echo', 100)).toEqual(await ledger.facts('echo', 100));
-    expect(await restored.state('echo')).toBe('{"s":1}');
-    expect(await restored.meta('paused')).toBe('1');
-    expect(await restored.meta('restored_from')).toBe(from);
-    expect(await restored.meta('epoch')).not.toBe(await ledger.meta('epoch'));
-    expect(await restored.processes()).toEqual([]);
+    expect(await restored.jobs.list(all)).toEqual(await ledger.jobs.list(all));
+    expect(await restored.signals.list({ limit: 100 })).toEqual(
+      await ledger.signals.list({ limit: 100 }),
+    );
+    expect(await restored.plugins.listFacts('echo', 100)).toEqual(
+      await ledger.plugins.listFacts('echo', 100),
+    );
+    expect(await restored.plugins.readState('echo')).toBe('{"s":1}');
+    expect(await restored.meta.read('paused')).toBe('1');
+    expect(await restored.meta.read('restored_from')).toBe(from);
+    expect(await restored.meta.read('epoch')).not.toBe(await ledger.meta.read('epoch'));
+    expect(await restored.processes.list()).toEqual([]);
   });
 
   test('continues where it stopped: numbers, keys, and running work', async () => {
@@ -85,26 +91,26 @@ describe.each(ways)('a backup of %s restored on %s', (source, target) => {
     const place = await makePlace(target);
     await restoreLedger(from, place);
     const restored = await openRestored(place);
-    await restored.heartbeat(beat('p2'));
-    const orphans = await restored.orphans({ self: 'p2', staleMs: 30_000 });
+    await restored.processes.heartbeat(beat('p2'));
+    const orphans = await restored.processes.listOrphans({ self: 'p2', staleMs: 30_000 });
     expect(orphans.map(({ processId, jobs }) => [processId, jobs.length])).toEqual([['p1', 4]]);
     for (const { processId, jobs } of orphans) {
       const closings = jobs.map((job) => crash(job));
-      await restored.reap({ processId, staleMs: 30_000, closings });
+      await restored.processes.reap({ processId, staleMs: 30_000, closings });
     }
     const [duplicate, fresh] = [draft({ dedupe: strict('k 3') }), draft()];
-    const [answer] = await restored.enqueue({ jobs: [duplicate, fresh] });
+    const [answer] = await restored.jobs.enqueue({ jobs: [duplicate, fresh] });
     expect(answer?.duplicateOf).toBeDefined();
     expect(await claimAs(restored, 'p2', { slots: 100 })).toEqual([]);
-    await restored.setMeta('paused', '0');
+    await restored.meta.write('paused', '0');
     const claimed = await claimAs(restored, 'p2', { slots: 100 });
     expect(claimed).toHaveLength(25);
     expect(claimed.at(-1)?.id).toBe(fresh.id);
     const state = { kind: 'snapshot', factType: 'f', mirror: true, value: '{}' } as const;
     const closings = claimed.map((job) => succeed(job, { state, signals: [signalOf(job)] }));
-    const { verdicts } = await restored.settle(closings);
+    const { verdicts } = await restored.jobs.settle(closings);
     expect(new Set(verdicts.values())).toEqual(new Set(['settled']));
-    expect((await restored.facts('echo', 1))[0]?.seq).toBe(31);
+    expect((await restored.plugins.listFacts('echo', 1))[0]?.seq).toBe(31);
     expect(await restored.check()).toEqual([]);
   });
 });
@@ -112,15 +118,15 @@ describe.each(ways)('a backup of %s restored on %s', (source, target) => {
 test('on PostgreSQL every number continues after the last one that was copied', async () => {
   const { ledger } = await openBench('sqlite');
   await start(ledger, await define(ledger, [task('only')]));
-  await ledger.moveIncidents({ opened: [incident()], renewed: [], closed: [] });
-  await ledger.direct(pausing());
+  await ledger.incidents.update({ opened: [incident()], renewed: [], closed: [] });
+  await ledger.directives.create(pausing());
   const from = join(await makeDirectory(), 'backup.db');
   await ledger.backup(from);
   const place = await makePlace('postgres');
   await restoreLedger(from, place);
   const restored = await openRestored(place);
   await start(restored, await define(restored, [task('other')]));
-  const { opened } = await restored.moveIncidents({
+  const { opened } = await restored.incidents.update({
     opened: [incident()],
     renewed: [],
     closed: [],
@@ -144,12 +150,12 @@ test('on PostgreSQL every number continues after the last one that was copied', 
 
 test.each(databases)('a backup of an earlier program can be restored on %s', async (kind) => {
   const { from, ledger } = await makeBackup('sqlite');
-  const [{ id: jobId } = { id: '' }] = await ledger.jobs({ limit: 1 });
+  const [{ id: jobId } = { id: '' }] = await ledger.jobs.list({ limit: 1 });
   await makeOlderLedger(from);
   const place = await makePlace(kind);
   await restoreLedger(from, place);
   const restored = await openRestored(place);
-  expect((await restored.job(jobId))?.id).toBe(jobId);
+  expect((await restored.jobs.find(jobId))?.id).toBe(jobId);
   expect(await restored.check()).toEqual([]);
   const raw = openRaw(place);
   onTestFinished(() => raw.close());
@@ -160,7 +166,7 @@ test.each(databases)('a backup of an earlier program can be restored on %s', asy
 describe("a backup that can't be restored", () => {
   test.each(databases)('leaves a %s ledger that is there as it is', async (kind) => {
     const { ledger, place, dump } = await openBench(kind);
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     const before = await dump();
     const directory = await makeDirectory();
     const text = join(directory, 'text');
@@ -174,7 +180,7 @@ describe("a backup that can't be restored", () => {
   test('is a used schema of PostgreSQL, which is not overwritten', async () => {
     const { from } = await makeBackup('sqlite');
     const { ledger, place, dump } = await openBench('postgres');
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     const before = await dump();
     await expect(restoreLedger(from, place)).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
     expect(await dump()).toEqual(before);
@@ -191,7 +197,7 @@ describe("a backup that can't be restored", () => {
     const aside = await openRestored({ kind: 'sqlite', path: previous ?? '' });
     expect((await aside.job(wanted.id))?.status).toBe('queued');
     const restored = await openRestored(place);
-    expect(await restored.job(wanted.id)).toBeUndefined();
+    expect(await restored.jobs.find(wanted.id)).toBeUndefined();
   });
 
   test('is a schema of PostgreSQL that holds anything else than a start leaves there', async () => {
@@ -251,7 +257,7 @@ describe('a file of SQLite that cannot be used', () => {
     expect(await readFile(previous ?? '')).toEqual(before);
     const restored = await openRestored(place);
     expect(await restored.check()).toEqual([]);
-    expect(await restored.jobs({ limit: 99 })).toEqual(await ledger.jobs({ limit: 99 }));
+    expect(await restored.jobs.list({ limit: 99 })).toEqual(await ledger.jobs.list({ limit: 99 }));
   });
 
   test('keeps the schema that it has', async () => {
@@ -280,7 +286,7 @@ test('files that a killed restore left beside the ledger are ignored', async () 
   await restoreLedger(from, place);
   const restored = await openRestored(place);
   expect(await restored.check()).toEqual([]);
-  expect(await restored.jobs({ limit: 99 })).toEqual(await ledger.jobs({ limit: 99 }));
+  expect(await restored.jobs.list({ limit: 99 })).toEqual(await ledger.jobs.list({ limit: 99 }));
   expect((await readdir(join(path, '..'))).filter((name) => name.includes('partial'))).toEqual([]);
 });
 
@@ -300,8 +306,8 @@ test('a file restored from itself is the same record, paused', async () => {
   const wanted = await fillOne(place);
   await restoreLedger(path, place);
   const restored = await openRestored(place);
-  expect((await restored.job(wanted))?.status).toBe('queued');
-  expect(await restored.meta('paused')).toBe('1');
+  expect((await restored.jobs.find(wanted))?.status).toBe('queued');
+  expect(await restored.meta.read('paused')).toBe('1');
 });
 
 test('a schema in which a service was only started gives way to a backup', async () => {
@@ -318,7 +324,7 @@ test('a schema in which a service was only started gives way to a backup', async
   );
   await restoreLedger(from, place);
   const restored = await openRestored(place);
-  expect(await restored.jobs({ limit: 9 })).toEqual(await ledger.jobs({ limit: 9 }));
+  expect(await restored.jobs.list({ limit: 9 })).toEqual(await ledger.jobs.list({ limit: 9 }));
 });
 
 async function makeFile(): Promise<{ path: string; place: LedgerPlace }> {
@@ -330,7 +336,7 @@ async function makeFile(): Promise<{ path: string; place: LedgerPlace }> {
 async function fillOne(place: LedgerPlace): Promise<string> {
   const ledger = await openLedger(place);
   const job = draft();
-  await ledger.enqueue({ jobs: [job] });
+  await ledger.jobs.enqueue({ jobs: [job] });
   await ledger.close();
   return job.id;
 }

@@ -36,7 +36,7 @@ async function makePath(): Promise<string> {
 
 async function make(path: string): Promise<void> {
   const ledger = await openLedger({ kind: 'sqlite', path });
-  await ledger.enqueue({ jobs: [draft()] });
+  await ledger.jobs.enqueue({ jobs: [draft()] });
   await ledger.close();
 }
 
@@ -58,7 +58,7 @@ describe('the file of a ledger', () => {
     const path = await makePath();
     const ledger = await openLedger({ kind: 'sqlite', path });
     try {
-      await ledger.enqueue({ jobs: [draft()] });
+      await ledger.jobs.enqueue({ jobs: [draft()] });
       const modes = [dirname(dirname(path)), dirname(path), path, `${path}-wal`, `${path}-shm`];
       expect(await Promise.all(modes.map(modeOf))).toEqual(['700', '700', '600', '600', '600']);
     } finally {
@@ -245,7 +245,7 @@ describe('damage that keeps the form of the file', () => {
   test("in a value that its column doesn't allow is found before it is used", async () => {
     const path = await makePath();
     const ledger = await openLedger({ kind: 'sqlite', path });
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     await ledger.close();
     const raw = new DatabaseSync(path);
     raw.exec("pragma ignore_check_constraints = on; update job_queue set status = 'quewed'");
@@ -277,7 +277,7 @@ describe('damage that keeps the form of the file', () => {
     await writeFile(path, bytes);
     const ledger = await openLedger({ kind: 'sqlite', path });
     expect(await ledger.check()).toEqual([expect.stringMatching(/^integrity: .*coalescm/)]);
-    const refused = ledger.enqueue({ jobs: [draft()] });
+    const refused = ledger.jobs.enqueue({ jobs: [draft()] });
     await expect(refused).rejects.toMatchObject({ code: 'LEDGER_CORRUPT' });
     await ledger.close();
   });

@@ -48,10 +48,10 @@ describe('reader threads', () => {
   test('a list of jobs prepares no statement in the thread of the service', async () => {
     const place = { kind: 'sqlite', path: join(await makeDirectory(), 'ledger.db') } as const;
     const ledger = await openLedger(place);
-    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.jobs.enqueue({ jobs: [draft()] });
     const prepare = vi.spyOn(DatabaseSync.prototype, 'prepare');
-    expect(await ledger.jobs({ limit: 10 })).toHaveLength(1);
-    expect(await ledger.counts()).toMatchObject({ ready: 1 });
+    expect(await ledger.jobs.list({ limit: 10 })).toHaveLength(1);
+    expect(await ledger.jobs.countQueue()).toMatchObject({ ready: 1 });
     expect(prepare).not.toHaveBeenCalled();
     await ledger.close();
   });
@@ -60,8 +60,8 @@ describe('reader threads', () => {
     const place = { kind: 'sqlite', path: join(await makeDirectory(), 'ledger.db') } as const;
     const ledger = await openLedger(place);
     for (let jobs = 1; jobs <= 50; jobs += 1) {
-      await ledger.enqueue({ jobs: [draft()] });
-      expect(await ledger.countJobs({ limit: 100 })).toBe(jobs);
+      await ledger.jobs.enqueue({ jobs: [draft()] });
+      expect(await ledger.jobs.count({ limit: 100 })).toBe(jobs);
     }
     await ledger.close();
   });

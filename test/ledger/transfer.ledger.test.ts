@@ -43,9 +43,9 @@ async function open(place: LedgerPlace): Promise<Ledger> {
 
 async function fill(ledger: Ledger, jobs: number): Promise<void> {
   const keyed = draft({ dependencyKey: 'k' });
-  await ledger.enqueue({ jobs: [...range(jobs - 1).map(() => draft()), keyed] });
+  await ledger.jobs.enqueue({ jobs: [...range(jobs - 1).map(() => draft()), keyed] });
   const claimed = await claimAs(ledger, 'p1', { slots: 5 });
-  await ledger.settle(claimed.map((job) => succeed(job, { signals: [signalOf(job)] })));
+  await ledger.jobs.settle(claimed.map((job) => succeed(job, { signals: [signalOf(job)] })));
 }
 
 /** A root ledger with two tenants, written to a directory. */
@@ -57,11 +57,11 @@ async function exported(
   const slugs = [makeSlug(), makeSlug()].toSorted();
   const jobs = [12, 7];
   for (const [index, slug] of slugs.entries()) {
-    await root.addTenant({ slug, title: slug, limits, createdBy: 'test' });
+    await root.tenants.insert({ slug, title: slug, limits, createdBy: 'test' });
     const own = await openLedger(tenantPlace(place, slug));
     await fill(own, jobs[index] ?? 0);
     await own.close();
-    await root.moveTenant(slug, ['creating'], 'active');
+    await root.tenants.updateStatus(slug, ['creating'], 'active');
   }
   await fill(root, 20);
   const directory = join(await makeDirectory(), 'moved');
@@ -82,19 +82,19 @@ describe.each(ways)('from %s to %s', (source, target) => {
     const { ledgers } = await importLedgers(directory, place);
     expect(ledgers.map(({ tenant }) => tenant)).toEqual([...slugs, null]);
     const root = await open(place);
-    expect((await root.tenants()).map(({ slug, status }) => [slug, status])).toEqual(
+    expect((await root.tenants.list()).map(({ slug, status }) => [slug, status])).toEqual(
       slugs.map((slug) => [slug, 'active']),
     );
-    const moved = await root.jobs({ limit: 100 });
+    const moved = await root.jobs.list({ limit: 100 });
     expect(moved).toHaveLength(20);
     expect(moved.map(({ dependencyKey }) => dependencyKey)).toContain('k');
     for (const [index, slug] of slugs.entries()) {
       const own = await openLedger(tenantPlace(place, slug));
       expect(await own.check()).toEqual([]);
-      expect((await own.jobs({ limit: 100 })).length).toBe(jobs[index]);
-      expect(await own.meta('paused')).toBe('1');
+      expect((await own.jobs.list({ limit: 100 })).length).toBe(jobs[index]);
+      expect(await own.meta.read('paused')).toBe('1');
       // New rows come after those that were brought.
-      await own.enqueue({ jobs: [draft()] });
+      await own.jobs.enqueue({ jobs: [draft()] });
       await own.close();
     }
     await expect(importLedgers(directory, place)).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
@@ -123,8 +123,8 @@ test.each(databases)('an export of an earlier version is read, too (%s)', async 
   for (const slug of slugs) onTestFinished(() => removeLedger(tenantPlace(place, slug)));
   await importLedgers(directory, place);
   const root = await open(place);
-  expect(await root.jobs({ limit: 100 })).toHaveLength(20);
-  expect(await root.signals({ limit: 100 })).toHaveLength(5);
+  expect(await root.jobs.list({ limit: 100 })).toHaveLength(20);
+  expect(await root.signals.list({ limit: 100 })).toHaveLength(5);
 });
 
 test.each(databases)('an import that was killed midway can be repeated (%s)', async (kind) => {
@@ -138,7 +138,7 @@ test.each(databases)('an import that was killed midway can be repeated (%s)', as
   if (kind === 'postgres') {
     const half = await openLedger(second);
     await fill(half, 3);
-    await half.setMeta('restoring', join(directory, `org_${slugs[1]}.db`));
+    await half.meta.write('restoring', join(directory, `org_${slugs[1]}.db`));
     await half.close();
     await expect(openLedger(second)).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
   }
@@ -146,8 +146,8 @@ test.each(databases)('an import that was killed midway can be repeated (%s)', as
   await importLedgers(directory, place);
   for (const [index, own] of places.entries()) {
     const ledger = await open(own);
-    expect((await ledger.jobs({ limit: 100 })).length).toBe(jobs[index]);
-    expect(await ledger.meta('restoring')).toBeUndefined();
+    expect((await ledger.jobs.list({ limit: 100 })).length).toBe(jobs[index]);
+    expect(await ledger.meta.read('restoring')).toBeUndefined();
   }
   // It is over now, and what has been put in place is somebody's.
   await expect(importLedgers(directory, place)).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
@@ -159,7 +159,7 @@ test.each(databases)('a ledger that holds anything is not replaced (%s)', async 
   const own = tenantPlace(place, slugs[0] ?? '');
   onTestFinished(() => removeLedger(own));
   const root = await openLedger(place);
-  await root.addTenant({ slug: 'other', title: 'other', limits, createdBy: 'test' });
+  await root.tenants.insert({ slug: 'other', title: 'other', limits, createdBy: 'test' });
   await root.close();
   await expect(importLedgers(directory, place)).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
 });
@@ -172,7 +172,7 @@ test('a file that changed on the way, or is missing, is refused before anything 
   await rm(join(directory, 'manifest.json'));
   await expect(importLedgers(directory, place)).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
   const root = await open(place);
-  expect(await root.tenants()).toEqual([]);
+  expect(await root.tenants.list()).toEqual([]);
 });
 
 test.each(databases)(
@@ -188,7 +188,7 @@ test.each(databases)(
     const place = await makeRoot(kind);
     await expect(importLedgers(directory, place)).rejects.toThrow(/job_queue/);
     const own = await openLedger(tenantPlace(place, slugs[0] ?? ''));
-    expect(await own.jobs({ limit: 1 })).toEqual([]);
+    expect(await own.jobs.list({ limit: 1 })).toEqual([]);
     await own.close();
     await removeLedger(tenantPlace(place, slugs[0] ?? ''));
   },

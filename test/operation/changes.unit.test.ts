@@ -149,7 +149,7 @@ describe('job.tree', () => {
       [1, childId, 'succeeded', false],
       [2, grandchildId, 'queued', false],
     ]);
-    await engine.ledger.prune({ what: 'jobs', olderThanMs: 0, limit: 9 });
+    await engine.ledger.history.prune({ what: 'jobs', olderThanMs: 0, limit: 9 });
     expect(await shape()).toEqual([
       [0, rootId, 'succeeded', true],
       [1, childId, 'succeeded', true],
@@ -250,7 +250,7 @@ describe('a request under a key', () => {
       { type: 'job.cancel', params: toCanonicalJson(params), sameness: { key } },
       { kind: 'process' },
     );
-    await engine.ledger.direct(asked);
+    await engine.ledger.directives.create(asked);
     return asked;
   }
 
@@ -273,7 +273,7 @@ describe('a request under a key', () => {
     await expect(request()).rejects.toMatchObject(busy);
     const { draft, processId, ends } = begun ?? pausing();
     const end = { status: 'failed', code: 'STOPPING', error: 'stopped after 3 jobs' } as const;
-    await engine.ledger.closeDirective({
+    await engine.ledger.directives.close({
       id: draft.id,
       processId,
       end,
@@ -298,7 +298,7 @@ test.each([
 test('an init is not retried, because only a new one sets the plugin up', async () => {
   const id = makeId();
   const job = { id, plugin: 'mail', command: 'init', payload: '{}', maxAttempts: 1 };
-  await engine.ledger.enqueue({ jobs: [{ ...job, submittedBy: 'cli', actor: 'cli:ann' }] });
+  await engine.ledger.jobs.enqueue({ jobs: [{ ...job, submittedBy: 'cli', actor: 'cli:ann' }] });
   await runOne(engine, { status: 'failed', cause: 'exit', error: 'broken' });
   await expect(ask('job.retry', { id })).rejects.toMatchObject({
     code: 'INPUT_INVALID',

@@ -41,7 +41,7 @@ describe.each(databases)('on %s', (database) => {
     const wish = { payload: { ref: 1 } };
     await expect(post(control, '/plugin/recorder', 'k', wish)).rejects.toThrow();
     expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' });
-    const accepted = await stage.withLedger((ledger) => ledger.jobs({ limit: 9 }));
+    const accepted = await stage.withLedger((ledger) => ledger.jobs.list({ limit: 9 }));
     expect(accepted).toHaveLength(1);
 
     const second = await stage.start();
@@ -55,7 +55,9 @@ describe.each(databases)('on %s', (database) => {
     await stage.drain();
     const lines = (await stage.record()).filter(({ phase }) => phase === 'end');
     expect(lines.filter(({ job_id: id }) => id === accepted[0]?.id)).toHaveLength(1);
-    const roots = await stage.withLedger((ledger) => ledger.jobs({ plugin: 'recorder', limit: 9 }));
+    const roots = await stage.withLedger((ledger) =>
+      ledger.jobs.list({ plugin: 'recorder', limit: 9 }),
+    );
     expect(roots).toHaveLength(1);
   });
 });

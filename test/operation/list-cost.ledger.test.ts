@@ -8,7 +8,7 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { findLiveFindings } from '../../src/insight/checks.service.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import { overlayLedger, type Ledger } from '../../src/ledger/ledger.ts';
 import { sqliteReaders } from '../../src/ledger/sqlite/readers.ts';
 import { makeSession } from '../../src/ledger/sqlite/session.ts';
 import { ownerOf } from '../../src/operation/context.ts';
@@ -253,15 +253,15 @@ describe.each(databases)('with a million rows on %s', (kind) => {
     const stub = await makeStubEngine();
     onTestFinished(() => stub.ledger.close());
     // The figures of the queue are shared by all clients, and no part of a list.
-    const queueStatistics: Ledger['queueStatistics'] = () =>
+    const readStatistics: Ledger['jobs']['readStatistics'] = () =>
       Promise.resolve({ dead: 0, lanes: [], oldestReadyAt: null });
     const context = {
-      engine: { ...stub, ledger: { ...ledger, queueStatistics } },
+      engine: { ...stub, ledger: overlayLedger(ledger, { jobs: { readStatistics } }) },
       principal: ownerOf('cli:ann'),
       submittedBy: 'cli',
     } as const;
     // What would have to look at all of them is seen to do so.
-    const scan = await measure(() => ledger.jobs({ query: 'nonesuch', limit: 1 }));
+    const scan = await measure(() => ledger.jobs.list({ query: 'nonesuch', limit: 1 }));
     expect(scan.cost).toBeGreaterThan(costMax[kind]);
     const costly: unknown[] = [];
     for (const [name, filters] of Object.entries(lists)) {

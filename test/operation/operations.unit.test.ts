@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import { makeId } from '../../src/base/ids.ts';
+import { overlayLedger } from '../../src/ledger/ledger.ts';
 import { ownerOf } from '../../src/operation/context.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
@@ -14,9 +15,7 @@ import { makeStubEngine, runOne, type StubEngine } from '../support/stub-engine.
 
 let engine: StubEngine;
 
-beforeEach(async () => {
-  engine = await makeStubEngine();
-});
+beforeEach(async () => void (engine = await makeStubEngine()));
 
 afterEach(async () => {
   await engine.ledger.close();
@@ -49,7 +48,7 @@ describe('plugin.run', () => {
       payload: { a: 1 },
       context: { b: 2 },
     });
-    const [job] = await engine.ledger.jobs({ limit: 1 });
+    const [job] = await engine.ledger.jobs.list({ limit: 1 });
     expect(output).toEqual({
       job_id: job?.id,
       plugin: 'echo',
@@ -64,7 +63,7 @@ describe('plugin.run', () => {
     engine.waitFor = () => Promise.reject(new DuctileError('LEDGER_UNAVAILABLE', 'gone'));
     const asked = ask('plugin.run', { plugin: 'echo', wait: true });
     const error = await asked.catch((thrown: unknown) => thrown);
-    const [job] = await engine.ledger.jobs({ limit: 1 });
+    const [job] = await engine.ledger.jobs.list({ limit: 1 });
     expect(error).toMatchObject({ code: 'LEDGER_UNCERTAIN', details: { job_id: job?.id } });
   });
 
@@ -309,7 +308,7 @@ test('job.cancel ends a queued job, and leaves a finished one', async () => {
 
 test('queue.list shows what runs before what waits, oldest first', async () => {
   const ids = [await submit(), await submit(), await submit()];
-  await engine.ledger.claim({
+  await engine.ledger.jobs.claim({
     processId: 'stub',
     token: 't',
     slots: 1,
@@ -373,8 +372,8 @@ describe('system', () => {
   test.each([
     ['fails', () => Promise.reject(new Error('gone'))],
     ['does not answer', () => new Promise<never>(() => undefined)],
-  ])('health is degraded when the ledger %s', async (_, queueStatistics) => {
-    engine = { ...engine, ledger: { ...engine.ledger, queueStatistics } };
+  ])('health is degraded when the ledger %s', async (_, readStatistics) => {
+    engine = { ...engine, ledger: overlayLedger(engine.ledger, { jobs: { readStatistics } }) };
     expect(await ask('system.health')).toMatchObject({ status: 'degraded', queue_depth: null });
   });
 

@@ -53,11 +53,11 @@ const install = (client: Client, version: string) =>
 async function standing(place: TestPlace) {
   const ledger = await openLedger(place.config.state);
   try {
-    const rows = await ledger.installations({ withEnded: true });
-    const directives = await ledger.directives({ limit: 10 });
+    const rows = await ledger.installations.list({ withEnded: true });
+    const directives = await ledger.directives.list({ limit: 10 });
     return {
       installations: rows.map(({ version, status }) => `${version} ${status}`),
-      webhooks: (await ledger.webhooks()).map(({ id }) => id),
+      webhooks: (await ledger.webhooks.list()).map(({ id }) => id),
       directives: directives.map(({ type, status }) => `${type} ${status}`),
       signals: (await listSignalTypes(ledger)).filter((type) =>
         /^(package|directive)\./.test(type),

@@ -41,7 +41,7 @@ describe.each(databases)('an installation on %s', (database) => {
       expect(again).toMatchObject({ id: null, plan: [said] });
       expect(await upgrade()).toMatchObject({ id: done.id, repeated: true });
     }
-    expect(await ledger.directives({ type: 'package.upgrade', limit: 9 })).toHaveLength(2);
+    expect(await ledger.directives.list({ type: 'package.upgrade', limit: 9 })).toHaveLength(2);
   });
 
   test('is upgraded after a plan that shows each value before and after', async () => {
@@ -68,7 +68,7 @@ describe.each(databases)('an installation on %s', (database) => {
       'config.folder would change from "/a" to not set.',
       'plugins.greeting.config.every would change from "1m" to "5m".',
     ]);
-    expect(await ledger.directives({ type: 'package.upgrade', limit: 9 })).toEqual([]);
+    expect(await ledger.directives.list({ type: 'package.upgrade', limit: 9 })).toEqual([]);
   });
 
   test('is of the files that were approved, or of none', async () => {
@@ -82,7 +82,7 @@ describe.each(databases)('an installation on %s', (database) => {
     const approver = { actor: 'cli:bob', isOwner: true };
     const answer = await engine.directives.waiting.approve(id ?? '', approver);
     expect(answer).toMatchObject({ status: 'failed', errorCode: 'PACKAGE_REFUSED' });
-    expect(await ledger.installations({})).toEqual([]);
+    expect(await ledger.installations.list({})).toEqual([]);
   });
 
   test('that waits for approval is checked again when it begins', async () => {
@@ -101,7 +101,7 @@ describe.each(databases)('an installation on %s', (database) => {
     await rm(join(place.directory, 'packages', 'greeter'), { recursive: true });
     const answer = await engine.directives.waiting.approve(second.id ?? '', approver);
     expect(answer).toMatchObject({ status: 'failed', errorCode: 'PACKAGE_NOT_FOUND' });
-    expect(await ledger.installations({})).toEqual([]);
+    expect(await ledger.installations.list({})).toEqual([]);
     const types = (await listSignalTypes(ledger)).filter((type) =>
       type.startsWith('package.install'),
     );
@@ -132,10 +132,10 @@ describe.each(databases)('an installation on %s', (database) => {
     await ask(engine, 'config.reload', {});
     expect(await run('greeting')).toMatchObject({ status: 'succeeded' });
     await ask(engine, 'package.uninstall', choice);
-    expect(await ledger.state('greeting')).toBe('{"seen":1}');
+    expect(await ledger.plugins.readState('greeting')).toBe('{"seen":1}');
     await ask(engine, 'package.install', choice);
     await ask(engine, 'package.uninstall', { ...choice, purge: true });
-    expect(await ledger.state('greeting')).toBe('{}');
+    expect(await ledger.plugins.readState('greeting')).toBe('{}');
   });
 
   test('asks by its handlers for what follows from an event of a job, in its commit', async () => {
@@ -161,14 +161,14 @@ describe.each(databases)('an installation on %s', (database) => {
       records.some(({ message }) => message === 'a handler cannot ask for what it should'),
     );
     await run('worker', { tell: true });
-    const [asked] = await ledger.directives({ type: 'plugin.disable', limit: 10 });
+    const [asked] = await ledger.directives.list({ type: 'plugin.disable', limit: 10 });
     expect(asked).toMatchObject({ actor: 'installation:keeper', target: 'plugin:worker' });
-    await eventually('it is done', async () => (await ledger.switchedOff()).length === 1);
-    expect(await ledger.directives({ type: 'system.pause', limit: 10 })).toEqual([]);
+    await eventually('it is done', async () => (await ledger.plugins.listDisabled()).length === 1);
+    expect(await ledger.directives.list({ type: 'system.pause', limit: 10 })).toEqual([]);
     await ask(engine, 'package.disable', { package_slug: 'keeper' });
     await ask(engine, 'plugin.enable', { plugin: 'worker' });
     await run('worker', { tell: true });
-    expect(await ledger.directives({ type: 'plugin.disable', limit: 10 })).toHaveLength(1);
+    expect(await ledger.directives.list({ type: 'plugin.disable', limit: 10 })).toHaveLength(1);
     expect(await ledger.check()).toEqual([]);
   });
 });

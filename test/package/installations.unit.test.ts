@@ -4,12 +4,12 @@ import { DuctileError, type ErrorCode } from '../../src/base/errors.ts';
 import type { Log } from '../../src/base/log.ts';
 import type { Blueprint } from '../../src/engine/generation.ts';
 import { makeInstallationKeeper } from '../../src/package/installations.service.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import type { Ledger, LedgerOverlay } from '../../src/ledger/ledger.ts';
 
 async function triesAfter(code: ErrorCode): Promise<number> {
   let tries = 0;
   let version = 0;
-  const ledger: Partial<Ledger> = { installationsVersion: () => Promise.resolve(7) };
+  const ledger: LedgerOverlay = { installations: { readVersion: () => Promise.resolve(7) } };
   const log: Partial<Log> = { error: () => undefined };
   const keeper = makeInstallationKeeper({
     ledger: ledger as Ledger,

@@ -72,9 +72,9 @@ describe.each(databases)('packages on %s', (database) => {
     ]);
     expect(await run('greeting')).toMatchObject({ status: 'succeeded' });
     expect(await place.notes()).toContain('greeting hello');
-    const [row] = await ledger.installations({});
+    const [row] = await ledger.installations.list({});
     expect(row).toMatchObject({ slug: 'greeter', status: 'installed', lastError: null });
-    const brought = await ledger.provenance(answer.id ?? '');
+    const brought = await ledger.installations.listProvenance(answer.id ?? '');
     expect(brought.map(({ kind, name }) => `${kind} ${name}`)).toEqual([
       'plugin greeting',
       'route greeter/1 greet.now → greeting.poll',
@@ -88,9 +88,9 @@ describe.each(databases)('packages on %s', (database) => {
     const third = await install(engine);
     expect(new Set([first.id, second.id, third.id]).size).toBe(1);
     expect([first, second, third].map(({ status }) => status)).toEqual(Array(3).fill('completed'));
-    expect(await ledger.installations({ withEnded: true })).toHaveLength(1);
-    expect(await ledger.directives({ limit: 10 })).toHaveLength(1);
-    const brought = await ledger.provenance(first.id ?? '');
+    expect(await ledger.installations.list({ withEnded: true })).toHaveLength(1);
+    expect(await ledger.directives.list({ limit: 10 })).toHaveLength(1);
+    const brought = await ledger.installations.listProvenance(first.id ?? '');
     expect(brought.map(({ kind }) => kind).toSorted()).toEqual(['plugin', 'route', 'schedule']);
     expect(
       (await listSignalTypes(ledger)).filter((type) => type.startsWith('package.')),
@@ -174,9 +174,9 @@ describe.each(databases)('packages on %s', (database) => {
     expect(await refuse({ ...choice, config: { word: 'credential:absent' } })).toBe(
       'CREDENTIAL_NOT_FOUND there is no credential absent',
     );
-    expect(await ledger.installations({ withEnded: true })).toEqual([]);
-    expect(await ledger.directives({ limit: 10 })).toEqual([]);
-    expect(await ledger.signals({ limit: 10 })).toEqual([]);
+    expect(await ledger.installations.list({ withEnded: true })).toEqual([]);
+    expect(await ledger.directives.list({ limit: 10 })).toEqual([]);
+    expect(await ledger.signals.list({ limit: 10 })).toEqual([]);
   });
 
   test('P-06 P-07 what is uninstalled is gone, once, and can be installed again', async () => {
@@ -189,13 +189,15 @@ describe.each(databases)('packages on %s', (database) => {
     const again = await ask(engine, 'package.uninstall', { package_slug: 'greeter' });
     expect(again).toMatchObject({ id: gone.id, repeated: true });
     expect(
-      (await ledger.provenance(first.id ?? '')).every(({ removedAt }) => removedAt !== null),
+      (await ledger.installations.listProvenance(first.id ?? '')).every(
+        ({ removedAt }) => removedAt !== null,
+      ),
     ).toBe(true);
     const second = await install(engine);
     expect(second).toMatchObject({ status: 'completed', repeated: false });
     expect(second.id).not.toBe(first.id);
     expect(engine.catalog.plugins.has('greeting')).toBe(true);
-    const rows = await ledger.installations({ withEnded: true });
+    const rows = await ledger.installations.list({ withEnded: true });
     expect(rows.map(({ status }) => status)).toEqual(['uninstalled', 'installed']);
     expect(await ledger.check()).toEqual([]);
   });
@@ -234,7 +236,7 @@ describe.each(databases)('packages on %s', (database) => {
     const other = { package_slug: 'greeter', version: '1.0.0', config: { word: 'bye' } };
     await ask(engine, 'package.upgrade', other);
     expect(engine.config.plugins['greeting']?.config).toEqual({ word: 'bye' });
-    const [row] = await ledger.installations({});
+    const [row] = await ledger.installations.list({});
     expect(row).toMatchObject({ version: '1.0.0', revision: 4, status: 'installed' });
     const types = await listSignalTypes(ledger);
     expect(types.filter((type) => type === 'package.upgrade.completed')).toHaveLength(3);
@@ -252,8 +254,8 @@ describe.each(databases)('packages on %s', (database) => {
       (one) => one.status === 'fulfilled' && one.value.status === 'completed',
     );
     expect(done).toHaveLength(1);
-    expect(await ledger.installations({})).toHaveLength(1);
-    const [first] = await ledger.installations({});
+    expect(await ledger.installations.list({})).toHaveLength(1);
+    const [first] = await ledger.installations.list({});
     const other = first?.slug === 'twin' ? 'greeter' : 'twin';
     await expect(install(engine, { ...choice, package_slug: other })).rejects.toThrow(
       `its plugin greeting has a name that the installation ${first?.slug} has`,
@@ -270,8 +272,8 @@ describe.each(databases)('packages on %s', (database) => {
       '1 schedule would be added: greeting/often.',
       '1 route would be added: greeter/1 greet.now → greeting.poll.',
     ]);
-    expect(await ledger.installations({})).toEqual([]);
-    expect(await ledger.directives({ limit: 1 })).toEqual([]);
+    expect(await ledger.installations.list({})).toEqual([]);
+    expect(await ledger.directives.list({ limit: 1 })).toEqual([]);
   });
 
   test('a package that no longer fits is left out with a report, and is back when it fits', async () => {
@@ -284,7 +286,7 @@ describe.each(databases)('packages on %s', (database) => {
     });
     const second = await crowded.start();
     expect(second.engine.refused).toMatchObject([{ slug: 'greeter' }]);
-    expect(await second.ledger.installations({})).toMatchObject([
+    expect(await second.ledger.installations.list({})).toMatchObject([
       {
         status: 'failed',
         lastError: expect.stringContaining('plugins.greeting is a name that is taken'),
@@ -294,7 +296,7 @@ describe.each(databases)('packages on %s', (database) => {
     await second.close();
     const third = await (await place.vary({ aliases: {} })).start();
     expect(third.engine.refused).toEqual([]);
-    expect(await third.ledger.installations({})).toMatchObject([
+    expect(await third.ledger.installations.list({})).toMatchObject([
       { status: 'installed', lastError: null },
     ]);
   });
@@ -317,7 +319,7 @@ describe.each(databases)('packages on %s', (database) => {
     const said = { type: 'site.down', source: 'monitor', data, actor: 'api:monitor' };
     const { signalId } = await engine.signals.emit(said);
     const asked = await eventually('the directive is done', async () => {
-      const [found] = await ledger.directives({ type: 'plugin.disable', limit: 1 });
+      const [found] = await ledger.directives.list({ type: 'plugin.disable', limit: 1 });
       return found?.status === 'completed' ? found : undefined;
     });
     expect(countOf()).toBeGreaterThan(before);
@@ -327,15 +329,15 @@ describe.each(databases)('packages on %s', (database) => {
       causationId: signalId,
       target: 'plugin:worker',
     });
-    const pauses = await ledger.directives({ type: 'system.pause', limit: 10 });
+    const pauses = await ledger.directives.list({ type: 'system.pause', limit: 10 });
     const causes = await Promise.all(
-      pauses.map(({ causationId }) => ledger.signals({ id: causationId ?? '', limit: 1 })),
+      pauses.map(({ causationId }) => ledger.signals.list({ id: causationId ?? '', limit: 1 })),
     );
     const quiet = causes.flat().filter(({ data: text }) => text.includes('installation:keeper'));
     expect(quiet).toEqual([]);
     expect(
       (await listSignalTypes(ledger)).filter((type) => type === 'directive.requested').length,
-    ).toBe((await ledger.directives({ limit: 100 })).length);
+    ).toBe((await ledger.directives.list({ limit: 100 })).length);
   });
 });
 

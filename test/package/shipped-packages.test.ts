@@ -113,7 +113,7 @@ test('folder-notify reports a file that was put there', { timeout }, async () =>
   const engine = await started(directory);
   await install(engine, 'folder-notify', { folder, file, every: '100ms' });
   await eventually('it has seen the folder', async () => {
-    return (await engine.ledger.facts('folder_notify_watch', 1)).length > 0;
+    return (await engine.ledger.plugins.listFacts('folder_notify_watch', 1)).length > 0;
   });
   await writeFile(join(folder, 'a.txt'), 'hello');
   const lines = await eventually('it has told', async () => {
@@ -156,7 +156,7 @@ test(
     await install(engine, 'site-watch', { site: server.url, file, ...quick });
     await eventually('it is down', async () => (await linesOf(file)).length === 1);
     await eventually('it was looked at again, and is down still', async () => {
-      const opened = await engine.ledger.signals({ type: 'breaker.opened', limit: 9 });
+      const opened = await engine.ledger.signals.list({ type: 'breaker.opened', limit: 9 });
       return opened.length > 2;
     });
     status = 200;
@@ -205,7 +205,7 @@ test('packages post to an address instead of a file', { timeout }, async () => {
   const every = '100ms';
   await install(engine, 'folder-notify', { folder, every, message: '{{name}}!', ...to('/folder') });
   await eventually('it has seen the folder', async () => {
-    return (await engine.ledger.facts('folder_notify_watch', 1)).length > 0;
+    return (await engine.ledger.plugins.listFacts('folder_notify_watch', 1)).length > 0;
   });
   await writeFile(join(folder, 'a.txt'), 'hello');
   expect(await said('/folder')).toEqual({ text: 'a.txt!' });

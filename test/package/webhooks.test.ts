@@ -37,7 +37,7 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
     const { place, engine, ledger } = await open({ greeter }, { database });
     const plan = await ask(engine, 'package.install', choice, { dryRun: true });
     expect(plan.plan).toContain(`1 webhook would be added: ${ID}.`);
-    expect(await ledger.webhooks()).toEqual([]);
+    expect(await ledger.webhooks.list()).toEqual([]);
     const answer = await install(engine);
     expect(answer).toMatchObject({ status: 'completed', result: { webhooks: [ID] } });
     const secret = secretOf(answer);
@@ -48,11 +48,11 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
     const again = await install(engine);
     expect(again).toMatchObject({ repeated: true });
     expect(secretOf(again)).toBe('');
-    const [row] = await ledger.webhooks();
+    const [row] = await ledger.webhooks.list();
     expect(row).toMatchObject({ id: ID, createdBy: 'installation:greeter' });
-    const onRecord = [await ledger.directives({ limit: 9 }), await listSignals(ledger), row];
+    const onRecord = [await ledger.directives.list({ limit: 9 }), await listSignals(ledger), row];
     expect(JSON.stringify(onRecord)).not.toContain(secret);
-    const brought = await ledger.provenance(answer.id ?? '');
+    const brought = await ledger.installations.listProvenance(answer.id ?? '');
     expect(brought).toContainEqual(expect.objectContaining({ kind: 'webhook', name: ID }));
     expect(await ledger.check()).toEqual([]);
   });
@@ -75,7 +75,7 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
     const upgraded = await ask(engine, 'package.upgrade', { ...choice, version: '1.1.0' });
     expect(secretOf(upgraded)).toBe('');
     expect(secretOf(upgraded, 'greeter-more')).not.toBe('');
-    expect((await ledger.webhook(ID))?.settings).toContain('All pushes');
+    expect((await ledger.webhooks.find(ID))?.settings).toContain('All pushes');
     expect(await send()).toBe(202);
     await ask(engine, 'package.disable', choice);
     expect(await send()).toBe(404);
@@ -84,10 +84,10 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
     // How a delivery is signed is another now, so the secret is, too.
     const other = await ask(engine, 'package.upgrade', { ...choice, version: '1.2.0' });
     expect(secretOf(other)).not.toBe('');
-    expect((await ledger.webhooks()).map(({ id }) => id)).toEqual([ID]);
+    expect((await ledger.webhooks.list()).map(({ id }) => id)).toEqual([ID]);
     expect(other.result).toMatchObject({ closed_webhooks: ['greeter-more'] });
     await ask(engine, 'package.uninstall', choice);
-    expect(await ledger.webhooks()).toEqual([]);
+    expect(await ledger.webhooks.list()).toEqual([]);
     expect(await send()).toBe(404);
     expect(await ledger.check()).toEqual([]);
   });
@@ -119,8 +119,8 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
     const settings = { title: 'Own', plugin: 'worker', command: 'poll' };
     await ask(engine, 'webhook.create', { id: ID, settings });
     await expect(install(engine)).rejects.toMatchObject({ code: 'WEBHOOK_EXISTS' });
-    expect(await ledger.installations({ withEnded: true })).toEqual([]);
-    expect((await ledger.webhooks()).map(({ id }) => id)).toEqual([ID]);
+    expect(await ledger.installations.list({ withEnded: true })).toEqual([]);
+    expect((await ledger.webhooks.list()).map(({ id }) => id)).toEqual([ID]);
   });
 });
 

@@ -44,9 +44,9 @@ async function claimOne(
   ledger: Ledger,
   processId = 'p1',
 ): Promise<{ branchId: string; token: string }> {
-  await ledger.heartbeat(beat(processId));
+  await ledger.processes.heartbeat(beat(processId));
   const token = makeToken();
-  const { branchIds } = await ledger.claimBranches({ processId, token, limit: 1 });
+  const { branchIds } = await ledger.runs.claimBranches({ processId, token, limit: 1 });
   return { branchId: only(branchIds), token };
 }
 
@@ -63,18 +63,18 @@ describe.each(databases)('a wide block on %s', (kind) => {
       expect(jobs).toHaveLength(wide);
       expect(new Set(jobs.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(wide);
       const [first] = jobs;
-      expect(JSON.parse(await ledger.basePayload(first?.baseKey ?? ''))).toMatchObject({
+      expect(JSON.parse(await ledger.runs.readBasePayload(first?.baseKey ?? ''))).toMatchObject({
         much: 'x'.repeat(5000),
       });
       const byEnd = jobs.toReversed();
-      await ledger.settle(byEnd.slice(0, 200).map((job) => done(job)));
-      const { news } = await ledger.settle(byEnd.slice(200).map((job) => done(job)));
+      await ledger.jobs.settle(byEnd.slice(0, 200).map((job) => done(job)));
+      const { news } = await ledger.jobs.settle(byEnd.slice(200).map((job) => done(job)));
       expect(news).toMatchObject({ advancing: true, queued: false });
       await advanceAll(ledger);
       const z = only(await claimSteps(ledger, graph));
       const { each } = JSON.parse(z.payload) as { each: { index: number }[] };
       expect(each.map(({ index }) => index)).toEqual(range(wide));
-      await ledger.settle([done(z)]);
+      await ledger.jobs.settle([done(z)]);
       expect((await findRun(ledger, run.id)).status).toBe('succeeded');
     },
   );
@@ -83,14 +83,14 @@ describe.each(databases)('a wide block on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const { graph, run } = await startWide(ledger);
     const held = await claimOne(ledger, 'p1');
-    expect((await ledger.advance(held)).verdict).toBe('more');
-    await ledger.reap({ processId: 'p1', staleMs: 0, closings: [] });
-    expect((await ledger.advance(held)).verdict).toBe('fenced');
+    expect((await ledger.runs.advance(held)).verdict).toBe('more');
+    await ledger.processes.reap({ processId: 'p1', staleMs: 0, closings: [] });
+    expect((await ledger.runs.advance(held)).verdict).toBe('fenced');
     await advanceAll(ledger, 'p2');
-    const root = only((await ledger.branches({ runId: run.id, limit: 1 })).slice(0, 1));
+    const root = only((await ledger.runs.listBranches({ runId: run.id, limit: 1 })).slice(0, 1));
     expect(root).toMatchObject({ status: 'waiting', cursor: wide, pending: wide });
     expect(await claimSteps(ledger, graph, 2 * wide)).toHaveLength(wide);
-    const tries = await ledger.advancements(run.id, 10);
+    const tries = await ledger.runs.listAdvancements(run.id, 10);
     expect(tries.map(({ processId, crashed }) => [processId, crashed])).toEqual([
       ['p2', false],
       ['p1', true],
@@ -101,11 +101,11 @@ describe.each(databases)('a wide block on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const { run } = await startWide(ledger);
     const held = await claimOne(ledger, 'p1');
-    await ledger.leave('p1');
-    expect((await ledger.advance(held)).verdict).toBe('fenced');
-    await ledger.releaseBranch({ ...held, error: 'too late', triesMax: 1 });
+    await ledger.processes.leave('p1');
+    expect((await ledger.runs.advance(held)).verdict).toBe('fenced');
+    await ledger.runs.releaseBranch({ ...held, error: 'too late', triesMax: 1 });
     expect((await findRun(ledger, run.id)).status).toBe('running');
-    const [attempt] = await ledger.advancements(run.id, 10);
+    const [attempt] = await ledger.runs.listAdvancements(run.id, 10);
     expect(attempt).toMatchObject({ crashed: false, error: null });
     await advanceAll(ledger, 'p2');
   });
@@ -119,16 +119,18 @@ describe.each(databases)('a wide block on %s', (kind) => {
       const lost = await claimOne(ledger, 'p1');
       const held = await claimOne(ledger, 'p2');
       expect(held.branchId).toBe(other.id);
-      if (what === 'dies') await ledger.reap({ processId: 'p1', staleMs: 0, closings: [] });
-      if (what === 'leaves') await ledger.leave('p1');
-      if (what === 'gives up') await ledger.releaseBranch({ ...lost, error: 'no', triesMax: 9 });
-      expect(await ledger.advancements(other.id, 10)).toMatchObject([
+      if (what === 'dies')
+        await ledger.processes.reap({ processId: 'p1', staleMs: 0, closings: [] });
+      if (what === 'leaves') await ledger.processes.leave('p1');
+      if (what === 'gives up')
+        await ledger.runs.releaseBranch({ ...lost, error: 'no', triesMax: 9 });
+      expect(await ledger.runs.listAdvancements(other.id, 10)).toMatchObject([
         { processId: 'p2', completedAt: null, crashed: false },
       ]);
-      const [root] = await ledger.branches({ runId: other.id, limit: 1 });
+      const [root] = await ledger.runs.listBranches({ runId: other.id, limit: 1 });
       expect(root).toMatchObject({ claimedBy: 'p2', crashes: 0 });
-      expect((await ledger.advance(lost)).verdict).toBe('fenced');
-      expect((await ledger.advance(held)).verdict).toBe('more');
+      expect((await ledger.runs.advance(lost)).verdict).toBe('fenced');
+      expect((await ledger.runs.advance(held)).verdict).toBe('more');
     },
   );
 
@@ -140,12 +142,12 @@ describe.each(databases)('a wide block on %s', (kind) => {
     let [done3, most] = [0, 0];
     for (;;) {
       const jobs = await claimSteps(ledger, graph, 1);
-      const { running } = await ledger.counts();
-      const { ready } = await ledger.counts();
+      const { running } = await ledger.jobs.countQueue();
+      const { ready } = await ledger.jobs.countQueue();
       most = Math.max(most, running + ready);
       const [job] = jobs;
       if (job === undefined) break;
-      await ledger.settle([done3 === 5 ? fail(job) : done(job)]);
+      await ledger.jobs.settle([done3 === 5 ? fail(job) : done(job)]);
       done3 += 1;
     }
     expect({ done3, most }).toEqual({ done3: 10, most: 3 });
@@ -166,16 +168,16 @@ describe.each(databases)('an advancement on %s', (kind) => {
     const { ledger } = await openBench(kind);
     await startWide(ledger);
     const claim = { processId: 'nobody', token: makeToken(), limit: 5 };
-    expect(await ledger.claimBranches(claim)).toEqual({ branchIds: [], nextInMs: undefined });
+    expect(await ledger.runs.claimBranches(claim)).toEqual({ branchIds: [], nextInMs: undefined });
   });
 
   test('is claimed once', async () => {
     const { ledger } = await openBench(kind);
     await startWide(ledger);
     await claimOne(ledger, 'p1');
-    await ledger.heartbeat(beat('p2'));
+    await ledger.processes.heartbeat(beat('p2'));
     const claim = { processId: 'p2', token: makeToken(), limit: 5 };
-    expect((await ledger.claimBranches(claim)).branchIds).toEqual([]);
+    expect((await ledger.runs.claimBranches(claim)).branchIds).toEqual([]);
   });
 
   test('that its process lost is claimed by another when its claim has lasted too long', async () => {
@@ -185,9 +187,9 @@ describe.each(databases)('an advancement on %s', (kind) => {
     await sql('update run_branches set due_at = ? where id = ?', [LONG_AGO, run.id]);
     const held = await claimOne(ledger, 'p1');
     expect(held.branchId).toBe(lost.branchId);
-    expect((await ledger.advance(lost)).verdict).toBe('fenced');
-    expect((await ledger.advance(held)).verdict).toBe('more');
-    const tries = await ledger.advancements(run.id, 10);
+    expect((await ledger.runs.advance(lost)).verdict).toBe('fenced');
+    expect((await ledger.runs.advance(held)).verdict).toBe('more');
+    const tries = await ledger.runs.listAdvancements(run.id, 10);
     expect(tries.map(({ crashed }) => crashed)).toEqual([false, true]);
   });
 
@@ -196,9 +198,9 @@ describe.each(databases)('an advancement on %s', (kind) => {
     const { run } = await startWide(ledger);
     const held = await claimOne(ledger);
     await sql("update run_branches set node = 'gone' where id = ?", [run.id]);
-    const news = await ledger.releaseBranch({ ...held, error: 'no luck', triesMax: 1 });
+    const news = await ledger.runs.releaseBranch({ ...held, error: 'no luck', triesMax: 1 });
     expect(news).toMatchObject({ dueInMs: limits.advancementBackoffMs });
-    const [root] = await ledger.branches({ runId: run.id, limit: 1 });
+    const [root] = await ledger.runs.listBranches({ runId: run.id, limit: 1 });
     expect(root).toMatchObject({ status: 'advancing' });
   });
 
@@ -206,22 +208,22 @@ describe.each(databases)('an advancement on %s', (kind) => {
     const { ledger, sql } = await openBench(kind);
     const { run } = await startWide(ledger);
     const first = await claimOne(ledger);
-    const again = await ledger.releaseBranch({ ...first, error: 'no luck', triesMax: 2 });
+    const again = await ledger.runs.releaseBranch({ ...first, error: 'no luck', triesMax: 2 });
     expect(again.dueInMs).toBe(limits.advancementBackoffMs);
     const claim = { processId: 'p1', token: makeToken(), limit: 1 };
-    const { branchIds, nextInMs } = await ledger.claimBranches(claim);
+    const { branchIds, nextInMs } = await ledger.runs.claimBranches(claim);
     expect(branchIds).toEqual([]);
     expect(nextInMs).toBeGreaterThan(0);
     await sql('update run_branches set due_at = ?', [LONG_AGO]);
     const second = await claimOne(ledger);
-    const [freed] = await ledger.branches({ runId: run.id, limit: 1 });
+    const [freed] = await ledger.runs.listBranches({ runId: run.id, limit: 1 });
     expect(freed).toMatchObject({ claimedBy: 'p1', tries: 1 });
-    await ledger.releaseBranch({ ...second, error: 'no luck', triesMax: 2 });
+    await ledger.runs.releaseBranch({ ...second, error: 'no luck', triesMax: 2 });
     expect(await findRun(ledger, run.id)).toMatchObject({
       status: 'halted',
       haltReason: 'advancement_retries_exhausted',
     });
-    const tries = await ledger.advancements(run.id, 10);
+    const tries = await ledger.runs.listAdvancements(run.id, 10);
     expect(tries.map(({ error }) => error)).toEqual(['no luck', 'no luck']);
   });
 
@@ -244,11 +246,11 @@ describe.each(databases)('an advancement on %s', (kind) => {
     expect(step).toBeDefined();
     const closing = done(a, 'x');
     const bad = { ...closing, arrival: { kind: 'joined', block: 'foreach', outputs: [] } as const };
-    const { news, verdicts } = await ledger.settle([bad]);
+    const { news, verdicts } = await ledger.jobs.settle([bad]);
     expect([...verdicts.values()]).toEqual(['settled']);
     expect(news.advancing).toBe(true);
     expect(only(await branchesOf(ledger, run.id))).toMatchObject({ status: 'advancing' });
-    expect((await ledger.job(a.id))?.status).toBe('succeeded');
+    expect((await ledger.jobs.find(a.id))?.status).toBe('succeeded');
     await sql('update run_branches set outcome = ?', [JSON.stringify(closing.arrival)]);
     await advanceAll(ledger);
     expect(only(await claimSteps(ledger, graph)).payload).toBe('{"result":"x"}');
@@ -261,9 +263,9 @@ describe.each(databases)('a run that waits on %s', (kind) => {
     const graph = await define(ledger, [wait('w', { delayMs: 60_000, next: 'a' }), task('a')]);
     const run = await start(ledger, graph, { n: 1 });
     expect(await stepsOf(ledger, run.id)).toEqual(['w waiting']);
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     const claim = { processId: 'p1', token: makeToken(), limit: 1 };
-    const { branchIds, nextInMs } = await ledger.claimBranches(claim);
+    const { branchIds, nextInMs } = await ledger.runs.claimBranches(claim);
     expect(branchIds).toEqual([]);
     expect(nextInMs).toBeGreaterThan(50_000);
     await sql('update run_branches set due_at = ?, deadline_at = ?', [LONG_AGO, LONG_AGO]);
@@ -286,7 +288,7 @@ describe.each(databases)('a run that waits on %s', (kind) => {
       const job = await startOne(ledger, 'p1');
       const data = JSON.stringify({ n });
       const signals = [signalOf(job, 0, { type, data })];
-      return (await ledger.settle([succeed(job, { signals })])).news.advancing;
+      return (await ledger.jobs.settle([succeed(job, { signals })])).news.advancing;
     };
     expect(await tell(2, 'other')).toBe(false);
     expect(await tell(1)).toBe(true);
@@ -310,7 +312,7 @@ describe.each(databases)('a run that waits on %s', (kind) => {
     for (const [n, source] of [pluginSource('p2'), pluginSource('p1')].entries()) {
       const job = await startOne(ledger, 'p1');
       const data = JSON.stringify({ n });
-      await ledger.settle([
+      await ledger.jobs.settle([
         succeed(job, { signals: [{ ...signalOf(job, 0, { type: 'paid', data }), source }] }),
       ]);
     }
@@ -343,7 +345,7 @@ describe.each(databases)('a run that waits on %s', (kind) => {
     expect((await findRun(ledger, other.id)).status).toBe('running');
     const jobs = await claimSteps(ledger, graph);
     const second = only(jobs.filter(({ runId }) => runId === runs[1]?.id));
-    expect((await ledger.settle([done(second)])).news.advancing).toBe(true);
+    expect((await ledger.jobs.settle([done(second)])).news.advancing).toBe(true);
     await advanceAll(ledger);
     expect(await statuses()).toEqual(['running', 'succeeded', 'running', 'queued']);
   });
@@ -361,10 +363,10 @@ describe.each(databases)('an ended run on %s', (kind) => {
     ];
     await carryOn(ledger, graph, (job) => (job.runId === open.id ? crash(job, true) : done(job)));
     await sql('update pipeline_runs set completed_at = ? where id = ?', [LONG_AGO, old.id]);
-    expect(await ledger.prune({ what: 'runs', olderThanMs: 60_000, limit: 2 })).toBe(2);
-    expect(await ledger.run(old.id)).toBeDefined();
-    await ledger.prune({ what: 'runs', olderThanMs: 60_000, limit: 100 });
-    expect(await ledger.run(old.id)).toBeUndefined();
+    expect(await ledger.history.prune({ what: 'runs', olderThanMs: 60_000, limit: 2 })).toBe(2);
+    expect(await ledger.runs.find(old.id)).toBeDefined();
+    await ledger.history.prune({ what: 'runs', olderThanMs: 60_000, limit: 100 });
+    expect(await ledger.runs.find(old.id)).toBeUndefined();
     const left = await dump();
     const ofOld = [...left.run_branches, ...left.run_steps].filter(
       (row) => row['run_id'] === old.id,
@@ -372,11 +374,11 @@ describe.each(databases)('an ended run on %s', (kind) => {
     expect(ofOld).toEqual([]);
     expect(await branchesOf(ledger, young.id)).toHaveLength(3);
     await sql('update pipeline_definitions set last_used_at = ?', [LONG_AGO]);
-    expect(await ledger.prune({ what: 'definitions', olderThanMs: 1, limit: 10 })).toBe(0);
+    expect(await ledger.history.prune({ what: 'definitions', olderThanMs: 1, limit: 10 })).toBe(0);
     await sql("update job_queue set completed_at = ? where status = 'succeeded'", [LONG_AGO]);
-    await ledger.prune({ what: 'jobs', olderThanMs: 60_000, limit: 100 });
+    await ledger.history.prune({ what: 'jobs', olderThanMs: 60_000, limit: 100 });
     // Those of the runs that are still there.
-    expect(await ledger.jobs({ limit: 100 })).toHaveLength(4);
+    expect(await ledger.jobs.list({ limit: 100 })).toHaveLength(4);
   });
 
   test('is not moved by a job that ends late', async () => {

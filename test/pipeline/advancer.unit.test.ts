@@ -39,13 +39,15 @@ class Fake {
   constructor() {
     this.advancer = makeAdvancer({
       ledger: {
-        claimBranches: (request) => this.#claim(request),
-        advance: (request) => this.#advance(request),
-        releaseBranch: ({ branchId, token, error, triesMax }) => {
-          if (this.#held.get(branchId) === token) {
-            this.releases.push({ branchId, error, triesMax });
-          }
-          return Promise.resolve({ ...noNews, dueInMs: 77 });
+        runs: {
+          claimBranches: (request) => this.#claim(request),
+          advance: (request) => this.#advance(request),
+          releaseBranch: ({ branchId, token, error, triesMax }) => {
+            if (this.#held.get(branchId) === token) {
+              this.releases.push({ branchId, error, triesMax });
+            }
+            return Promise.resolve({ ...noNews, dueInMs: 77 });
+          },
         },
       },
       processId: 'me',

@@ -43,7 +43,7 @@ async function tell(
     correlationId: 'c',
     ...more,
   }));
-  await ledger.startRuns({ jobs: [], signals });
+  await ledger.runs.start({ jobs: [], signals });
   return signals.map(({ id }) => id);
 }
 
@@ -55,7 +55,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     const run = await start(ledger, graph);
     const ask = only(await claimSteps(ledger, graph));
     await tell(ledger, [6, 7, 7]);
-    const { news } = await ledger.settle([done(ask)]);
+    const { news } = await ledger.jobs.settle([done(ask)]);
     expect(news.dueInMs).toBe(0);
     // One that comes before anybody has looked hides none of the earlier ones.
     await tell(ledger, [8]);
@@ -91,7 +91,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     const run = await start(ledger, graph, { items: [0] });
     const a = only(await claimSteps(ledger, graph));
     await tell(ledger, [1, 2]);
-    await ledger.settle([done(a, 'did')]);
+    await ledger.jobs.settle([done(a, 'did')]);
     await advanceAll(ledger);
     // The branch of the block has taken the second, and whoever it comes from may take that too.
     expect(await outputOf(ledger, run.id)).toMatchObject({
@@ -108,7 +108,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     const run = await start(ledger, graph);
     const a = only(await claimSteps(ledger, graph));
     await tell(ledger, [1]);
-    await ledger.settle([done(a)]);
+    await ledger.jobs.settle([done(a)]);
     expect(await advanceAll(ledger)).toEqual([]);
     await tell(ledger, [2]);
     await advanceAll(ledger);
@@ -177,7 +177,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     const a = only(await claimSteps(ledger, graph));
     const many = limits.signalLookMax;
     await tell(ledger, [...range(2 * many), 0].fill(0));
-    await ledger.settle([done(a)]);
+    await ledger.jobs.settle([done(a)]);
     const deadline = async () => (await sql('select deadline_at from run_branches'))[0];
     const before = await deadline();
     expect(before).not.toEqual({ deadline_at: null });

@@ -15,19 +15,19 @@ describe.each(databases)("a run whose first step can't be computed, on %s", (kin
     const { ledger } = bench;
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, { ...graph, hash: makeToken() });
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     /** One try of an advancer, which fails as it does. */
     const tryOnce = async () => {
       await bench.sql('update run_branches set due_at = ?', ['2000-01-01T00:00:00.000Z']);
       const token = makeToken();
-      const { branchIds } = await ledger.claimBranches({ processId: 'p1', token, limit: 1 });
+      const { branchIds } = await ledger.runs.claimBranches({ processId: 'p1', token, limit: 1 });
       expect(branchIds).toEqual([run.id]);
       const held = { branchId: run.id, token };
-      const error = await ledger.advance(held).then(
+      const error = await ledger.runs.advance(held).then(
         () => 'no error',
         (thrown: unknown) => String(thrown),
       );
-      return await ledger.releaseBranch({ ...held, error, triesMax });
+      return await ledger.runs.releaseBranch({ ...held, error, triesMax });
     };
     return { ...bench, run, graph, tryOnce };
   }
@@ -35,7 +35,7 @@ describe.each(databases)("a run whose first step can't be computed, on %s", (kin
   test('says so from the beginning', async () => {
     const { ledger, run } = await startLost();
     expect((await findRun(ledger, run.id)).status).toBe('running');
-    const tries = await ledger.advancements(run.id, 10);
+    const tries = await ledger.runs.listAdvancements(run.id, 10);
     expect(tries).toMatchObject([{ error: expect.stringContaining('definition') }]);
   });
 
@@ -53,17 +53,17 @@ describe.each(databases)("a run whose first step can't be computed, on %s", (kin
       haltedAtStep: null,
     });
     expect(ended).toEqual([run.id]);
-    const [signal] = await ledger.signals({ type: 'run.halted', limit: 1 });
+    const [signal] = await ledger.signals.list({ type: 'run.halted', limit: 1 });
     expect(JSON.parse(signal?.data ?? '')).toMatchObject({ run_id: run.id, halted_at_step: null });
-    expect(await ledger.advancements(run.id, 10)).toHaveLength(3);
+    expect(await ledger.runs.listAdvancements(run.id, 10)).toHaveLength(3);
   });
 
   test('does not keep those from beginning that came with it', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const [lost, sound] = [runOf({ ...graph, hash: makeToken() }), runOf(graph)];
-    await ledger.startRuns({ jobs: [], runs: [lost, sound] });
-    expect((await ledger.job(sound.firstJobId))?.status).toBe('queued');
-    expect(await ledger.advancements(sound.id, 10)).toEqual([]);
+    await ledger.runs.start({ jobs: [], runs: [lost, sound] });
+    expect((await ledger.jobs.find(sound.firstJobId))?.status).toBe('queued');
+    expect(await ledger.runs.listAdvancements(sound.id, 10)).toEqual([]);
   });
 });

@@ -46,13 +46,13 @@ describe.each(databases)('cancelling a run on %s', (kind) => {
     expect(await findRun(ledger, id)).toMatchObject({ status: 'cancelled', haltReason: null });
     const branches = await branchesOf(ledger, id);
     expect(new Set(branches.map(({ status }) => status))).toEqual(new Set(['cancelled']));
-    const steps = await ledger.steps({ runId: id, limit: 9 });
+    const steps = await ledger.runs.listSteps({ runId: id, limit: 9 });
     expect(new Set(steps.map(({ status }) => status))).toEqual(new Set(['cancelled']));
-    expect(await ledger.job(running.id)).toMatchObject({ status: 'running' });
-    expect((await ledger.job(running.id))?.cancelRequestedAt).not.toBeNull();
-    await ledger.settle([endAsCancelled(running)]);
+    expect(await ledger.jobs.find(running.id)).toMatchObject({ status: 'running' });
+    expect((await ledger.jobs.find(running.id))?.cancelRequestedAt).not.toBeNull();
+    await ledger.jobs.settle([endAsCancelled(running)]);
     expect(await carryOn(ledger, graph)).toBe(0);
-    const jobs = await ledger.jobs({ limit: 9 });
+    const jobs = await ledger.jobs.list({ limit: 9 });
     expect(jobs.map(({ status }) => status)).toEqual(['cancelled', 'cancelled']);
     expect(await ledger.check()).toEqual([]);
   });
@@ -64,10 +64,10 @@ describe.each(databases)('cancelling a run on %s', (kind) => {
     const [running] = await claimSteps(ledger, graph);
     if (running === undefined) throw new Error('nothing was claimed');
     await cancel(ledger, id);
-    await ledger.settle([done(running)]);
+    await ledger.jobs.settle([done(running)]);
     expect(await carryOn(ledger, graph)).toBe(0);
     expect(await findRun(ledger, id)).toMatchObject({ status: 'cancelled' });
-    expect(await ledger.jobs({ limit: 9 })).toHaveLength(1);
+    expect(await ledger.jobs.list({ limit: 9 })).toHaveLength(1);
   });
 
   test('again, or after its end, changes nothing', async () => {
@@ -107,14 +107,20 @@ describe.each(databases)('cancelling a run on %s', (kind) => {
     const graph = await define(ledger, [foreach('each', 'work'), task('work')]);
     const items = Array.from({ length: 1000 }, (_, index) => index);
     const { id } = await start(ledger, graph, { items });
-    await ledger.heartbeat(beat('p1'));
-    const { branchIds } = await ledger.claimBranches({ processId: 'p1', token: 't', limit: 1 });
+    await ledger.processes.heartbeat(beat('p1'));
+    const { branchIds } = await ledger.runs.claimBranches({
+      processId: 'p1',
+      token: 't',
+      limit: 1,
+    });
     const [branchId = ''] = branchIds;
-    expect(await ledger.advance({ branchId, token: 't' })).toMatchObject({ verdict: 'more' });
+    expect(await ledger.runs.advance({ branchId, token: 't' })).toMatchObject({ verdict: 'more' });
     await cancel(ledger, id);
-    expect(await ledger.advance({ branchId, token: 't' })).not.toMatchObject({ verdict: 'more' });
+    expect(await ledger.runs.advance({ branchId, token: 't' })).not.toMatchObject({
+      verdict: 'more',
+    });
     expect(await carryOn(ledger, graph)).toBe(0);
-    expect(await ledger.branches({ runId: id, open: true, limit: 9 })).toEqual([]);
+    expect(await ledger.runs.listBranches({ runId: id, open: true, limit: 9 })).toEqual([]);
     expect(await ledger.check()).toEqual([]);
   });
 });
@@ -139,13 +145,13 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
   }
 
   async function claimRoot(ledger: Ledger, processId: string) {
-    await ledger.heartbeat(beat(processId));
+    await ledger.processes.heartbeat(beat(processId));
     const token = makeId();
-    const { branchIds } = await ledger.claimBranches({ processId, token, limit: 1 });
+    const { branchIds } = await ledger.runs.claimBranches({ processId, token, limit: 1 });
     return { branchId: only(branchIds), token };
   }
 
-  const queued = async (ledger: Ledger) => (await ledger.counts()).ready;
+  const queued = async (ledger: Ledger) => (await ledger.jobs.countQueue()).ready;
 
   test('is done in bounded steps, and nothing of it starts meanwhile', async () => {
     const { ledger } = await openBench(kind);
@@ -156,7 +162,7 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
     const held = await claimRoot(ledger, 'p1');
     const steps: [string, number][] = [];
     for (let verdict = 'more'; verdict === 'more';) {
-      ({ verdict } = await ledger.advance(held));
+      ({ verdict } = await ledger.runs.advance(held));
       steps.push([verdict, await queued(ledger)]);
     }
     expect(steps).toEqual([
@@ -164,8 +170,8 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
       ['more', 0],
       ['done', 0],
     ]);
-    expect(await ledger.branches({ runId: id, open: true, limit: 9 })).toEqual([]);
-    const jobs = await ledger.countJobs({ status: ['cancelled'], limit: 2 * width });
+    expect(await ledger.runs.listBranches({ runId: id, open: true, limit: 9 })).toEqual([]);
+    const jobs = await ledger.jobs.count({ status: ['cancelled'], limit: 2 * width });
     expect(jobs).toBe(width);
   });
 
@@ -173,12 +179,12 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const { id } = await cancelWide(ledger);
     const held = await claimRoot(ledger, 'p1');
-    expect((await ledger.advance(held)).verdict).toBe('more');
-    await ledger.reap({ processId: 'p1', staleMs: 0, closings: [] });
-    expect((await ledger.advance(held)).verdict).toBe('fenced');
+    expect((await ledger.runs.advance(held)).verdict).toBe('more');
+    await ledger.processes.reap({ processId: 'p1', staleMs: 0, closings: [] });
+    expect((await ledger.runs.advance(held)).verdict).toBe('fenced');
     await advanceAll(ledger, 'p2');
     expect(await queued(ledger)).toBe(0);
-    expect(await ledger.branches({ runId: id, open: true, limit: 9 })).toEqual([]);
+    expect(await ledger.runs.listBranches({ runId: id, open: true, limit: 9 })).toEqual([]);
   });
 
   test('is over before its work is gone on with', async () => {
@@ -207,7 +213,7 @@ describe.each(databases)('a step that asks a person on %s', (kind) => {
       result: 'done',
       ok: { approved: true, by: 'api:test', at, why: 'read it' },
     });
-    const [step] = await ledger.steps({ runId: id, node: 'ok', limit: 2 });
+    const [step] = await ledger.runs.listSteps({ runId: id, node: 'ok', limit: 2 });
     expect(step).toMatchObject({ status: 'succeeded', note: 'approved by api:test: read it' });
   });
 
@@ -246,7 +252,7 @@ describe.each(databases)('a step that asks a person on %s', (kind) => {
     const graph = await define(ledger, [foreach('each', 'ok'), approve('ok')]);
     const { id } = await start(ledger, graph, { items: [1, 2] });
     expect(await decide(ledger, id, 'ok', true)).toMatchObject({ errorCode: 'STEP_AMBIGUOUS' });
-    for (const step of await ledger.steps({ runId: id, limit: 9 })) {
+    for (const step of await ledger.runs.listSteps({ runId: id, limit: 9 })) {
       expect(await decide(ledger, id, step.id, true)).toMatchObject({ status: 'completed' });
     }
     await advanceAll(ledger);

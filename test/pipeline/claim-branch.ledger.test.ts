@@ -28,9 +28,9 @@ async function whileOver({ sql }: Bench, runId: string, look: () => Promise<void
 }
 
 async function claim(ledger: Ledger, processId = 'p1', limit = 1) {
-  await ledger.heartbeat(beat(processId));
+  await ledger.processes.heartbeat(beat(processId));
   const token = makeToken();
-  return { token, ...(await ledger.claimBranches({ processId, token, limit })) };
+  return { token, ...(await ledger.runs.claimBranches({ processId, token, limit })) };
 }
 
 /** Its row, with what is nobody's business outside. */
@@ -42,11 +42,13 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
   test('needs a known process and a free slot', async () => {
     const { ledger } = await openBench(kind);
     await startBlock(ledger);
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     const nothing = { branchIds: [], nextInMs: undefined };
     const stranger = { processId: 'p2', token: makeToken(), limit: 1 };
-    expect(await ledger.claimBranches(stranger)).toEqual(nothing);
-    expect(await ledger.claimBranches({ ...stranger, processId: 'p1', limit: 0 })).toEqual(nothing);
+    expect(await ledger.runs.claimBranches(stranger)).toEqual(nothing);
+    expect(await ledger.runs.claimBranches({ ...stranger, processId: 'p1', limit: 0 })).toEqual(
+      nothing,
+    );
   });
 
   test('leaves what there is no place for, which is due now', async () => {
@@ -72,8 +74,8 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
     await bench.sql('update run_branches set tries = 3, crashes = 2');
     const { branchIds, token } = await claim(ledger);
     const held = { branchId: only(branchIds), token };
-    expect(await ledger.advance(held)).toMatchObject({ verdict: 'more', queued: true });
-    expect(await ledger.advance(held)).toMatchObject({ verdict: 'done', queued: true });
+    expect(await ledger.runs.advance(held)).toMatchObject({ verdict: 'more', queued: true });
+    expect(await ledger.runs.advance(held)).toMatchObject({ verdict: 'done', queued: true });
     expect(await rootOf(bench, run.id)).toMatchObject({
       status: 'waiting',
       claim_token: null,
@@ -82,7 +84,7 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
       tries: 0,
       crashes: 0,
     });
-    const [move] = await ledger.advancements(run.id, 10);
+    const [move] = await ledger.runs.listAdvancements(run.id, 10);
     expect(move).toMatchObject({ error: null, crashed: false });
     expect(move?.completedAt).not.toBeNull();
   });
@@ -94,7 +96,7 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
     const { branchIds, token } = await claim(ledger, 'p1', 2);
     expect(branchIds).toHaveLength(2);
     await whileOver(bench, run.id, async () => {
-      const answer = await ledger.advance({ branchId: run.id, token });
+      const answer = await ledger.runs.advance({ branchId: run.id, token });
       expect(answer).toMatchObject({ verdict: 'done', queued: false });
     });
     expect(await rootOf(bench, run.id)).toMatchObject({ claim_token: null, claimed_by: null });
@@ -111,7 +113,7 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
       await bench.sql('update run_branches set due_at = ?, tries = ?', [LONG_AGO, tries - 1]);
       const { branchIds, token } = await claim(ledger);
       const given = { branchId: only(branchIds), token, error: 'no luck', triesMax: 99 };
-      delays.push((await ledger.releaseBranch(given)).dueInMs);
+      delays.push((await ledger.runs.releaseBranch(given)).dueInMs);
       expect(await rootOf(bench, run.id)).toMatchObject({ claim_token: null, claimed_by: null });
     }
     const longest = 2 ** 12;
@@ -127,19 +129,20 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
       const { run } = await startBlock(ledger);
       const { branchIds, token } = await claim(ledger, 'p0');
       const given = { branchId: only(branchIds), token, error: 'no luck', triesMax: 9 };
-      await ledger.releaseBranch(given);
+      await ledger.runs.releaseBranch(given);
       await bench.sql('update run_advancements set completed_at = ?', [LONG_AGO]);
       await bench.sql('update run_branches set due_at = ?', [LONG_AGO]);
       await claim(ledger, 'p1');
-      if (how === 'dies') await ledger.reap({ processId: 'p1', staleMs: 0, closings: [] });
-      else await ledger.leave('p1');
+      if (how === 'dies')
+        await ledger.processes.reap({ processId: 'p1', staleMs: 0, closings: [] });
+      else await ledger.processes.leave('p1');
       const crashed = how === 'dies';
       expect(await rootOf(bench, run.id)).toMatchObject({
         claim_token: null,
         claimed_by: null,
         crashes: crashed ? 1 : 0,
       });
-      expect(await ledger.advancements(run.id, 10)).toMatchObject([
+      expect(await ledger.runs.listAdvancements(run.id, 10)).toMatchObject([
         { processId: 'p1', crashed },
         { processId: 'p0', crashed: false, completedAt: LONG_AGO, error: 'no luck' },
       ]);
@@ -154,7 +157,7 @@ describe.each(databases)('an advancement on %s', (kind) => {
     await sql('update run_branches set crashes = ?', [limits.crashesMax]);
     expect(await advanceAll(ledger)).toMatchObject([{ verdict: 'done' }]);
     expect((await findRun(ledger, run.id)).status).toBe('halted');
-    const [move] = await ledger.advancements(run.id, 1);
+    const [move] = await ledger.runs.listAdvancements(run.id, 1);
     expect(move?.completedAt).not.toBeNull();
   });
 
@@ -171,7 +174,7 @@ describe.each(databases)('an advancement on %s', (kind) => {
       { verdict: 'more', queued: true },
       { verdict: 'done', queued: true },
     ]);
-    const moves = await ledger.advancements(run.id, 10);
+    const moves = await ledger.runs.listAdvancements(run.id, 10);
     expect(moves.filter(({ completedAt }) => completedAt === null)).toEqual([]);
     expect(await claimSteps(ledger, graph)).toEqual([]);
   });
@@ -187,7 +190,7 @@ describe.each(databases)('a branch that waits for a signal on %s', (kind) => {
     const signals = ns.map((n, index) =>
       signalOf(job, index, { type: 'paid', data: JSON.stringify({ n }) }),
     );
-    await ledger.settle([succeed(job, { signals })]);
+    await ledger.jobs.settle([succeed(job, { signals })]);
   }
 
   test('does not take one that came before its run', async () => {

@@ -26,7 +26,7 @@ function keyed(key: string, ttlMs = DAY_MS): Pick<RunDraft, 'dedupe'> {
 
 async function ask(ledger: Ledger, graph: Graph, key = 'k', ttlMs = DAY_MS): Promise<RunStart> {
   const run = runOf(graph, {}, keyed(key, ttlMs));
-  return only((await ledger.startRuns({ jobs: [], runs: [run] })).runs);
+  return only((await ledger.runs.start({ jobs: [], runs: [run] })).runs);
 }
 
 describe.each(databases)('the key of a run on %s', (kind) => {
@@ -37,7 +37,7 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     expect(first).not.toHaveProperty('duplicateOf');
     const before = await dump();
     const run = runOf(graph, {}, keyed('k'));
-    const { runs, dropped, queued } = await ledger.startRuns({ jobs: [], runs: [run] });
+    const { runs, dropped, queued } = await ledger.runs.start({ jobs: [], runs: [run] });
     const told = { runId: run.id, status: 'running', duplicateOf: first.runId, dedupeKey: 'k' };
     expect(runs).toEqual([told]);
     expect(dropped).toEqual([told]);
@@ -79,7 +79,7 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const first = await ask(ledger, graph);
-    await ledger.settle([fail(only(await claimSteps(ledger, graph)))]);
+    await ledger.jobs.settle([fail(only(await claimSteps(ledger, graph)))]);
     expect((await findRun(ledger, first.runId)).status).toBe('halted');
     const { runId, duplicateOf } = await ask(ledger, graph);
     expect(duplicateOf).toBeUndefined();
@@ -102,7 +102,7 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, graph, {}, keyed('k'));
     const before = await dump();
-    const { runs } = await ledger.startRuns({ jobs: [], runs: [run] });
+    const { runs } = await ledger.runs.start({ jobs: [], runs: [run] });
     expect(runs).toEqual([{ runId: run.id, status: 'running' }]);
     expect(await dump()).toEqual(before);
   });
@@ -112,7 +112,7 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     const [one, two] = [runOf(graph, {}, keyed('k')), runOf(graph, {}, keyed('k'))];
     const plain = runOf(graph);
-    const { runs } = await ledger.startRuns({ jobs: [], runs: [one, plain, two] });
+    const { runs } = await ledger.runs.start({ jobs: [], runs: [one, plain, two] });
     expect(runs.map(({ runId, duplicateOf }) => [runId, duplicateOf])).toEqual([
       [one.id, undefined],
       [plain.id, undefined],
@@ -128,10 +128,10 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     const job = only(await claimSteps(ledger, graph));
     const next = runOf(graph, {}, { ...keyed('k'), parentJobId: job.id });
     const another = runOf(graph, {}, { ...keyed('l'), parentJobId: job.id });
-    const { verdicts, news } = await ledger.settle([{ ...done(job), runs: [next, another] }]);
+    const { verdicts, news } = await ledger.jobs.settle([{ ...done(job), runs: [next, another] }]);
     expect(verdicts.get(job.id)).toBe('settled');
     expect(news.dropped).toMatchObject([{ runId: next.id, duplicateOf: first.runId }]);
-    expect(await ledger.run(next.id)).toBeUndefined();
+    expect(await ledger.runs.find(next.id)).toBeUndefined();
     expect((await findRun(ledger, another.id)).status).toBe('running');
   });
 
@@ -142,18 +142,18 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     await carryOn(ledger, graph);
     await sql(`update pipeline_runs set completed_at = '2000-01-01T00:00:00.000Z'`);
     const prune = { what: 'runs', olderThanMs: 0, limit: 100 } as const;
-    await ledger.prune(prune);
+    await ledger.history.prune(prune);
     expect(await ask(ledger, graph)).toMatchObject({ duplicateOf: runId });
     await sql(`update pipeline_runs set held_until = '2000-01-01T00:00:00.000Z'`);
-    await ledger.prune(prune);
-    expect(await ledger.run(runId)).toBeUndefined();
+    await ledger.history.prune(prune);
+    expect(await ledger.runs.find(runId)).toBeUndefined();
   });
 
   test('moves to the run that continues its work', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const halted = await ask(ledger, graph);
-    await ledger.settle([fail(only(await claimSteps(ledger, graph)))]);
+    await ledger.jobs.settle([fail(only(await claimSteps(ledger, graph)))]);
     const revived = await revive(ledger, halted.runId);
     expect(await ask(ledger, graph)).toMatchObject({ duplicateOf: revived });
     await carryOn(ledger, graph);
@@ -167,7 +167,7 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const first = await ask(ledger, graph);
-    await ledger.settle([fail(only(await claimSteps(ledger, graph)))]);
+    await ledger.jobs.settle([fail(only(await claimSteps(ledger, graph)))]);
     const second = await ask(ledger, graph);
     const revived = await revive(ledger, first.runId);
     expect(await carryOn(ledger, graph)).toBe(2);
@@ -191,7 +191,7 @@ describe('a key that two hosts ask for at once', () => {
     const winner = only([one, two].filter(({ duplicateOf }) => duplicateOf === undefined));
     const loser = only([one, two].filter(({ duplicateOf }) => duplicateOf !== undefined));
     expect(loser.duplicateOf).toBe(winner.runId);
-    expect(await ledger.runs({ limit: 9 })).toHaveLength(1);
+    expect(await ledger.runs.list({ limit: 9 })).toHaveLength(1);
     expect(await claimSteps(ledger, graph)).toHaveLength(1);
   });
 
@@ -215,7 +215,7 @@ describe('a key that two hosts ask for at once', () => {
       range(12).map((n) => {
         const keys = n % 2 === 0 ? ['x', 'y', 'z'] : ['z', 'y', 'x'];
         const runs = keys.map((key) => runOf(graph, {}, keyed(key)));
-        return (n % 2 === 0 ? ledger : other).startRuns({ jobs: [], runs });
+        return (n % 2 === 0 ? ledger : other).runs.start({ jobs: [], runs });
       }),
     );
     const begun = asked.flatMap(({ runs }) => runs).filter((run) => !('duplicateOf' in run));

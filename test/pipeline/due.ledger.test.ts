@@ -39,7 +39,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const run = runOf(graph, {}, inAnHour);
-    const { runs, advancing, queued, dueInMs } = await ledger.startRuns({ jobs: [], runs: [run] });
+    const { runs, advancing, queued, dueInMs } = await ledger.runs.start({ jobs: [], runs: [run] });
     expect(runs).toEqual([{ runId: run.id, status: 'queued' }]);
     expect({ advancing, queued, dueInMs }).toEqual({
       advancing: false,
@@ -59,10 +59,10 @@ describe.each(databases)('a run for later on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     const at = new Date(Date.now() + HOUR_MS).toISOString();
     await start(ledger, graph, {}, { due: { at } });
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 24 * HOUR_MS });
     const claim = { processId: 'p1', token: makeToken(), limit: 5 };
-    const { branchIds, nextInMs } = await ledger.claimBranches(claim);
+    const { branchIds, nextInMs } = await ledger.runs.claimBranches(claim);
     expect(branchIds).toEqual([]);
     expect(nextInMs).toBeGreaterThan(HOUR_MS - 60_000);
     expect(nextInMs).toBeLessThanOrEqual(HOUR_MS);
@@ -88,7 +88,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     const late = runOf(graph, {}, { due: { at: LONG_AGO } });
     const now = runOf(graph, {}, { due: { inMs: 0 } });
-    const { runs, queued } = await ledger.startRuns({ jobs: [], runs: [late, now] });
+    const { runs, queued } = await ledger.runs.start({ jobs: [], runs: [late, now] });
     expect(queued).toBe(true);
     expect(runs.map(({ status }) => status)).toEqual(['running', 'running']);
     expect(await claimSteps(ledger, graph)).toHaveLength(2);
@@ -100,7 +100,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
     const run = await start(ledger, graph, {}, inAnHour);
     const before = await dump();
     const again = { ...run, due: { inMs: 2 * HOUR_MS } };
-    const { runs } = await ledger.startRuns({ jobs: [], runs: [again] });
+    const { runs } = await ledger.runs.start({ jobs: [], runs: [again] });
     expect(runs).toEqual([{ runId: run.id, status: 'queued' }]);
     expect(await dump()).toEqual(before);
   });
@@ -138,12 +138,12 @@ describe.each(databases)('a run for later on %s', (kind) => {
     const { ledger } = bench;
     const graph = await define(ledger, [task('a')]);
     const runs = range(25).map((n) => runOf(graph, { n }, inAnHour));
-    await ledger.startRuns({ jobs: [], runs });
+    await ledger.runs.start({ jobs: [], runs });
     await passTime(bench);
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     const claim = { processId: 'p1', token: makeToken(), limit: 10 };
-    expect((await ledger.claimBranches(claim)).branchIds).toHaveLength(10);
-    expect(await ledger.runs({ status: ['running'], limit: 100 })).toHaveLength(10);
+    expect((await ledger.runs.claimBranches(claim)).branchIds).toHaveLength(10);
+    expect(await ledger.runs.list({ status: ['running'], limit: 100 })).toHaveLength(10);
   });
 });
 
@@ -153,7 +153,7 @@ describe('runs for later on two hosts', () => {
     const { ledger, other } = bench;
     const graph = await define(ledger, [task('a')]);
     const runs = range(40).map((n) => runOf(graph, { n }, inAnHour));
-    await ledger.startRuns({ jobs: [], runs });
+    await ledger.runs.start({ jobs: [], runs });
     await passTime(bench);
     await Promise.all([advanceAll(ledger, 'p1'), advanceAll(other, 'p2'), advanceAll(other, 'p2')]);
     const jobs = await claimSteps(ledger, graph);

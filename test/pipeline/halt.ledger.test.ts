@@ -41,9 +41,9 @@ function awaited(type: string) {
 }
 
 async function claimBranch(ledger: Ledger): Promise<{ branchId: string; token: string }> {
-  await ledger.heartbeat(beat('p1'));
+  await ledger.processes.heartbeat(beat('p1'));
   const token = makeToken();
-  const { branchIds } = await ledger.claimBranches({ processId: 'p1', token, limit: 1 });
+  const { branchIds } = await ledger.runs.claimBranches({ processId: 'p1', token, limit: 1 });
   return { branchId: only(branchIds), token };
 }
 
@@ -52,21 +52,21 @@ describe.each(databases)('a halt on %s', (kind) => {
     Record<string, (ledger: Ledger, graph: Graph, runId: string) => Promise<unknown>>
   > = {
     'when its job is settled': async (ledger, graph) =>
-      ledger.settle([fail(only(await claimSteps(ledger, graph)))]),
+      ledger.jobs.settle([fail(only(await claimSteps(ledger, graph)))]),
     'when it is advanced': async (ledger, graph, runId) => {
-      await ledger.settle([done(only(await claimSteps(ledger, graph)))]);
+      await ledger.jobs.settle([done(only(await claimSteps(ledger, graph)))]);
       await decide(ledger, runId, 'ok', false);
-      return ledger.advance(await claimBranch(ledger));
+      return ledger.runs.advance(await claimBranch(ledger));
     },
     'when its advancements are used up': async (ledger, graph, runId) => {
-      await ledger.settle([done(only(await claimSteps(ledger, graph)))]);
+      await ledger.jobs.settle([done(only(await claimSteps(ledger, graph)))]);
       await decide(ledger, runId, 'ok', true);
       const held = await claimBranch(ledger);
-      return ledger.releaseBranch({ ...held, error: 'no', triesMax: 1 });
+      return ledger.runs.releaseBranch({ ...held, error: 'no', triesMax: 1 });
     },
     'when its queued job is cancelled': async (ledger) => {
-      const [job] = await ledger.jobs({ limit: 1 });
-      return ledger.cancel(job?.id ?? '');
+      const [job] = await ledger.jobs.list({ limit: 1 });
+      return ledger.jobs.cancel(job?.id ?? '');
     },
   };
 
@@ -80,11 +80,11 @@ describe.each(databases)('a halt on %s', (kind) => {
     expect((await findRun(ledger, run.id)).status).toBe('halted');
     const { signal } = only(halts);
     expect(signal).toMatchObject({ type: 'run.halted', subjectId: run.id, hops: 3 });
-    expect(only(await ledger.signals({ type: 'run.halted', limit: 5 })).id).toBe(signal.id);
-    const siren = only(await ledger.jobs({ plugin: 'siren', limit: 5 }));
+    expect(only(await ledger.signals.list({ type: 'run.halted', limit: 5 })).id).toBe(signal.id);
+    const siren = only(await ledger.jobs.list({ plugin: 'siren', limit: 5 }));
     expect(siren).toMatchObject({ status: 'queued', sourceEventId: signal.id });
     expect(await carryOn(ledger, alarm)).toBe(1);
-    const [alarmed] = await ledger.runs({ limit: 1 });
+    const [alarmed] = await ledger.runs.list({ limit: 1 });
     expect(alarmed).toMatchObject({ status: 'succeeded', sourceEventId: signal.id });
     expect(JSON.parse(alarmed?.payload ?? '')).toEqual({ of: run.id });
   });
@@ -98,7 +98,7 @@ describe.each(databases)('a halt on %s', (kind) => {
     await start(ledger, graph);
     await start(ledger, graph);
     await carryOn(ledger, graph, (job) => fail(job));
-    const underWay = await ledger.runs({ status: ['queued', 'running'], limit: 9 });
+    const underWay = await ledger.runs.list({ status: ['queued', 'running'], limit: 9 });
     expect(underWay.map(({ status }) => status).toSorted()).toEqual(['queued', 'running']);
     expect(await carryOn(ledger, alarm)).toBe(2);
   });
@@ -109,7 +109,7 @@ describe.each(databases)('a halt on %s', (kind) => {
     const { id } = await start(ledger, waiting);
     const graph = await define(ledger, [task('a')]);
     await start(ledger, graph);
-    const { news } = await ledger.settle([fail(only(await claimSteps(ledger, graph)))]);
+    const { news } = await ledger.jobs.settle([fail(only(await claimSteps(ledger, graph)))]);
     expect(news.advancing).toBe(true);
     await advanceAll(ledger);
     expect((await findRun(ledger, id)).status).toBe('succeeded');
@@ -123,8 +123,8 @@ describe.each(databases)('an event for a halted run on %s', (kind) => {
     const { id } = await start(ledger, graph);
     const signal = { source: 'api', data: '{}', hops: 0, correlationId: 'c' };
     const of = (type: string) => ({ jobs: [], signals: [{ id: makeId(), type, ...signal }] });
-    expect((await ledger.startRuns(of('other'))).advancing).toBe(false);
-    expect((await ledger.startRuns(of('go'))).advancing).toBe(true);
+    expect((await ledger.runs.start(of('other'))).advancing).toBe(false);
+    expect((await ledger.runs.start(of('go'))).advancing).toBe(true);
     await advanceAll(ledger);
     expect((await findRun(ledger, id)).status).toBe('succeeded');
   });
@@ -136,7 +136,7 @@ describe.each(databases)('an event for a halted run on %s', (kind) => {
     // One that resumes: claims find nothing in a paused ledger.
     const asked = pausing({}, { kind: 'system.pause', paused: false });
     const completed = { ...asked.ends.completed, runs: [run] };
-    await ledger.direct({ ...asked, ends: { ...asked.ends, completed } });
+    await ledger.directives.create({ ...asked, ends: { ...asked.ends, completed } });
     expect((await findRun(ledger, run.id)).status).toBe('running');
     expect(await carryOn(ledger, graph)).toBe(1);
   });
@@ -149,11 +149,11 @@ describe.each(databases)('a settle that cannot move its run on, on %s', (kind) =
     const run = await start(ledger, graph);
     const a = only(await claimSteps(ledger, graph));
     await sql("update run_branches set node = 'gone'");
-    const { news, verdicts } = await ledger.settle([done(a)]);
+    const { news, verdicts } = await ledger.jobs.settle([done(a)]);
     expect(verdicts.get(a.id)).toBe('settled');
     const failure = only(news.failures ?? []);
     expect(failure).toMatchObject({ branchId: run.id, error: expect.stringContaining('gone') });
-    expect(only(await ledger.advancements(run.id, 9))).toMatchObject({
+    expect(only(await ledger.runs.listAdvancements(run.id, 9))).toMatchObject({
       branchId: run.id,
       node: 'a',
       processId: 'p1',
@@ -182,10 +182,10 @@ describe('a conflict on postgres', () => {
     await sql(
       'create trigger once before insert on run_steps for each row execute function once()',
     );
-    const { news } = await ledger.settle([done(a)]);
+    const { news } = await ledger.jobs.settle([done(a)]);
     expect(news).toMatchObject({ advancing: false, queued: true });
     expect(news.failures ?? []).toEqual([]);
-    expect(await ledger.advancements(run.id, 9)).toEqual([]);
+    expect(await ledger.runs.listAdvancements(run.id, 9)).toEqual([]);
     expect(await carryOn(ledger, graph)).toBe(1);
   });
 });
@@ -197,8 +197,8 @@ describe.each(databases)('a block that cannot be begun whole, on %s', (kind) => 
     const width = 2 * limits.advanceBatchMax;
     const run = await start(ledger, graph, { items: range(width) });
     const held = await claimBranch(ledger);
-    expect((await ledger.advance(held)).verdict).toBe('more');
-    await ledger.releaseBranch({ ...held, error: 'no', triesMax: 1 });
+    expect((await ledger.runs.advance(held)).verdict).toBe('more');
+    await ledger.runs.releaseBranch({ ...held, error: 'no', triesMax: 1 });
     expect((await findRun(ledger, run.id)).status).toBe('running');
     expect(await ledger.check()).toEqual([]);
     expect(await carryOn(ledger, graph)).toBe(limits.advanceBatchMax);

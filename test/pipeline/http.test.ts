@@ -76,7 +76,7 @@ describe.each(databases)('on %s', (database) => {
 
   const start = (name: string, body = '{}') => api.ask(`/pipeline/${name}`, { body });
   const countRuns = async (pipeline: string): Promise<number> =>
-    (await api.server.instance.engine.ledger.runs({ pipeline, limit: 99 })).length;
+    (await api.server.instance.engine.ledger.runs.list({ pipeline, limit: 99 })).length;
 
   test('an ordinary pipeline is accepted, and runs', async () => {
     const { status, body } = await start('plain', '{"payload":{"a":1}}');
@@ -160,8 +160,8 @@ describe.each(databases)('on %s', (database) => {
       body: { status: 'queued', runs: [{ pipeline: 'beside', status: 'running' }] },
     });
     const { ledger } = api.server.instance.engine;
-    expect(await ledger.job(String(both.body['job_id']))).toMatchObject({ plugin: 'teller' });
-    const [run] = await ledger.runs({ pipeline: 'beside', limit: 1 });
+    expect(await ledger.jobs.find(String(both.body['job_id']))).toMatchObject({ plugin: 'teller' });
+    const [run] = await ledger.runs.list({ pipeline: 'beside', limit: 1 });
     expect(run?.payload).toBe('{"a":1}');
 
     const alone = await api.ask('/trigger/echo/nothing', { body: '{}' });

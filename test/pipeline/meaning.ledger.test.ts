@@ -35,7 +35,7 @@ function pathOf(branchId: string): string {
 async function askedOf(ledger: Ledger, job: ClaimedJob): Promise<Asked> {
   const { baseKey, payload, stepId, branchId } = job;
   const base =
-    baseKey === null ? {} : (JSON.parse(await ledger.basePayload(baseKey)) as JsonObject);
+    baseKey === null ? {} : (JSON.parse(await ledger.runs.readBasePayload(baseKey)) as JsonObject);
   const input = { ...base, ...(JSON.parse(payload) as JsonObject) };
   return [stepId ?? '', pathOf(branchId ?? ''), input];
 }
@@ -64,7 +64,7 @@ async function carryOn(
     const [at, count] = [choose() % open.length, 1 + (choose() % 3)];
     const ending = open.slice(at, at + count);
     open = open.filter((job) => !ending.includes(job));
-    await ledger.settle(ending.map((job) => conclude(job, play)));
+    await ledger.jobs.settle(ending.map((job) => conclude(job, play)));
   }
 }
 

@@ -74,11 +74,11 @@ test.each(cases)('on %s, killed at %s', { timeout }, async (database, probe) => 
   await eventually('the run has ended', isOver, patienceMs);
   expect(await server.stop()).toEqual({ code: 0, signal: null });
   const ledger = await openLedger(place.config.state);
-  const run = await ledger.run(runId);
+  const run = await ledger.runs.find(runId);
   expect(run).toMatchObject({ status: 'succeeded' });
   const { all } = outputOf({ output: run?.output ?? null }) as { all: { item: number }[] };
   expect(all.map(({ item }) => item)).toEqual(items);
-  const branches = await ledger.branches({ runId, limit: WIDTH * 2 });
+  const branches = await ledger.runs.listBranches({ runId, limit: WIDTH * 2 });
   expect(branches).toHaveLength(WIDTH + 1);
   expect(await ledger.check()).toEqual([]);
   await ledger.close();

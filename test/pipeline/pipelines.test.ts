@@ -85,7 +85,7 @@ describe.each(databases)('a run on %s', (database) => {
     ];
     const cause = await instance.run('source', { emit });
     const runs = await eventually('all have ended', async () => {
-      const found = await ledger.runs({ limit: 10 });
+      const found = await ledger.runs.list({ limit: 10 });
       return found.every(({ status }) => status === 'succeeded') ? found : undefined;
     });
     const seen = runs.map(({ pipeline, payload }) => [pipeline, JSON.parse(payload)]);
@@ -97,7 +97,7 @@ describe.each(databases)('a run on %s', (database) => {
         ['choosy', { ...emit[1], result: 'poll None' }],
       ]),
     );
-    const signals = await ledger.signals({ jobId: cause.id, limit: 9 });
+    const signals = await ledger.signals.list({ jobId: cause.id, limit: 9 });
     for (const run of runs) {
       expect(run).toMatchObject({
         parentJobId: cause.id,
@@ -106,7 +106,7 @@ describe.each(databases)('a run on %s', (database) => {
       });
       expect(signals.map(({ id }) => id)).toContain(run.sourceEventId);
     }
-    const jobs = await ledger.jobs({ rootJobId: cause.id, limit: 99 });
+    const jobs = await ledger.jobs.list({ rootJobId: cause.id, limit: 99 });
     expect(jobs).toHaveLength(4);
     const warned = records.filter(
       ({ level, pipeline }) => level === 'warn' && pipeline === 'confused',
@@ -191,11 +191,11 @@ describe.each(databases)('a run on %s', (database) => {
       ['bad', 'failed'],
     ]);
     const alarm = await eventually('the alarm was raised', async () => {
-      const [job] = await instance.ledger.jobs({ plugin: 'alarm', limit: 1 });
+      const [job] = await instance.ledger.jobs.list({ plugin: 'alarm', limit: 1 });
       return job?.status === 'succeeded' ? job : undefined;
     });
     expect(JSON.parse(alarm.payload)).toMatchObject({ run_id: run.id, pipeline: 'doomed' });
-    const [halted] = await instance.ledger.signals({ type: 'run.halted', limit: 1 });
+    const [halted] = await instance.ledger.signals.list({ type: 'run.halted', limit: 1 });
     expect(halted?.subjectId).toBe(run.id);
 
     const patient = await finish(instance, 'patient', {});
@@ -252,7 +252,7 @@ describe.each(databases)('a run on %s', (database) => {
     const first = await place.start();
     const runId = await startRun(first, 'waits', {});
     const waitsForNews = async () => {
-      const steps = await first.ledger.steps({ runId, limit: 9 });
+      const steps = await first.ledger.runs.listSteps({ runId, limit: 9 });
       return steps.some(({ node, status }) => node === 'news' && status === 'waiting');
     };
     await eventually('it waits for the signal', waitsForNews);
@@ -285,11 +285,11 @@ describe.each(databases)('a run on %s', (database) => {
     const a2 = await startRun(instance, 'narrow', { customer: 'a', n: 2 });
     const b3 = await startRun(instance, 'narrow', { customer: 'b', n: 3 });
     await eventually('the other customer runs', async () => (await place.notes()).length === 2);
-    expect((await ledger.run(a2))?.status).toBe('queued');
+    expect((await ledger.runs.find(a2))?.status).toBe('queued');
     await place.openGate('2');
     await place.openGate('3');
     expect((await engine.waitForRun(b3, 15_000)).status).toBe('succeeded');
-    expect((await ledger.run(a2))?.status).toBe('queued');
+    expect((await ledger.runs.find(a2))?.status).toBe('queued');
     await place.openGate('1');
     expect((await engine.waitForRun(a1, 15_000)).status).toBe('succeeded');
     expect((await engine.waitForRun(a2, 15_000)).status).toBe('succeeded');

@@ -18,12 +18,12 @@ describe('a run that is cancelled while its job ends', () => {
     await barrier.hold('select 1 from pipeline_runs for update');
     const [settled] = await runTogether(
       barrier,
-      () => ledger.settle([done(job)]),
+      () => ledger.jobs.settle([done(job)]),
       () => direct(other, id, { kind: 'run.cancel', runId: id }),
     );
     expect(settled.verdicts.get(job.id)).toBe('settled');
     expect(await findRun(ledger, id)).toMatchObject({ status: 'cancelled' });
-    const jobs = await ledger.jobs({ limit: 9, order: 'oldest' });
+    const jobs = await ledger.jobs.list({ limit: 9, order: 'oldest' });
     expect(jobs.map(({ plugin, status }) => [plugin, status])).toEqual([
       ['a', 'succeeded'],
       ['b', 'cancelled'],
@@ -40,10 +40,10 @@ describe('a run that is cancelled while its job ends', () => {
     await runTogether(
       barrier,
       () => direct(other, id, { kind: 'run.cancel', runId: id }),
-      () => ledger.settle([done(job)]),
+      () => ledger.jobs.settle([done(job)]),
     );
     expect(await findRun(ledger, id)).toMatchObject({ status: 'cancelled' });
-    expect(await ledger.jobs({ limit: 9 })).toHaveLength(1);
+    expect(await ledger.jobs.list({ limit: 9 })).toHaveLength(1);
     expect(await carryOn(ledger, graph)).toBe(0);
   });
 });

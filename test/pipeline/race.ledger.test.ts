@@ -34,13 +34,13 @@ describe('siblings that end at the same moment on two hosts', () => {
     const { ledger, other, barrier, graph, run, l, r } = await meetAtJoin();
     const [one, two] = await runTogether(
       barrier,
-      () => ledger.settle([done(l, 1)]),
-      () => other.settle([done(r, 2)]),
+      () => ledger.jobs.settle([done(l, 1)]),
+      () => other.jobs.settle([done(r, 2)]),
     );
     expect([one, two].filter(({ news }) => news.queued)).toHaveLength(1);
     const z = only(await claimSteps(ledger, graph));
     expect(JSON.parse(z.payload)).toEqual({ both: { l: { result: 1 }, r: { result: 2 } } });
-    await ledger.settle([done(z)]);
+    await ledger.jobs.settle([done(z)]);
     expect((await findRun(ledger, run.id)).status).toBe('succeeded');
   });
 
@@ -48,11 +48,11 @@ describe('siblings that end at the same moment on two hosts', () => {
     const { ledger, other, barrier, run, l, r } = await meetAtJoin();
     await runTogether(
       barrier,
-      () => ledger.settle([fail(l)]),
-      () => other.settle([done(r)]),
+      () => ledger.jobs.settle([fail(l)]),
+      () => other.jobs.settle([done(r)]),
     );
     expect((await findRun(ledger, run.id)).status).toBe('halted');
-    expect(await ledger.signals({ type: 'run.halted', limit: 10 })).toHaveLength(1);
+    expect(await ledger.signals.list({ type: 'run.halted', limit: 10 })).toHaveLength(1);
   });
 
   test('in two blocks do not lock each other out', async () => {
@@ -73,8 +73,8 @@ describe('siblings that end at the same moment on two hosts', () => {
     onTestFinished(() => query.mockRestore());
     await runTogether(
       barrier,
-      () => ledger.settle([done(a1), done(b1)]),
-      () => other.settle([done(b2), done(a2)]),
+      () => ledger.jobs.settle([done(a1), done(b1)]),
+      () => other.jobs.settle([done(b2), done(a2)]),
     );
     // Nobody had to be sacrificed, and so nobody began anew.
     expect(query.mock.calls.filter(([text]) => text === 'rollback')).toHaveLength(1);
@@ -87,11 +87,11 @@ describe('advancers on two hosts', () => {
     const { ledger, other } = await openMeeting();
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     for (const n of range(20)) await start(ledger, graph, { items: range(150), n });
-    await ledger.heartbeat(beat('p1'));
-    await ledger.heartbeat(beat('p2'));
+    await ledger.processes.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p2'));
     const claims = await Promise.all(
       range(20).map((n) =>
-        (n % 2 === 0 ? ledger : other).claimBranches({
+        (n % 2 === 0 ? ledger : other).runs.claimBranches({
           processId: n % 2 === 0 ? 'p1' : 'p2',
           token: makeToken(),
           limit: 2,
@@ -113,21 +113,21 @@ describe('advancers on two hosts', () => {
       advanceAll(other, 'p2'),
       advanceAll(ledger, 'p1'),
     ]);
-    expect(await ledger.runs({ status: ['running'], limit: 100 })).toHaveLength(3);
+    expect(await ledger.runs.list({ status: ['running'], limit: 100 })).toHaveLength(3);
   });
 
   test('have one that continues when the other was presumed dead', async () => {
     const { ledger, other, barrier } = await openMeeting();
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     const run = await start(ledger, graph, { items: range(150) });
-    await ledger.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p1'));
     const token = makeToken();
-    const [branchId = ''] = (await ledger.claimBranches({ processId: 'p1', token, limit: 1 }))
+    const [branchId = ''] = (await ledger.runs.claimBranches({ processId: 'p1', token, limit: 1 }))
       .branchIds;
     await barrier.hold('select 1 from run_branches where id = $1 for update', [run.id]);
-    const reaping = other.reap({ processId: 'p1', staleMs: 0, closings: [] });
+    const reaping = other.processes.reap({ processId: 'p1', staleMs: 0, closings: [] });
     await barrier.untilWaiting(1);
-    const advancing = ledger.advance({ branchId, token });
+    const advancing = ledger.runs.advance({ branchId, token });
     await barrier.untilWaiting(2);
     await barrier.lift();
     await reaping;
@@ -135,7 +135,7 @@ describe('advancers on two hosts', () => {
     await advanceAll(other, 'p2');
     const jobs = await claimSteps(other, graph, 1000, 'p2');
     expect(jobs).toHaveLength(150);
-    await other.settle(jobs.map((job) => done(job)));
+    await other.jobs.settle(jobs.map((job) => done(job)));
     await advanceAll(other, 'p2');
     expect(await outputOf(ledger, run.id)).toMatchObject({ each: range(150).map(() => ({})) });
   });
@@ -152,10 +152,10 @@ describe('a run that is cancelled', () => {
     const cancelRoot = `update run_branches set status = 'cancelled', completed_at = $2 where id = $1`;
     await barrier.hold(cancelRun, [run.id, now]);
     await barrier.hold(cancelRoot, [run.id, now]);
-    const settling = ledger.settle([done(a)]);
+    const settling = ledger.jobs.settle([done(a)]);
     await barrier.untilWaiting(1);
     await barrier.lift('commit');
     expect((await settling).verdicts.get(a.id)).toBe('settled');
-    expect(await ledger.jobs({ status: ['queued'], limit: 10 })).toEqual([]);
+    expect(await ledger.jobs.list({ status: ['queued'], limit: 10 })).toEqual([]);
   });
 });

@@ -33,7 +33,7 @@ describe.each(databases)('an ended run on %s', (kind) => {
     await advanceAll(ledger);
     const job = only(await claimSteps(ledger, graph));
     expect(job).toMatchObject({ plugin: 'b', payload: '{"n":1,"result":"a one"}' });
-    await ledger.settle([tell(job, 'two')]);
+    await ledger.jobs.settle([tell(job, 'two')]);
     await carryOn(ledger, graph, (last) => tell(last, 'two'));
     expect(await outputOf(ledger, again)).toEqual({ n: 1, result: 'c two' });
     expect(await ledger.check()).toEqual([]);
@@ -102,11 +102,11 @@ describe.each(databases)('an ended run on %s', (kind) => {
       code: 'STEP_AMBIGUOUS',
       error: expect.stringContaining('begin at step tell') as string,
     };
-    expect(await ledger.refusesRewind(id, 'hear')).toMatchObject(refusal);
+    expect(await ledger.runs.findRewindRefusal(id, 'hear')).toMatchObject(refusal);
     const { code: errorCode, error } = refusal;
     expect(await ask(ledger, { of: id, from: 'hear' })).toMatchObject({ errorCode, error });
-    expect(await ledger.runs({ limit: 9 })).toHaveLength(1);
-    expect(await ledger.refusesRewind(id, 'note')).toBeUndefined();
+    expect(await ledger.runs.list({ limit: 9 })).toHaveLength(1);
+    expect(await ledger.runs.findRewindRefusal(id, 'note')).toBeUndefined();
     const again = await revive(ledger, id, { from: 'note' });
     expect(await carryOn(ledger, graph, conclude)).toBe(2);
     expect(await outputOf(ledger, again)).toEqual(before);

@@ -53,10 +53,10 @@ describe.each(databases)('a halted run on %s', (kind) => {
       parentJobId: failed?.id,
       runId: revived,
     });
-    await ledger.settle([done(again, 'b did')]);
+    await ledger.jobs.settle([done(again, 'b did')]);
     await carryOn(ledger, graph, (job) => done(job, 'c did'));
     expect(await outputOf(ledger, revived)).toEqual({ n: 1, result: 'c did' });
-    const steps = await ledger.steps({ runId: revived, limit: 9 });
+    const steps = await ledger.runs.listSteps({ runId: revived, limit: 9 });
     expect(
       steps.map(({ node, status, sourceStepId }) => [node, status, sourceStepId !== null]),
     ).toEqual([
@@ -81,7 +81,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     await advanceAll(ledger);
     const again = only(await claimSteps(ledger, graph));
     expect(again).toMatchObject({ plugin: 'b', crashCount: 0, suspect: false });
-    await ledger.settle([done(again)]);
+    await ledger.jobs.settle([done(again)]);
     expect(await findRun(ledger, revived)).toMatchObject({ status: 'succeeded' });
   });
 
@@ -176,7 +176,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     await carryOn(ledger, graph, fail);
     const answers = await Promise.all([ask(ledger, { of: id }), ask(ledger, { of: id })]);
     expect(codesOf(answers)).toEqual(['', 'RUN_REVIVED']);
-    expect(await ledger.runs({ limit: 9 })).toHaveLength(2);
+    expect(await ledger.runs.list({ limit: 9 })).toHaveLength(2);
   });
 
   test('that could not be followed is begun where it could not, not before', async () => {
@@ -275,14 +275,14 @@ describe.each(databases)('a halted run on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     const eventContextId = makeId();
     const contexts = [{ id: eventContextId, accumulated: '{"who":"me"}' }];
-    await ledger.enqueue({ jobs: [], contexts });
+    await ledger.jobs.enqueue({ jobs: [], contexts });
     const { id } = await start(ledger, graph, {}, { eventContextId });
     await carryOn(ledger, graph, fail);
     const bare = await revive(ledger, id, { withContext: false });
     await advanceAll(ledger);
     const job = only(await claimSteps(ledger, graph));
     expect(job).toMatchObject({ eventContextId: null, runId: bare });
-    await ledger.settle([fail(job)]);
+    await ledger.jobs.settle([fail(job)]);
   });
 });
 
@@ -293,9 +293,9 @@ async function doOneByOne(
 ): Promise<{ readonly jobs: number; readonly underWay: number }> {
   for (let [jobs, underWay] = [0, 0]; ; jobs += 1) {
     await advanceAll(ledger);
-    underWay = Math.max(underWay, (await ledger.counts()).ready);
+    underWay = Math.max(underWay, (await ledger.jobs.countQueue()).ready);
     const [job] = await claimSteps(ledger, graph, 1);
     if (job === undefined) return { jobs, underWay };
-    await ledger.settle([done(job)]);
+    await ledger.jobs.settle([done(job)]);
   }
 }

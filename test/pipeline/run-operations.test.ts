@@ -189,14 +189,14 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     const [jobId] = stopping as string[];
     expect(await instance.ended(jobId ?? '')).toMatchObject({ status: 'cancelled' });
     expect(await ask(cancelRun, { id })).toMatchObject({ status: 'cancelled' });
-    expect(await instance.ledger.jobs({ limit: 9 })).toHaveLength(1);
+    expect(await instance.ledger.jobs.list({ limit: 9 })).toHaveLength(1);
     expect(await instance.ledger.check()).toEqual([]);
   });
 
   test('a step is not retried outside of its run', async () => {
     const { instance, ask } = await begin(database);
     const halted = await finish(instance, 'moods', { items: [] });
-    const failed = (await instance.ledger.jobs({ plugin: 'moody', limit: 1 }))[0];
+    const failed = (await instance.ledger.jobs.list({ plugin: 'moody', limit: 1 }))[0];
     await expect(ask(retryJob, { id: failed?.id })).rejects.toMatchObject({
       code: 'INPUT_INVALID',
       hint: expect.stringContaining(`run revive ${halted.id}`) as string,

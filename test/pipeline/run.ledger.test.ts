@@ -40,7 +40,7 @@ describe.each(databases)('a run on %s', (kind) => {
       stepId: 'a',
       baseKey: null,
     });
-    const { news } = await ledger.settle([done(a, 'x')]);
+    const { news } = await ledger.jobs.settle([done(a, 'x')]);
     expect(news).toEqual({ advancing: false, queued: true, dueInMs: undefined });
     const b = only(await claimSteps(ledger, graph));
     expect(b).toMatchObject({
@@ -49,7 +49,7 @@ describe.each(databases)('a run on %s', (kind) => {
       payload: '{"n":1,"result":"x"}',
       timeoutMs: 7,
     });
-    const last = await ledger.settle([done(b, 'y')]);
+    const last = await ledger.jobs.settle([done(b, 'y')]);
     expect(last.news).toMatchObject({ queued: false });
     expect(await findRun(ledger, run.id)).toMatchObject({ status: 'succeeded', haltReason: null });
     expect(await outputOf(ledger, run.id)).toEqual({ n: 1, result: 'y' });
@@ -73,7 +73,7 @@ describe.each(databases)('a run on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, graph);
     const before = await dump();
-    await ledger.startRuns({ jobs: [], runs: [run] });
+    await ledger.runs.start({ jobs: [], runs: [run] });
     expect(await dump()).toEqual(before);
   });
 
@@ -83,7 +83,7 @@ describe.each(databases)('a run on %s', (kind) => {
     await start(ledger, graph);
     const job = only(await claimSteps(ledger, graph));
     const next = runOf(graph, { from: 'a' }, { parentJobId: job.id, rootJobId: job.rootJobId });
-    const { news } = await ledger.settle([{ ...done(job), runs: [next] }]);
+    const { news } = await ledger.jobs.settle([{ ...done(job), runs: [next] }]);
     expect(news.queued).toBe(true);
     const caused = only(await claimSteps(ledger, graph));
     expect(caused).toMatchObject({ runId: next.id, parentJobId: job.id, rootJobId: job.id });
@@ -95,11 +95,11 @@ describe.each(databases)('a run on %s', (kind) => {
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
     const run = await start(ledger, graph);
     const first = only(await claimSteps(ledger, graph));
-    await ledger.settle([retryLater(first, 0)]);
-    await ledger.promote();
+    await ledger.jobs.settle([retryLater(first, 0)]);
+    await ledger.jobs.promote();
     const second = only(await claimSteps(ledger, graph));
     expect(second.idempotencyKey).toBe(first.idempotencyKey);
-    await ledger.settle([done(second)]);
+    await ledger.jobs.settle([done(second)]);
     const b = only(await claimSteps(ledger, graph));
     expect(b.idempotencyKey).not.toBe(first.idempotencyKey);
     const again = await start(ledger, graph, {}, { lineage: run.id });
@@ -111,7 +111,7 @@ describe.each(databases)('a run on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a', { when: { cel: 'false' } })]);
     const run = runOf(graph, { n: 1 });
-    await ledger.startRuns({ jobs: [], runs: [run] });
+    await ledger.runs.start({ jobs: [], runs: [run] });
     expect((await findRun(ledger, run.id)).status).toBe('succeeded');
     expect(await outputOf(ledger, run.id)).toEqual({ n: 1 });
     expect(await stepsOf(ledger, run.id)).toEqual(['a skipped']);
@@ -123,10 +123,10 @@ describe.each(databases)('a run on %s', (kind) => {
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b', { baggage })]);
     const root = { id: makeId(), accumulated: '{"trace":"t"}' };
     const run = runOf(graph, { name: 'ann' }, { eventContextId: root.id });
-    await ledger.startRuns({ jobs: [], contexts: [root], runs: [run] });
+    await ledger.runs.start({ jobs: [], contexts: [root], runs: [run] });
     const a = only(await claimSteps(ledger, graph));
     expect(a).toMatchObject({ eventContextId: root.id, context: '{"trace":"t"}' });
-    await ledger.settle([done(a)]);
+    await ledger.jobs.settle([done(a)]);
     const b = only(await claimSteps(ledger, graph));
     expect(JSON.parse(b.context)).toEqual({ trace: 't', who: 'ann' });
     const row = only(await sql('select * from event_context where parent_id is not null'));
@@ -141,14 +141,14 @@ describe.each(databases)("a run that can't continue, on %s", (kind) => {
     const graph = await define(ledger, [task('a')], { onHalt });
     const run = await start(ledger, graph);
     const a = only(await claimSteps(ledger, graph));
-    const { news } = await ledger.settle([fail(a)]);
+    const { news } = await ledger.jobs.settle([fail(a)]);
     expect(news).toMatchObject({ queued: true });
     expect(await findRun(ledger, run.id)).toMatchObject({
       status: 'halted',
       haltReason: 'retries_exhausted',
       haltedAtStep: 'a',
     });
-    const signal = only(await ledger.signals({ type: 'run.halted', limit: 10 }));
+    const signal = only(await ledger.signals.list({ type: 'run.halted', limit: 10 }));
     expect(signal).toMatchObject({ subjectId: run.id, correlationId: a.rootJobId });
     const nurse = only(await claimSteps(ledger, graph));
     expect(nurse).toMatchObject({ plugin: 'nurse', parentJobId: a.id, runId: null });
@@ -157,7 +157,7 @@ describe.each(databases)("a run that can't continue, on %s", (kind) => {
       pipeline: 'flow',
       branches: [{ step_id: 'a', reason: 'retries_exhausted' }],
     });
-    await ledger.settle([fail(nurse)]);
+    await ledger.jobs.settle([fail(nurse)]);
     expect((await findRun(ledger, run.id)).status).toBe('halted');
   });
 
@@ -168,7 +168,7 @@ describe.each(databases)("a run that can't continue, on %s", (kind) => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, graph);
-    await ledger.settle([end(only(await claimSteps(ledger, graph)))]);
+    await ledger.jobs.settle([end(only(await claimSteps(ledger, graph)))]);
     expect(await findRun(ledger, run.id)).toMatchObject({ status: 'halted', haltReason });
   });
 
@@ -176,8 +176,8 @@ describe.each(databases)("a run that can't continue, on %s", (kind) => {
     const { ledger, job } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const [one, two] = [await start(ledger, graph), await start(ledger, graph)];
-    expect(await ledger.cancel(one.firstJobId)).toBe('cancelled');
-    await ledger.settle([bury(await job(two.firstJobId))]);
+    expect(await ledger.jobs.cancel(one.firstJobId)).toBe('cancelled');
+    await ledger.jobs.settle([bury(await job(two.firstJobId))]);
     expect((await findRun(ledger, one.id)).haltReason).toBe('cancelled');
     expect((await findRun(ledger, two.id)).haltReason).toBe('retries_exhausted');
   });
@@ -187,8 +187,8 @@ describe.each(databases)("a run that can't continue, on %s", (kind) => {
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, graph);
     const job = only(await claimSteps(ledger, graph));
-    await ledger.heartbeat(beat('p2'));
-    await ledger.settle([crash(job)]);
+    await ledger.processes.heartbeat(beat('p2'));
+    await ledger.jobs.settle([crash(job)]);
     expect((await findRun(ledger, run.id)).status).toBe('running');
     expect(await carryOn(ledger, graph)).toBe(1);
     expect((await findRun(ledger, run.id)).status).toBe('succeeded');
@@ -218,14 +218,14 @@ describe.each(databases)('a block on %s', (kind) => {
       [key, '{}'],
       [key, '{}'],
     ]);
-    expect(await ledger.basePayload(key)).toBe('{"n":1}');
+    expect(await ledger.runs.readBasePayload(key)).toBe('{"n":1}');
     const [l, r] = jobs;
     if (l === undefined || r === undefined) throw new Error('two jobs were expected');
-    expect((await ledger.settle([done(r, 2)])).news.queued).toBe(false);
-    expect((await ledger.settle([done(l, 1)])).news.queued).toBe(true);
+    expect((await ledger.jobs.settle([done(r, 2)])).news.queued).toBe(false);
+    expect((await ledger.jobs.settle([done(l, 1)])).news.queued).toBe(true);
     const z = only(await claimSteps(ledger, graph));
     expect(JSON.parse(z.payload)).toEqual({ n: 1, both: { l: { result: 1 }, r: { result: 2 } } });
-    await ledger.settle([done(z)]);
+    await ledger.jobs.settle([done(z)]);
     expect((await findRun(ledger, run.id)).status).toBe('succeeded');
   });
 
@@ -240,11 +240,11 @@ describe.each(databases)('a block on %s', (kind) => {
       { item: 0, index: 2 },
       { item: 'x', index: 3 },
     ]);
-    await ledger.settle(jobs.toReversed().map((job, index) => done(job, index)));
+    await ledger.jobs.settle(jobs.toReversed().map((job, index) => done(job, index)));
     const z = only(await claimSteps(ledger, graph));
     const { each } = JSON.parse(z.payload) as { each: { result: number }[] };
     expect(each.map(({ result }) => result)).toEqual([3, 2, 1, 0]);
-    await ledger.settle([done(z)]);
+    await ledger.jobs.settle([done(z)]);
     expect((await findRun(ledger, run.id)).status).toBe('succeeded');
   });
 
@@ -279,9 +279,9 @@ describe.each(databases)('a block on %s', (kind) => {
     const run = await start(ledger, graph);
     const [l, r] = await claimSteps(ledger, graph);
     if (l === undefined || r === undefined) throw new Error('two jobs were expected');
-    await ledger.settle([fail(l)]);
+    await ledger.jobs.settle([fail(l)]);
     expect((await findRun(ledger, run.id)).status).toBe('running');
-    await ledger.settle([done(r)]);
+    await ledger.jobs.settle([done(r)]);
     expect(await findRun(ledger, run.id)).toMatchObject({
       status: 'halted',
       haltReason: 'retries_exhausted',
@@ -295,13 +295,13 @@ describe.each(databases)('a block on %s', (kind) => {
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
     const run = await start(ledger, graph, { n: 1 });
     const a = only(await claimSteps(ledger, graph));
-    await ledger.settle([done(a, null, [{ e: 1 }, 'two'])]);
+    await ledger.jobs.settle([done(a, null, [{ e: 1 }, 'two'])]);
     const jobs = await claimSteps(ledger, graph);
     expect(jobs.map(({ payload, baseKey }) => [payload, baseKey])).toEqual([
       ['{"e":1}', null],
       ['{"value":"two"}', null],
     ]);
-    await ledger.settle(jobs.map((job) => done(job)));
+    await ledger.jobs.settle(jobs.map((job) => done(job)));
     expect(await outputOf(ledger, run.id)).toEqual([
       { e: 1, result: null },
       { value: 'two', result: null },

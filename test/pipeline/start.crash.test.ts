@@ -79,7 +79,7 @@ test.each(moments)(
     expect(await runsOf(client)).toHaveLength(1);
     expect(await server.stop()).toEqual({ code: 0, signal: null });
     const ledger = await openLedger(place.config.state);
-    expect(await ledger.jobs({ limit: 9 })).toHaveLength(1);
+    expect(await ledger.jobs.list({ limit: 9 })).toHaveLength(1);
     expect(await ledger.check()).toEqual([]);
     await ledger.close();
     expect(new Set(await place.notes()).size).toBe(1);

@@ -37,7 +37,7 @@ describe.each(databases)('on %s', (database) => {
   const trigger = (path: string, body = '{}') => api.ask(`/trigger/${path}`, { body });
   const show = async (runId: unknown) => (await api.ask(`/runs/${String(runId)}`)).body;
   const countRuns = async (pipeline: string): Promise<number> =>
-    (await api.server.instance.engine.ledger.runs({ pipeline, limit: 99 })).length;
+    (await api.server.instance.engine.ledger.runs.list({ pipeline, limit: 99 })).length;
 
   describe('a pipeline', () => {
     test('for later waits for its time, says so, and can be cancelled', async () => {
@@ -152,9 +152,9 @@ describe.each(databases)('on %s', (database) => {
       const context = encodeURIComponent('{"who":"ann"}');
       const { body } = await trigger(`teller/poll?wait=20s&context=${context}`);
       const { ledger } = api.server.instance.engine;
-      const job = await ledger.job(String(body['job_id']));
+      const job = await ledger.jobs.find(String(body['job_id']));
       expect(job?.eventContextId).not.toBeNull();
-      const [one, two] = await ledger.runs({ limit: 2 });
+      const [one, two] = await ledger.runs.list({ limit: 2 });
       expect([one?.eventContextId, two?.eventContextId]).not.toContain(null);
     });
 
@@ -187,10 +187,10 @@ describe.each(databases)('on %s', (database) => {
 
     test('that is refused in one part starts nothing', async () => {
       const { ledger } = api.server.instance.engine;
-      const before = await ledger.countJobs({ plugin: 'teller', limit: 1000 });
+      const before = await ledger.jobs.count({ plugin: 'teller', limit: 1000 });
       const { status } = await trigger('teller/poll', JSON.stringify({ payload: { a: '\u0000' } }));
       expect(status).toBe(400);
-      expect(await ledger.countJobs({ plugin: 'teller', limit: 1000 })).toBe(before);
+      expect(await ledger.jobs.count({ plugin: 'teller', limit: 1000 })).toBe(before);
     });
 
     test('without a job is reported by its runs', async () => {

@@ -50,7 +50,7 @@ test.each(['advance.before-commit:kill:1', 'advance.after-commit:kill:1'])(
     const runs = await eventually(
       'all runs have ended',
       async () => {
-        const found = await ledger.runs({ limit: 2 * RUNS_MAX });
+        const found = await ledger.runs.list({ limit: 2 * RUNS_MAX });
         return found.every(({ completedAt }) => completedAt !== null) ? found : undefined;
       },
       patienceMs,
@@ -58,7 +58,9 @@ test.each(['advance.before-commit:kill:1', 'advance.after-commit:kill:1'])(
     expect(runs.length).toBeGreaterThan(0);
     for (const run of runs) {
       expect(run.status).toBe('succeeded');
-      expect(await ledger.branches({ runId: run.id, limit: 2 * width })).toHaveLength(width + 1);
+      expect(await ledger.runs.listBranches({ runId: run.id, limit: 2 * width })).toHaveLength(
+        width + 1,
+      );
     }
     expect(await ledger.check()).toEqual([]);
   },
@@ -67,7 +69,7 @@ test.each(['advance.before-commit:kill:1', 'advance.after-commit:kill:1'])(
 test.each(databases)('on %s, killed while it cancels a wide run', { timeout }, async (database) => {
   const place = await makeWidePlace(database);
   const opened = await openLedger(place.config.state);
-  await opened.setMeta('paused', '1');
+  await opened.meta.write('paused', '1');
   await opened.close();
   const width = 3 * limits.sweepBatchMax;
   const batches = Math.ceil(width / limits.advanceBatchMax);
@@ -89,8 +91,8 @@ test.each(databases)('on %s, killed while it cancels a wide run', { timeout }, a
   await eventually('nothing is queued', async () => (await next.backlog()) === 0, patienceMs);
   expect(await server.stop()).toEqual({ code: 0, signal: null });
   const ledger = await openLedger(place.config.state);
-  expect(await ledger.run(runId)).toMatchObject({ status: 'cancelled' });
-  expect(await ledger.countJobs({ status: ['cancelled'], limit: 2 * width })).toBe(width);
+  expect(await ledger.runs.find(runId)).toMatchObject({ status: 'cancelled' });
+  expect(await ledger.jobs.count({ status: ['cancelled'], limit: 2 * width })).toBe(width);
   expect(await ledger.check()).toEqual([]);
   await ledger.close();
 });

@@ -70,7 +70,7 @@ async function begin(database: Database) {
 
 async function waitUntilAsked({ ledger }: TestInstance, runId: string): Promise<void> {
   const page = { runId, status: 'waiting', limit: 1 } as const;
-  await eventually('a step waits', async () => (await ledger.steps(page)).length > 0);
+  await eventually('a step waits', async () => (await ledger.runs.listSteps(page)).length > 0);
 }
 
 function rowsIn(output: JsonOutput, field: string): JsonOutput[] {

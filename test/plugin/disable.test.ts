@@ -1,7 +1,7 @@
 /** Plugins that are switched off while the system runs. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import { overlayLedger } from '../../src/ledger/ledger.ts';
 import { ask } from '../support/direct.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { notesJob } from '../support/plugin-program.ts';
@@ -17,7 +17,7 @@ describe.each(databases)('a plugin that is switched off on %s', (database) => {
     const waiting = await submit('off');
     const other = await run('on');
     expect(await place.notes()).toEqual([other.id]);
-    expect((await ledger.job(waiting))?.status).toBe('queued');
+    expect((await ledger.jobs.find(waiting))?.status).toBe('queued');
     const plan = await ask(engine, 'plugin.disable', { plugin: 'off' }, { dryRun: true });
     expect(plan.plan.join()).toContain('already');
     await ask(engine, 'plugin.enable', { plugin: 'off' });
@@ -45,22 +45,27 @@ describe.each(databases)('a plugin that is being switched off on %s', (database)
     let isAsked = false;
     const { engine, submit } = await place.start({
       ledger: (real) =>
-        Object.assign(Object.create(real) as Ledger, {
-          settle: async (closings, claim) => {
-            if (held !== undefined && claim?.plugins.some(({ name }) => name === 'off') === true) {
-              isAsked = true;
-              await held;
-            }
-            return await real.settle(closings, claim);
+        overlayLedger(real, {
+          jobs: {
+            settle: async (closings, claim) => {
+              if (
+                held !== undefined &&
+                claim?.plugins.some(({ name }) => name === 'off') === true
+              ) {
+                isAsked = true;
+                await held;
+              }
+              return await real.jobs.settle(closings, claim);
+            },
           },
-        } satisfies Partial<Ledger>),
+        }),
     });
     held = new Promise((resolve) => (letGo = resolve));
     await eventually('a claim is under way', () => isAsked);
     let isAnswered = false;
     const answer = ask(engine, 'plugin.disable', { plugin: 'off' }).then(() => (isAnswered = true));
     await eventually('it is on record', async () => {
-      const directives = await engine.ledger.directives({ limit: 1 });
+      const directives = await engine.ledger.directives.list({ limit: 1 });
       return directives.length > 0;
     });
     await sleep(50);

@@ -38,7 +38,7 @@ async function ask({ engine }: TestInstance, name: string, input = {}): Promise<
 
 async function settled(instance: TestInstance): Promise<void> {
   await eventually('its setup is over', async () =>
-    (await instance.ledger.reviewHealth()).every(({ status }) => status !== 'pending'),
+    (await instance.ledger.plugins.reviewHealth()).every(({ status }) => status !== 'pending'),
   );
 }
 

@@ -47,7 +47,7 @@ ok("fetched 2 pages", events=[{"type": "made", "payload": {"n": 1}},
     });
     const expected = [{ n: 1, result: 'fetched 2 pages' }, { n: 2, result: null }, [3]];
     expect(all.map(({ payload }) => payload)).toEqual(expect.arrayContaining(expected));
-    const signals = await instance.ledger.signals({ type: 'made', limit: 9 });
+    const signals = await instance.ledger.signals.list({ type: 'made', limit: 9 });
     const data = signals.map((signal) => JSON.parse(signal.data) as unknown);
     expect(data).toEqual(expect.arrayContaining(expected));
   });
@@ -81,8 +81,8 @@ describe.each(databases)('a step on %s', (database) => {
       const found = await readNotes(place);
       return found.length === 3 && found;
     });
-    const [made] = await instance.ledger.signals({ type: 'made', limit: 9 });
-    const [classified] = await instance.ledger.signals({ type: 'classified', limit: 9 });
+    const [made] = await instance.ledger.signals.list({ type: 'made', limit: 9 });
+    const [classified] = await instance.ledger.signals.list({ type: 'classified', limit: 9 });
     expect(first).toMatchObject({
       step: 'first',
       event: {
@@ -143,7 +143,7 @@ ok(events=[{"type": "part", "payload": {"n": n}, "dedupe_key": f"d{n}"} for n in
       const event = { type: 'work.begun', source: 'test', event_id: signalId, dedupe_key: 'b' };
       expect(all.find((note) => note.step === step)).toMatchObject({ event });
     }
-    const parts = await ledger.signals({ type: 'part', limit: 9 });
+    const parts = await ledger.signals.list({ type: 'part', limit: 9 });
     const each = all.filter(({ step }) => step === 'each').map(({ event }) => event);
     const told = each.map((event) => [event['event_id'], event['dedupe_key'], event.payload['n']]);
     const expected = parts.map(({ id, data }) => {

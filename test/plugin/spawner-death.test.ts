@@ -85,7 +85,7 @@ test('a machine without room for more processes is not charged to any job, and c
   });
   const { submit, ended, attempts, ledger } = await place.start({ runner });
   const first = await submit('worker');
-  await eventually('it was given back', async () => (await ledger.job(first))?.attempt === 2);
+  await eventually('it was given back', async () => (await ledger.jobs.find(first))?.attempt === 2);
   const second = await submit('worker');
   full = false;
   const jobs = [await ended(first), await ended(second)];
@@ -122,7 +122,10 @@ test('a helper that refuses because no heartbeat came is not asked again at once
   });
   const { submit, ended, attempts, ledger } = await place.start({ runner });
   const id = await submit('worker');
-  await eventually('it was given back', async () => ((await ledger.job(id))?.attempt ?? 1) > 1);
+  await eventually(
+    'it was given back',
+    async () => ((await ledger.jobs.find(id))?.attempt ?? 1) > 1,
+  );
   fenced = false;
   expect(await ended(id)).toMatchObject({ status: 'succeeded', attempt: 2, retryCount: 0 });
   expect(starts).toBe(2);
@@ -139,7 +142,7 @@ test('a defect of the engine itself is not charged to any job and does not spin'
   const { submit, ledger, attempts, records, run } = await place.start({ runner });
   const id = await submit('worker');
   const job = await eventually('it was given back', async () => {
-    const found = await ledger.job(id);
+    const found = await ledger.jobs.find(id);
     return found?.attempt === 2 ? found : undefined;
   });
   expect(job).toMatchObject({ status: 'queued', retryCount: 0 });

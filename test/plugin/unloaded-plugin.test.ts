@@ -36,14 +36,14 @@ describe.each(databases)('a service on %s with a plugin that did not load', (dat
     const { run, ended, ledger, records, engine } = await place.start();
 
     const parent = await run('source', { events: [{ type: 'made', payload: { n: 1 } }] });
-    const children = await ledger.jobs({ parentJobId: parent.id, order: 'oldest', limit: 9 });
+    const children = await ledger.jobs.list({ parentJobId: parent.id, order: 'oldest', limit: 9 });
     const routed = children.filter(({ runId }) => runId === null);
     const [sound, broken] = ['sound', 'broken'].map((name) =>
       routed.find(({ plugin }) => plugin === name),
     );
     expect(await ended(sound?.id ?? '')).toMatchObject({ status: 'succeeded' });
     const waiting = await eventually('both jobs wait', async () => {
-      const jobs = await ledger.jobs({ plugin: 'broken', order: 'oldest', limit: 9 });
+      const jobs = await ledger.jobs.list({ plugin: 'broken', order: 'oldest', limit: 9 });
       return jobs.length === 2 ? jobs : undefined;
     });
     expect(waiting.map(({ status }) => status)).toEqual(['queued', 'queued']);
@@ -52,7 +52,7 @@ describe.each(databases)('a service on %s with a plugin that did not load', (dat
     );
     engine.lookForIncidents();
     await eventually('an incident is open', async () =>
-      (await ledger.incidents({ isOpen: true, limit: 9 })).find(
+      (await ledger.incidents.list({ isOpen: true, limit: 9 })).find(
         ({ kind, key }) => kind === 'plugin_not_loaded' && key === 'broken',
       ),
     );

@@ -200,12 +200,12 @@ async function checkTools(api: TestApi, holder: Holder): Promise<number> {
 async function standing(api: TestApi): Promise<unknown> {
   const { ledger } = api.server.instance.engine;
   return {
-    tokens: (await ledger.tokens()).map(({ name }) => name),
-    webhooks: (await ledger.webhooks()).length,
-    tenants: (await ledger.tenants()).map(({ slug }) => slug),
-    credentials: (await ledger.credentials()).length,
-    installations: (await ledger.installations({})).length,
-    directives: (await ledger.directives({ limit: 100 })).length,
-    off: await ledger.switchedOff(),
+    tokens: (await ledger.tokens.list()).map(({ name }) => name),
+    webhooks: (await ledger.webhooks.list()).length,
+    tenants: (await ledger.tenants.list()).map(({ slug }) => slug),
+    credentials: (await ledger.credentials.list()).length,
+    installations: (await ledger.installations.list({})).length,
+    directives: (await ledger.directives.list({ limit: 100 })).length,
+    off: await ledger.plugins.listDisabled(),
   };
 }

@@ -171,11 +171,11 @@ function disguises({ job, tenant, tenantJob }: Targets): Attempt[] {
 async function expectNoToken({ api }: CapturedAgent, tokens: readonly string[]): Promise<void> {
   const { ledger } = api.server.instance.engine;
   await eventually('all has ended', async () => {
-    const running = await ledger.jobs({ status: ['running'], limit: 1 });
+    const running = await ledger.jobs.list({ status: ['running'], limit: 1 });
     return running.length === 0;
   });
-  const jobs = await ledger.jobs({ limit: 1000 });
-  const left = JSON.stringify([jobs, await ledger.signals({ limit: 1000 }), api.records]);
+  const jobs = await ledger.jobs.list({ limit: 1000 });
+  const left = JSON.stringify([jobs, await ledger.signals.list({ limit: 1000 }), api.records]);
   for (const token of tokens) {
     expect(left).not.toContain(token);
     expect((await api.ask('/jobs', { token })).status).toBe(401);

@@ -82,12 +82,12 @@ async function tryLedger(
 /** The life of a job on it; says whether something of it was refused because of damage. */
 async function use(ledger: Ledger, name: string): Promise<boolean> {
   try {
-    await ledger.heartbeat(beat('p2'));
-    await ledger.enqueue({ jobs: [draft()] });
-    const claimed = await ledger.claim(request('p2', { slots: 5 }));
-    await ledger.settle(claimed.map((job) => succeed(job)));
-    await ledger.jobs({ limit: 100 });
-    await ledger.signals({ limit: 100 });
+    await ledger.processes.heartbeat(beat('p2'));
+    await ledger.jobs.enqueue({ jobs: [draft()] });
+    const claimed = await ledger.jobs.claim(request('p2', { slots: 5 }));
+    await ledger.jobs.settle(claimed.map((job) => succeed(job)));
+    await ledger.jobs.list({ limit: 100 });
+    await ledger.signals.list({ limit: 100 });
     return false;
   } catch (error) {
     if (codeOf(error) !== 'LEDGER_CORRUPT')

@@ -65,8 +65,8 @@ async function expectAnswer(api: TestApi, one: Hostile): Promise<void> {
 
 async function expectNothingDone(api: TestApi): Promise<void> {
   const { ledger } = api.server.instance.engine;
-  expect((await ledger.counts()).running).toBe(0);
-  expect(await ledger.jobs({ limit: 1 })).toEqual([]);
+  expect((await ledger.jobs.countQueue()).running).toBe(0);
+  expect(await ledger.jobs.list({ limit: 1 })).toEqual([]);
 }
 
 /** Whatever it is: an answer below 500, or a connection that is closed. */

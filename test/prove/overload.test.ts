@@ -55,8 +55,8 @@ campaign('overload', { trials: 1, timeoutMs: 180_000 }, async ({ random }) => {
     delays.map((inMs) => job({ due: { inMs } })),
   );
   const nowMs = fromTimestamp(await root.now());
-  await root.noteTenantDue(loud, 'now');
-  await root.noteTenantDue(quiet, { at: toTimestamp(nowMs + Math.min(...delays)) });
+  await root.tenants.recordDue(loud, 'now');
+  await root.tenants.recordDue(quiet, { at: toTimestamp(nowMs + Math.min(...delays)) });
   await root.close();
   const server = launch(place.directory);
   await server.ready;
@@ -72,7 +72,7 @@ campaign('overload', { trials: 1, timeoutMs: 180_000 }, async ({ random }) => {
   await server.kill();
   const flooded = await attemptsOf(place, loud);
   const little = await attemptsOf(place, quiet);
-  const left = await withTenantLedger(place.config, loud, (ledger) => ledger.counts());
+  const left = await withTenantLedger(place.config, loud, (ledger) => ledger.jobs.countQueue());
   const total = flooded.length + left.ready + left.running + left.delayed;
   if (total !== FLOOD) throw new Error(`${total} of ${FLOOD} jobs are there`);
   if (rss > RSS_KIB_MAX) throw new Error(`the server takes ${rss} KiB`);
@@ -96,14 +96,14 @@ function job(more: Partial<JobDraft> = {}): JobDraft {
 }
 
 function enqueue({ config }: TestPlace, slug: string, jobs: readonly JobDraft[]): Promise<unknown> {
-  return withTenantLedger(config, slug, (ledger) => ledger.enqueue({ jobs }));
+  return withTenantLedger(config, slug, (ledger) => ledger.jobs.enqueue({ jobs }));
 }
 
 /** Beside the server, which has it open. */
 async function attemptsOf({ config }: TestPlace, slug: string): Promise<Attempt[]> {
   const ledger = await openToLook(tenantPlace(config.state, slug));
   try {
-    return await ledger.attemptsOf({ limit: FLOOD });
+    return await ledger.attempts.list({ limit: FLOOD });
   } finally {
     await ledger.close();
   }

@@ -181,7 +181,7 @@ async function ask({ bench, striker, forEver, withNeighbour }: Play, stand: Stan
   if (at !== undefined) striker.arm(at, forEver);
   const [answer] = await Promise.allSettled([
     stand.verb(),
-    ...(withNeighbour ? [bench.ledger.enqueue({ jobs: [beside] })] : []),
+    ...(withNeighbour ? [bench.ledger.jobs.enqueue({ jobs: [beside] })] : []),
   ]);
   const hits = striker.disarm();
   await bench.sql('delete from job_queue where id = ?', [beside.id]);

@@ -164,10 +164,10 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     const { engine, ledger } = await place.start();
     const context: Context = { engine, principal: ownerOf('cli:test'), submittedBy: 'cli' };
     await eventually('the breaker is open', async () => {
-      const [breaker] = await ledger.breakers({});
+      const [breaker] = await ledger.breakers.list({});
       return breaker?.state === 'open';
     });
-    const [breaker] = await ledger.breakers({});
+    const [breaker] = await ledger.breakers.list({});
     const allowedAt = new Date(Date.parse(breaker?.openedAt ?? '') + 600_000).toISOString();
     const { schedules } = (await invoke(listSchedulesOperation, context, {})) as {
       schedules: { next_run_at: string; next_start_at: string }[];

@@ -23,7 +23,7 @@ test.each(cases)('on %s, killed at %s', { timeout }, async (database, probe) => 
   const victim = launch(place.directory, `${probe}:kill`);
   expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
   const ledger = await openLedger(place.config.state);
-  const left = await ledger.jobs({ limit: 10 });
+  const left = await ledger.jobs.list({ limit: 10 });
   await ledger.close();
   expect(left.length > 0).toBe(probe === 'fire.after-commit');
   expect(left.every(({ status }) => status === 'queued')).toBe(true);
@@ -36,7 +36,7 @@ test.each(cases)('on %s, killed at %s', { timeout }, async (database, probe) => 
   });
   expect(await server.stop()).toEqual({ code: 0, signal: null });
   const after = await openLedger(place.config.state);
-  const jobs = await after.jobs({ limit: 10 });
+  const jobs = await after.jobs.list({ limit: 10 });
   expect(await after.check()).toEqual([]);
   await after.close();
   expect(jobs.map(({ scheduleId }) => scheduleId ?? '').sort()).toEqual(ids.toSorted());

@@ -16,11 +16,11 @@ import { fail, pausing, settleOne, succeed } from '../support/ledger/drafts.ts';
 describe.each(databases)('schedules on %s', (kind) => {
   test('a due time is passed once, with its job', async () => {
     const { ledger, job } = await openBench(kind);
-    await ledger.syncSchedules([entry()]);
+    await ledger.schedules.sync([entry()]);
     const found = only(await due(ledger));
     expect(found).toMatchObject({ seq: 0, slotAt: PAST, isLastOpen: false });
-    const [first] = await ledger.fire({ now: NOW, firings: [firing(found)] });
-    const [second] = await ledger.fire({ now: NOW, firings: [firing(found)] });
+    const [first] = await ledger.schedules.fire({ now: NOW, firings: [firing(found)] });
+    const [second] = await ledger.schedules.fire({ now: NOW, firings: [firing(found)] });
     expect([first?.verdict, second?.verdict]).toEqual(['fired', 'lost']);
     expect(await job(only(first?.jobIds ?? []))).toMatchObject({
       status: 'queued',
@@ -28,8 +28,8 @@ describe.each(databases)('schedules on %s', (kind) => {
       scheduleId: 'default',
       scheduleSlot: 'g1:0',
     });
-    expect(await ledger.jobs({ limit: 10 })).toHaveLength(1);
-    const [row] = await ledger.schedules({ limit: 10 });
+    expect(await ledger.jobs.list({ limit: 10 })).toHaveLength(1);
+    const [row] = await ledger.schedules.list({ limit: 10 });
     expect(row).toMatchObject({
       seq: 1,
       status: 'active',
@@ -41,31 +41,31 @@ describe.each(databases)('schedules on %s', (kind) => {
 
   test('repeated after a lost response, it reports what it did', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.syncSchedules([entry()]);
+    await ledger.schedules.sync([entry()]);
     const request = { now: NOW, firings: [firing(only(await due(ledger)))] };
-    const first = await ledger.fire(request);
-    expect(await ledger.fire(request)).toEqual(first);
-    expect(await ledger.jobs({ limit: 10 })).toHaveLength(1);
+    const first = await ledger.schedules.fire(request);
+    expect(await ledger.schedules.fire(request)).toEqual(first);
+    expect(await ledger.jobs.list({ limit: 10 })).toHaveLength(1);
   });
 
   test('two hosts that look at once fire each slot once', async () => {
     const { ledger, open } = await openBench(kind);
     const other = kind === 'postgres' ? await open() : ledger;
     const ids = range(20).map((index) => `s${String(index).padStart(2, '0')}`);
-    await ledger.syncSchedules(ids.map((scheduleId) => entry({ scheduleId })));
+    await ledger.schedules.sync(ids.map((scheduleId) => entry({ scheduleId })));
     const seen = await due(ledger);
     const answers = await Promise.all([
-      ledger.fire({ now: NOW, firings: seen.map((one) => firing(one)) }),
-      other.fire({ now: NOW, firings: seen.toReversed().map((one) => firing(one)) }),
+      ledger.schedules.fire({ now: NOW, firings: seen.map((one) => firing(one)) }),
+      other.schedules.fire({ now: NOW, firings: seen.toReversed().map((one) => firing(one)) }),
     ]);
     const fired = answers.flat().filter(({ verdict }) => verdict === 'fired');
     expect(fired.map(({ scheduleId }) => scheduleId).sort()).toEqual(ids);
-    expect(await ledger.jobs({ limit: 100 })).toHaveLength(ids.length);
+    expect(await ledger.jobs.list({ limit: 100 })).toHaveLength(ids.length);
   });
 
   test('a row that changed since it was read is left alone', async () => {
     const { ledger, sql } = await openBench(kind);
-    await ledger.syncSchedules([entry()]);
+    await ledger.schedules.sync([entry()]);
     const found = only(await due(ledger));
     for (const change of [
       `status = 'paused'`,
@@ -73,23 +73,23 @@ describe.each(databases)('schedules on %s', (kind) => {
       `generation = 'g1', next_due_at = '${LATER}'`,
     ]) {
       await sql(`update schedules set ${change}`);
-      const [answer] = await ledger.fire({ now: NOW, firings: [firing(found)] });
+      const [answer] = await ledger.schedules.fire({ now: NOW, firings: [firing(found)] });
       expect(answer?.verdict, change).toBe('lost');
     }
-    expect(await ledger.jobs({ limit: 10 })).toEqual([]);
+    expect(await ledger.jobs.list({ limit: 10 })).toEqual([]);
   });
 
   test('due ones come in pages, with the time of the first that is not due', async () => {
     const { ledger } = await openBench(kind);
     const next = { slotAt: LATER, dueAt: LATER };
-    await ledger.syncSchedules([
+    await ledger.schedules.sync([
       ...['a', 'b', 'c'].map((scheduleId) => entry({ scheduleId })),
       entry({ scheduleId: 'd', next }),
     ]);
-    const first = await ledger.dueSchedules({ now: NOW, limit: 2 });
+    const first = await ledger.schedules.listDue({ now: NOW, limit: 2 });
     expect(first.due.map(({ scheduleId }) => scheduleId)).toEqual(['a', 'b']);
     const after = only(first.due.slice(1));
-    const second = await ledger.dueSchedules({ now: NOW, limit: 2, after });
+    const second = await ledger.schedules.listDue({ now: NOW, limit: 2, after });
     expect(second.due.map(({ scheduleId }) => scheduleId)).toEqual(['c']);
     expect(second.nextAt).toBe(LATER);
   });
@@ -97,7 +97,7 @@ describe.each(databases)('schedules on %s', (kind) => {
   describe('while a job of the same schedule is open', () => {
     test('skip passes the time without a job', async () => {
       const { ledger, sql } = await openBench(kind);
-      await ledger.syncSchedules([entry()]);
+      await ledger.schedules.sync([entry()]);
       await fireOne(ledger);
       await dueAgain(sql);
       expect(await fireOne(ledger)).toMatchObject({
@@ -105,7 +105,7 @@ describe.each(databases)('schedules on %s', (kind) => {
         reason: 'already_running',
         jobIds: [],
       });
-      expect(only(await ledger.schedules({ limit: 10 }))).toMatchObject({
+      expect(only(await ledger.schedules.list({ limit: 10 }))).toMatchObject({
         seq: 2,
         lastSkipReason: 'already_running',
         lastSkippedAt: NOW,
@@ -115,12 +115,12 @@ describe.each(databases)('schedules on %s', (kind) => {
 
     test('a catch-up slot is kept and fires again', async () => {
       const { ledger, sql } = await openBench(kind);
-      await ledger.syncSchedules([entry()]);
+      await ledger.schedules.sync([entry()]);
       await fireOne(ledger);
       await dueAgain(sql);
       const ifBusy = { slotAt: PAST, dueAt: LATER };
       expect(await fireOne(ledger, { ifBusy })).toMatchObject({ verdict: 'moved', jobIds: [] });
-      expect(only(await ledger.schedules({ limit: 10 }))).toMatchObject({
+      expect(only(await ledger.schedules.list({ limit: 10 }))).toMatchObject({
         seq: 1,
         status: 'active',
         nextSlotAt: PAST,
@@ -133,7 +133,7 @@ describe.each(databases)('schedules on %s', (kind) => {
 
     test('queue adds up to the limit', async () => {
       const { ledger, sql } = await openBench(kind);
-      await ledger.syncSchedules([entry()]);
+      await ledger.schedules.sync([entry()]);
       const guard = { ifRunning: 'queue', outstandingMax: 2 } as const;
       const verdicts: unknown[] = [];
       for (let time = 0; time < 3; time += 1) {
@@ -146,7 +146,7 @@ describe.each(databases)('schedules on %s', (kind) => {
 
     test('cancel ends what waits, asks what runs to stop, and fires', async () => {
       const { ledger, sql, job } = await openBench(kind);
-      await ledger.syncSchedules([entry()]);
+      await ledger.schedules.sync([entry()]);
       await fireOne(ledger);
       const running = await startFired(ledger);
       await dueAgain(sql);
@@ -165,25 +165,25 @@ describe.each(databases)('schedules on %s', (kind) => {
 
     test('another schedule of the same command is not disturbed', async () => {
       const { ledger } = await openBench(kind);
-      await ledger.syncSchedules([entry(), entry({ scheduleId: 'other' })]);
+      await ledger.schedules.sync([entry(), entry({ scheduleId: 'other' })]);
       const [one, two] = await due(ledger);
       if (one === undefined || two === undefined) throw new Error('two are due');
-      await ledger.fire({ now: NOW, firings: [firing(one)] });
-      const [fired] = await ledger.fire({ now: NOW, firings: [firing(two)] });
+      await ledger.schedules.fire({ now: NOW, firings: [firing(one)] });
+      const [fired] = await ledger.schedules.fire({ now: NOW, firings: [firing(two)] });
       expect(fired?.verdict).toBe('fired');
     });
   });
 
   test('an interval whose last job ended meanwhile is not fired on old news', async () => {
     const { ledger, sql } = await openBench(kind);
-    await ledger.syncSchedules([entry({ mode: 'every', timing: '5m' })]);
+    await ledger.schedules.sync([entry({ mode: 'every', timing: '5m' })]);
     await fireOne(ledger);
     await dueAgain(sql);
     const seen = only(await due(ledger));
     expect(seen.isLastOpen).toBe(true);
     await settleOne(ledger, succeed(await startFired(ledger)));
     const stale = firing(seen, { needsLastUnchanged: true });
-    expect(only(await ledger.fire({ now: NOW, firings: [stale] })).verdict).toBe('moved');
+    expect(only(await ledger.schedules.fire({ now: NOW, firings: [stale] })).verdict).toBe('moved');
     const again = only(await due(ledger));
     expect(again).toMatchObject({ seq: 1, isLastOpen: false });
     expect(again.lastCompletedAt).not.toBeNull();
@@ -192,20 +192,20 @@ describe.each(databases)('schedules on %s', (kind) => {
   test('a one-time schedule is exhausted, even after the configuration is read again', async () => {
     const { ledger } = await openBench(kind);
     const once = entry({ mode: 'at', timing: PAST });
-    await ledger.syncSchedules([once]);
+    await ledger.schedules.sync([once]);
     const asked = { ...firing(only(await due(ledger))), next: undefined };
-    await ledger.fire({ now: NOW, firings: [asked] });
-    await ledger.syncSchedules([once]);
-    await ledger.retireSchedules([once]);
-    await ledger.syncSchedules([once]);
-    expect(only(await ledger.schedules({ limit: 10 }))).toMatchObject({
+    await ledger.schedules.fire({ now: NOW, firings: [asked] });
+    await ledger.schedules.sync([once]);
+    await ledger.schedules.retire([once]);
+    await ledger.schedules.sync([once]);
+    expect(only(await ledger.schedules.list({ limit: 10 }))).toMatchObject({
       status: 'exhausted',
       reason: 'one_shot_exhausted',
       nextDueAt: null,
     });
     const next = { slotAt: LATER, dueAt: LATER };
-    await ledger.syncSchedules([{ ...once, timing: LATER, generation: 'g2', next }]);
-    expect(only(await ledger.schedules({ limit: 10 }))).toMatchObject({
+    await ledger.schedules.sync([{ ...once, timing: LATER, generation: 'g2', next }]);
+    expect(only(await ledger.schedules.list({ limit: 10 }))).toMatchObject({
       status: 'active',
       nextDueAt: LATER,
       seq: 1,
@@ -215,29 +215,29 @@ describe.each(databases)('schedules on %s', (kind) => {
   test('a one-time schedule that fired stays exhausted unless its time or command changes', async () => {
     const { ledger } = await openBench(kind);
     const once = entry({ mode: 'at', timing: PAST });
-    await ledger.syncSchedules([once]);
+    await ledger.schedules.sync([once]);
     const asked = { ...firing(only(await due(ledger))), next: undefined };
-    await ledger.fire({ now: NOW, firings: [asked] });
+    await ledger.schedules.fire({ now: NOW, firings: [asked] });
     const moved = { ...once, timezone: 'Europe/Berlin', generation: 'g2', seenAt: LATER };
-    await ledger.syncSchedules([moved]);
-    await ledger.retireSchedules([moved]);
-    await ledger.syncSchedules([moved]);
-    expect(only(await ledger.schedules({ limit: 10 }))).toMatchObject({
+    await ledger.schedules.sync([moved]);
+    await ledger.schedules.retire([moved]);
+    await ledger.schedules.sync([moved]);
+    expect(only(await ledger.schedules.list({ limit: 10 }))).toMatchObject({
       status: 'exhausted',
       reason: 'one_shot_exhausted',
       timezone: 'Europe/Berlin',
       generation: 'g2',
       nextDueAt: null,
     });
-    await ledger.syncSchedules([{ ...moved, command: 'sync', generation: 'g3' }]);
+    await ledger.schedules.sync([{ ...moved, command: 'sync', generation: 'g3' }]);
     expect(only(await due(ledger))).toMatchObject({ generation: 'g3', dueAt: PAST });
   });
 
   test('a one-time schedule that did not fire follows every change', async () => {
     const { ledger } = await openBench(kind);
     const once = entry({ mode: 'at', timing: LATER, next: { slotAt: LATER, dueAt: LATER } });
-    await ledger.syncSchedules([once]);
-    await ledger.syncSchedules([
+    await ledger.schedules.sync([once]);
+    await ledger.schedules.sync([
       { ...once, generation: 'g2', next: { slotAt: PAST, dueAt: PAST } },
     ]);
     expect(only(await due(ledger))).toMatchObject({ generation: 'g2', dueAt: PAST });
@@ -245,18 +245,18 @@ describe.each(databases)('schedules on %s', (kind) => {
 
   test('the same configuration changes nothing, and an invalid one says why', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.syncSchedules([entry()]);
+    await ledger.schedules.sync([entry()]);
     await fireOne(ledger);
-    const before = await ledger.schedules({ limit: 10 });
-    await ledger.syncSchedules([entry({ seenAt: LATER })]);
-    expect(await ledger.schedules({ limit: 10 })).toEqual(before);
-    await ledger.syncSchedules([entry({ invalid: 'plugin_not_found', next: undefined })]);
-    expect(only(await ledger.schedules({ limit: 10 }))).toMatchObject({
+    const before = await ledger.schedules.list({ limit: 10 });
+    await ledger.schedules.sync([entry({ seenAt: LATER })]);
+    expect(await ledger.schedules.list({ limit: 10 })).toEqual(before);
+    await ledger.schedules.sync([entry({ invalid: 'plugin_not_found', next: undefined })]);
+    expect(only(await ledger.schedules.list({ limit: 10 }))).toMatchObject({
       status: 'invalid',
       reason: 'plugin_not_found',
     });
-    await ledger.syncSchedules([entry()]);
-    expect(only(await ledger.schedules({ limit: 10 }))).toMatchObject({
+    await ledger.schedules.sync([entry()]);
+    expect(only(await ledger.schedules.list({ limit: 10 }))).toMatchObject({
       status: 'active',
       reason: null,
       nextDueAt: LATER,
@@ -265,25 +265,25 @@ describe.each(databases)('schedules on %s', (kind) => {
 
   test('a schedule that was invalid when its timing changed fires again', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.syncSchedules([entry()]);
+    await ledger.schedules.sync([entry()]);
     await fireOne(ledger);
     const changed = { generation: 'g2', seenAt: LATER };
-    await ledger.syncSchedules([
+    await ledger.schedules.sync([
       entry({ ...changed, invalid: 'plugin_not_found', next: undefined }),
     ]);
-    await ledger.syncSchedules([entry({ ...changed, next: { slotAt: LATER, dueAt: LATER } })]);
-    expect(await ledger.schedules({ limit: 9 })).toMatchObject([
+    await ledger.schedules.sync([entry({ ...changed, next: { slotAt: LATER, dueAt: LATER } })]);
+    expect(await ledger.schedules.list({ limit: 9 })).toMatchObject([
       { status: 'active', reason: null, nextDueAt: LATER },
     ]);
   });
 
   test('resumed by a host that does not know it, it keeps its due time', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.syncSchedules([entry()]);
+    await ledger.schedules.sync([entry()]);
     const key = { plugin: 'echo', scheduleId: 'default', now: NOW };
     for (const paused of [true, false]) {
       const target = { type: 'schedule.pause', target: 'schedule:echo/default' };
-      await ledger.direct(
+      await ledger.directives.create(
         pausing({ ...target, sameness: 'each' }, { kind: 'schedule.pause', ...key, paused }),
       );
     }
@@ -305,21 +305,24 @@ describe.each(databases)('breakers on %s', (kind) => {
   test('open at the threshold, let one probe through, and close with its success', async () => {
     const bench = await openBench(kind);
     const { ledger, sql } = bench;
-    await ledger.syncSchedules([entry()]);
+    await ledger.schedules.sync([entry()]);
     expect(await poll(bench, 'fails')).toBe('fired');
-    expect(only(await ledger.breakers({})).state).toBe('closed');
+    expect(only(await ledger.breakers.list({})).state).toBe('closed');
     expect(await poll(bench, 'fails')).toBe('fired');
-    expect(only(await ledger.breakers({}))).toMatchObject({ state: 'open', failureCount: 2 });
-    expect(await ledger.countOpenBreakers()).toBe(1);
+    expect(only(await ledger.breakers.list({}))).toMatchObject({ state: 'open', failureCount: 2 });
+    expect(await ledger.breakers.countOpen()).toBe(1);
     await sql(`update circuit_breakers set opened_at = '${NOW}'`);
     expect(await poll(bench, 'fails')).toBe('circuit_open');
     await sql(`update circuit_breakers set opened_at = '2025-12-31T23:00:00.000Z'`);
     expect(await poll(bench, 'fails')).toBe('fired');
-    expect(only(await ledger.breakers({}))).toMatchObject({ state: 'open', failureCount: 3 });
+    expect(only(await ledger.breakers.list({}))).toMatchObject({ state: 'open', failureCount: 3 });
     await sql(`update circuit_breakers set opened_at = '2025-12-31T23:00:00.000Z'`);
     expect(await poll(bench, 'succeeds')).toBe('fired');
-    expect(only(await ledger.breakers({}))).toMatchObject({ state: 'closed', failureCount: 0 });
-    const steps = await ledger.transitions({ plugin: 'echo', limit: 10 });
+    expect(only(await ledger.breakers.list({}))).toMatchObject({
+      state: 'closed',
+      failureCount: 0,
+    });
+    const steps = await ledger.breakers.listTransitions({ plugin: 'echo', limit: 10 });
     expect(
       steps.toReversed().map(({ fromState, toState, reason }) => [fromState, toState, reason]),
     ).toEqual([
@@ -329,7 +332,7 @@ describe.each(databases)('breakers on %s', (kind) => {
       ['open', 'half_open', 'cooldown_elapsed'],
       ['half_open', 'closed', 'success'],
     ]);
-    const signals = await ledger.signals({ limit: 10 });
+    const signals = await ledger.signals.list({ limit: 10 });
     expect(signals.map(({ type }) => type).toReversed()).toEqual([
       'breaker.opened',
       'breaker.opened',
@@ -340,25 +343,25 @@ describe.each(databases)('breakers on %s', (kind) => {
   test('only one probe is running, over all schedules of the command', async () => {
     const bench = await openBench(kind);
     const { ledger, sql } = bench;
-    await ledger.syncSchedules([entry(), entry({ scheduleId: 'other' })]);
+    await ledger.schedules.sync([entry(), entry({ scheduleId: 'other' })]);
     const [one] = await due(ledger);
     if (one === undefined) throw new Error('one is due');
-    await ledger.fire({ now: NOW, firings: [firing(one)] });
+    await ledger.schedules.fire({ now: NOW, firings: [firing(one)] });
     const job = await startFired(ledger);
     await settleOne(ledger, fail(job));
     await sql(`update circuit_breakers set state = 'open', opened_at = '2025-12-31T23:00:00.000Z'`);
     await dueAgain(sql);
     const firings = (await due(ledger)).map((found) => firing(found));
-    const answers = await ledger.fire({ now: NOW, firings });
+    const answers = await ledger.schedules.fire({ now: NOW, firings });
     expect(answers.map(({ verdict, reason }) => reason ?? verdict)).toEqual([
       'fired',
       'circuit_open',
     ]);
     // A probe that ends without a verdict makes room for another one.
-    await ledger.cancel(only(answers[0]?.jobIds ?? []));
+    await ledger.jobs.cancel(only(answers[0]?.jobIds ?? []));
     await dueAgain(sql);
     const next = (await due(ledger)).map((found) => firing(found));
-    const later = await ledger.fire({ now: NOW, firings: next });
+    const later = await ledger.schedules.fire({ now: NOW, firings: next });
     expect(later.map(({ verdict, reason }) => reason ?? verdict)).toEqual([
       'fired',
       'circuit_open',
@@ -367,7 +370,7 @@ describe.each(databases)('breakers on %s', (kind) => {
 
   test('repeated after a lost response, a probe is reported as the one job that it was', async () => {
     const { ledger, sql } = await openBench(kind);
-    await ledger.syncSchedules([entry()]);
+    await ledger.schedules.sync([entry()]);
     await fireOne(ledger);
     await settleOne(ledger, fail(await startFired(ledger)));
     await sql(`update circuit_breakers set state = 'open', opened_at = '2020-01-01T00:00:00.000Z'`);
@@ -377,8 +380,8 @@ describe.each(databases)('breakers on %s', (kind) => {
       act.kind === 'fire' ? act.jobs : [],
     );
     const request = { now: NOW, firings: [firing(found, { jobs: both })] };
-    const first = await ledger.fire(request);
+    const first = await ledger.schedules.fire(request);
     expect(only(first).jobIds).toEqual([both[0]?.id]);
-    expect(await ledger.fire(request)).toEqual(first);
+    expect(await ledger.schedules.fire(request)).toEqual(first);
   });
 });

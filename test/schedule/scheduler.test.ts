@@ -32,11 +32,11 @@ function scheduled(
 }
 
 async function row(ledger: Ledger, scheduleId = 'default'): Promise<ScheduleRow | undefined> {
-  return (await ledger.schedules({ plugin: 'worker', scheduleId, limit: 1 }))[0];
+  return (await ledger.schedules.list({ plugin: 'worker', scheduleId, limit: 1 }))[0];
 }
 
 function scheduledJobs(ledger: Ledger): Promise<Job[]> {
-  return ledger.jobs({ plugin: 'worker', order: 'oldest', limit: 1000 });
+  return ledger.jobs.list({ plugin: 'worker', order: 'oldest', limit: 1000 });
 }
 
 function slotNumber({ scheduleSlot }: Job): number {
@@ -143,7 +143,7 @@ describe.each(databases)('the scheduler on %s', (database) => {
     );
     expect(await scheduledJobs(ledger)).toHaveLength(2);
     expect((await run('worker', {}, { command: 'poll' })).status).not.toBe('queued');
-    expect(await ledger.breakers({})).toMatchObject([{ state: 'open', failureCount: 2 }]);
+    expect(await ledger.breakers.list({})).toMatchObject([{ state: 'open', failureCount: 2 }]);
     const params = { plugin: 'worker' };
     expect(
       await engine.direct({ type: 'breaker.reset', params, actor, dryRun: true }),
@@ -158,9 +158,9 @@ describe.each(databases)('the scheduler on %s', (database) => {
       result: { reset: ['worker/poll'] },
     });
     await eventually('it fires again', async () => (await scheduledJobs(ledger)).length > 3);
-    const transitions = await ledger.transitions({ plugin: 'worker', limit: 99 });
+    const transitions = await ledger.breakers.listTransitions({ plugin: 'worker', limit: 99 });
     expect(transitions.map(({ reason }) => reason)).toContain('manual_reset');
-    expect(await ledger.signals({ type: 'breaker.closed', limit: 9 })).toHaveLength(1);
+    expect(await ledger.signals.list({ type: 'breaker.closed', limit: 9 })).toHaveLength(1);
   });
 
   test('a pause holds until it is resumed, and nothing is made up for', async () => {

@@ -224,11 +224,17 @@ test('a schedule that was left to a host that is gone is retired', async () => {
   const scheduler = makeScheduler({
     ledger: {
       ...memory.ledger,
-      livePlugins: () => Promise.resolve(known),
-      schedules: () => Promise.resolve(retired.length === 0 ? [row] : []),
-      retireSchedules(keys) {
-        retired.push(...keys);
-        return Promise.resolve();
+      processes: {
+        ...memory.ledger.processes,
+        listLivePlugins: () => Promise.resolve(known),
+      },
+      schedules: {
+        ...memory.ledger.schedules,
+        list: () => Promise.resolve(retired.length === 0 ? [row] : []),
+        retire(keys) {
+          retired.push(...keys);
+          return Promise.resolve();
+        },
       },
     },
     processId: 'me',
@@ -269,11 +275,17 @@ test('the live host that was loaded last owns the rows, whichever host owned the
   const scheduler = makeScheduler({
     ledger: {
       ...memory.ledger,
-      lastLoaded: () => Promise.resolve(loaded),
-      syncSchedules(drafts) {
-        if (isAway) return Promise.reject(new Error('away'));
-        synced += 1;
-        return memory.ledger.syncSchedules(drafts);
+      processes: {
+        ...memory.ledger.processes,
+        findLastLoaded: () => Promise.resolve(loaded),
+      },
+      schedules: {
+        ...memory.ledger.schedules,
+        sync(drafts) {
+          if (isAway) return Promise.reject(new Error('away'));
+          synced += 1;
+          return memory.ledger.schedules.sync(drafts);
+        },
       },
     },
     processId: 'me',
@@ -308,7 +320,7 @@ test('the live host that was loaded last owns the rows, whichever host owned the
   const noon = '2026-01-01T12:00:00.000Z';
   nowMs = at(noon);
   const theirs = { plugin: 'echo', scheduleId: 'default', generation: 'theirs' };
-  await memory.ledger.syncSchedules([
+  await memory.ledger.schedules.sync([
     { ...theirs, next: { slotAt: noon, dueAt: noon } } as ScheduleDraft,
   ]);
   expect(await tick(20_000)).toBe(4);

@@ -25,7 +25,7 @@ describe.each(databases)('handlers on %s', (database) => {
     });
     const { engine, ledger, ended } = await place.start();
     const { signalId } = await engine.signals.emit(paid);
-    const jobs = await ledger.jobs({ sourceEventId: signalId, limit: 9 });
+    const jobs = await ledger.jobs.list({ sourceEventId: signalId, limit: 9 });
     const ends = await Promise.all(jobs.map(async ({ id }) => ended(id)));
     const byPlugin = Object.fromEntries(ends.map((job) => [job.plugin, job]));
     expect(byPlugin['mail']).toMatchObject({ status: 'succeeded', attempt: 1 });
@@ -47,7 +47,7 @@ describe.each(databases)('handlers on %s', (database) => {
     const { signalId } = await engine.signals.emit(paid);
     await place.sql('delete from signals where id = ?', signalId);
     await ask(engine, 'system.resume', {});
-    const [job] = await ledger.jobs({ plugin: 'mail', limit: 1 });
+    const [job] = await ledger.jobs.list({ plugin: 'mail', limit: 1 });
     expect((await ended(job?.id ?? '')).status).toBe('succeeded');
   });
 
@@ -60,7 +60,7 @@ describe.each(databases)('handlers on %s', (database) => {
     const { engine, ledger } = await place.start();
     await pause(engine);
     const { signalId } = await engine.signals.emit(paid);
-    const [job] = await ledger.jobs({ sourceEventId: signalId, limit: 1 });
+    const [job] = await ledger.jobs.list({ sourceEventId: signalId, limit: 1 });
     // A run whose definition the ledger does not know cannot begin.
     const emission = {
       signal: { ...paid, id: 's2', data: '{}', hops: 1, correlationId: 's2' },
@@ -69,9 +69,9 @@ describe.each(databases)('handlers on %s', (database) => {
       ],
       runs: [{ id: 'r2' }],
     };
-    await expect(ledger.emit([emission as never])).rejects.toThrow();
-    expect(await ledger.signals({ id: 's2', limit: 1 })).toEqual([]);
-    expect(await ledger.job('j2')).toBeUndefined();
+    await expect(ledger.signals.emit([emission as never])).rejects.toThrow();
+    expect(await ledger.signals.list({ id: 's2', limit: 1 })).toEqual([]);
+    expect(await ledger.jobs.find('j2')).toBeUndefined();
   });
 
   test('an emitted signal is counted and sent on a channel', async () => {
@@ -110,13 +110,13 @@ describe.each(databases)('retention on %s', (database) => {
     const { place, toldLate, young } = await aged();
     const { ledger } = await place.start();
     const done = await eventually('it is on record', async () => {
-      const [one] = await ledger.directives({ type: 'system.retention', limit: 9 });
+      const [one] = await ledger.directives.list({ type: 'system.retention', limit: 9 });
       return one?.status === 'completed' && one;
     });
     expect(done).toMatchObject({ actor: 'ductile', result: '{"rows":{"signals":1}}' });
-    const left = await ledger.signals({ type: 'order.paid', order: 'oldest', limit: 9 });
+    const left = await ledger.signals.list({ type: 'order.paid', order: 'oldest', limit: 9 });
     expect(left.map(({ id }) => id)).toEqual([toldLate, young]);
-    expect(await ledger.directives({ type: 'system.retention', limit: 9 })).toHaveLength(1);
+    expect(await ledger.directives.list({ type: 'system.retention', limit: 9 })).toHaveLength(1);
   });
 
   test('can be asked for, says first how much would go, and that it is gone then', async () => {
@@ -129,10 +129,10 @@ describe.each(databases)('retention on %s', (database) => {
       '3 of signals would be deleted, past 0s.',
       'What is deleted cannot be brought back but from a backup.',
     ]);
-    expect(await ledger.signals({ type: 'order.paid', limit: 9 })).toHaveLength(3);
+    expect(await ledger.signals.list({ type: 'order.paid', limit: 9 })).toHaveLength(3);
     const { result } = await ask(engine, 'system.prune', params);
     expect(result).toMatchObject({ rows: { signals: expect.any(Number) } });
-    expect(await ledger.signals({ type: 'order.paid', limit: 9 })).toEqual([]);
+    expect(await ledger.signals.list({ type: 'order.paid', limit: 9 })).toEqual([]);
     const idle = await ask(engine, 'system.prune', {}, { dryRun: true });
     expect(idle.plan).toEqual(['Nothing is that old; nothing would change.']);
     const unnamed = ask(engine, 'system.prune', { older_than_ms: 0 });

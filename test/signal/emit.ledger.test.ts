@@ -32,20 +32,22 @@ describe.each(databases)('a reported signal on %s', (kind) => {
       },
       2,
     );
-    const { told, news } = await ledger.emit([emission]);
+    const { told, news } = await ledger.signals.emit([emission]);
     expect(told).toEqual([{ signalId: emission.signal.id, created: true }]);
     expect(news.queued).toBe(true);
-    expect(only(await ledger.signals({ limit: 9 }))).toMatchObject(emission.signal);
-    const jobs = await ledger.jobs({ sourceEventId: emission.signal.id, limit: 9 });
+    expect(only(await ledger.signals.list({ limit: 9 }))).toMatchObject(emission.signal);
+    const jobs = await ledger.jobs.list({ sourceEventId: emission.signal.id, limit: 9 });
     expect(new Set(jobs.map(({ id }) => id))).toEqual(new Set(emission.jobs.map(({ id }) => id)));
   });
 
   test('twice under one key is the first one, and starts nothing', async () => {
     const { ledger, dump } = await openBench(kind);
     const first = report({ dedupeKey: 'k', data: '{"n":1}' }, 1);
-    await ledger.emit([first]);
+    await ledger.signals.emit([first]);
     const before = await dump();
-    const { told, news } = await ledger.emit([report({ dedupeKey: 'k', data: '{"n":2}' }, 1)]);
+    const { told, news } = await ledger.signals.emit([
+      report({ dedupeKey: 'k', data: '{"n":2}' }, 1),
+    ]);
     expect(told).toEqual([{ signalId: first.signal.id, created: false }]);
     expect(news.queued).toBe(false);
     expect(await dump()).toEqual(before);
@@ -55,17 +57,17 @@ describe.each(databases)('a reported signal on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const keyed = () => ({ ...report({ dedupeKey: 'k' }), runs: [runOf(graph)] });
-    const answers = await Promise.all(range(6).map(() => ledger.emit([keyed()])));
+    const answers = await Promise.all(range(6).map(() => ledger.signals.emit([keyed()])));
     expect(answers.filter(({ news }) => news.queued)).toHaveLength(1);
-    expect(await ledger.runs({ limit: 9 })).toHaveLength(1);
-    await ledger.emit([{ ...keyed(), signal: report({ dedupeKey: 'other' }).signal }]);
-    expect(await ledger.runs({ limit: 9 })).toHaveLength(2);
+    expect(await ledger.runs.list({ limit: 9 })).toHaveLength(1);
+    await ledger.signals.emit([{ ...keyed(), signal: report({ dedupeKey: 'other' }).signal }]);
+    expect(await ledger.runs.list({ limit: 9 })).toHaveLength(2);
   });
 
   test("is one by its source's own id, and another of another source", async () => {
     const { ledger } = await openBench(kind);
     const first = report({ sourceEventId: 'e' });
-    const { told } = await ledger.emit([
+    const { told } = await ledger.signals.emit([
       first,
       report({ sourceEventId: 'e' }),
       report({ sourceEventId: 'e', source: 'other' }),
@@ -74,24 +76,24 @@ describe.each(databases)('a reported signal on %s', (kind) => {
     ]);
     expect(told.map(({ created }) => created)).toEqual([true, false, true, true, true]);
     expect(told[1]?.signalId).toBe(first.signal.id);
-    expect(await ledger.signals({ limit: 9 })).toHaveLength(4);
+    expect(await ledger.signals.list({ limit: 9 })).toHaveLength(4);
   });
 
   test('by many at once under one key is there once', async () => {
     const { ledger } = await openBench(kind);
     const answers = await Promise.all(
-      range(20).map(() => ledger.emit([report({ dedupeKey: 'k' }, 1)])),
+      range(20).map(() => ledger.signals.emit([report({ dedupeKey: 'k' }, 1)])),
     );
     const told = answers.map((answer) => only(answer.told));
     expect(told.filter(({ created }) => created)).toHaveLength(1);
     expect(new Set(told.map(({ signalId }) => signalId)).size).toBe(1);
-    expect(await ledger.jobs({ limit: 99 })).toHaveLength(1);
+    expect(await ledger.jobs.list({ limit: 99 })).toHaveLength(1);
   });
 
   test('hands its correlation on to all that comes of it', async () => {
     const { ledger } = await openBench(kind);
     const first = report({ correlationId: 'chain' });
-    await ledger.emit([first]);
+    await ledger.signals.emit([first]);
     const job = await startOne(ledger, 'p1', { sourceEventId: first.signal.id });
     const second = signalOf(job, 0, { causationId: first.signal.id, correlationId: job.rootJobId });
     const child = draft({ rootJobId: job.rootJobId, parentJobId: job.id });
@@ -101,8 +103,8 @@ describe.each(databases)('a reported signal on %s', (kind) => {
     const third = signalOf(step, 0, { correlationId: step.rootJobId });
     await settleOne(ledger, succeed(step, { signals: [third] }));
     const named = report({ causationId: second.id, correlationId: 'own', isCorrelated: true });
-    await ledger.emit([named, report({ causationId: second.id })]);
-    const found = await ledger.signals({ order: 'oldest', limit: 9 });
+    await ledger.signals.emit([named, report({ causationId: second.id })]);
+    const found = await ledger.signals.list({ order: 'oldest', limit: 9 });
     expect(found.map(({ correlationId }) => correlationId)).toEqual([
       'chain',
       'chain',
@@ -121,9 +123,9 @@ describe.each(databases)('a reported signal on %s', (kind) => {
     });
     const b = report({ type: 'order.lost', source: 'other', causationId: 'x', dedupeKey: 'k' });
     const c = report({ visibility: 'admin_only', correlationId: 'c', sourceEventId: 'e' });
-    await ledger.emit([a, b, c]);
+    await ledger.signals.emit([a, b, c]);
     const ids = async (filter: object) =>
-      (await ledger.signals({ ...filter, order: 'oldest', limit: 9 })).map(({ id }) => id);
+      (await ledger.signals.list({ ...filter, order: 'oldest', limit: 9 })).map(({ id }) => id);
     const [idA, idB, idC] = [a.signal.id, b.signal.id, c.signal.id];
     expect(await ids({ source: 'other' })).toEqual([idB]);
     expect(await ids({ subjectType: 'order', subjectId: '1' })).toEqual([idA]);
@@ -135,14 +137,16 @@ describe.each(databases)('a reported signal on %s', (kind) => {
     expect(await ids({ source: 'other', dedupeKey: 'k' })).toEqual([idB]);
     expect(await ids({ source: 'shop', sourceEventId: 'e' })).toEqual([idC]);
     expect(await ids({ idPrefix: idB })).toEqual([idB]);
-    const [first, , last] = await ledger.signals({ order: 'oldest', limit: 9 });
+    const [first, , last] = await ledger.signals.list({ order: 'oldest', limit: 9 });
     expect(await ids({ beforeSeq: first?.seq ?? 0 })).toEqual([idB, idC]);
     expect(await ids({ upToSeq: (last?.seq ?? 0) - 1 })).toEqual([idA, idB]);
-    expect(await ledger.signalGroups({ limit: 9 })).toEqual([
+    expect(await ledger.signals.countGroups({ limit: 9 })).toEqual([
       { source: 'other', type: 'order.lost', count: 1 },
       { source: 'shop', type: 'order.paid', count: 2 },
     ]);
-    expect(await ledger.signalGroups({ limit: 1 })).toMatchObject([{ source: 'shop', count: 1 }]);
+    expect(await ledger.signals.countGroups({ limit: 1 })).toMatchObject([
+      { source: 'shop', count: 1 },
+    ]);
   });
 
   test('is kept until both its own time and that of its record are over', async () => {
@@ -151,11 +155,13 @@ describe.each(databases)('a reported signal on %s', (kind) => {
     const late = report({ occurredAt: old });
     const ahead = report();
     const gone = report({ occurredAt: old });
-    await ledger.emit([late, ahead, gone]);
+    await ledger.signals.emit([late, ahead, gone]);
     const { id } = gone.signal;
     await sql('update signals set inserted_at = ? where id in (?, ?)', [old, id, ahead.signal.id]);
-    expect(await ledger.prune({ what: 'signals', olderThanMs: 60_000, limit: 9 })).toBe(1);
-    const left = (await ledger.signals({ order: 'oldest', limit: 9 })).map((signal) => signal.id);
+    expect(await ledger.history.prune({ what: 'signals', olderThanMs: 60_000, limit: 9 })).toBe(1);
+    const left = (await ledger.signals.list({ order: 'oldest', limit: 9 })).map(
+      (signal) => signal.id,
+    );
     expect(left).toEqual([late.signal.id, ahead.signal.id]);
   });
 });
@@ -167,15 +173,15 @@ describe('two hosts that report the same at once', () => {
     const rounds = range(20).map(async (round) => {
       const given = { dedupeKey: `k${round}`, sourceEventId: `e${round}` };
       const [one, two] = await Promise.all([
-        ledger.emit([report(given, 1)]),
-        other.emit([report(given, 1)]),
+        ledger.signals.emit([report(given, 1)]),
+        other.signals.emit([report(given, 1)]),
       ]);
       const told = [only(one.told), only(two.told)];
       expect(told.filter(({ created }) => created)).toHaveLength(1);
       expect(told[0]?.signalId).toBe(told[1]?.signalId);
     });
     await Promise.all(rounds);
-    expect(await ledger.signals({ limit: 99 })).toHaveLength(20);
-    expect(await ledger.jobs({ limit: 99 })).toHaveLength(20);
+    expect(await ledger.signals.list({ limit: 99 })).toHaveLength(20);
+    expect(await ledger.jobs.list({ limit: 99 })).toHaveLength(20);
   });
 });

@@ -38,7 +38,7 @@ function followBy(
   return {
     seen,
     async readPage() {
-      const { found, next } = read(await ledger.events(place, { ...AMPLE, rows: 3 }));
+      const { found, next } = read(await ledger.events.list(place, { ...AMPLE, rows: 3 }));
       seen.push(...found);
       place = { ...place, ...next };
       return seen.length >= 40;
@@ -52,7 +52,7 @@ describe.each(databases)('events on %s', (kind) => {
     const second = kind === 'postgres' ? await open() : ledger;
     const writing = Promise.all(
       range(40).map((n) =>
-        (n % 2 === 0 ? ledger : second).enqueue({ jobs: [], signals: [signal(`n.${n}`)] }),
+        (n % 2 === 0 ? ledger : second).jobs.enqueue({ jobs: [], signals: [signal(`n.${n}`)] }),
       ),
     );
     const { seen, readPage } = followBy(ledger, ({ signals }) => ({
@@ -69,11 +69,11 @@ describe.each(databases)('events on %s', (kind) => {
 
   test('begin, after the end, with what comes next', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: [], signals: [signal('old')] });
-    const end = await ledger.eventEnd();
-    await ledger.enqueue({ jobs: [], signals: [signal('new')] });
+    await ledger.jobs.enqueue({ jobs: [], signals: [signal('old')] });
+    const end = await ledger.events.findEnd();
+    await ledger.jobs.enqueue({ jobs: [], signals: [signal('new')] });
     const types = await eventually('the new one is there', async () => {
-      const found = (await ledger.events(end, AMPLE)).signals.rows.map(({ type }) => type);
+      const found = (await ledger.events.list(end, AMPLE)).signals.rows.map(({ type }) => type);
       return found.includes('new') && found;
     });
     // Who asks for the end while others write may get a little of what was before it.
@@ -85,7 +85,7 @@ describe.each(databases)('events on %s', (kind) => {
     const second = kind === 'postgres' ? await open() : ledger;
     const ids = range(40).map(() => makeId());
     const writing = Promise.all(
-      ids.map((id, n) => (n % 2 === 0 ? ledger : second).enqueue({ jobs: [draft({ id })] })),
+      ids.map((id, n) => (n % 2 === 0 ? ledger : second).jobs.enqueue({ jobs: [draft({ id })] })),
     );
     const { seen, readPage } = followBy(ledger, ({ jobs }) => ({
       found: jobs.rows.map(({ id }) => id),
@@ -100,12 +100,12 @@ describe.each(databases)('events on %s', (kind) => {
 
   test('job events continue after the end with the next accepted job', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: [draft({ id: 'old' })] });
-    const end = await ledger.eventEnd();
-    await ledger.enqueue({ jobs: [draft({ id: 'new' })] });
-    await ledger.cancel('new');
+    await ledger.jobs.enqueue({ jobs: [draft({ id: 'old' })] });
+    const end = await ledger.events.findEnd();
+    await ledger.jobs.enqueue({ jobs: [draft({ id: 'new' })] });
+    await ledger.jobs.cancel('new');
     const ids = await eventually('the new one is there', async () => {
-      const found = (await ledger.events(end, AMPLE)).jobs.rows.map(({ id }) => id);
+      const found = (await ledger.events.list(end, AMPLE)).jobs.rows.map(({ id }) => id);
       return found.includes('new') && found;
     });
     if (kind === 'sqlite') expect(ids).toEqual(['new']);
@@ -119,7 +119,9 @@ describe.each(databases)('events on %s', (kind) => {
     const claimed = await claimSteps(ledger, graph);
     // Those that began last end first.
     const writing = Promise.all(
-      claimed.toReversed().map((job, n) => (n % 2 === 0 ? ledger : second).settle([done(job)])),
+      claimed
+        .toReversed()
+        .map((job, n) => (n % 2 === 0 ? ledger : second).jobs.settle([done(job)])),
     );
     const { seen, readPage } = followBy(ledger, ({ runs }) => ({
       found: runs.rows.map(({ id }) => id),
@@ -141,15 +143,15 @@ describe.each(databases)('events on %s', (kind) => {
       await start(ledger, graph),
     ];
     const cancel = { kind: 'run.cancel', runId: third.id } as const;
-    await ledger.direct(pausing({ sameness: 'each' }, cancel));
-    const end = (await ledger.eventEnd()).runs;
+    await ledger.directives.create(pausing({ sameness: 'each' }, cancel));
+    const end = (await ledger.events.findEnd()).runs;
     const [one, two] = await claimSteps(ledger, graph);
     if (one === undefined || two === undefined) throw new Error('two jobs were expected');
-    await ledger.settle([fail(two)]);
-    await ledger.settle([done(one)]);
+    await ledger.jobs.settle([fail(two)]);
+    await ledger.jobs.settle([done(one)]);
     const ends = (after: Position) =>
       eventually('the last is there', async () => {
-        const { rows } = (await ledger.events({ ...START, runs: after }, AMPLE)).runs;
+        const { rows } = (await ledger.events.list({ ...START, runs: after }, AMPLE)).runs;
         return rows.at(-1)?.id === first.id && rows.map(({ id, status }) => [id, status]);
       });
     const both = [
@@ -158,7 +160,7 @@ describe.each(databases)('events on %s', (kind) => {
     ];
     expect(await ends(NOWHERE)).toEqual(both);
     if (kind === 'sqlite') expect(await ends(end)).toEqual(both.slice(1));
-    expect(await ledger.signals({ type: 'run.halted', limit: 5 })).toMatchObject([
+    expect(await ledger.signals.list({ type: 'run.halted', limit: 5 })).toMatchObject([
       { subjectId: second.id },
     ]);
   });
@@ -169,7 +171,7 @@ describe.each(databases)('events on %s', (kind) => {
     for (const _ of range(3)) await start(ledger, graph);
     await carryOn(ledger, graph);
     const last = await eventually('all can be seen', async () => {
-      const { rows, end } = (await ledger.events(START, AMPLE)).runs;
+      const { rows, end } = (await ledger.events.list(START, AMPLE)).runs;
       return rows.length === 3 && end;
     });
     for (const table of ['run_steps', 'run_branches', 'pipeline_runs', 'job_queue']) {
@@ -178,7 +180,7 @@ describe.each(databases)('events on %s', (kind) => {
     const next = await start(ledger, graph);
     await carryOn(ledger, graph);
     const ids = await eventually('the next is there', async () => {
-      const { rows } = (await ledger.events({ ...START, runs: last }, AMPLE)).runs;
+      const { rows } = (await ledger.events.list({ ...START, runs: last }, AMPLE)).runs;
       return rows.length > 0 && rows.map(({ id }) => id);
     });
     expect(ids).toEqual([next.id]);
@@ -188,13 +190,13 @@ describe.each(databases)('events on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const large = JSON.stringify({ text: 'x'.repeat(1000) });
     const types = range(5).map((n) => `large.${n}`);
-    await ledger.enqueue({ jobs: [], signals: types.map((type) => signal(type, large)) });
+    await ledger.jobs.enqueue({ jobs: [], signals: types.map((type) => signal(type, large)) });
     const pages: string[][] = [];
     for (const bytes of [2500, 10]) {
       const wanted = pages.flat().length + types.length;
       let place = START;
       await eventually('all were read', async () => {
-        const { signals } = await ledger.events(place, { rows: 10, bytes });
+        const { signals } = await ledger.events.list(place, { rows: 10, bytes });
         place = { ...place, signals: signals.end };
         if (signals.rows.length > 0) pages.push(signals.rows.map(({ type }) => type));
         return !signals.isCut && pages.flat().length === wanted;
@@ -207,7 +209,7 @@ describe.each(databases)('events on %s', (kind) => {
 
 test('a job whose commit is slow is not passed by those with a higher number', async () => {
   const { ledger, place } = await openBench('postgres');
-  await ledger.eventEnd();
+  await ledger.events.findEnd();
   const raw = openRaw(place);
   onTestFinished(() => raw.close());
   await raw.run('begin');
@@ -217,14 +219,14 @@ test('a job whose commit is slow is not passed by those with a higher number', a
       values ('slow', 'echo', 'handle', 'queued', 'api', 'api:test', '2026-01-01T00:00:00.000Z',
         '2026-01-01T00:00:00.000Z', 'slow', 'slow')`,
   );
-  const end = await ledger.eventEnd();
-  await ledger.enqueue({ jobs: [draft({ id: 'quick' })] });
-  const held = await ledger.events(end, AMPLE);
+  const end = await ledger.events.findEnd();
+  await ledger.jobs.enqueue({ jobs: [draft({ id: 'quick' })] });
+  const held = await ledger.events.list(end, AMPLE);
   expect(held.jobs.rows).toEqual([]);
   expect(held.isPending).toBe(true);
   await raw.run('commit');
   const ids = await eventually('both are there', async () => {
-    const { jobs } = await ledger.events({ ...START, jobs: held.jobs.end }, AMPLE);
+    const { jobs } = await ledger.events.list({ ...START, jobs: held.jobs.end }, AMPLE);
     return jobs.rows.length === 2 && jobs.rows.map(({ id }) => id);
   });
   expect(ids).toEqual(['slow', 'quick']);
@@ -234,16 +236,16 @@ test('the first read waits a while for open transactions and then returns what i
   const bench = await openBench('postgres');
   const { ledger, open } = bench;
   const job = draft();
-  await ledger.enqueue({ jobs: [job] });
+  await ledger.jobs.enqueue({ jobs: [job] });
   const barrier = await openBarrier(bench);
   await barrier.hold('select pg_current_xact_id()');
   const newcomer = await open();
-  const first = await newcomer.events(START, AMPLE);
+  const first = await newcomer.events.list(START, AMPLE);
   expect(first.jobs.rows).toEqual([]);
   expect(first.isPending).toBe(true);
   await barrier.lift();
   const ids = await eventually('it is over', async () => {
-    const { jobs } = await newcomer.events(START, AMPLE);
+    const { jobs } = await newcomer.events.list(START, AMPLE);
     return jobs.rows.length > 0 && jobs.rows.map(({ id }) => id);
   });
   expect(ids).toEqual([job.id]);
@@ -251,15 +253,15 @@ test('the first read waits a while for open transactions and then returns what i
 
 test('a schema from another PostgreSQL gets a new order and a new epoch', async () => {
   const { ledger, sql, open } = await openBench('postgres');
-  await ledger.enqueue({ jobs: [], signals: [signal('moved')] });
-  const epoch = await ledger.meta('epoch');
+  await ledger.jobs.enqueue({ jobs: [], signals: [signal('moved')] });
+  const epoch = await ledger.meta.read('epoch');
   await sql('update signals set tx = 9000000000000');
-  expect((await ledger.events(START, AMPLE)).signals.rows).toEqual([]);
+  expect((await ledger.events.list(START, AMPLE)).signals.rows).toEqual([]);
   const moved = await open();
-  expect(await moved.meta('epoch')).not.toBe(epoch);
-  await moved.enqueue({ jobs: [], signals: [signal('later')] });
+  expect(await moved.meta.read('epoch')).not.toBe(epoch);
+  await moved.jobs.enqueue({ jobs: [], signals: [signal('later')] });
   const types = await eventually('both are there', async () => {
-    const { signals } = await moved.events(START, AMPLE);
+    const { signals } = await moved.events.list(START, AMPLE);
     return signals.rows.length === 2 && signals.rows.map(({ type }) => type);
   });
   expect(types).toEqual(['moved', 'later']);
@@ -271,9 +273,9 @@ test('ends of runs come behind those that were copied from a ledger with other n
   await start(ledger, graph);
   await carryOn(ledger, graph);
   await sql('update pipeline_runs set end_tx = 9000000');
-  const { runs } = await ledger.eventEnd();
+  const { runs } = await ledger.events.findEnd();
   const next = await start(ledger, graph);
   await carryOn(ledger, graph);
-  const { rows } = (await ledger.events({ ...START, runs }, AMPLE)).runs;
+  const { rows } = (await ledger.events.list({ ...START, runs }, AMPLE)).runs;
   expect(rows.map(({ id }) => id)).toEqual([next.id]);
 });

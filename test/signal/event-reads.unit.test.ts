@@ -16,11 +16,13 @@ function makeSlowLedger() {
   const asked: number[] = [];
   const answers: (() => void)[] = [];
   const ledger = {
-    events({ jobs }: EventPlace): Promise<EventRows> {
-      asked.push(jobs.seq);
-      const none = { rows: [], isCut: false, end: jobs };
-      const rows = { jobs: none, signals: none, attempts: none, runs: none, isPending: false };
-      return new Promise((resolve) => answers.push(() => resolve(rows)));
+    events: {
+      list({ jobs }: EventPlace): Promise<EventRows> {
+        asked.push(jobs.seq);
+        const none = { rows: [], isCut: false, end: jobs };
+        const rows = { jobs: none, signals: none, attempts: none, runs: none, isPending: false };
+        return new Promise((resolve) => answers.push(() => resolve(rows)));
+      },
     },
   } as unknown as Ledger;
   return { ledger, asked, answer: () => answers.splice(0).forEach((done) => done()) };
@@ -62,20 +64,22 @@ test('few reads run at once, and all come to their turn', async () => {
 function makeSignals(count: number) {
   const asked: number[] = [];
   const ledger = {
-    events: async ({ signals, ...others }: EventPlace): Promise<EventRows> => {
-      asked.push(signals.seq);
-      const last = Math.min(count, signals.seq + 10);
-      const rows = Array.from({ length: last - signals.seq }, (_, at) =>
-        signal(signals.seq + at + 1),
-      );
-      const none = (end: Position) => ({ rows: [], isCut: false, end });
-      return {
-        jobs: none(others.jobs),
-        attempts: none(others.attempts),
-        runs: none(others.runs),
-        signals: { rows, isCut: last < count, end: { tx: 0, seq: last } },
-        isPending: false,
-      };
+    events: {
+      list: async ({ signals, ...others }: EventPlace): Promise<EventRows> => {
+        asked.push(signals.seq);
+        const last = Math.min(count, signals.seq + 10);
+        const rows = Array.from({ length: last - signals.seq }, (_, at) =>
+          signal(signals.seq + at + 1),
+        );
+        const none = (end: Position) => ({ rows: [], isCut: false, end });
+        return {
+          jobs: none(others.jobs),
+          attempts: none(others.attempts),
+          runs: none(others.runs),
+          signals: { rows, isCut: last < count, end: { tx: 0, seq: last } },
+          isPending: false,
+        };
+      },
     },
   } as unknown as Ledger;
   return { ledger, asked };

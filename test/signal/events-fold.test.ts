@@ -60,7 +60,7 @@ describe('folded events', () => {
   });
 
   test('cost one read in a beat, however many streams there are', async () => {
-    const reads = vi.spyOn(api.server.instance.engine.ledger, 'events');
+    const reads = vi.spyOn(api.server.instance.engine.ledger.events, 'list');
     const beganAt = Date.now();
     const asked = 'GET /events?fold=true&type=order.* HTTP/1.1\r\nhost: localhost\r\n';
     const proof = `authorization: Bearer ${OWNER}\r\n\r\n`;

@@ -98,7 +98,7 @@ describe.each(databases)('on %s', (database) => {
 
   const emit = async (...signals: readonly SignalDraft[]): Promise<void> => {
     const { ledger, activity } = api.server.instance.engine;
-    await ledger.enqueue({ jobs: [], signals });
+    await ledger.jobs.enqueue({ jobs: [], signals });
     activity.notice();
   };
   const types = ({ frames }: Reader): string[] => frames.map(({ event }) => event);
@@ -206,10 +206,10 @@ describe.each(databases)('on %s', (database) => {
 
   test('however many streams there are, few of them read at once', async () => {
     const { ledger } = api.server.instance.engine;
-    const events = ledger.events.bind(ledger);
+    const events = ledger.events.list.bind(ledger);
     let now = 0;
     let most = 0;
-    vi.spyOn(ledger, 'events').mockImplementation(async (...args) => {
+    vi.spyOn(ledger.events, 'list').mockImplementation(async (...args) => {
       most = Math.max(most, (now += 1));
       return events(...args).finally(() => (now -= 1));
     });
@@ -255,8 +255,8 @@ test('on PostgreSQL a slow commit delays what came after it, and is never lost',
     `insert into signals (id, type, source, data, correlation_id, occurred_at, inserted_at)
       values ('slow', 'slow.first', 'test', '{}', 'slow', '${now}', '${now}')`,
   );
-  await ledger.enqueue({ jobs: [], signals: [draft('slow.second')] });
-  const rows = await ledger.signals({ type: 'slow.second', limit: 1 });
+  await ledger.jobs.enqueue({ jobs: [], signals: [draft('slow.second')] });
+  const rows = await ledger.signals.list({ type: 'slow.second', limit: 1 });
   expect(rows).toHaveLength(1);
   const page = await api.ask('/events?after=start&type=slow.*', {
     headers: { accept: 'application/json' },
@@ -300,11 +300,11 @@ test('a stream of a revoked token reports nothing that happens after that', asyn
   const reader = await follow(api, '?type=seen.*', { authorization });
   const ended = once(reader.response, 'close');
   const { ledger, activity } = api.server.instance.engine;
-  await ledger.enqueue({ jobs: [], signals: [draft('seen.before')] });
+  await ledger.jobs.enqueue({ jobs: [], signals: [draft('seen.before')] });
   activity.notice();
   await eventually('it is told', () => reader.frames.length === 1);
   expect((await api.ask('/tokens/reader/revoke', { body: '{}' })).status).toBe(200);
-  await ledger.enqueue({ jobs: [], signals: [draft('seen.after')] });
+  await ledger.jobs.enqueue({ jobs: [], signals: [draft('seen.after')] });
   activity.notice();
   await ended;
   expect(reader.frames.map(({ event }) => event)).toEqual(['seen.before']);

@@ -29,9 +29,9 @@ test.each(cases)('on %s, killed at %s', { timeout }, async (database, probe) => 
   expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
   const isCommitted = probe === 'settle.after-commit';
   const ledger = await openLedger(place.config.state);
-  const [worker] = await ledger.jobs({ plugin: 'worker', limit: 9 });
+  const [worker] = await ledger.jobs.list({ plugin: 'worker', limit: 9 });
   expect(worker?.status === 'succeeded').toBe(isCommitted);
-  const left = await ledger.signals({ type: 'job.succeeded', limit: 9 });
+  const left = await ledger.signals.list({ type: 'job.succeeded', limit: 9 });
   expect(left.map(({ jobId }) => jobId)).toEqual(isCommitted ? [worker?.id] : []);
   await ledger.close();
 
@@ -39,8 +39,8 @@ test.each(cases)('on %s, killed at %s', { timeout }, async (database, probe) => 
   await server.ready;
   const after = await openLedger(place.config.state);
   await eventually('everything is done', async () => {
-    const jobs = await after.jobs({ limit: 9 });
-    const runs = await after.runs({ limit: 9 });
+    const jobs = await after.jobs.list({ limit: 9 });
+    const runs = await after.runs.list({ limit: 9 });
     return (
       jobs.length === 3 &&
       runs.length === 1 &&
@@ -48,8 +48,8 @@ test.each(cases)('on %s, killed at %s', { timeout }, async (database, probe) => 
     );
   });
   expect(await server.stop()).toEqual({ code: 0, signal: null });
-  const signals = await after.signals({ type: 'job.succeeded', limit: 9 });
-  const jobs = await after.jobs({ limit: 9 });
+  const signals = await after.signals.list({ type: 'job.succeeded', limit: 9 });
+  const jobs = await after.jobs.list({ limit: 9 });
   expect(await after.check()).toEqual([]);
   await after.close();
   // The route's job reports its own end without starting another; the pipeline's is a step of a run.

@@ -27,8 +27,8 @@ async function makeSignals(database: Database): Promise<TestPlace> {
     service: { reap_after: '300ms' },
   });
   const ledger = await openLedger(place.config.state);
-  await ledger.setMeta('paused', '1');
-  await ledger.emit(
+  await ledger.meta.write('paused', '1');
+  await ledger.signals.emit(
     Array.from({ length: TOTAL }, () => {
       const id = makeId();
       const data = '{"n":1}';
@@ -56,7 +56,7 @@ async function findReplay(client: Client): Promise<Replay | undefined> {
 /** Each signal has one job, and no more. */
 async function expectOneJobEach({ config }: TestPlace): Promise<void> {
   const ledger = await openLedger(config.state);
-  const jobs = await ledger.jobs({ plugin: 'mail', limit: 2 * TOTAL });
+  const jobs = await ledger.jobs.list({ plugin: 'mail', limit: 2 * TOTAL });
   await ledger.close();
   expect(jobs).toHaveLength(TOTAL);
   expect(new Set(jobs.map(({ sourceEventId }) => sourceEventId)).size).toBe(TOTAL);

@@ -10,11 +10,11 @@ describe.each(databases)('a step of a replay on %s', (kind) => {
   async function open() {
     const { ledger } = await openBench(kind);
     const asked = pausing({ type: 'signal.replay', target: 'signal:*' }, { kind: 'process' });
-    const { directive } = await ledger.direct(asked);
+    const { directive } = await ledger.directives.create(asked);
     const id = makeId();
     const signal = { id, type: 'a.b', source: 'shop', data: '{}', hops: 1, correlationId: id };
-    await ledger.emit([{ signal, jobs: [], runs: [] }]);
-    const [recorded] = await ledger.signals({ id, limit: 1 });
+    await ledger.signals.emit([{ signal, jobs: [], runs: [] }]);
+    const [recorded] = await ledger.signals.list({ id, limit: 1 });
     const seq = recorded?.seq ?? 0;
     const step = (given: Partial<ReplayStep> = {}): ReplayStep => ({
       directiveId: directive.id,
@@ -29,45 +29,45 @@ describe.each(databases)('a step of a replay on %s', (kind) => {
       runs: [],
       ...given,
     });
-    const jobs = () => ledger.jobs({ sourceEventId: id, limit: 9 });
+    const jobs = () => ledger.jobs.list({ sourceEventId: id, limit: 9 });
     return { ledger, directive, step, jobs, seq };
   }
 
   test('is stored with its mark, and the same step when it is repeated', async () => {
     const { ledger, directive, step, jobs, seq } = await open();
-    const first = await ledger.replay(step());
+    const first = await ledger.signals.replay(step());
     const progress = { ...nothing, cursor: seq, upTo: seq, signals: 1, jobs: 1 };
     expect(first).toMatchObject({ progress, news: { queued: true } });
-    const { progress: kept } = (await ledger.directive(directive.id)) ?? {};
+    const { progress: kept } = (await ledger.directives.find(directive.id)) ?? {};
     expect(JSON.parse(kept ?? '')).toEqual(progress);
-    expect((await ledger.replay(step()))?.progress).toEqual(progress);
+    expect((await ledger.signals.replay(step()))?.progress).toEqual(progress);
     expect(await jobs()).toHaveLength(1);
   });
 
   test("does nothing if the process doesn't hold the directive", async () => {
     const { ledger, step, jobs } = await open();
-    expect(await ledger.replay(step({ processId: 'p2' }))).toBeUndefined();
+    expect(await ledger.signals.replay(step({ processId: 'p2' }))).toBeUndefined();
     expect(await jobs()).toEqual([]);
   });
 
   test('skips running work for the same signal, unless it is forced', async () => {
     const { ledger, step, jobs, seq } = await open();
-    await ledger.replay(step());
+    await ledger.signals.replay(step());
     const next = step({ cursor: seq + 1 });
-    expect((await ledger.replay(next))?.progress).toMatchObject({ jobs: 0, skipped: 1 });
+    expect((await ledger.signals.replay(next))?.progress).toMatchObject({ jobs: 0, skipped: 1 });
     const forced = step({ cursor: seq + 2, force: true });
-    expect((await ledger.replay(forced))?.progress).toMatchObject({ jobs: 1, skipped: 0 });
+    expect((await ledger.signals.replay(forced))?.progress).toMatchObject({ jobs: 1, skipped: 0 });
     expect(await jobs()).toHaveLength(2);
   });
 
   test('that was released keeps its position, and charges no attempt', async () => {
     const { ledger, directive, step } = await open();
-    await ledger.replay(step());
-    await ledger.releaseDirective(directive);
-    const given = await ledger.directive(directive.id);
+    await ledger.signals.replay(step());
+    await ledger.directives.release(directive);
+    const given = await ledger.directives.find(directive.id);
     expect(given).toMatchObject({ status: 'requested', attempt: 0, startedAt: null });
     expect(given?.progress).not.toBeNull();
-    expect(await ledger.replay(step({ cursor: 99 }))).toBeUndefined();
-    expect(await ledger.dueDirectives(['signal.replay'], 9)).toHaveLength(1);
+    expect(await ledger.signals.replay(step({ cursor: 99 }))).toBeUndefined();
+    expect(await ledger.directives.listDue(['signal.replay'], 9)).toHaveLength(1);
   });
 });

@@ -18,7 +18,7 @@ async function emitMany(ledger: Ledger, count: number, data = '{"n":1}'): Promis
     const signal = { id, type: 'order.paid', source: 'shop', data, hops: 1, correlationId: id };
     return { signal, jobs: [], runs: [] };
   });
-  await ledger.emit(emissions);
+  await ledger.signals.emit(emissions);
 }
 
 async function open(database: Database, mail = succeeds) {
@@ -37,14 +37,14 @@ describe.each(databases)('a replay on %s', (database) => {
   test('S-26 leaves out what was handled well, and does it again when it is forced to', async () => {
     const { engine, ledger, ended } = await open(database);
     const { signalId } = await engine.signals.emit(reported);
-    const [job] = await ledger.jobs({ plugin: 'mail', limit: 9 });
-    const [run] = await ledger.runs({ sourceEventId: signalId, limit: 9 });
+    const [job] = await ledger.jobs.list({ plugin: 'mail', limit: 9 });
+    const [run] = await ledger.runs.list({ sourceEventId: signalId, limit: 9 });
     expect((await ended(job?.id ?? '')).status).toBe('succeeded');
     expect((await engine.waitForRun(run?.id ?? '', 20_000)).status).toBe('succeeded');
     const counts = { signals: 1, unhandled: 0, unopened: 0 };
     const safe = await ask(engine, 'signal.replay', { signal_id: signalId });
     expect(safe.result).toEqual({ ...counts, jobs: 0, runs: 0, skipped: 2 });
-    expect(await ledger.jobs({ submittedBy: 'replay', limit: 9 })).toEqual([]);
+    expect(await ledger.jobs.list({ submittedBy: 'replay', limit: 9 })).toEqual([]);
     const one = await ask(engine, 'signal.replay', {
       signal_id: signalId,
       handler: 'mail',
@@ -59,12 +59,12 @@ describe.each(databases)('a replay on %s', (database) => {
     const { place, engine, ledger, ended } = await open(database, failsOnce);
     await emitMany(ledger, 1);
     const { signalId } = await engine.signals.emit(reported);
-    const [failed] = await ledger.jobs({ plugin: 'mail', limit: 9 });
+    const [failed] = await ledger.jobs.list({ plugin: 'mail', limit: 9 });
     expect((await ended(failed?.id ?? '')).status).toBe('failed');
     await place.openGate('mended');
     const { result } = await ask(engine, 'signal.replay', { source: 'shop', handler: 'mail' });
     expect(result).toMatchObject({ signals: 2, jobs: 2, skipped: 0 });
-    const again = await ledger.jobs({ plugin: 'mail', submittedBy: 'replay', limit: 9 });
+    const again = await ledger.jobs.list({ plugin: 'mail', submittedBy: 'replay', limit: 9 });
     for (const { id } of again) expect((await ended(id)).status).toBe('succeeded');
     expect(again.map(({ sourceEventId }) => sourceEventId)).toContain(signalId);
     const { result: third } = await ask(engine, 'signal.replay', {
@@ -82,7 +82,7 @@ describe.each(databases)('a replay on %s', (database) => {
       place: 'handler',
       hint: expect.stringContaining('mail'),
     });
-    expect(await ledger.directives({ type: 'signal.replay', limit: 1 })).toEqual([]);
+    expect(await ledger.directives.list({ type: 'signal.replay', limit: 1 })).toEqual([]);
   });
 
   test('that another process had begun continues after its last step', async () => {
@@ -99,7 +99,7 @@ describe.each(databases)('a replay on %s', (database) => {
         due: { at: '2999-01-01T00:00:00.000Z' },
       },
     );
-    const signals = await ledger.signals({
+    const signals = await ledger.signals.list({
       type: 'order.paid',
       order: 'oldest',
       limit: limits.bulkStepJobs,
@@ -107,7 +107,7 @@ describe.each(databases)('a replay on %s', (database) => {
     const done = { jobs: signals.length, runs: 0, skipped: 0, unhandled: 0, unopened: 0 };
     const progress = {
       cursor: signals.at(-1)?.seq,
-      upTo: (await ledger.signals({ type: 'order.paid', limit: 1 }))[0]?.seq,
+      upTo: (await ledger.signals.list({ type: 'order.paid', limit: 1 }))[0]?.seq,
       signals: signals.length,
       ...done,
     };
@@ -118,13 +118,13 @@ describe.each(databases)('a replay on %s', (database) => {
       id,
     );
     const ended = await eventually('it has ended', async () => {
-      const directive = await ledger.directive(id ?? '');
+      const directive = await ledger.directives.find(id ?? '');
       return directive?.status === 'completed' && directive;
     });
     const total = steps * limits.bulkStepJobs;
     expect(JSON.parse(ended.result ?? '')).toMatchObject({ signals: total, jobs: total });
     // Those of the step that was done before are not started here again.
-    const jobs = await ledger.countJobs({ plugin: 'mail', limit: total });
+    const jobs = await ledger.jobs.count({ plugin: 'mail', limit: total });
     expect(jobs).toBe(total - signals.length);
     expect(ended.attempt).toBe(2);
     await resume(engine);
@@ -136,20 +136,20 @@ describe.each(databases)('a replay on %s', (database) => {
     await emitMany(ledger, 5 * limits.bulkStepJobs);
     const asked = ask(engine, 'signal.replay', { type: 'order.paid', handler: 'mail' });
     const id = await eventually('it has begun', async () => {
-      const [directive] = await ledger.directives({ type: 'signal.replay', limit: 1 });
+      const [directive] = await ledger.directives.list({ type: 'signal.replay', limit: 1 });
       return directive !== undefined && directive.progress !== null && directive.id;
     });
     await close();
     const { status } = await asked.catch(() => ({ status: 'unknown' }));
     const next = await place.start();
     const ended = await eventually('it has ended', async () => {
-      const directive = await next.ledger.directive(id);
+      const directive = await next.ledger.directives.find(id);
       return directive?.status === 'completed' && directive;
     });
     // Where the machine was quick, it had ended before it was told to stop.
     expect(ended.attempt).toBe(1);
     expect(['completed', 'requested', 'unknown']).toContain(status);
-    const jobs = await next.ledger.jobs({ plugin: 'mail', limit: 1000 });
+    const jobs = await next.ledger.jobs.list({ plugin: 'mail', limit: 1000 });
     expect(new Set(jobs.map(({ sourceEventId }) => sourceEventId)).size).toBe(1000);
     expect(jobs).toHaveLength(1000);
   });
@@ -160,9 +160,9 @@ describe.each(databases)('a replay on %s', (database) => {
     const large = JSON.stringify({ text: 'x'.repeat(limits.payloadBytesMax - 100) });
     await emitMany(ledger, 6, large);
     const page = { type: 'order.paid', order: 'oldest', limit: 9 } as const;
-    const first = await ledger.signals({ ...page, bytesMax: limits.replayStepBytes });
+    const first = await ledger.signals.list({ ...page, bytesMax: limits.replayStepBytes });
     expect(first.length).toBeLessThan(6);
-    expect(await ledger.signals({ ...page, bytesMax: 1 })).toHaveLength(1);
+    expect(await ledger.signals.list({ ...page, bytesMax: 1 })).toHaveLength(1);
     const { result } = await ask(engine, 'signal.replay', { type: 'order.paid', handler: 'mail' });
     expect(result).toMatchObject({ signals: 6, jobs: 6 });
   });
@@ -176,19 +176,19 @@ describe.each(databases)('a signal that was reported before, on %s', (database) 
     const { signalId } = await engine.signals.emit(keyed);
     const second = await engine.signals.emit(keyed);
     expect(second).toEqual({ signalId, created: false, handlers: 0 });
-    expect(await ledger.jobs({ plugin: 'mail', limit: 9 })).toHaveLength(1);
+    expect(await ledger.jobs.list({ plugin: 'mail', limit: 9 })).toHaveLength(1);
     const again = await engine.signals.emit({ ...keyed, rerun: true });
     expect(again).toEqual({ signalId, created: false, handlers: 2 });
-    expect(await ledger.signals({ type: 'order.paid', limit: 9 })).toHaveLength(1);
-    const jobs = await ledger.jobs({ plugin: 'mail', order: 'oldest', limit: 9 });
+    expect(await ledger.signals.list({ type: 'order.paid', limit: 9 })).toHaveLength(1);
+    const jobs = await ledger.jobs.list({ plugin: 'mail', order: 'oldest', limit: 9 });
     expect(jobs.map(({ submittedBy }) => submittedBy)).toEqual(['route', 'replay']);
     const [one, two] = jobs.map(({ idempotencyKey }) => idempotencyKey);
     expect(one).not.toBe(two);
-    expect(await ledger.runs({ sourceEventId: signalId, limit: 9 })).toHaveLength(2);
+    expect(await ledger.runs.list({ sourceEventId: signalId, limit: 9 })).toHaveLength(2);
     // What is new is just handled, whatever was asked for.
     const fresh = await engine.signals.emit({ ...reported, dedupeKey: 'other', rerun: true });
     expect(fresh.created).toBe(true);
-    const own = await ledger.jobs({ plugin: 'mail', sourceEventId: fresh.signalId, limit: 9 });
+    const own = await ledger.jobs.list({ plugin: 'mail', sourceEventId: fresh.signalId, limit: 9 });
     expect(own.map(({ submittedBy }) => submittedBy)).toEqual(['route']);
   });
 });

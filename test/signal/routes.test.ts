@@ -12,7 +12,7 @@ function targetsOf(jobs: readonly Job[]): string[] {
 }
 
 async function childrenOf(ledger: Ledger, job: Job): Promise<Job[]> {
-  return ledger.jobs({ parentJobId: job.id, order: 'oldest', limit: 99 });
+  return ledger.jobs.list({ parentJobId: job.id, order: 'oldest', limit: 99 });
 }
 
 describe.each(databases)('routes on %s', (database) => {
@@ -42,7 +42,7 @@ describe.each(databases)('routes on %s', (database) => {
     const children = await childrenOf(ledger, parent);
     expect(targetsOf(children)).toEqual(['first.handle', 'first.store', 'second.handle']);
 
-    const signals = await ledger.signals({ jobId: parent.id, limit: 9 });
+    const signals = await ledger.signals.list({ jobId: parent.id, limit: 9 });
     expect(signals).toHaveLength(2);
     const [made, unmatched] = ['made', 'made.not'].map((type) =>
       signals.find((signal) => signal.type === type),
@@ -100,7 +100,7 @@ describe.each(databases)('routes on %s', (database) => {
     expect(row).toMatchObject({ parentJobId: middle.id, sourceEventId: end.sourceEventId });
     const { result } = JSON.parse(row?.result ?? '') as { result: string };
     expect(JSON.parse(result)).toEqual(context);
-    const [signal] = await ledger.signals({ jobId: middle.id, limit: 9 });
+    const [signal] = await ledger.signals.list({ jobId: middle.id, limit: 9 });
     expect(signal).toMatchObject({ causationId: middle.sourceEventId, correlationId: root.id });
   });
 
@@ -121,10 +121,10 @@ describe.each(databases)('routes on %s', (database) => {
     });
     const { ended, ledger, attempts } = await place.start();
     const [signal] = await eventually('it opens', async () => {
-      const found = await ledger.signals({ type: 'breaker.opened', limit: 9 });
+      const found = await ledger.signals.list({ type: 'breaker.opened', limit: 9 });
       return found.length > 0 ? found : undefined;
     });
-    const [alarm, ...more] = await ledger.jobs({ plugin: 'alarm', limit: 9 });
+    const [alarm, ...more] = await ledger.jobs.list({ plugin: 'alarm', limit: 9 });
     expect(more).toEqual([]);
     expect(alarm).toMatchObject({ sourceEventId: signal?.id, runtimeCaused: true });
     expect((await ended(alarm?.id ?? '')).status).toBe('succeeded');
@@ -149,7 +149,7 @@ describe.each(databases)('routes on %s', (database) => {
     const { run, ended, ledger, attempts } = await place.start();
     const dead = await run('worker');
     expect(dead).toMatchObject({ status: 'dead', attempt: 3 });
-    const [signal, ...more] = await ledger.signals({ type: 'job.dead', limit: 9 });
+    const [signal, ...more] = await ledger.signals.list({ type: 'job.dead', limit: 9 });
     expect(more).toEqual([]);
     expect(signal).toMatchObject({
       source: 'ductile',
@@ -200,13 +200,13 @@ describe.each(databases)('routes on %s', (database) => {
     const { run, ledger } = await place.start();
     const root = await run('ping');
     const incident = await eventually('the circle is cut', async () => {
-      const [found] = await ledger.signals({ type: 'incident.loop', limit: 9 });
+      const [found] = await ledger.signals.list({ type: 'incident.loop', limit: 9 });
       return found;
     });
-    const jobs = await ledger.jobs({ order: 'oldest', limit: 99 });
+    const jobs = await ledger.jobs.list({ order: 'oldest', limit: 99 });
     expect(jobs.map(({ hops }) => hops)).toEqual([0, 1, 2, 3, 4, 5]);
     expect(jobs.every(({ status }) => status === 'succeeded')).toBe(true);
-    const [last] = await ledger.signals({ type: 'ball', limit: 1 });
+    const [last] = await ledger.signals.list({ type: 'ball', limit: 1 });
     expect(incident).toMatchObject({
       source: 'ductile',
       subjectType: 'signal',
@@ -217,7 +217,7 @@ describe.each(databases)('routes on %s', (database) => {
     expect(JSON.parse(incident.data)).toMatchObject({ type: 'ball', hops: 6, hops_max: 5 });
     // The open incident names the circle and how to break it, and doctor shows that.
     const [open] = await eventually('it is open', async () => {
-      const found = await ledger.incidents({ kind: 'hops_limit', isOpen: true, limit: 9 });
+      const found = await ledger.incidents.list({ kind: 'hops_limit', isOpen: true, limit: 9 });
       return found.length > 0 && found;
     });
     expect(JSON.parse(open?.detail ?? '{}')).toMatchObject({
@@ -239,9 +239,9 @@ test('a handler of deaths that dies itself starts no second round', async () => 
   const dead = await run('worker');
   const [alarm] = await childrenOf(ledger, dead);
   expect((await ended(alarm?.id ?? '')).status).toBe('dead');
-  const signals = await ledger.signals({ type: 'job.dead', limit: 9 });
+  const signals = await ledger.signals.list({ type: 'job.dead', limit: 9 });
   expect(signals.map(({ subjectId }) => subjectId)).toEqual([alarm?.id, dead.id]);
-  expect(await ledger.jobs({ limit: 99 })).toHaveLength(2);
+  expect(await ledger.jobs.list({ limit: 99 })).toHaveLength(2);
 });
 
 test('several events of one answer are routed in their order', async () => {
@@ -258,6 +258,6 @@ test('several events of one answer are routed in their order', async () => {
   const children = await childrenOf(ledger, parent);
   for (const { id } of children) await ended(id);
   expect(await place.notes()).toEqual(numbers.map(String));
-  const signals = await ledger.signals({ jobId: parent.id, limit: 99 });
+  const signals = await ledger.signals.list({ jobId: parent.id, limit: 99 });
   expect(signals.map(({ eventIndex }) => eventIndex).toReversed()).toEqual(numbers);
 });

@@ -34,12 +34,12 @@ describe.each(databases)('a halt on %s', (database) => {
     const { ledger } = instance;
     const run = await finish(instance, 'doomed');
     expect(run.status).toBe('halted');
-    const [signal] = await ledger.signals({ type: 'run.halted', limit: 9 });
-    const [care] = await ledger.runs({ pipeline: 'care', limit: 9 });
+    const [signal] = await ledger.signals.list({ type: 'run.halted', limit: 9 });
+    const [care] = await ledger.runs.list({ pipeline: 'care', limit: 9 });
     expect(care).toMatchObject({ sourceEventId: signal?.id, hops: 1, runtimeCaused: true });
     expect(JSON.parse(care?.payload ?? '')).toMatchObject({ run_id: run.id, pipeline: 'doomed' });
     expect((await instance.engine.waitForRun(care?.id ?? '', 20_000)).status).toBe('succeeded');
-    const [alarm] = await ledger.jobs({ plugin: 'alarm', limit: 9 });
+    const [alarm] = await ledger.jobs.list({ plugin: 'alarm', limit: 9 });
     expect(alarm).toMatchObject({ sourceEventId: signal?.id, rootJobId: run.rootJobId });
     await instance.ended(alarm?.id ?? '');
     const [told] = await place.notes();
@@ -58,11 +58,11 @@ describe.each(databases)('a halt on %s', (database) => {
     const instance = await place.start();
     await finish(instance, 'doomed');
     const runs = await eventually('both have halted', async () => {
-      const found = await instance.ledger.runs({ limit: 9 });
+      const found = await instance.ledger.runs.list({ limit: 9 });
       return found.every(({ status }) => status === 'halted') ? found : undefined;
     });
     expect(runs.map(({ pipeline }) => pipeline)).toEqual(['care', 'doomed']);
-    expect(await instance.ledger.signals({ type: 'run.halted', limit: 9 })).toHaveLength(2);
+    expect(await instance.ledger.signals.list({ type: 'run.halted', limit: 9 })).toHaveLength(2);
   });
 
   test('is handled with the tries of the plugin that handles it', async () => {
@@ -76,7 +76,7 @@ describe.each(databases)('a halt on %s', (database) => {
     });
     const instance = await place.start();
     await finish(instance, 'doomed');
-    const [alarm] = await instance.ledger.jobs({ plugin: 'alarm', limit: 9 });
+    const [alarm] = await instance.ledger.jobs.list({ plugin: 'alarm', limit: 9 });
     expect(alarm?.maxAttempts).toBe(7);
   });
 });
@@ -95,10 +95,10 @@ describe.each(databases)('a pipeline on %s', (database) => {
     });
     const { ledger } = await place.start();
     const care = await eventually('it has ended', async () => {
-      const [run] = await ledger.runs({ pipeline: 'care', limit: 9 });
+      const [run] = await ledger.runs.list({ pipeline: 'care', limit: 9 });
       return run?.status === 'succeeded' ? run : undefined;
     });
-    const [signal] = await ledger.signals({ type: 'breaker.opened', limit: 9 });
+    const [signal] = await ledger.signals.list({ type: 'breaker.opened', limit: 9 });
     expect(care).toMatchObject({ sourceEventId: signal?.id, runtimeCaused: true });
     expect(JSON.parse(care.payload)).toMatchObject({ plugin: 'worker', command: 'poll' });
   });
@@ -118,7 +118,7 @@ describe.each(databases)('a pipeline on %s', (database) => {
     await resume(instance.engine);
     const run = await instance.engine.waitForRun(waiting, 20_000);
     expect(run.status).toBe('succeeded');
-    const [note] = await instance.ledger.runs({ pipeline: 'note', limit: 9 });
+    const [note] = await instance.ledger.runs.list({ pipeline: 'note', limit: 9 });
     expect((await instance.engine.waitForRun(note?.id ?? '', 20_000)).status).toBe('succeeded');
   });
 });
@@ -140,14 +140,14 @@ test('the payloads of signals of the runtime have the members that templates are
   await finish(instance, 'doomed');
   await startRun(instance, 'asks');
   await eventually('the breaker is open', async () => {
-    return (await instance.ledger.signals({ type: 'breaker.opened', limit: 1 })).length > 0;
+    return (await instance.ledger.signals.list({ type: 'breaker.opened', limit: 1 })).length > 0;
   });
   await place.openGate('good');
   for (const type of Object.keys(runtimePayloadKeys)) {
     if (type === 'job.succeeded') continue;
     const signal = await eventually(`there is a signal ${type}`, async () => {
       instance.engine.lookForIncidents();
-      return (await instance.ledger.signals({ type, limit: 1 }))[0];
+      return (await instance.ledger.signals.list({ type, limit: 1 }))[0];
     });
     const payload = JSON.parse(signal.data) as Record<string, unknown>;
     expect([type, runtimePayloadKeys[type]]).toEqual([

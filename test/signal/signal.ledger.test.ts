@@ -18,7 +18,7 @@ describe.each(databases)('signals on %s', (kind) => {
     });
     const bare = signalOf(job, 1, { type: 'file.lost' });
     await settleOne(ledger, succeed(job, { signals: [full, bare] }));
-    const found = await ledger.signals({ limit: 10 });
+    const found = await ledger.signals.list({ limit: 10 });
     expect(found).toMatchObject([
       {
         ...bare,
@@ -30,9 +30,9 @@ describe.each(databases)('signals on %s', (kind) => {
       full,
     ]);
     expect(found.every(({ occurredAt, insertedAt }) => occurredAt <= insertedAt)).toBe(true);
-    expect(await ledger.signals({ type: 'file.lost', limit: 10 })).toHaveLength(1);
-    expect(await ledger.signals({ jobId: 'other', limit: 10 })).toEqual([]);
-    expect(await ledger.signals({ limit: 1 })).toMatchObject([{ id: bare.id }]);
+    expect(await ledger.signals.list({ type: 'file.lost', limit: 10 })).toHaveLength(1);
+    expect(await ledger.signals.list({ jobId: 'other', limit: 10 })).toEqual([]);
+    expect(await ledger.signals.list({ limit: 1 })).toMatchObject([{ id: bare.id }]);
   });
 
   test('that are repeated are the same signals', async () => {
@@ -41,9 +41,9 @@ describe.each(databases)('signals on %s', (kind) => {
       { id: 's1', type: 'a.b', source: 'api', data: '{}', hops: 0, correlationId: 'c' },
     ];
     const jobs = [draft({ sourceEventId: 's1' })];
-    await ledger.enqueue({ jobs, signals });
+    await ledger.jobs.enqueue({ jobs, signals });
     const before = await dump();
-    await ledger.enqueue({ jobs, signals });
+    await ledger.jobs.enqueue({ jobs, signals });
     expect(await dump()).toEqual(before);
   });
 
@@ -51,7 +51,7 @@ describe.each(databases)('signals on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const job = await startOne(ledger, 'p1');
     const signals = [signalOf(job, 3), signalOf(job, 3)];
-    await expect(ledger.settle([succeed(job, { signals })])).rejects.toThrow(/unique/i);
-    expect(await ledger.signals({ limit: 10 })).toEqual([]);
+    await expect(ledger.jobs.settle([succeed(job, { signals })])).rejects.toThrow(/unique/i);
+    expect(await ledger.signals.list({ limit: 10 })).toEqual([]);
   });
 });

@@ -39,7 +39,7 @@ describe.each(databases)('a signal from outside on %s', (database) => {
     const occurredAt = '2026-01-02T03:04:05.678Z';
     const { signalId, created } = await engine.signals.emit({ ...paid, occurredAt });
     expect(created).toBe(true);
-    const [job, ...others] = await ledger.jobs({ plugin: 'mail', limit: 9 });
+    const [job, ...others] = await ledger.jobs.list({ plugin: 'mail', limit: 9 });
     expect(others).toEqual([]);
     expect(job).toMatchObject({ sourceEventId: signalId, submittedBy: 'route', actor: 'shop' });
     expect((await ended(job?.id ?? '')).status).toBe('succeeded');
@@ -51,9 +51,9 @@ describe.each(databases)('a signal from outside on %s', (database) => {
       timestamp: occurredAt,
       event_id: signalId,
     });
-    const [run] = await ledger.runs({ sourceEventId: signalId, limit: 9 });
+    const [run] = await ledger.runs.list({ sourceEventId: signalId, limit: 9 });
     expect((await engine.waitForRun(run?.id ?? '', 20_000)).status).toBe('succeeded');
-    const [sent] = await ledger.signals({ type: 'thanks.sent', limit: 9 });
+    const [sent] = await ledger.signals.list({ type: 'thanks.sent', limit: 9 });
     expect(sent).toMatchObject({ correlationId: signalId, causationId: signalId, hops: 2 });
   });
 
@@ -67,7 +67,9 @@ describe.each(databases)('a signal from outside on %s', (database) => {
     const instance = await place.start();
     const runId = await startRun(instance, 'waits');
     await eventually('it waits', async () =>
-      (await instance.ledger.branches({ runId, limit: 9 })).some(({ waitsFor }) => waitsFor),
+      (await instance.ledger.runs.listBranches({ runId, limit: 9 })).some(
+        ({ waitsFor }) => waitsFor,
+      ),
     );
     await instance.engine.signals.emit(paid);
     expect((await instance.engine.waitForRun(runId, 20_000)).status).toBe('succeeded');
@@ -91,7 +93,7 @@ describe.each(databases)('a signal from outside on %s', (database) => {
     const answers = await Promise.all(many);
     expect(answers.filter(({ created }) => created)).toHaveLength(1);
     expect(new Set(answers.map(({ signalId }) => signalId)).size).toBe(1);
-    expect(await ledger.jobs({ plugin: 'mail', limit: 99 })).toHaveLength(1);
+    expect(await ledger.jobs.list({ plugin: 'mail', limit: 99 })).toHaveLength(1);
   });
 });
 
@@ -117,28 +119,28 @@ describe.each(databases)('a replay on %s', (database) => {
 
   test('starts what handles the signals now, marked, under new keys', async () => {
     const { engine, ledger } = await open();
-    const before = await ledger.jobs({ plugin: 'mail', limit: 99 });
+    const before = await ledger.jobs.list({ plugin: 'mail', limit: 99 });
     const choice = { type: 'order.paid', force: true };
     const { status, result } = await ask(engine, 'signal.replay', choice);
     expect({ status, result }).toEqual({
       status: 'completed',
       result: { signals: 3, jobs: 3, runs: 2, skipped: 0, unhandled: 0, unopened: 0 },
     });
-    const again = await ledger.jobs({ plugin: 'mail', submittedBy: 'replay', limit: 99 });
+    const again = await ledger.jobs.list({ plugin: 'mail', submittedBy: 'replay', limit: 99 });
     expect(again.map(({ sourceEventId }) => sourceEventId)).toEqual(
       before.map(({ sourceEventId }) => sourceEventId),
     );
     expect(again.every(({ actor }) => actor === 'cli:ann')).toBe(true);
     const keys = [...before, ...again].map(({ idempotencyKey }) => idempotencyKey);
     expect(new Set(keys).size).toBe(6);
-    expect(await ledger.signals({ type: 'order.paid', limit: 99 })).toHaveLength(3);
-    const runs = await ledger.runs({ limit: 99 });
+    expect(await ledger.signals.list({ type: 'order.paid', limit: 99 })).toHaveLength(3);
+    const runs = await ledger.runs.list({ limit: 99 });
     expect(runs.filter(({ submittedBy }) => submittedBy === 'replay')).toHaveLength(2);
   });
 
   test('can be of one signal, one handler, some time or so many', async () => {
     const { engine, ledger } = await open();
-    const [newest] = await ledger.signals({ type: 'order.paid', limit: 1 });
+    const [newest] = await ledger.signals.list({ type: 'order.paid', limit: 1 });
     const counts = async (params: object) => {
       const { result } = await ask(engine, 'signal.replay', { force: true, ...params });
       return [result?.['signals'], result?.['jobs'], result?.['runs'], result?.['unhandled']];
@@ -154,7 +156,7 @@ describe.each(databases)('a replay on %s', (database) => {
 
   test('says first what it would do, and does nothing then', async () => {
     const { engine, ledger } = await open();
-    const before = await ledger.jobs({ limit: 99 });
+    const before = await ledger.jobs.list({ limit: 99 });
     const { plan } = await ask(engine, 'signal.replay', { source: 'shop' }, { dryRun: true });
     expect(plan).toEqual([
       '3 signals would be handled again.',
@@ -163,7 +165,7 @@ describe.each(databases)('a replay on %s', (database) => {
       'What a handler has done well for a signal, or is about to do, is left out.',
       'What the handlers do cannot be undone; jobs that have not started can be cancelled.',
     ]);
-    expect(await ledger.jobs({ limit: 99 })).toEqual(before);
+    expect(await ledger.jobs.list({ limit: 99 })).toEqual(before);
   });
 
   test('is refused without a filter, for an unknown signal or handler', async () => {

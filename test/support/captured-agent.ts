@@ -89,19 +89,21 @@ export async function startCapturedAgent(): Promise<CapturedAgent> {
 
 async function standing(api: TestApi, directory: string): Promise<unknown> {
   const { ledger } = api.server.instance.engine;
-  const jobs = await ledger.jobs({ limit: 1000 });
+  const jobs = await ledger.jobs.list({ limit: 1000 });
   return {
     others: jobs.filter(({ plugin }) => plugin !== 'agent').map(({ id, status }) => [id, status]),
-    directives: await ledger.directives({ limit: 1000 }),
-    signals: (await ledger.signals({ limit: 1000 })).filter(({ source }) => source.includes('job')),
-    credentials: await ledger.credentials(),
-    webhooks: (await ledger.webhooks()).map(({ id, settings, updatedAt }) => [
+    directives: await ledger.directives.list({ limit: 1000 }),
+    signals: (await ledger.signals.list({ limit: 1000 })).filter(({ source }) =>
+      source.includes('job'),
+    ),
+    credentials: await ledger.credentials.list(),
+    webhooks: (await ledger.webhooks.list()).map(({ id, settings, updatedAt }) => [
       id,
       settings,
       updatedAt,
     ]),
-    tokens: (await ledger.tokens()).map(({ id }) => id),
-    tenants: await ledger.tenants(),
+    tokens: (await ledger.tokens.list()).map(({ id }) => id),
+    tenants: await ledger.tenants.list(),
     config: await readFile(join(directory, 'config.yaml'), 'utf8'),
   };
 }

@@ -202,7 +202,7 @@ async function startInstance(
     submit,
     run: async (...given) => ended(await submit(...given)),
     ended,
-    attempts: (jobId) => ledger.attempts([jobId]),
+    attempts: (jobId) => ledger.attempts.listByJob([jobId]),
     close,
   };
 }

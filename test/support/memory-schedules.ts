@@ -75,26 +75,32 @@ export function makeMemorySchedules(nowMs: () => number, jobMs: number): MemoryS
 
   const ledger: SchedulerLedger = {
     now: () => Promise.resolve(toTimestamp(nowMs())),
-    syncSchedules(drafts) {
-      for (const draft of drafts) {
-        const key = `${draft.plugin}/${draft.scheduleId}`;
-        const next = { slotAt: draft.next?.slotAt, dueAt: draft.next?.dueAt };
-        rows.set(key, { ...draft, ...next, seq: 0, last: undefined });
-      }
-      return Promise.resolve();
+    schedules: {
+      sync(drafts) {
+        for (const draft of drafts) {
+          const key = `${draft.plugin}/${draft.scheduleId}`;
+          const next = { slotAt: draft.next?.slotAt, dueAt: draft.next?.dueAt };
+          rows.set(key, { ...draft, ...next, seq: 0, last: undefined });
+        }
+        return Promise.resolve();
+      },
+      retire: () => Promise.resolve(),
+      listDue({ now, limit }) {
+        const active = [...rows.values()].filter(({ dueAt }) => dueAt !== undefined);
+        const due = active.filter(({ dueAt = '' }) => dueAt <= now).slice(0, limit);
+        const ahead = active.flatMap(({ dueAt = '' }) =>
+          dueAt > now ? [fromTimestamp(dueAt)] : [],
+        );
+        const nextAt = ahead.length === 0 ? undefined : toTimestamp(Math.min(...ahead));
+        return Promise.resolve({ due: due.map(toDue), nextAt });
+      },
+      fire: ({ firings }) => Promise.resolve(firings.map(pass)),
+      list: () => Promise.resolve([]),
     },
-    retireSchedules: () => Promise.resolve(),
-    dueSchedules({ now, limit }) {
-      const active = [...rows.values()].filter(({ dueAt }) => dueAt !== undefined);
-      const due = active.filter(({ dueAt = '' }) => dueAt <= now).slice(0, limit);
-      const ahead = active.flatMap(({ dueAt = '' }) => (dueAt > now ? [fromTimestamp(dueAt)] : []));
-      const nextAt = ahead.length === 0 ? undefined : toTimestamp(Math.min(...ahead));
-      return Promise.resolve({ due: due.map(toDue), nextAt });
+    processes: {
+      listLivePlugins: () => Promise.resolve([]),
+      findLastLoaded: () => Promise.resolve({ snapshotId: undefined, liveProcessId: undefined }),
     },
-    fire: ({ firings }) => Promise.resolve(firings.map(pass)),
-    schedules: () => Promise.resolve([]),
-    livePlugins: () => Promise.resolve([]),
-    lastLoaded: () => Promise.resolve({ snapshotId: undefined, liveProcessId: undefined }),
   };
   return { ledger, jobs, skipped };
 }

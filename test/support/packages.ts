@@ -30,5 +30,5 @@ export async function listSignalTypes(ledger: Ledger): Promise<string[]> {
 }
 
 export function listSignals(ledger: Ledger): Promise<Signal[]> {
-  return ledger.signals({ limit: 500, order: 'oldest' });
+  return ledger.signals.list({ limit: 500, order: 'oldest' });
 }

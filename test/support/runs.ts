@@ -39,5 +39,5 @@ export function outputOf({ output }: Pick<Run, 'output'>): unknown {
 }
 
 export function stepsOf({ ledger }: Pick<TestInstance, 'ledger'>, runId: string): Promise<Step[]> {
-  return ledger.steps({ runId, limit: 1000 });
+  return ledger.runs.listSteps({ runId, limit: 1000 });
 }

@@ -43,7 +43,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
   const path = join(await makeDirectory(), 'ductile.db');
   await placeLedger(path);
   const ledger = await openLedger({ kind: 'sqlite', path });
-  await ledger.heartbeat({
+  await ledger.processes.heartbeat({
     id: 'stub',
     host: 'here',
     pid: 7,
@@ -89,7 +89,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     within: unlimited.within,
     onSwitch: () => Promise.resolve(),
     async onPause() {
-      const paused = (await ledger.meta('paused')) === '1';
+      const paused = (await ledger.meta.read('paused')) === '1';
       await change({ state: paused ? 'paused' : 'running' });
     },
   });
@@ -147,7 +147,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     async submit(submission) {
       engine.submitted.push(submission);
       const { plugin, command, payload, submittedBy, actor, dedupeKey } = submission;
-      const [enqueued] = await ledger.enqueue({
+      const [enqueued] = await ledger.jobs.enqueue({
         jobs: [
           {
             id: makeId(),
@@ -174,7 +174,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     trigger: () => Promise.reject(new Error('nothing is started here')),
     expectEnd: () => ({ wait: () => Promise.resolve(undefined), drop: () => undefined }),
     async waitForRun(runId) {
-      const run = await ledger.run(runId);
+      const run = await ledger.runs.find(runId);
       if (run === undefined) throw new DuctileError('RUN_NOT_FOUND', `there is no run ${runId}`);
       return run;
     },
@@ -199,7 +199,7 @@ export async function runOne(
   more: Partial<Pick<Closing, 'signals' | 'jobs'>> = {},
 ): Promise<Job> {
   const names = ['echo', 'mail'];
-  const [job] = await ledger.claim({
+  const [job] = await ledger.jobs.claim({
     processId: 'stub',
     token: makeToken(),
     slots: 1,
@@ -216,14 +216,14 @@ export async function runOne(
     told.status === 'succeeded'
       ? endSucceeded(job)
       : endFailed(job, told, 'final', { maxAttempts: 2, backoffBaseMs: 1000 }, 0);
-  await ledger.settle([
+  await ledger.jobs.settle([
     { job, claimToken: job.claimToken, report: told, ending, signals: [], jobs: [], ...more },
   ]);
   return mustFind(ledger, job.id);
 }
 
 async function mustFind(ledger: Ledger, id: string): Promise<Job> {
-  const job = await ledger.job(id);
+  const job = await ledger.jobs.find(id);
   if (job === undefined) throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`);
   return job;
 }

@@ -26,10 +26,10 @@ export async function makeTenant(
   const place = tenantPlace(state, slug);
   onTestFinished(() => removeLedger(place));
   const draft = { slug, title: slug, createdBy: 'test', limits: { ...noLimits, ...limits } };
-  await root.addTenant(draft);
+  await root.tenants.insert(draft);
   await (await openLedger(place)).close();
   await prepare?.(slug);
-  await root.moveTenant(slug, ['creating'], 'active');
+  await root.tenants.updateStatus(slug, ['creating'], 'active');
   return slug;
 }
 

@@ -83,10 +83,10 @@ async function recordOf({ server }: TestApi): Promise<object> {
   const { ledger } = server.instance.engine;
   const limit = 1000;
   const [jobs, runs, signals, deliveries] = await Promise.all([
-    ledger.jobs({ limit }),
-    ledger.runs({ limit }),
-    ledger.signals({ limit }),
-    ledger.deliveries({ verdict: 'accepted', limit }),
+    ledger.jobs.list({ limit }),
+    ledger.runs.list({ limit }),
+    ledger.signals.list({ limit }),
+    ledger.deliveries.list({ verdict: 'accepted', limit }),
   ]);
   return [jobs, runs, signals, deliveries].map((rows) => rows.map(({ id }) => id));
 }

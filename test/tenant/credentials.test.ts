@@ -71,7 +71,7 @@ describe.each(databases)('credentials of tenants on %s', (database) => {
     const [from, to] = [await tenants?.visit(acme.slug), await tenants?.visit(other.slug)];
     if (from === undefined || to === undefined) throw new Error('there are no tenants');
     try {
-      const row = await from.engine.ledger.credential('api');
+      const row = await from.engine.ledger.credentials.find('api');
       if (row === undefined) throw new Error('there is no credential');
       const { name, sealed } = row;
       expect(await from.engine.hooks.store.credential(name)).toEqual(expect.any(String));
@@ -82,7 +82,7 @@ describe.each(databases)('credentials of tenants on %s', (database) => {
           target: 'credential:api',
           sameness: 'each',
         } as const;
-        await ledger.direct(pausing(draft, { kind: 'credential.set', credential }));
+        await ledger.directives.create(pausing(draft, { kind: 'credential.set', credential }));
       }
       for (const { hooks } of [to.engine, api.server.instance.engine]) {
         await expect(hooks.store.credential(name)).rejects.toMatchObject({

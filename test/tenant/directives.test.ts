@@ -20,7 +20,7 @@ test('with tenants that cannot be kept apart nothing starts, and it says why', a
   const place = await makePlace({ plugins });
   const { pluginRoots, state } = place.config;
   const ledger = await openLedger(state);
-  await ledger.addTenant({ slug: 'acme', title: 'Acme', limits, createdBy: 'test' });
+  await ledger.tenants.insert({ slug: 'acme', title: 'Acme', limits, createdBy: 'test' });
   await ledger.close();
   // Plugins would have to read a directory that the ledgers are in.
   const around = { path: place.directory, place: 'config.yaml:1:1' };
@@ -43,7 +43,7 @@ describe.each(databases)('on %s', (database) => {
     const params = { slug: makeSlug() };
     const asked = server.instance.engine.direct({ type: 'tenant.create', params, actor: 'test' });
     await expect(asked).rejects.toMatchObject({ code: 'TENANT_NOT_ISOLATED' });
-    expect(await server.instance.engine.ledger.tenants()).toEqual([]);
+    expect(await server.instance.engine.ledger.tenants.list()).toEqual([]);
   });
 });
 
@@ -107,7 +107,7 @@ test('to suspend what is suspended is asking once', async () => {
     result: { status: 'active' },
   });
   expect(await ask('tenant.suspend')).toMatchObject({ repeated: false });
-  expect(await ledger.directives({ target: 'tenant:acme', limit: 9 })).toHaveLength(4);
+  expect(await ledger.directives.list({ target: 'tenant:acme', limit: 9 })).toHaveLength(4);
 });
 
 test('X-06: a ledger that cannot be migrated is reported, and the others are', async () => {
@@ -115,8 +115,8 @@ test('X-06: a ledger that cannot be migrated is reported, and the others are', a
   const { state } = place.config;
   const root = await openLedger(state);
   for (const slug of ['bad', 'good']) {
-    await root.addTenant({ slug, title: slug, limits, createdBy: 'test' });
-    await root.moveTenant(slug, ['creating'], 'active');
+    await root.tenants.insert({ slug, title: slug, limits, createdBy: 'test' });
+    await root.tenants.updateStatus(slug, ['creating'], 'active');
   }
   await root.close();
   await writeFile(
@@ -129,7 +129,7 @@ test('X-06: a ledger that cannot be migrated is reported, and the others are', a
     { slug: 'good', schema_before: null, schema: schemaVersion, error: null },
   ]);
   const again = await openLedger(state);
-  const [bad, good] = await again.tenants();
+  const [bad, good] = await again.tenants.list();
   expect([bad?.schemaError, good?.schemaError]).toEqual([expect.stringMatching(/./), null]);
   await again.close();
 });

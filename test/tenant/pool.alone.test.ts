@@ -36,7 +36,7 @@ describe.each(databases)('a tenant on %s', (database) => {
     const visiting = engine.tenants?.visit(slug);
     readings.letGo();
     const visit = await visiting;
-    expect(await visit?.engine.ledger.processes()).toHaveLength(1);
+    expect(await visit?.engine.ledger.processes.list()).toHaveLength(1);
     await place.openGate('open');
     visit?.end();
   });
@@ -70,7 +70,7 @@ describe.each(databases)('a tenant on %s', (database) => {
 async function enqueue(ledger: Ledger, count: number): Promise<readonly string[]> {
   const draft = { plugin: 'worker', command: 'poll', payload: '{}', actor: 'test' } as const;
   const ids = Array.from({ length: count }, () => makeId());
-  await ledger.enqueue({
+  await ledger.jobs.enqueue({
     jobs: ids.map((id) => ({ ...draft, id, submittedBy: 'api', maxAttempts: 1 })),
   });
   return ids;
@@ -79,8 +79,8 @@ async function enqueue(ledger: Ledger, count: number): Promise<readonly string[]
 /** Whoever asks the root ledger about a tenant waits until all are let go. */
 function holdReadings(ledger: Ledger): { readonly count: number; letGo(): void } {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const read = ledger.tenant.bind(ledger);
-  const spy = vi.spyOn(ledger, 'tenant').mockImplementation(async (slug) => {
+  const read = ledger.tenants.find.bind(ledger);
+  const spy = vi.spyOn(ledger.tenants, 'find').mockImplementation(async (slug) => {
     await promise;
     return await read(slug);
   });

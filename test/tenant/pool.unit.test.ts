@@ -5,7 +5,7 @@ import { limits } from '../../src/base/limits.ts';
 import type { Log } from '../../src/base/log.ts';
 import type { LocalEngine } from '../../src/engine/local-engine.ts';
 import { makeTenants } from '../../src/tenant/pool.service.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import type { Ledger, LedgerOverlay } from '../../src/ledger/ledger.ts';
 import type { Outlook } from '../../src/tenant/outlook.ts';
 import type { TenantRow } from '../../src/tenant/types.ts';
 import { eventually } from '../support/instance.ts';
@@ -55,9 +55,9 @@ async function makeTown(idleMs: number): Promise<Town> {
     openLedger({ slug }) {
       count(town.opened, slug);
       if (town.broken.has(slug)) return Promise.reject(new Error('it does not open'));
-      const ledger: Partial<Ledger> = {
-        outlook: () => lookOf(slug),
-        setMeta: () => Promise.resolve(),
+      const ledger: LedgerOverlay = {
+        workload: { readDue: () => lookOf(slug) },
+        meta: { write: () => Promise.resolve() },
         close: () => Promise.resolve(count(town.closed, slug)),
       };
       return Promise.resolve(ledger as Ledger);
@@ -81,13 +81,15 @@ async function makeTown(idleMs: number): Promise<Town> {
 
 /** Whatever name is asked for, there is a tenant of that name, and nothing is due in it. */
 function makeRoot(): Ledger {
-  const root: Partial<Ledger> = {
+  const root: LedgerOverlay = {
     kind: 'postgres',
-    tenant: (slug) => Promise.resolve(rowOf(slug)),
-    dueTenants: () => Promise.resolve({ slugs: [], nextInMs: undefined }),
-    noteTenantDue: () => Promise.resolve(),
-    noteTenantSchema: () => Promise.resolve(),
-    meta: () => Promise.resolve(''),
+    tenants: {
+      find: (slug) => Promise.resolve(rowOf(slug)),
+      listDue: () => Promise.resolve({ slugs: [], nextInMs: undefined }),
+      recordDue: () => Promise.resolve(),
+      recordSchema: () => Promise.resolve(),
+    },
+    meta: { read: () => Promise.resolve('') },
     now: () => Promise.resolve('2026-11-16T00:00:00.000Z'),
   };
   return root as Ledger;

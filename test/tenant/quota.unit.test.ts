@@ -14,7 +14,10 @@ function makeLine() {
     counts += 1;
     return Promise.resolve({ queued: 0, signals: told, bytes: 0 });
   };
-  const quota = makeQuota({ usage }, { row: () => row, isHeld: () => false });
+  const quota = makeQuota(
+    { workload: { readUsage: usage } },
+    { row: () => row, isHeld: () => false },
+  );
   const put = (): Promise<void> => Promise.resolve(void (told += 1));
   return { quota, put, counts: () => counts };
 }
@@ -50,7 +53,10 @@ test('work that is accepted during a recount is not forgotten', async () => {
     return new Promise<typeof seen>((resolve) => counted.push(() => resolve(seen)));
   };
   const put = (): Promise<void> => Promise.resolve(void (told += 1));
-  const quota = makeQuota({ usage }, { row: () => row, isHeld: () => false });
+  const quota = makeQuota(
+    { workload: { readUsage: usage } },
+    { row: () => row, isHeld: () => false },
+  );
   const first = quota.review();
   counted.shift()?.();
   await first;

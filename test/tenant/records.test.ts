@@ -41,7 +41,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
 
   const ledger = () => api.server.instance.engine.ledger;
   const leadsTo = (token: string) =>
-    ledger().tenantOfKey('token', createHash('sha256').update(token).digest('hex'));
+    ledger().tenants.findByKey('token', createHash('sha256').update(token).digest('hex'));
 
   test('a revoked or rotated token leaves no usable link behind', async () => {
     const old = await first.makeToken('deploy', { role: 'member' });

@@ -22,12 +22,12 @@ test('a tenant that sleeps is recovered without waiting for another threshold', 
   const slug = await makeTenant(root, place.config);
   const id = makeId();
   await withTenantLedger(place.config, slug, async (ledger) => {
-    await ledger.enqueue({ jobs: [draft({ id, plugin: 'noter', command: 'poll' })] });
+    await ledger.jobs.enqueue({ jobs: [draft({ id, plugin: 'noter', command: 'poll' })] });
     const claimed = await claimAs(ledger, 'dead', { plugins: [claimable('noter')] });
     expect(claimed).toHaveLength(1);
   });
-  await root.noteTenantDue(slug, null);
-  await root.heartbeat(beat('dead'));
+  await root.tenants.recordDue(slug, null);
+  await root.processes.heartbeat(beat('dead'));
   const past = '2020-01-01T00:00:00.000Z';
   for (const ledger of [place.config.state, tenantPlace(place.config.state, slug)]) {
     const raw = openRaw(ledger);
@@ -36,7 +36,8 @@ test('a tenant that sleeps is recovered without waiting for another threshold', 
   }
   const { engine } = await place.start();
   // The root engine has been well for a whole threshold when it forgets the dead process.
-  const isForgotten = async () => (await root.processes()).every(({ id: one }) => one !== 'dead');
+  const isForgotten = async () =>
+    (await root.processes.list()).every(({ id: one }) => one !== 'dead');
   await eventually('the root ledger has forgotten the dead process', isForgotten);
   const forgottenAt = performance.now();
   await eventually('the job runs', async () => (await place.notes()).includes(id));

@@ -10,11 +10,11 @@ const limits = { workers: null, queueLength: null, signalsPerMinute: null, stora
 const HOUR_MS = 3_600_000;
 
 async function add(ledger: Ledger, slug: string): Promise<void> {
-  await ledger.addTenant({ slug, title: slug, limits, createdBy: 'test' });
-  await ledger.moveTenant(slug, ['creating'], 'active');
+  await ledger.tenants.insert({ slug, title: slug, limits, createdBy: 'test' });
+  await ledger.tenants.updateStatus(slug, ['creating'], 'active');
   // Which it is as soon as it is active.
-  expect((await ledger.dueTenants(9)).slugs).toContain(slug);
-  await ledger.noteTenantDue(slug, null);
+  expect((await ledger.tenants.listDue(9)).slugs).toContain(slug);
+  await ledger.tenants.recordDue(slug, null);
 }
 
 async function after(ledger: Ledger, ms: number): Promise<{ at: string }> {
@@ -30,13 +30,13 @@ describe.each(databases)('a tenant on %s', (kind) => {
       limits: { ...limits, workers: 2 },
       createdBy: 'me',
     };
-    expect(await ledger.addTenant(acme)).toBe(true);
-    expect(await ledger.addTenant(acme)).toBe(false);
-    expect(await ledger.moveTenant('acme', ['active'], 'suspended')).toBe(false);
-    expect(await ledger.moveTenant('acme', ['creating'], 'active')).toBe(true);
-    expect(await ledger.setTenantLimits('acme', { ...limits, queueLength: 7 })).toBe(true);
-    await ledger.noteTenantSchema('acme', { version: 8, error: 'broken' });
-    expect(await ledger.tenant('acme')).toMatchObject({
+    expect(await ledger.tenants.insert(acme)).toBe(true);
+    expect(await ledger.tenants.insert(acme)).toBe(false);
+    expect(await ledger.tenants.updateStatus('acme', ['active'], 'suspended')).toBe(false);
+    expect(await ledger.tenants.updateStatus('acme', ['creating'], 'active')).toBe(true);
+    expect(await ledger.tenants.updateLimits('acme', { ...limits, queueLength: 7 })).toBe(true);
+    await ledger.tenants.recordSchema('acme', { version: 8, error: 'broken' });
+    expect(await ledger.tenants.find('acme')).toMatchObject({
       ...acme,
       status: 'active',
       limits: { ...limits, queueLength: 7 },
@@ -44,90 +44,90 @@ describe.each(databases)('a tenant on %s', (kind) => {
       schemaVersion: 8,
       schemaError: 'broken',
     });
-    expect(await ledger.tenant('other')).toBeUndefined();
+    expect(await ledger.tenants.find('other')).toBeUndefined();
   });
 
   test('that is awake has no claim in progress once they were waited for', async () => {
     const { ledger } = await openBench(kind);
-    await ledger.awaitTenantClaims();
+    await ledger.tenants.awaitClaims();
     await add(ledger, 'acme');
-    await ledger.noteTenantDue('acme', await after(ledger, -HOUR_MS));
-    await expect(ledger.awaitTenantClaims()).resolves.toBeUndefined();
+    await ledger.tenants.recordDue('acme', await after(ledger, -HOUR_MS));
+    await expect(ledger.tenants.awaitClaims()).resolves.toBeUndefined();
   });
 
   test('is due when it was marked, and its earliest due time is kept', async () => {
     const { ledger } = await openBench(kind);
     await add(ledger, 'one');
     await add(ledger, 'two');
-    expect(await ledger.dueTenants(9)).toEqual({ slugs: [], nextInMs: undefined });
-    await ledger.noteTenantDue('one', 'now');
-    expect((await ledger.dueTenants(9)).slugs).toEqual(['one']);
+    expect(await ledger.tenants.listDue(9)).toEqual({ slugs: [], nextInMs: undefined });
+    await ledger.tenants.recordDue('one', 'now');
+    expect((await ledger.tenants.listDue(9)).slugs).toEqual(['one']);
     // Whoever puts it to sleep replaces what is past.
-    await ledger.noteTenantDue('one', await after(ledger, HOUR_MS));
-    await ledger.noteTenantDue('one', await after(ledger, 2 * HOUR_MS));
-    await ledger.noteTenantDue('one', null);
-    const { slugs, nextInMs } = await ledger.dueTenants(9);
+    await ledger.tenants.recordDue('one', await after(ledger, HOUR_MS));
+    await ledger.tenants.recordDue('one', await after(ledger, 2 * HOUR_MS));
+    await ledger.tenants.recordDue('one', null);
+    const { slugs, nextInMs } = await ledger.tenants.listDue(9);
     expect(slugs).toEqual([]);
     expect(nextInMs).toBeGreaterThan(HOUR_MS / 2);
     expect(nextInMs).toBeLessThanOrEqual(HOUR_MS);
-    await ledger.noteAllTenantsDue();
-    expect((await ledger.dueTenants(9)).slugs.toSorted()).toEqual(['one', 'two']);
-    expect((await ledger.dueTenants(1)).slugs).toHaveLength(1);
-    await ledger.moveTenant('two', ['active'], 'deleting');
-    expect((await ledger.dueTenants(9)).slugs).toEqual(['one']);
+    await ledger.tenants.recordAllDue();
+    expect((await ledger.tenants.listDue(9)).slugs.toSorted()).toEqual(['one', 'two']);
+    expect((await ledger.tenants.listDue(1)).slugs).toHaveLength(1);
+    await ledger.tenants.updateStatus('two', ['active'], 'deleting');
+    expect((await ledger.tenants.listDue(9)).slugs).toEqual(['one']);
   });
 
   test('is found by its keys, each of which leads to one', async () => {
     const { ledger } = await openBench(kind);
     await add(ledger, 'one');
-    expect(await ledger.addTenantKey('token', 'digest', 'one')).toBe(true);
-    expect(await ledger.addTenantKey('token', 'digest', 'one')).toBe(true);
-    expect(await ledger.addTenantKey('token', 'digest', 'two')).toBe(false);
-    expect(await ledger.tenantOfKey('token', 'digest')).toBe('one');
-    expect(await ledger.tenantOfKey('hook', 'digest')).toBeUndefined();
-    await ledger.forgetTenant('one');
-    expect(await ledger.tenantOfKey('token', 'digest')).toBeUndefined();
-    expect(await ledger.tenants()).toEqual([]);
+    expect(await ledger.tenants.insertKey('token', 'digest', 'one')).toBe(true);
+    expect(await ledger.tenants.insertKey('token', 'digest', 'one')).toBe(true);
+    expect(await ledger.tenants.insertKey('token', 'digest', 'two')).toBe(false);
+    expect(await ledger.tenants.findByKey('token', 'digest')).toBe('one');
+    expect(await ledger.tenants.findByKey('hook', 'digest')).toBeUndefined();
+    await ledger.tenants.delete('one');
+    expect(await ledger.tenants.findByKey('token', 'digest')).toBeUndefined();
+    expect(await ledger.tenants.list()).toEqual([]);
   });
 });
 
 describe.each(databases)('the outlook on %s', (kind) => {
   test('reports ready, running and coming work', async () => {
     const { ledger, sql } = await openBench(kind);
-    expect(await ledger.outlook()).toEqual({
+    expect(await ledger.workload.readDue()).toEqual({
       isReady: false,
       isRunning: false,
       isInLine: false,
       nextInMs: undefined,
       prunedMs: undefined,
     });
-    await ledger.enqueue({ jobs: [draft({ due: { inMs: HOUR_MS } })] });
-    const later = await ledger.outlook();
+    await ledger.jobs.enqueue({ jobs: [draft({ due: { inMs: HOUR_MS } })] });
+    const later = await ledger.workload.readDue();
     expect(later.isReady).toBe(false);
     expect(later.nextInMs).toBeGreaterThan(HOUR_MS / 2);
-    await ledger.enqueue({ jobs: [draft()] });
-    expect((await ledger.outlook()).isReady).toBe(true);
-    await ledger.setMeta('paused', '1');
-    expect((await ledger.outlook()).isReady).toBe(false);
-    await ledger.setMeta('paused', '0');
+    await ledger.jobs.enqueue({ jobs: [draft()] });
+    expect((await ledger.workload.readDue()).isReady).toBe(true);
+    await ledger.meta.write('paused', '1');
+    expect((await ledger.workload.readDue()).isReady).toBe(false);
+    await ledger.meta.write('paused', '0');
     const job = only(await claimAs(ledger, 'p1'));
-    expect(await ledger.outlook()).toMatchObject({ isReady: false, isRunning: true });
+    expect(await ledger.workload.readDue()).toMatchObject({ isReady: false, isRunning: true });
     await settleOne(ledger, succeed(job));
-    expect(await ledger.outlook()).toMatchObject({ isReady: false, isRunning: false });
-    await ledger.notePruned();
-    expect((await ledger.outlook()).prunedMs).toBeLessThan(HOUR_MS);
+    expect(await ledger.workload.readDue()).toMatchObject({ isReady: false, isRunning: false });
+    await ledger.history.recordPruned();
+    expect((await ledger.workload.readDue()).prunedMs).toBeLessThan(HOUR_MS);
     await sql(`update job_queue set next_retry_at = '2020-01-01T00:00:00.000Z'
       where status = 'queued'`);
-    expect((await ledger.outlook()).nextInMs).toBeLessThan(0);
+    expect((await ledger.workload.readDue()).nextInMs).toBeLessThan(0);
   });
 
   test("a tenant's queue and use are counted up to the requested limit", async () => {
     const { ledger } = await openBench(kind);
-    await ledger.enqueue({ jobs: [draft(), draft(), draft({ due: { inMs: HOUR_MS } })] });
-    const used = await ledger.usage({ queued: 100, signals: 100 });
+    await ledger.jobs.enqueue({ jobs: [draft(), draft(), draft({ due: { inMs: HOUR_MS } })] });
+    const used = await ledger.workload.readUsage({ queued: 100, signals: 100 });
     expect(used).toMatchObject({ queued: 3, signals: 0 });
     expect(used.bytes).toBeGreaterThan(1000);
-    expect((await ledger.usage({ queued: 1, signals: 1 })).queued).toBe(2);
+    expect((await ledger.workload.readUsage({ queued: 1, signals: 1 })).queued).toBe(2);
   });
 
   test("signals of the runtime don't count towards the limit of signals", async () => {
@@ -137,8 +137,8 @@ describe.each(databases)('the outlook on %s', (kind) => {
       const signal = { id, type: 'a.b', source, data: '{}', hops: 1, correlationId: id };
       return { signal, jobs: [], runs: [] };
     };
-    await ledger.emit([emission('ductile'), emission('shop'), emission('plugin:mail')]);
-    expect((await ledger.usage({ queued: 9, signals: 9 })).signals).toBe(2);
+    await ledger.signals.emit([emission('ductile'), emission('shop'), emission('plugin:mail')]);
+    expect((await ledger.workload.readUsage({ queued: 9, signals: 9 })).signals).toBe(2);
   });
 });
 
@@ -146,11 +146,11 @@ describe.each(databases)('a claim on %s', (kind) => {
   test('takes no more than the whole ledger may run at once', async () => {
     const { ledger, open } = await openBench(kind);
     const other = await open();
-    await ledger.enqueue({ jobs: Array.from({ length: 9 }, () => draft()) });
-    await ledger.heartbeat(beat('p1'));
-    await ledger.heartbeat(beat('p2'));
-    const here = () => ledger.claim(request('p1', { slots: 4, workersMax: 3 }));
-    const there = () => other.claim(request('p2', { slots: 4, workersMax: 3 }));
+    await ledger.jobs.enqueue({ jobs: Array.from({ length: 9 }, () => draft()) });
+    await ledger.processes.heartbeat(beat('p1'));
+    await ledger.processes.heartbeat(beat('p2'));
+    const here = () => ledger.jobs.claim(request('p1', { slots: 4, workersMax: 3 }));
+    const there = () => other.jobs.claim(request('p2', { slots: 4, workersMax: 3 }));
     const claimed = (await Promise.all([here(), there()])).flat();
     expect(claimed).toHaveLength(3);
     expect(await here()).toEqual([]);

@@ -71,7 +71,7 @@ describe.each(databases)('tenants on %s', (database) => {
       return await engine.waitFor(jobId, 15_000);
     });
     expect(job.status).toBe('succeeded');
-    expect(await instance.ledger.job(job.id)).toBeUndefined();
+    expect(await instance.ledger.jobs.find(job.id)).toBeUndefined();
     expect(instance.records.some((line) => line['tenant'] === slug)).toBe(true);
   });
 
@@ -83,11 +83,11 @@ describe.each(databases)('tenants on %s', (database) => {
     );
     await asleep(instance, slug);
     expect(await place.notes()).toEqual([]);
-    const { nextInMs = 0 } = await instance.ledger.dueTenants(9);
+    const { nextInMs = 0 } = await instance.ledger.tenants.listDue(9);
     expect(nextInMs).toBeGreaterThan(HOUR_MS / 2);
     expect(nextInMs).toBeLessThanOrEqual(HOUR_MS);
     await letTimePass(place, slug);
-    await instance.ledger.noteTenantDue(slug, 'now');
+    await instance.ledger.tenants.recordDue(slug, 'now');
     await eventually('the job ran', async () => (await place.notes()).includes(jobId));
     await asleep(instance, slug);
   });
@@ -98,7 +98,7 @@ describe.each(databases)('tenants on %s', (database) => {
     const { jobId } = await within(instance, slug, (engine) =>
       engine.submit(submission('noter', { due: { inMs: HOUR_MS } })),
     );
-    await instance.ledger.moveTenant(slug, ['active'], 'suspended');
+    await instance.ledger.tenants.updateStatus(slug, ['active'], 'suspended');
     await asleep(instance, slug);
     await letTimePass(place, slug);
     await within(instance, slug, async (engine) => {
@@ -107,12 +107,12 @@ describe.each(databases)('tenants on %s', (database) => {
       });
       const emitted = engine.signals.emit({ type: 'a.b', source: 'api', data: {}, actor: 'test' });
       await expect(emitted).rejects.toMatchObject({ code: 'TENANT_SUSPENDED' });
-      expect((await engine.ledger.job(jobId))?.status).toBe('queued');
+      expect((await engine.ledger.jobs.find(jobId))?.status).toBe('queued');
     });
     await asleep(instance, slug);
     expect(await place.notes()).toEqual([]);
-    await instance.ledger.moveTenant(slug, ['suspended'], 'active');
-    await instance.ledger.noteTenantDue(slug, 'now');
+    await instance.ledger.tenants.updateStatus(slug, ['suspended'], 'active');
+    await instance.ledger.tenants.recordDue(slug, 'now');
     tenantsOf(instance).soon();
     await eventually('the job ran', async () => (await place.notes()).includes(jobId));
   });
@@ -156,7 +156,7 @@ describe.each(databases)('tenants on %s', (database) => {
         Array.from({ length: 20 }, () => engine.submit(later)),
       );
       expect(calls.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
-      expect(await engine.ledger.countJobs({ status: ['queued'], limit: 99 })).toBe(5);
+      expect(await engine.ledger.jobs.count({ status: ['queued'], limit: 99 })).toBe(5);
     });
   });
 
@@ -197,15 +197,15 @@ describe.each(databases)('tenants on %s', (database) => {
         expect(all).toMatchObject({ status: 'failed', errorCode: code });
       };
       const none = { workers: null, signalsPerMinute: null, storageBytes: null };
-      await instance.ledger.setTenantLimits(slug, { ...none, queueLength: 1 });
+      await instance.ledger.tenants.updateLimits(slug, { ...none, queueLength: 1 });
       tenantsOf(instance).soon();
       await untilRefused('TENANT_LIMIT');
       await refused('TENANT_LIMIT');
-      await instance.ledger.moveTenant(slug, ['active'], 'suspended');
+      await instance.ledger.tenants.updateStatus(slug, ['active'], 'suspended');
       tenantsOf(instance).soon();
       await untilRefused('TENANT_SUSPENDED');
       await refused('TENANT_SUSPENDED');
-      expect(await engine.ledger.jobs({ plugin: 'failing', limit: 9 })).toHaveLength(2);
+      expect(await engine.ledger.jobs.list({ plugin: 'failing', limit: 9 })).toHaveLength(2);
     });
   });
 
@@ -220,11 +220,11 @@ describe.each(databases)('tenants on %s', (database) => {
         details: { limit: 'storage_bytes', most: 1 },
       });
       const skipped = await eventually('it was skipped', async () => {
-        const [row] = await engine.ledger.schedules({ limit: 1 });
+        const [row] = await engine.ledger.schedules.list({ limit: 1 });
         return row?.lastSkipReason ?? undefined;
       });
       expect(skipped).toBe('tenant_limit');
-      expect(await engine.ledger.jobs({ limit: 1 })).toEqual([]);
+      expect(await engine.ledger.jobs.list({ limit: 1 })).toEqual([]);
     });
   });
 
@@ -256,14 +256,14 @@ describe.each(databases)('tenants on %s', (database) => {
     const slug = await makeTenant(instance.ledger, place.config);
     await asleep(instance, slug);
     await eventually('it is not due', async () => {
-      const { slugs } = await instance.ledger.dueTenants(9);
+      const { slugs } = await instance.ledger.tenants.listDue(9);
       return slugs.length === 0;
     });
     await within(instance, slug, async () => {
-      expect((await instance.ledger.dueTenants(9)).slugs).toEqual([slug]);
+      expect((await instance.ledger.tenants.listDue(9)).slugs).toEqual([slug]);
     });
     await asleep(instance, slug);
-    expect((await instance.ledger.dueTenants(9)).slugs).toEqual([]);
+    expect((await instance.ledger.tenants.listDue(9)).slugs).toEqual([]);
   });
 
   test('have the shared schedules from the start, even without callers', async () => {
@@ -272,7 +272,7 @@ describe.each(databases)('tenants on %s', (database) => {
     await makeTenant(instance.ledger, place.config);
     await eventually(
       'it sleeps',
-      async () => (await instance.ledger.dueTenants(9)).slugs.length === 0,
+      async () => (await instance.ledger.tenants.listDue(9)).slugs.length === 0,
     );
     expect(await place.notes()).toEqual([]);
     await place.vary({
@@ -306,7 +306,7 @@ describe.each(databases)('tenants on %s', (database) => {
     await expect(tenantsOf(instance).visit(bad)).rejects.toMatchObject({
       code: 'TENANT_UNAVAILABLE',
     });
-    expect((await instance.ledger.tenant(bad))?.schemaError).toMatch(/schema version/);
+    expect((await instance.ledger.tenants.find(bad))?.schemaError).toMatch(/schema version/);
     const job = await within(instance, good, async (engine) =>
       engine.waitFor((await engine.submit(submission('worker'))).jobId, 15_000),
     );
@@ -355,7 +355,7 @@ test('another host helps with what one tenant has too much of', async () => {
       await engine.submit(submission('other')),
     ];
     await eventually('both are under way', async () => (await place.notes()).length === 2);
-    const claims = await engine.ledger.jobs({ status: ['running'], limit: 9 });
+    const claims = await engine.ledger.jobs.list({ status: ['running'], limit: 9 });
     expect(new Set(claims.map(({ claimedBy }) => claimedBy)).size).toBe(2);
     await place.openGate('open');
     for (const { jobId } of jobs) await engine.waitFor(jobId, 15_000);

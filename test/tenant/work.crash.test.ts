@@ -54,7 +54,7 @@ async function makeTown(database: Database): Promise<Town> {
     jobs.set(slug, ids);
     await withTenantLedger(place.config, slug, (ledger) => enqueue(ledger, ids, due));
     const at = toTimestamp(fromTimestamp(await root.now()) + LATER_MS);
-    if (due !== 'never') await root.noteTenantDue(slug, due === 'now' ? 'now' : { at });
+    if (due !== 'never') await root.tenants.recordDue(slug, due === 'now' ? 'now' : { at });
   }
   await root.close();
   return { place, jobs };
@@ -63,7 +63,7 @@ async function makeTown(database: Database): Promise<Town> {
 async function enqueue(ledger: Ledger, ids: readonly string[], due: string): Promise<void> {
   const draft = { plugin: 'worker', command: 'poll', payload: '{}', actor: 'test' } as const;
   const put = due === 'later' ? { due: { inMs: LATER_MS } } : {};
-  await ledger.enqueue({
+  await ledger.jobs.enqueue({
     jobs: ids.map((id) => ({ ...draft, ...put, id, submittedBy: 'api', maxAttempts: 4 })),
   });
 }
@@ -73,7 +73,7 @@ async function allDone({ place, jobs }: Town): Promise<void> {
   for (const slug of jobs.keys()) {
     const ledger = await openToLook(tenantPlace(place.config.state, slug));
     const open = { status: ['queued', 'running'], limit: 1 } as const;
-    const isDone = async () => (await ledger.countJobs(open)) === 0;
+    const isDone = async () => (await ledger.jobs.count(open)) === 0;
     await eventually(`all of ${slug} is done`, isDone, patienceMs);
     await ledger.close();
   }
@@ -89,12 +89,12 @@ async function judge({ place, jobs }: Town): Promise<void> {
   for (const [slug, ids] of jobs) {
     await withTenantLedger(place.config, slug, async (ledger) => {
       expect(await ledger.check()).toEqual([]);
-      const found = await ledger.jobs({ limit: 100 });
+      const found = await ledger.jobs.list({ limit: 100 });
       expect(found.map(({ id }) => id).sort()).toEqual(ids.toSorted());
       expect(new Set(found.map(({ status }) => status))).toEqual(
         new Set(ids.length === 0 ? [] : ['succeeded']),
       );
-      const attempts = await ledger.attempts(ids);
+      const attempts = await ledger.attempts.listByJob(ids);
       const succeeded = attempts.filter(({ status }) => status === 'succeeded');
       expect(succeeded.map(({ jobId }) => jobId).sort()).toEqual(ids.toSorted());
     });
@@ -144,7 +144,10 @@ test('a host is killed, and another host does its work', { timeout }, async () =
   await victim.kill();
   await allDone(town);
   const root = await openLedger(town.place.config.state);
-  await eventually('the dead one is forgotten', async () => (await root.processes()).length === 1);
+  await eventually(
+    'the dead one is forgotten',
+    async () => (await root.processes.list()).length === 1,
+  );
   await root.close();
   expect(await other.stop()).toEqual({ code: 0, signal: null });
   await judge(town);

@@ -67,7 +67,7 @@ function deliver(id: string, payload: JsonObject, more: Record<string, string> =
 
 async function jobsOf(signalId: unknown): Promise<Job[]> {
   const { ledger } = api.server.instance.engine;
-  return await ledger.jobs({ sourceEventId: String(signalId), order: 'oldest', limit: 10 });
+  return await ledger.jobs.list({ sourceEventId: String(signalId), order: 'oldest', limit: 10 });
 }
 
 async function ended({ body }: Reply, count = 1): Promise<Job[]> {

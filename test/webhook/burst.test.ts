@@ -87,15 +87,15 @@ test(
     await eventually(
       'all is done',
       async () => {
-        const { ready, delayed, running } = await ledger.counts();
+        const { ready, delayed, running } = await ledger.jobs.countQueue();
         return ready + delayed + running === 0;
       },
       patienceMs,
     );
-    const jobs = await ledger.countJobs({ plugin: 'echo', status: ['succeeded'], limit: sent });
+    const jobs = await ledger.jobs.count({ plugin: 'echo', status: ['succeeded'], limit: sent });
     expect(jobs).toBe(allowed);
     expect(new Set(accepted.map(({ body }) => body.job_id)).size).toBe(allowed);
-    expect((await ledger.webhook('gh'))?.triggerCount).toBe(allowed);
+    expect((await ledger.webhooks.find('gh'))?.triggerCount).toBe(allowed);
     const took = accepted.map(({ ms }) => ms).toSorted((a, b) => a - b);
     const p99 = Math.round(took[Math.floor(took.length * 0.99)] ?? 0);
     console.info(`${sent} deliveries at ${rate}/s: ${allowed} accepted, p99 ${p99} ms`);

@@ -126,8 +126,8 @@ describe('N-04 a CloudEvent', () => {
 test("W-73 a webhook that can't be read does not hide the others, and is reported", async () => {
   const { engine } = at.api.server.instance;
   await at.open('broken', { signal: 'thing.seen' });
-  const real = engine.ledger.webhooks.bind(engine.ledger);
-  engine.ledger.webhooks = async () =>
+  const real = engine.ledger.webhooks.list.bind(engine.ledger);
+  engine.ledger.webhooks.list = async () =>
     (await real()).map((one) => (one.id === 'broken' ? { ...one, settings: '{"title":7}' } : one));
   try {
     await engine.hooks.store.refresh();
@@ -137,7 +137,7 @@ test("W-73 a webhook that can't be read does not hide the others, and is reporte
     const told = at.api.records.filter(({ message }) => message === 'a webhook cannot be used');
     expect(told[0]).toMatchObject({ level: 'error', hook_id: 'broken' });
   } finally {
-    engine.ledger.webhooks = real;
+    engine.ledger.webhooks.list = real;
     await engine.hooks.store.refresh();
   }
 });

@@ -65,10 +65,10 @@ describe.each(databases)('on %s', (database) => {
       await expect(deliver(first, secret)).rejects.toThrow();
       expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' });
       const found = await stage.withLedger(async (ledger) => ({
-        jobs: await ledger.jobs({ plugin: 'recorder', limit: 9 }),
-        signals: await ledger.signals({ source: 'webhook:gh', limit: 9 }),
-        deliveries: await ledger.deliveries({ hookId: 'gh', limit: 9 }),
-        triggered: (await ledger.webhook('gh'))?.triggerCount,
+        jobs: await ledger.jobs.list({ plugin: 'recorder', limit: 9 }),
+        signals: await ledger.signals.list({ source: 'webhook:gh', limit: 9 }),
+        deliveries: await ledger.deliveries.list({ hookId: 'gh', limit: 9 }),
+        triggered: (await ledger.webhooks.find('gh'))?.triggerCount,
       }));
       expect(found).toMatchObject({
         jobs: { length: left },
@@ -84,7 +84,7 @@ describe.each(databases)('on %s', (database) => {
       await stage.drain();
       const ended = await deliver(second, secret);
       const jobs = await stage.withLedger((ledger) =>
-        ledger.jobs({ plugin: 'recorder', limit: 9 }),
+        ledger.jobs.list({ plugin: 'recorder', limit: 9 }),
       );
       // Whether the first response was lost or not, the sender learns the one job.
       const job = { job_id: jobs[0]?.id };

@@ -19,9 +19,9 @@ test.each(databases)(
       expect(replayed).toMatchObject({ status: 200, body: { jobs, signal_id: signalId } });
     }
     const { ledger } = at.api.server.instance.engine;
-    const [signal] = await ledger.signals({ id: signalId, limit: 1 });
-    const all = await ledger.jobs({ limit: 10 });
-    const whole = await Promise.all(all.map((job) => ledger.job(job.id)));
+    const [signal] = await ledger.signals.list({ id: signalId, limit: 1 });
+    const all = await ledger.jobs.list({ limit: 10 });
+    const whole = await Promise.all(all.map((job) => ledger.jobs.find(job.id)));
     const again = whole.filter((job) => job?.submittedBy === 'replay');
     expect(again.flatMap((job) => job?.plugin ?? []).toSorted()).toEqual([
       'echo',
@@ -40,7 +40,7 @@ test.each(databases)(
       });
     }
     expect(new Set(whole.map((job) => job?.idempotencyKey)).size).toBe(6);
-    expect(await ledger.signals({ source: 'webhook:gl', limit: 10 })).toHaveLength(1);
+    expect(await ledger.signals.list({ source: 'webhook:gl', limit: 10 })).toHaveLength(1);
   },
 );
 

@@ -17,10 +17,12 @@ test.each(databases)('the secret of a disabled webhook is not read, on %s', asyn
   }
   let reads = 0;
   const counting = {
-    webhooks: () => ledger.webhooks(),
-    credential: (name: string) => {
-      reads += 1;
-      return ledger.credential(name);
+    webhooks: { list: () => ledger.webhooks.list() },
+    credentials: {
+      find: (name: string) => {
+        reads += 1;
+        return ledger.credentials.find(name);
+      },
     },
   };
   const log = makeLogger({

@@ -27,7 +27,9 @@ echo '{"status":"ok","result":"left"}'`);
     at.post('/hooks/gl', [['x-gitlab-token', key]], `{"n":${n}}`);
   expect((await send(secret, 1)).status).toBe(202);
   const { engine } = at.api.server.instance;
-  await expect.poll(() => engine.ledger.jobs({ limit: 1 })).toMatchObject([{ status: 'running' }]);
+  await expect
+    .poll(() => engine.ledger.jobs.list({ limit: 1 }))
+    .toMatchObject([{ status: 'running' }]);
   const stopped = engine.stop();
   expect((await send('wrong', 2)).status).toBe(401);
   const told = await send(secret, 2);
@@ -35,5 +37,5 @@ echo '{"status":"ok","result":"left"}'`);
   await stopped;
   expect([told.status, told.text]).toEqual([503, '{"error":"target_unavailable"}\n']);
   expect(told.head).toMatch(/^retry-after: 60\r$/im);
-  expect(await engine.ledger.deliveries({ verdict: 'accepted', limit: 5 })).toHaveLength(1);
+  expect(await engine.ledger.deliveries.list({ verdict: 'accepted', limit: 5 })).toHaveLength(1);
 });

@@ -33,7 +33,10 @@ const rows = [
 test('a stored rate limit of 0 is a disabled webhook, and a bad placeholder stays as it is', async () => {
   const { log, records } = collectLog();
   const store = makeHookStore({
-    ledger: { webhooks: () => Promise.resolve(rows), credential: () => Promise.resolve(undefined) },
+    ledger: {
+      webhooks: { list: () => Promise.resolve(rows) },
+      credentials: { find: () => Promise.resolve(undefined) },
+    },
     vault: { open: () => '' },
     log,
   });

@@ -219,7 +219,7 @@ describe.each(databases)('on %s', (database: Database) => {
 test('the secret of a webhook outlives the key that it was sealed with', async () => {
   const api = await open();
   const { secret } = await add(api, github);
-  const before = await api.server.instance.engine.ledger.sealCounts();
+  const before = await api.server.instance.engine.ledger.seals.count();
   expect(before).toMatchObject([{ webhooks: 1 }]);
   const rotated = await api.ask('/credentials/rotate-key', { body: '{}' });
   expect(rotated.body).toMatchObject({ resealed: 1, left: 0 });
@@ -346,7 +346,7 @@ test('secrets in what was delivered are masked in the signal, and the job gets t
     .body;
   const signal = await api.ask(`/signals/${String(id)}`);
   expect(signal.text).not.toContain('correct horse');
-  const job = await api.server.instance.engine.ledger.job(String(jobId));
+  const job = await api.server.instance.engine.ledger.jobs.find(String(jobId));
   expect(job?.payload).toBe(body);
 });
 

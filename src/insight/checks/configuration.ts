@@ -13,14 +13,16 @@ import { parseStoredJson } from '../../base/json.ts';
 import { withInstallations, type InstalledPackage } from '../../config/installed.ts';
 import { readConfig } from '../../config/load.ts';
 import type { ConfigSnapshot } from '../../config/snapshot-types.ts';
-import type { Ledger } from '../../ledger/ledger.ts';
+import type { Ledger, LedgerSubset } from '../../ledger/ledger.ts';
 import { readProvides } from '../../package/package.ts';
 
 /** Finds a service on this host that uses other configuration files, or files that changed since. */
 export const findConfigDifference: Check = async (context) => {
   const { ledger, config, now, isRoot } = context;
   if (!isRoot) return [];
-  const live = (await ledger.processes()).filter((row) => isHere(row) && isLive(row, config, now));
+  const live = (await ledger.processes.list()).filter(
+    (row) => isHere(row) && isLive(row, config, now),
+  );
   const [own] = live.filter(({ configFile }) => configFile !== null && isSame(configFile, config));
   if (own !== undefined) {
     if (own.configDigest === digestConfigFiles(rehashFiles(config.files))) return [];
@@ -158,15 +160,15 @@ const SNAPSHOTS_READ = 20;
 /** Compares the files with what a process loaded; undefined if they can't be read or nothing was loaded. */
 export async function compareActiveConfig(
   file: string,
-  ledger: Pick<Ledger, 'installations' | 'snapshots'>,
+  ledger: LedgerSubset<'installations.list' | 'snapshots.list'>,
   processId?: string,
 ): Promise<ActiveComparison | undefined> {
-  const snapshots = await ledger.snapshots(SNAPSHOTS_READ);
+  const snapshots = await ledger.snapshots.list(SNAPSHOTS_READ);
   const snapshot = snapshots.find((one) => processId === undefined || one.processId === processId);
   const { config } = readConfig({ given: file });
   if (snapshot === undefined || config === undefined) return undefined;
   // What is recorded has the parts that packages bring, as long as they fit.
-  const rows = await ledger.installations({});
+  const rows = await ledger.installations.list({});
   const installed = rows
     .filter(({ status, lastError }) => status !== 'disabled' && lastError === null)
     .map(({ id, slug, version, provisioned }) => {

@@ -9,10 +9,10 @@ import type { LiveFinding } from '../finding.ts';
 export const findMissingKeys: Check = async (context) => {
   const { ledger, keyIds } = context;
   if (keyIds === undefined) return [];
-  const missing = (await ledger.sealKeyIds()).filter((keyId) => !keyIds.includes(keyId));
+  const missing = (await ledger.seals.listKeyIds()).filter((keyId) => !keyIds.includes(keyId));
   return await Promise.all(
     missing.map(async (keyId) => {
-      const things = await ledger.sealedUnder(keyId, undefined, limits.findingRowsMax);
+      const things = await ledger.seals.list(keyId, undefined, limits.findingRowsMax);
       return describeMissing(keyId, things, context);
     }),
   );
@@ -85,7 +85,7 @@ export const findMissingCredentials: Check = async ({ ledger, catalog, config })
     if (secret === undefined) note(secretRef, `webhook ${path}`);
   }
   if (users.size === 0) return [];
-  const rows = new Map((await ledger.credentials()).map((row) => [row.name, row]));
+  const rows = new Map((await ledger.credentials.list()).map((row) => [row.name, row]));
   return [...users].flatMap(([name, usedBy]): LiveFinding[] => {
     const row = rows.get(name);
     if (row !== undefined && !row.isExpired) return [];

@@ -15,7 +15,7 @@ import {
  * `evidence`, `fix`, `commands`, `why` and `severity`; otherwise those of its kind are used.
  */
 export const findOpenIncidents: Check = async ({ ledger, keyIds, acknowledged }) => {
-  const open = await ledger.incidents({ isOpen: true, limit: limits.pageRowsMax });
+  const open = await ledger.incidents.list({ isOpen: true, limit: limits.pageRowsMax });
   // Which keys a service has is known to the service alone, if it runs.
   const isWanted = ({ kind }: Incident): boolean =>
     kind in usualParts && (kind !== 'credential_key_missing' || keyIds === undefined);

@@ -3,7 +3,7 @@ import { limits } from '../../base/limits.ts';
 import { maskText } from '../../base/secrets.ts';
 import { quoteShell } from '../../base/text.ts';
 import type { InstallationRow } from '../../package/types.ts';
-import type { Ledger } from '../../ledger/ledger.ts';
+import type { LedgerSubset } from '../../ledger/ledger.ts';
 import { readProvides } from '../../package/package.ts';
 import { pluginSource } from '../../signal/signal.ts';
 import type { Check } from '../check.service.ts';
@@ -11,7 +11,7 @@ import type { LiveFinding } from '../finding.ts';
 
 /** Finds installed packages whose plugin runs and never emits the event that their routes wait for. */
 export const findUnmatchedInstallations: Check = async ({ ledger, now }) => {
-  const rows = await ledger.installations({});
+  const rows = await ledger.installations.list({});
   const found = await Promise.all(
     rows
       .filter(({ status }) => status === 'installed')
@@ -41,17 +41,17 @@ const FIX =
   'Then correct that value in the JSON after `--with`.';
 
 async function checkWatch(
-  ledger: Pick<Ledger, 'attemptsOf' | 'signalPage'>,
+  ledger: LedgerSubset<'attempts.list' | 'signals.page'>,
   row: InstallationRow,
   { plugin, eventType }: PackageWatch,
   now: Timestamp,
 ): Promise<LiveFinding[]> {
   // A bounded look: where other plugins emit the same type very often, nothing is said.
   const source = pluginSource(plugin);
-  const { rows, next } = await ledger.signalPage({ type: eventType, source, limit: 1 });
+  const { rows, next } = await ledger.signals.page({ type: eventType, source, limit: 1 });
   if (rows.length > 0 || next !== undefined) return [];
   const { unmatchedAttemptsMin, unmatchedMs } = limits.checks;
-  const attempts = await ledger.attemptsOf({
+  const attempts = await ledger.attempts.list({
     plugin,
     status: 'succeeded',
     limit: unmatchedAttemptsMin,

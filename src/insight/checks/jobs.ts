@@ -5,7 +5,7 @@ import { findingId, type LiveFinding, groupUnacknowledged, lookBack } from '../f
 import { fromTimestamp, type Timestamp, toTimestamp } from '../../base/clock.ts';
 import { formatDuration } from '../../base/quantity.ts';
 import { type Job, isTerminal } from '../../job/job.ts';
-import type { Ledger } from '../../ledger/ledger.ts';
+import type { Ledger, LedgerSubset } from '../../ledger/ledger.ts';
 import {
   overlongAfterMs,
   readUsualDuration,
@@ -17,7 +17,7 @@ const KIND = 'job_dead';
 
 /** Finds commands with dead jobs that weren't retried, one finding for each command. */
 export const findDeadJobs: Check = async (context) => {
-  const all = await context.ledger.deadJobs(lookBack(context.now));
+  const all = await context.ledger.jobs.listDead(lookBack(context.now));
   // An init can't be retried as a job; `plugin_not_set_up` reports it.
   const jobs = all.filter(({ command }) => command !== 'init');
   const keyOf = ({ plugin, command }: DeadJob): string => `${plugin}/${command}`;
@@ -62,7 +62,7 @@ async function describeDead(
 /** Finds running jobs that hold a key or a worker slot for far longer than their command usually does. */
 export const findOverlongJobs: Check = async ({ ledger, now }) => {
   const { overlongMinMs, runningRead } = limits.checks;
-  const { jobs } = await ledger.jobPage({
+  const { jobs } = await ledger.jobs.page({
     status: ['running'],
     order: 'oldest',
     limit: runningRead,
@@ -93,12 +93,12 @@ async function checkGroup(
 
 /** When an attempt last recorded something, a signal or a job; undefined if it has recorded nothing. */
 async function readLastRecord(
-  ledger: Pick<Ledger, 'jobs' | 'signals'>,
+  ledger: LedgerSubset<'jobs.list' | 'signals.list'>,
   { id, startedAt }: Job,
 ): Promise<Timestamp | undefined> {
   const [signals, jobs] = await Promise.all([
-    ledger.signals({ jobId: id, limit: 1 }),
-    ledger.jobs({ parentJobId: id, limit: 1 }),
+    ledger.signals.list({ jobId: id, limit: 1 }),
+    ledger.jobs.list({ parentJobId: id, limit: 1 }),
   ]);
   const moments = [...signals.map((one) => one.insertedAt), ...jobs.map((one) => one.createdAt)];
   return moments
@@ -167,11 +167,11 @@ const deaths: ReadonlySet<string> = new Set(['engine_crash', 'spawner_died']);
 export const findCrashLoops: Check = async ({ ledger, now }) => {
   const { crashesMin, crashWindowMs, attemptsRead } = limits.checks;
   const since = toTimestamp(fromTimestamp(now) - crashWindowMs);
-  const attempts = await ledger.attemptsOf({ status: 'crashed', limit: attemptsRead });
+  const attempts = await ledger.attempts.list({ status: 'crashed', limit: attemptsRead });
   const loops = groupCrashes(attempts, since).filter(({ crashes }) => crashes.length >= crashesMin);
   const found = await Promise.all(
     loops.map(async ({ jobId, crashes }) => {
-      const job = await ledger.job(jobId);
+      const job = await ledger.jobs.find(jobId);
       return job === undefined || isTerminal(job.status) ? [] : [describeLoop(job, crashes)];
     }),
   );

@@ -7,7 +7,7 @@ import { limits } from '../../base/limits.ts';
 
 /** Finds API calls of the last hour that were refused for want of a scope or of a valid token. */
 export const findRefusedCalls: Check = async ({ ledger, acknowledged, config }) => {
-  const rows = await ledger.observations('call_refused');
+  const rows = await ledger.observations.list('call_refused');
   const isNew = (finding: LiveFinding, { lastAt }: Observation): boolean =>
     (acknowledged?.get(findingId(finding)) ?? '') < lastAt;
   return rows.flatMap((row) => {
@@ -81,7 +81,7 @@ function hasScope(name: string, scope: string | undefined, tokens: FileTokens): 
 
 /** Finds dedupe keys that kept different work from starting: such a key is too wide. */
 export const findSuppressedWork: Check = async ({ ledger, acknowledged }) => {
-  const rows = await ledger.observations('job_suppressed');
+  const rows = await ledger.observations.list('job_suppressed');
   return rows.flatMap((row) => describeSuppressed(row, acknowledged) ?? []);
 };
 

@@ -49,7 +49,7 @@ function describePart(part: PausedPart, now: Timestamp): LiveFinding {
 }
 
 async function findPausedSystem({ ledger }: CheckContext): Promise<PausedPart[]> {
-  if ((await ledger.meta('paused')) !== '1') return [];
+  if ((await ledger.meta.read('paused')) !== '1') return [];
   const last = await findLast(ledger, 'system:', 'system.pause');
   return [
     {
@@ -66,7 +66,7 @@ async function findPausedSystem({ ledger }: CheckContext): Promise<PausedPart[]>
 }
 
 async function findPausedSchedules({ ledger }: CheckContext): Promise<PausedPart[]> {
-  const rows = await ledger.schedules({ status: ['paused'], limit: limits.findingGroupsMax });
+  const rows = await ledger.schedules.list({ status: ['paused'], limit: limits.findingGroupsMax });
   return await Promise.all(
     rows.map(async ({ plugin, scheduleId }): Promise<PausedPart> => {
       const last = await findLast(ledger, `schedule:${plugin}/${scheduleId}`, 'schedule.pause');
@@ -83,7 +83,7 @@ async function findPausedSchedules({ ledger }: CheckContext): Promise<PausedPart
 }
 
 async function findDisabledPlugins({ ledger }: CheckContext): Promise<PausedPart[]> {
-  const rows = await ledger.switchedOff();
+  const rows = await ledger.plugins.listDisabled();
   return rows.map(({ plugin, changedBy, changedAt }) => ({
     key: `plugin/${plugin}`,
     category: 'plugins',
@@ -95,7 +95,7 @@ async function findDisabledPlugins({ ledger }: CheckContext): Promise<PausedPart
 }
 
 async function findDisabledWebhooks({ ledger }: CheckContext): Promise<PausedPart[]> {
-  const rows = await ledger.webhooks();
+  const rows = await ledger.webhooks.list();
   return rows.flatMap(({ id, settings, updatedBy, updatedAt }): PausedPart[] => {
     const stored = parseStoredJson(settings);
     if (!isObject(stored) || stored['enabled'] !== false) return [];
@@ -113,7 +113,7 @@ async function findDisabledWebhooks({ ledger }: CheckContext): Promise<PausedPar
 }
 
 async function findSuspendedTenants({ ledger }: CheckContext): Promise<PausedPart[]> {
-  const rows = await ledger.tenants();
+  const rows = await ledger.tenants.list();
   const suspended = rows.filter(({ status }) => status === 'suspended');
   return await Promise.all(
     suspended.slice(0, limits.findingGroupsMax).map(async ({ slug, updatedAt }) => {
@@ -136,7 +136,7 @@ async function findLast(
   target: string,
   type: string,
 ): Promise<{ readonly by: string; readonly since: Timestamp | undefined } | undefined> {
-  const { rows } = await ledger.directivePage({ target, status: ['completed'], limit: 1 });
+  const { rows } = await ledger.directives.page({ target, status: ['completed'], limit: 1 });
   const [last] = rows;
   if (last?.type !== type) return undefined;
   return { by: last.actor, since: last.completedAt ?? undefined };

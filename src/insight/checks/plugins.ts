@@ -4,7 +4,7 @@ import { maskText } from '../../base/secrets.ts';
 import { limits } from '../../base/limits.ts';
 import type { Config } from '../../config/config.ts';
 import type { Attempt } from '../../job/attempt.ts';
-import type { Ledger } from '../../ledger/ledger.ts';
+import type { Ledger, LedgerSubset } from '../../ledger/ledger.ts';
 import { isPassedVariable } from '../../plugin/protocol.ts';
 import type { LiveFinding } from '../finding.ts';
 import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
@@ -43,7 +43,7 @@ function listRepairs(plugin: string, catalog: Catalog | undefined): string[] {
 
 /** Finds plugins whose init failed; everything else of them waits until it succeeds. */
 export const findFailedSetups: Check = async ({ ledger, catalog }) => {
-  const rows = await ledger.pluginHealth();
+  const rows = await ledger.plugins.listHealth();
   const failed = rows.filter(
     ({ kind, status, plugin, fingerprint }) =>
       kind === 'init' &&
@@ -72,12 +72,12 @@ export const findFailedSetups: Check = async ({ ledger, catalog }) => {
  */
 export const findUnloadedInService: Check = async ({ ledger, catalog, isRoot }) => {
   if (!isRoot || catalog === undefined) return [];
-  const open = await ledger.incidents({ isOpen: true, limit: limits.pageRowsMax });
+  const open = await ledger.incidents.list({ isOpen: true, limit: limits.pageRowsMax });
   const unloaded = open.filter(
     ({ kind, key }) => kind === 'plugin_not_loaded' && catalog.plugins.has(key),
   );
   if (unloaded.length === 0) return [];
-  const [newest] = await ledger.snapshots(1);
+  const [newest] = await ledger.snapshots.list(1);
   return unloaded
     .filter(({ lastSeenAt }) => newest === undefined || newest.createdAt <= lastSeenAt)
     .map(({ id, key, openedAt }) => ({
@@ -123,14 +123,16 @@ interface KnownFailures {
 const known = new WeakMap<object, KnownFailures>();
 
 /** Attempts can have long texts, so they are read only if there is a new one. */
-async function readFailures(ledger: Pick<Ledger, 'attemptsOf'>): Promise<readonly NamedFailure[]> {
-  const [newest] = await ledger.attemptsOf({ status: 'failed', limit: 1 });
+async function readFailures(
+  ledger: LedgerSubset<'attempts.list'>,
+): Promise<readonly NamedFailure[]> {
+  const [newest] = await ledger.attempts.list({ status: 'failed', limit: 1 });
   const before = known.get(ledger);
   if (before !== undefined && before.newestId === newest?.id) return before.failures;
   const attempts =
     newest === undefined
       ? []
-      : await ledger.attemptsOf({ status: 'failed', limit: limits.checks.failuresRead });
+      : await ledger.attempts.list({ status: 'failed', limit: limits.checks.failuresRead });
   // The newest of each command.
   const byCommand = new Map(
     attempts.toReversed().map((one) => [`${one.plugin}/${one.command}`, one] as const),
@@ -171,10 +173,10 @@ function isPassed(name: string, { service }: Config): boolean {
 }
 
 async function hasSucceededSince(
-  ledger: Pick<Ledger, 'attemptsOf'>,
+  ledger: LedgerSubset<'attempts.list'>,
   { attempt: { plugin, command, completedAt } }: NamedFailure,
 ): Promise<boolean> {
-  const successes = await ledger.attemptsOf({
+  const successes = await ledger.attempts.list({
     plugin,
     status: 'succeeded',
     limit: limits.checks.successesRead,
@@ -210,7 +212,7 @@ function describeMissing(
 
 /** Finds circuit breakers that hold back schedules. */
 export const findOpenBreakers: Check = async (context) => {
-  const rows = await context.ledger.breakers({});
+  const rows = await context.ledger.breakers.list({});
   const open = rows.filter(({ state }) => state !== 'closed');
   return await Promise.all(open.map((row) => describeBreaker(row, context)));
 };
@@ -220,7 +222,7 @@ async function describeBreaker(
   { ledger, now }: CheckContext,
 ): Promise<LiveFinding> {
   const { plugin, command, state, failureCount, openedAt, lastJobId, resetAfterMs } = row;
-  const job = lastJobId === null ? undefined : await ledger.job(lastJobId);
+  const job = lastJobId === null ? undefined : await ledger.jobs.find(lastJobId);
   const error = await showText(ledger, job?.lastError ?? null, job ?? {});
   const triesAt =
     openedAt === null ? undefined : toTimestamp(fromTimestamp(openedAt) + resetAfterMs);

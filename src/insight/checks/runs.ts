@@ -18,7 +18,7 @@ const KIND = 'run_halted';
 
 /** Finds pipelines with halted runs that weren't revived, one finding for each pipeline. */
 export const findHaltedRuns: Check = async (context) => {
-  const runs = await context.ledger.haltedRuns(lookBack(context.now));
+  const runs = await context.ledger.runs.listHalted(lookBack(context.now));
   const byPipeline = groupUnacknowledged(runs, KIND, ({ pipeline }) => pipeline, context);
   const groups = byPipeline.slice(0, limits.findingGroupsMax);
   return await Promise.all(
@@ -60,7 +60,7 @@ async function describeHalted(
 /** Finds runs that keep others waiting for a concurrency key far longer than their pipeline usually takes. */
 export const findHeldKeys: Check = async (context) => {
   const { ledger } = context;
-  const { rows } = await ledger.runPage({ status: ['queued'], limit: limits.findingRowsMax });
+  const { rows } = await ledger.runs.page({ status: ['queued'], limit: limits.findingRowsMax });
   const waiting = rows.filter(
     ({ concurrencyKey, dueAt }) => concurrencyKey !== null && dueAt === null,
   );
@@ -76,12 +76,12 @@ async function checkKey(
   waiting: readonly Run[],
   { ledger, now }: CheckContext,
 ): Promise<LiveFinding[]> {
-  const open = await ledger.runs({ concurrencyKey, limit: limits.findingRowsMax });
+  const open = await ledger.runs.list({ concurrencyKey, limit: limits.findingRowsMax });
   const holders = open.filter(({ status }) => status === 'running');
   const [holder] = holders.toSorted((a, b) => (startOf(a) < startOf(b) ? -1 : 1));
   if (holder === undefined) return [];
   const { pipeline } = holder;
-  const ended = await ledger.runPage({
+  const ended = await ledger.runs.page({
     pipeline,
     status: ['succeeded'],
     limit: limits.checks.usualAttemptsRead,
@@ -142,8 +142,8 @@ function describeHeldKey(key: string, { holder, waiting, usual, now }: HeldKeyFa
 export const findWaitingApprovals: Check = async (context) => {
   const { ledger } = context;
   const [questions, waiting] = await Promise.all([
-    ledger.openQuestions(limits.pageRowsMax),
-    ledger.directivePage({ awaitingApproval: true, limit: limits.findingRowsMax }),
+    ledger.runs.listOpenQuestions(limits.pageRowsMax),
+    ledger.directives.page({ awaitingApproval: true, limit: limits.findingRowsMax }),
   ]);
   const byPipeline = [...Map.groupBy(questions, ({ pipeline }) => pipeline)];
   const byType = [...Map.groupBy(waiting.rows, ({ type }) => type)];

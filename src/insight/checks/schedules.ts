@@ -6,7 +6,7 @@ import type { LiveFinding } from '../finding.ts';
 
 /** Finds schedules that can't fire any more without ever having fired, and schedules that are always skipped. */
 export const findIdleSchedules: Check = async ({ ledger, now }) => {
-  const rows = await ledger.schedules({
+  const rows = await ledger.schedules.list({
     status: ['active', 'exhausted', 'invalid'],
     limit: limits.pageRowsMax,
   });

@@ -71,8 +71,8 @@ async function ofJob(context: Context, job: Job): Promise<Explanation> {
   const isFailed = isTerminal(job.status) && !['succeeded', 'cancelled'].includes(job.status);
   const [links, attempts, [breaker], retries, run, progress, facts] = await Promise.all([
     readLinks(ledger, { job }, seenBy(context)),
-    ledger.attempts([job.id]),
-    ledger.breakers({ plugin, command }),
+    ledger.attempts.listByJob([job.id]),
+    ledger.breakers.list({ plugin, command }),
     findRetries(ledger, [job]),
     readStepRun(ledger, job),
     job.status === 'running' ? readProgress(ledger, job) : undefined,
@@ -95,8 +95,8 @@ async function ofJob(context: Context, job: Job): Promise<Explanation> {
 async function readStepRun(ledger: Ledger, job: Job): Promise<StepRunFacts | undefined> {
   if (job.runId === null || !isTerminal(job.status)) return undefined;
   const [run, [successor]] = await Promise.all([
-    ledger.run(job.runId),
-    ledger.runs({ revivedFrom: job.runId, limit: 1 }),
+    ledger.runs.find(job.runId),
+    ledger.runs.list({ revivedFrom: job.runId, limit: 1 }),
   ]);
   return run && { id: run.id, status: run.status, revivedAs: successor?.id };
 }
@@ -110,12 +110,12 @@ async function ofRun(context: Context, run: Run): Promise<Explanation> {
     readLinks(ledger, { run }, seenBy(context)),
     explainRun(ledger, run),
     readHouse(engine),
-    ledger.runs({ revivedFrom: run.id, limit: 1 }),
-    isInLine ? ledger.runs({ concurrencyKey, ...FEW }) : [],
-    run.completedAt === null ? ledger.definition(run.definitionHash) : undefined,
+    ledger.runs.list({ revivedFrom: run.id, limit: 1 }),
+    isInLine ? ledger.runs.list({ concurrencyKey, ...FEW }) : [],
+    run.completedAt === null ? ledger.runs.findDefinition(run.definitionHash) : undefined,
   ]);
   const jobId = waits[0]?.job_id ?? null;
-  const job = jobId === null ? undefined : await ledger.job(jobId);
+  const job = jobId === null ? undefined : await ledger.jobs.find(jobId);
   return explainRunFacts({
     run,
     links,
@@ -131,7 +131,7 @@ async function ofRun(context: Context, run: Run): Promise<Explanation> {
 async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> {
   const [house, deliveries] = await Promise.all([
     readHouse(engine),
-    engine.ledger.deliveries({ hookId: row.id, ...FEW }),
+    engine.ledger.deliveries.list({ hookId: row.id, ...FEW }),
   ]);
   const started = await readStarted(engine.ledger, deliveries[0]);
   const { enabled, rate_limit_per_minute: rate } = showWebhook(row);
@@ -170,7 +170,7 @@ async function readStarted(
 async function ofDelivery({ ledger, config }: Engine, delivery: DeliveryRow): Promise<Explanation> {
   const [started, webhook] = await Promise.all([
     startedBy(ledger, delivery),
-    ledger.webhook(delivery.hookId),
+    ledger.webhooks.find(delivery.hookId),
   ]);
   const isReplayable =
     webhook !== undefined || findEndpoint(config.webhooks, delivery.hookId) !== undefined;
@@ -182,9 +182,9 @@ async function ofSignal(context: Context, signal: Signal): Promise<Explanation> 
   const { ledger, config } = context.engine;
   const [links, jobs, runs, cause] = await Promise.all([
     readLinks(ledger, { signal }, seenBy(context)),
-    ledger.jobs({ sourceEventId: signal.id, order: 'oldest', limit: limits.pageRowsMax }),
-    ledger.runs({ sourceEventId: signal.id, limit: limits.pageRowsMax }),
-    signal.jobId === null ? undefined : ledger.job(signal.jobId),
+    ledger.jobs.list({ sourceEventId: signal.id, order: 'oldest', limit: limits.pageRowsMax }),
+    ledger.runs.list({ sourceEventId: signal.id, limit: limits.pageRowsMax }),
+    signal.jobId === null ? undefined : ledger.jobs.find(signal.jobId),
   ]);
   return explainSignal({
     signal,
@@ -199,7 +199,7 @@ async function ofSignal(context: Context, signal: Signal): Promise<Explanation> 
 
 function contextOf(ledger: Ledger, cause: Job | undefined): Promise<JsonObject> {
   const id = cause?.eventContextId ?? null;
-  return id === null ? Promise.resolve({}) : ledger.contextOf(id);
+  return id === null ? Promise.resolve({}) : ledger.runs.readContext(id);
 }
 
 /** By what the signal shows: where something was masked, a condition may have seen more. */
@@ -249,9 +249,9 @@ export async function explainPluginName(
   const [house, facts, breakers, findings, jobs] = await Promise.all([
     readHouse(engine),
     readPlugin(engine, plugin),
-    engine.ledger.breakers(of),
+    engine.ledger.breakers.list(of),
     readFindings(context),
-    isAllowed(context, 'job') ? engine.ledger.jobs({ ...of, ...NEWEST }) : [],
+    isAllowed(context, 'job') ? engine.ledger.jobs.list({ ...of, ...NEWEST }) : [],
   ]);
   const about = findings.filter(({ key, detail }) => isAbout({ key, detail }, plugin, part));
   const [newest] = jobs;
@@ -277,7 +277,7 @@ export async function explainPipelineName(
   const { ledger } = context.engine;
   const [findings, runs] = await Promise.all([
     readFindings(context),
-    isAllowed(context, 'run') ? ledger.runs({ pipeline: name, ...NEWEST }) : [],
+    isAllowed(context, 'run') ? ledger.runs.list({ pipeline: name, ...NEWEST }) : [],
   ]);
   const about = findings.filter(({ key, detail }) => key === name || detail?.['pipeline'] === name);
   const [newest] = runs;

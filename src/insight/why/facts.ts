@@ -23,8 +23,8 @@ const LINKS_MAX = 7;
 export async function readHouse(engine: Engine): Promise<HouseFacts> {
   const { ledger, config, quota, tenant } = engine;
   const [processes, paused, now] = await Promise.all([
-    ledger.processes(),
-    ledger.meta('paused'),
+    ledger.processes.list(),
+    ledger.meta.read('paused'),
     ledger.now(),
   ]);
   const { reapAfterMs } = config.service;
@@ -42,7 +42,7 @@ export async function readHouse(engine: Engine): Promise<HouseFacts> {
 
 /** Who did this last. */
 export async function readBy(ledger: Ledger, type: string, target?: string): Promise<By> {
-  const [last] = await ledger.directives({
+  const [last] = await ledger.directives.list({
     type,
     status: ['completed'],
     ...(target === undefined ? {} : { target }),
@@ -60,9 +60,9 @@ export async function readPlugins(engine: Engine): Promise<(name: string) => Plu
   const { ledger, catalog, config } = engine;
   const { reapAfterMs, runnerGraceMs } = config.service;
   const [switches, health, live, faultsOf] = await Promise.all([
-    ledger.switchedOff(),
-    ledger.pluginHealth(),
-    ledger.livePlugins(reapAfterMs),
+    ledger.plugins.listDisabled(),
+    ledger.plugins.listHealth(),
+    ledger.processes.listLivePlugins(reapAfterMs),
     readCredentialFaults(engine),
   ]);
   const known = new Set(live);
@@ -90,7 +90,7 @@ export async function readPlugins(engine: Engine): Promise<(name: string) => Plu
 async function readCredentialFaults(
   engine: Engine,
 ): Promise<(plugin: string) => CredentialFault[]> {
-  const rows = new Map((await engine.ledger.credentials()).map((row) => [row.name, row]));
+  const rows = new Map((await engine.ledger.credentials.list()).map((row) => [row.name, row]));
   const keys = new Set(readKeyIds(engine));
   return (plugin) => {
     const used = findCredentials(engine.config.plugins[plugin]?.config ?? {});
@@ -114,8 +114,8 @@ export async function readWaits(engine: Engine, job: Job, house: HouseFacts): Pr
   const { ledger } = engine;
   const [plugin, line, holder, now] = await Promise.all([
     readPlugin(engine, job.plugin),
-    ledger.line(job),
-    dependencyKey === null ? undefined : ledger.dependencyHolder(dependencyKey),
+    ledger.jobs.readQueuePosition(job),
+    dependencyKey === null ? undefined : ledger.jobs.findDependencyHolder(dependencyKey),
     ledger.now(),
   ]);
   return { job, house, plugin, line, holder, now, usual: await readUsual(ledger, line.running) };
@@ -145,8 +145,8 @@ export async function readProgress(ledger: Ledger, job: Job): Promise<ProgressFa
   const [now, usual, [signal], [child]] = await Promise.all([
     ledger.now(),
     readUsualDuration(ledger, job),
-    ledger.signals({ jobId: id, limit: 1 }),
-    ledger.jobs({ parentJobId: id, limit: 1 }),
+    ledger.signals.list({ jobId: id, limit: 1 }),
+    ledger.jobs.list({ parentJobId: id, limit: 1 }),
   ]);
   const records = [signal?.insertedAt, child?.createdAt].filter((at) => at !== undefined);
   return { now, startedAt, lastRecordAt: records.toSorted().at(-1), usual };
@@ -183,19 +183,19 @@ async function readBefore(ledger: Ledger, link: Link): Promise<Link | undefined>
     return link.signal.jobId === null ? undefined : await readJob(ledger, link.signal.jobId);
   }
   if (link.kind === 'job' && link.job.runId !== null) {
-    const run = await ledger.run(link.job.runId);
+    const run = await ledger.runs.find(link.job.runId);
     return run === undefined ? undefined : { kind: 'run', run };
   }
   const { sourceEventId, parentJobId } = link.kind === 'job' ? link.job : link.run;
   if (sourceEventId !== null) {
-    const [signal] = await ledger.signals({ id: sourceEventId, limit: 1 });
+    const [signal] = await ledger.signals.list({ id: sourceEventId, limit: 1 });
     if (signal !== undefined) return { kind: 'signal', signal };
   }
   return parentJobId === null ? undefined : await readJob(ledger, parentJobId);
 }
 
 async function readJob(ledger: Ledger, id: string): Promise<Link | undefined> {
-  const job = await ledger.job(id);
+  const job = await ledger.jobs.find(id);
   return job === undefined ? undefined : { kind: 'job', job };
 }
 

@@ -121,33 +121,33 @@ interface IdFinder {
 
 const idFinders: Readonly<Record<IdKind, IdFinder>> = {
   job: finderOf(
-    (ledger, id) => ledger.job(id),
-    (ledger, page) => ledger.jobs(page),
+    (ledger, id) => ledger.jobs.find(id),
+    (ledger, page) => ledger.jobs.list(page),
     (job) => ({ kind: 'job', job }),
   ),
   run: finderOf(
-    (ledger, id) => ledger.run(id),
-    (ledger, page) => ledger.runs(page),
+    (ledger, id) => ledger.runs.find(id),
+    (ledger, page) => ledger.runs.list(page),
     (run) => ({ kind: 'run', run }),
   ),
   signal: finderOf(
-    async (ledger, id) => (await ledger.signals({ id, limit: 1 }))[0],
-    (ledger, page) => ledger.signals(page),
+    async (ledger, id) => (await ledger.signals.list({ id, limit: 1 }))[0],
+    (ledger, page) => ledger.signals.list(page),
     (signal) => ({ kind: 'signal', signal }),
   ),
   directive: finderOf(
-    (ledger, id) => ledger.directive(id),
-    (ledger, page) => ledger.directives(page),
+    (ledger, id) => ledger.directives.find(id),
+    (ledger, page) => ledger.directives.list(page),
     (directive) => ({ kind: 'directive', directive }),
   ),
   delivery: finderOf(
-    async (ledger, id) => (await ledger.deliveries({ id, limit: 1 }))[0],
-    (ledger, page) => ledger.deliveries(page),
+    async (ledger, id) => (await ledger.deliveries.list({ id, limit: 1 }))[0],
+    (ledger, page) => ledger.deliveries.list(page),
     (delivery) => ({ kind: 'delivery', delivery }),
   ),
   incident: finderOf(
-    (ledger, id) => ledger.incident(id),
-    (ledger, page) => ledger.incidents(page),
+    (ledger, id) => ledger.incidents.find(id),
+    (ledger, page) => ledger.incidents.list(page),
     (incident) => ({ kind: 'incident', incident }),
   ),
 };
@@ -211,13 +211,13 @@ function ignoreMissing(error: unknown): undefined {
 async function findOfKind(context: Context, kind: Kind, id: string): Promise<Found> {
   const { ledger, config, catalog, pipelines } = context.engine;
   if (kind === 'webhook') {
-    const row = await ledger.webhook(id);
+    const row = await ledger.webhooks.find(id);
     if (row !== undefined) return { kind, row };
     throw await hookNotFound(id, ledger);
   }
   if (kind === 'schedule') {
     const name = scheduleIn(id);
-    const [row] = await ledger.schedules({ ...name, limit: 1 });
+    const [row] = await ledger.schedules.list({ ...name, limit: 1 });
     if (row !== undefined) return { kind, row };
     throw await scheduleNotFound(name, config, ledger);
   }
@@ -230,14 +230,14 @@ async function findOfKind(context: Context, kind: Kind, id: string): Promise<Fou
   }
   if (kind === 'pipeline') {
     if (pipelines.some(({ name }) => name === id)) return { kind, name: id };
-    const [run] = await ledger.runs({ pipeline: id, limit: 1 });
+    const [run] = await ledger.runs.list({ pipeline: id, limit: 1 });
     if (run !== undefined) return { kind, name: id };
     throw new DuctileError('PIPELINE_NOT_FOUND', `there is no pipeline ${id}`, { place: 'id' });
   }
   if (kind === 'plugin') {
     const { plugin, part } = splitName(id);
     const isKnown = catalog.plugins.has(plugin) || config.plugins[plugin] !== undefined;
-    const [job] = await ledger.jobs({
+    const [job] = await ledger.jobs.list({
       plugin,
       ...(part === undefined ? {} : { command: part }),
       limit: 1,

@@ -20,7 +20,7 @@ export async function readScheduleFacts(
     ledger.now(),
     readHouse(engine),
     readPlugins(engine),
-    ledger.breakers({}),
+    ledger.breakers.list({}),
   ]);
   const byCommand = new Map(breakers.map((one) => [`${one.plugin} ${one.command}`, one]));
   return (row) => {
@@ -45,7 +45,7 @@ export async function readOneSchedule(engine: Engine, row: ScheduleRow): Promise
   const { plugin, scheduleId, lastJobId } = row;
   const [factsOf, lastJob, pausedBy] = await Promise.all([
     readScheduleFacts(engine),
-    lastJobId === null ? undefined : ledger.job(lastJobId),
+    lastJobId === null ? undefined : ledger.jobs.find(lastJobId),
     row.status === 'paused'
       ? readBy(ledger, 'schedule.pause', `schedule:${plugin}/${scheduleId}`)
       : undefined,

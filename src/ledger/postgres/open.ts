@@ -3,7 +3,7 @@ import { backupPostgres } from '../backup.ts';
 import { checkLedger, glanceAtLedger } from '../check.ts';
 import { checkPostgresIndexes } from '../check-indexes.ts';
 import type { Store, Transaction } from '../dialect.ts';
-import type { Ledger } from '../ledger.ts';
+import type { LedgerSubset } from '../ledger.ts';
 import { migrate } from '../migrate.ts';
 import type { Notifier } from '../notifier.ts';
 import { makeNotifier } from './notify.ts';
@@ -14,7 +14,7 @@ import { readMeta } from '../meta.ts';
 export interface PostgresParts {
   readonly store: Store;
   readonly notifier: Notifier;
-  readonly care: Pick<Ledger, 'backup' | 'check' | 'checkIndexes' | 'quickCheck'>;
+  readonly care: LedgerSubset<'backup' | 'check' | 'checkIndexes' | 'quickCheck'>;
 }
 
 /** A schema brought up to date, and what a ledger over it is made of. */

@@ -11,7 +11,7 @@ import {
   type TableName,
   type Transaction,
   type Value,
-  type VerbName,
+  type CommitName,
 } from '../dialect.ts';
 import { afterCommit, beforeCommit } from '../fault-points.ts';
 import { makePipeline, type Pipeline } from './pipelining.ts';
@@ -204,7 +204,7 @@ async function withClient<T>(
 async function writeWithRetry<T>(
   pool: pg.Pool,
   dialect: Dialect,
-  names: readonly VerbName[],
+  names: readonly CommitName[],
   work: (tx: Transaction) => Promise<T>,
   parts: Parts,
 ): Promise<T> {
@@ -234,7 +234,7 @@ async function writeWithRetry<T>(
 async function writeOnce<T>(
   client: pg.PoolClient,
   dialect: Dialect,
-  names: readonly VerbName[],
+  names: readonly CommitName[],
   work: (tx: Transaction) => Promise<T>,
   round: Pick<Transaction, 'again' | 'parts'>,
 ): Promise<T> {

@@ -3,7 +3,13 @@ import type { Timestamp } from '../../base/clock.ts';
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import { limits } from '../../base/limits.ts';
 import type { Log } from '../../base/log.ts';
-import { tryParts, type Session, type Store, type Transaction, type VerbName } from '../dialect.ts';
+import {
+  tryParts,
+  type Session,
+  type Store,
+  type Transaction,
+  type CommitName,
+} from '../dialect.ts';
 import { afterCommit, beforeCommit } from '../fault-points.ts';
 import { makeCheckpoints } from './checkpoint.ts';
 import { openReader, openWriter, sqliteCode } from './file.ts';
@@ -20,7 +26,7 @@ export interface SqliteStore extends Store {
 }
 
 interface Unit {
-  readonly names: readonly VerbName[];
+  readonly names: readonly CommitName[];
   readonly work: (tx: Transaction) => Promise<unknown>;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
@@ -81,7 +87,7 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): 
     writer,
     find: reads.find,
     read: reads.read,
-    write<T>(names: readonly VerbName[], work: (tx: Transaction) => Promise<T>) {
+    write<T>(names: readonly CommitName[], work: (tx: Transaction) => Promise<T>) {
       if (closed) return Promise.reject(closedError());
       return tryParts(
         (parts) =>

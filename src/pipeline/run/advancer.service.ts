@@ -5,11 +5,11 @@ import { DuctileError, messageOf } from '../../base/errors.ts';
 import { makeToken } from '../../base/ids.ts';
 import { limits } from '../../base/limits.ts';
 import { makeLoop, type Loop } from '../../base/service.ts';
-import type { Ledger } from '../../ledger/ledger.ts';
+import type { LedgerSubset } from '../../ledger/ledger.ts';
 import type { RunNews } from './types.ts';
 
 export interface AdvancerOptions {
-  readonly ledger: Pick<Ledger, 'claimBranches' | 'advance' | 'releaseBranch'>;
+  readonly ledger: LedgerSubset<'runs.claimBranches' | 'runs.advance' | 'runs.releaseBranch'>;
   readonly processId: string;
   /** How often to look without being told. */
   readonly pollMs: () => number;
@@ -98,7 +98,7 @@ function makeHands({ ledger, processId, onNews, log }: AdvancerOptions): Hands {
   /** Whether the branch is still ours to move. */
   const step = async ({ id: branchId, token }: HeldBranch): Promise<boolean> => {
     try {
-      const answer = await ledger.advance({ branchId, token });
+      const answer = await ledger.runs.advance({ branchId, token });
       if (answer.verdict === 'fenced') {
         log.warn('a branch was moved on by somebody else', { branch_id: branchId });
       }
@@ -110,7 +110,7 @@ function makeHands({ ledger, processId, onNews, log }: AdvancerOptions): Hands {
       const error = messageOf(thrown);
       log.error('an advancement failed', { branch_id: branchId, error });
       const triesMax = limits.advancementTriesMax;
-      onNews(await ledger.releaseBranch({ branchId, token, error, triesMax }));
+      onNews(await ledger.runs.releaseBranch({ branchId, token, error, triesMax }));
       return false;
     }
   };
@@ -120,7 +120,7 @@ function makeHands({ ledger, processId, onNews, log }: AdvancerOptions): Hands {
       const limit = limits.advancedAtOnceMax - held.length;
       if (limit === 0) return { isFull: true, nextInMs: undefined };
       const token = makeToken();
-      const { branchIds, nextInMs } = await ledger.claimBranches({ processId, token, limit });
+      const { branchIds, nextInMs } = await ledger.runs.claimBranches({ processId, token, limit });
       held.push(...branchIds.map((id) => ({ id, token })));
       return { isFull: branchIds.length === limit, nextInMs };
     },

@@ -53,7 +53,11 @@ function cancelRunDirective({
         return [`${nameOf(run)} is ${run.status} already; nothing would change.`];
       }
       if (run.status === 'queued') return [`${nameOf(run)} would never begin.`];
-      const { length } = await ledger.branches({ runId: id, open: true, limit: OPEN_COUNTED_MAX });
+      const { length } = await ledger.runs.listBranches({
+        runId: id,
+        open: true,
+        limit: OPEN_COUNTED_MAX,
+      });
       const open = `${length}${length === OPEN_COUNTED_MAX ? ' or more' : ''} of its branches`;
       return [
         `${nameOf(run)} would be cancelled: what is queued never starts, what runs is stopped.`,
@@ -102,13 +106,13 @@ function retryFromDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<R
       await refuseRevived(ledger, run);
       if (run.completedAt === null)
         throw new DuctileError('RUN_OPEN', `run ${id} is ${run.status}`);
-      const graph = await ledger.definition(run.definitionHash);
+      const graph = await ledger.runs.findDefinition(run.definitionHash);
       const names = Object.keys(graph?.nodes ?? {});
       if (!names.includes(step)) {
         const hint = suggest(step, names, 'steps');
         throw new DuctileError('STEP_NOT_FOUND', `${run.pipeline} has no step ${step}`, { hint });
       }
-      const refusal = await ledger.refusesRewind(id, step);
+      const refusal = await ledger.runs.findRewindRefusal(id, step);
       if (refusal !== undefined) {
         throw new DuctileError(refusal.code, refusal.error, { place: step });
       }
@@ -140,7 +144,7 @@ function decideDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<Deci
     async plan({ run_id: id, step, approved }) {
       const run = await mustFind(ledger, id);
       const page = { runId: id, status: 'waiting', limit: limits.pageRowsMax } as const;
-      const open = (await ledger.steps(page)).filter(({ kind }) => kind === 'approve');
+      const open = (await ledger.runs.listSteps(page)).filter(({ kind }) => kind === 'approve');
       const asked = open.filter((one) => one.node === step || one.id === step);
       const what = approved ? 'approved' : 'rejected';
       if (asked.length === 1) return [`Step ${step} of ${nameOf(run)} would be ${what}.`];
@@ -169,8 +173,8 @@ async function refuseDecision(
   step: string,
   open: readonly Step[],
 ): Promise<never> {
-  const graph = await ledger.definition(definitionHash);
-  const [taken] = await ledger.steps({ runId: id, node: step, limit: 1 });
+  const graph = await ledger.runs.findDefinition(definitionHash);
+  const [taken] = await ledger.runs.listSteps({ runId: id, node: step, limit: 1 });
   const waiting = [...new Set(open.map(({ node }) => node))].slice(0, NAMED_MAX);
   const hint = waiting.length === 0 ? {} : { hint: `Waiting are: ${waiting.join(', ')}.` };
   if (graph?.nodes[step] === undefined && taken === undefined) {
@@ -192,14 +196,14 @@ function whyNot(kind: NodeKind | undefined, taken: Step | undefined): string {
 }
 
 async function refuseRevived(ledger: Ledger, { id }: Run): Promise<void> {
-  const [successor] = await ledger.runs({ revivedFrom: id, limit: 1 });
+  const [successor] = await ledger.runs.list({ revivedFrom: id, limit: 1 });
   if (successor === undefined) return;
   const message = `run ${successor.id} goes on with the work of run ${id}`;
   throw new DuctileError('RUN_REVIVED', message, { place: id, details: { run_id: successor.id } });
 }
 
 async function mustFind(ledger: Ledger, id: string): Promise<Run> {
-  const run = await ledger.run(id);
+  const run = await ledger.runs.find(id);
   if (run !== undefined) return run;
   throw new DuctileError('RUN_NOT_FOUND', `there is no run ${id}`, { place: id });
 }

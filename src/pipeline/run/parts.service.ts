@@ -11,7 +11,10 @@ export interface RunParts {
 /** As much of a run as fits into one answer. */
 export async function readParts(ledger: Ledger, run: Run): Promise<RunParts> {
   const page = { runId: run.id, limit: limits.pageRowsMax + 1 };
-  const [branches, steps] = await Promise.all([ledger.branches(page), ledger.steps(page)]);
+  const [branches, steps] = await Promise.all([
+    ledger.runs.listBranches(page),
+    ledger.runs.listSteps(page),
+  ]);
   const complete = Math.max(branches.length, steps.length) <= limits.pageRowsMax;
   return complete ? { branches, steps, complete } : await readSome(ledger, run, branches, steps);
 }
@@ -28,9 +31,9 @@ async function readSome(
 ): Promise<RunParts> {
   const page = { runId, limit: SOME };
   const [halted, own, failed] = await Promise.all([
-    ledger.branches({ ...page, status: 'halted' }),
-    ledger.steps({ ...page, branchId: runId }),
-    ledger.steps({ ...page, status: 'failed' }),
+    ledger.runs.listBranches({ ...page, status: 'halted' }),
+    ledger.runs.listSteps({ ...page, branchId: runId }),
+    ledger.runs.listSteps({ ...page, status: 'failed' }),
   ]);
   const root = branches.slice(0, 1);
   return {

@@ -53,7 +53,9 @@ async function readLast(
   const last = new Map<string, Attempt>();
   let room = limits.runOutputBytesMax;
   for (let from = 0; from < jobIds.length && room > 0; from += JOBS_AT_ONCE) {
-    for (const attempt of await ledger.attempts(jobIds.slice(from, from + JOBS_AT_ONCE))) {
+    for (const attempt of await ledger.attempts.listByJob(
+      jobIds.slice(from, from + JOBS_AT_ONCE),
+    )) {
       last.set(attempt.jobId, attempt);
       room -= attempt.result?.length ?? 0;
     }

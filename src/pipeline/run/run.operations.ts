@@ -93,7 +93,7 @@ export const listRuns = defineOperation({
   },
   async run({ engine: { ledger } }, { cursor: after, pipeline, status, limit: rows, ...more }) {
     const epoch = await epochOf(ledger);
-    const { rows: runs, next } = await ledger.runPage({
+    const { rows: runs, next } = await ledger.runs.page({
       ...(pipeline === undefined ? {} : { pipeline }),
       ...(status === undefined ? {} : { status }),
       ...(more.awaiting_approval === true ? { awaitingApproval: true } : {}),
@@ -157,7 +157,7 @@ export const showRunOperation = defineOperation({
       readParts(ledger, run),
       explainRun(ledger, run),
       readWaitingFor(ledger, [run]),
-      ledger.runs({ revivedFrom: run.id, limit: 1 }),
+      ledger.runs.list({ revivedFrom: run.id, limit: 1 }),
     ]);
     const waitingFor = waits.get(run.id) ?? null;
     const revivedAs = successor?.id ?? null;
@@ -194,7 +194,7 @@ export function findRun({ engine: { ledger } }: Pick<Context, 'engine'>, id: str
   return findById(id, {
     noun: 'run',
     missing: 'RUN_NOT_FOUND',
-    exact: () => ledger.run(id),
-    beginning: (page) => ledger.runs(page),
+    exact: () => ledger.runs.find(id),
+    beginning: (page) => ledger.runs.list(page),
   });
 }

@@ -182,7 +182,7 @@ async function answer(context: Context, started: StartedRun, waitMs: number): Pr
   const runId = started.duplicateOf ?? started.runId;
   const { found, isStill } = await awaitEnd(
     context,
-    () => engine.ledger.run(runId),
+    () => engine.ledger.runs.find(runId),
     (givenUp) => engine.waitForRun(runId, waitMs, givenUp),
   );
   const run = await coverFor(context, found);

@@ -3,7 +3,7 @@ import { makeBatcher } from '../../base/batch.ts';
 import { makeId } from '../../base/ids.ts';
 import { toStoredJson, type JsonObject } from '../../base/json.ts';
 import type { ContextDraft, Enqueued } from '../../job/types.ts';
-import type { Ledger } from '../../ledger/ledger.ts';
+import type { LedgerSubset } from '../../ledger/ledger.ts';
 import type { RunDraft, RunNews, RunStart } from './types.ts';
 import { toStart, type Pipeline, type Start } from '../language/pipeline.ts';
 import { suggest } from '../../config/nearest.ts';
@@ -22,7 +22,7 @@ import type { JobDraft, SubmittedBy } from '../../job/job.ts';
 import type { RunStatus } from './run.ts';
 
 export interface RunDoorOptions {
-  readonly ledger: Pick<Ledger, 'startRuns'>;
+  readonly ledger: LedgerSubset<'runs.start'>;
   readonly pipelines: () => readonly Pipeline[];
   readonly catalog: () => Catalog;
   readonly dedupeTtlMs: () => number;
@@ -144,7 +144,7 @@ async function write(
 ): Promise<Given[]> {
   const drafts = batch.flatMap(({ job, runs }) => [...(job === undefined ? [] : [job]), ...runs]);
   const jobs = batch.flatMap(({ job }) => job?.job ?? []);
-  const started = await ledger.startRuns({
+  const started = await ledger.runs.start({
     jobs,
     runs: batch.flatMap(({ runs }) => runs.map(({ run }) => run)),
     contexts: drafts.flatMap(({ context }) => context ?? []),

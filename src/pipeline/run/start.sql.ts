@@ -1,3 +1,8 @@
+import { enqueue } from '../../job/enqueue.sql.ts';
+import { requireQueueRoom } from '../../job/queue.sql.ts';
+import type { Enqueued } from '../../job/types.ts';
+import type { EnqueueBatch, Started } from '../../ledger/commit.ts';
+import { areAwaited } from '../../signal/signal.sql.ts';
 import type { RunStatus } from './run.ts';
 import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
 import { joinNews, noNews, type RunDraft, type RunNews, type RunStart } from './types.ts';
@@ -11,6 +16,30 @@ import { leaveRoots } from './insert.sql.ts';
 import type { BranchRow, RunRow } from './run-row.sql.ts';
 import { inSavepoint } from '../../ledger/savepoint.ts';
 import { findGraph, toStands } from './load-branch.sql.ts';
+
+/** Accepts jobs, and the runs and signals that belong to them. */
+export async function enqueueBatch(tx: Transaction, batch: EnqueueBatch): Promise<Enqueued[]> {
+  await requireRoom(tx, batch);
+  const enqueued = await enqueue(tx, batch);
+  await beginRuns(tx, batch.runs ?? []);
+  return enqueued;
+}
+
+/** Accepts runs, and the jobs and signals that belong to them. */
+export async function startRuns(tx: Transaction, batch: EnqueueBatch): Promise<Started> {
+  await requireRoom(tx, batch);
+  const jobs = await enqueue(tx, batch);
+  const { news, runs } = await beginRuns(tx, batch.runs ?? []);
+  const advancing = news.advancing || (await areAwaited(tx, batch.signals ?? []));
+  return { ...news, advancing, jobs, runs };
+}
+
+async function requireRoom(
+  tx: Transaction,
+  { queueLimit, jobs, runs = [] }: EnqueueBatch,
+): Promise<void> {
+  if (queueLimit !== undefined) await requireQueueRoom(tx, queueLimit, jobs.length + runs.length);
+}
 
 /**
  * Accepts runs, each once. Those that need not wait for others begin at once, and go as far as they

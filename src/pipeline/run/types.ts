@@ -3,9 +3,8 @@ import type { ErrorCode } from '../../base/errors.ts';
 import type { JsonObject } from '../../base/json.ts';
 import type { SealedText } from '../../base/seal.ts';
 import type { Dedupe, JobDraft, SubmittedBy } from '../../job/job.ts';
-import type { Graph } from '../language/graph.ts';
-import type { Branch, BranchStatus, Run, RunStatus, Step, StepStatus } from './run.ts';
-import type { Signal, SignalDraft } from '../../signal/signal.ts';
+import type { BranchStatus, Run, RunStatus, StepStatus } from './run.ts';
+import type { SignalDraft } from '../../signal/signal.ts';
 
 /** Which job of a run it is: its branch, the job before it, and the key of its work. */
 export interface StepPlace {
@@ -13,50 +12,6 @@ export interface StepPlace {
   readonly branchId: string;
   readonly parentJobId: string | null;
   readonly idempotencyKey: string;
-}
-
-/** What a ledger can do with runs of pipelines. Runs are begun by `enqueue` and by `settle`. */
-export interface RunVerbs {
-  /** Keeps definitions for the runs that will begin with them. */
-  rememberDefinitions(graphs: readonly Graph[]): Promise<void>;
-  /**
-   * Takes branches that somebody has to move on: left by a settle, due, or signalled; and begins
-   * queued runs for which there is room.
-   */
-  claimBranches(request: BranchClaimRequest): Promise<BranchClaim>;
-  /** Moves a claimed branch on, or one batch of it; under the fence of its token. */
-  advance(request: AdvanceRequest): Promise<AdvanceAnswer>;
-  /** An advancement failed: gives the branch back, or halts it when its tries are used up. */
-  releaseBranch(request: ReleaseBranchRequest): Promise<RunNews>;
-
-  /**
-   * Whether a run halts is only known inside the transaction that moves it, whichever that is: what
-   * follows from it is asked for there, and written with it. The same holds for a run that begins to
-   * wait for a person.
-   */
-  followHalts(follow: FollowHalt, followQuestion?: FollowHalt): void;
-  /** A run that waits for a signal gets all that it said, also what the signal does not show. */
-  openSignals(open: OpenSignal): void;
-  /** What a branch's jobs get beneath their own payload: `<branch>:<moves>` of its parent. */
-  basePayload(key: string): Promise<string>;
-  /** The signal whose payload a step's job continues with; undefined when no event caused it. */
-  stepSignal(place: StepPlace): Promise<Signal | undefined>;
-  definition(hash: string): Promise<Graph | undefined>;
-  run(id: string): Promise<Run | undefined>;
-  /** What a run or a branch has gathered, by the id of that; nothing where there is none. */
-  contextOf(eventContextId: string): Promise<JsonObject>;
-  runs(filter: RunFilter): Promise<Run[]>;
-  branches(filter: BranchFilter): Promise<Branch[]>;
-  /** Of each of these runs the first step that waits for a person, if any does. */
-  questions(runIds: readonly string[]): Promise<Step[]>;
-  /** The first waiting step of each of these runs, of runs in which no branch works. */
-  pauses(runIds: readonly string[]): Promise<Step[]>;
-  steps(filter: StepFilter): Promise<Step[]>;
-  /** The ids of the signals that ended waits of a run. */
-  waitedSignals(runId: string): Promise<string[]>;
-  advancements(runId: string, limit: number): Promise<Advancement[]>;
-  /** Why an ended run cannot be begun again at a step; undefined when it can. */
-  refusesRewind(runId: string, step: string): Promise<RewindRefusal | undefined>;
 }
 
 /** A run that is to begin. The id is made by the caller, so that asking twice is asking once. */

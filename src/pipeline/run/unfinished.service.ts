@@ -23,7 +23,7 @@ export const leftFields = {
 /** What of a lineage has not ended, and why. */
 export async function findLeft(ledger: Ledger, rootJobId: string): Promise<Left[]> {
   const open = { rootJobId, status: ['queued', 'running'], limit: limits.pageRowsMax } as const;
-  const [jobs, runs] = await Promise.all([ledger.jobs(open), ledger.runs(open)]);
+  const [jobs, runs] = await Promise.all([ledger.jobs.list(open), ledger.runs.list(open)]);
   const waits = runs.map(async (run) =>
     (await explainRun(ledger, run)).map((wait) => ({
       ...wait,

@@ -24,10 +24,10 @@ export async function readWaitingFor(
   runs: readonly Run[],
 ): Promise<ReadonlyMap<string, WaitingFor>> {
   const running = runs.flatMap(({ id, status }) => (status === 'running' ? id : []));
-  const questions = running.length === 0 ? [] : await ledger.questions(running);
+  const questions = running.length === 0 ? [] : await ledger.runs.listQuestions(running);
   const asked = new Set(questions.map(({ runId }) => runId));
   const others = running.filter((id) => !asked.has(id));
-  const pauses = others.length === 0 ? [] : await ledger.pauses(others);
+  const pauses = others.length === 0 ? [] : await ledger.runs.listPauses(others);
   const steps = new Map([...questions, ...pauses].map((step) => [step.runId, step]));
   return new Map(runs.map((run) => [run.id, describeWaiting(run, steps.get(run.id))]));
 }

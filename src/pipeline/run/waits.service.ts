@@ -27,7 +27,7 @@ export async function explainRun(ledger: Ledger, run: Run): Promise<Wait[]> {
   if (run.status === 'queued') {
     return [tell(undefined, 'its turn among the runs of its concurrency key has not come')];
   }
-  const open = await ledger.branches({ runId: run.id, open: true, limit: TOLD_MAX + 1 });
+  const open = await ledger.runs.listBranches({ runId: run.id, open: true, limit: TOLD_MAX + 1 });
   // Who waits for its own branches says nothing that they do not say themselves.
   const told = open.filter((branch) => !isOpenBlock(branch) || branch.pending > TOLD_MAX);
   const tries = await triesOf(ledger, run, told);
@@ -44,7 +44,7 @@ async function explain(
   tries: ReadonlyMap<string, Advancement>,
 ): Promise<Wait> {
   if (branch.status === 'running') {
-    const job = branch.jobId === null ? undefined : await ledger.job(branch.jobId);
+    const job = branch.jobId === null ? undefined : await ledger.jobs.find(branch.jobId);
     return explainJob(branch, job);
   }
   if (branch.status === 'advancing' && branch.dueAt?.startsWith(HELD_DAY) === true) {
@@ -59,7 +59,7 @@ async function explain(
     return tell(branch, `${branch.pending} of its ${branch.width} branches have not ended`);
   }
   const of = { runId: branch.runId, branchId: branch.id };
-  const [step] = await ledger.steps({ ...of, status: 'waiting', limit: 1 });
+  const [step] = await ledger.runs.listSteps({ ...of, status: 'waiting', limit: 1 });
   return explainPause(branch, step);
 }
 
@@ -94,7 +94,7 @@ async function triesOf(
   branches: readonly Branch[],
 ): Promise<Map<string, Advancement>> {
   if (!branches.some(({ status }) => status === 'advancing')) return new Map();
-  const tries = await ledger.advancements(run.id, limits.pageRowsMax);
+  const tries = await ledger.runs.listAdvancements(run.id, limits.pageRowsMax);
   const latest = new Map<string, Advancement>();
   for (const one of tries) {
     const other = latest.get(one.branchId);

@@ -44,10 +44,13 @@ describe('with a server that runs', () => {
       await runJob('notes');
       const life = { pipeline: 'fan', payload: {}, submittedBy: 'api', actor: 'test' } as const;
       const { runId } = await engine.startRun(life);
-      const look = async () => ({ ...(await ledger.counts()), notes: await place.notes() });
+      const look = async () => ({
+        ...(await ledger.jobs.countQueue()),
+        notes: await place.notes(),
+      });
       // Now it waits for a person.
       await eventually('three more are done', async () =>
-        (await ledger.steps({ runId, limit: 9 })).some(({ kind }) => kind === 'approve'),
+        (await ledger.runs.listSteps({ runId, limit: 9 })).some(({ kind }) => kind === 'approve'),
       );
       const before = await look();
       const scratch = await makeDirectory();

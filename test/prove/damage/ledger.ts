@@ -21,11 +21,11 @@ export async function makeLedgerFile(path: string): Promise<void> {
   const graph = await define(before, [foreach('each', 'a'), task('a')]);
   await start(before, graph, { items: range(20) });
   await carryOn(before, graph);
-  await before.enqueue({ jobs: range(300).map(() => draft({ payload: filler })) });
+  await before.jobs.enqueue({ jobs: range(300).map(() => draft({ payload: filler })) });
   await before.close();
   const ledger = await openLedger(made);
   const claimed = await claimAs(ledger, 'p1', { slots: 10 });
-  await ledger.settle(claimed.map((job) => succeed(job, { signals: [signalOf(job)] })));
+  await ledger.jobs.settle(claimed.map((job) => succeed(job, { signals: [signalOf(job)] })));
   // As a crash leaves it: the file and its journal, without a goodbye.
   for (const suffix of ['', '-wal']) copyFileSync(made.path + suffix, path + suffix);
   await ledger.close();

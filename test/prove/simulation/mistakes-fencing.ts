@@ -4,7 +4,7 @@ import { bareReport } from '../../../src/job/attempt.ts';
 import { endCrashed } from '../../../src/job/outcome.ts';
 import type { Job } from '../../../src/job/job.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
-import type { Ledger } from '../../../src/ledger/ledger.ts';
+import { overlayLedger, type Ledger } from '../../../src/ledger/ledger.ts';
 import type { Spawner } from './spawner.ts';
 import { CRASHES_MAX, HEARTBEAT_MS, REAP_AFTER_MS } from './stage.ts';
 import type { Mistake } from './world.ts';
@@ -21,10 +21,10 @@ export const mistakesInFencing: Readonly<Record<string, Mistake>> = {
   },
   'a heartbeat that is believed without its commit': beats((ledger) => async (beat) => {
     const silence = { known: true, running: [] };
-    return await ledger.heartbeat(beat).catch(() => silence);
+    return await ledger.processes.heartbeat(beat).catch(() => silence);
   }),
   'a host that is well as soon as it is back': beats((ledger) => async (beat) => {
-    const answer = await ledger.heartbeat(beat);
+    const answer = await ledger.processes.heartbeat(beat);
     await reapAll(ledger, beat.id).catch(() => undefined);
     return answer;
   }),
@@ -55,14 +55,14 @@ function onlyFirst(): Renewal {
   };
 }
 
-function beats(change: (ledger: Ledger) => Ledger['heartbeat']): Mistake {
-  return { spoil: (ledger) => ({ ...ledger, heartbeat: change(ledger) }) };
+function beats(change: (ledger: Ledger) => Ledger['processes']['heartbeat']): Mistake {
+  return { spoil: (ledger) => overlayLedger(ledger, { processes: { heartbeat: change(ledger) } }) };
 }
 
 async function reapAll(ledger: Ledger, self: string): Promise<void> {
   const staleMs = REAP_AFTER_MS;
-  for (const { processId, jobs } of await ledger.orphans({ self, staleMs })) {
-    await ledger.reap({ processId, staleMs, closings: jobs.map(crashed) });
+  for (const { processId, jobs } of await ledger.processes.listOrphans({ self, staleMs })) {
+    await ledger.processes.reap({ processId, staleMs, closings: jobs.map(crashed) });
   }
 }
 

@@ -3,20 +3,22 @@ import { makeId } from '../../../src/base/ids.ts';
 import type { Ending } from '../../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest } from '../../../src/job/types.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
-import type { Ledger } from '../../../src/ledger/ledger.ts';
+import { overlayLedger, type Ledger, type LedgerOverlay } from '../../../src/ledger/ledger.ts';
 import { noNews } from '../../../src/pipeline/run/types.ts';
 import type { Mistake } from './world.ts';
 
-type Verbs = Partial<Ledger>;
+type Verbs = LedgerOverlay;
 
 function verbs(change: (ledger: Ledger) => Verbs): Mistake {
-  return { spoil: (ledger) => ({ ...ledger, ...change(ledger) }) };
+  return { spoil: (ledger) => overlayLedger(ledger, change(ledger)) };
 }
 
 /** Attempts end otherwise than they did. */
 function ends(change: (closing: Closing) => Closing): Mistake {
   return verbs((ledger) => ({
-    settle: (closings, claim) => ledger.settle(closings.map(change), claim),
+    jobs: {
+      settle: (closings, claim) => ledger.jobs.settle(closings.map(change), claim),
+    },
   }));
 }
 
@@ -26,59 +28,76 @@ function ending(change: (closing: Closing) => Partial<Ending>): Mistake {
 
 function claims(change: (claim: ClaimRequest) => ClaimRequest): Mistake {
   return verbs((ledger) => ({
-    settle: (closings, claim) => ledger.settle(closings, claim && change(claim)),
+    jobs: {
+      settle: (closings, claim) => ledger.jobs.settle(closings, claim && change(claim)),
+    },
   }));
 }
 
 function claimed(change: (jobs: readonly ClaimedJob[]) => readonly ClaimedJob[]): Mistake {
   return verbs((ledger) => ({
-    async settle(closings, claim) {
-      const settlement = await ledger.settle(closings, claim);
-      return { ...settlement, claimed: change(settlement.claimed) };
+    jobs: {
+      async settle(closings, claim) {
+        const settlement = await ledger.jobs.settle(closings, claim);
+        return { ...settlement, claimed: change(settlement.claimed) };
+      },
     },
   }));
 }
 
 function reaps(change: (closing: Closing) => Closing): Mistake {
   return verbs((ledger) => ({
-    reap: (request) => ledger.reap({ ...request, closings: request.closings.map(change) }),
+    processes: {
+      reap: (request) =>
+        ledger.processes.reap({ ...request, closings: request.closings.map(change) }),
+    },
   }));
 }
 
 const acceptance: Readonly<Record<string, Mistake>> = {
   'an answer before the commit': verbs((ledger) => ({
-    enqueue: (batch) => {
-      ledger.enqueue(batch).catch(() => undefined);
-      return Promise.resolve(batch.jobs.map(({ id }) => ({ jobId: id })));
+    jobs: {
+      enqueue: (batch) => {
+        ledger.jobs.enqueue(batch).catch(() => undefined);
+        return Promise.resolve(batch.jobs.map(({ id }) => ({ jobId: id })));
+      },
     },
   })),
   'an answer although the commit failed': verbs((ledger) => ({
-    enqueue: (batch) =>
-      ledger.enqueue(batch).catch(() => batch.jobs.map(({ id }) => ({ jobId: id }))),
+    jobs: {
+      enqueue: (batch) =>
+        ledger.jobs.enqueue(batch).catch(() => batch.jobs.map(({ id }) => ({ jobId: id }))),
+    },
   })),
   'a run that is answered although it failed': verbs((ledger) => ({
-    startRuns: (batch) =>
-      ledger.startRuns(batch).catch(() => ({
-        ...noNews,
-        jobs: [],
-        runs: (batch.runs ?? []).map(({ id }) => ({ runId: id, status: 'running' as const })),
-      })),
+    runs: {
+      start: (batch) =>
+        ledger.runs.start(batch).catch(() => ({
+          ...noNews,
+          jobs: [],
+          runs: (batch.runs ?? []).map(({ id }) => ({ runId: id, status: 'running' as const })),
+        })),
+    },
   })),
   'an id of our own for what has one': verbs((ledger) => ({
-    async enqueue(batch) {
-      const jobs = batch.jobs.map((job) => ({ ...job, id: makeId() }));
-      await ledger.enqueue({ ...batch, jobs });
-      return batch.jobs.map(({ id }) => ({ jobId: id }));
+    jobs: {
+      async enqueue(batch) {
+        const jobs = batch.jobs.map((job) => ({ ...job, id: makeId() }));
+        await ledger.jobs.enqueue({ ...batch, jobs });
+        return batch.jobs.map(({ id }) => ({ jobId: id }));
+      },
     },
   })),
   'keys that are not looked at': verbs((ledger) => ({
-    enqueue: (batch) =>
-      ledger.enqueue({
-        ...batch,
-        jobs: batch.jobs.map((job) =>
-          job.dedupe ? { ...job, dedupe: { ...job.dedupe, blockInFlight: false } } : job,
-        ),
-      }),
+    jobs: {
+      enqueue: (batch) =>
+        ledger.jobs.enqueue({
+          ...batch,
+          jobs: batch.jobs.map((job) =>
+            job.dedupe ? { ...job, dedupe: { ...job.dedupe, blockInFlight: false } } : job,
+          ),
+        }),
+    },
   })),
 };
 
@@ -94,13 +113,15 @@ const settling: Readonly<Record<string, Mistake>> = {
     jobs,
   })),
   'signals that come after the commit': verbs((ledger) => ({
-    async settle(closings, claim) {
-      const bare = closings.map((closing) => ({ ...closing, signals: [], jobs: [] }));
-      const settlement = await ledger.settle(bare, claim);
-      const signals = closings.flatMap((closing) => closing.signals);
-      const jobs = closings.flatMap((closing) => closing.jobs);
-      if (signals.length > 0) await ledger.enqueue({ signals, jobs });
-      return settlement;
+    jobs: {
+      async settle(closings, claim) {
+        const bare = closings.map((closing) => ({ ...closing, signals: [], jobs: [] }));
+        const settlement = await ledger.jobs.settle(bare, claim);
+        const signals = closings.flatMap((closing) => closing.signals);
+        const jobs = closings.flatMap((closing) => closing.jobs);
+        if (signals.length > 0) await ledger.jobs.enqueue({ signals, jobs });
+        return settlement;
+      },
     },
   })),
   'a failure that counts as a success': ending(({ ending: { status } }) =>
@@ -115,12 +136,16 @@ const settling: Readonly<Record<string, Mistake>> = {
   ),
   'the token of somebody else': ends((closing) => ({ ...closing, claimToken: 'another' })),
   'ends that are believed without being written': verbs((ledger) => ({
-    async settle(closings, claim) {
-      const settlement = await ledger.settle([], claim);
-      const verdicts = new Map(closings.map(({ job }) => [job.id, 'settled' as const]));
-      return { ...settlement, verdicts };
+    jobs: {
+      async settle(closings, claim) {
+        const settlement = await ledger.jobs.settle([], claim);
+        const verdicts = new Map(closings.map(({ job }) => [job.id, 'settled' as const]));
+        return { ...settlement, verdicts };
+      },
     },
-    heartbeat: async (beat) => ({ ...(await ledger.heartbeat(beat)), running: [] }),
+    processes: {
+      heartbeat: async (beat) => ({ ...(await ledger.processes.heartbeat(beat)), running: [] }),
+    },
   })),
 };
 
@@ -159,12 +184,19 @@ const dying: Readonly<Record<string, Mistake>> = {
     spoil: (ledger) => ({ ...ledger, kind: 'sqlite' }),
   },
   'a patience that is too short': verbs((ledger) => ({
-    orphans: (request) => ledger.orphans({ ...request, staleMs: request.staleMs / 4 }),
-    reap: (request) => ledger.reap({ ...request, staleMs: request.staleMs / 4 }),
+    processes: {
+      listOrphans: (request) =>
+        ledger.processes.listOrphans({ ...request, staleMs: request.staleMs / 4 }),
+      reap: (request) => ledger.processes.reap({ ...request, staleMs: request.staleMs / 4 }),
+    },
   })),
-  'the dead that nobody finds': verbs(() => ({ orphans: () => Promise.resolve([]) })),
+  'the dead that nobody finds': verbs(() => ({
+    processes: { listOrphans: () => Promise.resolve([]) },
+  })),
   'the dead whose jobs stay with them': verbs((ledger) => ({
-    reap: (request) => ledger.reap({ ...request, closings: [] }),
+    processes: {
+      reap: (request) => ledger.processes.reap({ ...request, closings: [] }),
+    },
   })),
   'a crash that is charged as a failure': reaps((closing) => ({
     ...closing,
@@ -178,21 +210,27 @@ const dying: Readonly<Record<string, Mistake>> = {
 
 const timing: Readonly<Record<string, Mistake>> = {
   'schedules that fire twice': verbs((ledger) => ({
-    fire: (request) =>
-      ledger.fire({
-        ...request,
-        firings: request.firings.map((firing) =>
-          firing.act.kind === 'fire'
-            ? { ...firing, act: { ...firing.act, jobs: firing.act.jobs.flatMap(twice) } }
-            : firing,
-        ),
-      }),
+    schedules: {
+      fire: (request) =>
+        ledger.schedules.fire({
+          ...request,
+          firings: request.firings.map((firing) =>
+            firing.act.kind === 'fire'
+              ? { ...firing, act: { ...firing.act, jobs: firing.act.jobs.flatMap(twice) } }
+              : firing,
+          ),
+        }),
+    },
   })),
   'schedules that nobody looks at': verbs((ledger) => ({
-    dueSchedules: async (request) => ({ ...(await ledger.dueSchedules(request)), due: [] }),
+    schedules: {
+      listDue: async (request) => ({ ...(await ledger.schedules.listDue(request)), due: [] }),
+    },
   })),
   'delayed jobs that nobody looks at': verbs(() => ({
-    promote: () => Promise.resolve({ promoted: 0, nextInMs: undefined }),
+    jobs: {
+      promote: () => Promise.resolve({ promoted: 0, nextInMs: undefined }),
+    },
   })),
 };
 

@@ -193,7 +193,7 @@ async function gatherSlice(
 }
 
 async function findLostSignals(ledger: Ledger, ids: readonly string[]): Promise<string[]> {
-  const kept = await ledger.signals({ source: SOURCE, limit: SIGNALS_MAX });
+  const kept = await ledger.signals.list({ source: SOURCE, limit: SIGNALS_MAX });
   const known = new Set(kept.map(({ id }) => id));
   return ids.filter((id) => !known.has(id)).map((id) => `lost: signal ${id} was acknowledged`);
 }

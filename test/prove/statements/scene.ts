@@ -15,7 +15,11 @@ export type Scene = (world: World) => Promise<() => Promise<unknown>>;
 
 /** Everything that can be asked of a ledger. */
 export type Verb = {
-  [K in keyof Ledger]: Ledger[K] extends (...given: never[]) => Promise<unknown> ? K : never;
+  [K in keyof Ledger]: Ledger[K] extends (...given: never[]) => Promise<unknown>
+    ? K
+    : Ledger[K] extends Readonly<Record<string, (...given: never[]) => Promise<unknown>>>
+      ? `${K}.${keyof Ledger[K] & string}`
+      : never;
 }[keyof Ledger];
 
 export function signal(source = 'api') {

@@ -12,7 +12,7 @@ import type { Scene, World } from './scene.ts';
 
 function direct({ ledger, name }: World, work: DirectiveWork) {
   const asked = pausing({ type: work.kind, target: name, sameness: 'each' }, work);
-  return () => ledger.direct(asked);
+  return () => ledger.directives.create(asked);
 }
 
 /** Does it beforehand, so that something can be done about it. */
@@ -47,7 +47,7 @@ async function installation(ledger: Ledger, name: string): Promise<DirectiveWork
       id: makeId(),
       slug: name,
       directiveId: makeId(),
-      plannedAt: await ledger.installationsVersion(),
+      plannedAt: await ledger.installations.readVersion(),
       ...content,
       provisioned: '{}',
       provisions,
@@ -67,25 +67,25 @@ async function haltedRun({ ledger, name }: World): Promise<string> {
 export const ways: Readonly<Record<string, Scene>> = {
   'direct: job.cancel': async (world) => {
     const job = draft({ plugin: world.name, dedupe: strict(world.name) });
-    await world.ledger.enqueue({ jobs: [job] });
+    await world.ledger.jobs.enqueue({ jobs: [job] });
     return direct(world, { kind: 'job.cancel', jobId: job.id });
   },
   'direct: job.retry': async (world) => {
     const { ledger, name } = world;
-    await ledger.settle([fail(await startOne(ledger, `of ${name}`, { plugin: name }))]);
-    const old = only(await ledger.jobs({ plugin: name, limit: 2 }));
+    await ledger.jobs.settle([fail(await startOne(ledger, `of ${name}`, { plugin: name }))]);
+    const old = only(await ledger.jobs.list({ plugin: name, limit: 2 }));
     const job = draftRetry(old, { id: makeId(), actor: 'ann', maxAttempts: 2 });
     return direct(world, { kind: 'job.retry', retry: { of: old.id, job } });
   },
   'direct: plugin.switch': (world) =>
     Promise.resolve(direct(world, { kind: 'plugin.switch', plugin: world.name, enabled: false })),
   'direct: schedule.pause': async (world) => {
-    await world.ledger.syncSchedules([entry({ plugin: world.name })]);
+    await world.ledger.schedules.sync([entry({ plugin: world.name })]);
     const key = { plugin: world.name, scheduleId: 'default' };
     return direct(world, { kind: 'schedule.pause', ...key, paused: true, now: NOW });
   },
   'direct: schedule.resume': async (world) => {
-    await world.ledger.syncSchedules([entry({ plugin: world.name })]);
+    await world.ledger.schedules.sync([entry({ plugin: world.name })]);
     const about = { kind: 'schedule.pause', plugin: world.name, scheduleId: 'default' } as const;
     const next = { slotAt: PAST, dueAt: PAST };
     const resumed = { ...about, paused: false, now: NOW, next };
@@ -123,7 +123,7 @@ export const ways: Readonly<Record<string, Scene>> = {
   'direct: webhook.change': async (world) => {
     const { ledger, name } = world;
     await direct(world, webhook(name))();
-    const seenAt = (await ledger.webhook(name))?.updatedAt ?? PAST;
+    const seenAt = (await ledger.webhooks.find(name))?.updatedAt ?? PAST;
     const change = { id: name, seenAt, settings: '{"a":1}', sealed };
     return direct(world, { kind: 'webhook.change', change });
   },
@@ -147,7 +147,7 @@ export const ways: Readonly<Record<string, Scene>> = {
     await direct(world, first)();
     const { id, slug } = first.installation;
     const about = { id, slug, directiveId: makeId(), to: 'uninstalled' } as const;
-    const plannedAt = await ledger.installationsVersion();
+    const plannedAt = await ledger.installations.readVersion();
     const webhooks = { opened: [], changed: [], closed: [name] };
     const change = { ...about, plannedAt, webhooks, purge: [name] };
     return direct(world, { kind: 'package.change', change });
@@ -156,13 +156,13 @@ export const ways: Readonly<Record<string, Scene>> = {
     const graph = await define(ledger, [task(name, { next: `z${name}` }), task(`z${name}`)]);
     await start(ledger, graph);
     const closings = (await claimSteps(ledger, graph)).map((job) => done(job));
-    return () => ledger.settle(closings);
+    return () => ledger.jobs.settle(closings);
   },
   'settle a step that halts its run': async ({ ledger, name }) => {
     const graph = await define(ledger, [task(name)]);
     await start(ledger, graph);
     const closings = (await claimSteps(ledger, graph)).map((job) => fail(job));
-    return () => ledger.settle(closings);
+    return () => ledger.jobs.settle(closings);
   },
   'settle the last branch of a block': async ({ ledger, name }) => {
     const graph = await define(ledger, [
@@ -172,6 +172,6 @@ export const ways: Readonly<Record<string, Scene>> = {
     ]);
     await start(ledger, graph, { items: [1, 2, 3] });
     const closings = (await claimSteps(ledger, graph)).map((job) => done(job));
-    return () => ledger.settle(closings);
+    return () => ledger.jobs.settle(closings);
   },
 };

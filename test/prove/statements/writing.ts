@@ -49,14 +49,14 @@ async function claimWide({ ledger, name }: World) {
   const graph = await define(ledger, [foreach('each', name), task(name)]);
   const run = await start(ledger, graph, { items: range(FLOOD) });
   const processId = `of ${name}`;
-  await ledger.heartbeat(beat(processId));
+  await ledger.processes.heartbeat(beat(processId));
   const token = makeToken();
   return { run, claim: { processId, token, limit: 5 } };
 }
 
 async function takeWide(world: World) {
   const { run, claim } = await claimWide(world);
-  const { branchIds } = await world.ledger.claimBranches(claim);
+  const { branchIds } = await world.ledger.runs.claimBranches(claim);
   return { run, branchId: only(branchIds), token: claim.token };
 }
 
@@ -67,19 +67,19 @@ function delivery(hookId: string) {
 }
 
 async function addTenant({ ledger, name }: World): Promise<string> {
-  await ledger.addTenant({ slug: name, title: name, limits: unlimited, createdBy: 'api' });
+  await ledger.tenants.insert({ slug: name, title: name, limits: unlimited, createdBy: 'api' });
   return name;
 }
 
 async function process({ ledger, name }: World, type: string) {
   const asked = pausing({ type, target: name, sameness: 'each' }, { kind: 'process' });
-  return { asked, directive: (await ledger.direct(asked)).directive };
+  return { asked, directive: (await ledger.directives.create(asked)).directive };
 }
 
 async function wait({ ledger, name }: World, forApproval: boolean) {
   const due = forApproval ? {} : { due: { inMs: 0 } };
   const asked = waiting({ forApproval, ...due }, { target: name });
-  return { asked, directive: (await ledger.direct(asked)).directive };
+  return { asked, directive: (await ledger.directives.create(asked)).directive };
 }
 
 function snapshot(name: string) {
@@ -89,80 +89,80 @@ function snapshot(name: string) {
 
 async function sealOne(ledger: Ledger) {
   const said = { ...signal(), sealed: { keyId: 'k1', text: 'v1.a.b' } };
-  await ledger.emit([{ signal: said, jobs: [], runs: [] }]);
+  await ledger.signals.emit([{ signal: said, jobs: [], runs: [] }]);
   return { kind: 'payload', id: said.id, sealed: said.sealed } as const;
 }
 
 export const writing = {
-  enqueue: async ({ ledger, name }) => {
+  'jobs.enqueue': async ({ ledger, name }) => {
     const jobs = [draft({ plugin: name, dedupe: strict(name) }), draft({ plugin: name })];
     const contexts = [{ id: name, accumulated: '{}' }];
     const graph = await define(ledger, [task(name)]);
     const runs = [runOf(graph)];
     const signals = [signal()];
-    return () => ledger.enqueue({ jobs, contexts, signals, runs });
+    return () => ledger.jobs.enqueue({ jobs, contexts, signals, runs });
   },
-  startRuns: async ({ ledger, name }) => {
+  'runs.start': async ({ ledger, name }) => {
     const graph = await define(ledger, [foreach('each', name), task(name)]);
     const runs = [runOf(graph, { items: [1, 2, 3] }), runOf(graph, { items: [] })];
     const said = signal();
-    return () => ledger.startRuns({ jobs: [draft({ plugin: name })], runs, signals: [said] });
+    return () => ledger.runs.start({ jobs: [draft({ plugin: name })], runs, signals: [said] });
   },
-  claim: async ({ ledger, name }) => {
-    await ledger.enqueue({ jobs: range(5).map(() => draft({ plugin: name })) });
-    await ledger.heartbeat(beat(`of ${name}`));
+  'jobs.claim': async ({ ledger, name }) => {
+    await ledger.jobs.enqueue({ jobs: range(5).map(() => draft({ plugin: name })) });
+    await ledger.processes.heartbeat(beat(`of ${name}`));
     const asked = request(`of ${name}`, { slots: 3, plugins: [claimable(name)] });
-    return () => ledger.claim(asked);
+    return () => ledger.jobs.claim(asked);
   },
-  settle: async (world) => {
+  'jobs.settle': async (world) => {
     const { ledger, name } = world;
     const job = await begun(world, { dedupe: strict(`own ${name}`) });
-    await ledger.enqueue({ jobs: [draft({ plugin: name })] });
+    await ledger.jobs.enqueue({ jobs: [draft({ plugin: name })] });
     const closing = succeedFully(job, name);
     const claim = request(`of ${name}`, { slots: 1, plugins: [claimable(name)] });
-    return () => ledger.settle([closing], claim);
+    return () => ledger.jobs.settle([closing], claim);
   },
-  reap: async (world) => {
+  'processes.reap': async (world) => {
     const closings = [crash(await begun(world))];
     const asked = { processId: `of ${world.name}`, staleMs: 0, closings };
-    return () => world.ledger.reap(asked);
+    return () => world.ledger.processes.reap(asked);
   },
-  cancel: async ({ ledger, name }) => {
+  'jobs.cancel': async ({ ledger, name }) => {
     const job = draft({ plugin: name, dedupe: strict(name) });
-    await ledger.enqueue({ jobs: [job] });
-    return () => ledger.cancel(job.id);
+    await ledger.jobs.enqueue({ jobs: [job] });
+    return () => ledger.jobs.cancel(job.id);
   },
-  cancelMany: async (world) => {
+  'jobs.cancelMany': async (world) => {
     const waits = draft({ plugin: world.name });
     const runs = await begun(world);
-    await world.ledger.enqueue({ jobs: [waits] });
-    return () => world.ledger.cancelMany([waits.id, runs.id]);
+    await world.ledger.jobs.enqueue({ jobs: [waits] });
+    return () => world.ledger.jobs.cancelMany([waits.id, runs.id]);
   },
-  promote: async ({ ledger, name, sql }) => {
+  'jobs.promote': async ({ ledger, name, sql }) => {
     const job = draft({ plugin: name });
-    await ledger.enqueue({ jobs: [job] });
+    await ledger.jobs.enqueue({ jobs: [job] });
     await sql(`update job_queue set next_retry_at = '${PAST}' where id = ?`, [job.id]);
-    return () => ledger.promote();
+    return () => ledger.jobs.promote();
   },
-  prune: async (world) => {
+  'history.prune': async (world) => {
     const { ledger } = world;
     const asked = { what: 'jobs', olderThanMs: 0, limit: 1000 } as const;
-    await ledger.settle([succeed(await begun(world))]);
-    while ((await ledger.prune(asked)) > 0) await Promise.resolve();
-    await ledger.settle([succeed(await begun(world))]);
-    return () => ledger.prune(asked);
+    await ledger.jobs.settle([succeed(await begun(world))]);
+    while ((await ledger.history.prune(asked)) > 0) await Promise.resolve();
+    await ledger.jobs.settle([succeed(await begun(world))]);
+    return () => ledger.history.prune(asked);
   },
-  heartbeat: async (world) => {
+  'processes.heartbeat': async (world) => {
     await begun(world);
-    return () => world.ledger.heartbeat(beat(`of ${world.name}`, { slots: 3 }));
+    return () => world.ledger.processes.heartbeat(beat(`of ${world.name}`, { slots: 3 }));
   },
-  leave: async ({ ledger, name }) => {
-    await ledger.heartbeat(beat(name));
-    return () => ledger.leave(name);
+  'processes.leave': async ({ ledger, name }) => {
+    await ledger.processes.heartbeat(beat(name));
+    return () => ledger.processes.leave(name);
   },
   awaitEnd: async ({ ledger, name }) => {
     const job = draft({ plugin: name });
-    await ledger.enqueue({ jobs: [job] });
+    await ledger.jobs.enqueue({ jobs: [job] });
     return () => ledger.awaitEnd('job', job.id);
   },
   backup: async ({ ledger, name }) => {
@@ -176,207 +176,212 @@ export const writing = {
       }
     };
   },
-  setMeta: ({ ledger, name }) => Promise.resolve(() => ledger.setMeta('restored_from', name)),
-  rememberDefinitions: async ({ ledger, name }) => {
+  'meta.write': ({ ledger, name }) =>
+    Promise.resolve(() => ledger.meta.write('restored_from', name)),
+  'runs.saveDefinitions': async ({ ledger, name }) => {
     const graph = await define(ledger, [task(name)]);
-    return () => ledger.rememberDefinitions([{ ...graph, hash: `other ${name}` }]);
+    return () => ledger.runs.saveDefinitions([{ ...graph, hash: `other ${name}` }]);
   },
-  claimBranches: async (world) => {
+  'runs.claimBranches': async (world) => {
     const { claim } = await claimWide(world);
-    return () => world.ledger.claimBranches(claim);
+    return () => world.ledger.runs.claimBranches(claim);
   },
-  advance: async (world) => {
+  'runs.advance': async (world) => {
     const { branchId, token } = await takeWide(world);
-    return () => world.ledger.advance({ branchId, token });
+    return () => world.ledger.runs.advance({ branchId, token });
   },
-  releaseBranch: async (world) => {
+  'runs.releaseBranch': async (world) => {
     const { branchId, token } = await takeWide(world);
-    return () => world.ledger.releaseBranch({ branchId, token, error: 'no', triesMax: 1 });
+    return () => world.ledger.runs.releaseBranch({ branchId, token, error: 'no', triesMax: 1 });
   },
-  basePayload: async (world) => {
+  'runs.readBasePayload': async (world) => {
     const { run } = await claimWide(world);
-    return () => world.ledger.basePayload(`${run.id}:0`);
+    return () => world.ledger.runs.readBasePayload(`${run.id}:0`);
   },
-  stepSignal: async (world) => {
+  'runs.findStepSignal': async (world) => {
     const { run } = await claimWide(world);
     return () =>
-      world.ledger.stepSignal({
+      world.ledger.runs.findStepSignal({
         runId: run.id,
         branchId: run.id,
         parentJobId: 'job',
         idempotencyKey: 'key',
       });
   },
-  emit: ({ ledger }) => {
+  'signals.emit': ({ ledger }) => {
     const emissions = [emission(), emission()];
-    return Promise.resolve(() => ledger.emit(emissions));
+    return Promise.resolve(() => ledger.signals.emit(emissions));
   },
-  replay: async (world) => {
+  'signals.replay': async (world) => {
     const { ledger, name } = world;
     const { directive } = await process(world, 'signal.replay');
     const said = emission(name);
-    await ledger.emit([{ ...said, jobs: [] }]);
-    const seq = only(await ledger.signals({ id: said.signal.id, limit: 1 })).seq;
+    await ledger.signals.emit([{ ...said, jobs: [] }]);
+    const seq = only(await ledger.signals.list({ id: said.signal.id, limit: 1 })).seq;
     const { id: directiveId, processId } = directive;
     const step = { directiveId, processId, force: false, cursor: seq, ...nothing, signals: 1 };
     const before = { cursor: 0, upTo: seq, ...nothing };
-    return () => ledger.replay({ ...step, before, jobs: said.jobs, runs: [] });
+    return () => ledger.signals.replay({ ...step, before, jobs: said.jobs, runs: [] });
   },
-  direct: ({ ledger, name }) => {
+  'directives.create': ({ ledger, name }) => {
     const asked = pausing({ target: name, sameness: 'each' });
-    return Promise.resolve(() => ledger.direct(asked));
+    return Promise.resolve(() => ledger.directives.create(asked));
   },
-  startDirective: async (world) => {
+  'directives.start': async (world) => {
     const { asked, directive } = await wait(world, false);
-    return () => world.ledger.startDirective({ ...asked, directive });
+    return () => world.ledger.directives.start({ ...asked, directive });
   },
-  approveDirective: async (world) => {
+  'directives.approve': async (world) => {
     const { directive } = await wait(world, true);
     const decision = { id: directive.id, actor: 'api:ann', signals: [signal()], jobs: [] };
-    return () => world.ledger.approveDirective(decision);
+    return () => world.ledger.directives.approve(decision);
   },
-  cancelDirective: async (world) => {
+  'directives.cancel': async (world) => {
     const { directive } = await wait(world, true);
     const decision = { id: directive.id, actor: 'api:ann', signals: [signal()], jobs: [] };
-    return () => world.ledger.cancelDirective(decision);
+    return () => world.ledger.directives.cancel(decision);
   },
-  releaseDirective: async (world) => {
+  'directives.release': async (world) => {
     const { directive } = await process(world, 'signal.replay');
-    return () => world.ledger.releaseDirective(directive);
+    return () => world.ledger.directives.release(directive);
   },
-  closeDirective: async (world) => {
+  'directives.close': async (world) => {
     const { directive } = await process(world, 'signal.replay');
     const { id, processId } = directive;
     const end = { status: 'completed', result: {} } as const;
     const closing = { id, processId, end, signals: [signal()], jobs: [draft()] };
-    return () => world.ledger.closeDirective(closing);
+    return () => world.ledger.directives.close(closing);
   },
-  retryMany: async (world) => {
+  'jobs.retryMany': async (world) => {
     const { ledger } = world;
     const job = await begun(world);
-    await ledger.settle([fail(job)]);
-    const old = only(await ledger.jobs({ plugin: world.name, limit: 2 }));
+    await ledger.jobs.settle([fail(job)]);
+    const old = only(await ledger.jobs.list({ plugin: world.name, limit: 2 }));
     const again = draftRetry(old, { id: makeId(), actor: 'ann', maxAttempts: 2 });
-    return () => ledger.retryMany([{ of: old.id, job: again }]);
+    return () => ledger.jobs.retryMany([{ of: old.id, job: again }]);
   },
-  claimTokenNames: ({ ledger, name }) => Promise.resolve(() => ledger.claimTokenNames([name])),
-  noteTokenUse: ({ ledger }) => Promise.resolve(() => ledger.noteTokenUse(['none'])),
-  openKey: ({ ledger, name }) => {
+  'tokens.claimNames': ({ ledger, name }) =>
+    Promise.resolve(() => ledger.tokens.claimNames([name])),
+  'tokens.recordUse': ({ ledger }) => Promise.resolve(() => ledger.tokens.recordUse(['none'])),
+  'idempotencyKeys.open': ({ ledger, name }) => {
     const key = keyed(name);
-    return Promise.resolve(() => ledger.openKey(key));
+    return Promise.resolve(() => ledger.idempotencyKeys.open(key));
   },
-  closeKey: async ({ ledger, name }) => {
+  'idempotencyKeys.close': async ({ ledger, name }) => {
     const key = keyed(name);
-    await ledger.openKey(key);
-    return () => ledger.closeKey(key, { status: 200, answer: '{}' });
+    await ledger.idempotencyKeys.open(key);
+    return () => ledger.idempotencyKeys.close(key, { status: 200, answer: '{}' });
   },
-  noteCredentialUse: ({ ledger }) => Promise.resolve(() => ledger.noteCredentialUse(['none'])),
-  reseal: async ({ ledger }) => {
+  'credentials.recordUse': ({ ledger }) =>
+    Promise.resolve(() => ledger.credentials.recordUse(['none'])),
+  'seals.replace': async ({ ledger }) => {
     const thing = await sealOne(ledger);
-    return () => ledger.reseal([{ ...thing, after: { keyId: 'k2', text: 'v1.x.y' } }]);
+    return () => ledger.seals.replace([{ ...thing, after: { keyId: 'k2', text: 'v1.x.y' } }]);
   },
-  syncSchedules: ({ ledger, name }) =>
-    Promise.resolve(() => ledger.syncSchedules([entry({ plugin: name })])),
-  retireSchedules: async ({ ledger, name }) => {
-    await ledger.syncSchedules([entry({ plugin: name })]);
-    return () => ledger.retireSchedules([{ plugin: name, scheduleId: 'default' }]);
+  'schedules.sync': ({ ledger, name }) =>
+    Promise.resolve(() => ledger.schedules.sync([entry({ plugin: name })])),
+  'schedules.retire': async ({ ledger, name }) => {
+    await ledger.schedules.sync([entry({ plugin: name })]);
+    return () => ledger.schedules.retire([{ plugin: name, scheduleId: 'default' }]);
   },
-  fire: async ({ ledger, name }) => {
-    await ledger.syncSchedules([entry({ plugin: name })]);
-    const { due } = await ledger.dueSchedules({ now: NOW, limit: 1000 });
+  'schedules.fire': async ({ ledger, name }) => {
+    await ledger.schedules.sync([entry({ plugin: name })]);
+    const { due } = await ledger.schedules.listDue({ now: NOW, limit: 1000 });
     const firings = [firing(only(due.filter(({ plugin }) => plugin === name)))];
-    return () => ledger.fire({ now: NOW, firings });
+    return () => ledger.schedules.fire({ now: NOW, firings });
   },
-  recordSnapshot: ({ ledger, name }) =>
-    Promise.resolve(() => ledger.recordSnapshot(snapshot(name))),
-  maskSnapshots: async ({ ledger, name }) => {
-    await ledger.recordSnapshot(snapshot(name));
-    return () => ledger.maskSnapshots([{ id: name, config: '{}' }]);
+  'snapshots.insert': ({ ledger, name }) =>
+    Promise.resolve(() => ledger.snapshots.insert(snapshot(name))),
+  'snapshots.mask': async ({ ledger, name }) => {
+    await ledger.snapshots.insert(snapshot(name));
+    return () => ledger.snapshots.mask([{ id: name, config: '{}' }]);
   },
-  touchSnapshot: async ({ ledger, name }) => {
-    await ledger.recordSnapshot(snapshot(name));
-    return () => ledger.touchSnapshot(name);
+  'snapshots.touch': async ({ ledger, name }) => {
+    await ledger.snapshots.insert(snapshot(name));
+    return () => ledger.snapshots.touch(name);
   },
-  requireInits: ({ ledger, name }) => {
+  'plugins.requireInits': ({ ledger, name }) => {
     const job = draft({ plugin: name, command: 'init', maxAttempts: 1, initFor: 'print' });
     const wish = { plugin: name, fingerprint: 'print', why: 'adopted', job } as const;
-    return Promise.resolve(() => ledger.requireInits([wish]));
+    return Promise.resolve(() => ledger.plugins.requireInits([wish]));
   },
-  reviewHealth: async ({ ledger, name }) => {
+  'plugins.reviewHealth': async ({ ledger, name }) => {
     const job = draft({ plugin: name, command: 'init', maxAttempts: 1, initFor: 'print' });
-    await ledger.requireInits([{ plugin: name, fingerprint: 'print', why: 'adopted', job }]);
-    await ledger.cancel(job.id);
-    return () => ledger.reviewHealth();
+    await ledger.plugins.requireInits([
+      { plugin: name, fingerprint: 'print', why: 'adopted', job },
+    ]);
+    await ledger.jobs.cancel(job.id);
+    return () => ledger.plugins.reviewHealth();
   },
-  noteHealth: ({ ledger, name }) => {
+  'plugins.recordHealth': ({ ledger, name }) => {
     const note = { plugin: name, status: 'healthy', reason: null, jobId: name } as const;
-    return Promise.resolve(() => ledger.noteHealth(note));
+    return Promise.resolve(() => ledger.plugins.recordHealth(note));
   },
-  recordObservations: ({ ledger, name }) => {
+  'observations.record': ({ ledger, name }) => {
     const observed = { kind: 'call_refused', key: name, count: 1, detail: '{}' } as const;
-    return Promise.resolve(() => ledger.recordObservations([observed]));
+    return Promise.resolve(() => ledger.observations.record([observed]));
   },
-  moveIncidents: async ({ ledger, name }) => {
+  'incidents.update': async ({ ledger, name }) => {
     const about = { kind: 'breaker_open', count: 1, detail: '{}' } as const;
     const old = { ...about, id: makeId(), key: `old ${name}`, emission: emission() };
-    await ledger.moveIncidents({ opened: [old], renewed: [], closed: [] });
+    await ledger.incidents.update({ opened: [old], renewed: [], closed: [] });
     const moves = {
       opened: [{ ...about, id: makeId(), key: name, emission: emission() }],
       renewed: [{ id: old.id, count: 1, detail: '{}' }],
       closed: [{ id: old.id, emission: emission() }],
     };
-    return () => ledger.moveIncidents(moves);
+    return () => ledger.incidents.update(moves);
   },
-  takeWatch: ({ ledger }) => Promise.resolve(() => ledger.takeWatch(0)),
-  noteInstallation: ({ ledger, name }) =>
-    Promise.resolve(() => ledger.noteInstallation(name, 'cannot')),
-  notePruned: ({ ledger }) => Promise.resolve(() => ledger.notePruned()),
-  addTenant: (world) => Promise.resolve(() => addTenant(world)),
-  moveTenant: async (world) => {
+  'incidents.claimWatch': ({ ledger }) => Promise.resolve(() => ledger.incidents.claimWatch(0)),
+  'installations.recordError': ({ ledger, name }) =>
+    Promise.resolve(() => ledger.installations.recordError(name, 'cannot')),
+  'history.recordPruned': ({ ledger }) => Promise.resolve(() => ledger.history.recordPruned()),
+  'tenants.insert': (world) => Promise.resolve(() => addTenant(world)),
+  'tenants.updateStatus': async (world) => {
     const slug = await addTenant(world);
-    return () => world.ledger.moveTenant(slug, ['creating', 'active'], 'active');
+    return () => world.ledger.tenants.updateStatus(slug, ['creating', 'active'], 'active');
   },
-  setTenantLimits: async (world) => {
+  'tenants.updateLimits': async (world) => {
     const slug = await addTenant(world);
-    return () => world.ledger.setTenantLimits(slug, { ...unlimited, workers: 3 });
+    return () => world.ledger.tenants.updateLimits(slug, { ...unlimited, workers: 3 });
   },
-  forgetTenant: async (world) => {
+  'tenants.delete': async (world) => {
     const slug = await addTenant(world);
-    await world.ledger.addTenantKey('token', `key ${slug}`, slug);
-    return () => world.ledger.forgetTenant(slug);
+    await world.ledger.tenants.insertKey('token', `key ${slug}`, slug);
+    return () => world.ledger.tenants.delete(slug);
   },
-  noteTenantDue: async (world) => {
+  'tenants.recordDue': async (world) => {
     const slug = await addTenant(world);
-    return () => world.ledger.noteTenantDue(slug, 'now');
+    return () => world.ledger.tenants.recordDue(slug, 'now');
   },
-  noteAllTenantsDue: async (world) => {
+  'tenants.recordAllDue': async (world) => {
     await addTenant(world);
-    return () => world.ledger.noteAllTenantsDue();
+    return () => world.ledger.tenants.recordAllDue();
   },
-  awaitTenantClaims: async (world) => {
+  'tenants.awaitClaims': async (world) => {
     const slug = await addTenant(world);
-    await world.ledger.noteTenantDue(slug, 'now');
-    return () => world.ledger.awaitTenantClaims();
+    await world.ledger.tenants.recordDue(slug, 'now');
+    return () => world.ledger.tenants.awaitClaims();
   },
-  noteTenantSchema: async (world) => {
+  'tenants.recordSchema': async (world) => {
     const slug = await addTenant(world);
-    return () => world.ledger.noteTenantSchema(slug, { version: 1, error: null });
+    return () => world.ledger.tenants.recordSchema(slug, { version: 1, error: null });
   },
-  addTenantKey: async (world) => {
+  'tenants.insertKey': async (world) => {
     const slug = await addTenant(world);
-    return () => world.ledger.addTenantKey('token', `key ${slug}`, slug);
+    return () => world.ledger.tenants.insertKey('token', `key ${slug}`, slug);
   },
-  dropTenantKey: async (world) => {
+  'tenants.deleteKey': async (world) => {
     const slug = await addTenant(world);
-    await world.ledger.addTenantKey('token', `key ${slug}`, slug);
-    return () => world.ledger.dropTenantKey('token', `key ${slug}`);
+    await world.ledger.tenants.insertKey('token', `key ${slug}`, slug);
+    return () => world.ledger.tenants.deleteKey('token', `key ${slug}`);
   },
-  receive: ({ ledger, name }) => {
+  'webhooks.accept': ({ ledger, name }) => {
     const deliveries = [delivery(name).whole, delivery(name).whole];
-    return Promise.resolve(() => ledger.receive(deliveries));
+    return Promise.resolve(() => ledger.webhooks.accept(deliveries));
   },
-  noteDelivery: ({ ledger, name }) => {
+  'deliveries.recordRejected': ({ ledger, name }) => {
     const untaken = { ...delivery(name).about, verdict: 'refused', reason: 'no' } as const;
-    return Promise.resolve(() => ledger.noteDelivery(untaken));
+    return Promise.resolve(() => ledger.deliveries.recordRejected(untaken));
   },
 } satisfies Partial<Record<Verb, Scene>>;

@@ -162,16 +162,16 @@ export async function collectEvidence(
   for (let page: Job[] | undefined; page === undefined || page.length > 0;) {
     const beforeSeq = page?.at(-1)?.seq;
     const from = beforeSeq === undefined ? {} : { beforeSeq };
-    page = await ledger.jobs({ ...from, limit: limits.pageRowsMax });
+    page = await ledger.jobs.list({ ...from, limit: limits.pageRowsMax });
     jobs.push(...page);
   }
   return {
     history,
     record,
     jobs,
-    attempts: await ledger.attempts(jobs.map(({ id }) => id)),
-    signals: await ledger.signals({ limit: SIGNALS_MAX }),
-    runs: await ledger.runs({ limit: RUNS_MAX }),
+    attempts: await ledger.attempts.listByJob(jobs.map(({ id }) => id)),
+    signals: await ledger.signals.list({ limit: SIGNALS_MAX }),
+    runs: await ledger.runs.list({ limit: RUNS_MAX }),
     problems: await ledger.check(),
     leftovers: record.filter(isRunning).map(({ pid }) => pid),
   };

@@ -133,12 +133,17 @@ export async function judgeDeliveries(
   history: readonly Sent[],
 ): Promise<DeliveryVerdict> {
   const faults: string[] = [];
-  const kept = await readAll((beforeSeq) => ledger.deliveries({ hookId, ...beforeSeq, ...page }));
+  const kept = await readAll((beforeSeq) =>
+    ledger.deliveries.list({ hookId, ...beforeSeq, ...page }),
+  );
   const jobs = await readAll((beforeSeq) =>
-    ledger.jobs({ plugin: 'taker', ...beforeSeq, ...page }),
+    ledger.jobs.list({ plugin: 'taker', ...beforeSeq, ...page }),
   );
   const signals = new Set<string>();
-  for (const { id } of await ledger.signals({ source: `webhook:${hookId}`, limit: 1_000_000 })) {
+  for (const { id } of await ledger.signals.list({
+    source: `webhook:${hookId}`,
+    limit: 1_000_000,
+  })) {
     signals.add(id);
   }
   const byId = groupBy(kept, ({ deliveryId }) => deliveryId ?? '');

@@ -102,7 +102,7 @@ export function testProbes(database: Database): void {
 
 /** There is work for all workers from the very first claim. */
 async function whileWorking(stage: CrashTest, probe: string): Promise<Server> {
-  await stage.withLedger((ledger) => ledger.setMeta('paused', '1'));
+  await stage.withLedger((ledger) => ledger.meta.write('paused', '1'));
   const server = await stage.start(probe);
   for (let job = 0; job < JOBS; job += 1) await stage.client.enqueue();
   await stage.client.post('/system/resume').catch(() => 'it may die before it answers');

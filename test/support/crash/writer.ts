@@ -8,7 +8,7 @@ const payload = JSON.stringify({ padding: 'x'.repeat(16_000) });
 const ledger = await openLedger({ kind: 'sqlite', path });
 for (let time = 0; time < Number(times); time += 1) {
   const jobs = Array.from({ length: 20 }, () => draft({ payload }));
-  await ledger.enqueue({ jobs });
+  await ledger.jobs.enqueue({ jobs });
   writeSync(1, `${jobs.map(({ id }) => id).join('\n')}\n`);
 }
 // It is left open on purpose: nothing of it may keep the process alive.

@@ -62,7 +62,7 @@ export async function openBench(kind: Kind): Promise<Bench> {
       return found as Record<TableName, Row[]>;
     },
     async job(id) {
-      const job = await ledger.job(id);
+      const job = await ledger.jobs.find(id);
       if (job === undefined) throw new Error(`there is no job ${id}`);
       return job;
     },

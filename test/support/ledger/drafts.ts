@@ -81,8 +81,8 @@ export async function claimAs(
   processId: string,
   given: Partial<ClaimRequest> = {},
 ): Promise<ClaimedJob[]> {
-  await ledger.heartbeat(beat(processId));
-  return ledger.claim(request(processId, given));
+  await ledger.processes.heartbeat(beat(processId));
+  return ledger.jobs.claim(request(processId, given));
 }
 
 /** Puts one job on the ledger and claims it. */
@@ -92,7 +92,7 @@ export async function startOne(
   given: Partial<JobDraft> = {},
 ): Promise<ClaimedJob> {
   const wanted = draft(given);
-  await ledger.enqueue({ jobs: [wanted] });
+  await ledger.jobs.enqueue({ jobs: [wanted] });
   const plugins = [claimable(wanted.plugin)];
   const claimed = await claimAs(ledger, processId, { plugins, slots: 1 });
   const [job] = claimed;
@@ -182,7 +182,7 @@ export function signalOf(job: Job, eventIndex = 0, given: Partial<SignalDraft> =
 
 /** The verdict on the only closing. */
 export async function settleOne(ledger: Ledger, one: Closing): Promise<Verdict> {
-  const { verdicts } = await ledger.settle([one]);
+  const { verdicts } = await ledger.jobs.settle([one]);
   const verdict = verdicts.get(one.job.id);
   if (verdict === undefined || verdicts.size !== 1) throw new Error('there is not one verdict');
   return verdict;

@@ -13,7 +13,7 @@ export async function direct(
   work: DirectiveWork,
 ): Promise<Directive> {
   const named = { type: work.kind, target: `run:${runId}`, sameness: 'each' } as const;
-  return (await ledger.direct(pausing(named, work))).directive;
+  return (await ledger.directives.create(pausing(named, work))).directive;
 }
 
 export function ask(

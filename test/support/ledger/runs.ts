@@ -18,7 +18,7 @@ export async function define(
   more: Partial<Graph> = {},
 ): Promise<Graph> {
   const graph = { ...makeGraph(nodes), hash: makeToken(), ...more };
-  await ledger.rememberDefinitions([graph]);
+  await ledger.runs.saveDefinitions([graph]);
   return graph;
 }
 
@@ -46,7 +46,7 @@ export async function start(
   more: Partial<RunDraft> = {},
 ): Promise<RunDraft> {
   const run = runOf(graph, payload, more);
-  await ledger.startRuns({ jobs: [], runs: [run] });
+  await ledger.runs.start({ jobs: [], runs: [run] });
   return run;
 }
 
@@ -70,26 +70,26 @@ export async function claimSteps(
     node.kind === 'task' ? [node.plugin] : [],
   );
   if (graph.onHalt !== undefined) plugins.push(graph.onHalt.plugin);
-  await ledger.heartbeat(beat(processId));
+  await ledger.processes.heartbeat(beat(processId));
   const claim = request(processId, {
     slots,
     plugins: [...new Set(plugins)].map((name) => claimable(name, { parallelism: 100_000 })),
   });
-  return ledger.claim(claim);
+  return ledger.jobs.claim(claim);
 }
 
 /** Claims what is to be moved on, and moves it until nothing is left of it. */
 export async function advanceAll(ledger: Ledger, processId = 'p1'): Promise<AdvanceAnswer[]> {
-  await ledger.heartbeat(beat(processId));
+  await ledger.processes.heartbeat(beat(processId));
   const answers: AdvanceAnswer[] = [];
   for (;;) {
     const token = makeToken();
-    const { branchIds } = await ledger.claimBranches({ processId, token, limit: 10 });
+    const { branchIds } = await ledger.runs.claimBranches({ processId, token, limit: 10 });
     if (branchIds.length === 0) return answers;
     for (const branchId of branchIds) {
       let answer: AdvanceAnswer;
       do {
-        answer = await ledger.advance({ branchId, token });
+        answer = await ledger.runs.advance({ branchId, token });
         answers.push(answer);
       } while (answer.verdict === 'more');
     }
@@ -107,12 +107,12 @@ export async function carryOn(
     const claimed = await claimSteps(ledger, graph);
     if (claimed.length === 0) return jobs;
     jobs += claimed.length;
-    await ledger.settle(claimed.map(conclude));
+    await ledger.jobs.settle(claimed.map(conclude));
   }
 }
 
 export async function findRun(ledger: Ledger, id: string): Promise<Run> {
-  const run = await ledger.run(id);
+  const run = await ledger.runs.find(id);
   if (run === undefined) throw new Error(`there is no run ${id}`);
   return run;
 }
@@ -123,11 +123,11 @@ export async function outputOf(ledger: Ledger, id: string): Promise<unknown> {
 }
 
 export function branchesOf(ledger: Ledger, runId: string): Promise<Branch[]> {
-  return ledger.branches({ runId, limit: 1000 });
+  return ledger.runs.listBranches({ runId, limit: 1000 });
 }
 
 /** Each step as `node status`, in the order in which they were recorded. */
 export async function stepsOf(ledger: Ledger, runId: string): Promise<string[]> {
-  const steps = await ledger.steps({ runId, limit: 1000 });
+  const steps = await ledger.runs.listSteps({ runId, limit: 1000 });
   return steps.map(({ node, status }) => `${node} ${status}`);
 }

@@ -63,7 +63,7 @@ export function firing(found: DueSchedule, given: Partial<FireAct> = {}): Firing
 }
 
 export async function due(ledger: Ledger, now = NOW): Promise<readonly DueSchedule[]> {
-  return (await ledger.dueSchedules({ now, limit: 100 })).due;
+  return (await ledger.schedules.listDue({ now, limit: 100 })).due;
 }
 
 /** Fires the one schedule that is due, as a host that has just looked does. */
@@ -73,7 +73,7 @@ export async function fireOne(
   now = NOW,
 ): Promise<Fired> {
   const found = only(await due(ledger, now));
-  return only(await ledger.fire({ now, firings: [firing(found, given)] }));
+  return only(await ledger.schedules.fire({ now, firings: [firing(found, given)] }));
 }
 
 /** Makes the one schedule due again. */

@@ -87,7 +87,7 @@ const enqueue = fc
         ...(dedupe === undefined ? {} : { dedupe }),
         ...(dependencyKey === undefined ? {} : { dependencyKey }),
       });
-      const [answer] = await ledger.enqueue({ jobs: [wanted] });
+      const [answer] = await ledger.jobs.enqueue({ jobs: [wanted] });
       expect(answer).toEqual(model.enqueue(wanted));
     }),
   );
@@ -102,7 +102,7 @@ const claim = fc
       for (const [index, row] of rows.entries()) {
         Object.assign(model.jobs[index] ?? {}, { readyAt: row['ready_at'] });
       }
-      const found = await ledger.claim(asked);
+      const found = await ledger.jobs.claim(asked);
       expect(found.map(({ id }) => id)).toEqual(model.claim(asked));
       claimed.push(...found);
     }),
@@ -116,7 +116,7 @@ const settle = fc
       const end = ends[how];
       if (job === undefined || end === undefined) return;
       const closing = isOwn ? end(job) : { ...end(job), claimToken: makeToken() };
-      const { verdicts } = await ledger.settle([closing]);
+      const { verdicts } = await ledger.jobs.settle([closing]);
       expect([...verdicts]).toEqual([[job.id, model.settle(closing)]]);
     }),
   );
@@ -125,25 +125,25 @@ const cancel = nth.map((place) =>
   action(`cancel ${place}`, async ({ ledger, model }) => {
     const { jobs } = model;
     const id = jobs[place % Math.max(1, jobs.length)]?.id ?? makeId();
-    expect(await ledger.cancel(id)).toBe(model.cancel(id));
+    expect(await ledger.jobs.cancel(id)).toBe(model.cancel(id));
   }),
 );
 
 const reap = process.map((processId) =>
   action(`reap ${processId}`, async ({ ledger, model }) => {
-    const orphans = await ledger.orphans({ self: 'nobody', staleMs: 0 });
+    const orphans = await ledger.processes.listOrphans({ self: 'nobody', staleMs: 0 });
     const jobs = orphans.find((one) => one.processId === processId)?.jobs ?? [];
     const running = model.jobs.filter(({ owner }) => owner === processId);
     expect(jobs.map(({ id }) => id)).toEqual(running.map(({ id }) => id));
     const closings = jobs.map((job) => (job.cancelRequestedAt ? endAsCancelled(job) : crash(job)));
-    const { verdicts } = await ledger.reap({ processId, staleMs: 0, closings });
+    const { verdicts } = await ledger.processes.reap({ processId, staleMs: 0, closings });
     expect([...verdicts.values()]).toEqual(model.reap(processId, closings));
   }),
 );
 
 const live = process.map((processId) =>
   action(`live ${processId}`, async ({ ledger, model }) => {
-    const { known, running } = await ledger.heartbeat(beat(processId));
+    const { known, running } = await ledger.processes.heartbeat(beat(processId));
     expect(known).toBe(model.processes.has(processId));
     model.processes.add(processId);
     expect(running.map(({ jobId }) => jobId).toSorted()).toEqual(
@@ -160,7 +160,7 @@ const pass = fc.constant(
     const long = '2000-01-01T00:00:00.000Z';
     await raw.run('update job_queue set next_retry_at = ? where next_retry_at is not null', [long]);
     await raw.run('update job_dedupe set blocks_until = ? where blocks_until is not null', [long]);
-    expect((await ledger.promote()).promoted).toBe(model.pass());
+    expect((await ledger.jobs.promote()).promoted).toBe(model.pass());
   }),
 );
 
@@ -179,7 +179,7 @@ export const actions = fc.array(
 
 /** What was once final stays so, whatever else happens. */
 async function verify({ ledger, model }: World, ended: Map<string, string>): Promise<void> {
-  const jobs = await ledger.jobs({ limit: 1000, order: 'oldest' });
+  const jobs = await ledger.jobs.list({ limit: 1000, order: 'oldest' });
   expect(jobs.map(({ id, status, attempt }) => [id, status, attempt])).toEqual(
     model.jobs.map(({ id, status, attempt }) => [id, status, attempt]),
   );
@@ -187,7 +187,7 @@ async function verify({ ledger, model }: World, ended: Map<string, string>): Pro
     expect(status).toBe(ended.get(id) ?? status);
     if (status !== 'queued' && status !== 'running') ended.set(id, status);
   }
-  const attempts = await ledger.attempts(jobs.map(({ id }) => id));
+  const attempts = await ledger.attempts.listByJob(jobs.map(({ id }) => id));
   const told = attempts.map((one) => [
     one.jobId,
     String(one.attempt),

@@ -1,0 +1,358 @@
+import type { Branch } from '../pipeline/run/run.ts';
+import type { BranchFilter } from '../pipeline/run/types.ts';
+import {
+  countSeals,
+  findCredential,
+  findSealedPayloads,
+  listCredentials,
+  listSealedUnder,
+  noteCredentialUse,
+  reseal,
+} from '../access/credential.sql.ts';
+import {
+  claimTokenNames,
+  describeTakenName,
+  listSwitchedOff,
+  listTokenOrigins,
+  listTokens,
+  noteTokenUse,
+} from '../access/token.sql.ts';
+import {
+  findSnapshot,
+  listSnapshots,
+  listUnmasked,
+  maskSnapshots,
+  recordSnapshot,
+  touchSnapshot,
+} from '../config/snapshot.sql.ts';
+import {
+  approveDirective,
+  cancelDirective,
+  listDueDirectives,
+  releaseDirective,
+} from '../directive/deferred.sql.ts';
+import { readDirectivePage } from '../directive/directive-page.sql.ts';
+import type { Directive } from '../directive/directive.ts';
+import { closeDirective, findDirective, listDirectives } from '../directive/directive.sql.ts';
+import {
+  listDeadJobs,
+  listHaltedRuns,
+  listOpenQuestions,
+  listSealKeyIds,
+} from '../insight/finding.sql.ts';
+import {
+  findIncident,
+  listIncidents,
+  moveIncidents,
+  readHeads,
+  readLastEnds,
+  takeWatch,
+} from '../insight/incident.sql.ts';
+import { listObservations, recordObservations } from '../insight/observation.sql.ts';
+import {
+  attemptStatistics,
+  directiveStatistics,
+  queueStatistics,
+} from '../insight/statistics.sql.ts';
+import { readAttemptPage, listAttempts } from '../job/attempt-list.sql.ts';
+import { cancel, cancelMany, retryMany } from '../job/bulk.sql.ts';
+import { claim } from '../job/claim.sql.ts';
+import { readHolder } from '../job/dependency.sql.ts';
+import { countJobPage, readJobPage } from '../job/job-page.sql.ts';
+import { countJobs, findJob, listJobs } from '../job/job.sql.ts';
+import { countQueue, promote, listRunDurations, readLine } from '../job/queue.sql.ts';
+import { listHealth, noteHealth, requireInits, reviewHealth } from '../job/plugin-init.sql.ts';
+import { listFacts, readState } from '../job/plugin-state.sql.ts';
+import {
+  expiredClaims,
+  heartbeat,
+  lastLoaded,
+  leave,
+  listProcesses,
+  livePlugins,
+  orphans,
+  queuedOf,
+  reap,
+  unrunnable,
+} from '../job/process.sql.ts';
+import { countPrunable, prune } from '../job/prune.sql.ts';
+import { closeKey, openKey } from '../operation/idempotency.sql.ts';
+import {
+  installationsVersion,
+  listInstallations,
+  listProvenance,
+  noteInstallation,
+} from '../package/installation.sql.ts';
+import { releaseBranch } from '../pipeline/run/advance-release.sql.ts';
+import { claimBranches } from '../pipeline/run/advance.sql.ts';
+import { findGraph, readBase, readContext } from '../pipeline/run/load-branch.sql.ts';
+import { refusesRewind } from '../pipeline/run/retry-from.sql.ts';
+import { readRunPage } from '../pipeline/run/run-page.sql.ts';
+import {
+  findRun,
+  listAdvancements,
+  listBranches,
+  listPauses,
+  listQuestions,
+  listRuns,
+  listSteps,
+  listWaitedSignals,
+  rememberDefinitions,
+} from '../pipeline/run/run.sql.ts';
+import { enqueueBatch, startRuns } from '../pipeline/run/start.sql.ts';
+import { findStepSignal } from '../pipeline/run/step-event.sql.ts';
+import { countOpenBreakers, listBreakers, listTransitions } from '../schedule/breaker-row.sql.ts';
+import { fire } from '../schedule/fire.sql.ts';
+import {
+  dueSchedules,
+  listSchedules,
+  retireSchedules,
+  syncSchedules,
+} from '../schedule/schedule.sql.ts';
+import { emit } from '../signal/emit.sql.ts';
+import { replay } from '../signal/replay.sql.ts';
+import { readSignalPage, groupSignals, listSignals } from '../signal/signal.sql.ts';
+import { notePruned, readOutlook, readUsage } from '../tenant/due-work.sql.ts';
+import {
+  addTenant,
+  addTenantKey,
+  dropTenantKey,
+  dueTenants,
+  findTenant,
+  forgetTenant,
+  listTenants,
+  moveTenant,
+  noteAllTenantsDue,
+  noteTenantDue,
+  noteTenantSchema,
+  setTenantLimits,
+  tenantOfKey,
+} from '../tenant/tenant.sql.ts';
+import { readDeliveryPage } from '../webhook/delivery-page.sql.ts';
+import { listAgentJobs, listTargets } from '../webhook/delivery-work.sql.ts';
+import { lastDeliveries, listDeliveries, noteDelivery, receive } from '../webhook/delivery.sql.ts';
+import { findWebhook, listWebhooks } from '../webhook/webhook.sql.ts';
+import type { ReapRequest, Settlement } from './commit.ts';
+import type { Transaction } from './dialect.ts';
+import { readMeta, writeMeta } from './meta.ts';
+import {
+  advanceRun,
+  awaitTenantClaims,
+  createDirective,
+  findEventEnd,
+  listAttemptsByJob,
+  listEventsAfter,
+  settleAndClaim,
+  startDeferredDirective,
+} from './store-verbs.ts';
+import { finds, reads, writes } from './verbs.ts';
+
+/** Everything that can be asked of a ledger, by noun. Each verb is a function of the noun's SQL files. */
+export const nouns = {
+  jobs: {
+    enqueue: writes(enqueueBatch, 'enqueue'),
+    claim: writes(claim, 'claim'),
+    settle: settleAndClaim,
+    cancel: writes(cancel),
+    cancelMany: writes(cancelMany),
+    retryMany: writes(retryMany, 'enqueue'),
+    promote: writes(promote),
+    find: finds((session, id: string) => findJob(session, id)),
+    list: reads(listJobs),
+    count: reads(countJobs),
+    page: reads(readJobPage),
+    countPage: reads(countJobPage),
+    countQueue: reads(countQueue),
+    listQueued: reads(queuedOf),
+    listUnrunnable: reads(unrunnable),
+    listExpiredClaims: reads(expiredClaims),
+    listDead: reads(listDeadJobs),
+    listLastEnds: reads(readLastEnds),
+    listDurations: reads(listRunDurations),
+    findDependencyHolder: reads(readHolder),
+    readQueuePosition: reads(readLine),
+    readQueueHeads: reads(readHeads),
+    readStatistics: reads(queueStatistics),
+  },
+  attempts: {
+    list: reads(listAttempts),
+    listByJob: listAttemptsByJob,
+    page: reads(readAttemptPage),
+    readStatistics: reads(attemptStatistics),
+  },
+  processes: {
+    heartbeat: writes(heartbeat, 'heartbeat'),
+    leave: writes(leave),
+    reap: writes(reapProcess, 'reap'),
+    list: reads(listProcesses),
+    listOrphans: reads(orphans),
+    listLivePlugins: reads(livePlugins),
+    findLastLoaded: reads(lastLoaded),
+  },
+  plugins: {
+    readState: finds(readState),
+    listFacts: reads(listFacts),
+    listDisabled: reads(listSwitchedOff),
+    requireInits: writes(requireInits),
+    recordHealth: writes(noteHealth),
+    reviewHealth: writes(reviewHealth),
+    listHealth: reads(listHealth),
+  },
+  history: {
+    prune: writes(prune, 'prune'),
+    countPrunable: reads(countPrunable),
+    recordPruned: writes(notePruned),
+  },
+  signals: {
+    emit: writes(emit, 'enqueue'),
+    replay: writes(replay, 'enqueue'),
+    list: reads(listSignals),
+    page: reads(readSignalPage),
+    countGroups: reads(groupSignals),
+    listSealedPayloads: reads(findSealedPayloads),
+  },
+  events: {
+    list: listEventsAfter,
+    findEnd: findEventEnd,
+  },
+  runs: {
+    start: writes(startRuns, 'enqueue'),
+    saveDefinitions: writes(rememberDefinitions),
+    findDefinition: finds(findGraph),
+    claimBranches: writes(claimBranches),
+    advance: advanceRun,
+    releaseBranch: writes(releaseBranch),
+    find: finds(findRun),
+    list: reads(listRuns),
+    page: reads(readRunPage),
+    listHalted: reads(listHaltedRuns),
+    listBranches: reads((session, filter: BranchFilter): Promise<Branch[]> =>
+      listBranches(session, filter),
+    ),
+    listSteps: reads(listSteps),
+    listAdvancements: reads(listAdvancements),
+    listQuestions: reads(listQuestions),
+    listOpenQuestions: reads(listOpenQuestions),
+    listPauses: reads(listPauses),
+    listWaitedSignals: reads(listWaitedSignals),
+    findStepSignal: finds(findStepSignal),
+    readBasePayload: finds(readBase),
+    readContext: finds(readContext),
+    findRewindRefusal: reads(refusesRewind),
+  },
+  schedules: {
+    sync: writes(syncSchedules),
+    retire: writes(retireSchedules),
+    fire: writes(fire, 'fire'),
+    list: reads(listSchedules),
+    listDue: reads(dueSchedules),
+  },
+  breakers: {
+    list: reads(listBreakers),
+    listTransitions: reads(listTransitions),
+    countOpen: reads(countOpenBreakers),
+  },
+  directives: {
+    create: createDirective,
+    start: startDeferredDirective,
+    approve: writes(approveDirective),
+    cancel: writes(cancelDirective),
+    /** Requeues a directive without counting the attempt. */
+    release: writes((tx, started: Pick<Directive, 'id' | 'processId'>) =>
+      releaseDirective(tx, started, 'unspent'),
+    ),
+    close: writes(closeDirective),
+    find: finds(findDirective),
+    list: reads(listDirectives),
+    page: reads(readDirectivePage),
+    listDue: reads(listDueDirectives),
+    readStatistics: reads(directiveStatistics),
+  },
+  idempotencyKeys: {
+    open: writes(openKey),
+    close: writes(closeKey),
+  },
+  tokens: {
+    list: reads(listTokens),
+    listOrigins: reads(listTokenOrigins),
+    describeTakenName: reads(describeTakenName),
+    claimNames: writes(claimTokenNames),
+    recordUse: writes(noteTokenUse),
+  },
+  credentials: {
+    list: reads(listCredentials),
+    find: finds(findCredential),
+    recordUse: writes(noteCredentialUse),
+  },
+  seals: {
+    list: reads(listSealedUnder),
+    listKeyIds: reads(listSealKeyIds),
+    count: reads(countSeals),
+    replace: writes(reseal),
+  },
+  snapshots: {
+    insert: writes(recordSnapshot),
+    touch: writes(touchSnapshot),
+    mask: writes(maskSnapshots),
+    find: finds(findSnapshot),
+    list: reads(listSnapshots),
+    listUnmasked: reads(listUnmasked),
+  },
+  incidents: {
+    update: writes(moveIncidents, 'enqueue'),
+    claimWatch: writes(takeWatch),
+    find: finds(findIncident),
+    list: reads(listIncidents),
+  },
+  observations: {
+    record: writes(recordObservations),
+    list: reads(listObservations),
+  },
+  installations: {
+    list: reads(listInstallations),
+    listProvenance: reads(listProvenance),
+    readVersion: reads(installationsVersion),
+    recordError: writes(noteInstallation),
+  },
+  webhooks: {
+    accept: writes(receive, 'enqueue'),
+    find: finds(findWebhook),
+    list: reads(listWebhooks),
+  },
+  deliveries: {
+    recordRejected: writes(noteDelivery),
+    list: reads(listDeliveries),
+    page: reads(readDeliveryPage),
+    listLast: reads(lastDeliveries),
+    listAgentJobs: reads(listAgentJobs),
+    listTargets: reads(listTargets),
+  },
+  tenants: {
+    insert: writes(addTenant),
+    updateStatus: writes(moveTenant),
+    updateLimits: writes(setTenantLimits),
+    delete: writes(forgetTenant),
+    find: finds(findTenant),
+    list: reads(listTenants),
+    listDue: reads(dueTenants),
+    recordDue: writes(noteTenantDue),
+    recordAllDue: writes(noteAllTenantsDue),
+    recordSchema: writes(noteTenantSchema),
+    awaitClaims: awaitTenantClaims,
+    insertKey: writes(addTenantKey),
+    deleteKey: writes(dropTenantKey),
+    findByKey: finds(tenantOfKey),
+  },
+  workload: {
+    readDue: reads(readOutlook),
+    readUsage: reads(readUsage),
+  },
+  meta: {
+    read: finds(readMeta),
+    write: writes(writeMeta),
+  },
+};
+
+async function reapProcess(tx: Transaction, request: ReapRequest): Promise<Settlement> {
+  return { ...(await reap(tx, request)), claimed: [] };
+}

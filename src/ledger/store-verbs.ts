@@ -1,0 +1,121 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { limits } from '../base/limits.ts';
+import { startDirective } from '../directive/deferred.sql.ts';
+import { direct } from '../directive/directive.sql.ts';
+import type { DirectiveStart, DirectRequest } from '../directive/types.ts';
+import { attemptsOf } from '../job/attempt.sql.ts';
+import { exchange, settle } from '../job/settle.sql.ts';
+import type { ClaimRequest } from '../job/types.ts';
+import { advanceBranch, prepareJoin } from '../pipeline/run/advance.sql.ts';
+import type { AdvanceRequest } from '../pipeline/run/types.ts';
+import { endOfEvents, listEvents, makeHorizon, type Sight } from '../signal/event-feed.sql.ts';
+import type { EventLimit, EventPlace } from '../signal/types.ts';
+import { awakeTenants } from '../tenant/tenant.sql.ts';
+import { tenantSchema } from '../tenant/types.ts';
+import type { Closing, Settlement } from './commit.ts';
+import type { CommitName, Store } from './dialect.ts';
+
+/** Verbs that use the store in more than one way, or name their commit by their input. */
+
+/** Closes attempts, each with all its consequences or none, and then claims in the same commit. */
+export function settleAndClaim({ write }: Store) {
+  return (closings: readonly Closing[], request?: ClaimRequest): Promise<Settlement> =>
+    write(listSettleCommits(closings, request !== undefined), async (tx) => {
+      if (request !== undefined) return await exchange(tx, closings, request);
+      return { ...(await settle(tx, closings)), claimed: [] };
+    });
+}
+
+function listSettleCommits(closings: readonly Closing[], claims: boolean): CommitName[] {
+  const released = closings.some(({ report }) => report.status === 'released');
+  const settled = closings.some(({ report }) => report.status !== 'released');
+  return [
+    ...(settled ? (['settle'] as const) : []),
+    ...(released ? (['release'] as const) : []),
+    ...(claims ? (['claim'] as const) : []),
+  ];
+}
+
+/** Lists the attempts of jobs: of few jobs in the service's own thread. */
+export function listAttemptsByJob({ find, read }: Store) {
+  return (jobIds: readonly string[]) =>
+    (jobIds.length > limits.keysHere ? read : find)((session) => attemptsOf(session, jobIds));
+}
+
+/** Moves a claimed branch on. A join reads many branches, so a reader prepares it before the transaction. */
+export function advanceRun({ read, write }: Store) {
+  return async (request: AdvanceRequest) => {
+    const join = await read((session) => prepareJoin(session, request));
+    return write(['advance'], (tx) => advanceBranch(tx, request, join));
+  };
+}
+
+/** Records a directive. A directive that is pure SQL is executed and ended in the same transaction. */
+export function createDirective({ write }: Store) {
+  return (request: DirectRequest) =>
+    write([findDirectiveCommit(request)], (tx) => direct(tx, request));
+}
+
+/** Starts a deferred directive; undefined when it may not start yet, or another process was first. */
+export function startDeferredDirective({ write }: Store) {
+  return (start: DirectiveStart) =>
+    write([findDirectiveCommit(start)], (tx) => startDirective(tx, start));
+}
+
+function findDirectiveCommit({ work }: Pick<DirectRequest, 'work'>): CommitName {
+  return work.kind.startsWith('package.') ? 'install' : 'other';
+}
+
+/** Resolves when every claim is committed that was in progress in a tenant's ledger, on any host. */
+export function awaitTenantClaims({ dialect, read, write }: Store) {
+  return async (): Promise<void> => {
+    const { awaitClaimsIn } = dialect;
+    if (awaitClaimsIn === undefined) return;
+    const schemas = (await read(awakeTenants)).map(tenantSchema);
+    for (let at = 0; at < schemas.length; at += limits.claimLocksMax) {
+      const some = schemas.slice(at, at + limits.claimLocksMax);
+      await write(['other'], (tx) => tx.run(awaitClaimsIn(some)));
+    }
+  };
+}
+
+/** Lists what was recorded after a position, in an order that later commits only add to. */
+export function listEventsAfter(store: Store) {
+  const readSight = findSightReader(store);
+  return async (after: EventPlace, limit: EventLimit) => {
+    const sight = await readSight();
+    return store.read((session) => listEvents(session, after, limit, sight));
+  };
+}
+
+/** Finds the position behind all events. */
+export function findEventEnd(store: Store) {
+  const readSight = findSightReader(store);
+  return async () => {
+    const sight = await readSight();
+    return store.read((session) => endOfEvents(session, sight));
+  };
+}
+
+const FIRST_READS_MAX = 20;
+const FIRST_READ_MS = 10;
+
+const sightReaders = new WeakMap<Store, () => Promise<Sight>>();
+
+/** Both event verbs of a store share one horizon. */
+function findSightReader(store: Store): () => Promise<Sight> {
+  const known = sightReaders.get(store);
+  if (known !== undefined) return known;
+  const horizon = makeHorizon();
+  const readSight = async (): Promise<Sight> => {
+    for (let reads = 1; ; reads += 1) {
+      const sight = await store.read((session) => horizon.look(session));
+      // The first read knows of no ended transaction, so it waits a moment for one to end.
+      const isFirst = sight.reach === undefined && sight.isPending;
+      if (!isFirst || reads === FIRST_READS_MAX) return sight;
+      await sleep(FIRST_READ_MS);
+    }
+  };
+  sightReaders.set(store, readSight);
+  return readSight;
+}
