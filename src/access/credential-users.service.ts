@@ -1,7 +1,7 @@
 import { findCredentials } from '../base/credential-ref.ts';
 import type { Config } from '../config/config.ts';
 import type { Catalog } from '../plugin/catalog.ts';
-import type { HookDoor } from '../webhook/webhooks.ts';
+import type { WebhookIntake } from '../webhook/webhooks.ts';
 
 /** Who goes by a credential. */
 export interface CredentialUsers {
@@ -14,7 +14,7 @@ export interface CredentialUsers {
 export interface UserSeams {
   readonly catalog: Catalog;
   readonly config: Pick<Config, 'webhooks'>;
-  readonly hooks: Pick<HookDoor, 'store'>;
+  readonly hooks: Pick<WebhookIntake, 'store'>;
   /** Undefined for the root ledger: the endpoints of the configuration go by its credentials. */
   readonly tenant: unknown;
 }

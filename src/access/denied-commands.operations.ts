@@ -6,8 +6,8 @@ import { resolveTarget } from '../pipeline/check-routes.service.ts';
 import { findEndpoint } from '../webhook/endpoints.service.ts';
 import { hookSource, RECEIVED } from '../webhook/draft.service.ts';
 import type { Graph } from '../pipeline/language/graph.ts';
-import { isFor, ANY_EVENT, matchRoutes } from '../pipeline/language/pipeline.ts';
-import { usual } from '../webhook/target.ts';
+import { isPipelineFor, ANY_EVENT, matchRoutes } from '../pipeline/language/pipeline.ts';
+import { webhookDefaults } from '../webhook/target.ts';
 import type { Context } from '../operation/context.ts';
 import { listDenied, type Denied } from './scopes.ts';
 
@@ -124,7 +124,7 @@ export function refuseDeniedDelivery(
     type: typeof signal === 'string' ? signal : RECEIVED,
     event: ANY_EVENT,
   } as const;
-  const handle = typeof command === 'string' ? command : usual.command;
+  const handle = typeof command === 'string' ? command : webhookDefaults.command;
   const routed = matchRoutes(config.routes, event).map((route) => resolveTarget(route, catalog));
   refuseDeniedFollowers(context, {
     jobs: [
@@ -133,7 +133,7 @@ export function refuseDeniedDelivery(
       ...routed.flatMap((target) => ('plugin' in target ? [target] : [])),
     ],
     runs: pipelines
-      .filter((one) => one.name === pipeline || isFor(one, event))
+      .filter((one) => one.name === pipeline || isPipelineFor(one, event))
       .map(({ name }) => ({ pipeline: name })),
   });
 }

@@ -3,7 +3,7 @@ import type { Approvals } from '../directive/approval.ts';
 import type { PipelineEntry } from '../pipeline/language/entry.ts';
 import type { QuietHours } from '../schedule/window.ts';
 import type { Schedule } from '../schedule/schedule.ts';
-import type { Order } from '../webhook/check.ts';
+import type { CheckOrder } from '../webhook/check.ts';
 import type { EventRules } from '../webhook/event-type.ts';
 import type { HmacScheme } from '../webhook/verify/hmac.ts';
 import type { Template } from '../pipeline/language/template.ts';
@@ -254,7 +254,7 @@ export interface WebhooksConfig {
   readonly host: string;
   readonly port: number;
   /** The order of the checks of a delivery. */
-  readonly order: Order;
+  readonly order: CheckOrder;
   /** The plugin that runs webhooks with a mode. */
   readonly agent: string;
   /** Addresses and subnets of proxies whose `X-Forwarded-For` is trusted. */

@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
-import * as z from 'zod';
 import { strictSection, nonBlankText } from '../base/fields.ts';
 import { toCanonicalJson, isObject, type JsonObject } from '../base/json.ts';
 import type { Provides } from '../package/package.ts';
 import { toPipelineEntry } from '../pipeline/language/entry.ts';
-import { read } from '../pipeline/language/entry-fields.ts';
+import { readField } from '../pipeline/language/entry-fields.ts';
 import { pipelineSchema } from '../pipeline/language/entry-schema.ts';
 import { parseTemplate } from '../pipeline/language/template.ts';
-import { packagedHook, secretKeys } from '../webhook/webhook.ts';
+import { secretKeys, packagedWebhookSchema } from '../webhook/webhook.ts';
 import { buildPlugin, buildRoute } from './build.ts';
 import type { Config } from './config.ts';
 import { keyText, type KeyPath } from './document.ts';
@@ -17,6 +16,7 @@ import { deepFreeze, makeRecord } from './freeze.ts';
 import { describeIssues } from './issues.ts';
 import { configInvalid, makeProblem, type Problem } from './problem.ts';
 import { pluginSchema, routeSchema } from './schema.ts';
+import * as z from 'zod';
 
 /** The definitions of an installation, in the format of the configuration file. */
 export interface InstalledPackage {
@@ -66,7 +66,7 @@ export function describeInstallation({
   return `installation ${slug}@${version}`;
 }
 
-const template = read((value) => {
+const template = readField((value) => {
   const parsed = parseTemplate(value, ['payload']);
   return parsed.ok ? { value: parsed.template } : parsed;
 });
@@ -83,7 +83,7 @@ const schema = strictSection({
   routes: z.array(routeSchema),
   pipelines: z.array(pipelineSchema),
   handlers: z.array(handlerSchema),
-  webhooks: z.array(packagedHook),
+  webhooks: z.array(packagedWebhookSchema),
 });
 
 type ParsedInstallation = z.output<typeof schema>;

@@ -1,7 +1,7 @@
 import { isObject } from '../base/json.ts';
 import type { Document, KeyPath } from './document.ts';
 import * as z from 'zod';
-import { formOf } from '../pipeline/language/entry-fields.ts';
+import { findForm } from '../pipeline/language/entry-fields.ts';
 import { unwrap } from './issues.ts';
 
 /** A value with its location. */
@@ -95,7 +95,7 @@ export const EXTENSION_PREFIX = 'x-';
  * choose, such as those of plugins, may start with `x-`.
  */
 export function dropExtensionKeys(node: LocatedNode, schema: z.core.$ZodType): LocatedNode {
-  const type = unwrap(formOf(schema, () => toPlain(node)) ?? schema);
+  const type = unwrap(findForm(schema, () => toPlain(node)) ?? schema);
   const { content } = node;
   if ('list' in content) {
     if (!(type instanceof z.ZodArray)) return node;

@@ -8,7 +8,7 @@ import { count, duration, flag, strictSection, nonBlankText, timer } from '../ba
 import { isolationSchema } from './isolation.ts';
 import { commandName, pluginName, secret, timedCommand, timezone } from './fields.ts';
 import { approvalList, approvalMap, type Approvals } from '../directive/approval.ts';
-import { either } from '../pipeline/language/entry-fields.ts';
+import { oneOfTwoForms } from '../pipeline/language/entry-fields.ts';
 import { pipelineSchema } from '../pipeline/language/entry-schema.ts';
 import { scheduleEntry } from '../schedule/entry.ts';
 import { limitsSchema, tenantLimitsSchema } from './resource-limits.ts';
@@ -133,7 +133,7 @@ const route = strictSection({
 });
 
 const directives = strictSection({
-  approval: either<Approvals>((value) => Array.isArray(value), {
+  approval: oneOfTwoForms<Approvals>((value) => Array.isArray(value), {
     first: approvalList,
     second: approvalMap,
   }).default({}),

@@ -2,11 +2,11 @@ import { BlockList, isIP } from 'node:net';
 import * as z from 'zod';
 import { count, flag, strictSection, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
-import { orders } from '../webhook/check.ts';
+import { checkOrders } from '../webhook/check.ts';
 import { makeEndpointScheme } from '../webhook/verify/hmac.ts';
 import { checkEventFields, eventFields, toEventRules } from '../webhook/event-type.ts';
-import { checkRespond, respondFields, waitOf } from '../webhook/webhook.ts';
-import type { Report } from '../webhook/target.ts';
+import { checkRespond, respondFields, waitMsOf } from '../webhook/webhook.ts';
+import type { ReportField } from '../webhook/target.ts';
 import type { WebhooksConfig } from './config.ts';
 import type { KeyPath } from './document.ts';
 import { commandName, pluginName } from './fields.ts';
@@ -49,7 +49,7 @@ const endpoint = strictSection({
 export const webhooksSchema = strictSection({
   enabled: flag().optional(),
   listen: nonBlankText().optional(),
-  order: z.enum(orders).default('strict'),
+  order: z.enum(checkOrders).default('strict'),
   agent: pluginName().default(DEFAULT_AGENT),
   trusted_proxies: z.array(nonBlankText()).default([]),
   public_url: z
@@ -80,7 +80,7 @@ export function buildWebhooks(
     if (paths.has(entry.path)) report([...path, 'path'], 'is taken by another endpoint');
     paths.add(entry.path);
     const auth = makeEndpointScheme(entry.signature_header);
-    const reportKey: Report = (key, message, hint) => report([...path, key], message, hint);
+    const reportKey: ReportField = (key, message, hint) => report([...path, key], message, hint);
     checkRespond(entry, reportKey);
     checkEventFields(entry, auth, reportKey);
     return {
@@ -92,7 +92,7 @@ export function buildWebhooks(
       auth,
       eventRules: toEventRules(entry),
       maxBodyBytes: entry.max_body_size,
-      waitMs: waitOf(entry),
+      waitMs: waitMsOf(entry),
       place: placeOf(path),
     };
   });

@@ -4,7 +4,7 @@ import { requireSecrets } from '../webhook/endpoints.service.ts';
 import { makeGeneration, tellFindings, tellSchemas, type Generation } from './generation.ts';
 import { makeAsksOf } from '../package/handlers.service.ts';
 import type { HealthKeeper } from '../job/plugin-init.service.ts';
-import type { HookDoor } from '../webhook/webhooks.ts';
+import type { WebhookIntake } from '../webhook/webhooks.ts';
 import {
   makeInstallationKeeper,
   type InstallationKeeper,
@@ -18,7 +18,7 @@ export interface InForceOptions {
   readonly processId: string;
   readonly isRunning: () => boolean;
   readonly health: () => Pick<HealthKeeper, 'learn' | 'require'>;
-  readonly hooks: () => HookDoor;
+  readonly hooks: () => WebhookIntake;
   /** Another is in force; must not fail: half a reload would be neither the old nor the new one. */
   readonly onAdopted: (generation: Generation) => void;
   /** Ends what waits for plugins that were taken away. */

@@ -23,7 +23,7 @@ import type { DirectAnswer } from '../directive/directive-result.service.ts';
 import type { DirectRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import type { SignalDoor } from '../signal/emit.service.ts';
-import type { HookDoor, Webhooks } from '../webhook/webhooks.ts';
+import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
 import type { Meters } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
 import type { Counts } from '../insight/job-counts.service.ts';
@@ -66,7 +66,7 @@ export interface Engine {
   readonly activity: Activity;
   readonly signals: SignalDoor;
   /** The webhooks of this ledger. */
-  readonly hooks: HookDoor;
+  readonly hooks: WebhookIntake;
   /** Where deliveries to any ledger come in; only the root's is asked. */
   readonly webhooks: Webhooks;
   /** The kinds of directives that this process can be asked for, and what waits to be done. */

@@ -33,7 +33,7 @@ import type { Meters } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
 import type { EngineParts } from './parts.ts';
 import type { Quota } from '../tenant/admission.ts';
-import type { HookDoor, Webhooks } from '../webhook/webhooks.ts';
+import type { Webhooks, WebhookIntake } from '../webhook/webhooks.ts';
 import type { Reach, RunTokens } from '../access/attempt-tokens.service.ts';
 import type { TokenStore } from '../access/tokens.service.ts';
 import { refuseUnisolated } from '../tenant/require-isolation.service.ts';
@@ -55,7 +55,7 @@ export class LocalEngine implements Engine {
   readonly tokens: TokenStore;
   readonly runTokens: RunTokens;
   readonly reach: Reach;
-  readonly hooks: HookDoor;
+  readonly hooks: WebhookIntake;
   readonly webhooks: Webhooks;
   readonly #parts: EngineParts;
   readonly #wiring: Wiring;

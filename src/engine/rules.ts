@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import type { ClaimablePlugin, Prunable } from '../job/types.ts';
 import {
   matchRoutes,
-  makeStartsOf,
+  createPipelineMatcher,
   type Pipeline,
   type Route,
 } from '../pipeline/language/pipeline.ts';
@@ -48,7 +48,7 @@ export function makeFollowRules(
         command,
         maxAttempts: catalog.plugins.get(plugin)?.retry.maxAttempts ?? limits.attemptsMax,
       })),
-    startsOf: makeStartsOf(pipelines, log),
+    startsOf: createPipelineMatcher(pipelines, log),
     onUnmatched: ({ type, source, jobId }) =>
       log.debug('no route and no pipeline wants the event', { type, source, job_id: jobId }),
   };

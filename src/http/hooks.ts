@@ -10,8 +10,8 @@ import {
   receiveHook,
   tellHealth,
 } from '../webhook/receive.operations.ts';
-import type { Answer } from '../webhook/check.ts';
-import type { Incoming } from '../webhook/request.ts';
+import type { WebhookResponse } from '../webhook/check.ts';
+import type { IncomingDelivery } from '../webhook/request.ts';
 import { readBytes } from './body.ts';
 import { makeCrowd } from './crowd.ts';
 import { Exchange } from './exchange.ts';
@@ -103,7 +103,11 @@ function refuseMethod({ request, extra }: Exchange): void {
   throw new DuctileError('METHOD_NOT_ALLOWED', `${request.method ?? ''} is not possible here`);
 }
 
-async function readIncoming(exchange: Exchange, base: Base, proxies: Proxies): Promise<Incoming> {
+async function readIncoming(
+  exchange: Exchange,
+  base: Base,
+  proxies: Proxies,
+): Promise<IncomingDelivery> {
   const { request, url } = exchange;
   const read = await readBytes(request, limits.hookBodyBytesMax, delivered);
   const isOversize = !Buffer.isBuffer(read);
@@ -133,7 +137,7 @@ function originOf({ request: { headers } }: Exchange, isProxied: boolean): strin
   return `${scheme}://${headers.host ?? ''}`;
 }
 
-function reply(exchange: Exchange, answer: Answer, incoming?: Incoming): void {
+function reply(exchange: Exchange, answer: WebhookResponse, incoming?: IncomingDelivery): void {
   const { status, body, retryAfterSeconds } = answer;
   if (retryAfterSeconds !== undefined) {
     exchange.extra.push('retry-after', String(retryAfterSeconds));

@@ -7,7 +7,7 @@ import { isOpen } from './fill.ts';
 import { readProvides, type Package, type RequiredPlugin } from './package.ts';
 import { provisionsOf } from './provision.ts';
 import { parseRange, satisfies } from './version.ts';
-import { stepsIn } from '../pipeline/language/entry.ts';
+import { flattenSteps } from '../pipeline/language/entry.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { Manifest } from '../plugin/manifest.ts';
 import type { Blueprint } from '../engine/generation.ts';
@@ -122,7 +122,7 @@ function targetsOf(one: InstalledPackage, { routes, pipelines }: Config): Target
     ...pipelines
       .filter(({ locate }) => locate([]).place === place)
       .flatMap(({ name, onHalt, steps }) => [
-        ...stepsIn(steps).flatMap((step): Target[] =>
+        ...flattenSteps(steps).flatMap((step): Target[] =>
           step.mode === 'uses' ? [[`the step ${step.id} of its pipeline ${name}`, step.uses]] : [],
         ),
         ...[onHalt ?? []].flat().map((to): Target => [`on_halt of its pipeline ${name}`, to]),

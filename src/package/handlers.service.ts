@@ -4,8 +4,7 @@ import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/j
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { Config } from '../config/config.ts';
-import type { HandlerConfig } from '../config/config.ts';
+import type { Config, HandlerConfig } from '../config/config.ts';
 import { handlerSchema } from '../config/installed.ts';
 import type { KeyPath } from '../config/document.ts';
 import { describeIssues } from '../config/issues.ts';
@@ -23,8 +22,7 @@ import { disableType, enableType, pauseType, resumeType } from '../engine/switch
 import { nounOf, type DirectiveType } from '../directive/type.ts';
 import type { AskedDirective, AsksOf } from '../directive/types.ts';
 import { INSTALLATION_ACTOR, type Package, type Provides } from './package.ts';
-import { isOfType } from '../pipeline/language/pipeline.ts';
-import { render, type Template } from '../pipeline/language/template.ts';
+import { type Template, renderTemplate } from '../pipeline/language/template.ts';
 import {
   eventBehind,
   metadataOf,
@@ -32,6 +30,7 @@ import {
   senderOf,
   type SignalDraft,
 } from '../signal/signal.ts';
+import { matchesEventType } from '../pipeline/language/pipeline.ts';
 
 /** On whose behalf a handler asks; the installation has the rights of an admin of its ledger. */
 export function installationActor(slug: string): string {
@@ -143,7 +142,7 @@ export function makeAsksOf(config: () => Config, log: Log): AsksOf {
     const sender = senderOf(signal.source);
     const event = { type: signal.type, event: eventBehind(signal) };
     const drafts = handlers
-      .filter(({ on, from = sender }) => isOfType(on, event) && from === sender)
+      .filter(({ on, from = sender }) => matchesEventType(on, event) && from === sender)
       .flatMap((handler) => {
         const forApproval = Object.hasOwn(directives.approval, handler.directive);
         const made = draft(handler, signal, log);
@@ -215,7 +214,7 @@ function paramsOf(
   try {
     const data = parseJson(signal.data) as Json;
     const payload = isObject(data) ? data : { value: data };
-    return type.params.parse(render(params, { payload, context: {} }));
+    return type.params.parse(renderTemplate(params, { payload, context: {} }));
   } catch (thrown) {
     const fields = { handler: name, signal_id: signal.id, type: signal.type };
     log.warn('a handler cannot ask for what it should', { ...fields, reason: messageOf(thrown) });

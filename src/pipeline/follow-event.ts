@@ -6,7 +6,7 @@ import { parseJson } from '../base/parse-json.ts';
 import { maskText } from '../base/secrets.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Followers, RunDraft } from './run/types.ts';
-import { toRunPayload, type RoutedEvent, type StartsOf } from './language/pipeline.ts';
+import { toRunPayload, type RoutedEvent, type FindPipelineStarts } from './language/pipeline.ts';
 import {
   breakerSignals,
   pluginSource,
@@ -36,7 +36,7 @@ export interface FollowRules {
   /** Where a signal goes: the targets of every route that matches it, in order of definition. */
   readonly targetsOf: (signal: RoutedEvent) => readonly Target[];
   /** The pipelines that a signal starts, in order of definition. */
-  readonly startsOf?: StartsOf;
+  readonly startsOf?: FindPipelineStarts;
   readonly hopsMax: number;
   readonly dedupeTtlMs: number;
   /** Plugins with `notify_on_complete`. */

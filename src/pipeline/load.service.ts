@@ -1,9 +1,9 @@
 import { suggest } from '../config/nearest.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
-import { findLookalikes, type CompileFault, type Library } from './language/check.ts';
-import { compile } from './language/compile.ts';
+import { findLookalikes, type CompileFault, type PipelineLibrary } from './language/check.ts';
+import { compilePipeline } from './language/compile.ts';
 import type { PipelineEntry } from './language/entry.ts';
-import { checkFlow, type Contract } from './language/flow.ts';
+import { checkFlow, type CommandContract } from './language/flow.ts';
 import type { Graph } from './language/graph.ts';
 import type { Pipeline } from './language/pipeline.ts';
 import { findCommand, type Catalog } from '../plugin/catalog.ts';
@@ -26,7 +26,7 @@ export function checkPipelines(
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
   for (const entry of configured) {
-    const { graph, faults } = compile(entry, library);
+    const { graph, faults } = compilePipeline(entry, library);
     warnings.push(...findLookalikes(entry).map((fault) => toProblem(entry, fault)));
     const all = [...faults, ...(graph === undefined ? [] : checkFlow(entry, library))];
     problems.push(...all.map((fault) => toProblem(entry, fault)));
@@ -43,7 +43,9 @@ export function checkPipelines(
   return { pipelines, problems, warnings };
 }
 
-type WholeLibrary = Library & { readonly contractOf: (uses: string) => Contract | undefined };
+type WholeLibrary = PipelineLibrary & {
+  readonly contractOf: (uses: string) => CommandContract | undefined;
+};
 
 function makeLibrary(configured: readonly PipelineEntry[], catalog: Catalog): WholeLibrary {
   const find = (uses: string) => resolveTarget({ to: uses, command: undefined }, catalog);

@@ -2,9 +2,15 @@ import * as z from 'zod';
 import { formatDuration } from '../base/quantity.ts';
 import { nonBlankText } from '../base/fields.ts';
 import { findPipeline } from './run/start.service.ts';
-import { conditionText, templateText, outline, drawText, type Drawn } from './language/draw.ts';
+import {
+  formatCondition,
+  formatTemplate,
+  outlineSteps,
+  drawText,
+  type DrawnStep,
+} from './language/draw.ts';
 import { drawSvg } from './language/draw-svg.ts';
-import { stepsIn } from './language/entry.ts';
+import { flattenSteps } from './language/entry.ts';
 import type { Pipeline } from './language/pipeline.ts';
 import { defineOperation } from '../operation/define.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
@@ -96,7 +102,7 @@ export const showPipelineOperation = defineOperation({
   cli: { positionals: ['pipeline'], examples: ['ductile pipeline show nightly-report'] },
   run({ engine }, input) {
     const pipeline = findPipeline(input.pipeline, engine.pipelines);
-    const steps: Drawn[] = outline(pipeline.graph);
+    const steps: DrawnStep[] = outlineSteps(pipeline.graph);
     return Promise.resolve({ ...showPipeline(pipeline), steps });
   },
 });
@@ -142,14 +148,16 @@ function showPipeline(pipeline: Pipeline): z.output<typeof pipelineShape> {
     name,
     on: on ?? null,
     from_plugin: fromPlugin ?? null,
-    if: when === undefined ? null : conditionText(when),
+    if: when === undefined ? null : formatCondition(when),
     execution_mode: pipeline.mode,
     timeout: formatDuration(pipeline.timeoutMs),
     concurrency:
-      concurrency === undefined ? null : `${concurrency.limit} of ${templateText(concurrency.key)}`,
+      concurrency === undefined
+        ? null
+        : `${concurrency.limit} of ${formatTemplate(concurrency.key)}`,
     on_halt: onHalt === undefined ? null : `${onHalt.plugin}.${onHalt.command}`,
     max_fanout: graph.maxFanout,
-    steps: stepsIn(entry.steps).length,
+    steps: flattenSteps(entry.steps).length,
     definition_hash: graph.hash,
     place: pipeline.place,
   };

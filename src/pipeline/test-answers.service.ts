@@ -8,8 +8,8 @@ import { parseJson } from '../base/parse-json.ts';
 import { suggest } from '../config/nearest.ts';
 import type { Graph, Node } from './language/graph.ts';
 import type { Arrival } from './run/transition.ts';
-import type { Answerer, Question } from './language/simulate.ts';
 import { addResult } from '../plugin/response.ts';
+import type { StepAnswerer, StepQuestion } from './language/simulate.ts';
 
 /** As a plugin answers; or what a person decides, what a signal carries, that nothing came in time. */
 const answerShape = z.strictObject({
@@ -75,7 +75,7 @@ function readAnswer(value: unknown, place: string): GivenAnswer {
 }
 
 /** Each list is used up in the order of the questions. */
-export function makeAnswerer(given: Given, at: Timestamp): Answerer {
+export function makeAnswerer(given: Given, at: Timestamp): StepAnswerer {
   const used = new Map<string, number>();
   return (question) => {
     const key = keysOf(question.node).find((candidate) => given.has(candidate));
@@ -89,7 +89,12 @@ export function makeAnswerer(given: Given, at: Timestamp): Answerer {
   };
 }
 
-function toArrival({ node }: Question, answer: GivenAnswer, key: string, at: Timestamp): Arrival {
+function toArrival(
+  { node }: StepQuestion,
+  answer: GivenAnswer,
+  key: string,
+  at: Timestamp,
+): Arrival {
   const { approved, by = 'test', why = null, signal, timeout } = answer;
   if (node.kind === 'task' && approved === undefined && signal === undefined) {
     return toOutcome(answer);

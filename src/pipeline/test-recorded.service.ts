@@ -3,17 +3,17 @@ import { isObject, type Json } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { keyOf } from './language/graph.ts';
+import { payloadKeyOf } from './language/graph.ts';
 import type { Arrival } from './run/transition.ts';
 import { haltReasons, type Branch, type HaltReason, type Run, type Step } from './run/run.ts';
-import type { Answerer } from './language/simulate.ts';
+import type { StepAnswerer } from './language/simulate.ts';
 import { fromOutput } from './test-answers.service.ts';
 
 /** Jobs whose attempts are asked for at once. */
 const JOBS_AT_ONCE = 200;
 
 /** Answers a step of the same id on the same branch as it was answered then. */
-export async function readRecorded(ledger: Ledger, { id: runId }: Run): Promise<Answerer> {
+export async function readRecorded(ledger: Ledger, { id: runId }: Run): Promise<StepAnswerer> {
   const steps = await readPages((page) => ledger.runs.listSteps({ runId, ...page }));
   const branches = await readPages((page) => ledger.runs.listBranches({ runId, ...page }));
   const byId = new Map(branches.map((branch) => [branch.id, branch]));
@@ -80,7 +80,7 @@ function toArrival(
 /** What a person, a signal or the clock did. */
 function toEvent(step: Step, reason: HaltReason): Arrival {
   const at = step.completedAt ?? step.startedAt;
-  const value = valueOf(step.output, keyOf(step.node));
+  const value = valueOf(step.output, payloadKeyOf(step.node));
   if (step.kind === 'wait') {
     if (step.status !== 'succeeded' || value === undefined) return { kind: 'due', at };
     return { kind: 'signalled', data: value, signalId: 'recorded' };

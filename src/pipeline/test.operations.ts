@@ -5,7 +5,7 @@ import { limits } from '../base/limits.ts';
 import { findPipeline } from './run/start.service.ts';
 import type { Graph, Node } from './language/graph.ts';
 import { haltReasons, stepStatuses, type Run } from './run/run.ts';
-import { simulate, type Answerer, type Simulation } from './language/simulate.ts';
+import { simulateRun, type StepAnswerer, type Simulation } from './language/simulate.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { makeAnswerer, readAnswers } from './test-answers.service.ts';
@@ -106,7 +106,7 @@ export const testPipeline = defineOperation({
   async run(context, input) {
     const { graph } = findPipeline(input.pipeline, context.engine.pipelines);
     const recorded = input.run === undefined ? undefined : await findSeen(context, input.run);
-    const simulation = simulate({
+    const simulation = simulateRun({
       graph,
       payload: (input.payload ?? parseStoredJson(recorded?.payload ?? '{}')) as JsonObject,
       context: (input.context ?? {}) as JsonObject,
@@ -135,7 +135,7 @@ async function chooseAnswers(
   graph: Graph,
   { responses, assume_ok: isAssumed }: z.output<typeof testInput>,
   run: Run | undefined,
-): Promise<Answerer> {
+): Promise<StepAnswerer> {
   const at = await ledger.now();
   const given = makeAnswerer(readAnswers(graph, responses), at);
   const recorded = run === undefined ? undefined : await readRecorded(ledger, run);

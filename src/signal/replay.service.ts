@@ -25,7 +25,7 @@ import type { Quota } from '../tenant/admission.ts';
 import type { Vault } from '../access/vault.ts';
 import { suggest } from '../config/nearest.ts';
 import { nounOf } from '../directive/type.ts';
-import { isFor, ANY_EVENT } from '../pipeline/language/pipeline.ts';
+import { isPipelineFor, ANY_EVENT } from '../pipeline/language/pipeline.ts';
 import { hookBehind } from '../webhook/draft.service.ts';
 
 export interface ReplaySeams {
@@ -278,7 +278,7 @@ function planHandlers(
     for (const pipeline of pipelines) {
       const { name } = pipeline;
       if (handler !== undefined && !isPipeline(handler, { pipeline: name })) continue;
-      if (isFor(pipeline, routed)) add(runs, name, count);
+      if (isPipelineFor(pipeline, routed)) add(runs, name, count);
     }
   }
   if (jobs.size + runs.size === 0)

@@ -6,15 +6,15 @@ import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import type { RunNews } from '../pipeline/run/types.ts';
 import type { DeliveryDraft, ToldDelivery } from './types.ts';
 import type { SignalDraft } from '../signal/signal.ts';
-import { withWord } from './agent-outcome.ts';
+import { toAgentFailure } from './agent-outcome.ts';
 import { untilDue } from '../job/enqueue.service.ts';
 import { draftEmission } from './draft.service.ts';
 import { makeHookStore } from './store.service.ts';
 import {
-  makeTurnedAway,
-  type Failed,
-  type HookDoor,
-  type Taken,
+  createRejectedCounter,
+  type FailedDelivery,
+  type WebhookIntake,
+  type AcceptedDelivery,
   type VerifiedDelivery,
 } from './webhooks.ts';
 import type { Generation } from '../engine/generation.ts';
@@ -37,7 +37,7 @@ export interface HookDoorOptions {
   readonly log: Log;
 }
 
-export function makeHookDoor(options: HookDoorOptions): HookDoor {
+export function makeHookDoor(options: HookDoorOptions): WebhookIntake {
   const { ledger, vault, current, quota, log } = options;
   const keep = makeSealingMask(vault, log);
   const receive = makeBatcher<DeliveryDraft, ToldDelivery>(async (drafts) => {
@@ -54,8 +54,8 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
 
   return {
     store: makeHookStore({ ledger, vault, log }),
-    turnedAway: makeTurnedAway(),
-    async take(verified) {
+    rejected: createRejectedCounter(),
+    async accept(verified) {
       options.admit();
       const drafted = await draftDelivery(verified, current(), keep).catch((thrown: unknown) =>
         noteFailed(toDuctileError(thrown), verified, ledger),
@@ -72,7 +72,7 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
       }
       return { signalId, isNew, skipped: drafted.skipped, ...namesOf(verified.target, drafted) };
     },
-    note(refused) {
+    recordRefused(refused) {
       ledger.deliveries
         .recordRejected({ ...refused, id: makeId(), verdict: 'refused' })
         .catch((error: unknown) => log.warn('a refused delivery was not written down', { error }));
@@ -116,7 +116,7 @@ async function draftDelivery(
 function namesOf(
   { kind }: VerifiedDelivery['target'],
   { emission: { jobs, runs }, skipped }: DeliveryDraft,
-): Pick<Taken, 'jobId' | 'runId'> {
+): Pick<AcceptedDelivery, 'jobId' | 'runId'> {
   const isJob = skipped === undefined && (kind === 'command' || kind === 'agent');
   const isRun = skipped === undefined && kind === 'pipeline';
   return { jobId: isJob ? jobs[0]?.id : undefined, runId: isRun ? runs[0]?.id : undefined };
@@ -126,7 +126,7 @@ function namesOf(
 async function findFirst(
   signalId: string,
   ledger: LedgerSubset<'deliveries.listTargets' | 'deliveries.listAgentJobs'>,
-): Promise<Pick<Taken, 'jobId' | 'runId' | 'status'>> {
+): Promise<Pick<AcceptedDelivery, 'jobId' | 'runId' | 'status'>> {
   const target = (await ledger.deliveries.listTargets([signalId])).at(-1);
   if (target?.kind === 'run') return { jobId: undefined, runId: target.id, status: target.status };
   const agentJobs = target === undefined ? await ledger.deliveries.listAgentJobs([signalId]) : [];
@@ -146,10 +146,10 @@ async function noteFailed(
   error: DuctileError,
   { hookId, target, deliveryId, source, headers, bodyBytes, test }: VerifiedDelivery,
   ledger: Ledger,
-): Promise<Failed> {
+): Promise<FailedDelivery> {
   if (error.code === 'INTERNAL') throw error;
   const about = { hookId, deliveryId, source, headers, bodyBytes, testBy: test?.actor };
-  const reason = target.kind === 'agent' ? withWord(error.message) : error.message;
+  const reason = target.kind === 'agent' ? toAgentFailure(error.message) : error.message;
   await ledger.deliveries.recordRejected({ ...about, id: makeId(), verdict: 'failed', reason });
   return { error };
 }

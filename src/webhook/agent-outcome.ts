@@ -1,9 +1,11 @@
 import { isTerminal, type JobStatus } from '../job/job.ts';
 
-/** Part of the key of jobs that tell an agent of a delivery, by which they are found again. */
+/**
+ * Part of the idempotency key of jobs that notify an agent of a delivery. Queries find them by it.
+ */
 export const AGENT_KEY = ':agent:';
 
-/** How the key of the job or run ends that a delivery was for. */
+/** The end of the idempotency key of the job or run that a delivery was for. */
 export const TARGET_KEY = ':target';
 
 export const SKIPPED_QUIET = 'skipped:quiet_hours';
@@ -14,24 +16,24 @@ const TIMEOUT = 'error:timeout';
 const CANCELLED = 'error:cancelled';
 const EXCEPTION = 'error:exception';
 
-/** What became of a delivery; only of agents more is told than a word. */
-export interface Outcome {
+/** The result of a delivery. Only agents have more than a status. */
+export interface DeliveryOutcome {
   readonly status: string;
   readonly error?: string | null;
   readonly detail?: string | null;
 }
 
-/** What became of a delivery, as far as an agent is concerned. */
-export interface AgentOutcome extends Outcome {
-  /** A word of document 4; `pending` while any of its jobs has not ended. */
+/** The result of a delivery to an agent. */
+export interface AgentOutcome extends DeliveryOutcome {
+  /** A status of document 4. `pending` while one of its jobs has not ended. */
   readonly status: string;
-  /** The same word when it is bad news, and none when it is not. */
+  /** The status if it is an error, else null. */
   readonly error: string | null;
-  /** What is known of an error beyond its word. */
+  /** Details of an error. */
   readonly detail: string | null;
 }
 
-/** A job that told an agent of a delivery; retries and replays have jobs of their own. */
+/** A job that notified an agent of a delivery. Retries and replays have jobs of their own. */
 export interface AgentJob {
   readonly command: string;
   readonly status: JobStatus;
@@ -39,8 +41,8 @@ export interface AgentJob {
   readonly idempotencyKey: string;
 }
 
-/** Undefined for what had no agent to go to, or whose jobs are on the ledger no more. */
-export function outcomeOf(
+/** Undefined if the delivery had no agent, or if its jobs were pruned. */
+export function findAgentOutcome(
   { verdict, reason }: { readonly verdict: string; readonly reason: string | null },
   jobs: readonly AgentJob[],
   isForAgent: boolean,
@@ -51,14 +53,14 @@ export function outcomeOf(
   return undefined;
 }
 
-/** Why an agent was not told, with the word by which it is known later that there was to be one. */
-export function withWord(reason: string): string {
+/** Adds an error word to the reason, by which a delivery to an agent is recognized later. */
+export function toAgentFailure(reason: string): string {
   return wordOf(reason) === undefined ? `${EXCEPTION}: ${reason}` : reason;
 }
 
 /**
- * One answer is enough; of a conversation nobody answered in, document 4 says just that, unless
- * somebody kept all of them from answering.
+ * One success is enough. A conversation without a response is `error:no_response` as in document 4,
+ * unless all jobs were cancelled.
  */
 function judge(jobs: readonly AgentJob[]): AgentOutcome {
   if (!jobs.every(({ status }) => isTerminal(status))) {
@@ -69,7 +71,7 @@ function judge(jobs: readonly AgentJob[]): AgentOutcome {
   }
   const [first] = jobs;
   const detail = first?.lastError ?? null;
-  // What an earlier attempt said is not why it ended.
+  // The error of an earlier attempt isn't the reason for the end.
   if (jobs.every(({ status }) => status === 'cancelled')) return failed(CANCELLED, detail);
   if (first === undefined || first.command === 'turn') return failed(NO_RESPONSE, detail);
   return failed(wordOf(detail) ?? (first.status === 'timed_out' ? TIMEOUT : EXCEPTION), detail);
@@ -84,8 +86,8 @@ function wordOf(text: string | null): string | undefined {
 }
 
 /**
- * A replay tells the agent anew, under another key before the mark; a retry has the same key. They
- * come in the order in which they were made, and what was made last counts.
+ * Returns the jobs of the last replay. A replay has another key before the mark, a retry has the
+ * same key. Jobs come in the order of creation, and the last one counts.
  */
 function lastRound(jobs: readonly AgentJob[]): AgentJob[] {
   const last = roundOf(jobs.at(-1));

@@ -6,12 +6,12 @@ import type { JobDraft } from '../job/job.ts';
 import { quietUntil } from '../schedule/window.ts';
 import { zoneOf } from '../schedule/zone.ts';
 import type { SignalDraft } from '../signal/signal.ts';
-import { drawBoundary, renderTemplate } from './prompt.ts';
+import { createBoundedPrompt, renderPrompt } from './prompt.ts';
 import type { AgentTarget } from './target.ts';
 import { AGENT_KEY, NO_WAKE_HANDLER, SKIPPED_QUIET } from './agent-outcome.ts';
 import { draftJob } from '../job/enqueue.service.ts';
 import type { Generation } from '../engine/generation.ts';
-import type { Delivered } from './webhooks.ts';
+import type { DeliveryContent } from './webhooks.ts';
 import { usersOf } from './check-agent.service.ts';
 
 type TaskTarget = Extract<AgentTarget, { mode: 'cron_task' }>;
@@ -31,7 +31,7 @@ interface Wish {
 
 /** The jobs by which an agent hears of a delivery. Throws what keeps it from hearing of it. */
 export async function draftAgent(
-  delivered: Delivered,
+  delivered: DeliveryContent,
   target: AgentTarget,
   signal: SignalDraft,
   generation: Generation,
@@ -61,7 +61,7 @@ export async function draftAgent(
 
 /** Who asks for a replay wants it now, whatever the hour is. */
 function quietEnd(
-  { again }: Delivered,
+  { again }: DeliveryContent,
   { quiet, timezone }: TaskTarget,
   { config: { service } }: Generation,
 ): number | undefined {
@@ -69,11 +69,14 @@ function quietEnd(
   return again === undefined ? quietUntil(quiet, service.quietHours, Date.now(), zone) : undefined;
 }
 
-function toPrompt(delivered: Delivered, { promptTemplate, instruction }: AgentTarget): string {
+function toPrompt(
+  delivered: DeliveryContent,
+  { promptTemplate, instruction }: AgentTarget,
+): string {
   const { payload, hookId, title, about } = delivered;
   const webhook = { id: hookId, title, ...about };
-  const rendered = renderTemplate(promptTemplate, payload, { webhook });
-  return drawBoundary({ rendered, instruction, nonce: makeToken() });
+  const rendered = renderPrompt(promptTemplate, payload, { webhook });
+  return createBoundedPrompt({ rendered, instruction, nonce: makeToken() });
 }
 
 /** A fresh session; what is not said is as the plugin's configuration has it. */

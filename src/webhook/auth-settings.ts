@@ -2,11 +2,16 @@ import * as z from 'zod';
 import { parseCredentialRef } from '../base/credential-ref.ts';
 import { duration, flag, strictSection, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
-import { makeBearer, type OneScheme, type Scheme } from './verify/scheme.ts';
-import { usual, usualPrefix, type Report } from './target.ts';
-import { algorithms, encodings, keyEncodings, keyOf, type KeyForm } from './verify/mac.ts';
+import { createBearerScheme, type SingleScheme, type Scheme } from './verify/scheme.ts';
+import { webhookDefaults, defaultSignaturePrefix, type ReportField } from './target.ts';
+import { algorithms, encodings, keyEncodings, parseKey, type KeyForm } from './verify/mac.ts';
 import { parsePattern } from './verify/pattern.ts';
-import { parsePayload, toPart, type Part, type SignedScheme } from './verify/signed.ts';
+import {
+  parsePayload,
+  parsePayloadPart,
+  type PayloadPart,
+  type SignedScheme,
+} from './verify/signed.ts';
 import { presetNames, presets, type PresetName } from './verify/presets.ts';
 
 export const authModes = ['bearer', 'hmac', 'signed', ...presetNames] as const;
@@ -25,7 +30,7 @@ const secret = z
     params: { hint: 'Write the secret itself; placeholders are not replaced here.' },
   });
 
-/** One, or several that are good at once. */
+/** One secret, or several that are valid at the same time. */
 const secrets = z
   .preprocess(
     (value) => (typeof value === 'string' ? [value] : value),
@@ -56,8 +61,8 @@ const payload = z.string().transform((value, context) => {
   return z.NEVER;
 });
 
-const place = z.string().transform((value, context) => {
-  const part = toPart(/^\{(.*)\}$/.exec(value)?.[1] ?? '');
+const timestampPart = z.string().transform((value, context) => {
+  const part = parsePayloadPart(/^\{(.*)\}$/.exec(value)?.[1] ?? '');
   if (part?.kind === 'header' || part?.kind === 'entry') return part;
   const hint = 'Write {header:X-Timestamp} or {sig.t}.';
   context.addIssue({ code: 'custom', message: 'names no place', params: { hint, shown: true } });
@@ -75,7 +80,7 @@ const signedFields = strictSection({
   encoding: z.enum(encodings).default('hex'),
   key: z.enum(keyEncodings).default('utf8'),
   key_prefix: z.string().max(50).default(''),
-  timestamp: place.optional(),
+  timestamp: timestampPart.optional(),
   timestamp_unit: z.enum(timestampUnits).optional(),
   tolerance: duration({ minMs: 1000, maxMs: limits.hookToleranceMsMax }).optional(),
   id_field: nonBlankText().max(100).optional(),
@@ -95,10 +100,10 @@ export const authFields = {
   hmac_tolerance: duration({ minMs: 0, maxMs: limits.hookToleranceMsMax }).optional(),
   signed: signedFields.optional(),
   delivery_header: headerName.optional(),
-  replay: z.enum(replayModes).default(usual.replay),
+  replay: z.enum(replayModes).default(webhookDefaults.replay),
 };
 
-/** Document 4's entries have empty text where there is no pattern. */
+/** Entries of document 4 have empty text for a missing pattern. */
 function blankable<T extends z.ZodType>(schema: T) {
   return z.preprocess((value) => (value === '' ? undefined : value), schema.optional());
 }
@@ -117,16 +122,19 @@ const hmacKeys = [
 
 /** The key under which an entry has its secrets. */
 export function secretKeyOf(mode: AuthMode): 'token' | 'hmac_secret' {
-  return hasToken(mode) ? 'token' : 'hmac_secret';
+  return usesToken(mode) ? 'token' : 'hmac_secret';
 }
 
-/** Whether the mode goes by a token, which is compared, or by a secret, which signs. */
-function hasToken(mode: AuthMode): boolean {
+/** True if the mode compares a token. Other modes verify a signature. */
+function usesToken(mode: AuthMode): boolean {
   return mode === 'bearer' || mode === 'gitlab';
 }
 
-/** What the keys of authentication say against each other, and what could never be verified. */
-export function checkAuth(fields: AuthFields, report: Report): void {
+/**
+ * Reports contradictions between the keys of authentication, and settings that can never be
+ * verified.
+ */
+export function checkAuth(fields: AuthFields, report: ReportField): void {
   const { auth_mode: mode, signed } = fields;
   const isPreset = Object.hasOwn(presets, mode);
   if (mode !== 'hmac') {
@@ -151,7 +159,7 @@ export function checkAuth(fields: AuthFields, report: Report): void {
     report('delivery_header', `is known for auth_mode ${mode}`, 'Leave it out.');
   }
   if (signed !== undefined) checkSigned(signed, report);
-  if (fields.replay === 'strict' && hasToken(mode)) {
+  if (fields.replay === 'strict' && usesToken(mode)) {
     report(
       'replay',
       `strict is not for auth_mode ${mode}, which signs nothing: a copy has the token itself`,
@@ -161,9 +169,9 @@ export function checkAuth(fields: AuthFields, report: Report): void {
   checkSecrets(fields, report);
 }
 
-function checkSigned(signed: NonNullable<AuthFields['signed']>, report: Report): void {
+function checkSigned(signed: NonNullable<AuthFields['signed']>, report: ReportField): void {
   const { timestamp, payload: parts, separator } = signed;
-  const isTime = (part: Part): boolean =>
+  const isTime = (part: PayloadPart): boolean =>
     part.kind === timestamp?.kind && 'name' in part && part.name === timestamp.name;
   if (timestamp !== undefined && !parts.some(isTime)) {
     report(
@@ -189,9 +197,9 @@ function checkSigned(signed: NonNullable<AuthFields['signed']>, report: Report):
   }
 }
 
-function checkSecrets(fields: AuthFields, report: Report): void {
+function checkSecrets(fields: AuthFields, report: ReportField): void {
   const { auth_mode: mode } = fields;
-  const [key, other] = hasToken(mode)
+  const [key, other] = usesToken(mode)
     ? (['token', 'hmac_secret'] as const)
     : (['hmac_secret', 'token'] as const);
   if (fields[other] !== undefined) {
@@ -205,9 +213,9 @@ function checkSecrets(fields: AuthFields, report: Report): void {
   }
   const plain = own.filter((one) => parseCredentialRef(one) === undefined);
   const form = keyForm(fields);
-  if (plain.some((one) => keyOf(one, form) === undefined))
+  if (plain.some((one) => parseKey(one, form) === undefined))
     report(key, `is not written in ${form.encoding}`, 'Copy it as the sender shows it.');
-  if (hasToken(mode) && !plain.every((one) => headerText.test(one)))
+  if (usesToken(mode) && !plain.every((one) => headerText.test(one)))
     report(
       key,
       'has characters that no header carries',
@@ -215,7 +223,7 @@ function checkSecrets(fields: AuthFields, report: Report): void {
     );
 }
 
-/** Other characters arrive in an encoding of the sender's choice, and spaces at an end not at all. */
+/** Other characters arrive in an unknown encoding, and HTTP drops spaces at the ends. */
 const headerText = /^[!-~](?:[ -~]*[!-~])?$/;
 
 function keyForm({ auth_mode: mode, signed }: AuthFields): KeyForm {
@@ -226,7 +234,7 @@ function keyForm({ auth_mode: mode, signed }: AuthFields): KeyForm {
   return isStandard ? { encoding: 'base64', prefix: 'whsec_' } : { encoding: 'utf8', prefix: '' };
 }
 
-/** The secrets as they were written: the text itself, or `credential:NAME`. */
+/** Returns the secrets as written: the text itself, or `credential:NAME`. */
 export function secretsOf(fields: AuthFields): readonly string[] {
   return fields[secretKeyOf(fields.auth_mode)] ?? [];
 }
@@ -239,22 +247,22 @@ export function toScheme(fields: AuthFields): Scheme {
   return { ...scheme, of: [toStrict(first), ...others.map(toStrict)] };
 }
 
-function toStrict(scheme: OneScheme): OneScheme {
+function toStrict(scheme: SingleScheme): SingleScheme {
   return scheme.kind === 'token' ? scheme : { ...scheme, once: 'always' };
 }
 
 function toNormalScheme(fields: AuthFields): Scheme {
   const { auth_mode: mode, delivery_header: idHeader = 'idempotency-key' } = fields;
-  if (mode === 'bearer') return makeBearer([idHeader]);
+  if (mode === 'bearer') return createBearerScheme([idHeader]);
   if (mode === 'signed') return toSigned(fields, idHeader);
   if (mode !== 'hmac') return presets[mode satisfies PresetName];
-  const algorithm = fields.hmac_algorithm ?? usual.algorithm;
+  const algorithm = fields.hmac_algorithm ?? webhookDefaults.algorithm;
   return {
     kind: 'hmac',
     header: fields.hmac_header ?? '',
     algorithm,
-    encoding: fields.hmac_encoding ?? usual.encoding,
-    prefix: fields.hmac_sig_prefix ?? usualPrefix(algorithm),
+    encoding: fields.hmac_encoding ?? webhookDefaults.encoding,
+    prefix: fields.hmac_sig_prefix ?? defaultSignaturePrefix(algorithm),
     signature: fields.hmac_sig_regex,
     payloadPrefix: fields.hmac_payload_prefix_regex,
     toleranceMs: fields.hmac_tolerance,

@@ -4,8 +4,8 @@ import type { JobEnd } from '../job/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { isRunOver } from '../pipeline/run/run.ts';
 import type { Config } from '../config/config.ts';
-import type { Taken } from './webhooks.ts';
 import type { ExpectedEnd, Waiters } from '../job/completion.service.ts';
+import type { AcceptedDelivery } from './webhooks.ts';
 
 /** The part of an engine that a delivery needs to wait for its result. */
 export interface Waiter extends Waiters {
@@ -27,7 +27,7 @@ export interface Caller {
  */
 export async function waitForEnd(
   engine: Waiter,
-  { isNew, jobId, runId }: Pick<Taken, 'isNew' | 'jobId' | 'runId'>,
+  { isNew, jobId, runId }: Pick<AcceptedDelivery, 'isNew' | 'jobId' | 'runId'>,
   { expected, waitMs: askedMs, gone }: Caller,
 ): Promise<JsonObject | undefined> {
   const waitMs = Math.min(askedMs, engine.config.api.maxSyncTimeoutMs);

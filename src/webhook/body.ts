@@ -2,14 +2,14 @@ import { toDuctileError } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { parseStrictJson } from '../base/strict-json.ts';
 import { CLOUDEVENT_TYPE, fromCloudEvent, readCloudEvent } from '../signal/cloudevent.ts';
-import { takeHeader, type HookRequest } from './request.ts';
+import { readHeader, type WebhookRequest } from './request.ts';
 import { limits } from '../base/limits.ts';
 
-export type ReadBody =
+export type BodyResult =
   | {
       readonly ok: true;
       readonly payload: JsonObject;
-      /** What a CloudEvent said of itself, as the report of a signal. */
+      /** The attributes of a CloudEvent, as data of the signal. */
       readonly event?: JsonObject;
     }
   | { readonly ok: false; readonly fault: BodyFault; readonly message: string };
@@ -19,16 +19,21 @@ type MediaFault = 'media_type_unsupported';
 
 type MediaType = 'json' | 'form' | 'event';
 
-/** `json`: only `application/json`, as document 4 has it, and a body of only `payload` is unwrapped. */
-export type Accepts = 'json' | 'all';
+/**
+ * `json` accepts only `application/json`, as in document 4, and unwraps a body with only `payload`.
+ */
+export type AcceptedMedia = 'json' | 'all';
 
-/** What the body is declared to be; undefined when that is not taken, or was declared twice. */
-export function mediaTypeOf(request: HookRequest, accepts: Accepts): MediaType | undefined {
-  const encoding = takeHeader(request, 'content-encoding');
+/** Returns undefined if the declared type isn't accepted, or if it was declared twice. */
+export function findMediaType(
+  request: WebhookRequest,
+  accepts: AcceptedMedia,
+): MediaType | undefined {
+  const encoding = readHeader(request, 'content-encoding');
   const isPlain = encoding.ok
     ? encoding.value.toLowerCase() === 'identity'
     : encoding.reason === 'header_missing';
-  const type = takeHeader(request, 'content-type');
+  const type = readHeader(request, 'content-type');
   if (!isPlain || !type.ok) return undefined;
   const named = typeIn(type.value) ?? '';
   const media = mediaOf(named, request);
@@ -36,9 +41,9 @@ export function mediaTypeOf(request: HookRequest, accepts: Accepts): MediaType |
   return isTaken ? media : undefined;
 }
 
-/** The body as an object, which is what payloads are. */
-export function readBody(request: HookRequest, accepts: Accepts): ReadBody {
-  const media = mediaTypeOf(request, accepts);
+/** Reads the body as an object, because payloads are objects. */
+export function readDeliveryBody(request: WebhookRequest, accepts: AcceptedMedia): BodyResult {
+  const media = findMediaType(request, accepts);
   if (media === undefined) {
     return refuse('media_type_unsupported', 'the declared type of the body is not accepted');
   }
@@ -56,20 +61,20 @@ export function readBody(request: HookRequest, accepts: Accepts): ReadBody {
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json$/;
 
-function mediaOf(type: string, request: HookRequest): MediaType | undefined {
+function mediaOf(type: string, request: WebhookRequest): MediaType | undefined {
   if (type === CLOUDEVENT_TYPE) return 'event';
-  // A batch is several deliveries in one, which cannot be answered as one.
+  // A batch is several deliveries, which can't get one response.
   if (type.startsWith('application/cloudevents')) return undefined;
   if (JSON_TYPE.test(type)) return hasAttributes(request) ? 'event' : 'json';
   return type === FORM_TYPE ? 'form' : undefined;
 }
 
-/** Of a CloudEvent: one that lacks some is unsound, and not something else. */
-function hasAttributes({ headers }: HookRequest): boolean {
+/** An incomplete CloudEvent is invalid, and not plain JSON. */
+function hasAttributes({ headers }: WebhookRequest): boolean {
   return headers.some(([name]) => name.startsWith('ce-'));
 }
 
-/** A byte order mark stays, and is no JSON. */
+/** A byte order mark is kept, so that it is invalid JSON. */
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 function decode(bytes: Buffer): string | undefined {
@@ -80,7 +85,7 @@ function decode(bytes: Buffer): string | undefined {
   }
 }
 
-function readFields(bytes: Buffer): ReadBody {
+function readFields(bytes: Buffer): BodyResult {
   const text = decode(bytes);
   if (text !== undefined && OBJECT.test(text)) return readObject(text, 'the body');
   const form = readForm(bytes);
@@ -90,39 +95,39 @@ function readFields(bytes: Buffer): ReadBody {
   const payload = Object.fromEntries(
     [...form.fields].map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
   );
-  // Through the same gate as every other stranger's text: what a ledger cannot keep stays outside.
+  // Checked like every other body from outside, so that nothing unstorable is accepted.
   return readObject(JSON.stringify(payload), 'the body');
 }
 
 /**
- * `curl -d` and others call every body a form. What begins as an object in JSON cannot be the text
- * of one: there braces and quotes are escaped.
+ * `curl -d` and other tools declare every body a form. Text that begins as a JSON object can't be a
+ * form, because forms escape braces and quotes.
  */
 const OBJECT = /^\{\s*["}]/;
 
-/** GitHub and Slack put JSON into the one field `payload` of a form; other texts are just that. */
-function unwrap(fields: ReadonlyMap<string, readonly string[]>): ReadBody | undefined {
+/** GitHub and Slack put JSON into the only field `payload` of a form. */
+function unwrap(fields: ReadonlyMap<string, readonly string[]>): BodyResult | undefined {
   const [text, more] = fields.get('payload') ?? [];
   if (text === undefined || more !== undefined || fields.size > 1) return undefined;
   return OBJECT.test(text) ? readObject(text, 'the field payload') : undefined;
 }
 
-function readObject(text: string, what: string): ReadBody {
+function readObject(text: string, what: string): BodyResult {
   const parsed = parseStrictJson(text);
   if (!parsed.ok) return refuse('invalid_json', `${what} ${parsed.fault}`);
   if (!isObject(parsed.value)) return refuse('body_must_be_object', `${what} is not an object`);
   return { ok: true, payload: parsed.value };
 }
 
-/** The original hands on what is in `payload` when a body has nothing else, as its API does. */
-function unwrapPayload(read: ReadBody): ReadBody {
+/** Document 4 unwraps `payload` if the body has no other key, as its API does. */
+function unwrapPayload(read: BodyResult): BodyResult {
   if (!read.ok) return read;
   const { payload, ...others } = read.payload;
   const isWrapped = isObject(payload) && Object.keys(others).length === 0;
   return isWrapped ? { ...read, payload } : read;
 }
 
-function readEvent(request: HookRequest, value: unknown): ReadBody {
+function readEvent(request: WebhookRequest, value: unknown): BodyResult {
   const headers = new Map<string, string>();
   for (const [name, text] of request.headers) {
     if (name !== 'content-type' && !name.startsWith('ce-')) continue;
@@ -138,13 +143,13 @@ function readEvent(request: HookRequest, value: unknown): ReadBody {
   }
 }
 
-function refuse(fault: BodyFault, message: string): ReadBody {
+function refuse(fault: BodyFault, message: string): BodyResult {
   return { ok: false, fault, message };
 }
 
 /**
- * The type that a body is declared to have, in lower case and whatever its parameters say; undefined
- * when it is none, or in another charset than UTF-8.
+ * Returns the media type in lower case, without its parameters. Undefined if it is invalid or has a
+ * charset other than UTF-8.
  */
 function typeIn(contentType: string): string | undefined {
   const [type = ''] = /^[\w.+-]+\/[\w.+-]+/.exec(contentType) ?? [];
@@ -160,7 +165,7 @@ function typeIn(contentType: string): string | undefined {
 const PARAMETER = /^\s*;\s*(?:([\w!#$&^.+-]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s",;]+))?/;
 const UTF_8 = /^(?:utf-?8|"utf-?8")$/i;
 
-type ReadForm =
+type FormResult =
   | { readonly ok: true; readonly fields: ReadonlyMap<string, readonly string[]> }
   | { readonly ok: false; readonly fault: string };
 
@@ -170,8 +175,8 @@ export function isForm(contentType: string): boolean {
   return typeIn(contentType) === FORM_TYPE;
 }
 
-/** The fields of a form, each with all of its values in order. */
-export function readForm(bytes: Buffer): ReadForm {
+/** Returns the fields of a form, each with all of its values in order. */
+export function readForm(bytes: Buffer): FormResult {
   const fields = new Map<string, string[]>();
   let count = 0;
   for (const pair of bytes.toString('latin1').split('&')) {
@@ -201,6 +206,6 @@ function decodeFormText(written: string): string | undefined {
   }
 }
 
-function fault(text: string): ReadForm {
+function fault(text: string): FormResult {
   return { ok: false, fault: text };
 }

@@ -9,14 +9,17 @@ const id = z
   .max(limits.hookIdCharsMax)
   .regex(/^[a-z0-9][a-z0-9_-]*$/, 'must be lowercase letters, digits, - and _');
 
-/** Words behind `/webhooks/` that stand for a list of something else. */
+/** Ids that would collide with the paths of other lists below `/webhooks/`. */
 export const reservedIds: readonly string[] = ['deliveries', 'endpoints'];
 
 const newId = id.refine((name) => !reservedIds.includes(name), {
   error: `must be another word: ${reservedIds.map((name) => `/webhooks/${name}`).join(' and ')} are lists`,
 });
 
-/** Params are on record, so secrets are not among them: they are made, credentials, or come beside. */
+/**
+ * Params are recorded, so they hold no secrets. Secrets are generated, are credentials, or arrive
+ * beside the params.
+ */
 const settings = z
   .record(z.string(), z.unknown())
   .refine((given) => !('token' in given) && !('hmac_secret' in given), {
@@ -25,31 +28,34 @@ const settings = z
 
 const credential = z.string().regex(credentialName, 'must name a credential').optional();
 
-/** Of a secret that the caller brought: it tells nothing of it, and whether it is the same one. */
+/**
+ * Fingerprint of a secret that the caller brought. It reveals nothing, but shows whether the secret
+ * is the same.
+ */
 const fingerprint = z.string().min(1).optional();
 
 export interface NewWebhook {
   readonly id?: string | undefined;
-  /** Its entry, with the keys of the configuration of webhooks. */
+  /** The entry, with the keys of the configuration of webhooks. */
   readonly settings: JsonObject;
   /** The credential that is its secret. */
   readonly credential?: string | undefined;
-  /** Of the secret that came beside. */
+  /** Fingerprint of the secret that arrived beside the params. */
   readonly fingerprint?: string | undefined;
 }
 
 export interface WebhookEdit {
   readonly id: string;
-  /** Keys that are to be other than they are; null for as if they were not there. */
+  /** The keys to change. Null removes a key. */
   readonly changes: JsonObject;
 }
 
 export interface WebhookRotation {
   readonly id: string;
   readonly credential?: string | undefined;
-  /** Of the secret that came beside. */
+  /** Fingerprint of the secret that arrived beside the params. */
   readonly fingerprint?: string | undefined;
-  /** How long the secrets of now stay good. */
+  /** How long the current secrets stay valid. */
   readonly keep_old_ms?: number | undefined;
 }
 
@@ -59,7 +65,7 @@ export interface WebhookChoice {
 
 export interface WebhookTest {
   readonly id: string;
-  /** The digest of the payload, which goes beside the params because it may hold secrets. */
+  /** The digest of the payload, which arrives beside the params because it can hold secrets. */
   readonly fingerprint?: string | undefined;
 }
 
@@ -123,7 +129,7 @@ export const testWebhookType: DirectiveType<WebhookTest> = {
   lasting: 'What it starts cannot be undone; jobs that have not started can be cancelled.',
   scope,
   role: 'admin',
-  // The response of the webhook is for the caller.
+  // The caller needs the response of the webhook.
   isImmediate: true,
   params: z.strictObject({ id }),
   sameness: () => 'each',

@@ -16,7 +16,7 @@ import {
 } from './change-directives.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { WebhookChange, WebhookRow } from './types.ts';
-import { hookFields } from './webhook.ts';
+import { webhookFields } from './webhook.ts';
 import type { DirectiveDefinition, DirectRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import { packageBehind } from '../package/handlers.service.ts';
@@ -29,7 +29,7 @@ import {
   readEntry,
 } from './check-entry.service.ts';
 import { hookNotFound } from './not-found.service.ts';
-import type { HookDoor } from './webhooks.ts';
+import type { WebhookIntake } from './webhooks.ts';
 import { replayDeliveryDirective, type DeliverySeams } from './replay-delivery.service.ts';
 import {
   describeTarget,
@@ -177,7 +177,7 @@ function checkChanges(changes: Readonly<JsonObject>): void {
 
 /** Its id stays, and its secrets are changed otherwise. */
 const fixedKeys = ['id', 'token', 'hmac_secret'];
-const settingKeys = Object.keys(hookFields).filter((key) => !fixedKeys.includes(key));
+const settingKeys = Object.keys(webhookFields).filter((key) => !fixedKeys.includes(key));
 
 function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotation> {
   const { ledger, vault, hooks } = seams;
@@ -322,7 +322,7 @@ export function refer(credential: string | undefined): string | undefined {
 
 export async function requireCredential(
   name: string | undefined,
-  { store }: HookDoor,
+  { store }: WebhookIntake,
 ): Promise<void> {
   if (name === undefined || (await store.credential(name)) !== undefined) return;
   const message = `there is no credential ${name}`;

@@ -3,7 +3,7 @@ import { isObject, type Json } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import { suggest } from '../config/nearest.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
-import type { Target } from './target.ts';
+import type { WebhookTarget } from './target.ts';
 import { findBadPlaceholder } from './prompt.ts';
 
 export interface AgentTargets {
@@ -19,7 +19,7 @@ export function usersOf({ config: { allowed_users: users } }: Plugin): string[] 
 }
 
 /** Throws if the agent of a webhook could never do what the webhook asks for. */
-export function checkAgent(target: Target, { catalog, config }: AgentTargets): void {
+export function checkAgent(target: WebhookTarget, { catalog, config }: AgentTargets): void {
   const name = config.webhooks.agent;
   const plugin = catalog.plugins.get(name);
   if (target.kind !== 'agent' || plugin === undefined) return;
@@ -34,7 +34,7 @@ export function checkAgent(target: Target, { catalog, config }: AgentTargets): v
 }
 
 /** Throws if a template has double braces around something that isn't a placeholder. */
-export function checkTemplate(target: Target): void {
+export function checkTemplate(target: WebhookTarget): void {
   const bad = target.kind === 'agent' ? findBadPlaceholder(target.promptTemplate) : undefined;
   if (bad === undefined) return;
   throw new DuctileError('INPUT_INVALID', `prompt_template has ${bad}, which names no field`, {

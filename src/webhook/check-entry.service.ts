@@ -4,11 +4,11 @@ import type { JsonObject } from '../base/json.ts';
 import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
 import { findCommand, type Catalog } from '../plugin/catalog.ts';
-import { hookEntry, toHook, type Hook } from './webhook.ts';
+import { webhookEntrySchema, toWebhook, type Webhook } from './webhook.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { isShort, tooShort } from './secrets.service.ts';
 import { toEntry, type KeptSecret } from './store.service.ts';
-import type { HookStore } from './webhooks.ts';
+import type { WebhookStore } from './webhooks.ts';
 import { findPipeline } from '../pipeline/run/start.service.ts';
 import { checkAgent, checkTemplate } from './check-agent.service.ts';
 
@@ -18,7 +18,7 @@ export function checkEntry(
   settings: Readonly<JsonObject>,
   kept: readonly KeptSecret[],
   inForce: Targets,
-): Hook {
+): Webhook {
   const hook = readEntry(id, settings, kept);
   checkTarget(hook, inForce);
   checkTemplate(hook.target);
@@ -30,26 +30,26 @@ export function readEntry(
   id: string,
   settings: Readonly<JsonObject>,
   kept: readonly KeptSecret[],
-): Hook {
-  const read = hookEntry.safeParse(toEntry(id, settings, kept));
+): Webhook {
+  const read = webhookEntrySchema.safeParse(toEntry(id, settings, kept));
   if (!read.success) {
     // Without its secrets: a message shows what was given.
     const written = { value: { ...settings, id }, problems: [], placeOf: () => '' };
-    const [problem] = describeIssues(read.error.issues, hookEntry, written);
+    const [problem] = describeIssues(read.error.issues, webhookEntrySchema, written);
     const { key: place = '', message = 'is wrong', hint } = problem ?? {};
     throw new DuctileError('INPUT_INVALID', `${place} ${message}`.trim(), {
       place,
       ...(hint === undefined ? {} : { hint }),
     });
   }
-  return toHook(read.data).hook;
+  return toWebhook(read.data).webhook;
 }
 
 /** Throws what is wrong with a secret, or with the value of the credential that it stands for. */
 export async function checkSecret(
   { id, settings }: { readonly id: string; readonly settings: Readonly<JsonObject> },
   { secret }: KeptSecret,
-  { credential }: Pick<HookStore, 'credential'>,
+  { credential }: Pick<WebhookStore, 'credential'>,
 ): Promise<void> {
   const name = parseCredentialRef(secret);
   const value = name === undefined ? secret : await credential(name);
@@ -91,7 +91,7 @@ function isOff({ enabled = true }: Readonly<JsonObject>): boolean {
 /** What a target is looked for in. */
 export type Targets = Pick<Blueprint, 'catalog' | 'pipelines' | 'config'>;
 
-export function checkTarget({ target }: Hook, { catalog, pipelines, config }: Targets): void {
+export function checkTarget({ target }: Webhook, { catalog, pipelines, config }: Targets): void {
   if (target.kind === 'pipeline') findPipeline(target.pipeline, pipelines);
   if (target.kind === 'command') checkCommand(target.plugin, target.command, catalog);
   if (target.kind !== 'agent') return;

@@ -1,62 +1,63 @@
 import type { JsonObject } from '../base/json.ts';
-import type { BodyFault, ReadBody } from './body.ts';
-import type { Pass } from './rate-limit.ts';
-import type { Accepted, Refusal, Verdict } from './verify/verdict.ts';
+import { limits } from '../base/limits.ts';
+import { findMediaType, readDeliveryBody, type BodyFault, type BodyResult } from './body.ts';
+import type { LimitResult, WebhookLimiter } from './rate-limit.ts';
+import type { IncomingDelivery } from './request.ts';
+import type { RefusalReason, VerifiedProof } from './verify/verdict.ts';
+import { verifyDelivery } from './verify/verify.ts';
+import type { KnownWebhook, Webhook } from './webhook.ts';
 
 /**
- * In which order a delivery is checked, and so what a stranger can learn. `strict` looks at nothing
- * that was not verified; `compat` is the order and the words of document 4, which read the body first.
+ * The order in which a delivery is checked decides what an unverified sender can learn. `strict` looks
+ * at nothing before it is verified. `compat` is the order and the wording of document 4, which reads
+ * the body first.
  */
-export const orders = ['strict', 'compat'] as const;
-export type Order = (typeof orders)[number];
+export const checkOrders = ['strict', 'compat'] as const;
+export type CheckOrder = (typeof checkOrders)[number];
 
-/** What is known of a delivery. Each is asked at most once, and only when all before it was well. */
-export interface Facts {
-  readonly source: () => Pass;
-  /** So that it costs little to verify it. */
-  readonly isSmall: () => boolean;
-  /** More than any webhook takes. */
-  readonly isOversize: () => boolean;
-  /** More than this one takes. */
-  readonly isTooLarge: () => boolean;
-  readonly isMediaAccepted: () => boolean;
-  readonly hook: () => 'unknown' | 'disabled' | 'enabled';
-  readonly verdict: () => Verdict;
-  /** Spends the hook's budget. */
-  readonly rate: () => Pass;
-  readonly body: () => ReadBody;
+/** A static endpoint of the configuration responds to a wrong signature as document 1 says. */
+export type WebhookKind = 'managed' | 'static';
+
+/** A delivery, the webhook that it is for, and the limits that count for both. */
+export interface DeliveryCheck {
+  readonly kind: WebhookKind;
+  readonly incoming: IncomingDelivery;
+  /** Undefined if there is no such webhook. */
+  readonly known: KnownWebhook | undefined;
+  readonly limiter: Pick<WebhookLimiter, 'checkSource' | 'spend'>;
+  /** The monotonic clock of the limiter. */
+  readonly nowMs: number;
+  /** The wall clock that signed times are compared with. */
+  readonly wallMs: number;
 }
 
-/** Where it came in: a static endpoint answers a wrong signature as document 1 has it. */
-export type Entrance = 'managed' | 'static';
+export type CheckResult = AcceptedCheck | RejectedCheck;
 
-export type Decision = Go | Stop;
-
-export interface Go {
-  readonly kind: 'go';
-  readonly accepted: Accepted;
+export interface AcceptedCheck {
+  readonly kind: 'accepted';
+  readonly proof: VerifiedProof;
   readonly payload: JsonObject;
   readonly event: JsonObject | undefined;
 }
 
-export interface Stop {
-  readonly kind: 'stop';
-  readonly answer: Answer;
-  /** For the delivery's row and the log, never for who sent it. */
-  readonly outcome: Outcome;
-  /** What exactly was wrong; whoever sent it may have chosen the words. */
+export interface RejectedCheck {
+  readonly kind: 'rejected';
+  readonly response: WebhookResponse;
+  /** For the delivery's row and the log, never for the sender. */
+  readonly reason: RejectReason;
+  /** The exact fault. The sender may have chosen the words. */
   readonly detail?: string;
-  /** Whether it counts against its source. */
+  /** True if the rejection counts against the source. */
   readonly isCharged: boolean;
 }
 
-export interface Answer {
+export interface WebhookResponse {
   readonly status: number;
   readonly body: JsonObject;
   readonly retryAfterSeconds?: number;
 }
 
-export type Outcome =
+export type RejectReason =
   | 'challenge'
   | 'source_limited'
   | 'hook_limited'
@@ -64,106 +65,124 @@ export type Outcome =
   | 'hook_unknown'
   | 'hook_disabled'
   | BodyFault
-  | Refusal;
+  | RefusalReason;
 
 /**
- * Whoever has failed too often hears that instead of why. Who shares its address and has a proof is
- * let in all the same, as long as it costs little to look at that.
+ * A source that failed too often gets 429 instead of the real reason. A verified sender behind the same
+ * address is still accepted, as long as its body is small and cheap to verify.
  */
-export function decide(order: Order, entrance: Entrance, facts: Facts): Decision {
-  const pass = facts.source();
-  if (!pass.ok && !facts.isSmall()) return limited('source_limited', pass.retryAfterMs);
-  const decision =
-    order === 'strict' ? decideStrictly(entrance, facts) : decideCompatibly(entrance, facts);
-  const isStranger = decision.kind === 'stop' && decision.isCharged;
-  return pass.ok || !isStranger ? decision : limited('source_limited', pass.retryAfterMs);
+export function checkDelivery(order: CheckOrder, delivery: DeliveryCheck): CheckResult {
+  const { incoming, limiter, nowMs } = delivery;
+  const pass = limiter.checkSource(incoming.source, nowMs);
+  if (!pass.ok && !isSmall(incoming)) return reject429('source_limited', pass);
+  const result = order === 'strict' ? checkStrict(delivery) : checkCompat(delivery);
+  const isUnverified = result.kind === 'rejected' && result.isCharged;
+  return pass.ok || !isUnverified ? result : reject429('source_limited', pass);
 }
 
-/** Only for what is committed. The same delivery again is answered well, and starts nothing. */
-export function answerAccepted(hookId: string, signalId: string, isDuplicate: boolean): Answer {
-  const body = { accepted: true, hook_id: hookId, signal_id: signalId };
+function checkStrict(delivery: DeliveryCheck): CheckResult {
+  const { incoming, known } = delivery;
+  if (incoming.isOversize) return rejectTooLarge();
+  // A disabled webhook looks like one that doesn't exist.
+  if (known === undefined) return reject(404, 'not_found', 'hook_unknown');
+  if (!known.webhook.enabled) return reject(404, 'not_found', 'hook_disabled');
+  const proof = checkProof(delivery, known);
+  if (proof.kind === 'rejected') return proof;
+  // Only now: the webhook's own size limit would show an unverified sender that it exists.
+  if (isTooLarge(incoming, known.webhook)) return rejectTooLarge(true);
+  const body = readDeliveryBody(incoming.request, 'all');
+  if (!body.ok) return rejectBody(body, true);
+  return { kind: 'accepted', proof, payload: body.payload, event: body.event };
+}
+
+function checkCompat(delivery: DeliveryCheck): CheckResult {
+  const { incoming, known } = delivery;
+  if (findMediaType(incoming.request, 'json') === undefined) {
+    return reject(415, 'content_type_must_be_json', 'media_type_unsupported');
+  }
+  if (isTooLarge(incoming, known?.webhook)) return rejectTooLarge();
+  const body = readDeliveryBody(incoming.request, 'json');
+  if (!body.ok) return rejectBody(body);
+  if (known === undefined) return reject(404, 'hook_not_found', 'hook_unknown');
+  if (!known.webhook.enabled) return reject(403, 'hook_disabled', 'hook_disabled');
+  const proof = checkProof(delivery, known);
+  if (proof.kind === 'rejected') return proof;
+  return { kind: 'accepted', proof, payload: body.payload, event: body.event };
+}
+
+/** Verifies the delivery, and then spends the budget of its webhook. */
+function checkProof(
+  { kind, incoming: { request }, limiter, nowMs, wallMs }: DeliveryCheck,
+  { webhook, secrets }: KnownWebhook,
+): VerifiedProof | RejectedCheck {
+  const proof = verifyDelivery(webhook.auth, request, secrets, wallMs);
+  if (proof.kind === 'refused') {
+    return kind === 'static'
+      ? reject(403, 'forbidden', proof.reason)
+      : reject(401, 'unauthorized', proof.reason);
+  }
+  if (proof.kind === 'challenge') {
+    const response = { status: 200, body: { challenge: proof.answer } };
+    return { kind: 'rejected', response, reason: 'challenge', isCharged: false };
+  }
+  const pass = limiter.spend(budgetOf(webhook), webhook.ratePerMinute, nowMs);
+  return pass.ok ? proof : reject429('hook_limited', pass);
+}
+
+/** The limiter's key for the verified deliveries of a webhook. */
+export function budgetOf({ id }: Webhook): string {
+  return `hook ${id}`;
+}
+
+function isSmall({ isOversize, request }: IncomingDelivery): boolean {
+  return !isOversize && request.rawBody.length <= limits.hookSmallBytes;
+}
+
+function isTooLarge(
+  { isOversize, request }: IncomingDelivery,
+  webhook: Webhook | undefined,
+): boolean {
+  return isOversize || request.rawBody.length > (webhook?.maxBodyBytes ?? limits.hookBodyBytesMax);
+}
+
+/** Only for committed deliveries. A duplicate gets 200 and starts nothing. */
+export function createAcceptedResponse(
+  webhookId: string,
+  signalId: string,
+  isDuplicate: boolean,
+): WebhookResponse {
+  const body = { accepted: true, hook_id: webhookId, signal_id: signalId };
   return isDuplicate ? { status: 200, body: { ...body, duplicate: true } } : { status: 202, body };
 }
 
-function decideStrictly(entrance: Entrance, facts: Facts): Decision {
-  return (
-    (facts.isOversize() ? tooLarge() : undefined) ??
-    checkHookQuietly(facts) ??
-    checkProof(entrance, facts, () => {
-      // Its own limit would tell a stranger that there is such a webhook.
-      if (facts.isTooLarge()) return tooLarge(true);
-      const body = facts.body();
-      return body.ok ? body : refuseBody(body, true);
-    })
-  );
+function rejectTooLarge(isVerified = false): RejectedCheck {
+  return reject(413, 'payload_too_large', 'too_large', isVerified);
 }
 
-function decideCompatibly(entrance: Entrance, facts: Facts): Decision {
-  const early =
-    (facts.isMediaAccepted()
-      ? undefined
-      : stop(415, 'content_type_must_be_json', 'media_type_unsupported')) ??
-    (facts.isTooLarge() ? tooLarge() : undefined);
-  if (early !== undefined) return early;
-  const body = facts.body();
-  if (!body.ok) return refuseBody(body);
-  return checkHookAloud(facts) ?? checkProof(entrance, facts, () => body);
-}
-
-/** A hook that is switched off looks like one that is not there. */
-function checkHookQuietly({ hook }: Facts): Stop | undefined {
-  const state = hook();
-  if (state === 'enabled') return undefined;
-  return stop(404, 'not_found', state === 'unknown' ? 'hook_unknown' : 'hook_disabled');
-}
-
-function checkHookAloud({ hook }: Facts): Stop | undefined {
-  const state = hook();
-  if (state === 'unknown') return stop(404, 'hook_not_found', 'hook_unknown');
-  return state === 'disabled' ? stop(403, 'hook_disabled', 'hook_disabled') : undefined;
-}
-
-function checkProof(
-  entrance: Entrance,
-  { verdict: ask, rate }: Facts,
-  readBody: () => (ReadBody & { ok: true }) | Stop,
-): Decision {
-  const verdict = ask();
-  if (verdict.kind === 'refused') {
-    return entrance === 'static'
-      ? stop(403, 'forbidden', verdict.reason)
-      : stop(401, 'unauthorized', verdict.reason);
-  }
-  if (verdict.kind === 'challenge') {
-    const answer = { status: 200, body: { challenge: verdict.answer } };
-    return { kind: 'stop', answer, outcome: 'challenge', isCharged: false };
-  }
-  const pass = rate();
-  if (!pass.ok) return limited('hook_limited', pass.retryAfterMs);
-  const body = readBody();
-  if ('kind' in body) return body;
-  return { kind: 'go', accepted: verdict, payload: body.payload, event: body.event };
-}
-
-function tooLarge(isVerified = false): Stop {
-  return stop(413, 'payload_too_large', 'too_large', isVerified);
-}
-
-function refuseBody(
-  { fault, message: detail }: Extract<ReadBody, { ok: false }>,
+function rejectBody(
+  { fault, message: detail }: Extract<BodyResult, { ok: false }>,
   isVerified = false,
-): Stop {
+): RejectedCheck {
   const status = fault === 'media_type_unsupported' ? 415 : 400;
-  return { ...stop(status, fault, fault, isVerified), detail };
+  return { ...reject(status, fault, fault, isVerified), detail };
 }
 
-function limited(outcome: 'source_limited' | 'hook_limited', retryAfterMs: number): Stop {
+function reject429(
+  reason: 'source_limited' | 'hook_limited',
+  { retryAfterMs }: Extract<LimitResult, { ok: false }>,
+): RejectedCheck {
   const retryAfterSeconds = Math.max(1, Math.ceil(retryAfterMs / 1000));
-  const answer = { status: 429, body: { error: 'rate_limited' }, retryAfterSeconds };
-  return { kind: 'stop', answer, outcome, isCharged: false };
+  const response = { status: 429, body: { error: 'rate_limited' }, retryAfterSeconds };
+  return { kind: 'rejected', response, reason, isCharged: false };
 }
 
-/** Whoever comes no further than what anybody can send is charged for it. */
-function stop(status: number, error: string, outcome: Outcome, isVerified = false): Stop {
-  return { kind: 'stop', answer: { status, body: { error } }, outcome, isCharged: !isVerified };
+/** Rejections before the proof are charged to the source: anyone can cause them. */
+function reject(
+  status: number,
+  error: string,
+  reason: RejectReason,
+  isVerified = false,
+): RejectedCheck {
+  const response = { status, body: { error } };
+  return { kind: 'rejected', response, reason, isCharged: !isVerified };
 }

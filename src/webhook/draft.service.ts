@@ -12,16 +12,15 @@ import {
   SCHEMA_VERSION,
   type SignalDraft,
 } from '../signal/signal.ts';
-import { maskData, REDACTED_KEY } from '../signal/mask.ts';
-import type { Target } from './target.ts';
+import { maskData, REDACTED_KEY, type PayloadMask } from '../signal/mask.ts';
+import type { WebhookTarget } from './target.ts';
 import { TARGET_KEY } from './agent-outcome.ts';
 import { draftJob } from '../job/enqueue.service.ts';
 import { draftAgent, type AgentWork } from './agent.service.ts';
-import type { Delivered } from './webhooks.ts';
 import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
 import { toEnvelope } from '../pipeline/follow-event.ts';
+import type { DeliveryContent } from './webhooks.ts';
 import type { Generation } from '../engine/generation.ts';
-import type { PayloadMask } from '../signal/mask.ts';
 import { draftRun } from '../pipeline/run/start.service.ts';
 
 /** The type of the signal of a delivery whose webhook names none. */
@@ -32,7 +31,7 @@ export const RECEIVED = 'webhook.received';
  * signals. Throws what keeps the target from taking it.
  */
 export async function draftEmission(
-  delivered: Delivered,
+  delivered: DeliveryContent,
   generation: Generation,
   keep: PayloadMask,
 ): Promise<DraftedEmission> {
@@ -68,7 +67,7 @@ export interface DraftedEmission {
 }
 
 /** With its payload as the ledger keeps it, and when it came. */
-interface Kept extends Delivered {
+interface Kept extends DeliveryContent {
   readonly text: string;
   readonly atMs: number;
 }
@@ -133,7 +132,7 @@ function toSignal(
 
 async function toJob(
   { payload, text, atMs, again, about, jobId: id, isAwaited = false }: Kept,
-  { plugin, command }: Extract<Target, { kind: 'command' }>,
+  { plugin, command }: Extract<WebhookTarget, { kind: 'command' }>,
   signal: SignalDraft,
   { catalog, config }: Generation,
 ): Promise<JobDraft> {
@@ -155,8 +154,8 @@ async function toJob(
 }
 
 async function toRun(
-  { payload, isAwaited = false }: Delivered,
-  { pipeline }: Extract<Target, { kind: 'pipeline' }>,
+  { payload, isAwaited = false }: DeliveryContent,
+  { pipeline }: Extract<WebhookTarget, { kind: 'pipeline' }>,
   signal: SignalDraft,
   { pipelines, catalog, config }: Generation,
 ): Promise<RunDraft> {

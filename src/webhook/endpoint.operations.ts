@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { formatDuration } from '../base/quantity.ts';
 import type { EndpointConfig } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { responses } from './webhook.ts';
+import { webhookResponses } from './webhook.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { outcomesOf } from './outcomes.service.ts';
@@ -21,7 +21,7 @@ const endpointShape = z.object({
     .string()
     .describe('the entry of tokens.yaml, or the credential, that is its secret'),
   max_body_bytes: z.int(),
-  respond: z.enum(responses),
+  respond: z.enum(webhookResponses),
   respond_within: z.string().nullable(),
   last_triggered_at: z.string().nullable().describe('UTC, ISO 8601 with milliseconds'),
   last_status: z.string().nullable().describe('of the job of the last one that was taken'),

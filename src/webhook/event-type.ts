@@ -2,14 +2,14 @@ import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { maskText, isSecretName } from '../base/secrets.ts';
 import type { PresetName } from './verify/presets.ts';
-import { takeHeader, type HookRequest } from './request.ts';
+import { readHeader, type WebhookRequest } from './request.ts';
 import * as z from 'zod';
 import { nonBlankText } from '../base/fields.ts';
 import { headerName } from './auth-settings.ts';
-import type { Report } from './target.ts';
-import { proofHeadersOf, type Scheme } from './verify/scheme.ts';
+import type { ReportField } from './target.ts';
+import { listProofHeaders, type Scheme } from './verify/scheme.ts';
 
-/** Where a webhook finds the sender's event type, and which headers it passes on. */
+/** The location of the sender's event type, and the headers to pass on. */
 export interface EventRules {
   readonly typeHeaders: readonly string[];
   /** Finds the event type in the body, if no header has it. */
@@ -34,7 +34,7 @@ export interface EventFields {
   readonly headers?: readonly string[] | undefined;
 }
 
-/** The settings of a webhook win over what is known of its sender. */
+/** Settings of the webhook win over the defaults of its sender. */
 export function toEventRules(fields: EventFields): EventRules {
   const { auth_mode: mode = '', event_header: header, event_field: field, headers = [] } = fields;
   if (header !== undefined || field !== undefined) {
@@ -50,7 +50,7 @@ export function toEventRules(fields: EventFields): EventRules {
 
 export function readDeliveryEvent(
   rules: EventRules,
-  request: HookRequest,
+  request: WebhookRequest,
   payload: JsonObject,
   cloudEvent: JsonObject | undefined,
 ): DeliveryEvent {
@@ -62,7 +62,7 @@ export function readDeliveryEvent(
   return {
     eventType,
     event: eventType === undefined ? undefined : normalizeEvent(eventType),
-    headers: Object.fromEntries(rules.headers.flatMap((name) => readHeader(request, name))),
+    headers: Object.fromEntries(rules.headers.flatMap((name) => readPassedHeader(request, name))),
   };
 }
 
@@ -94,7 +94,7 @@ const known: Readonly<Partial<Record<PresetName, KnownSender>>> = {
   twilio: { typeIn: findTwilioType },
 };
 
-/** Senders that are verified by a general form, and by the endpoints of the configuration. */
+/** Senders without a preset, and endpoints of the configuration. */
 const anySender: KnownSender = {
   typeHeaders: [
     'x-gitea-event',
@@ -128,10 +128,10 @@ function findTwilioType(payload: JsonObject): Json | undefined {
   return typeof call === 'string' ? `call.${call}` : undefined;
 }
 
-/** A header that came twice says nothing: other programs may have read the other one. */
-function typeInHeaders({ typeHeaders }: EventRules, request: HookRequest): string | undefined {
+/** Ignores a repeated header: other programs may have read the other value. */
+function typeInHeaders({ typeHeaders }: EventRules, request: WebhookRequest): string | undefined {
   for (const name of typeHeaders) {
-    const taken = takeHeader(request, name);
+    const taken = readHeader(request, name);
     if (taken.ok && taken.value.trim() !== '') return taken.value;
   }
   return undefined;
@@ -145,13 +145,13 @@ function valueAt(payload: JsonObject, path: string): Json | undefined {
   return value;
 }
 
-function readHeader({ headers }: HookRequest, name: string): [string, string][] {
+function readPassedHeader({ headers }: WebhookRequest, name: string): [string, string][] {
   const values = headers.filter(([key]) => key === name).map(([, value]) => value);
   if (values.length === 0) return [];
   return [[name, maskText(values.join(', ').slice(0, limits.hookHeaderKeptChars))]];
 }
 
-/** The keys that say what of a delivery's headers reaches the work; of webhooks and of endpoints. */
+/** The keys that select headers for the payload. Webhooks and endpoints share them. */
 export const eventFields = {
   event_header: headerName.optional(),
   event_field: nonBlankText()
@@ -163,16 +163,16 @@ export const eventFields = {
 
 type EventSettings = z.output<z.ZodObject<typeof eventFields>>;
 
-/** Headers that are passed on are stored and shown, so they must not be able to prove a delivery. */
+/** Headers that are passed on are stored and shown, so they must not contain a proof. */
 export function checkEventFields(
   { event_header: header, event_field: field, headers = [] }: EventSettings,
   scheme: Scheme,
-  report: Report,
+  report: ReportField,
 ): void {
   if (header !== undefined && field !== undefined) {
     report('event_field', 'and event_header exclude each other', 'Keep one of them.');
   }
-  const proof = proofHeadersOf(scheme);
+  const proof = listProofHeaders(scheme);
   const isProof = (name: string): boolean =>
     proof.has(name) || PROOF.test(name) || isSecretName(name);
   const hint = 'Name headers that hold no secret and no signature.';

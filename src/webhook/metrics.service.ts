@@ -5,8 +5,8 @@ import {
   formatTraceparent,
   type TraceContext,
 } from '../base/trace.ts';
-import type { Answer } from './check.ts';
-import type { Incoming } from './request.ts';
+import type { WebhookResponse } from './check.ts';
+import type { IncomingDelivery } from './request.ts';
 import type { Webhooks } from './webhooks.ts';
 import type { Meters } from '../insight/metrics.service.ts';
 import type { Tracer } from '../insight/tracer.service.ts';
@@ -16,11 +16,11 @@ export function observeWebhooks(
   webhooks: Webhooks,
   { meters, tracer }: { readonly meters: Meters; readonly tracer: Tracer },
 ): Webhooks {
-  const begin = (name: string, incoming: Incoming) => {
+  const begin = (name: string, incoming: IncomingDelivery) => {
     const outer = parseTraceparent(traceparentIn(incoming));
     const place = tracer.isOn ? createTraceContext(outer) : undefined;
     const startMs = Date.now();
-    const note = (answer: Answer): Answer => {
+    const note = (answer: WebhookResponse): WebhookResponse => {
       const { status } = answer;
       meters.delivered(status);
       if (place?.isSampled === true && isVerified(answer)) {
@@ -44,21 +44,21 @@ export function observeWebhooks(
 }
 
 /** Where in a trace a sender says that it stands; undefined unless it says it once and well. */
-export function traceparentIn({ request }: Incoming): string | undefined {
+export function traceparentIn({ request }: IncomingDelivery): string | undefined {
   const given = request.headers.filter(([name]) => name === TRACE_KEY).map(([, value]) => value);
   const [only] = given;
   return given.length === 1 && parseTraceparent(only) !== undefined ? only : undefined;
 }
 
 /** What is started stands under the delivery. */
-function withPlace(incoming: Incoming, place: TraceContext): Incoming {
+function withPlace(incoming: IncomingDelivery, place: TraceContext): IncomingDelivery {
   const { request } = incoming;
   const others = request.headers.filter(([name]) => name !== TRACE_KEY);
   const headers = [...others, [TRACE_KEY, formatTraceparent(place)] as const];
   return { ...incoming, request: { ...request, headers } };
 }
 
-function isVerified({ status }: Answer): boolean {
+function isVerified({ status }: WebhookResponse): boolean {
   return status < 300 || status === 409 || status === 422 || status === 503;
 }
 

@@ -2,7 +2,12 @@ import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { DeliveryRow, WebhookRow } from './types.ts';
-import { outcomeOf, type AgentJob, type AgentOutcome, type Outcome } from './agent-outcome.ts';
+import {
+  findAgentOutcome,
+  type AgentJob,
+  type AgentOutcome,
+  type DeliveryOutcome,
+} from './agent-outcome.ts';
 
 /** What became of the last delivery to webhooks, by their ids. */
 export async function lastOutcomes(
@@ -10,7 +15,7 @@ export async function lastOutcomes(
     'deliveries.listLast' | 'deliveries.listAgentJobs' | 'deliveries.listTargets'
   >,
   hooks: readonly WebhookRow[],
-): Promise<ReadonlyMap<string, Outcome>> {
+): Promise<ReadonlyMap<string, DeliveryOutcome>> {
   const agents = new Set(hooks.filter(isForAgent).map(({ id }) => id));
   const [only, more] = hooks;
   if (only === undefined) return new Map();
@@ -29,7 +34,7 @@ export async function outcomesOf(
   ledger: LedgerSubset<'deliveries.listAgentJobs' | 'deliveries.listTargets'>,
   deliveries: readonly DeliveryRow[],
   isAgents?: (delivery: DeliveryRow) => boolean,
-): Promise<ReadonlyMap<string, Outcome>> {
+): Promise<ReadonlyMap<string, DeliveryOutcome>> {
   const told = await agentOutcomesOf(ledger, deliveries, isAgents);
   const rest = deliveries.filter(({ id }) => !told.has(id));
   const targets = await ledger.deliveries.listTargets(
@@ -37,7 +42,7 @@ export async function outcomesOf(
   );
   // What was made last counts: a retry, a replay, a revival.
   const bySignal = new Map(targets.map((target) => [target.signalId, target]));
-  const outcomes = new Map<string, Outcome>(told);
+  const outcomes = new Map<string, DeliveryOutcome>(told);
   for (const { id, signalId } of rest) {
     const target = bySignal.get(signalId ?? '');
     if (target !== undefined) outcomes.set(id, { status: target.status });
@@ -59,7 +64,7 @@ export async function agentOutcomesOf(
   return new Map(
     deliveries.flatMap((delivery) => {
       const told = jobs.get(delivery.signalId ?? '') ?? [];
-      const outcome = outcomeOf(delivery, told, isAgents(delivery));
+      const outcome = findAgentOutcome(delivery, told, isAgents(delivery));
       return outcome === undefined ? [] : [[delivery.id, outcome] as const];
     }),
   );

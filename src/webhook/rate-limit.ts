@@ -1,48 +1,53 @@
 import { limits } from '../base/limits.ts';
 
 /**
- * How much one webhook and one source may do in a minute. A webhook's budget is spent by verified
- * deliveries alone and a source's by those that failed, so whoever has no secret takes nothing from
- * who has one. Time is an argument: milliseconds of any clock that does not go back.
+ * Limits per minute for each webhook and each source. Verified deliveries spend the budget of the
+ * webhook, and failed ones the budget of the source, so a sender without the secret can't use up
+ * the budget of one that has it. Time is an argument, in milliseconds of any monotonic clock.
  */
-export interface Limiter {
-  /** Whether a source may fail once more. */
-  checkSource(source: string, nowMs: number): Pass;
-  /** It sent what was not verified. */
+export interface WebhookLimiter {
+  /** Says if a source may fail once more. */
+  checkSource(source: string, nowMs: number): LimitResult;
+  /** Records a delivery that was not verified. */
   chargeSource(source: string, nowMs: number): void;
-  /** Whether one more verified delivery is within the budget, which it then spends. */
-  spend(hookId: string, perMinute: number, nowMs: number): Pass;
-  /** What was spent last started nothing: whoever has a copy of a delivery takes nothing either. */
-  giveBack(hookId: string): void;
+  /** Spends one verified delivery, if the budget allows it. */
+  spend(hookId: string, perMinute: number, nowMs: number): LimitResult;
+  /**
+   * Returns the last spent delivery, because it started nothing. A copied delivery spends no
+   * budget.
+   */
+  refund(hookId: string): void;
   reset(): void;
 }
 
-export type Pass = { readonly ok: true } | { readonly ok: false; readonly retryAfterMs: number };
+export type LimitResult =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly retryAfterMs: number };
 
 const WINDOW_MS = 60 * 1000;
-const passed: Pass = { ok: true };
+const passed: LimitResult = { ok: true };
 
-export function makeLimiter(): Limiter {
+export function createWebhookLimiter(): WebhookLimiter {
   const hooks = new Map<string, Window>();
   const sources = new Map<string, Window>();
   const open = (windows: Map<string, Window>, key: string): Window =>
     touch(windows, key, windows.get(key) ?? new Window());
   return {
     checkSource(source, nowMs) {
-      return sources.get(source)?.look(limits.hookFailuresMax, nowMs) ?? passed;
+      return sources.get(source)?.check(limits.hookFailuresMax, nowMs) ?? passed;
     },
     chargeSource(source, nowMs) {
       const window = open(sources, source);
-      if (window.look(limits.hookFailuresMax, nowMs).ok) window.add(nowMs);
+      if (window.check(limits.hookFailuresMax, nowMs).ok) window.add(nowMs);
     },
     spend(hookId, perMinute, nowMs) {
       const window = open(hooks, hookId);
-      const pass = window.look(perMinute, nowMs);
+      const pass = window.check(perMinute, nowMs);
       if (pass.ok) window.add(nowMs);
       return pass;
     },
-    giveBack(hookId) {
-      hooks.get(hookId)?.takeBack();
+    refund(hookId) {
+      hooks.get(hookId)?.removeLast();
     },
     reset() {
       for (const kept of [hooks, sources]) kept.clear();
@@ -50,16 +55,17 @@ export function makeLimiter(): Limiter {
   };
 }
 
-/** The moments of the last minute, oldest first. What was refused is not among them. */
+/** The times of the last minute, oldest first. Refused deliveries are not among them. */
 class Window {
   #moments: number[] = [];
   #first = 0;
 
-  look(max: number, nowMs: number): Pass {
+  check(max: number, nowMs: number): LimitResult {
     this.#forget(nowMs);
     const excess = this.#moments.length - this.#first - max;
     if (excess < 0) return passed;
-    // That one must have passed before there is room again; with a budget of nothing, none helps.
+    // This time must leave the window before there is room again. With a budget of zero, there
+    // never is.
     const blocking = this.#moments[this.#first + excess] ?? nowMs;
     return { ok: false, retryAfterMs: blocking + WINDOW_MS + 1 - nowMs };
   }
@@ -68,20 +74,20 @@ class Window {
     this.#moments.push(nowMs);
   }
 
-  takeBack(): void {
+  removeLast(): void {
     if (this.#moments.length > this.#first) this.#moments.pop();
   }
 
   #forget(nowMs: number): void {
     while ((this.#moments[this.#first] ?? nowMs) < nowMs - WINDOW_MS) this.#first += 1;
-    // Not with each one, or a full window would be copied all the time.
+    // Not on every call, or a full window would be copied all the time.
     if (this.#first * 2 <= this.#moments.length) return;
     this.#moments = this.#moments.slice(this.#first);
     this.#first = 0;
   }
 }
 
-/** Put behind all others, so that the one that was longest quiet is forgotten first. */
+/** Moves an entry to the end, so that the longest idle one is dropped first. */
 function touch<T>(kept: Map<string, T>, key: string, value: T): T {
   kept.delete(key);
   kept.set(key, value);

@@ -1,6 +1,6 @@
 import type { WebhooksConfig } from '../config/config.ts';
-import type { Answer } from './check.ts';
-import type { Incoming } from './request.ts';
+import type { WebhookResponse } from './check.ts';
+import type { IncomingDelivery } from './request.ts';
 import { ANONYMOUS } from '../access/authorize.operations.ts';
 import type { Context } from '../operation/context.ts';
 import { invoke } from '../operation/invoke.ts';
@@ -9,7 +9,11 @@ import { systemHealth } from '../engine/system.operations.ts';
 type Base = Pick<Context, 'engine'>;
 
 /** A delivery to the webhook of this id, whichever ledger it is in. */
-export function receiveHook({ engine }: Base, id: string, incoming: Incoming): Promise<Answer> {
+export function receiveHook(
+  { engine }: Base,
+  id: string,
+  incoming: IncomingDelivery,
+): Promise<WebhookResponse> {
   return engine.webhooks.receive(id, incoming);
 }
 
@@ -17,8 +21,8 @@ export function receiveHook({ engine }: Base, id: string, incoming: Incoming): P
 export function receiveAt(
   { engine }: Base,
   path: string,
-  incoming: Incoming,
-): Promise<Answer> | undefined {
+  incoming: IncomingDelivery,
+): Promise<WebhookResponse> | undefined {
   return engine.webhooks.receiveAt(path, incoming);
 }
 
@@ -32,8 +36,8 @@ export function hookRules({ engine }: Base): WebhooksConfig {
 }
 
 /** What monitors are told. */
-export async function tellHealth({ engine }: Base): Promise<Answer> {
+export async function tellHealth({ engine }: Base): Promise<WebhookResponse> {
   const context = { engine, principal: ANONYMOUS, submittedBy: 'api' } as const;
   const body = await invoke(systemHealth, context, {});
-  return { status: body['status'] === 'ok' ? 200 : 503, body: body as Answer['body'] };
+  return { status: body['status'] === 'ok' ? 200 : 503, body: body as WebhookResponse['body'] };
 }

@@ -8,36 +8,41 @@ import { toVisibleText } from '../base/text.ts';
 import type { WebhooksConfig } from '../config/config.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { UntakenDelivery } from './types.ts';
-import { mediaTypeOf, readBody } from './body.ts';
-import { decide, type Answer, type Entrance, type Go, type Stop } from './check.ts';
-import { nameDelivery, verify, type DeliveryName } from './verify/verify.ts';
+import {
+  budgetOf,
+  checkDelivery,
+  type WebhookResponse,
+  type WebhookKind,
+  type AcceptedCheck,
+  type RejectedCheck,
+} from './check.ts';
+import { identifyDelivery, type DeliveryIdentity } from './verify/verify.ts';
 import { readDeliveryEvent } from './event-type.ts';
-import type { Hook } from './webhook.ts';
-import { makeLimiter, type Limiter } from './rate-limit.ts';
-import { proofHeadersOf } from './verify/scheme.ts';
-import type { Incoming } from './request.ts';
+import type { KnownWebhook, Webhook } from './webhook.ts';
+import { createWebhookLimiter, type WebhookLimiter } from './rate-limit.ts';
+import { listProofHeaders } from './verify/scheme.ts';
+import type { IncomingDelivery } from './request.ts';
 import { traceparentIn } from './metrics.service.ts';
 import { knowEndpoint, requireSecrets } from './endpoints.service.ts';
 import type { Tenants } from '../tenant/tenants.ts';
 import { waitForEnd, type Waiter } from './await-result.service.ts';
 import { takeTest } from './test-delivery.service.ts';
 import {
-  answerHindered,
-  toWebhookResponse,
-  type HookDoor,
-  type KnownHook,
+  createUnavailableResponse,
+  toVerifiedResponse,
+  type WebhookIntake,
   type Webhooks,
-  type WebhookResponse,
+  type VerifiedResponse,
 } from './webhooks.ts';
 import { joinLine } from '../job/completion.service.ts';
 
 /** The part of a tenant's engine that accepts deliveries to its webhooks. */
 interface TenantReceiver extends Waiter {
-  readonly hooks: HookDoor;
+  readonly hooks: WebhookIntake;
 }
 
 export interface WebhooksOptions {
-  readonly door: HookDoor;
+  readonly door: WebhookIntake;
   readonly engine: Waiter;
   readonly config: () => WebhooksConfig;
   readonly ledger: LedgerSubset<'tenants.findByKey'>;
@@ -46,44 +51,45 @@ export interface WebhooksOptions {
 }
 
 /** A webhook and the ledger that it is in, until `leave`. */
-interface Located {
-  readonly known: KnownHook;
-  readonly door: HookDoor;
+interface LocatedWebhook {
+  readonly known: KnownWebhook;
+  readonly intake: WebhookIntake;
   readonly engine: Waiter;
   leave(): void;
 }
 
 export function makeWebhooks(options: WebhooksOptions): Webhooks {
   const { door, engine, config, log } = options;
-  const limiter = makeLimiter();
+  const limiter = createWebhookLimiter();
   const receive = async (
-    entrance: Entrance,
-    incoming: Incoming,
-    find: () => Promise<Located | undefined>,
-  ): Promise<Answer> => {
-    let located: Located | undefined;
+    kind: WebhookKind,
+    incoming: IncomingDelivery,
+    find: () => Promise<LocatedWebhook | undefined>,
+  ): Promise<WebhookResponse> => {
+    let located: LocatedWebhook | undefined;
     try {
       located = await find();
-      return await answer(options, limiter, { entrance, incoming, located });
+      return await respond(options, limiter, { kind, incoming, located });
     } catch (thrown) {
       const error = toDuctileError(thrown);
       if (error.code === 'INTERNAL') throw error;
-      // What does not pass by itself must be seen by somebody, and the sender is not told.
+      // The sender gets no details, so an operator must see a problem that doesn't go away by itself.
       const level = error.kind.status >= 500 && !error.kind.retryable ? 'warn' : 'debug';
-      log[level]('a delivery was not taken', { hook_id: located?.known.hook.id, error });
-      return answerHindered(error);
+      log[level]('a delivery was not accepted', { hook_id: located?.known.webhook.id, error });
+      return createUnavailableResponse(error);
     } finally {
       located?.leave();
     }
   };
   return {
-    receive: (hookId, incoming) => receive('managed', incoming, () => locate(options, hookId)),
+    receive: (webhookId, incoming) =>
+      receive('managed', incoming, () => locate(options, webhookId)),
     receiveAt(path, incoming) {
       const endpoint = config().endpoints.find((one) => one.path === path);
       if (endpoint === undefined) return undefined;
       return receive('static', incoming, async () => ({
         known: await knowEndpoint(endpoint, door),
-        door,
+        intake: door,
         engine,
         leave: () => undefined,
       }));
@@ -92,135 +98,124 @@ export function makeWebhooks(options: WebhooksOptions): Webhooks {
   };
 }
 
-interface Asked {
-  readonly entrance: Entrance;
-  readonly incoming: Incoming;
-  readonly located: Located | undefined;
+interface LocatedDelivery {
+  readonly kind: WebhookKind;
+  readonly incoming: IncomingDelivery;
+  readonly located: LocatedWebhook | undefined;
 }
 
-async function answer(
+async function respond(
   { config, log }: WebhooksOptions,
-  limiter: Limiter,
-  { entrance, incoming, located }: Asked,
-): Promise<Answer> {
-  const { request, source, isOversize } = incoming;
+  limiter: WebhookLimiter,
+  delivery: LocatedDelivery,
+): Promise<WebhookResponse> {
+  const { kind, incoming, located } = delivery;
   const known = located?.known;
-  const accepts = config().order === 'compat' ? 'json' : 'all';
   const nowMs = performance.now();
-  const decision = decide(config().order, entrance, {
-    source: () => limiter.checkSource(source, nowMs),
-    isSmall: () => !isOversize && request.rawBody.length <= limits.hookSmallBytes,
-    isOversize: () => isOversize,
-    isTooLarge: () =>
-      isOversize || request.rawBody.length > (known?.hook.maxBodyBytes ?? limits.hookBodyBytesMax),
-    isMediaAccepted: () => mediaTypeOf(request, accepts) !== undefined,
-    hook: () => stateOf(known),
-    verdict: () => {
-      const { hook, secrets } = mustKnow(known);
-      return verify(hook.auth, request, secrets, Date.now());
-    },
-    rate: () => {
-      const { hook } = mustKnow(known);
-      return limiter.spend(budgetOf(hook), hook.ratePerMinute, nowMs);
-    },
-    body: () => readBody(request, accepts),
-  });
-  if (decision.kind === 'stop') {
-    if (decision.isCharged) limiter.chargeSource(source, nowMs);
-    noteStop(decision, limiter, { entrance, incoming, located });
-    log.debug('a delivery was not taken', { hook_id: known?.hook.id, reason: decision.outcome });
-    return decision.answer;
+  const check = { kind, incoming, known, limiter, nowMs, wallMs: Date.now() };
+  const result = checkDelivery(config().order, check);
+  if (result.kind === 'rejected') {
+    if (result.isCharged) limiter.chargeSource(incoming.source, nowMs);
+    recordRejected(result, limiter, delivery);
+    log.debug('a delivery was rejected', { hook_id: known?.webhook.id, reason: result.reason });
+    return result.response;
   }
-  const response = await acceptAndRespond(decision, incoming, mustKnow(located), log);
-  if (!response.isNew) limiter.giveBack(budgetOf(mustKnow(known).hook));
-  if (response.refused !== undefined) {
-    const { deliveryId = null } = decision.accepted;
-    noteRefused({ deliveryId, reason: response.refused }, limiter, incoming, mustKnow(located));
+  if (located === undefined) throw new TypeError('a delivery without a webhook was accepted');
+  const verified = await acceptAndRespond(result, incoming, located, log);
+  if (!verified.isNew) limiter.refund(budgetOf(located.known.webhook));
+  if (verified.refused !== undefined) {
+    const { deliveryId = null } = result.proof;
+    recordRefused({ deliveryId, reason: verified.refused }, limiter, incoming, located);
   }
-  return response.answer;
+  return verified.response;
 }
 
-function budgetOf({ id }: Hook): string {
-  return `hook ${id}`;
-}
-
-/** Only of webhooks that are there, and not more than so many: strangers do not fill the ledger. */
-function noteStop(stopped: Stop, limiter: Limiter, { incoming, located }: Asked): void {
-  const { status } = stopped.answer;
-  if (located === undefined || status === 200 || status === 404) return;
-  const { hook } = located.known;
-  if (status === 429) return located.door.turnedAway.note(hook.id, performance.now());
-  const refused = { deliveryId: null, reason: reasonOf(stopped) };
-  noteRefused(refused, limiter, incoming, located);
-}
-
-function noteRefused(
-  refused: Pick<UntakenDelivery, 'deliveryId' | 'reason'>,
-  limiter: Limiter,
-  incoming: Incoming,
-  { known: { hook }, door }: Located,
+/** Records only deliveries to existing webhooks, at a bounded rate, so that the ledger can't be flooded. */
+function recordRejected(
+  rejected: RejectedCheck,
+  limiter: WebhookLimiter,
+  { incoming, located }: LocatedDelivery,
 ): void {
-  const isKept = limiter.spend(`refused ${hook.id}`, limits.hookRefusalsKept, performance.now()).ok;
-  if (isKept) door.note({ ...describe(incoming, hook), hookId: hook.id, ...refused });
+  const { status } = rejected.response;
+  if (located === undefined || status === 200 || status === 404) return;
+  const { webhook } = located.known;
+  if (status === 429) return located.intake.rejected.note(webhook.id, performance.now());
+  const refused = { deliveryId: null, reason: formatReason(rejected) };
+  recordRefused(refused, limiter, incoming, located);
 }
 
-/** In a few words that can be kept and shown, also where the body has a say in them. */
-function reasonOf({ outcome, detail }: Stop): string {
-  if (detail === undefined) return outcome;
-  return `${outcome}: ${toVisibleText(maskText(detail.slice(0, limits.hookReasonChars)))}`;
+function recordRefused(
+  refused: Pick<UntakenDelivery, 'deliveryId' | 'reason'>,
+  limiter: WebhookLimiter,
+  incoming: IncomingDelivery,
+  { known: { webhook }, intake }: LocatedWebhook,
+): void {
+  const { id } = webhook;
+  const isKept = limiter.spend(`refused ${id}`, limits.hookRefusalsKept, performance.now()).ok;
+  if (isKept)
+    intake.recordRefused({ ...describeRequest(incoming, webhook), hookId: id, ...refused });
+}
+
+/** Masked and bounded, because the body can have a part in the text. */
+function formatReason({ reason, detail }: RejectedCheck): string {
+  if (detail === undefined) return reason;
+  return `${reason}: ${toVisibleText(maskText(detail.slice(0, limits.hookReasonChars)))}`;
 }
 
 /** When too many senders already wait for results, accepts the delivery and responds at once. */
 async function acceptAndRespond(
-  decision: Go,
-  incoming: Incoming,
-  located: Located,
+  check: AcceptedCheck,
+  incoming: IncomingDelivery,
+  located: LocatedWebhook,
   log: Log,
-): Promise<WebhookResponse> {
+): Promise<VerifiedResponse> {
   const { engine, known } = located;
-  const { id: hookId, waitMs } = known.hook;
+  const { id: webhookId, waitMs } = known.webhook;
   const leave = waitMs > 0 ? joinLine(engine) : undefined;
   if (leave === undefined) {
-    return toWebhookResponse(hookId, await take(decision, incoming, located));
+    return toVerifiedResponse(webhookId, await accept(check, incoming, located));
   }
   const jobId = makeId();
+  // Subscribes before the commit, so that the end of a fast job isn't missed.
   const expected = engine.expectEnd(jobId);
   try {
-    const taken = await take(decision, incoming, located, jobId);
-    const response = toWebhookResponse(hookId, taken);
-    if (!('signalId' in taken)) return response;
-    const caller = { expected, waitMs, gone: incoming.hungUp?.() };
-    const end = await waitForEnd(engine, taken, caller).catch((error: unknown) => {
-      // It is committed, so nothing may sound as if it had to be sent again.
-      log.warn('what a delivery came to cannot be read', { error });
+    const accepted = await accept(check, incoming, located, jobId);
+    const verified = toVerifiedResponse(webhookId, accepted);
+    if (!('signalId' in accepted)) return verified;
+    const sender = { expected, waitMs, gone: incoming.hungUp?.() };
+    const end = await waitForEnd(engine, accepted, sender).catch((error: unknown) => {
+      // The delivery is committed, so the sender must not retry it.
+      log.warn('the result of a delivery cannot be read', { error });
       return undefined;
     });
-    if (end === undefined) return response;
-    return { ...response, answer: { status: 200, body: { ...response.answer.body, ...end } } };
+    if (end === undefined) return verified;
+    const { body } = verified.response;
+    return { ...verified, response: { status: 200, body: { ...body, ...end } } };
   } finally {
     expected.drop();
     leave();
   }
 }
 
-/** With the id of its job when somebody stays on the line. */
-async function take(
-  { accepted, payload, event }: Go,
-  incoming: Incoming,
-  { known: { hook }, door }: Located,
+/** With the id of its job if the sender waits for the result. */
+async function accept(
+  { proof, payload, event }: AcceptedCheck,
+  incoming: IncomingDelivery,
+  { known: { webhook }, intake }: LocatedWebhook,
   jobId?: string,
-): ReturnType<HookDoor['take']> {
-  const name = nameDelivery(hook.auth, accepted, incoming.request, { payload, event });
-  return await door.take({
-    ...describe(incoming, hook),
-    hookId: hook.id,
-    title: hook.title,
-    target: hook.target,
-    ...name,
-    isStrict: hook.replay === 'strict',
+): ReturnType<WebhookIntake['accept']> {
+  const identity = identifyDelivery(webhook.auth, proof, incoming.request, { payload, event });
+  const { deliveryId } = identity;
+  return await intake.accept({
+    ...describeRequest(incoming, webhook),
+    hookId: webhook.id,
+    title: webhook.title,
+    target: webhook.target,
+    ...identity,
+    isStrict: webhook.replay === 'strict',
     payload,
     event,
-    about: describeEvent(hook, incoming, { payload, event, deliveryId: name.deliveryId }),
+    about: describeEvent(webhook, incoming, { payload, event, deliveryId }),
     jobId,
     isAwaited: jobId !== undefined,
     traceparent: traceparentIn(incoming),
@@ -229,26 +224,21 @@ async function take(
   });
 }
 
-function stateOf(known: KnownHook | undefined): 'unknown' | 'disabled' | 'enabled' {
-  if (known === undefined) return 'unknown';
-  return known.hook.enabled ? 'enabled' : 'disabled';
-}
-
 async function locate(
   { door, engine, ledger, tenants }: WebhooksOptions,
-  hookId: string,
-): Promise<Located | undefined> {
-  const known = await door.store.find(hookId);
-  if (known !== undefined) return { known, door, engine, leave: () => undefined };
-  if (tenants === undefined || hookId.length > limits.hookIdCharsMax) return undefined;
-  const slug = await ledger.tenants.findByKey('hook', hookId);
+  webhookId: string,
+): Promise<LocatedWebhook | undefined> {
+  const known = await door.store.find(webhookId);
+  if (known !== undefined) return { known, intake: door, engine, leave: () => undefined };
+  if (tenants === undefined || webhookId.length > limits.hookIdCharsMax) return undefined;
+  const slug = await ledger.tenants.findByKey('hook', webhookId);
   const visit = slug === undefined ? undefined : await visitIfThere(tenants, slug);
   if (visit === undefined) return undefined;
   try {
-    const { engine: theirs } = visit;
-    const found = await theirs.hooks.store.find(hookId);
+    const { engine: tenant } = visit;
+    const found = await tenant.hooks.store.find(webhookId);
     if (found !== undefined) {
-      return { known: found, door: theirs.hooks, engine: theirs, leave: () => visit.end() };
+      return { known: found, intake: tenant.hooks, engine: tenant, leave: () => visit.end() };
     }
   } catch (error) {
     visit.end();
@@ -269,13 +259,13 @@ async function visitIfThere(tenants: Tenants<TenantReceiver>, slug: string) {
 
 /** The event type and headers of the request; undefined if it has neither. */
 function describeEvent(
-  { id, eventRules }: Hook,
-  { request }: Incoming,
+  { id, eventRules }: Webhook,
+  { request }: IncomingDelivery,
   {
     payload,
     event: cloudEvent,
     deliveryId,
-  }: Pick<Go, 'payload' | 'event'> & Pick<DeliveryName, 'deliveryId'>,
+  }: Pick<AcceptedCheck, 'payload' | 'event'> & Pick<DeliveryIdentity, 'deliveryId'>,
 ): JsonObject | undefined {
   const { eventType, event, headers } = readDeliveryEvent(eventRules, request, payload, cloudEvent);
   const hasHeaders = Object.keys(headers).length > 0;
@@ -289,9 +279,9 @@ function describeEvent(
   };
 }
 
-function describe(incoming: Incoming, { auth }: Hook) {
+function describeRequest(incoming: IncomingDelivery, { auth }: Webhook) {
   const { request, source, bodyBytes = request.rawBody.length } = incoming;
-  const proof = proofHeadersOf(auth);
+  const proof = listProofHeaders(auth);
   const headers = request.headers.map(([name, value]) => [
     name,
     proof.has(name) ? REDACTED : redactHeader(name, value),
@@ -304,9 +294,4 @@ const PROOF = /auth|cookie|signature|hmac|token|secret|key/;
 function redactHeader(name: string, value: string): string {
   if (PROOF.test(name) || isSecretName(name)) return REDACTED;
   return maskText(value.slice(0, limits.hookHeaderKeptChars));
-}
-
-function mustKnow<T>(known: T | undefined): T {
-  if (known === undefined) throw new TypeError('the chain asked about a webhook that is not there');
-  return known;
 }

@@ -4,11 +4,11 @@ import type { JsonObject } from '../base/json.ts';
 import { replayDeliveryType, type DeliveryChoice } from './change-directives.ts';
 import type { DeliveryRow } from './types.ts';
 import { deliveryEventIn } from '../signal/signal.ts';
-import type { Hook } from './webhook.ts';
 import { hopsBehind } from '../job/enqueue.service.ts';
+import type { Webhook } from './webhook.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import { findEndpoint } from './endpoints.service.ts';
-import type { HookDoor } from './webhooks.ts';
+import type { WebhookIntake } from './webhooks.ts';
 import { describeTarget } from './secrets.service.ts';
 import { draftEmission } from './draft.service.ts';
 import { maskPayload } from '../signal/mask.ts';
@@ -17,7 +17,7 @@ import type { ReplaySeams } from '../signal/replay.service.ts';
 import { toRunPayload } from '../pipeline/language/pipeline.ts';
 
 export interface DeliverySeams extends Omit<ReplaySeams, 'processId'> {
-  readonly hooks: HookDoor;
+  readonly hooks: WebhookIntake;
 }
 
 /** What was delivered is handled again in the name of its signal, by what its webhook starts now. */
@@ -69,7 +69,7 @@ export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefiniti
 async function find(
   id: string,
   { ledger, hooks, current }: DeliverySeams,
-): Promise<{ delivery: DeliveryRow; hook: Hook }> {
+): Promise<{ delivery: DeliveryRow; hook: Webhook }> {
   const [delivery] = await ledger.deliveries.list({ id, limit: 1 });
   if (delivery?.signalId === undefined || delivery.signalId === null) {
     const message = `no delivery ${id} was taken`;
@@ -77,7 +77,7 @@ async function find(
   }
   const { hookId } = delivery;
   const known = await hooks.store.find(hookId);
-  const hook = known?.hook ?? findEndpoint(current().config.webhooks, hookId);
+  const hook = known?.webhook ?? findEndpoint(current().config.webhooks, hookId);
   if (hook !== undefined) return { delivery, hook };
   throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${hookId} any more`);
 }

@@ -1,27 +1,30 @@
 import { limits } from '../base/limits.ts';
 
-/** One delivery as it came, before anything of it is believed. */
-export interface HookRequest {
+/** An unverified HTTP request. */
+export interface WebhookRequest {
   readonly method: string;
-  /** As whoever sent it saw it, with scheme and host. */
+  /** As the sender sees it, with scheme and host. */
   readonly url: string;
-  /** One pair for each line, in order, names in lower case: what came twice is there twice. */
+  /**
+   * One pair per header line, in order, with names in lower case. Repeated headers appear
+   * repeatedly.
+   */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly rawBody: Buffer;
 }
 
 /** A delivery as a listener has read it. */
-export interface Incoming {
-  readonly request: HookRequest;
-  /** Where it came from, as far as proxies are trusted. */
+export interface IncomingDelivery {
+  readonly request: WebhookRequest;
+  /** The address of the sender. Forwarded addresses count only for trusted proxies. */
   readonly source: string;
-  /** There was more than any webhook takes; the rest was not read. */
+  /** True if the body exceeds the maximum of all webhooks. The rest was not read. */
   readonly isOversize: boolean;
-  /** How large its body is as far as is known, where not all of it was read. */
+  /** The known size of a body that was not read completely. */
   readonly bodyBytes?: number;
-  /** Says when whoever sent it is gone. */
+  /** Returns a signal that fires when the sender disconnects. */
   readonly hungUp?: () => AbortSignal;
-  /** How far from its first cause it is, where a running job has it delivered. */
+  /** The distance from the first cause, if a running job made the delivery. */
   readonly hops?: number;
   /** The directive that delivers it as a test, without the listener. */
   readonly test?: DeliveryTest;
@@ -35,15 +38,15 @@ export interface DeliveryTest {
 
 export type HeaderFault = 'header_missing' | 'header_repeated' | 'header_too_long';
 
-export type TakenHeader =
+export type HeaderResult =
   | { readonly ok: true; readonly value: string }
   | { readonly ok: false; readonly reason: HeaderFault };
 
 /**
- * A header on which something depends. It must be there once: of two, other programs on the way may
- * have looked at the other one.
+ * Reads a header that a decision depends on. It must occur once: with two values, other programs
+ * may have used the other one.
  */
-export function takeHeader(request: HookRequest, name: string): TakenHeader {
+export function readHeader(request: WebhookRequest, name: string): HeaderResult {
   const [first, second] = valuesOf(request, name);
   if (first === undefined || first === '') return { ok: false, reason: 'header_missing' };
   if (second !== undefined) return { ok: false, reason: 'header_repeated' };
@@ -51,10 +54,10 @@ export function takeHeader(request: HookRequest, name: string): TakenHeader {
   return { ok: true, value: first };
 }
 
-export function hasHeader(request: HookRequest, name: string): boolean {
+export function hasHeader(request: WebhookRequest, name: string): boolean {
   return request.headers.some(([key]) => key === name);
 }
 
-function valuesOf({ headers }: HookRequest, name: string): string[] {
+function valuesOf({ headers }: WebhookRequest, name: string): string[] {
   return headers.filter(([key]) => key === name).map(([, value]) => value);
 }

@@ -2,7 +2,7 @@ import { hash, randomBytes } from 'node:crypto';
 import { parseCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import type { Hook } from './webhook.ts';
+import type { Webhook } from './webhook.ts';
 import type { KeptSecret } from './store.service.ts';
 
 const SECRET_BYTES = 32;
@@ -48,7 +48,7 @@ export function rotateSecrets(
 }
 
 /** What its deliveries start, in words. */
-export function describeTarget({ target }: Hook): string {
+export function describeTarget({ target }: Webhook): string {
   if (target.kind === 'command') return `a job of ${target.plugin}.${target.command}`;
   if (target.kind === 'pipeline') return `a run of ${target.pipeline}`;
   if (target.kind === 'signal') return `a signal ${target.type}`;

@@ -6,10 +6,10 @@ import { parseJson } from '../base/parse-json.ts';
 import type { Job } from '../job/job.ts';
 import type { DeliveryRow, WebhookRow } from './types.ts';
 import type { Run } from '../pipeline/run/run.ts';
-import { agentModes, usual, usualPrefix } from './target.ts';
-import type { Outcome } from './agent-outcome.ts';
+import { agentModes, webhookDefaults, defaultSignaturePrefix } from './target.ts';
 import { quietActions } from '../schedule/window.ts';
-import { responses } from './webhook.ts';
+import type { DeliveryOutcome } from './agent-outcome.ts';
+import { webhookResponses } from './webhook.ts';
 import { authModes, replayModes, timestampUnits } from './auth-settings.ts';
 import { algorithms, encodings, keyEncodings } from './verify/mac.ts';
 import type { Context } from '../operation/context.ts';
@@ -151,7 +151,7 @@ export const settingsFields = {
     .optional()
     .describe('verified deliveries per minute (default: 600)'),
   respond: z
-    .enum(responses)
+    .enum(webhookResponses)
     .optional()
     .describe('respond at once, or with the result of the job or run (default: accepted)'),
   respond_within: nonBlankText()
@@ -190,7 +190,7 @@ export const webhookShape = z.object({
   auth_mode: z.enum(authModes),
   max_body_bytes: z.int(),
   rate_limit_per_minute: z.int(),
-  respond: z.enum(responses),
+  respond: z.enum(webhookResponses),
   replay: z.enum(replayModes),
   has_own_secret: z.boolean().describe('false when the global token counts'),
   created_by: z.string(),
@@ -221,7 +221,10 @@ function toShown<Fields extends Settings>(fields: Fields): Shown<Fields> {
   return Object.fromEntries(shown) as unknown as Shown<Fields>;
 }
 
-export function showWebhook(row: WebhookRow, outcome?: Outcome): z.output<typeof webhookShape> {
+export function showWebhook(
+  row: WebhookRow,
+  outcome?: DeliveryOutcome,
+): z.output<typeof webhookShape> {
   const settings = parseJson(row.settings) as Said;
   return {
     webhook_id: row.id,
@@ -256,24 +259,26 @@ const unsaid = Object.fromEntries(Object.keys(settingsFields).map((key) => [key,
 /** What counts where nothing was said. */
 function usualOf(said: Said) {
   const { plugin, mode, auth_mode: auth = 'bearer', respond } = said;
-  const { hmac_algorithm: algorithm = usual.algorithm } = said;
+  const { hmac_algorithm: algorithm = webhookDefaults.algorithm } = said;
   const hmac = {
     hmac_algorithm: algorithm,
-    hmac_encoding: usual.encoding,
-    hmac_sig_prefix: usualPrefix(algorithm),
+    hmac_encoding: webhookDefaults.encoding,
+    hmac_sig_prefix: defaultSignaturePrefix(algorithm),
   };
   return {
     description: '',
     enabled: true,
     auth_mode: auth,
-    max_body_bytes: usual.maxBodyBytes,
-    rate_limit_per_minute: usual.ratePerMinute,
-    respond: usual.respond,
-    replay: usual.replay,
-    ...(plugin === undefined ? {} : { command: usual.command }),
-    ...(respond === 'result' ? { respond_within: formatDuration(usual.waitMs) } : {}),
+    max_body_bytes: webhookDefaults.maxBodyBytes,
+    rate_limit_per_minute: webhookDefaults.ratePerMinute,
+    respond: webhookDefaults.respond,
+    replay: webhookDefaults.replay,
+    ...(plugin === undefined ? {} : { command: webhookDefaults.command }),
+    ...(respond === 'result' ? { respond_within: formatDuration(webhookDefaults.waitMs) } : {}),
     ...(auth === 'hmac' ? hmac : {}),
-    ...(mode === 'cron_task' ? { cli_parameters: [], quiet_action: usual.quietAction } : {}),
+    ...(mode === 'cron_task'
+      ? { cli_parameters: [], quiet_action: webhookDefaults.quietAction }
+      : {}),
   };
 }
 
@@ -302,7 +307,10 @@ export const deliveryShape = z.object({
     .describe('the actor whose `webhook test` it was; null of a sender'),
 });
 
-export function showDelivery(row: DeliveryRow, outcome?: Outcome): z.output<typeof deliveryShape> {
+export function showDelivery(
+  row: DeliveryRow,
+  outcome?: DeliveryOutcome,
+): z.output<typeof deliveryShape> {
   return {
     delivery_id: row.id,
     webhook_id: row.hookId,

@@ -6,12 +6,12 @@ import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { WebhookRow } from './types.ts';
-import { pickTokens } from './verify/scheme.ts';
-import { hookEntry, toHook, type Hook } from './webhook.ts';
+import { chooseTokens } from './verify/scheme.ts';
+import { webhookEntrySchema, toWebhook, type Webhook } from './webhook.ts';
 import { secretKeyOf, type AuthMode } from './auth-settings.ts';
-import type { HookStore } from './webhooks.ts';
 import { purposes } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
+import type { WebhookStore } from './webhooks.ts';
 
 /** A secret as it is sealed: some are only good until a moment, after another took their place. */
 export interface KeptSecret {
@@ -30,12 +30,12 @@ export interface HookStoreOptions {
 
 interface Opened {
   readonly row: WebhookRow;
-  readonly hook: Hook;
+  readonly hook: Webhook;
   readonly kept: readonly KeptSecret[];
 }
 
 /** Read at most once in a while, however many deliveries come. */
-export function makeHookStore({ ledger, vault, log }: HookStoreOptions): HookStore {
+export function makeHookStore({ ledger, vault, log }: HookStoreOptions): WebhookStore {
   let known: ReadonlyMap<string, Opened> = new Map();
   let readAt = -Infinity;
   let reading: Promise<void> | undefined;
@@ -81,12 +81,12 @@ export function makeHookStore({ ledger, vault, log }: HookStoreOptions): HookSto
       if (opened === undefined) return undefined;
       const { hook } = opened;
       // Nobody is let in, and how long that takes must not tell that there is a webhook.
-      if (!hook.enabled) return { hook, secrets: [] };
+      if (!hook.enabled) return { webhook: hook, secrets: [] };
       const own = (
         await Promise.all(opened.kept.filter(isGood).map(({ secret }) => reveal(secret)))
       ).flat();
-      const secrets = isGlobal(opened) ? pickTokens([], await credential(GLOBAL_TOKEN)) : own;
-      return { hook, secrets };
+      const secrets = isGlobal(opened) ? chooseTokens([], await credential(GLOBAL_TOKEN)) : own;
+      return { webhook: hook, secrets };
     },
     async references() {
       await refresh();
@@ -118,7 +118,7 @@ function openRow(row: WebhookRow, vault: Pick<Vault, 'open'>): Opened {
   const kept = openSecrets(row, vault);
   const settings = parseJson(row.settings) as JsonObject;
   const entry = toEntry(row.id, closeIdle(settings), veil(kept));
-  return { row, kept, hook: toHook(hookEntry.parse(entry)).hook };
+  return { row, kept, hook: toWebhook(webhookEntrySchema.parse(entry)).webhook };
 }
 
 /** Earlier versions stored a rate limit of 0, which accepts nothing: such a webhook is disabled. */

@@ -4,16 +4,18 @@ import { limits } from '../base/limits.ts';
 import { quietActions, type QuietAction, type QuietHours } from '../schedule/window.ts';
 import { isTimezone } from '../schedule/zone.ts';
 import { findNameFault } from '../signal/signal.ts';
-import { hasPlaceholder } from './prompt.ts';
+import { hasPromptPlaceholder } from './prompt.ts';
 
-/** What a delivery starts. */
-export type Target =
+/** The work that a delivery starts. */
+export type WebhookTarget =
   | { readonly kind: 'command'; readonly plugin: string; readonly command: string }
   | { readonly kind: 'pipeline'; readonly pipeline: string }
   | { readonly kind: 'signal'; readonly type: string }
   | AgentTarget;
 
-/** `wake` is a turn in a conversation that goes on, `cron_task` a fresh one in a task's folder. */
+/**
+ * `wake` is a turn in an existing conversation. `cron_task` is a new one in the folder of a task.
+ */
 export const agentModes = ['wake', 'cron_task'] as const;
 
 export type AgentTarget = {
@@ -34,7 +36,7 @@ export type AgentTarget = {
     }
 );
 
-/** What is not said is taken from the global settings, but for the parameters. */
+/** Settings that override the global ones. Parameters have no global setting. */
 interface AgentOverrides {
   readonly provider: string | undefined;
   readonly model: string | undefined;
@@ -68,7 +70,7 @@ export const targetFields = {
   prompt_template: nonBlankText().max(limits.promptTemplateCharsMax).optional(),
   instruction: nonBlankText()
     .max(limits.promptTemplateCharsMax)
-    .refine((value) => !hasPlaceholder(value), {
+    .refine((value) => !hasPromptPlaceholder(value), {
       error: 'must not have {{placeholders}}: it stands outside of the safety boundary',
       params: { hint: 'Put them into prompt_template.' },
     })
@@ -100,7 +102,7 @@ export const targetFields = {
 type TargetFields = z.output<z.ZodObject<typeof targetFields>>;
 type Key = keyof TargetFields;
 
-export type Report = (key: string, message: string, hint?: string) => void;
+export type ReportField = (key: string, message: string, hint?: string) => void;
 
 const kinds = ['plugin', 'pipeline', 'signal', 'mode'] as const;
 const agentKeys = ['prompt_template', 'instruction'] as const;
@@ -117,8 +119,8 @@ const taskKeys = [
   'dependency',
 ] as const;
 
-/** What the keys of a target say against each other. */
-export function checkTarget(fields: TargetFields, report: Report): void {
+/** Reports contradictions between the keys of a target. */
+export function checkTarget(fields: TargetFields, report: ReportField): void {
   const [first, second] = kinds.filter((kind) => fields[kind] !== undefined);
   if (first === undefined) {
     report(
@@ -142,10 +144,10 @@ export function checkTarget(fields: TargetFields, report: Report): void {
   }
 }
 
-export function toTarget(fields: TargetFields): Target {
+export function toTarget(fields: TargetFields): WebhookTarget {
   const { plugin, pipeline, signal, mode } = fields;
   if (plugin !== undefined)
-    return { kind: 'command', plugin, command: fields.command ?? usual.command };
+    return { kind: 'command', plugin, command: fields.command ?? webhookDefaults.command };
   if (pipeline !== undefined) return { kind: 'pipeline', pipeline };
   if (signal !== undefined) return { kind: 'signal', type: signal };
   const { prompt_template: promptTemplate = '', instruction } = fields;
@@ -163,19 +165,19 @@ export function toTarget(fields: TargetFields): Target {
       cliParameters: fields.cli_parameters ?? [],
     },
     quiet: { start: fields.quiet_start, end: fields.quiet_end },
-    quietAction: fields.quiet_action ?? usual.quietAction,
+    quietAction: fields.quiet_action ?? webhookDefaults.quietAction,
     timezone: fields.timezone,
     dependency: fields.dependency,
   };
 }
 
-/** An empty list is what document 4's entries have when there is none. */
+/** Entries of document 4 have an empty list for a missing one. */
 function isGiven(value: TargetFields[Key]): boolean {
   return Array.isArray(value) ? value.length > 0 : value !== undefined;
 }
 
-/** What counts of a webhook where its settings do not say it. */
-export const usual = {
+/** Defaults of a webhook's settings. */
+export const webhookDefaults = {
   command: 'handle',
   algorithm: 'sha256',
   encoding: 'hex',
@@ -187,7 +189,7 @@ export const usual = {
   waitMs: limits.hookRespondMs,
 } as const;
 
-/** What stands before a signature. */
-export function usualPrefix(algorithm: string): string {
+/** The text before a signature. */
+export function defaultSignaturePrefix(algorithm: string): string {
   return `${algorithm}=`;
 }

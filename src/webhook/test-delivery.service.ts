@@ -5,7 +5,7 @@ import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { testWebhookType, type WebhookTest } from './change-directives.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { DeliveryTest, HookRequest } from './request.ts';
+import type { DeliveryTest, WebhookRequest } from './request.ts';
 import { signRequest } from './verify/sign.ts';
 import { hopsBehind } from '../job/enqueue.service.ts';
 import { JOB_ACTOR } from '../job/cause.ts';
@@ -13,7 +13,8 @@ import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { Generation } from '../engine/generation.ts';
 import { hookNotFound } from './not-found.service.ts';
 import { describeTarget } from './secrets.service.ts';
-import type { HookDoor, KnownHook, Webhooks } from './webhooks.ts';
+import type { WebhookIntake, Webhooks } from './webhooks.ts';
+import type { KnownWebhook } from './webhook.ts';
 import type { Reach } from '../access/attempt-tokens.service.ts';
 import { guardFirstKey, isSameSecret, purposes } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
@@ -24,7 +25,7 @@ export const BY_JOB = 'in process, as a job asks';
 export interface TestSeams {
   readonly ledger: Ledger;
   readonly vault: Vault;
-  readonly hooks: HookDoor;
+  readonly hooks: WebhookIntake;
   readonly current: () => Generation;
   readonly reach: Readonly<Reach>;
   readonly receive: Webhooks['receive'];
@@ -37,7 +38,7 @@ const TEST_HEADER = 'x-ductile-test-token';
 const onTheirWay = new Map<string, DeliveryTest>();
 
 /** The test that a delivery is; undefined for a sender's. */
-export function takeTest({ headers }: HookRequest): DeliveryTest | undefined {
+export function takeTest({ headers }: WebhookRequest): DeliveryTest | undefined {
   const word = headers.find(([name]) => name === TEST_HEADER)?.[1];
   const test = word === undefined ? undefined : onTheirWay.get(word);
   if (word !== undefined) onTheirWay.delete(word);
@@ -47,7 +48,7 @@ export function takeTest({ headers }: HookRequest): DeliveryTest | undefined {
 /** Delivers through the listener and all checks; the delivery and its signal say whose test it is. */
 export function testWebhookDirective(seams: TestSeams): DirectiveDefinition<WebhookTest> {
   const { ledger, vault, hooks } = seams;
-  const find = async (id: string): Promise<KnownHook> => {
+  const find = async (id: string): Promise<KnownWebhook> => {
     const known = await hooks.store.find(id);
     if (known === undefined) throw await hookNotFound(id, ledger);
     refuseUnsigned(known);
@@ -65,7 +66,7 @@ export function testWebhookDirective(seams: TestSeams): DirectiveDefinition<Webh
     isSameSecret: ({ id, fingerprint: print }, secret) =>
       isSameSecret(secret, purposes.webhook(id), print, vault),
     async plan({ id }) {
-      const { hook } = await find(id);
+      const { webhook: hook } = await find(id);
       return [`A test would be delivered to ${id}, and would start ${describeTarget(hook)}.`];
     },
     prepare(_params, { directiveId, secret }) {
@@ -87,7 +88,7 @@ export function testWebhookDirective(seams: TestSeams): DirectiveDefinition<Webh
 }
 
 interface TestDelivery {
-  readonly known: KnownHook;
+  readonly known: KnownWebhook;
   /** JSON text. */
   readonly payload: string | undefined;
   readonly test: DeliveryTest;
@@ -103,7 +104,7 @@ async function deliver(
   { known, payload, test }: TestDelivery,
   { ledger, current, reach, receive }: TestSeams,
 ): Promise<TestResponse> {
-  const { hook } = known;
+  const { webhook: hook } = known;
   const listener = reach.hooks ?? reach.api;
   const seen = current().config.webhooks.publicUrl ?? listener ?? 'http://localhost';
   const named = `test-${makeId()}`;
@@ -123,7 +124,7 @@ async function deliver(
 }
 
 /** Refuses what no sender could deliver now. */
-function refuseUnsigned({ hook, secrets }: KnownHook): void {
+function refuseUnsigned({ webhook: hook, secrets }: KnownWebhook): void {
   const { id, enabled } = hook;
   if (!enabled) {
     throw new DuctileError('INPUT_INVALID', `the webhook ${id} is disabled`, {
@@ -139,12 +140,12 @@ function refuseUnsigned({ hook, secrets }: KnownHook): void {
 }
 
 function makeRequest(
-  { hook, secrets }: KnownHook,
+  { webhook: hook, secrets }: KnownWebhook,
   named: string,
   url: string,
   body: string,
-): HookRequest {
-  const plain: HookRequest = {
+): WebhookRequest {
+  const plain: WebhookRequest = {
     method: 'POST',
     url,
     headers: [['content-type', 'application/json']],
@@ -160,7 +161,7 @@ function makeRequest(
 /** Takes the way of a sender's request, through the listener and all. */
 async function post(
   via: string,
-  request: HookRequest,
+  request: WebhookRequest,
   test: DeliveryTest,
   timeoutMs: number,
 ): Promise<TestResponse> {

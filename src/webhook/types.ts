@@ -20,9 +20,9 @@ export interface AgentJobRow extends AgentJob {
 
 export interface WebhookRow {
   readonly id: string;
-  /** JSON text: its entry without its secrets. */
+  /** JSON text: the entry without its secrets. */
   readonly settings: string;
-  /** Its secrets; null when it has none of its own. */
+  /** The encrypted secrets. Null if it has none of its own. */
   readonly sealed: SealedText | null;
   readonly createdBy: string;
   readonly createdAt: Timestamp;
@@ -30,7 +30,7 @@ export interface WebhookRow {
   readonly updatedAt: Timestamp;
   readonly triggerCount: number;
   readonly lastTriggeredAt: Timestamp | null;
-  /** Why the last delivery that was verified was not taken; null when it was. */
+  /** The reason why the last verified delivery was not accepted. Null if it was. */
   readonly lastError: string | null;
 }
 
@@ -40,10 +40,10 @@ export interface WebhookDraft {
   readonly sealed: SealedText | null;
 }
 
-/** What is not named stays. */
+/** A change of a webhook. Missing fields stay. */
 export interface WebhookChange {
   readonly id: string;
-  /** When it was last changed as far as whoever changes it knows; nothing is done otherwise. */
+  /** The last update that the caller knows. The change is refused if there was a later one. */
   readonly seenAt: Timestamp;
   readonly settings?: string;
   readonly sealed?: SealedText;
@@ -52,58 +52,58 @@ export interface WebhookChange {
 interface Delivery {
   readonly id: string;
   readonly hookId: string;
-  /** What the sender calls it. */
+  /** The sender's id of the delivery. */
   readonly deliveryId: string | null;
-  /** Where it came from, as far as proxies are trusted. */
+  /** The address of the sender. Forwarded addresses count only for trusted proxies. */
   readonly source: string;
-  /** JSON text; what could be secret is not in it. */
+  /** JSON text, with secrets masked. */
   readonly headers: string;
   readonly bodyBytes: number;
-  /** The actor whose `webhook.test` made it; undefined if a sender did. */
+  /** The actor whose `webhook.test` made it. Undefined if a sender did. */
   readonly testBy?: string | undefined;
 }
 
 export interface DeliveryDraft extends Delivery {
-  /** A digest of what may be accepted only once. */
+  /** A digest of bytes that may be accepted only once. */
   readonly replayKey: string | null;
-  /** Under another delivery id, what has the same digest is refused instead of being a duplicate. */
+  /** True if the same digest under another delivery id is refused, and not a duplicate. */
   readonly isStrict?: boolean;
   readonly emission: Emission;
-  /** Why its target was left alone, although nothing went wrong. */
+  /** The reason why its target was not started, although nothing failed. */
   readonly skipped?: string | undefined;
 }
 
 export interface UntakenDelivery extends Delivery {
-  /** `failed`: it was verified, and its target could not take it. */
+  /** `failed`: it was verified, but its target could not accept it. */
   readonly verdict: 'failed' | 'refused';
   readonly reason: string;
 }
 
 export interface Received {
-  /** One for each delivery, in their order. */
+  /** One per delivery, in the same order. */
   readonly told: readonly ToldDelivery[];
   readonly news: RunNews;
 }
 
 export interface ToldDelivery {
   readonly signalId: string;
-  /** False when it was taken before. */
+  /** False for a duplicate. */
   readonly isNew: boolean;
-  /** What was taken before had its name, and another body. */
+  /** Set if the earlier delivery had the same id and another body. */
   readonly isOther?: true;
-  /** The same signed bytes were accepted under another id, and the webhook refuses that. */
+  /** Set if the same signed bytes were accepted under another id, and the webhook refuses that. */
   readonly isReplay?: true;
-  /** For a duplicate: why the first delivery started nothing. */
+  /** For a duplicate: the reason why the first delivery started nothing. */
   readonly skipped?: string;
 }
 
 export interface DeliveryRow extends Delivery {
   readonly seq: number;
-  /** `skipped`: it was accepted, and its target was left alone for the reason. */
+  /** `skipped`: it was accepted, but its target was not started for the reason. */
   readonly verdict: 'accepted' | 'skipped' | 'failed' | 'refused';
   readonly reason: string | null;
   readonly signalId: string | null;
-  /** How often the same came again. */
+  /** The number of duplicates. */
   readonly duplicates: number;
   readonly receivedAt: Timestamp;
 }
@@ -111,7 +111,7 @@ export interface DeliveryRow extends Delivery {
 export interface DeliveryFilter {
   readonly hookId?: string;
   readonly id?: string;
-  /** Only ids that begin so. */
+  /** Only ids that begin with this text. */
   readonly idPrefix?: string;
   readonly verdict?: DeliveryRow['verdict'];
   /** Keyset page: rows with a smaller seq than this, the newest first. */

@@ -10,39 +10,46 @@ import {
   secretKeyOf,
   type ReplayMode,
 } from './auth-settings.ts';
-import { checkTarget, targetFields, toTarget, usual, type Report, type Target } from './target.ts';
+import {
+  checkTarget,
+  targetFields,
+  toTarget,
+  webhookDefaults,
+  type ReportField,
+  type WebhookTarget,
+} from './target.ts';
 import type { Scheme } from './verify/scheme.ts';
 import { parseCredentialRef, credentialName } from '../base/credential-ref.ts';
 
-/** A webhook, ready to be used. Its secrets are not in it, so that it can be kept and shown. */
-export interface Hook {
+/** A validated webhook. It has no secrets, so that it can be cached and shown. */
+export interface Webhook {
   readonly id: string;
   readonly title: string;
   readonly description: string;
   readonly enabled: boolean;
-  readonly target: Target;
+  readonly target: WebhookTarget;
   readonly auth: Scheme;
   readonly replay: ReplayMode;
   readonly eventRules: EventRules;
   readonly maxBodyBytes: number;
   readonly ratePerMinute: number;
-  /** How long a sender is kept on the line for what its delivery came to; not at all when zero. */
+  /** How long a sender waits for the result of its delivery. Zero doesn't wait. */
   readonly waitMs: number;
 }
 
-/** What a sender is told: that its delivery was taken, or what came of it. */
-export const responses = ['accepted', 'result'] as const;
+/** The response that a sender gets: that its delivery was accepted, or its result. */
+export const webhookResponses = ['accepted', 'result'] as const;
 
-/** The keys that say so, of webhooks and of endpoints. */
+/** The keys of the response. Webhooks and endpoints share them. */
 export const respondFields = {
-  respond: z.enum(responses).default(usual.respond),
+  respond: z.enum(webhookResponses).default(webhookDefaults.respond),
   respond_within: duration({ minMs: 1000, maxMs: limits.hookRespondMsMax }).optional(),
 };
 
 type RespondFields = z.output<z.ZodObject<typeof respondFields>>;
 
-/** What can be said of a webhook. */
-export const hookFields = {
+/** The settings of a webhook. */
+export const webhookFields = {
   id: z
     .string()
     .max(limits.hookIdCharsMax)
@@ -50,24 +57,24 @@ export const hookFields = {
   title: nonBlankText().max(limits.hookTitleCharsMax),
   description: z.string().max(limits.hookDescriptionCharsMax).default(''),
   enabled: flag().default(true),
-  max_body_bytes: count(1, limits.hookBodyBytesMax).default(usual.maxBodyBytes),
-  rate_limit_per_minute: count(1, limits.hookRateMax).default(usual.ratePerMinute),
+  max_body_bytes: count(1, limits.hookBodyBytesMax).default(webhookDefaults.maxBodyBytes),
+  rate_limit_per_minute: count(1, limits.hookRateMax).default(webhookDefaults.ratePerMinute),
   ...respondFields,
   ...targetFields,
   ...authFields,
   ...eventFields,
 };
 
-/** A webhook as it is written, with the keys of document 4 and its secrets. */
-export const hookEntry = strictSection(hookFields).superRefine(checkHook, {
+/** A webhook as written, with the keys of document 4 and its secrets. */
+export const webhookEntrySchema = strictSection(webhookFields).superRefine(checkWebhookFields, {
   when: ({ issues }) => issues.length === 0,
 });
 
-type HookEntry = z.output<typeof hookEntry>;
+type WebhookEntry = z.output<typeof webhookEntrySchema>;
 
-/** What its keys say against each other. */
-function checkHook(entry: HookEntry, context: z.RefinementCtx): void {
-  const report: Report = (key, message, hint) => {
+/** Reports contradictions between keys. */
+function checkWebhookFields(entry: WebhookEntry, context: z.RefinementCtx): void {
+  const report: ReportField = (key, message, hint) => {
     context.addIssue({ code: 'custom', path: key.split('.'), message, params: { hint } });
   };
   checkTarget(entry, report);
@@ -81,14 +88,14 @@ function checkHook(entry: HookEntry, context: z.RefinementCtx): void {
   if (isWhole) checkEventFields(entry, toScheme(entry), report);
 }
 
-interface HookWithSecrets {
-  readonly hook: Hook;
-  /** Any of them is good; for bearer the global token counts where there is none. */
+export interface KnownWebhook {
+  readonly webhook: Webhook;
+  /** Any of them is valid. A bearer webhook without secrets uses the global token. */
   readonly secrets: readonly string[];
 }
 
-export function toHook(entry: HookEntry): HookWithSecrets {
-  const hook: Hook = {
+export function toWebhook(entry: WebhookEntry): KnownWebhook {
+  const hook: Webhook = {
     id: entry.id,
     title: entry.title,
     description: entry.description,
@@ -99,37 +106,40 @@ export function toHook(entry: HookEntry): HookWithSecrets {
     eventRules: toEventRules(entry),
     maxBodyBytes: entry.max_body_bytes,
     ratePerMinute: entry.rate_limit_per_minute,
-    waitMs: waitOf(entry),
+    waitMs: waitMsOf(entry),
   };
-  return { hook, secrets: secretsOf(entry) };
+  return { webhook: hook, secrets: secretsOf(entry) };
 }
 
-export function checkRespond({ respond, respond_within: within }: RespondFields, report: Report) {
+export function checkRespond(
+  { respond, respond_within: within }: RespondFields,
+  report: ReportField,
+) {
   if (respond === 'result' || within === undefined) return;
   report('respond_within', 'is only for respond result', 'Leave it out.');
 }
 
-export function waitOf({ respond, respond_within: within }: RespondFields): number {
-  return respond === 'result' ? (within ?? usual.waitMs) : 0;
+export function waitMsOf({ respond, respond_within: within }: RespondFields): number {
+  return respond === 'result' ? (within ?? webhookDefaults.waitMs) : 0;
 }
 
-/** The keys under which an entry would hold its secret, which nobody may read in a package. */
+/** The keys of the secret, which must not be in a package. */
 export const secretKeys: readonly string[] = ['token', 'hmac_secret'];
 
 const fields = Object.fromEntries(
-  Object.entries(hookFields).filter(([key]) => !secretKeys.includes(key)),
-) as Omit<typeof hookFields, 'token' | 'hmac_secret'>;
+  Object.entries(webhookFields).filter(([key]) => !secretKeys.includes(key)),
+) as Omit<typeof webhookFields, 'token' | 'hmac_secret'>;
 
-/** As everywhere in the configuration of an installation, it may be written `credential:NAME`. */
+/** Accepts `credential:NAME`, as everywhere in the configuration of an installation. */
 export function nameCredential(value: string): string {
   return parseCredentialRef(value) ?? value;
 }
 
-/** Stands where the secret will be, so that the rest can be checked. */
+/** Stands in for the secret, so that the rest can be checked. */
 const PLACEHOLDER = 'credential:secret';
 
-/** A webhook as a package brings it: its secret is made, or is the credential that it names. */
-export const packagedHook = strictSection({
+/** A webhook of a package. Its secret is generated, or is the named credential. */
+export const packagedWebhookSchema = strictSection({
   ...fields,
   credential: z
     .string()
@@ -137,7 +147,7 @@ export const packagedHook = strictSection({
     .optional(),
 }).superRefine(
   (entry, context) => {
-    checkHook({ ...entry, [secretKeyOf(entry.auth_mode)]: [PLACEHOLDER] }, context);
+    checkWebhookFields({ ...entry, [secretKeyOf(entry.auth_mode)]: [PLACEHOLDER] }, context);
   },
   { when: ({ issues }) => issues.length === 0 },
 );

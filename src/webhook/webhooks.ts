@@ -1,73 +1,67 @@
 import type { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { DeliveryDraft, ToldDelivery, UntakenDelivery } from './types.ts';
-import { answerAccepted, type Answer } from './check.ts';
-import type { Hook } from './webhook.ts';
-import type { Target } from './target.ts';
-import type { DeliveryTest, Incoming } from './request.ts';
+import { createAcceptedResponse, type WebhookResponse } from './check.ts';
+import type { KnownWebhook } from './webhook.ts';
+import type { WebhookTarget } from './target.ts';
+import type { DeliveryTest, IncomingDelivery } from './request.ts';
 import { limits } from '../base/limits.ts';
 
-/** Where strangers come in: one for the whole process, whichever ledger a webhook is in. */
+/** Receives deliveries for all ledgers of the process. */
 export interface Webhooks {
-  /** The one with this id; committed before it says that it was accepted. */
-  receive(hookId: string, incoming: Incoming): Promise<Answer>;
-  /** The one of the configuration at this path; undefined when there is none. */
-  receiveAt(path: string, incoming: Incoming): Promise<Answer> | undefined;
-  /** Throws when an endpoint of the configuration has no secret to be verified with. */
+  /** Delivers to the webhook with this id. A delivery is committed before its response says so. */
+  receive(hookId: string, incoming: IncomingDelivery): Promise<WebhookResponse>;
+  /** Delivers to the configured endpoint at this path. Undefined if there is none. */
+  receiveAt(path: string, incoming: IncomingDelivery): Promise<WebhookResponse> | undefined;
+  /** Throws if a configured endpoint has no secret to verify with. */
   requireSecrets(): Promise<void>;
 }
 
-/** The webhooks of one ledger, and where their verified deliveries come in. */
-export interface HookDoor {
-  readonly store: HookStore;
-  /** Committed when it resolves; what its target cannot take is written down, too. */
-  take(verified: VerifiedDelivery): Promise<Taken | Failed | Replayed>;
-  /** Writes down what was refused; whoever sent it does not wait for that. */
-  note(refused: Omit<UntakenDelivery, 'id' | 'verdict'>): void;
-  /** What came too fast is counted here, and not written down. */
-  readonly turnedAway: TurnedAway;
+/** The webhooks of one ledger. It accepts their verified deliveries. */
+export interface WebhookIntake {
+  readonly store: WebhookStore;
+  /** Committed when it resolves. A delivery that its target can't accept is recorded, too. */
+  accept(verified: VerifiedDelivery): Promise<AcceptedDelivery | FailedDelivery | ReplayedDelivery>;
+  /** Records a refused delivery in the background. The sender doesn't wait for it. */
+  recordRefused(refused: Omit<UntakenDelivery, 'id' | 'verdict'>): void;
+  /** Counts deliveries over the rate limit, which are not recorded. */
+  readonly rejected: RejectedCounter;
 }
 
-export interface HookStore {
-  find(id: string): Promise<KnownHook | undefined>;
-  /** The value of a credential now; undefined when there is none. */
+export interface WebhookStore {
+  find(id: string): Promise<KnownWebhook | undefined>;
+  /** The current value of a credential. Undefined if there is none. */
   credential(name: string): Promise<string | undefined>;
-  /** The credentials that webhooks are verified with now, by their ids; read anew. */
+  /** Reads which credentials each webhook uses now. */
   references(): Promise<ReadonlyMap<string, readonly string[]>>;
-  /** Reads them again, before anything else is delivered. */
+  /** Reads all webhooks again before the next delivery. */
   refresh(): Promise<void>;
 }
 
-/** A webhook, and what its deliveries may be signed with now. */
-export interface KnownHook {
-  readonly hook: Hook;
-  readonly secrets: readonly string[];
-}
-
-/** What was delivered, and to whom. */
-export interface Delivered {
+/** The content of a delivery, and its webhook. */
+export interface DeliveryContent {
   readonly hookId: string;
-  /** What people call the webhook. */
+  /** The display name of the webhook. */
   readonly title: string;
-  readonly target: Target;
-  /** Names the delivery among those of the same webhook. */
+  readonly target: WebhookTarget;
+  /** Identifies the delivery among those of the same webhook. */
   readonly sourceEventId: string;
   readonly payload: JsonObject;
-  /** What a CloudEvent said of itself. */
+  /** The attributes of a CloudEvent. */
   readonly event: JsonObject | undefined;
-  /** The event type and headers of the delivery; undefined if it has neither. */
+  /** The event type and headers of the delivery. Undefined if it has neither. */
   readonly about?: JsonObject | undefined;
-  /** Where in a trace its sender stands. */
+  /** The trace context of the sender. */
   readonly traceparent?: string | undefined;
-  /** Whoever sent it waits for the end of what it starts. */
+  /** True if the sender waits for the result. */
   readonly isAwaited?: boolean;
-  /** For the job that it is for, or the first of them: made by whoever waits for its end. */
+  /** The id of its first job, created by the caller that waits for its end. */
   readonly jobId?: string | undefined;
-  /** It came before, and somebody wants it handled once more: as the signal that it became. */
+  /** Set for a replay: the signal of the first delivery. */
   readonly again?: { readonly signalId: string; readonly atMs: number };
-  /** How far from its first cause it is; a stranger's delivery is one. */
+  /** The distance from the first cause. A delivery from outside has 1. */
   readonly hops?: number;
-  /** Set if a `webhook.test` made it, and not a sender. */
+  /** Set if `webhook.test` made it, and not a sender. */
   readonly test?: DeliveryTest | undefined;
 }
 
@@ -77,31 +71,31 @@ export interface VerifiedDelivery
       DeliveryDraft,
       'deliveryId' | 'replayKey' | 'isStrict' | 'source' | 'headers' | 'bodyBytes'
     >,
-    Omit<Delivered, 'sourceEventId'> {}
+    Omit<DeliveryContent, 'sourceEventId'> {}
 
-export interface Taken extends Pick<ToldDelivery, 'signalId' | 'isNew'> {
-  /** The job of the delivery; of a duplicate, the job of the first delivery. */
+export interface AcceptedDelivery extends Pick<ToldDelivery, 'signalId' | 'isNew'> {
+  /** The job of the delivery. For a duplicate, the job of the first delivery. */
   readonly jobId: string | undefined;
-  /** Or the run. */
+  /** The run of the delivery, if it started a pipeline. */
   readonly runId: string | undefined;
   /** The status of that job or run, for a duplicate. */
   readonly status?: string | undefined;
-  /** Why its target was left alone, although nothing went wrong. */
+  /** The reason why its target was not started, although nothing failed. */
   readonly skipped: string | undefined;
 }
 
 /** A copy under another delivery id, which the webhook refuses. */
-interface Replayed {
+interface ReplayedDelivery {
   readonly isReplay: true;
 }
 
-export interface Failed {
+export interface FailedDelivery {
   readonly error: DuctileError;
 }
 
-export interface WebhookResponse {
-  readonly answer: Answer;
-  /** False for what came before: it starts nothing. */
+export interface VerifiedResponse {
+  readonly response: WebhookResponse;
+  /** False for a duplicate, which starts nothing. */
   readonly isNew: boolean;
   /** Why a verified delivery was refused. */
   readonly refused?: string;
@@ -109,23 +103,23 @@ export interface WebhookResponse {
 
 const REPLAYED = 'replayed';
 
-/** The response to a delivery that was verified. */
-export function toWebhookResponse(
+/** Creates the response to a verified delivery. */
+export function toVerifiedResponse(
   hookId: string,
-  taken: Taken | Failed | Replayed,
-): WebhookResponse {
-  if ('error' in taken) return { answer: answerFailed(taken), isNew: true };
+  taken: AcceptedDelivery | FailedDelivery | ReplayedDelivery,
+): VerifiedResponse {
+  if ('error' in taken) return { response: createFailedResponse(taken), isNew: true };
   if ('isReplay' in taken) {
     // A copy learns nothing about the first delivery.
     const answer = { status: 409, body: { error: REPLAYED } };
-    return { answer, isNew: false, refused: REPLAYED };
+    return { response: answer, isNew: false, refused: REPLAYED };
   }
-  return { answer: answerTaken(hookId, taken), isNew: taken.isNew };
+  return { response: createAcceptedBody(hookId, taken), isNew: taken.isNew };
 }
 
-function answerTaken(hookId: string, taken: Taken): Answer {
+function createAcceptedBody(hookId: string, taken: AcceptedDelivery): WebhookResponse {
   const { signalId, isNew, jobId, runId, skipped, status: first } = taken;
-  const { status, body } = answerAccepted(hookId, signalId, !isNew);
+  const { status, body } = createAcceptedResponse(hookId, signalId, !isNew);
   return {
     status,
     body: {
@@ -138,10 +132,12 @@ function answerTaken(hookId: string, taken: Taken): Answer {
   };
 }
 
-/** A missing target may be back when the sender retries; a payload that doesn't fit never will. */
-function answerFailed({ error }: Failed): Answer {
+/**
+ * A missing target may be back when the sender retries. A payload that doesn't fit will never fit.
+ */
+function createFailedResponse({ error }: FailedDelivery): WebhookResponse {
   const { status } = error.kind;
-  if (status === 404 || status === 503) return answerHindered(error);
+  if (status === 404 || status === 503) return createUnavailableResponse(error);
   if (error.code === 'IDEMPOTENCY_MISMATCH') {
     return { status: 422, body: { error: 'idempotency_mismatch' } };
   }
@@ -149,21 +145,21 @@ function answerFailed({ error }: Failed): Answer {
 }
 
 /** The delivery is fine. The sender gets no details about a problem of this service. */
-export function answerHindered({ kind }: DuctileError): Answer {
+export function createUnavailableResponse({ kind }: DuctileError): WebhookResponse {
   const retryAfterSeconds = limits.hookRetryAfterSeconds;
   return kind.status === 429
     ? { status: 429, body: { error: 'rate_limited' }, retryAfterSeconds }
     : { status: 503, body: { error: 'target_unavailable' }, retryAfterSeconds };
 }
 
-/** Deliveries that came faster than a webhook takes them, remembered for a while in this process. */
-interface TurnedAway {
+/** Counts deliveries over the rate limit in the memory of this process, for a while. */
+interface RejectedCounter {
   note(hookId: string, nowMs: number): void;
-  /** How many of late; 0 when there were none. */
+  /** The number of recent ones. */
   count(hookId: string, nowMs: number): number;
 }
 
-export function makeTurnedAway(): TurnedAway {
+export function createRejectedCounter(): RejectedCounter {
   const streaks = new Map<string, { readonly count: number; readonly lastMs: number }>();
   const count = (hookId: string, nowMs: number): number => {
     const known = streaks.get(hookId);
@@ -172,7 +168,7 @@ export function makeTurnedAway(): TurnedAway {
   return {
     note(hookId, nowMs) {
       const next = { count: count(hookId, nowMs) + 1, lastMs: nowMs };
-      // Put behind all others, so that the one that was longest quiet is forgotten first.
+      // Moved to the end, so that the longest idle one is dropped first.
       streaks.delete(hookId);
       streaks.set(hookId, next);
       const [oldest = hookId] = streaks.keys();

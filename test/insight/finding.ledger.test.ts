@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import type { Halt } from '../../src/pipeline/run/types.ts';
+import type { RunHalt } from '../../src/pipeline/run/types.ts';
 import { approve, foreach, task, wait } from '../pipeline/graphs.ts';
 import { decide, revive } from '../support/ledger/run-directives.ts';
 import {
@@ -88,7 +88,7 @@ describe.each(databases)('a step that waits for a person on %s', (kind) => {
   test('is announced once, in the transaction that begins the wait', async () => {
     const { ledger } = await openBench(kind);
     const told = await define(ledger, [task('bell')]);
-    const asked: Halt[] = [];
+    const asked: RunHalt[] = [];
     ledger.followHalts(
       () => ({ jobs: [], runs: [] }),
       (question) => {

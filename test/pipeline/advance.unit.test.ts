@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { advance } from '../../src/pipeline/run/advance.ts';
-import { makeBeginner, widthOf } from '../../src/pipeline/run/walk.ts';
-import type { Move } from '../../src/pipeline/run/transition.ts';
+import { createBranchStarter, countBranches } from '../../src/pipeline/run/walk.ts';
+import type { Transition } from '../../src/pipeline/run/transition.ts';
 import {
   at,
   choice,
@@ -20,7 +20,7 @@ import {
   wait,
 } from './graphs.ts';
 
-function expectMove(move: Move, steps: object[], landing: object): void {
+function expectMove(move: Transition, steps: object[], landing: object): void {
   expect(move.steps).toMatchObject(steps);
   expect(move.steps).toHaveLength(steps.length);
   expect(move.landing).toMatchObject(landing);
@@ -177,7 +177,7 @@ describe('several events', () => {
       width: 2,
       events,
     });
-    const begin = makeBeginner(nested, parent, 'events', events);
+    const begin = createBranchStarter(nested, parent, 'events', events);
     expect([begin(0), begin(1)]).toEqual([
       { node: 'b', stop: 'z', label: null, own: { n: 1 }, isWhole: true },
       { node: 'b', stop: 'z', label: null, own: { value: 'two' }, isWhole: true },
@@ -259,14 +259,16 @@ describe('a split', () => {
       block: 'split',
       width: 2,
     });
-    expect(makeBeginner(flow, parent, 'split')(1)).toEqual({
+    expect(createBranchStarter(flow, parent, 'split')(1)).toEqual({
       node: 'r',
       stop: null,
       label: 'r',
       own: {},
       isWhole: false,
     });
-    expect(output(advance(flow, at('l', {}, { base: { x: 1 } }), done(1)))).toEqual({ result: 1 });
+    expect(output(advance(flow, at('l', {}, { base: { x: 1 } }), done(1)))).toEqual({
+      result: 1,
+    });
   });
 
   test('joins to a map in which each arm has its output', () => {
@@ -301,8 +303,8 @@ describe('a foreach', () => {
       block: 'foreach',
       width: 5,
     });
-    expect(widthOf(flow, parent, 'foreach')).toBe(5);
-    const begin = makeBeginner(flow, parent, 'foreach');
+    expect(countBranches(flow, parent, 'foreach')).toBe(5);
+    const begin = createBranchStarter(flow, parent, 'foreach');
     expect(items.map((_, index) => begin(index).own)).toEqual(
       items.map((photo, index) => ({ photo, index })),
     );
@@ -313,7 +315,10 @@ describe('a foreach', () => {
     const move = advance(flow, at('all', { items: [] }), start);
     expect(statuses(move)).toEqual(['all succeeded']);
     expect(move.landing).toMatchObject({ kind: 'task', node: 'z', own: { items: [], all: [] } });
-    expect(output(advance(only, at('all', { items: [] }), start))).toEqual({ items: [], all: [] });
+    expect(output(advance(only, at('all', { items: [] }), start))).toEqual({
+      items: [],
+      all: [],
+    });
   });
 
   test('joins in the order of the elements, last or not', () => {

@@ -6,7 +6,7 @@ import { makeLogger } from '../../src/base/log.ts';
 import { makeAdvancer, type Advancer } from '../../src/pipeline/run/advancer.service.ts';
 import {
   noNews,
-  type AdvanceAnswer,
+  type AdvanceResult,
   type AdvanceRequest,
   type BranchClaim,
   type BranchClaimRequest,
@@ -31,7 +31,7 @@ class Fake {
   nextInMs: number | undefined;
   onClaim: () => void = () => undefined;
   fault: (branchId: string) => Error | undefined = () => undefined;
-  verdict: AdvanceAnswer['verdict'] | undefined;
+  verdict: AdvanceResult['verdict'] | undefined;
   readonly advancer: Advancer;
   /** Those that are claimed, each under its token: nothing else moves it. */
   readonly #held = new Map<string, string>();
@@ -78,7 +78,7 @@ class Fake {
     return Promise.resolve({ branchIds, nextInMs: this.nextInMs });
   }
 
-  #advance({ branchId, token }: AdvanceRequest): Promise<AdvanceAnswer> {
+  #advance({ branchId, token }: AdvanceRequest): Promise<AdvanceResult> {
     this.tries += 1;
     const fault = this.fault(branchId);
     if (fault !== undefined) return Promise.reject(fault);

@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { compile, type Compiled } from '../../src/pipeline/language/compile.ts';
+import { compilePipeline, type CompileResult } from '../../src/pipeline/language/compile.ts';
 import { toPipelineEntry, type PipelineEntry } from '../../src/pipeline/language/entry.ts';
 import { pipelineSchema } from '../../src/pipeline/language/entry-schema.ts';
 import type { Graph } from '../../src/pipeline/language/graph.ts';
-import type { Library } from '../../src/pipeline/language/check.ts';
+import type { PipelineLibrary } from '../../src/pipeline/language/check.ts';
 
 function entry(name: string, steps: unknown[], more: object = {}): PipelineEntry {
   const parsed = pipelineSchema.parse({ name, steps, ...more });
   return toPipelineEntry(parsed, (path) => ({ place: 'x.yaml', key: path.join('.') }));
 }
 
-function library(...entries: PipelineEntry[]): Library {
+function library(...entries: PipelineEntry[]): PipelineLibrary {
   return {
     pipelines: new Map(entries.map((one) => [one.name, one])),
     suggest: (_word, known, what) => `The ${what} are ${known.join(', ')}.`,
@@ -24,7 +24,7 @@ function library(...entries: PipelineEntry[]): Library {
 }
 
 function make(...entries: [PipelineEntry, ...PipelineEntry[]]): Graph {
-  const { graph, faults } = compile(entries[0], library(...entries));
+  const { graph, faults } = compilePipeline(entries[0], library(...entries));
   expect(faults).toEqual([]);
   if (graph === undefined) throw new Error('nothing was compiled');
   return graph;
@@ -37,7 +37,7 @@ function lines({ nodes }: Graph): string[] {
   );
 }
 
-function tell({ faults: found }: Compiled): string[] {
+function tell({ faults: found }: CompileResult): string[] {
   return found.map(({ path, message }) => `${path.join('.')} ${message}`);
 }
 
@@ -208,7 +208,7 @@ describe('the next step', () => {
 describe('an invalid pipeline is refused', () => {
   test('an id that is used already', () => {
     const twice = entry('twice', [a, { id: 'x', split: [b, { id: 'a', uses: 'p' }] }]);
-    expect(tell(compile(twice, library(twice)))).toEqual([
+    expect(tell(compilePipeline(twice, library(twice)))).toEqual([
       'steps.1.split.1.id is a, which is the id of an earlier step of this pipeline',
     ]);
   });
@@ -217,7 +217,7 @@ describe('an invalid pipeline is refused', () => {
     const lost = entry('lost', [{ uses: 'nobody.x' }, { if: 'payload.x', call: 'else' }], {
       on_halt: 'nobody',
     });
-    expect(tell(compile(lost, library(lost)))).toEqual([
+    expect(tell(compilePipeline(lost, library(lost)))).toEqual([
       'steps.1.call names else, which is not a pipeline',
       'steps.0.uses names nobody.x, which is not a plugin',
       'on_halt names nobody, which is not a plugin',
@@ -227,7 +227,10 @@ describe('an invalid pipeline is refused', () => {
   test('a fault of a called pipeline is said once, about that pipeline', () => {
     const called = entry('called', [{ uses: 'nobody' }]);
     const caller = entry('caller', [{ call: 'called' }]);
-    expect(compile(caller, library(caller, called))).toEqual({ graph: undefined, faults: [] });
+    expect(compilePipeline(caller, library(caller, called))).toEqual({
+      graph: undefined,
+      faults: [],
+    });
   });
 
   test('calls in a circle, with the way', () => {
@@ -235,13 +238,15 @@ describe('an invalid pipeline is refused', () => {
     const two = entry('two', [{ call: 'three' }]);
     const three = entry('three', [b, { call: 'two' }]);
     const all = library(one, two, three);
-    expect(tell(compile(two, all))).toEqual(['steps.0.call goes in a circle: two → three → two']);
-    expect(tell(compile(three, all))).toEqual([
+    expect(tell(compilePipeline(two, all))).toEqual([
+      'steps.0.call goes in a circle: two → three → two',
+    ]);
+    expect(tell(compilePipeline(three, all))).toEqual([
       'steps.1.call goes in a circle: three → two → three',
     ]);
-    expect(compile(one, all)).toEqual({ graph: undefined, faults: [] });
+    expect(compilePipeline(one, all)).toEqual({ graph: undefined, faults: [] });
     const self = entry('self', [{ call: 'self' }]);
-    expect(tell(compile(self, library(self)))).toEqual([
+    expect(tell(compilePipeline(self, library(self)))).toEqual([
       'steps.0.call goes in a circle: self → self',
     ]);
   });
@@ -260,7 +265,7 @@ describe('an invalid pipeline is refused', () => {
       { id: 'each', foreach: 'items', steps: [d] },
       { id: 'text', foreach: '{payload.items} of it', steps: [{ uses: 'p' }] },
     ]);
-    expect(tell(compile(dead, library(dead)))).toEqual([
+    expect(tell(compilePipeline(dead, library(dead)))).toEqual([
       'steps.0.if never holds, so the step is never reached',
       'steps.1.cases.1 is never reached, since an earlier case always holds',
       'steps.1.otherwise is never reached, since an earlier case always holds',
@@ -278,7 +283,7 @@ describe('an invalid pipeline is refused', () => {
     );
     const [first] = entries;
     if (first === undefined) throw new Error('there is no pipeline');
-    expect(tell(compile(first, library(...entries)))).toEqual([
+    expect(tell(compilePipeline(first, library(...entries)))).toEqual([
       `steps has more than ${limits.pipelineNodesMax} steps, with those of the pipelines it calls`,
     ]);
   });

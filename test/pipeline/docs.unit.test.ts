@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { isObject } from '../../src/base/json.ts';
-import { compile } from '../../src/pipeline/language/compile.ts';
+import { compilePipeline } from '../../src/pipeline/language/compile.ts';
 import { toPipelineEntry } from '../../src/pipeline/language/entry.ts';
 import { pipelineSchema } from '../../src/pipeline/language/entry-schema.ts';
 import { haltReasons } from '../../src/pipeline/run/run.ts';
@@ -36,6 +36,9 @@ test.each(examples)('%s', (text) => {
       suggest: () => '',
       resolve: (uses: string) => ({ plugin: uses, command: 'handle', maxAttempts: 1 }),
     };
-    expect(compile(entry, library)).toMatchObject({ faults: [], graph: { name: entry.name } });
+    expect(compilePipeline(entry, library)).toMatchObject({
+      faults: [],
+      graph: { name: entry.name },
+    });
   }
 });

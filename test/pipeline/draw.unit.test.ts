@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { conditionText, templateText, drawText } from '../../src/pipeline/language/draw.ts';
+import { formatCondition, formatTemplate, drawText } from '../../src/pipeline/language/draw.ts';
 import { drawSvg } from '../../src/pipeline/language/draw-svg.ts';
 import { makePipeline } from '../support/pipelines.ts';
 
@@ -130,11 +130,11 @@ describe('as a picture', () => {
 test('conditions and templates read as they were written', () => {
   const size = { path: ['payload', 'size'], op: 'gt', value: 5 } as const;
   const there = { path: ['payload', 'to'], op: 'exists', value: null } as const;
-  expect(conditionText({ all: [size, { not: { any: [there, { cel: 'true' }] } }] })).toBe(
+  expect(formatCondition({ all: [size, { not: { any: [there, { cel: 'true' }] } }] })).toBe(
     '(payload.size gt 5 and not ((payload.to exists or true)))',
   );
   expect(
-    templateText({
+    formatTemplate({
       map: { a: { value: [1] }, token: { value: 'x' }, password: { ref: ['context', 'p'] } },
     }),
   ).toBe('{a: [1], token: [redacted], password: {context.p}}');

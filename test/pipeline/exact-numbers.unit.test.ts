@@ -2,8 +2,12 @@
 import { describe, expect, test } from 'vitest';
 import type { Json, JsonObject } from '../../src/base/json.ts';
 import { parseJson } from '../../src/base/parse-json.ts';
-import { evaluate, isCase, parseCondition } from '../../src/pipeline/language/condition.ts';
-import { parseTemplate, render } from '../../src/pipeline/language/template.ts';
+import {
+  evaluateCondition,
+  matchesCase,
+  parseCondition,
+} from '../../src/pipeline/language/condition.ts';
+import { parseTemplate, renderTemplate } from '../../src/pipeline/language/template.ts';
 
 const payload = parseJson(`{
   "near": 9007199254740993, "same": 9007199254740993.0, "below": 9007199254740992,
@@ -16,7 +20,7 @@ const scope = { payload, context: {} };
 function holds(condition: Json): boolean {
   const parsed = parseCondition(condition, ['payload', 'context']);
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.faults));
-  return evaluate(parsed.condition, scope);
+  return evaluateCondition(parsed.condition, scope);
 }
 
 describe('an expression', () => {
@@ -62,9 +66,9 @@ describe('a comparison', () => {
 
   test('between two such numbers uses their value', () => {
     const { near = null, same = null, int = null, next = null } = payload;
-    expect(isCase(near, same)).toBe(true);
-    expect(isCase(int, next)).toBe(false);
-    expect(isCase(int, '12345678901234567890')).toBe(true);
+    expect(matchesCase(near, same)).toBe(true);
+    expect(matchesCase(int, next)).toBe(false);
+    expect(matchesCase(int, '12345678901234567890')).toBe(true);
   });
 
   test('with text is refused as one of a number', () => {
@@ -76,7 +80,7 @@ test('a template keeps them, alone and in text', () => {
   const given = { whole: '{payload.int}', text: 'id {payload.near}', deep: '{payload.list.1}' };
   const parsed = parseTemplate(given, ['payload']);
   if (!parsed.ok) throw new Error('the template is not understood');
-  expect(JSON.stringify(render(parsed.template, scope))).toBe(
+  expect(JSON.stringify(renderTemplate(parsed.template, scope))).toBe(
     '{"whole":12345678901234567890,"text":"id 9007199254740993","deep":12345678901234567890}',
   );
 });

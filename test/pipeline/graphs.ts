@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../../src/base/json.ts';
 import type { Graph, Node, NodeId } from '../../src/pipeline/language/graph.ts';
-import type { Arrival, Move, Standing } from '../../src/pipeline/run/transition.ts';
+import type { Arrival, Transition, BranchState } from '../../src/pipeline/run/transition.ts';
 import type { Template } from '../../src/pipeline/language/template.ts';
 
 /** Each node of a kind, with what is usual of it; `next` and `end` lead to the end unless told. */
@@ -114,7 +114,11 @@ export function graph(nodes: readonly Node[], rest: Partial<Graph> = {}): Graph 
   };
 }
 
-export function at(node: NodeId, own: JsonObject = {}, rest: Partial<Standing> = {}): Standing {
+export function at(
+  node: NodeId,
+  own: JsonObject = {},
+  rest: Partial<BranchState> = {},
+): BranchState {
   return { node, stop: null, own, base: {}, context: {}, ...rest };
 }
 
@@ -130,11 +134,11 @@ export const start: Arrival = { kind: 'start' };
 export const NOON = '2026-11-16T12:00:00.000Z';
 
 /** Each step that was taken and how it went. */
-export function statuses({ steps }: Move): string[] {
+export function statuses({ steps }: Transition): string[] {
   return steps.map(({ node, status }) => `${node} ${status}`);
 }
 
 /** What a branch that is over gave. */
-export function output({ landing }: Move): Json | undefined {
+export function output({ landing }: Transition): Json | undefined {
   return landing.kind === 'end' ? (JSON.parse(landing.output) as Json) : undefined;
 }

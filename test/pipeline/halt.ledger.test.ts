@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import type { Halt } from '../../src/pipeline/run/types.ts';
+import type { RunHalt } from '../../src/pipeline/run/types.ts';
 import type { Graph } from '../../src/pipeline/language/graph.ts';
 import { approve, foreach, task, wait } from './graphs.ts';
 import {
@@ -23,8 +23,8 @@ import { beat, draft, fail, pausing } from '../support/ledger/drafts.ts';
 const LONG_AGO = '2020-01-01T00:00:00.000Z';
 
 /** Whoever halts causes one job and one run. */
-function follow(ledger: Ledger, alarm: Graph): Halt[] {
-  const halts: Halt[] = [];
+function follow(ledger: Ledger, alarm: Graph): RunHalt[] {
+  const halts: RunHalt[] = [];
   ledger.followHalts((halt) => {
     halts.push(halt);
     const cause = { sourceEventId: halt.signal.id, rootJobId: halt.run.rootJobId };

@@ -1,13 +1,17 @@
 import { describe, expect, test } from 'vitest';
 import type { Json, JsonObject } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
-import { accrete, parseBaggage } from '../../src/pipeline/language/baggage.ts';
-import { evaluate, isCase, parseCondition } from '../../src/pipeline/language/condition.ts';
+import { extendBaggage, parseBaggage } from '../../src/pipeline/language/baggage.ts';
+import {
+  evaluateCondition,
+  matchesCase,
+  parseCondition,
+} from '../../src/pipeline/language/condition.ts';
 import { PipelineFault } from '../../src/pipeline/run/run.ts';
 import {
   parseReference,
   parseTemplate,
-  render,
+  renderTemplate,
   type Scope,
 } from '../../src/pipeline/language/template.ts';
 
@@ -32,7 +36,7 @@ function fill(written: Json): Json {
   const parsed = parseTemplate(written, ['payload', 'context']);
   if (!parsed.ok) throw new Error(parsed.faults.map(({ message }) => message).join('; '));
   // A run keeps it as JSON text.
-  return render(JSON.parse(JSON.stringify(parsed.template)), scope);
+  return renderTemplate(JSON.parse(JSON.stringify(parsed.template)), scope);
 }
 
 describe('templates', () => {
@@ -111,7 +115,7 @@ describe('templates', () => {
 function holds(written: Json, within: Scope = scope): boolean {
   const parsed = parseCondition(written, ['payload', 'context', 'signal']);
   if (!parsed.ok) throw new Error(parsed.faults.map(({ message }) => message).join('; '));
-  return evaluate(JSON.parse(JSON.stringify(parsed.condition)), within);
+  return evaluateCondition(JSON.parse(JSON.stringify(parsed.condition)), within);
 }
 
 const when = (path: string, op: string, ...value: Json[]): JsonObject =>
@@ -227,11 +231,11 @@ describe('structured conditions', () => {
   });
 
   test('cases are compared by value, and keys of a map by their text', () => {
-    expect(isCase('a', 'a')).toBe(true);
-    expect(isCase(1, '1')).toBe(true);
-    expect(isCase(true, 'true')).toBe(true);
-    expect(isCase(null, 'null')).toBe(false);
-    expect(isCase('1', 1)).toBe(false);
+    expect(matchesCase('a', 'a')).toBe(true);
+    expect(matchesCase(1, '1')).toBe(true);
+    expect(matchesCase(true, 'true')).toBe(true);
+    expect(matchesCase(null, 'null')).toBe(false);
+    expect(matchesCase('1', 1)).toBe(false);
   });
 });
 
@@ -310,7 +314,7 @@ describe('baggage', () => {
   function add(written: JsonObject, context: JsonObject = {}): JsonObject {
     const parsed = parseBaggage(written);
     if (!parsed.ok) throw new Error(parsed.faults.map(({ message }) => message).join('; '));
-    return accrete(parsed.rule, { ...scope, context });
+    return extendBaggage(parsed.rule, { ...scope, context });
   }
 
   test('it is read from the payload and added to what is there', () => {

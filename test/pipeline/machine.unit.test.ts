@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { advance } from '../../src/pipeline/run/advance.ts';
 import type { Graph } from '../../src/pipeline/language/graph.ts';
-import { simulate, type Simulation } from '../../src/pipeline/language/simulate.ts';
+import { simulateRun, type Simulation } from '../../src/pipeline/language/simulate.ts';
 import { makePipeline } from '../support/pipelines.ts';
 import { cases, makePlay, name } from './arbitrary.ts';
 import { at, graph, start } from './graphs.ts';
@@ -15,7 +15,7 @@ interface Played extends Simulation {
 
 function playAll(flow: Graph, begin: JsonObject, play: Play): Played {
   const asked: (readonly [string, string, JsonObject])[] = [];
-  const simulation = simulate({
+  const simulation = simulateRun({
     graph: flow,
     payload: begin,
     context: {},
@@ -92,12 +92,12 @@ test('a simulation says what would run next and why, and stops where it is asked
   ] as const;
   const flow = graph(lay(list, '', null));
   const request = { graph: flow, payload: {}, context: {}, stepsMax: 100, charsMax: 100_000 };
-  const asked = simulate({ ...request, answer: () => undefined });
+  const asked = simulateRun({ ...request, answer: () => undefined });
   expect(asked).toMatchObject({ status: 'open', steps: [] });
   expect(asked.next).toMatchObject([{ node: 'get', why: 'it is the first step', input: {} }]);
 
   const items = ['a', 'b'];
-  const begun = simulate({
+  const begun = simulateRun({
     ...request,
     answer: ({ node, branch }) => {
       if (branch === '0.1') return undefined;
@@ -115,7 +115,7 @@ test('a simulation says what would run next and why, and stops where it is asked
   ]);
   expect(begun.next[0]?.input).not.toHaveProperty('items');
 
-  const cut = simulate({
+  const cut = simulateRun({
     ...request,
     payload: { items: Array.from({ length: 1000 }, (_, index) => index) },
     answer: () => ({ kind: 'done', events: [], result: null }),

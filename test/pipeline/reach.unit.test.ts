@@ -1,6 +1,10 @@
 /** What comes after a step, and what is in it. */
 import { expect, test } from 'vitest';
-import { behindOf, insideOf, reachOf } from '../../src/pipeline/language/reach.ts';
+import {
+  listAfterBlock,
+  listInsideBlock,
+  listReachable,
+} from '../../src/pipeline/language/reach.ts';
 import { choice, foreach, graph, split, task } from './graphs.ts';
 
 const flow = graph([
@@ -17,21 +21,21 @@ const flow = graph([
 ]);
 
 test('a step reaches all that may follow, within blocks too, but not out of its own', () => {
-  expect([...reachOf(flow, 'pick')].toSorted()).toEqual(['last', 'one', 'other', 'pick']);
-  expect([...reachOf(flow, 'x')].toSorted()).toEqual(['both', 'l', 'r', 'x']);
-  expect(reachOf(flow, 'a').size).toBe(Object.keys(flow.nodes).length);
-  expect(reachOf(flow, null).size).toBe(0);
+  expect([...listReachable(flow, 'pick')].toSorted()).toEqual(['last', 'one', 'other', 'pick']);
+  expect([...listReachable(flow, 'x')].toSorted()).toEqual(['both', 'l', 'r', 'x']);
+  expect(listReachable(flow, 'a').size).toBe(Object.keys(flow.nodes).length);
+  expect(listReachable(flow, null).size).toBe(0);
 });
 
 test('a block holds the steps of its branches, and others are behind it', () => {
-  expect([...insideOf(flow, 'each', 'foreach')].toSorted()).toEqual(['both', 'l', 'r', 'x']);
-  expect([...insideOf(flow, 'both', 'split')].toSorted()).toEqual(['l', 'r']);
-  expect(behindOf(flow, 'each', 'foreach')).toEqual(reachOf(flow, 'pick'));
+  expect([...listInsideBlock(flow, 'each', 'foreach')].toSorted()).toEqual(['both', 'l', 'r', 'x']);
+  expect([...listInsideBlock(flow, 'both', 'split')].toSorted()).toEqual(['l', 'r']);
+  expect(listAfterBlock(flow, 'each', 'foreach')).toEqual(listReachable(flow, 'pick'));
 });
 
 test('the events of a task hold the rest of its list', () => {
-  const inside = insideOf(flow, 'a', 'events');
+  const inside = listInsideBlock(flow, 'a', 'events');
   expect(inside.has('last')).toBe(false);
   expect(['each', 'x', 'both', 'pick', 'one'].every((id) => inside.has(id))).toBe(true);
-  expect([...behindOf(flow, 'a', 'events')]).toEqual(['last']);
+  expect([...listAfterBlock(flow, 'a', 'events')]).toEqual(['last']);
 });

@@ -6,7 +6,7 @@ import { arriveDone, arriveFailed } from '../../src/pipeline/run/after-job.ts';
 import { makeBasePayloads } from '../../src/job/plugin-request.service.ts';
 import { followDeath } from '../../src/pipeline/follow-signal.ts';
 import { followPluginEvents } from '../../src/pipeline/follow-event.ts';
-import { makeStartsOf, type Pipeline } from '../../src/pipeline/language/pipeline.ts';
+import { type Pipeline, createPipelineMatcher } from '../../src/pipeline/language/pipeline.ts';
 import { limits } from '../../src/base/limits.ts';
 import { endCancelled, endSucceeded, type Ending } from '../../src/job/outcome.ts';
 import { encodeRequest } from '../../src/plugin/request.ts';
@@ -26,7 +26,7 @@ function collect(): { log: ReturnType<typeof makeLogger>; lines: string[] } {
 
 function rulesOf(pipelines: readonly Pipeline[]) {
   const { log, lines } = collect();
-  const startsOf = makeStartsOf(pipelines, log);
+  const startsOf = createPipelineMatcher(pipelines, log);
   return { lines, rules: { targetsOf: () => [], startsOf, hopsMax: 3, dedupeTtlMs: 1000 } };
 }
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Json } from '../../src/base/json.ts';
 import { advance } from '../../src/pipeline/run/advance.ts';
-import { isAwaited } from '../../src/pipeline/run/walk.ts';
+import { isAwaitedSignal } from '../../src/pipeline/run/walk.ts';
 import { approve, at, graph, NOON, ref, start, task, wait } from './graphs.ts';
 
 describe('an approval', () => {
@@ -32,7 +32,10 @@ describe('an approval', () => {
   });
 
   test('that is refused halts, or continues if that is configured', () => {
-    expect(advance(flow, at('ok'), no).landing).toMatchObject({ kind: 'halt', reason: 'rejected' });
+    expect(advance(flow, at('ok'), no).landing).toMatchObject({
+      kind: 'halt',
+      reason: 'rejected',
+    });
     const lenient = graph([approve('ok', { next: 'z', onError: 'continue' }), task('z')]);
     const move = advance(lenient, at('ok'), no);
     expect(move.steps).toMatchObject([{ status: 'succeeded', note: 'rejected by ada: late' }]);
@@ -94,7 +97,10 @@ describe('a wait', () => {
   });
 
   test('that times out halts, or continues if that is configured', () => {
-    expect(advance(flow, at('w'), due).landing).toMatchObject({ kind: 'halt', reason: 'timeout' });
+    expect(advance(flow, at('w'), due).landing).toMatchObject({
+      kind: 'halt',
+      reason: 'timeout',
+    });
     const lenient = graph([wait('w', { ...rest, onError: 'continue' }), task('z')]);
     const move = advance(lenient, at('w'), due);
     expect(move.steps).toMatchObject([
@@ -105,12 +111,12 @@ describe('a wait', () => {
 
   test('knows its signal', () => {
     const comes = (type: string, source: string, data: Json): boolean =>
-      isAwaited(flow, at('w'), { type, source, data });
+      isAwaitedSignal(flow, at('w'), { type, source, data });
     expect(comes('paid', 'bank', { sum: 6 })).toBe(true);
     expect(comes('paid', 'bank', { sum: 5 })).toBe(false);
     expect(comes('paid', 'bank', { sum: 'much' })).toBe(false);
     expect(comes('paid', 'thief', { sum: 6 })).toBe(false);
     expect(comes('lost', 'bank', { sum: 6 })).toBe(false);
-    expect(isAwaited(flow, at('z'), { type: 'paid', source: 'bank', data: {} })).toBe(false);
+    expect(isAwaitedSignal(flow, at('z'), { type: 'paid', source: 'bank', data: {} })).toBe(false);
   });
 });

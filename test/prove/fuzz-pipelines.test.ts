@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { isObject, type Json } from '../../src/base/json.ts';
 import { parseStrictJson } from '../../src/base/strict-json.ts';
 import { compareVersions, parseRange, parseVersion, satisfies } from '../../src/package/version.ts';
-import { evaluate, parseCondition } from '../../src/pipeline/language/condition.ts';
+import { evaluateCondition, parseCondition } from '../../src/pipeline/language/condition.ts';
 import { PipelineFault } from '../../src/pipeline/run/run.ts';
 import {
-  roots,
+  scopeRoots,
   parseTemplate,
-  pathsOf,
-  render,
+  listPaths,
+  renderTemplate,
   type Scope,
 } from '../../src/pipeline/language/template.ts';
 import type { Target } from './support/fuzz.ts';
@@ -121,9 +121,9 @@ const expression: Target = {
     'null',
   ],
   check(input) {
-    const parsed = parseCondition(input, roots);
+    const parsed = parseCondition(input, scopeRoots);
     if (!parsed.ok) return parsed.faults.map(({ message }) => message).join(' ');
-    return attempt(() => evaluate(parsed.condition, scope));
+    return attempt(() => evaluateCondition(parsed.condition, scope));
   },
 };
 
@@ -163,9 +163,9 @@ const condition: Target = {
   check(input) {
     const value = parseStrictJson(input);
     if (!value.ok || !isObject(value.value)) return 'no condition';
-    const parsed = parseCondition(value.value, roots);
+    const parsed = parseCondition(value.value, scopeRoots);
     if (!parsed.ok) return parsed.faults.map(({ message }) => message).join(' ');
-    return attempt(() => evaluate(parsed.condition, scope));
+    return attempt(() => evaluateCondition(parsed.condition, scope));
   },
 };
 
@@ -184,15 +184,17 @@ const template: Target = {
     const value = parseStrictJson(input);
     if (!value.ok) return 'no JSON';
     const written = value.value as Json;
-    const parsed = parseTemplate(written, roots);
-    const whole = parseTemplate(escapeBraces(written), roots);
+    const parsed = parseTemplate(written, scopeRoots);
+    const whole = parseTemplate(escapeBraces(written), scopeRoots);
     // With its braces doubled, whatever is written is plain text.
     assert.ok(whole.ok);
-    assert.deepEqual(render(whole.template, scope), written);
+    assert.deepEqual(renderTemplate(whole.template, scope), written);
     if (!parsed.ok)
       return parsed.faults.map(({ message }) => message.replace(/{.*}/, '')).join(' ');
-    assert.ok(pathsOf(parsed.template).every(([root]) => roots.some((known) => known === root)));
-    return attempt(() => render(parsed.template, scope));
+    assert.ok(
+      listPaths(parsed.template).every(([root]) => scopeRoots.some((known) => known === root)),
+    );
+    return attempt(() => renderTemplate(parsed.template, scope));
   },
 };
 

@@ -3,26 +3,26 @@ import assert from 'node:assert/strict';
 import { DuctileError } from '../../src/base/errors.ts';
 import { describeUnsafeJson, type JsonObject } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
-import { escapeMarkers, renderTemplate } from '../../src/webhook/prompt.ts';
-import { readBody, readForm } from '../../src/webhook/body.ts';
+import { escapeMarkers, renderPrompt } from '../../src/webhook/prompt.ts';
+import { readDeliveryBody, readForm } from '../../src/webhook/body.ts';
 import { normalizeEvent, readDeliveryEvent, toEventRules } from '../../src/webhook/event-type.ts';
-import { findAll, makeEffort, parsePattern } from '../../src/webhook/verify/pattern.ts';
+import { findMatches, createMatchEffort, parsePattern } from '../../src/webhook/verify/pattern.ts';
 import { parsePayload } from '../../src/webhook/verify/signed.ts';
 import { presets } from '../../src/webhook/verify/presets.ts';
-import type { HookRequest } from '../../src/webhook/request.ts';
-import { verify } from '../../src/webhook/verify/verify.ts';
+import type { WebhookRequest } from '../../src/webhook/request.ts';
+import { verifyDelivery } from '../../src/webhook/verify/verify.ts';
 import { AT } from '../webhook/support.ts';
 import { form, vectors, type Vector } from '../webhook/vectors.ts';
 import type { Target } from './support/fuzz.ts';
 import { fuzzing } from './support/fuzzing.ts';
 
 /** Which vector it is, the address, the lines of the head, and after an empty line the body. */
-function write(index: number, { url, headers, rawBody }: HookRequest): string {
+function write(index: number, { url, headers, rawBody }: WebhookRequest): string {
   const lines = headers.map(([name, value]) => `${name}: ${value}`);
   return [index, url, ...lines, '', rawBody.toString('latin1')].join('\n');
 }
 
-function read(input: string): { readonly index: number; readonly request: HookRequest } {
+function read(input: string): { readonly index: number; readonly request: WebhookRequest } {
   const split = input.indexOf('\n\n');
   const head = split === -1 ? input : input.slice(0, split);
   const [index = '', url = '', ...lines] = head.split('\n');
@@ -71,7 +71,7 @@ const signature: Target = {
     const vector = vectors[index % vectors.length] ?? vectors[0];
     assert.ok(vector !== undefined);
     const { preset, secret, at = AT } = vector;
-    const verdict = verify(presets[preset], request, [secret], at);
+    const verdict = verifyDelivery(presets[preset], request, [secret], at);
     if (verdict.kind === 'refused') return `${preset} ${verdict.reason}`;
     // Nobody here knows the secret, so what was signed is what it was signed with.
     assert.ok(
@@ -82,7 +82,7 @@ const signature: Target = {
   },
 };
 
-function isProven(one: Vector, asked: Vector, request: HookRequest): boolean {
+function isProven(one: Vector, asked: Vector, request: WebhookRequest): boolean {
   if (one.secret !== asked.secret) return false;
   if (one.preset === 'gitlab') return request.headers.some(([, value]) => value === one.secret);
   if (one.preset !== 'twilio') return request.rawBody.equals(one.request.rawBody);
@@ -90,7 +90,7 @@ function isProven(one: Vector, asked: Vector, request: HookRequest): boolean {
 }
 
 /** What that sender signs of a form, whose order and encoding say nothing. */
-function fieldsOf({ rawBody }: HookRequest): string {
+function fieldsOf({ rawBody }: WebhookRequest): string {
   const fields = readForm(rawBody);
   if (!fields.ok) return '';
   const pairs = [...fields.fields].flatMap(([name, values]) =>
@@ -151,7 +151,7 @@ ce-subject: %41
   ],
   check(input) {
     const { request } = read(`0\nhttps://h/\n${input}`);
-    const parsed = readBody(request, 'all');
+    const parsed = readDeliveryBody(request, 'all');
     if (!parsed.ok) return `${parsed.fault} ${parsed.message}`;
     assert.equal(describeUnsafeJson(parsed.payload, limits.jsonDepthMax), undefined);
     assert.equal(describeUnsafeJson(parsed.event ?? null, limits.jsonDepthMax + 2), undefined);
@@ -201,7 +201,7 @@ const template: Target = {
   ],
   check(input) {
     try {
-      const rendered = renderTemplate(input, payload);
+      const rendered = renderPrompt(input, payload);
       // The same by hand: once from left to right, and nothing that was put in is looked at again.
       const expected = input
         .split(/(\{\{[ \t]*[\p{L}\p{N}_][\p{L}\p{N}_.-]*[ \t]*\}\})/u)
@@ -309,7 +309,7 @@ const pattern: Target = {
     const parsed = parsePattern(input);
     if (!parsed.ok) return `${parsed.message} ${layout.ok}`;
     for (const subject of subjects) {
-      const found = findAll(parsed.pattern, subject, 10, makeEffort()) ?? [];
+      const found = findMatches(parsed.pattern, subject, 10, createMatchEffort()) ?? [];
       assert.ok(found.length <= 10 && found.every((one) => subject.includes(one)));
     }
     return 'ok';

@@ -1,5 +1,5 @@
 /** Pipelines from what is written, for plugins that are taken to exist. */
-import { compile } from '../../src/pipeline/language/compile.ts';
+import { compilePipeline } from '../../src/pipeline/language/compile.ts';
 import { pipelineSchema } from '../../src/pipeline/language/entry-schema.ts';
 import { toPipelineEntry } from '../../src/pipeline/language/entry.ts';
 import type { Pipeline } from '../../src/pipeline/language/pipeline.ts';
@@ -26,7 +26,7 @@ export function makePipelines(...written: readonly PipelineText[]): Pipeline[] {
     },
   };
   return entries.map((entry) => {
-    const { graph, faults } = compile(entry, library);
+    const { graph, faults } = compilePipeline(entry, library);
     if (graph === undefined) throw new Error(faults.map(({ message }) => message).join('; '));
     return { ...entry, graph, place: 'pipelines.yaml:1:1', entry };
   });

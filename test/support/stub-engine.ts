@@ -132,9 +132,9 @@ export async function makeStubEngine(): Promise<StubEngine> {
         references: () => Promise.resolve(new Map()),
         refresh: () => Promise.resolve(),
       },
-      take: () => Promise.reject(new Error('nothing is delivered here')),
-      note: () => undefined,
-      turnedAway: { note: () => undefined, count: () => 0 },
+      accept: () => Promise.reject(new Error('nothing is delivered here')),
+      recordRefused: () => undefined,
+      rejected: { note: () => undefined, count: () => 0 },
     },
     webhooks: {
       receive: () => Promise.reject(new Error('nothing is delivered here')),

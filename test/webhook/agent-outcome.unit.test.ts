@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { JobStatus } from '../../src/job/job.ts';
-import { outcomeOf, type AgentJob } from '../../src/webhook/agent-outcome.ts';
+import { type AgentJob, findAgentOutcome } from '../../src/webhook/agent-outcome.ts';
 
 const accepted = { verdict: 'accepted', reason: null };
 
@@ -9,7 +9,7 @@ function job(status: JobStatus, lastError: string | null = null, more: Partial<A
 }
 
 function statusOf(...jobs: readonly AgentJob[]): string | undefined {
-  return outcomeOf(accepted, jobs, true)?.status;
+  return findAgentOutcome(accepted, jobs, true)?.status;
 }
 
 describe('the word for a task', () => {
@@ -42,7 +42,7 @@ describe('the word for a conversation', () => {
   });
 
   test('says that no user replied, whatever the reasons were', () => {
-    const outcome = outcomeOf(accepted, [turn('failed', 0), turn('dead', 1)], true);
+    const outcome = findAgentOutcome(accepted, [turn('failed', 0), turn('dead', 1)], true);
     const word = 'error:no_response';
     expect(outcome).toEqual({ status: word, error: word, detail: 'error:exit_1' });
   });
@@ -70,11 +70,14 @@ describe('the outcome of the last job counts', () => {
 
 test('a delivery without a job is reported by its verdict', () => {
   const skipped = { verdict: 'skipped', reason: 'skipped:quiet_hours' };
-  expect(outcomeOf(skipped, [], true)).toMatchObject({ status: skipped.reason, error: null });
+  expect(findAgentOutcome(skipped, [], true)).toMatchObject({
+    status: skipped.reason,
+    error: null,
+  });
   const failed = { verdict: 'failed', reason: 'error:no_wake_handler: nobody is allowed' };
-  expect(outcomeOf(failed, [], true)).toMatchObject({ error: 'error:no_wake_handler' });
+  expect(findAgentOutcome(failed, [], true)).toMatchObject({ error: 'error:no_wake_handler' });
   const other = { verdict: 'failed', reason: 'there is no plugin agent' };
-  expect(outcomeOf(other, [], true)).toMatchObject({ error: 'error:exception' });
-  expect(outcomeOf(other, [], false)).toBeUndefined();
-  expect(outcomeOf(accepted, [], true)).toBeUndefined();
+  expect(findAgentOutcome(other, [], true)).toMatchObject({ error: 'error:exception' });
+  expect(findAgentOutcome(other, [], false)).toBeUndefined();
+  expect(findAgentOutcome(accepted, [], true)).toBeUndefined();
 });

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { readBody, type Accepts } from '../../src/webhook/body.ts';
+import { readDeliveryBody, type AcceptedMedia } from '../../src/webhook/body.ts';
 import { makeRequest } from './support.ts';
 
-const read = (type: string, body: string | Buffer, accepts: Accepts = 'all') =>
-  readBody(makeRequest({ 'content-type': type }, body), accepts);
+const read = (type: string, body: string | Buffer, accepts: AcceptedMedia = 'all') =>
+  readDeliveryBody(makeRequest({ 'content-type': type }, body), accepts);
 
-function faultOf(body: ReturnType<typeof readBody>): string {
+function faultOf(body: ReturnType<typeof readDeliveryBody>): string {
   return body.ok ? 'none' : body.fault;
 }
 
@@ -82,10 +82,12 @@ describe('the declared type', () => {
       [type, ['content-encoding', 'gzip'] as const],
       [type, ['content-encoding', 'identity'] as const, ['content-encoding', 'gzip'] as const],
     ]) {
-      expect(faultOf(readBody(makeRequest(headers, '{}'), 'all'))).toBe('media_type_unsupported');
+      expect(faultOf(readDeliveryBody(makeRequest(headers, '{}'), 'all'))).toBe(
+        'media_type_unsupported',
+      );
     }
     const plain = makeRequest([type, ['content-encoding', 'identity']], '{}');
-    expect(readBody(plain, 'all')).toMatchObject({ ok: true });
+    expect(readDeliveryBody(plain, 'all')).toMatchObject({ ok: true });
   });
 
   test('a document-4 webhook accepts JSON alone', () => {
@@ -138,7 +140,7 @@ describe('a form', () => {
 describe('N-04 a CloudEvent', () => {
   const structured = read('application/cloudevents+json; charset=utf-8', JSON.stringify(event));
   const binary = (headers: readonly (readonly [string, string])[], body = '{"n":1}') =>
-    readBody(makeRequest([['content-type', 'application/json'], ...headers], body), 'all');
+    readDeliveryBody(makeRequest([['content-type', 'application/json'], ...headers], body), 'all');
   const attributes = [
     ['ce-specversion', '1.0'],
     ['ce-id', 'e'],

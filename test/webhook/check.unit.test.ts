@@ -1,48 +1,115 @@
+import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { answerAccepted, decide, orders, type Facts, type Order } from '../../src/webhook/check.ts';
+import { limits } from '../../src/base/limits.ts';
+import {
+  checkDelivery,
+  checkOrders,
+  createAcceptedResponse,
+  type CheckOrder,
+  type CheckResult,
+  type WebhookKind,
+} from '../../src/webhook/check.ts';
+import { makeEndpointScheme } from '../../src/webhook/verify/hmac.ts';
+import { presets } from '../../src/webhook/verify/presets.ts';
+import { toWebhook, webhookEntrySchema } from '../../src/webhook/webhook.ts';
 
-const well: Facts = {
-  source: () => ({ ok: true }),
-  isSmall: () => true,
-  isOversize: () => false,
-  isTooLarge: () => false,
-  isMediaAccepted: () => true,
-  hook: () => 'enabled',
-  verdict: () => ({ kind: 'accepted', secretIndex: 0 }),
+const SECRET = 'top-secret';
+const NOW_MS = Date.UTC(2026, 0, 1);
+
+/** A delivery in which everything is right; each fault changes one thing. */
+interface DeliveryParts {
+  readonly body: string;
+  readonly contentType: string;
+  readonly isOversize: boolean;
+  readonly maxBodyBytes: number;
+  readonly webhook: 'unknown' | 'disabled' | 'enabled';
+  readonly secret: string;
+  readonly source: { ok: true } | { ok: false; retryAfterMs: number };
+  readonly rate: () => { ok: true } | { ok: false; retryAfterMs: number };
+}
+
+const well: DeliveryParts = {
+  body: '{"a":1}',
+  contentType: 'application/json',
+  isOversize: false,
+  maxBodyBytes: limits.hookBodyBytesMax,
+  webhook: 'enabled',
+  secret: SECRET,
+  source: { ok: true },
   rate: () => ({ ok: true }),
-  body: () => ({ ok: true, payload: { a: 1 } }),
 };
+
+const limited = { source: { ok: false, retryAfterMs: 1500 } } as const;
+const large = JSON.stringify({ a: 'x'.repeat(limits.hookSmallBytes) });
 
 /** Everything that can be wrong, one by one. */
 const wrong = {
-  source: { source: () => ({ ok: false, retryAfterMs: 1500 }), isSmall: () => false },
-  oversize: { isOversize: () => true, isTooLarge: () => true },
-  size: { isTooLarge: () => true },
-  media: {
-    isMediaAccepted: () => false,
-    body: () => ({ ok: false, fault: 'media_type_unsupported', message: '' }),
-  },
-  json: { body: () => ({ ok: false, fault: 'invalid_json', message: '' }) },
-  object: { body: () => ({ ok: false, fault: 'body_must_be_object', message: '' }) },
-  unknown: { hook: () => 'unknown' },
-  disabled: { hook: () => 'disabled' },
-  proof: { verdict: () => ({ kind: 'refused', reason: 'signature_wrong' }) },
+  source: { ...limited, body: large },
+  oversize: { isOversize: true },
+  size: { maxBodyBytes: 1 },
+  media: { contentType: 'text/plain' },
+  json: { body: '{"a":' },
+  object: { body: '[1]' },
+  unknown: { webhook: 'unknown' },
+  disabled: { webhook: 'disabled' },
+  proof: { secret: 'another' },
   rate: { rate: () => ({ ok: false, retryAfterMs: 60_001 }) },
-} as const satisfies Record<string, Partial<Facts>>;
+} as const satisfies Record<string, Partial<DeliveryParts>>;
 
 type Wrong = keyof typeof wrong;
 
-function answer(order: Order, ...faults: Wrong[]) {
-  const facts = Object.assign({ ...well }, ...faults.map((fault) => wrong[fault])) as Facts;
-  const decision = decide(order, 'managed', facts);
-  return decision.kind === 'go'
-    ? 'go'
-    : `${decision.answer.status} ${JSON.stringify(decision.answer.body)}`;
+const { webhook } = toWebhook(
+  webhookEntrySchema.parse({ id: 'h', title: 'h', plugin: 'p', token: SECRET }),
+);
+
+function check(
+  order: CheckOrder,
+  parts: Partial<DeliveryParts> = {},
+  kind: WebhookKind = 'managed',
+): CheckResult {
+  const all = { ...well, ...parts };
+  const rawBody = all.isOversize ? Buffer.alloc(0) : Buffer.from(all.body);
+  const signature = createHmac('sha256', all.secret).update(rawBody).digest('hex');
+  const known = {
+    webhook: {
+      ...webhook,
+      auth: makeEndpointScheme('x-signature'),
+      enabled: all.webhook === 'enabled',
+      maxBodyBytes: all.maxBodyBytes,
+    },
+    secrets: [SECRET],
+  };
+  return checkDelivery(order, {
+    kind,
+    known: all.webhook === 'unknown' ? undefined : known,
+    incoming: {
+      source: '192.0.2.1',
+      isOversize: all.isOversize,
+      request: {
+        method: 'POST',
+        url: 'https://example.com/hooks/h',
+        headers: [
+          ['content-type', all.contentType],
+          ['x-signature', `sha256=${signature}`],
+        ],
+        rawBody,
+      },
+    },
+    limiter: { checkSource: () => all.source, spend: all.rate },
+    nowMs: 0,
+    wallMs: NOW_MS,
+  });
+}
+
+function respond(order: CheckOrder, ...faults: Wrong[]): string {
+  const result = check(order, Object.assign({}, ...faults.map((fault) => wrong[fault])));
+  if (result.kind === 'accepted') return 'accepted';
+  return `${result.response.status} ${JSON.stringify(result.response.body)}`;
 }
 
 const error = (status: number, word: string): string => `${status} {"error":"${word}"}`;
 
-describe('document 4’s order', () => {
+describe('the order of document 4', () => {
   const table: readonly (readonly [Wrong, string])[] = [
     ['source', error(429, 'rate_limited')],
     ['media', error(415, 'content_type_must_be_json')],
@@ -53,19 +120,21 @@ describe('document 4’s order', () => {
     ['rate', error(429, 'rate_limited')],
   ];
 
-  test.each(table)('W-21 %s is answered %s', (fault, expected) => {
-    expect(answer('compat', fault)).toBe(expected);
+  test.each(table)('W-21 a delivery with a wrong %s gets %s', (fault, expected) => {
+    expect(respond('compat', fault)).toBe(expected);
   });
 
-  test('W-21 of two things wrong the earlier one is answered', () => {
+  test('W-21 a delivery with two faults gets the response for the earlier one', () => {
     for (const [index, [fault, expected]] of table.entries()) {
       for (const [later] of table.slice(index + 1)) {
-        // The last named wins where both are about the body.
-        expect(answer('compat', later, fault), `${fault} before ${later}`).toBe(expected);
+        // The last one wins if both change the body. An unknown webhook has no size limit of its own.
+        if (fault === 'size' && later === 'unknown') continue;
+        expect(respond('compat', later, fault), `${fault} before ${later}`).toBe(expected);
       }
     }
-    expect(answer('compat', 'object')).toBe(error(400, 'body_must_be_object'));
-    expect(answer('compat', 'disabled', 'proof')).toBe(error(403, 'hook_disabled'));
+    expect(respond('compat', 'oversize', 'unknown')).toBe(error(413, 'payload_too_large'));
+    expect(respond('compat', 'object')).toBe(error(400, 'body_must_be_object'));
+    expect(respond('compat', 'disabled', 'proof')).toBe(error(403, 'hook_disabled'));
   });
 });
 
@@ -80,78 +149,82 @@ describe('the strict order', () => {
     ['media', error(415, 'media_type_unsupported')],
   ];
 
-  test.each(table)('W-26 %s is answered %s', (fault, expected) => {
-    expect(answer('strict', fault)).toBe(expected);
+  test.each(table)('W-26 a delivery with a wrong %s gets %s', (fault, expected) => {
+    expect(respond('strict', fault)).toBe(expected);
   });
 
-  test('W-26 of two things wrong the earlier one is answered', () => {
+  test('W-26 a delivery with two faults gets the response for the earlier one', () => {
     for (const [index, [fault, expected]] of table.entries()) {
       for (const [later] of table.slice(index + 1)) {
-        expect(answer('strict', later, fault), `${fault} before ${later}`).toBe(expected);
+        expect(respond('strict', later, fault), `${fault} before ${later}`).toBe(expected);
       }
     }
-    expect(answer('strict', 'json')).toBe(error(400, 'invalid_json'));
-    expect(answer('strict', 'object')).toBe(error(400, 'body_must_be_object'));
+    expect(respond('strict', 'json')).toBe(error(400, 'invalid_json'));
+    expect(respond('strict', 'object')).toBe(error(400, 'body_must_be_object'));
   });
 
-  test('W-26 a hook that is off looks like none, with the right secret and with a wrong one', () => {
-    expect(answer('strict', 'disabled')).toBe(answer('strict', 'unknown'));
-    expect(answer('strict', 'disabled', 'proof')).toBe(answer('strict', 'unknown'));
+  test('W-26 a disabled webhook looks like none, with the right secret and with a wrong one', () => {
+    expect(respond('strict', 'disabled')).toBe(respond('strict', 'unknown'));
+    expect(respond('strict', 'disabled', 'proof')).toBe(respond('strict', 'unknown'));
   });
 
-  test('W-26 nothing is parsed and no budget is spent before it is verified', () => {
-    const untouchable = () => {
-      throw new Error('asked too early');
+  test('W-26 no body is parsed and no budget is spent before the delivery is verified', () => {
+    const rate = () => {
+      throw new Error('the budget was spent too early');
     };
-    const facts = { ...well, ...wrong.proof, rate: untouchable, body: untouchable };
-    expect(decide('strict', 'managed', facts)).toMatchObject({ outcome: 'signature_wrong' });
+    for (const body of ['json', 'object', 'media', 'size'] as const) {
+      const parts = { ...wrong[body], ...wrong.proof, rate };
+      expect(check('strict', parts)).toMatchObject({ reason: 'signature_wrong' });
+    }
   });
 
-  test('a static endpoint answers a wrong signature with 403 and no more', () => {
-    expect(decide('strict', 'static', { ...well, ...wrong.proof })).toEqual({
-      kind: 'stop',
-      answer: { status: 403, body: { error: 'forbidden' } },
-      outcome: 'signature_wrong',
+  test('a static endpoint responds to a wrong signature with 403 and no more', () => {
+    expect(check('strict', wrong.proof, 'static')).toEqual({
+      kind: 'rejected',
+      response: { status: 403, body: { error: 'forbidden' } },
+      reason: 'signature_wrong',
       isCharged: true,
     });
   });
 });
 
-describe('the verdict', () => {
-  test('W-27, N-08 a 429 says when to come back', () => {
-    expect(decide('strict', 'managed', { ...well, ...wrong.source })).toMatchObject({
-      answer: { status: 429, retryAfterSeconds: 2 },
-      outcome: 'source_limited',
+describe('the result of a check', () => {
+  test('W-27, N-08 a 429 says when to retry', () => {
+    expect(check('strict', wrong.source)).toMatchObject({
+      response: { status: 429, retryAfterSeconds: 2 },
+      reason: 'source_limited',
       isCharged: false,
     });
-    expect(decide('compat', 'managed', { ...well, ...wrong.rate })).toMatchObject({
-      answer: { status: 429, retryAfterSeconds: 61 },
-      outcome: 'hook_limited',
+    expect(check('compat', wrong.rate)).toMatchObject({
+      response: { status: 429, retryAfterSeconds: 61 },
+      reason: 'hook_limited',
       isCharged: false,
     });
-    const source = () => ({ ok: false, retryAfterMs: 0 }) as const;
-    expect(decide('strict', 'managed', { ...well, ...wrong.source, source })).toMatchObject({
-      answer: { retryAfterSeconds: 1 },
+    const source = { ok: false, retryAfterMs: 0 } as const;
+    expect(check('strict', { ...wrong.source, source })).toMatchObject({
+      response: { retryAfterSeconds: 1 },
     });
   });
 
-  test.each(orders)('W-28 a proven sender is accepted beside strangers, in %s order', (order) => {
-    const flooded = { ...well, source: wrong.source.source };
-    expect(decide(order, 'managed', flooded)).toMatchObject({ kind: 'go' });
-    for (const fault of ['unknown', 'disabled', 'proof', 'oversize'] as const) {
-      expect(decide(order, 'managed', { ...flooded, ...wrong[fault] }), fault).toMatchObject({
-        answer: { status: 429, retryAfterSeconds: 2 },
-        outcome: 'source_limited',
-        isCharged: false,
+  test.each(checkOrders)(
+    'W-28 a verified sender is accepted beside strangers of the same source, in %s order',
+    (order) => {
+      expect(check(order, limited)).toMatchObject({ kind: 'accepted' });
+      for (const fault of ['unknown', 'disabled', 'proof', 'oversize'] as const) {
+        expect(check(order, { ...limited, ...wrong[fault] }), fault).toMatchObject({
+          response: { status: 429, retryAfterSeconds: 2 },
+          reason: 'source_limited',
+          isCharged: false,
+        });
+      }
+      expect(check(order, { ...limited, ...wrong.rate })).toMatchObject({
+        reason: 'hook_limited',
       });
-    }
-    expect(decide(order, 'managed', { ...flooded, ...wrong.rate })).toMatchObject({
-      outcome: 'hook_limited',
-    });
-  });
+    },
+  );
 
-  test('its row says what really was wrong, whatever the response hides', () => {
-    const outcomes: Readonly<Record<Wrong, string>> = {
+  test('the reason for the row of a delivery says what its response hides', () => {
+    const reasons: Readonly<Record<Wrong, string>> = {
       source: 'source_limited',
       oversize: 'too_large',
       size: 'too_large',
@@ -163,65 +236,87 @@ describe('the verdict', () => {
       proof: 'signature_wrong',
       rate: 'hook_limited',
     };
-    for (const order of orders) {
-      for (const [fault, facts] of Object.entries(wrong)) {
-        const decision = decide(order, 'managed', { ...well, ...facts });
-        const outcome = outcomes[fault as Wrong];
-        expect(decision, `${order} ${fault}`).toMatchObject({ kind: 'stop', outcome });
+    for (const order of checkOrders) {
+      for (const [fault, parts] of Object.entries(wrong)) {
+        const reason = reasons[fault as Wrong];
+        expect(check(order, parts), `${order} ${fault}`).toMatchObject({
+          kind: 'rejected',
+          reason,
+        });
       }
     }
   });
 
-  test('the problem of a body is reported beside the verdict', () => {
-    const body = () => ({ ok: false, fault: 'invalid_json', message: 'is not JSON' }) as const;
-    for (const order of orders) {
-      expect(decide(order, 'managed', { ...well, body })).toMatchObject({
-        answer: { status: 400, body: { error: 'invalid_json' } },
-        outcome: 'invalid_json',
-        detail: 'is not JSON',
+  test('the detail of a body fault is reported beside its reason', () => {
+    for (const order of checkOrders) {
+      expect(check(order, wrong.json)).toMatchObject({
+        response: { status: 400, body: { error: 'invalid_json' } },
+        reason: 'invalid_json',
+        detail: expect.stringContaining('the body ') as string,
       });
     }
   });
 
-  test('W-28 only what was not verified is charged to its source', () => {
-    const charged = (order: Order, fault: Wrong) =>
-      decide(order, 'managed', { ...well, ...wrong[fault] });
+  test('W-28 only an unverified delivery is charged to its source', () => {
     for (const fault of ['unknown', 'disabled', 'proof', 'oversize'] as const) {
-      expect(charged('strict', fault), fault).toMatchObject({ isCharged: true });
+      expect(check('strict', wrong[fault]), fault).toMatchObject({ isCharged: true });
     }
-    expect(charged('strict', 'json')).toMatchObject({ isCharged: false });
-    expect(charged('strict', 'size')).toMatchObject({ isCharged: false });
-    expect(charged('compat', 'size')).toMatchObject({ isCharged: true });
-    expect(charged('compat', 'json')).toMatchObject({ isCharged: true });
+    expect(check('strict', wrong.json)).toMatchObject({ isCharged: false });
+    expect(check('strict', wrong.size)).toMatchObject({ isCharged: false });
+    expect(check('compat', wrong.size)).toMatchObject({ isCharged: true });
+    expect(check('compat', wrong.json)).toMatchObject({ isCharged: true });
   });
 
-  test('N-03 a challenge is answered and starts nothing', () => {
-    const verdict = () => ({ kind: 'challenge', answer: 'x' }) as const;
-    for (const order of ['strict', 'compat'] as const) {
-      expect(decide(order, 'managed', { ...well, verdict })).toEqual({
-        kind: 'stop',
-        answer: { status: 200, body: { challenge: 'x' } },
-        outcome: 'challenge',
+  test('N-03 a challenge gets its response and starts nothing', () => {
+    const rawBody = Buffer.from('{"type":"url_verification","challenge":"x"}');
+    const time = String(NOW_MS / 1000);
+    const mac = createHmac('sha256', SECRET).update(`v0:${time}:`).update(rawBody).digest('hex');
+    for (const order of checkOrders) {
+      const result = checkDelivery(order, {
+        kind: 'managed',
+        known: { webhook: { ...webhook, auth: presets.slack }, secrets: [SECRET] },
+        incoming: {
+          source: '192.0.2.1',
+          isOversize: false,
+          request: {
+            method: 'POST',
+            url: 'https://example.com/hooks/h',
+            headers: [
+              ['content-type', 'application/json'],
+              ['x-slack-request-timestamp', time],
+              ['x-slack-signature', `v0=${mac}`],
+            ],
+            rawBody,
+          },
+        },
+        limiter: { checkSource: () => ({ ok: true }), spend: () => ({ ok: true }) },
+        nowMs: 0,
+        wallMs: NOW_MS,
+      });
+      expect(result).toEqual({
+        kind: 'rejected',
+        response: { status: 200, body: { challenge: 'x' } },
+        reason: 'challenge',
         isCharged: false,
       });
     }
   });
 
-  test('W-25 an accepted delivery continues with its payload', () => {
+  test('W-25 an accepted delivery has its payload', () => {
     const expected = {
-      kind: 'go',
-      accepted: { kind: 'accepted', secretIndex: 0 },
+      kind: 'accepted',
+      proof: { kind: 'accepted', secretIndex: 0 },
       payload: { a: 1 },
       event: undefined,
     };
-    expect(decide('strict', 'managed', well)).toEqual(expected);
-    expect(decide('compat', 'managed', well)).toEqual(expected);
+    expect(check('strict')).toEqual(expected);
+    expect(check('compat')).toEqual(expected);
   });
 
-  test('W-11, W-25 what was committed is answered 202, and 200 the second time', () => {
+  test('W-11, W-25 a committed delivery gets 202, and 200 the second time', () => {
     const body = { accepted: true, hook_id: 'h', signal_id: 's' };
-    expect(answerAccepted('h', 's', false)).toEqual({ status: 202, body });
-    expect(answerAccepted('h', 's', true)).toEqual({
+    expect(createAcceptedResponse('h', 's', false)).toEqual({ status: 202, body });
+    expect(createAcceptedResponse('h', 's', true)).toEqual({
       status: 200,
       body: { ...body, duplicate: true },
     });

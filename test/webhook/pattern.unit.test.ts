@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { findAll, makeEffort, parsePattern } from '../../src/webhook/verify/pattern.ts';
+import { findMatches, createMatchEffort, parsePattern } from '../../src/webhook/verify/pattern.ts';
 
-function find(pattern: string, text: string, max = 10, effort = makeEffort()) {
+function find(pattern: string, text: string, max = 10, effort = createMatchEffort()) {
   const parsed = parsePattern(pattern);
   if (!parsed.ok) throw new Error(`${pattern} ${parsed.message}`);
-  return findAll(parsed.pattern, text, max, effort);
+  return findMatches(parsed.pattern, text, max, effort);
 }
 
 describe('a pattern', () => {
@@ -84,7 +84,7 @@ describe('a pattern', () => {
       '((?:a|a|a|a){60})!',
       `(?:${wide}|a){9}(!)`,
     ]) {
-      const effort = makeEffort();
+      const effort = createMatchEffort();
       expect(find(pattern, header, 9, effort), pattern).toBeUndefined();
       expect(effort.left).toBeLessThan(0);
       expect(find('(a)', 'a', 1, effort)).toBeUndefined();
@@ -92,7 +92,7 @@ describe('a pattern', () => {
   });
 
   test('takes from one budget for all that it finds', () => {
-    const effort = makeEffort();
+    const effort = createMatchEffort();
     expect(find('v1=([a-f0-9]+)', 'v1=ab,v1=cd', 9, effort)).toEqual(['ab', 'cd']);
     const spent = limits.patternEffortMax - effort.left;
     expect(spent).toBeGreaterThan(11);

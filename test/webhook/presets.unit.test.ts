@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import { hookEntry, toHook } from '../../src/webhook/webhook.ts';
+import { webhookEntrySchema, toWebhook } from '../../src/webhook/webhook.ts';
 import { presets } from '../../src/webhook/verify/presets.ts';
-import type { HookRequest } from '../../src/webhook/request.ts';
+import type { WebhookRequest } from '../../src/webhook/request.ts';
 import type { Scheme } from '../../src/webhook/verify/scheme.ts';
-import { findDeliveryId, verify } from '../../src/webhook/verify/verify.ts';
+import { findDeliveryId, verifyDelivery } from '../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, mutate, sign } from './support.ts';
 import { form, STANDARD_SECRET, vectors, type Vector } from './vectors.ts';
 
-function judge({ preset, secret, at = AT }: Vector, request: HookRequest, secrets = [secret]) {
-  return verify(presets[preset], request, secrets, at);
+function judge({ preset, secret, at = AT }: Vector, request: WebhookRequest, secrets = [secret]) {
+  return verifyDelivery(presets[preset], request, secrets, at);
 }
 
-function withHeader(request: HookRequest, name: string, value: string): HookRequest {
+function withHeader(request: WebhookRequest, name: string, value: string): WebhookRequest {
   const headers = request.headers.map(([key, old]) => [key, key === name ? value : old] as const);
   return { ...request, headers };
 }
@@ -102,8 +102,8 @@ describe('the time of a signature', () => {
       },
       body,
     );
-  const judgeStandard = (request: HookRequest, nowMs = AT) =>
-    verify(presets['standard-webhooks'], request, [STANDARD_SECRET], nowMs);
+  const judgeStandard = (request: WebhookRequest, nowMs = AT) =>
+    verifyDelivery(presets['standard-webhooks'], request, [STANDARD_SECRET], nowMs);
 
   test.each([
     [-300_000, 'accepted'],
@@ -148,7 +148,7 @@ describe('the time of a signature', () => {
 
   test('N-01 is signed by the same secret with and without whsec_', () => {
     const bare = STANDARD_SECRET.slice(6);
-    const verdict = verify(presets.svix, standard('1700000000'), [bare], AT);
+    const verdict = verifyDelivery(presets.svix, standard('1700000000'), [bare], AT);
     expect(verdict).toMatchObject({ kind: 'accepted', timestampMs: AT });
   });
 
@@ -173,7 +173,12 @@ describe('the time of a signature', () => {
 
 describe('stripe', () => {
   const at = (header: string) =>
-    verify(presets.stripe, makeRequest({ 'stripe-signature': header }), ['whsec_topsecret'], AT);
+    verifyDelivery(
+      presets.stripe,
+      makeRequest({ 'stripe-signature': header }),
+      ['whsec_topsecret'],
+      AT,
+    );
   const good = '7badf3cca4ea4012aada45ad62624ced8e33b1e5be0bc44aca89d82277f6e115';
 
   test('W-09 the second of two signatures is enough while a secret is changed', () => {
@@ -193,7 +198,7 @@ describe('stripe', () => {
 
 describe('the name of a delivery', () => {
   const github = (delivery: string, scheme: Scheme = presets.github) =>
-    verify(
+    verifyDelivery(
       scheme,
       makeRequest({
         'x-hub-signature-256': `sha256=${sign('s', BODY)}`,
@@ -209,8 +214,8 @@ describe('the name of a delivery', () => {
   });
 
   test('replay strict gives the same body the same replay key under any id', () => {
-    const { hook } = toHook(
-      hookEntry.parse({
+    const { webhook: hook } = toWebhook(
+      webhookEntrySchema.parse({
         id: 'gh',
         title: 'T',
         plugin: 'echo',
@@ -249,7 +254,9 @@ describe('the name of a delivery', () => {
       ['x-github-delivery', 'a'],
       ['x-github-delivery', 'b'],
     ]);
-    expect(verify(presets.github, request, ['s'], AT)).toMatchObject({ reason: 'header_repeated' });
+    expect(verifyDelivery(presets.github, request, ['s'], AT)).toMatchObject({
+      reason: 'header_repeated',
+    });
   });
 
   test('N-04 a CloudEvent is named by its source and id', () => {
@@ -272,7 +279,7 @@ describe('the name of a delivery', () => {
 describe('N-03 slack’s challenge', () => {
   const body = '{"token":"t","challenge":"3eZbrw1aB","type":"url_verification"}';
   const ask = (secret: string, text = body) =>
-    verify(
+    verifyDelivery(
       presets.slack,
       makeRequest(
         {
@@ -292,7 +299,7 @@ describe('N-03 slack’s challenge', () => {
 
   test('is none of others', () => {
     const request = makeRequest({ 'x-hub-signature-256': `sha256=${sign('s', body)}` }, body);
-    expect(verify(presets.github, request, ['s'], AT)).toMatchObject({ kind: 'accepted' });
+    expect(verifyDelivery(presets.github, request, ['s'], AT)).toMatchObject({ kind: 'accepted' });
   });
 
   test('is none in other events, and none when it is too long', () => {
@@ -303,13 +310,14 @@ describe('N-03 slack’s challenge', () => {
 });
 
 describe('twilio', () => {
-  const request = (url: string, signed: string, body = '', type = form): HookRequest =>
+  const request = (url: string, signed: string, body = '', type = form): WebhookRequest =>
     makeRequest(
       { 'x-twilio-signature': sign('12345', signed, 'sha1', 'base64'), 'content-type': type },
       body,
       url,
     );
-  const judgeTwilio = (given: HookRequest) => verify(presets.twilio, given, ['12345'], AT);
+  const judgeTwilio = (given: WebhookRequest) =>
+    verifyDelivery(presets.twilio, given, ['12345'], AT);
 
   test('may have signed the address with its usual port or without', () => {
     for (const [seen, signed] of [

@@ -2,20 +2,20 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { makeBearer } from '../../src/webhook/verify/scheme.ts';
+import { createBearerScheme } from '../../src/webhook/verify/scheme.ts';
 import { makeEndpointScheme } from '../../src/webhook/verify/hmac.ts';
 import {
   algorithms,
-  digestOf,
+  digestParts,
   encodings,
   findSigner,
-  keyOf,
+  parseKey,
   keyEncodings,
-  sign as signParts,
+  createSignature as signParts,
 } from '../../src/webhook/verify/mac.ts';
 import { parsePattern } from '../../src/webhook/verify/pattern.ts';
 import type { SignedScheme } from '../../src/webhook/verify/signed.ts';
-import { findDeliveryId, verify } from '../../src/webhook/verify/verify.ts';
+import { findDeliveryId, verifyDelivery } from '../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, sign } from './support.ts';
 
 const scheme: SignedScheme = {
@@ -44,7 +44,7 @@ const deliver = (
   more: Readonly<Record<string, string>> = {},
   secret = 'topsecret',
 ) =>
-  verify(
+  verifyDelivery(
     one,
     makeRequest({ 'x-sig': `v1=${sign(secret, body)}`, ...more }, body),
     ['topsecret'],
@@ -57,14 +57,14 @@ describe('a signed delivery', () => {
     expect(deliver({ ...scheme, once: 'always' })).toStrictEqual({
       kind: 'accepted',
       secretIndex: 0,
-      replayKey: digestOf([BODY]),
+      replayKey: digestParts([BODY]),
     });
     const time = { 'x-time': String(AT / 1000) };
     expect(deliver(timed, BODY, { ...time, 'x-id': 'd1' })).toStrictEqual({
       kind: 'accepted',
       secretIndex: 0,
       timestampMs: AT,
-      replayKey: digestOf([BODY]),
+      replayKey: digestParts([BODY]),
       deliveryId: 'd1',
     });
   });
@@ -96,7 +96,8 @@ describe('a signed delivery', () => {
     const generic = { ...makeEndpointScheme('X-Sig'), signature: found.pattern };
     const bring = (count: number) => {
       const all = [...Array<string>(count - 1).fill('v1=00'), `v1=${sign('topsecret', BODY)}`];
-      return verify(generic, makeRequest({ 'x-sig': all.join(',') }), ['topsecret'], AT).kind;
+      return verifyDelivery(generic, makeRequest({ 'x-sig': all.join(',') }), ['topsecret'], AT)
+        .kind;
     };
     expect([bring(limits.hookSignaturesMax), bring(limits.hookSignaturesMax + 1)]).toEqual([
       'accepted',
@@ -133,8 +134,8 @@ describe('a challenge', () => {
       kind: 'accepted',
     });
     const headers = { authorization: 'Bearer tok', 'x-sig': sign('tok', question) };
-    for (const other of [makeBearer([]), makeEndpointScheme('X-Sig')]) {
-      expect(verify(other, makeRequest(headers, question), ['tok'], AT)).toStrictEqual({
+    for (const other of [createBearerScheme([]), makeEndpointScheme('X-Sig')]) {
+      expect(verifyDelivery(other, makeRequest(headers, question), ['tok'], AT)).toStrictEqual({
         kind: 'accepted',
         secretIndex: 0,
       });
@@ -147,7 +148,7 @@ test('a delivery is called by its own name, or by the digest of one that is too 
   const digest = createHash('sha256').update(`${longest}n`).digest('hex');
   const called = (name: string) => findDeliveryId(scheme, undefined, { id: name }, undefined);
   expect([called(longest), called(`${longest}n`)]).toEqual([longest, `sha256:${digest}`]);
-  expect(findDeliveryId(makeBearer([]), undefined, { id: 'x' }, undefined)).toBeUndefined();
+  expect(findDeliveryId(createBearerScheme([]), undefined, { id: 'x' }, undefined)).toBeUndefined();
   expect(findDeliveryId({ ...scheme, idField: undefined }, undefined, { id: 'x' }, undefined)).toBe(
     undefined,
   );
@@ -166,14 +167,16 @@ describe('the arithmetic', () => {
       }
     }
     const written = { utf8: 'key', base64: 'a2V5', hex: '6b6579' };
-    const keys = keyEncodings.map((encoding) => keyOf(written[encoding], { encoding, prefix: '' }));
+    const keys = keyEncodings.map((encoding) =>
+      parseKey(written[encoding], { encoding, prefix: '' }),
+    );
     expect(keys.map(String)).toEqual(['key', 'key', 'key']);
   });
 
   test('a digest is that of all parts as one, in whatever pieces they come', () => {
     const whole = createHash('sha256').update('äbc').digest('hex');
     for (const parts of [['äbc'], [Buffer.from('äbc')], ['ä', 'bc'], [Buffer.from('ä'), 'bc']])
-      expect(digestOf(parts)).toBe(whole);
-    expect(digestOf([])).toBe(createHash('sha256').digest('hex'));
+      expect(digestParts(parts)).toBe(whole);
+    expect(digestParts([])).toBe(createHash('sha256').digest('hex'));
   });
 });

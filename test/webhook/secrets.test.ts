@@ -32,7 +32,7 @@ test.each(databases)('the secret of a disabled webhook is not read, on %s', asyn
   });
   const vault = { open: () => 'the token of all' };
   const store = makeHookStore({ ledger: counting, vault, log });
-  expect(await store.find('off')).toMatchObject({ hook: { enabled: false }, secrets: [] });
+  expect(await store.find('off')).toMatchObject({ webhook: { enabled: false }, secrets: [] });
   expect(reads).toBe(0);
   expect((await store.find('on'))?.secrets).toEqual(['the token of all']);
   expect(reads).toBe(1);

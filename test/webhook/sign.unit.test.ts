@@ -3,15 +3,15 @@ import { expect, test } from 'vitest';
 import { makeEndpointScheme } from '../../src/webhook/verify/hmac.ts';
 import { parsePattern } from '../../src/webhook/verify/pattern.ts';
 import { presetNames, presets } from '../../src/webhook/verify/presets.ts';
-import type { HookRequest } from '../../src/webhook/request.ts';
+import type { WebhookRequest } from '../../src/webhook/request.ts';
 import type { Scheme } from '../../src/webhook/verify/scheme.ts';
 import type { SignedScheme } from '../../src/webhook/verify/signed.ts';
 import { signRequest } from '../../src/webhook/verify/sign.ts';
-import { verify } from '../../src/webhook/verify/verify.ts';
+import { verifyDelivery } from '../../src/webhook/verify/verify.ts';
 
 const nowMs = 1_700_000_000_000;
 const secret = 'c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0';
-const plain: HookRequest = {
+const plain: WebhookRequest = {
   method: 'POST',
   url: 'https://hooks.example.org/hooks/a',
   headers: [['content-type', 'application/json']],
@@ -20,7 +20,7 @@ const plain: HookRequest = {
 
 function signAndVerify(scheme: Scheme, own = secret) {
   const request = signRequest(scheme, plain, own, { id: 'd-1', nowMs });
-  return request === undefined ? undefined : verify(scheme, request, [secret], nowMs);
+  return request === undefined ? undefined : verifyDelivery(scheme, request, [secret], nowMs);
 }
 
 test.each(presetNames)('%s', (name) => {
@@ -36,7 +36,7 @@ test('twilio signs the whole address, including its query', () => {
   const asked = { ...plain, url: `${plain.url}?k=v` };
   const request = signRequest(presets.twilio, asked, secret, { id: 'd-1', nowMs });
   expect(request?.url).toMatch(/\?k=v&bodySHA256=[0-9a-f]{64}$/);
-  const verdict = request && verify(presets.twilio, request, [secret], nowMs);
+  const verdict = request && verifyDelivery(presets.twilio, request, [secret], nowMs);
   expect(verdict).toMatchObject({ kind: 'accepted', deliveryId: 'd-1' });
 });
 

@@ -40,8 +40,8 @@ test('a stored rate limit of 0 is a disabled webhook, and a bad placeholder stay
     vault: { open: () => '' },
     log,
   });
-  expect((await store.find('idle'))?.hook.enabled).toBe(false);
-  expect((await store.find('braces'))?.hook.enabled).toBe(true);
+  expect((await store.find('idle'))?.webhook.enabled).toBe(false);
+  expect((await store.find('braces'))?.webhook.enabled).toBe(true);
   expect(records).toEqual([]);
 });
 

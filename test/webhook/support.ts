@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import type { HookRequest } from '../../src/webhook/request.ts';
+import type { WebhookRequest } from '../../src/webhook/request.ts';
 
 /** When the vectors were signed. */
 export const AT = 1_700_000_000_000;
@@ -11,7 +11,7 @@ export function makeRequest(
   headers: Headers,
   body: string | Buffer = BODY,
   url = 'https://hooks.example/hooks/h',
-): HookRequest {
+): WebhookRequest {
   const pairs = Array.isArray(headers) ? headers : Object.entries(headers);
   return { method: 'POST', url, headers: pairs, rawBody: Buffer.from(body) };
 }

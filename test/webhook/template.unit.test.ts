@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { parseJson } from '../../src/base/parse-json.ts';
-import { findBadPlaceholder, renderTemplate } from '../../src/webhook/prompt.ts';
+import { findBadPlaceholder, renderPrompt } from '../../src/webhook/prompt.ts';
 
 describe('a template', () => {
   test.each([
@@ -26,15 +26,13 @@ describe('a template', () => {
     ['W-40', '{{o}} {{l}}', { o: { b: [1, null] }, l: ['x'] }, '{"b":[1,null]} ["x"]'],
     ['W-31', '{{constructor}} {{toString}}', {}, '{{?constructor}} {{?toString}}'],
   ])('%s %s of %j', (_case, template, payload, expected) => {
-    expect(renderTemplate(template, payload)).toBe(expected);
+    expect(renderPrompt(template, payload)).toBe(expected);
   });
 
   test('finds what is known of the delivery before fields of the payload', () => {
     const besides = { webhook: { event: 'push', headers: { 'x-region': 'eu' } } };
     const template = '{{webhook.event}} {{ webhook.headers.x-region }} {{webhook.id}} {{webhook}}';
-    expect(renderTemplate(template, { webhook: 'own' }, besides)).toBe(
-      'push eu {{?webhook.id}} own',
-    );
+    expect(renderPrompt(template, { webhook: 'own' }, besides)).toBe('push eu {{?webhook.id}} own');
   });
 
   test.each([
@@ -49,13 +47,11 @@ describe('a template', () => {
 
   test('shows a number exactly', () => {
     const payload = parseJson('{"id":820982911946154507,"o":{"n":1.10}}') as JsonObject;
-    expect(renderTemplate('{{id}} {{o}} {{o.n}}', payload)).toBe(
-      '820982911946154507 {"n":1.1} 1.1',
-    );
+    expect(renderPrompt('{{id}} {{o}} {{o.n}}', payload)).toBe('820982911946154507 {"n":1.1} 1.1');
   });
 
   test('does not grow without bounds', () => {
     const payload = { a: 'x'.repeat(100_000) };
-    expect(() => renderTemplate('{{a}}'.repeat(1000), payload)).toThrow(/longer than 1048576/);
+    expect(() => renderPrompt('{{a}}'.repeat(1000), payload)).toThrow(/longer than 1048576/);
   });
 });

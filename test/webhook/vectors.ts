@@ -1,5 +1,5 @@
 import type { PresetName } from '../../src/webhook/verify/presets.ts';
-import type { HookRequest } from '../../src/webhook/request.ts';
+import type { WebhookRequest } from '../../src/webhook/request.ts';
 import { makeRequest } from './support.ts';
 
 /** A delivery whose signature was not computed by the code that checks it. */
@@ -7,7 +7,7 @@ export interface Vector {
   readonly name: string;
   readonly preset: PresetName;
   readonly secret: string;
-  readonly request: HookRequest;
+  readonly request: WebhookRequest;
   /** The header that proves it, and where in it the proof begins. */
   readonly proof: readonly [header: string, from: number];
   readonly at?: number;

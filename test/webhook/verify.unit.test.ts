@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { makeBearer, pickTokens } from '../../src/webhook/verify/scheme.ts';
+import { createBearerScheme, chooseTokens } from '../../src/webhook/verify/scheme.ts';
 import { makeEndpointScheme, type HmacScheme } from '../../src/webhook/verify/hmac.ts';
 import { parsePattern } from '../../src/webhook/verify/pattern.ts';
-import type { HookRequest } from '../../src/webhook/request.ts';
+import type { WebhookRequest } from '../../src/webhook/request.ts';
 import type { SignedScheme } from '../../src/webhook/verify/signed.ts';
-import { isKeyReused, nameDelivery, verify } from '../../src/webhook/verify/verify.ts';
+import { isKeyReused, identifyDelivery, verifyDelivery } from '../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, sign } from './support.ts';
 
-const bearer = makeBearer(['idempotency-key']);
+const bearer = createBearerScheme(['idempotency-key']);
 
 function patternOf(text: string) {
   const parsed = parsePattern(text);
@@ -20,12 +20,12 @@ function hmac(differences: Partial<HmacScheme> = {}): HmacScheme {
   return { ...makeEndpointScheme('X-Sig'), ...differences };
 }
 
-function outcome(verdict: ReturnType<typeof verify>): string {
+function outcome(verdict: ReturnType<typeof verifyDelivery>): string {
   return verdict.kind === 'refused' ? verdict.reason : verdict.kind;
 }
 
 const judge = (scheme: HmacScheme, headers: Record<string, string>, body = BODY): string =>
-  outcome(verify(scheme, makeRequest(headers, body), ['topsecret'], AT));
+  outcome(verifyDelivery(scheme, makeRequest(headers, body), ['topsecret'], AT));
 
 describe('bearer', () => {
   test.each([
@@ -44,31 +44,33 @@ describe('bearer', () => {
     [`Bearer ${'t'.repeat(5000)}`, 'header_too_long'],
     ['', 'header_missing'],
   ])('W-01, W-12, W-13 %j is %s', (authorization, expected) => {
-    expect(outcome(verify(bearer, makeRequest({ authorization }), ['tok'], AT))).toBe(expected);
+    expect(outcome(verifyDelivery(bearer, makeRequest({ authorization }), ['tok'], AT))).toBe(
+      expected,
+    );
   });
 
   test('W-01 without its header, or with two, is refused', () => {
-    expect(outcome(verify(bearer, makeRequest({}), ['tok'], AT))).toBe('header_missing');
+    expect(outcome(verifyDelivery(bearer, makeRequest({}), ['tok'], AT))).toBe('header_missing');
     const twice = makeRequest([
       ['authorization', 'Bearer tok'],
       ['authorization', 'Bearer tok'],
     ]);
-    expect(outcome(verify(bearer, twice, ['tok'], AT))).toBe('header_repeated');
+    expect(outcome(verifyDelivery(bearer, twice, ['tok'], AT))).toBe('header_repeated');
   });
 
   test('W-02 a hook’s own tokens shut the global one out', () => {
-    expect(pickTokens(['own'], 'global')).toEqual(['own']);
-    expect(pickTokens([], 'global')).toEqual(['global']);
-    expect(pickTokens([], '')).toEqual([]);
-    expect(pickTokens([], undefined)).toEqual([]);
+    expect(chooseTokens(['own'], 'global')).toEqual(['own']);
+    expect(chooseTokens([], 'global')).toEqual(['global']);
+    expect(chooseTokens([], '')).toEqual([]);
+    expect(chooseTokens([], undefined)).toEqual([]);
     const empty = makeRequest({ authorization: 'Bearer ' });
-    expect(outcome(verify(bearer, empty, [], AT))).toBe('secret_missing');
-    expect(outcome(verify(bearer, empty, ['', 'x'], AT))).toBe('token_wrong');
+    expect(outcome(verifyDelivery(bearer, empty, [], AT))).toBe('secret_missing');
+    expect(outcome(verifyDelivery(bearer, empty, ['', 'x'], AT))).toBe('token_wrong');
   });
 
   test('a delivery may be named by its idempotency key', () => {
     const headers = { authorization: 'Bearer tok', 'idempotency-key': 'k' };
-    const verdict = verify(bearer, makeRequest(headers), ['other', 'tok'], AT);
+    const verdict = verifyDelivery(bearer, makeRequest(headers), ['other', 'tok'], AT);
     expect(verdict).toEqual({ kind: 'accepted', secretIndex: 1, deliveryId: 'k' });
   });
 
@@ -83,9 +85,11 @@ describe('bearer', () => {
     const headers = { authorization: 'Bearer tok', 'idempotency-key': written };
     const named = expected === undefined ? {} : { deliveryId: expected };
     const accepted = { kind: 'accepted', secretIndex: 0, ...named };
-    expect(verify(bearer, makeRequest(headers), ['tok'], AT)).toEqual(accepted);
+    expect(verifyDelivery(bearer, makeRequest(headers), ['tok'], AT)).toEqual(accepted);
     const other = makeRequest({ authorization: 'Bearer tok', 'x-id': written });
-    expect(verify(makeBearer(['x-id']), other, ['tok'], AT)).toMatchObject({ deliveryId: written });
+    expect(verifyDelivery(createBearerScheme(['x-id']), other, ['tok'], AT)).toMatchObject({
+      deliveryId: written,
+    });
   });
 });
 
@@ -93,7 +97,7 @@ describe('the identity of a delivery', () => {
   const taken = { payload: {}, event: undefined };
   const accepted = { kind: 'accepted', secretIndex: 0, deliveryId: 'k' } as const;
   const named = (headers: Record<string, string>, body: string, more: object = {}) =>
-    nameDelivery(bearer, { ...accepted, ...more }, makeRequest(headers, body), taken);
+    identifyDelivery(bearer, { ...accepted, ...more }, makeRequest(headers, body), taken);
 
   test('an idempotency key goes with its body', () => {
     const one = named({ 'idempotency-key': 'k' }, 'a');
@@ -112,7 +116,7 @@ describe('the identity of a delivery', () => {
     expect(named({ 'x-id': 'k' }, 'a')).toEqual({ deliveryId: 'k', replayKey: null });
     const event = { source: '/s', source_event_id: 'e' };
     const request = makeRequest({ 'idempotency-key': 'k' }, 'a');
-    expect(nameDelivery(bearer, accepted, request, { payload: {}, event })).toEqual({
+    expect(identifyDelivery(bearer, accepted, request, { payload: {}, event })).toEqual({
       deliveryId: '["/s","e"]',
       replayKey: null,
     });
@@ -229,8 +233,8 @@ describe('generic HMAC', () => {
 
   test('another endpoint’s secret is none', () => {
     const request = makeRequest({ 'x-sig': hex });
-    expect(outcome(verify(hmac(), request, ['other'], AT))).toBe('signature_wrong');
-    expect(outcome(verify(hmac(), request, ['other', 'topsecret'], AT))).toBe('accepted');
+    expect(outcome(verifyDelivery(hmac(), request, ['other'], AT))).toBe('signature_wrong');
+    expect(outcome(verifyDelivery(hmac(), request, ['other', 'topsecret'], AT))).toBe('accepted');
   });
 });
 
@@ -258,22 +262,26 @@ describe('the general form', () => {
     once: 'never',
     hasChallenge: false,
   };
-  const made = (time: string, url: string): HookRequest => {
+  const made = (time: string, url: string): WebhookRequest => {
     const text = `POST ${url}\n${time}|${BODY}`;
     const signature = sign(Buffer.from('00ff', 'hex'), text, 'sha512', 'base64');
     return makeRequest({ 'x-sig': `a;s:${signature}`, 'x-time': time, 'x-id': '9' }, BODY, url);
   };
 
   test('signs the address, the method and headers, with a key of any form', () => {
-    const verdict = verify(scheme, made(`${AT}`, 'https://a/b'), ['k_00ff'], AT + 999);
+    const verdict = verifyDelivery(scheme, made(`${AT}`, 'https://a/b'), ['k_00ff'], AT + 999);
     expect(verdict).toMatchObject({ kind: 'accepted', deliveryId: '9', timestampMs: AT });
     const moved = { ...made(`${AT}`, 'https://a/b'), url: 'https://a/c' };
-    expect(outcome(verify(scheme, moved, ['k_00ff'], AT))).toBe('signature_wrong');
-    expect(outcome(verify(scheme, made(`${AT}`, 'u'), ['00ff'], AT + 1001))).toBe('timestamp_old');
+    expect(outcome(verifyDelivery(scheme, moved, ['k_00ff'], AT))).toBe('signature_wrong');
+    expect(outcome(verifyDelivery(scheme, made(`${AT}`, 'u'), ['00ff'], AT + 1001))).toBe(
+      'timestamp_old',
+    );
   });
 
   test("a secret that isn't a key matches nothing", () => {
-    expect(outcome(verify(scheme, made(`${AT}`, 'u'), ['not hex'], AT))).toBe('signature_wrong');
+    expect(outcome(verifyDelivery(scheme, made(`${AT}`, 'u'), ['not hex'], AT))).toBe(
+      'signature_wrong',
+    );
   });
 });
 
@@ -284,7 +292,7 @@ test('nothing that a stranger sends throws or is accepted', () => {
   fc.assert(
     fc.property(fc.constantFrom(...schemes), word, word, word, (scheme, value, body, url) => {
       const headers = { authorization: value, 'x-sig': value };
-      return verify(scheme, makeRequest(headers, body, url), ['s'], AT).kind === 'refused';
+      return verifyDelivery(scheme, makeRequest(headers, body, url), ['s'], AT).kind === 'refused';
     }),
   );
 });

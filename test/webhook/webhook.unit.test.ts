@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { toEventRules } from '../../src/webhook/event-type.ts';
-import { hookEntry, toHook } from '../../src/webhook/webhook.ts';
+import { webhookEntrySchema, toWebhook } from '../../src/webhook/webhook.ts';
 import { presets } from '../../src/webhook/verify/presets.ts';
-import { verify } from '../../src/webhook/verify/verify.ts';
+import { verifyDelivery } from '../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, sign } from './support.ts';
 import { STANDARD_SECRET } from './vectors.ts';
 
@@ -11,18 +11,18 @@ const base = { id: 'ci', title: 'CI' };
 const agent = { ...base, mode: 'cron_task', prompt_template: 'See {{x}}', task_folder: 'ci' };
 const signed = { ...base, plugin: 'echo', auth_mode: 'signed', hmac_secret: 's' };
 
-const parse = (entry: object) => toHook(hookEntry.parse(entry));
+const parse = (entry: object) => toWebhook(webhookEntrySchema.parse(entry));
 
 /** Each fault as `key message`. */
 function faultsOf(entry: object): string[] {
-  const parsed = hookEntry.safeParse(entry);
+  const parsed = webhookEntrySchema.safeParse(entry);
   return (parsed.error?.issues ?? []).map(({ path, message }) => `${path.join('.')} ${message}`);
 }
 
 describe('a hook', () => {
   test('W-70 has the defaults of document 4', () => {
     expect(parse({ ...agent, description: null, provider: null, cli_parameters: [] })).toEqual({
-      hook: {
+      webhook: {
         id: 'ci',
         title: 'CI',
         description: '',
@@ -61,7 +61,7 @@ describe('a hook', () => {
   });
 
   test('keeps all that is said of an agent', () => {
-    const { hook } = parse({
+    const { webhook: hook } = parse({
       ...agent,
       enabled: false,
       instruction: 'Look into it.',
@@ -105,7 +105,7 @@ describe('a hook', () => {
       { kind: 'agent', mode: 'wake' },
     ],
   ])('%j starts its target', (target, expected) => {
-    expect(parse({ ...base, ...target }).hook.target).toMatchObject(expected);
+    expect(parse({ ...base, ...target }).webhook.target).toMatchObject(expected);
   });
 
   test.each([
@@ -140,17 +140,17 @@ describe('its authentication', () => {
   test('W-04 the generic HMAC takes its prefix from its algorithm', () => {
     const entry = { ...hook, auth_mode: 'hmac', hmac_secret: 's', hmac_header: 'X-Sig' };
     expect(parse(entry)).toMatchObject({
-      hook: { auth: { kind: 'hmac', header: 'x-sig', algorithm: 'sha256', prefix: 'sha256=' } },
+      webhook: { auth: { kind: 'hmac', header: 'x-sig', algorithm: 'sha256', prefix: 'sha256=' } },
       secrets: ['s'],
     });
     const sha1 = parse({ ...entry, hmac_algorithm: 'sha1' });
-    expect(sha1.hook.auth).toMatchObject({ prefix: 'sha1=' });
+    expect(sha1.webhook.auth).toMatchObject({ prefix: 'sha1=' });
     const blank = { ...entry, hmac_sig_prefix: '', hmac_sig_regex: '' };
-    expect(parse(blank).hook.auth).toMatchObject({ prefix: '', signature: undefined });
+    expect(parse(blank).webhook.auth).toMatchObject({ prefix: '', signature: undefined });
   });
 
   test('the generic HMAC is found by its pattern (default: hexadecimal)', () => {
-    const { hook: made, secrets } = parse({
+    const { webhook: made, secrets } = parse({
       ...hook,
       auth_mode: 'hmac',
       hmac_secret: 's',
@@ -158,7 +158,7 @@ describe('its authentication', () => {
       hmac_sig_regex: 'v1=([0-9a-f]+)',
     });
     const ask = (signature: string) =>
-      verify(made.auth, makeRequest({ 'x-sig': signature }), secrets, AT);
+      verifyDelivery(made.auth, makeRequest({ 'x-sig': signature }), secrets, AT);
     expect(ask(`t=1,v1=${sign('s', BODY)}`)).toMatchObject({ kind: 'accepted' });
     expect(ask(`t=1,v1=${sign('other', BODY)}`)).toMatchObject({ kind: 'refused' });
     expect(ask(`t=1,v0=${sign('s', BODY)}`)).toMatchObject({ kind: 'refused' });
@@ -167,21 +167,21 @@ describe('its authentication', () => {
   test('several secrets are good at once', () => {
     expect(parse({ ...hook, token: ['a', 'b'] }).secrets).toEqual(['a', 'b']);
     const github = parse({ ...hook, auth_mode: 'github', hmac_secret: 'credential:gh' });
-    expect(github).toMatchObject({ hook: { auth: presets.github }, secrets: ['credential:gh'] });
+    expect(github).toMatchObject({ webhook: { auth: presets.github }, secrets: ['credential:gh'] });
   });
 
   test('a secret of svix may be copied as it is shown', () => {
-    const { hook: made } = parse({ ...hook, auth_mode: 'svix', hmac_secret: STANDARD_SECRET });
+    const { webhook: made } = parse({ ...hook, auth_mode: 'svix', hmac_secret: STANDARD_SECRET });
     expect(made.auth).toEqual(presets.svix);
   });
 
   test('the general form says nothing that was not said', () => {
     const unsaid = { idHeaders: ['idempotency-key'], once: 'never' };
-    const { auth } = parse({ ...signed, signed: { header: 'X-Sig' } }).hook;
+    const { auth } = parse({ ...signed, signed: { header: 'X-Sig' } }).webhook;
     expect(auth).toEqual({ ...presets.github, header: 'x-sig', prefix: '', ...unsaid });
     const [header, at] = ['X-T', '{header:X-T}'];
     const timed = { header, payload: `${at}.{body}`, timestamp: at, timestamp_unit: 's' };
-    expect(parse({ ...signed, signed: timed }).hook.auth).toMatchObject({
+    expect(parse({ ...signed, signed: timed }).webhook.auth).toMatchObject({
       timestamp: { unit: 's', toleranceMs: limits.hookToleranceMs },
     });
   });
@@ -197,7 +197,7 @@ describe('its authentication', () => {
   });
 
   test('the time may stand directly behind the body, as HubSpot signs it', () => {
-    const { hook: made, secrets } = parse({
+    const { webhook: made, secrets } = parse({
       ...signed,
       signed: {
         header: 'X-Sig',
@@ -209,14 +209,14 @@ describe('its authentication', () => {
     const ask = (url: string) => {
       const proof = sign('s', `POST${url}${BODY}${AT}`);
       const request = makeRequest({ 'x-sig': proof, 'x-time': `${AT}` }, BODY, url);
-      return verify(made.auth, request, secrets, AT);
+      return verifyDelivery(made.auth, request, secrets, AT);
     };
     expect(ask('https://a/hooks/h')).toMatchObject({ kind: 'accepted', timestampMs: AT });
     expect(ask('https://a/hooks/h?k=v')).toMatchObject({ reason: 'value_ambiguous' });
   });
 
   test('the general form can be what a preset is', () => {
-    const { hook: made, secrets } = parse({
+    const { webhook: made, secrets } = parse({
       ...signed,
       signed: {
         header: 'X-Slack-Signature',
@@ -230,8 +230,10 @@ describe('its authentication', () => {
       'x-slack-request-timestamp': '1700000000',
       'x-slack-signature': `v0=${sign('s', `v0:1700000000:${BODY}`)}`,
     });
-    expect(verify(made.auth, request, secrets, AT + 60_000)).toMatchObject({ kind: 'accepted' });
-    expect(verify(made.auth, request, secrets, AT + 61_000)).toMatchObject({
+    expect(verifyDelivery(made.auth, request, secrets, AT + 60_000)).toMatchObject({
+      kind: 'accepted',
+    });
+    expect(verifyDelivery(made.auth, request, secrets, AT + 61_000)).toMatchObject({
       reason: 'timestamp_old',
     });
   });

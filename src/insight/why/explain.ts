@@ -9,7 +9,7 @@ import { readKeyIds } from '../../access/vault.service.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { DeliveryRow, WebhookRow } from '../../webhook/types.ts';
 import type { Condition } from '../../pipeline/language/condition.ts';
-import { conditionText } from '../../pipeline/language/draw.ts';
+import { formatCondition } from '../../pipeline/language/draw.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import {
   deliveryEventIn,
@@ -143,7 +143,7 @@ async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> 
     ratePerMinute: rate,
     house,
     missingKey: missingKeyOf(engine, row),
-    turnedAway: engine.hooks.turnedAway.count(row.id, performance.now()),
+    turnedAway: engine.hooks.rejected.count(row.id, performance.now()),
     missing: findStranded([row], engine).get(row.id),
     deliveries,
     ...started,
@@ -228,7 +228,7 @@ function findTakers(
 }
 
 function sayUnwanted(when: Condition | undefined): string {
-  return when === undefined ? 'not wanted' : `${conditionText(when)} does not hold`;
+  return when === undefined ? 'not wanted' : `${formatCondition(when)} does not hold`;
 }
 
 /** Reads what is on record about names of the configuration, findings and incidents. */

@@ -1,18 +1,28 @@
 import { isObject, type Json, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import { PipelineFault } from '../run/run.ts';
-import { isSame } from './condition.ts';
-import { lookUp, parsePath, pathText, type Path, type Scope, type Fault } from './template.ts';
+import { isSameJson } from './condition.ts';
+import {
+  findValue,
+  parsePath,
+  formatPath,
+  type ValuePath,
+  type Scope,
+  type TemplateFault,
+} from './template.ts';
 
-/** What a step adds to the baggage of its chain: from where in the scope to where in the baggage. */
-export type BaggageRule = readonly { readonly to: Path; readonly from: Path }[];
+/**
+ * Entries that a step adds to the baggage: the source path in the scope and the target path in the
+ * baggage.
+ */
+export type BaggageRule = readonly { readonly to: ValuePath; readonly from: ValuePath }[];
 
-/** All baggage from this step on. It only grows: what is there already must stay what it is. */
-export function accrete(rule: BaggageRule, scope: Scope): JsonObject {
+/** Returns all baggage from this step on. Baggage only grows: an existing value can't change. */
+export function extendBaggage(rule: BaggageRule, scope: Scope): JsonObject {
   let context: JsonObject = scope.context;
   for (const { to, from } of rule) {
-    const value = lookUp(from, scope);
-    if (value === undefined) throw new PipelineFault(`there is no ${pathText(from)} for baggage`);
+    const value = findValue(from, scope);
+    if (value === undefined) throw new PipelineFault(`there is no ${formatPath(from)} for baggage`);
     context = put(context, to, value, to);
   }
   const bytes = Buffer.byteLength(JSON.stringify(context));
@@ -22,42 +32,47 @@ export function accrete(rule: BaggageRule, scope: Scope): JsonObject {
   );
 }
 
-function put(into: JsonObject, [word = '', ...rest]: Path, value: Json, whole: Path): JsonObject {
+function put(
+  into: JsonObject,
+  [word = '', ...rest]: ValuePath,
+  value: Json,
+  whole: ValuePath,
+): JsonObject {
   const known = Object.hasOwn(into, word) ? into[word] : undefined;
   return { ...into, [word]: merge(known, rest, value, whole) };
 }
 
-function merge(known: Json | undefined, rest: Path, value: Json, whole: Path): Json {
+function merge(known: Json | undefined, rest: ValuePath, value: Json, whole: ValuePath): Json {
   if (rest.length > 0) {
     if (known === undefined) return put({}, rest, value, whole);
     if (isObject(known)) return put(known, rest, value, whole);
-    throw rewritten(whole);
+    throw createOverwriteFault(whole);
   }
-  if (known === undefined || isSame(known, value)) return value;
-  if (!isObject(known) || !isObject(value)) throw rewritten(whole);
+  if (known === undefined || isSameJson(known, value)) return value;
+  if (!isObject(known) || !isObject(value)) throw createOverwriteFault(whole);
   return Object.entries(value).reduce<JsonObject>(
     (merged, [key, inner]) => put(merged, [key], inner, [...whole, key]),
     known,
   );
 }
 
-function rewritten(path: Path): PipelineFault {
-  return new PipelineFault(`the baggage has another ${pathText(path)} already, which must stay`);
+function createOverwriteFault(path: ValuePath): PipelineFault {
+  return new PipelineFault(`the baggage has another ${formatPath(path)} already, which must stay`);
 }
 
 export type ParsedBaggage =
   | { readonly ok: true; readonly rule: BaggageRule }
-  | { readonly ok: false; readonly faults: readonly Fault[] };
+  | { readonly ok: false; readonly faults: readonly TemplateFault[] };
 
-/** A map from place in the baggage to source; or `from` and `namespace` for all of one source. */
+/** Parses a map from target to source, or `from` and `namespace` for a whole source. */
 export function parseBaggage(value: JsonObject): ParsedBaggage {
   const isBulk =
     Object.hasOwn(value, 'namespace') && Object.keys(value).every((key) => bulkKeys.has(key));
   const written: readonly (readonly [Json, Json, string])[] = isBulk
     ? [[value['namespace'] ?? null, value['from'] ?? null, 'from']]
     : Object.entries(value).map(([to, from]) => [to, from, to] as const);
-  const faults: Fault[] = [];
-  const rule: { to: Path; from: Path }[] = [];
+  const faults: TemplateFault[] = [];
+  const rule: { to: ValuePath; from: ValuePath }[] = [];
   for (const [to, from, key] of written) {
     const target = parseTarget(to);
     const source =
@@ -78,7 +93,7 @@ function withMessage({ fault }: { readonly fault: string }): { message: string }
   return { message: fault };
 }
 
-function parseTarget(to: Json): Path | { fault: string } {
+function parseTarget(to: Json): ValuePath | { fault: string } {
   const words = typeof to === 'string' ? to.split('.') : [];
   const isSound =
     words.length > 0 && words.every((word) => /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/.test(word));

@@ -1,31 +1,31 @@
 import { limits } from '../../base/limits.ts';
 import type { Condition } from './condition.ts';
 import {
-  stepsIn,
+  flattenSteps,
   type EntryPath,
   type PipelineEntry,
   type StepEntry,
   type SwitchEntry,
   type CallEntry,
 } from './entry.ts';
-import { lookalikesIn, type Template } from './template.ts';
-import type { Target } from './graph.ts';
+import { listLookalikes, type Template } from './template.ts';
+import type { CommandTarget } from './graph.ts';
 
-/** What can be told of a pipeline by itself: names that are taken, steps that nothing leads to. */
-export function checkEntry(entry: PipelineEntry): CompileFault[] {
-  const steps = stepsIn(entry.steps);
-  return [...findTaken(steps), ...steps.flatMap(checkStep)];
+/** Checks a pipeline without its surroundings: duplicate ids and unreachable steps. */
+export function checkPipelineEntry(entry: PipelineEntry): CompileFault[] {
+  const steps = flattenSteps(entry.steps);
+  return [...findDuplicateIds(steps), ...steps.flatMap(checkStep)];
 }
 
-/** Texts that are allowed, and hardly meant as texts. */
+/** Finds plain text that was probably meant as a reference. */
 export function findLookalikes(entry: PipelineEntry): CompileFault[] {
   const key = entry.concurrency?.key;
-  const places = stepsIn(entry.steps).flatMap((step) =>
+  const places = flattenSteps(entry.steps).flatMap((step) =>
     templatesOf(step).map(([path, template]) => [[...step.path, ...path], template] as const),
   );
   if (key !== undefined) places.push([['concurrency', 'key'], key]);
   return places.flatMap(([path, template]) =>
-    lookalikesIn(template).map(({ written, reference }) => ({
+    listLookalikes(template).map(({ written, reference }) => ({
       path,
       message: `has ${written}, which is text and no value`,
       hint: `For the value write ${reference}.`,
@@ -47,7 +47,7 @@ function templatesOf(step: StepEntry): (readonly [EntryPath, Template])[] {
   return all.flatMap(([path, template]) => (template === undefined ? [] : [[path, template]]));
 }
 
-function findTaken(steps: readonly StepEntry[]): CompileFault[] {
+function findDuplicateIds(steps: readonly StepEntry[]): CompileFault[] {
   const seen = new Set<string>();
   return steps.flatMap(({ id, path }) => {
     if (!seen.has(id)) {
@@ -80,7 +80,7 @@ function canBeList(items: Template): boolean {
   return 'value' in items ? Array.isArray(items.value) : 'ref' in items || 'list' in items;
 }
 
-/** What comes after a case that always holds is never reached. */
+/** Reports cases after one that always holds, because they are never reached. */
 function checkArms({ path, cases, otherwise }: SwitchEntry): CompileFault[] {
   const sure = cases.findIndex(({ when }) => isAlways(when, true));
   const never = cases.filter(({ when }) => isAlways(when, false));
@@ -101,8 +101,8 @@ function isAlways(condition: Condition | undefined, value: boolean): boolean {
   return condition !== undefined && 'cel' in condition && condition.cel.trim() === String(value);
 }
 
-/** Calls of pipelines that do not exist, and the first way on which a pipeline calls itself. */
-export function checkCalls(entry: PipelineEntry, library: Library): CompileFault[] {
+/** Reports calls of unknown pipelines, and the first path on which a pipeline calls itself. */
+export function checkCalls(entry: PipelineEntry, library: PipelineLibrary): CompileFault[] {
   const { pipelines, suggest } = library;
   const unknown = callsIn(entry).filter(({ call }) => !pipelines.has(call));
   const faults = unknown.map(({ call, path }) => ({
@@ -113,9 +113,9 @@ export function checkCalls(entry: PipelineEntry, library: Library): CompileFault
   return [...faults, ...findCycle(entry, library)];
 }
 
-function findCycle(entry: PipelineEntry, { pipelines }: Library): CompileFault[] {
+function findCycle(entry: PipelineEntry, { pipelines }: PipelineLibrary): CompileFault[] {
   for (const { call, path } of callsIn(entry)) {
-    const way = wayBack(call, entry.name, pipelines, new Set());
+    const way = findPathBack(call, entry.name, pipelines, new Set());
     if (way === undefined) continue;
     const message = `goes in a circle: ${[entry.name, ...way].join(' → ')}`;
     return [{ path: [...path, 'call'], message, hint: 'A pipeline cannot call itself.' }];
@@ -123,10 +123,10 @@ function findCycle(entry: PipelineEntry, { pipelines }: Library): CompileFault[]
   return [];
 }
 
-function wayBack(
+function findPathBack(
   from: string,
   to: string,
-  pipelines: Library['pipelines'],
+  pipelines: PipelineLibrary['pipelines'],
   seen: Set<string>,
 ): string[] | undefined {
   if (from === to) return [to];
@@ -134,16 +134,16 @@ function wayBack(
   seen.add(from);
   const entry = pipelines.get(from);
   for (const { call } of entry === undefined ? [] : callsIn(entry)) {
-    const rest = wayBack(call, to, pipelines, seen);
+    const rest = findPathBack(call, to, pipelines, seen);
     if (rest !== undefined) return [from, ...rest];
   }
   return undefined;
 }
 
-/** Whether following the calls would never end, whoever is to blame for it. */
-export function isEndless(
+/** True if following the calls never ends, even if the cycle is in a called pipeline. */
+export function hasEndlessCalls(
   entry: PipelineEntry,
-  library: Library,
+  library: PipelineLibrary,
   way: readonly string[] = [],
   sound: Set<string> = new Set(),
 ): boolean {
@@ -151,33 +151,33 @@ export function isEndless(
   if (sound.has(entry.name)) return false;
   const isCircle = callsIn(entry).some(({ call }) => {
     const called = library.pipelines.get(call);
-    return called !== undefined && isEndless(called, library, [...way, entry.name], sound);
+    return called !== undefined && hasEndlessCalls(called, library, [...way, entry.name], sound);
   });
   if (!isCircle) sound.add(entry.name);
   return isCircle;
 }
 
 function callsIn({ steps }: PipelineEntry): CallEntry[] {
-  return stepsIn(steps).filter((step) => step.mode === 'call');
+  return flattenSteps(steps).filter((step) => step.mode === 'call');
 }
 
-/** What a pipeline is compiled with. */
-export interface Library {
+/** The surroundings that a pipeline is compiled with. */
+export interface PipelineLibrary {
   readonly pipelines: ReadonlyMap<string, PipelineEntry>;
-  /** The command that `uses` means, and how often it is tried unless the step says so. */
-  readonly resolve: (uses: string) => Resolved | Unresolved;
-  /** A hint for a word that is not among the known ones. */
+  /** Finds the command that `uses` names, with its default number of attempts. */
+  readonly resolve: (uses: string) => ResolvedCommand | UnresolvedCommand;
+  /** Returns a hint for a word that isn't among the known ones. */
   readonly suggest: (word: string, known: readonly string[], what: string) => string;
 }
 
-export type Resolved = Target & { readonly maxAttempts: number | undefined };
+export type ResolvedCommand = CommandTarget & { readonly maxAttempts: number | undefined };
 
-interface Unresolved {
+interface UnresolvedCommand {
   readonly fault: string;
   readonly hint?: string | undefined;
 }
 
-/** What is wrong with a pipeline that has the right form. */
+/** A fault in a pipeline whose form is valid. */
 export interface CompileFault {
   readonly path: EntryPath;
   readonly message: string;

@@ -1,28 +1,28 @@
 import { limits } from '../../base/limits.ts';
 import {
   checkCalls,
-  isEndless,
-  checkEntry,
+  hasEndlessCalls,
+  checkPipelineEntry,
   type CompileFault,
-  type Library,
-  type Resolved,
+  type PipelineLibrary,
+  type ResolvedCommand,
 } from './check.ts';
 import type { PipelineEntry, StepEntry, SwitchEntry } from './entry.ts';
 import type { Graph, Handler, Node, NodeId, SwitchNode, TaskNode } from './graph.ts';
 import { blake3 } from '../../base/blake3.ts';
 import { toCanonicalJson } from '../../base/json.ts';
 
-export interface Compiled {
-  /** Undefined when there are faults. */
+export interface CompileResult {
+  /** Undefined if there are faults. */
   readonly graph: Graph | undefined;
   readonly faults: readonly CompileFault[];
 }
 
-/** Lays called pipelines in and nested lists flat, so that every node knows what follows it. */
-export function compile(entry: PipelineEntry, library: Library): Compiled {
-  const flaws = [...checkEntry(entry), ...checkCalls(entry, library)];
-  if (isEndless(entry, library)) return { graph: undefined, faults: flaws };
-  const maker: Maker = { library, nodes: new Map(), faults: flaws, isBroken: false };
+/** Inlines called pipelines and flattens nested lists, so that every node knows its successor. */
+export function compilePipeline(entry: PipelineEntry, library: PipelineLibrary): CompileResult {
+  const flaws = [...checkPipelineEntry(entry), ...checkCalls(entry, library)];
+  if (hasEndlessCalls(entry, library)) return { graph: undefined, faults: flaws };
+  const maker: GraphBuilder = { library, nodes: new Map(), faults: flaws, isBroken: false };
   const frame: Frame = { entry, prefix: '' };
   const first = makeList(entry.steps, { list: '', end: null }, frame, maker);
   const onHalt = resolveHandler(entry, maker);
@@ -36,58 +36,61 @@ export function compile(entry: PipelineEntry, library: Library): Compiled {
 
 const TOO_LONG = `has more than ${limits.pipelineNodesMax} steps, with those of the pipelines it calls`;
 
-interface Maker {
-  readonly library: Library;
+interface GraphBuilder {
+  readonly library: PipelineLibrary;
   readonly nodes: Map<NodeId, Node>;
   readonly faults: CompileFault[];
-  /** Something is missing for which a called pipeline is to blame. */
+  /** True if a called pipeline is incomplete. That pipeline reports the fault. */
   isBroken: boolean;
 }
 
-/** The pipeline whose steps are laid in, and under which ids. */
+/** The pipeline whose steps are inlined, and the prefix of their ids. */
 interface Frame {
   readonly entry: PipelineEntry;
   readonly prefix: string;
 }
 
-interface Around {
+interface ListPosition {
   readonly list: string;
   readonly end: NodeId | null;
 }
 
 function makeList(
   steps: readonly StepEntry[],
-  around: Around,
+  around: ListPosition,
   frame: Frame,
-  maker: Maker,
+  maker: GraphBuilder,
 ): NodeId | null {
   // Pipelines that call others twice double with every level.
   if (maker.nodes.size > limits.pipelineNodesMax) return null;
   for (const [index, step] of steps.entries()) {
     const after = steps[index + 1];
-    const next = after === undefined ? around.end : entranceOf(after, frame, maker.library);
+    const next = after === undefined ? around.end : findEntrance(after, frame, maker.library);
     makeStep(step, { ...around, next }, frame, maker);
   }
   const [first] = steps;
-  return first === undefined ? null : entranceOf(first, frame, maker.library);
+  return first === undefined ? null : findEntrance(first, frame, maker.library);
 }
 
-/** The node at which a step begins: a list without a condition begins with its first step. */
-function entranceOf(step: StepEntry, frame: Frame, library: Library): NodeId | null {
+/** Finds the node at which a step begins. A list without a condition begins with its first step. */
+function findEntrance(step: StepEntry, frame: Frame, library: PipelineLibrary): NodeId | null {
   const id = `${frame.prefix}${step.id}`;
   if (step.when !== undefined || (step.mode !== 'steps' && step.mode !== 'call')) return id;
   const inner = innerOf(step, frame, library);
   const [first] = inner?.steps ?? [];
   return first === undefined || inner === undefined
     ? null
-    : entranceOf(first, inner.frame, library);
+    : findEntrance(first, inner.frame, library);
 }
 
-/** The steps of a nested list or a called pipeline; undefined when there is no such pipeline. */
+/**
+ * Returns the steps of a nested list or a called pipeline, or undefined if that pipeline doesn't
+ * exist.
+ */
 function innerOf(
   step: Extract<StepEntry, { mode: 'steps' | 'call' }>,
   frame: Frame,
-  { pipelines }: Library,
+  { pipelines }: PipelineLibrary,
 ): { readonly steps: readonly StepEntry[]; readonly frame: Frame } | undefined {
   if (step.mode === 'steps') return { steps: step.steps, frame };
   const entry = pipelines.get(step.call);
@@ -96,9 +99,9 @@ function innerOf(
   return { steps: entry.steps, frame: { entry, prefix } };
 }
 
-type Place = Around & { readonly next: NodeId | null };
+type StepPosition = ListPosition & { readonly next: NodeId | null };
 
-function makeStep(step: StepEntry, place: Place, frame: Frame, maker: Maker): void {
+function makeStep(step: StepEntry, place: StepPosition, frame: Frame, maker: GraphBuilder): void {
   const id = `${frame.prefix}${step.id}`;
   const { when } = step;
   const leads = { id, ...place, when };
@@ -116,7 +119,7 @@ function makeStep(step: StepEntry, place: Place, frame: Frame, maker: Maker): vo
       makeInner(step, leads, frame, maker);
       return;
     case 'split': {
-      // Its place among the nodes is before its arms.
+      // Added first, so that the split comes before its arms in the order of nodes.
       add({ ...leads, kind: 'split', arms: [] });
       const arms = step.split.map((arm) => ({ label: arm.id, first: body([arm]) ?? '' }));
       add({ ...leads, kind: 'split', arms });
@@ -144,12 +147,12 @@ function makeStep(step: StepEntry, place: Place, frame: Frame, maker: Maker): vo
   }
 }
 
-type Leads = Pick<Node, 'id' | 'next' | 'end' | 'list' | 'when'>;
+type StepLinks = Pick<Node, 'id' | 'next' | 'end' | 'list' | 'when'>;
 
 function makeTask(
   step: Extract<StepEntry, { mode: 'uses' }>,
-  leads: Leads,
-  { plugin, command, maxAttempts }: Resolved,
+  leads: StepLinks,
+  { plugin, command, maxAttempts }: ResolvedCommand,
 ): TaskNode {
   return {
     ...leads,
@@ -166,12 +169,12 @@ function makeTask(
   };
 }
 
-/** A nested list needs a node only for its condition: one arm, which is passed by or taken. */
+/** A nested list needs a node only for its condition: a switch with one arm. */
 function makeInner(
   step: Extract<StepEntry, { mode: 'steps' | 'call' }>,
-  leads: Leads,
+  leads: StepLinks,
   frame: Frame,
-  maker: Maker,
+  maker: GraphBuilder,
 ): void {
   const inner = innerOf(step, frame, maker.library);
   if (inner === undefined) {
@@ -188,7 +191,7 @@ function makeInner(
   gate(makeList(inner.steps, { list: leads.id, end: leads.next }, inner.frame, maker));
 }
 
-function makeSwitch(step: SwitchEntry, leads: Leads, frame: Frame, maker: Maker): void {
+function makeSwitch(step: SwitchEntry, leads: StepLinks, frame: Frame, maker: GraphBuilder): void {
   const around = { list: leads.id, end: leads.next };
   const arm = (steps: readonly StepEntry[]): NodeId | null => makeList(steps, around, frame, maker);
   const node = { ...leads, kind: 'switch', value: step.value } as const;
@@ -206,12 +209,12 @@ function makeSwitch(step: SwitchEntry, leads: Leads, frame: Frame, maker: Maker)
 function resolveUses(
   step: Extract<StepEntry, { mode: 'uses' }>,
   { prefix }: Frame,
-  maker: Maker,
-): Resolved | undefined {
+  maker: GraphBuilder,
+): ResolvedCommand | undefined {
   const target = maker.library.resolve(step.uses);
   if (!('fault' in target)) return target;
   maker.isBroken = true;
-  // What a called pipeline gets wrong is said about that pipeline.
+  // A called pipeline reports its own faults.
   const { fault: message, hint } = target;
   if (prefix === '') maker.faults.push({ path: [...step.path, 'uses'], message, hint });
   return undefined;
@@ -219,7 +222,7 @@ function resolveUses(
 
 function resolveHandler(
   { onHalt }: PipelineEntry,
-  { library, faults }: Maker,
+  { library, faults }: GraphBuilder,
 ): Handler | undefined {
   if (onHalt === undefined) return undefined;
   const target = library.resolve(onHalt);
@@ -231,7 +234,7 @@ function resolveHandler(
   return undefined;
 }
 
-/** Of all that decides what a run does: the same for the same, wherever and whenever it is made. */
+/** Hashes everything that decides what a run does. Equal graphs have equal hashes on every host. */
 function hashGraph(graph: Omit<Graph, 'hash'>): string {
   return blake3(Buffer.from(toCanonicalJson(graph)));
 }

@@ -5,18 +5,18 @@ import { runWithinMs } from '../../base/timer.ts';
 import { checkExpression, evaluateExpression } from './expression.ts';
 import { PipelineFault } from '../run/run.ts';
 import {
-  lookUp,
+  findValue,
   parsePath,
-  pathText,
-  type Path,
-  type Root,
+  formatPath,
+  type ValuePath,
+  type ScopeRoot,
   type Scope,
-  type Fault,
+  type TemplateFault,
 } from './template.ts';
 
-/** What must hold, as plain JSON. */
+/** A condition as plain JSON. */
 export type Condition =
-  | { readonly path: Path; readonly op: Op; readonly value: Json }
+  | { readonly path: ValuePath; readonly op: ConditionOperator; readonly value: Json }
   | { readonly all: readonly Condition[] }
   | { readonly any: readonly Condition[] }
   | { readonly not: Condition }
@@ -37,37 +37,41 @@ const ops = {
   endswith: 'text',
   regex: 'text',
 } as const;
-export type Op = keyof typeof ops;
+export type ConditionOperator = keyof typeof ops;
 
-export function evaluate(condition: Condition, scope: Scope): boolean {
+export function evaluateCondition(condition: Condition, scope: Scope): boolean {
   if ('cel' in condition) return evaluateExpression(condition, scope);
-  if ('all' in condition) return condition.all.every((inner) => evaluate(inner, scope));
-  if ('any' in condition) return condition.any.some((inner) => evaluate(inner, scope));
-  if ('not' in condition) return !evaluate(condition.not, scope);
-  const found = lookUp(condition.path, scope);
+  if ('all' in condition) return condition.all.every((inner) => evaluateCondition(inner, scope));
+  if ('any' in condition) return condition.any.some((inner) => evaluateCondition(inner, scope));
+  if ('not' in condition) return !evaluateCondition(condition.not, scope);
+  const found = findValue(condition.path, scope);
   if (condition.op === 'exists') return found !== undefined;
   return compare(condition, found ?? null);
 }
 
-/** Whether two values are the same, however their keys are ordered. */
-export function isSame(a: Json, b: Json): boolean {
+/** Compares two values and ignores the order of keys. */
+export function isSameJson(a: Json, b: Json): boolean {
   if (a instanceof ExactNumber) return b instanceof ExactNumber && compareNumbers(a, b) === 0;
   return a === b || (typeof a === 'object' && toCanonicalJson(a) === toCanonicalJson(b));
 }
 
-/** Whether a value is the one that a case names; keys of a map are text whatever they stand for. */
-export function isCase(value: Json, equals: Json): boolean {
+/** Compares a value with a case. Keys of a map are text, so scalars are compared as text. */
+export function matchesCase(value: Json, equals: Json): boolean {
   const isScalar = isNumber(value) || typeof value === 'boolean';
-  return isSame(isScalar && typeof equals === 'string' ? String(value) : value, equals);
+  return isSameJson(isScalar && typeof equals === 'string' ? String(value) : value, equals);
 }
 
 function compare(
-  { path, op, value }: { readonly path: Path; readonly op: Op; readonly value: Json },
+  {
+    path,
+    op,
+    value,
+  }: { readonly path: ValuePath; readonly op: ConditionOperator; readonly value: Json },
   found: Json,
 ): boolean {
-  if (op === 'eq') return isSame(found, value);
-  if (op === 'neq') return !isSame(found, value);
-  if (op === 'in') return Array.isArray(value) && value.some((one) => isSame(found, one));
+  if (op === 'eq') return isSameJson(found, value);
+  if (op === 'neq') return !isSameJson(found, value);
+  if (op === 'in') return Array.isArray(value) && value.some((one) => isSameJson(found, one));
   if (isNumber(value)) {
     if (!isNumber(found)) throw wrongType(path, op, found, 'a number');
     return isInOrder(op, compareNumbers(found, value));
@@ -80,14 +84,14 @@ function isNumber(value: Json | undefined): value is number | ExactNumber {
   return typeof value === 'number' || value instanceof ExactNumber;
 }
 
-/** `order` is less than zero when what was found is the smaller one. */
-function isInOrder(op: Op, order: number): boolean {
+/** `order` is negative if the found value is smaller. */
+function isInOrder(op: ConditionOperator, order: number): boolean {
   if (op === 'gt') return order > 0;
   if (op === 'gte') return order >= 0;
   return op === 'lt' ? order < 0 : order <= 0;
 }
 
-function compareTexts(op: Op, found: string, value: string): boolean {
+function compareTexts(op: ConditionOperator, found: string, value: string): boolean {
   if (op === 'regex') return matches(found, value);
   const text = found.toLowerCase();
   const part = value.toLowerCase();
@@ -95,7 +99,9 @@ function compareTexts(op: Op, found: string, value: string): boolean {
   return op === 'startswith' ? text.startsWith(part) : text.endsWith(part);
 }
 
-/** The pattern is the operator's, but the text is anybody's, and some pairs of them never end. */
+/**
+ * Senders control the text, and some patterns take exponential time, so the match has a time limit.
+ */
 function matches(text: string, pattern: string): boolean {
   const whole = wholeText(pattern);
   if (isQuick(pattern)) return whole.test(text);
@@ -106,22 +112,27 @@ function matches(text: string, pattern: string): boolean {
   }
 }
 
-/** With one repetition, and none of a group, a match takes time in proportion to the text. */
+/** A pattern with at most one repetition, and none of a group, takes linear time. */
 function isQuick(pattern: string): boolean {
-  // What may be there or not is a repetition too; the sign behind a bracket that opens is none.
+  // `?` counts as a repetition, but not directly after an opening bracket.
   const repetitions = pattern.match(/[*+{]|(?<!\()\?/g) ?? [];
   return repetitions.length < 2 && !/\)[*+?{]|\\[1-9k]/.test(pattern);
 }
 
-/** `(?i)` at the beginning is how some other languages say that case does not matter. */
+/** Supports `(?i)` at the beginning, which other languages use to ignore case. */
 function wholeText(pattern: string): RegExp {
   const isLoose = pattern.startsWith('(?i)');
   return new RegExp(`^(?:${isLoose ? pattern.slice(4) : pattern})$`, isLoose ? 'iu' : 'u');
 }
 
-function wrongType(path: Path, op: Op, found: Json, wanted: string): PipelineFault {
+function wrongType(
+  path: ValuePath,
+  op: ConditionOperator,
+  found: Json,
+  wanted: string,
+): PipelineFault {
   return new PipelineFault(
-    `${pathText(path)} is ${nameOf(found)}, but ${op} compares ${wanted} only`,
+    `${formatPath(path)} is ${nameOf(found)}, but ${op} compares ${wanted} only`,
   );
 }
 
@@ -140,12 +151,12 @@ function nameOf(value: Json): string {
 
 export type ParsedCondition =
   | { readonly ok: true; readonly condition: Condition }
-  | { readonly ok: false; readonly faults: readonly Fault[] };
+  | { readonly ok: false; readonly faults: readonly TemplateFault[] };
 
-/** From either form in which a condition is written: a map, or the text of an expression. */
-export function parseCondition(value: Json, allowed: readonly Root[]): ParsedCondition {
-  const reading: Reading = { allowed, faults: [], parts: 0 };
-  const condition = parse(value, [], reading);
+/** Parses both forms of a condition: a map, or the text of an expression. */
+export function parseCondition(value: Json, allowed: readonly ScopeRoot[]): ParsedCondition {
+  const reading: ConditionReader = { allowed, faults: [], parts: 0 };
+  const condition = parsePart(value, [], reading);
   if (reading.parts > limits.conditionPartsMax) {
     const message = `must have at most ${limits.conditionPartsMax} parts`;
     return { ok: false, faults: [{ at: [], message }] };
@@ -156,13 +167,17 @@ export function parseCondition(value: Json, allowed: readonly Root[]): ParsedCon
     : { ok: true, condition };
 }
 
-interface Reading {
-  readonly allowed: readonly Root[];
-  readonly faults: Fault[];
+interface ConditionReader {
+  readonly allowed: readonly ScopeRoot[];
+  readonly faults: TemplateFault[];
   parts: number;
 }
 
-function parse(value: Json, at: Fault['at'], reading: Reading): Condition | undefined {
+function parsePart(
+  value: Json,
+  at: TemplateFault['at'],
+  reading: ConditionReader,
+): Condition | undefined {
   reading.parts += 1;
   const refuse = (message: string, ...below: string[]): undefined => {
     reading.faults.push({ at: [...at, ...below], message });
@@ -181,7 +196,7 @@ function parse(value: Json, at: Fault['at'], reading: Reading): Condition | unde
     return form === 'all' ? { all: inner } : { any: inner };
   }
   if (keys.length === 1 && form === 'not') {
-    const inner = parse(value['not'] ?? null, [...at, 'not'], reading);
+    const inner = parsePart(value['not'] ?? null, [...at, 'not'], reading);
     return inner === undefined ? undefined : { not: inner };
   }
   const stray = keys.find((key) => !['path', 'op', 'value'].includes(key));
@@ -191,17 +206,17 @@ function parse(value: Json, at: Fault['at'], reading: Reading): Condition | unde
 
 const SHAPES = 'must be an expression, or have path and op, or exactly one of all, any and not';
 
-function parseList(value: Json, at: Fault['at'], reading: Reading): Condition[] {
+function parseList(value: Json, at: TemplateFault['at'], reading: ConditionReader): Condition[] {
   if (!Array.isArray(value) || value.length === 0) {
     reading.faults.push({ at, message: 'must be a list of conditions' });
     return [];
   }
-  return value.flatMap((inner, index) => parse(inner, [...at, index], reading) ?? []);
+  return value.flatMap((inner, index) => parsePart(inner, [...at, index], reading) ?? []);
 }
 
 function parseComparison(
   written: JsonObject,
-  { allowed }: Reading,
+  { allowed }: ConditionReader,
   refuse: (message: string, ...below: string[]) => undefined,
 ): Condition | undefined {
   const { path: pathWritten, op, value = null } = written;
@@ -213,11 +228,11 @@ function parseComparison(
   return fault === undefined ? { path, op, value } : refuse(fault, 'value');
 }
 
-function isOp(op: unknown): op is Op {
+function isOp(op: unknown): op is ConditionOperator {
   return typeof op === 'string' && Object.hasOwn(ops, op);
 }
 
-function checkValue(op: Op, value: Json | undefined): string | undefined {
+function checkValue(op: ConditionOperator, value: Json | undefined): string | undefined {
   const wanted = ops[op];
   if (wanted === 'nothing') return value === undefined ? undefined : `has no place with ${op}`;
   if (value === undefined) return `is missing: ${op} compares with it`;

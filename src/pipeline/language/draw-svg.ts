@@ -1,28 +1,35 @@
-import { isBare, outline, type Drawn, type DrawnArm } from './draw.ts';
+import { isUnlabeledArm, outlineSteps, type DrawnStep, type DrawnArm } from './draw.ts';
 import type { Graph } from './graph.ts';
 
-/** Sizes in pixels; letters of a monospaced face at 12 pixels are about as wide as `CHAR`. */
+/** Sizes in pixels. `CHAR` is the approximate width of a monospaced letter at 12 pixels. */
 const CHAR = 7.3;
 const LINE = 16;
 const PAD = 10;
 const GAP = 26;
-/** From the head of a block to its arms, and from the longest of them to its end. */
+/**
+ * The distances from the head of a block to its arms, and from the longest arm to the end of the
+ * block.
+ */
 const FORK = 24;
 const JOIN = 14;
 const BEND = FORK / 2 - 2;
 const MARGIN = 16;
 const SHOWN_CHARS = 44;
 
-/** A part of the picture that knows its size; its top is entered in the middle. */
+/** A part of the picture with a known size. Its input is at the middle of the top. */
 interface Piece {
   readonly width: number;
   readonly height: number;
   readonly paint: (x: number, y: number) => string;
 }
 
-/** A picture that stands alone: it loads nothing, and follows the reader's light or dark. */
+/** Draws a self-contained picture that loads nothing and follows the reader's color scheme. */
 export function drawSvg(graph: Graph, title: string): string {
-  const { width, height, paint } = column([pill(title), ...outline(graph).map(pieceOf), dot()]);
+  const { width, height, paint } = column([
+    pill(title),
+    ...outlineSteps(graph).map(pieceOf),
+    dot(),
+  ]);
   const w = Math.ceil(width + 2 * MARGIN);
   const h = Math.ceil(height + 2 * MARGIN);
   return [
@@ -61,7 +68,7 @@ const ARROW =
   '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">' +
   '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs>';
 
-function pieceOf(step: Drawn): Piece {
+function pieceOf(step: DrawnStep): Piece {
   const texts = [
     { text: step.id, style: 'strong' },
     { text: step.does, style: '' },
@@ -80,7 +87,7 @@ function pieceOf(step: Drawn): Piece {
     paint: (x, y) =>
       [
         `<g><title>${escape(texts.map(({ text }) => text).join('\n'))}</title>`,
-        // Several sheets for what is done several times.
+        // A second sheet behind the box marks a loop.
         ...(step.kind === 'foreach' ? [box(step.kind, x + 5, y + 5, width, height)] : []),
         box(step.kind, x, y, width, height),
         ...texts.map(({ text, style }, line) => {
@@ -103,11 +110,11 @@ function box(style: string, x: number, y: number, width: number, height: number)
 function armPiece(arm: DrawnArm): Piece {
   const { label: name, steps } = arm;
   const pieces = steps.map(pieceOf);
-  if (pieces.length === 0) return label(isBare(arm) ? 'nothing' : `${name ?? ''}: nothing`);
-  return column(isBare(arm) ? pieces : [label(name ?? ''), ...pieces]);
+  if (pieces.length === 0) return label(isUnlabeledArm(arm) ? 'nothing' : `${name ?? ''}: nothing`);
+  return column(isUnlabeledArm(arm) ? pieces : [label(name ?? ''), ...pieces]);
 }
 
-/** One under the other, with arrows between. */
+/** Stacks pieces vertically, with arrows between them. */
 function column(pieces: readonly Piece[]): Piece {
   const width = Math.max(...pieces.map((piece) => piece.width));
   const height = pieces.reduce((sum, piece) => sum + piece.height, 0) + GAP * (pieces.length - 1);
@@ -129,13 +136,13 @@ function column(pieces: readonly Piece[]): Piece {
   };
 }
 
-/** The arms of a block side by side, and the ways to them and together again. */
-function fork({ arms, kind }: Drawn): Piece {
+/** Puts the arms of a block side by side, with lines that fork and join. */
+function fork({ arms, kind }: DrawnStep): Piece {
   const pieces = arms.map(armPiece);
   const width = pieces.reduce((sum, piece) => sum + piece.width, 0) + GAP * (pieces.length - 1);
   const tallest = Math.max(...pieces.map((piece) => piece.height));
   const height = FORK + tallest + JOIN;
-  // Of a choice only one is taken.
+  // Dashed, because a switch takes only one arm.
   const style = kind === 'switch' ? ' maybe' : '';
   return {
     width,
@@ -168,7 +175,7 @@ function label(text: string): Piece {
   return { width, height: LINE + 4, paint };
 }
 
-/** Where it begins. */
+/** The start of the pipeline. */
 function pill(text: string): Piece {
   const width = widthOf(text) + 3 * PAD;
   const height = LINE + PAD;
@@ -181,7 +188,7 @@ function pill(text: string): Piece {
   };
 }
 
-/** Where it ends. */
+/** The end of the pipeline. */
 function dot(): Piece {
   const r = 6;
   const paint = (x: number, y: number): string =>
@@ -214,7 +221,7 @@ const entities: Readonly<Record<string, string>> = {
   '"': '&quot;',
 };
 
-/** What XML has no place for at all becomes a sign that something was there. */
+/** Escapes text for XML, and replaces characters that XML doesn't allow. */
 function escape(text: string): string {
   return text
     .replaceAll(/[&<>"]/g, (char) => entities[char] ?? char)

@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/quantity.ts';
 import { limits } from '../../base/limits.ts';
 import { toVisibleText } from '../../base/text.ts';
 import {
-  keyOf,
+  payloadKeyOf,
   type ForeachNode,
   type Graph,
   type Node,
@@ -11,14 +11,14 @@ import {
   type TaskNode,
   type WaitNode,
 } from './graph.ts';
-import { pathText, type Template } from './template.ts';
-import { nodeAt } from '../run/walk.ts';
+import { formatPath, type Template } from './template.ts';
+import { requireNode } from '../run/walk.ts';
 import { isObject } from '../../base/json.ts';
 import { isSecretName, maskSecrets, maskText, REDACTED } from '../../base/secrets.ts';
 import type { Condition } from './condition.ts';
 
-/** A step as it is drawn: what it does, what is special about it, and what is inside. */
-export interface Drawn {
+/** A step in a drawing: its action, its settings, and the steps inside it. */
+export interface DrawnStep {
   readonly id: NodeId;
   /** `group`: a list of steps, or a called pipeline, with a condition. */
   readonly kind: Node['kind'] | 'group';
@@ -29,35 +29,35 @@ export interface Drawn {
 
 export interface DrawnArm {
   readonly label: string | null;
-  readonly steps: readonly Drawn[];
+  readonly steps: readonly DrawnStep[];
 }
 
-/** Whether an arm has no name, or the name of its only step, and so needs no line of its own. */
-export function isBare({ label, steps }: DrawnArm): boolean {
+/** True if an arm has no name, or the name of its only step, and needs no line of its own. */
+export function isUnlabeledArm({ label, steps }: DrawnArm): boolean {
   const [first, ...more] = steps;
   if (label === null) return true;
-  return first !== undefined && more.length === 0 && keyOf(first.id) === label;
+  return first !== undefined && more.length === 0 && payloadKeyOf(first.id) === label;
 }
 
-/** The steps of a pipeline as a tree again, with those of called pipelines laid in. */
-export function outline(graph: Graph): Drawn[] {
+/** Returns the steps of a pipeline as a tree, with called pipelines inlined. */
+export function outlineSteps(graph: Graph): DrawnStep[] {
   return drawList(graph, graph.first, null);
 }
 
-function drawList(graph: Graph, first: NodeId | null, end: NodeId | null): Drawn[] {
-  const drawn: Drawn[] = [];
+function drawList(graph: Graph, first: NodeId | null, end: NodeId | null): DrawnStep[] {
+  const drawn: DrawnStep[] = [];
   for (let id = first; id !== null && id !== end;) {
-    const node = nodeAt(graph, id);
+    const node = requireNode(graph, id);
     drawn.push(draw(graph, node));
     id = node.next;
   }
   return drawn;
 }
 
-function draw(graph: Graph, node: Node): Drawn {
+function draw(graph: Graph, node: Node): DrawnStep {
   const arms = armsOf(graph, node);
   const isGroup = node.kind === 'switch' && node.cases.length === 0;
-  const when = node.when === undefined ? [] : [`if ${conditionText(node.when)}`];
+  const when = node.when === undefined ? [] : [`if ${formatCondition(node.when)}`];
   return {
     id: node.id,
     kind: isGroup ? 'group' : node.kind,
@@ -79,7 +79,7 @@ function armsOf(graph: Graph, node: Node): DrawnArm[] {
 
 function switchArms(graph: Graph, node: SwitchNode): DrawnArm[] {
   const arms = node.cases.map(({ label, when, first }) => ({
-    label: when === undefined ? `case ${label}` : `if ${conditionText(when)}`,
+    label: when === undefined ? `case ${label}` : `if ${formatCondition(when)}`,
     steps: drawList(graph, first, node.next),
   }));
   if (node.otherwise === undefined) return arms;
@@ -89,22 +89,22 @@ function switchArms(graph: Graph, node: SwitchNode): DrawnArm[] {
 
 function doesOf(node: Node): string {
   if (node.kind === 'task') return `${node.plugin}.${node.command}`;
-  if (node.kind === 'foreach') return `foreach ${templateText(node.items)} as ${node.as}`;
+  if (node.kind === 'foreach') return `foreach ${formatTemplate(node.items)} as ${node.as}`;
   if (node.kind === 'wait') return waitText(node);
   if (node.kind === 'switch' && node.value !== undefined) {
-    return `switch ${templateText(node.value)}`;
+    return `switch ${formatTemplate(node.value)}`;
   }
   if (node.kind === 'approve' && node.message !== undefined) {
-    return `approve: ${templateText(node.message)}`;
+    return `approve: ${formatTemplate(node.message)}`;
   }
   return node.kind;
 }
 
 function waitText({ delayMs, until, signal }: WaitNode): string {
   if (delayMs !== undefined) return `wait ${formatDuration(delayMs)}`;
-  if (until !== undefined) return `wait until ${templateText(until)}`;
+  if (until !== undefined) return `wait until ${formatTemplate(until)}`;
   const from = signal?.from === undefined ? '' : ` from ${signal.from}`;
-  const when = signal?.when === undefined ? '' : ` if ${conditionText(signal.when)}`;
+  const when = signal?.when === undefined ? '' : ` if ${formatCondition(signal.when)}`;
   const since = signal?.since === undefined ? '' : ` since ${signal.since}`;
   return `wait for ${signal?.type ?? 'nothing'}${from}${when}${since}`;
 }
@@ -124,16 +124,16 @@ function notesOf(node: Node): string[] {
 
 function taskNotes(node: TaskNode): string[] {
   return [
-    ...Object.entries(node.with ?? {}).map((field) => `with ${fieldText(field)}`),
-    ...(node.baggage ?? []).map(({ to, from }) => `baggage ${pathText(to)}: ${pathText(from)}`),
-    ...(node.dependency === undefined ? [] : [`dependency ${templateText(node.dependency)}`]),
+    ...Object.entries(node.with ?? {}).map((field) => `with ${formatField(field)}`),
+    ...(node.baggage ?? []).map(({ to, from }) => `baggage ${formatPath(to)}: ${formatPath(from)}`),
+    ...(node.dependency === undefined ? [] : [`dependency ${formatTemplate(node.dependency)}`]),
     ...(node.timeoutMs === undefined ? [] : [`timeout ${formatDuration(node.timeoutMs)}`]),
     ...retryNote(node),
     ...errorNote(node),
   ];
 }
 
-/** As many attempts as usual, with the usual delays, are nothing special. */
+/** Empty for the default attempts and backoff. */
 function retryNote({ maxAttempts = limits.attemptsMax, backoffBaseMs }: TaskNode): string[] {
   const delay = backoffBaseMs === undefined ? '' : `, backoff ${formatDuration(backoffBaseMs)}`;
   if (maxAttempts === limits.attemptsMax && delay === '') return [];
@@ -148,30 +148,30 @@ function errorNote({ onError }: Pick<TaskNode, 'onError'>): string[] {
   return onError === 'continue' ? ['on_error: continue'] : [];
 }
 
-/** A tree of lines; what is special about a step stands under it when that is asked for. */
+/** Draws a tree of lines, optionally with the settings of each step. */
 export function drawText(graph: Graph, title: string, hasNotes: boolean): string {
-  const draw = (step: Drawn): TextBranch => ({
+  const draw = (step: DrawnStep): TreeEntry => ({
     head: `${step.id}: ${step.does}`,
     notes: hasNotes ? step.notes : step.notes.filter((note) => note.startsWith('if ')),
-    below: step.arms.flatMap((arm) => (isBare(arm) ? arm.steps.map(draw) : [drawArm(arm)])),
+    below: step.arms.flatMap((arm) => (isUnlabeledArm(arm) ? arm.steps.map(draw) : [drawArm(arm)])),
   });
-  const drawArm = ({ label, steps }: DrawnArm): TextBranch => ({
+  const drawArm = ({ label, steps }: DrawnArm): TreeEntry => ({
     head: label ?? '',
     notes: [],
     below: steps.length === 0 ? [NOTHING] : steps.map(draw),
   });
-  return [title, ...hang(outline(graph).map(draw), '')].join('\n');
+  return [title, ...formatTree(outlineSteps(graph).map(draw), '')].join('\n');
 }
 
-interface TextBranch {
+interface TreeEntry {
   readonly head: string;
   readonly notes: readonly string[];
-  readonly below: readonly TextBranch[];
+  readonly below: readonly TreeEntry[];
 }
 
-const NOTHING: TextBranch = { head: 'nothing', notes: [], below: [] };
+const NOTHING: TreeEntry = { head: 'nothing', notes: [], below: [] };
 
-function hang(branches: readonly TextBranch[], lead: string): string[] {
+function formatTree(branches: readonly TreeEntry[], lead: string): string[] {
   return branches.flatMap(({ head, notes, below }, index) => {
     const isLast = index === branches.length - 1;
     const inner = `${lead}${isLast ? '   ' : '│  '}`;
@@ -179,47 +179,49 @@ function hang(branches: readonly TextBranch[], lead: string): string[] {
     return [
       `${lead}${isLast ? '└─ ' : '├─ '}${head}`,
       ...notes.map((note) => `${inner}${bar}${note}`),
-      ...hang(below, inner),
+      ...formatTree(below, inner),
     ];
   });
 }
 
-/** A condition in one line, as a person would say it. */
-export function conditionText(condition: Condition): string {
+/** Formats a condition in one line. */
+export function formatCondition(condition: Condition): string {
   if ('cel' in condition) return condition.cel.replaceAll(/\s+/g, ' ').trim();
   if ('all' in condition) return joined(condition.all, ' and ');
   if ('any' in condition) return joined(condition.any, ' or ');
-  if ('not' in condition) return `not (${conditionText(condition.not)})`;
+  if ('not' in condition) return `not (${formatCondition(condition.not)})`;
   const { path, op, value } = condition;
   return op === 'exists'
-    ? `${pathText(path)} exists`
-    : `${pathText(path)} ${op} ${JSON.stringify(value)}`;
+    ? `${formatPath(path)} exists`
+    : `${formatPath(path)} ${op} ${JSON.stringify(value)}`;
 }
 
 function joined(conditions: readonly Condition[], word: string): string {
-  const texts = conditions.map(conditionText);
+  const texts = conditions.map(formatCondition);
   return texts.length === 1 ? texts.join('') : `(${texts.join(word)})`;
 }
 
-/** A template as it was written, without what should not be seen; values that are no text as JSON. */
-export function templateText(template: Template): string {
+/**
+ * Formats a template as it was written, with secrets masked. Values other than text appear as JSON.
+ */
+export function formatTemplate(template: Template): string {
   if ('value' in template) {
     const masked = isObject(template.value) ? maskSecrets(template.value) : template.value;
     return typeof masked === 'string' ? maskText(masked) : maskText(JSON.stringify(masked));
   }
-  if ('ref' in template) return `{${pathText(template.ref)}}`;
+  if ('ref' in template) return `{${formatPath(template.ref)}}`;
   if ('text' in template) {
     const parts = template.text.map((part) =>
-      typeof part === 'string' ? part : `{${pathText(part.ref)}}`,
+      typeof part === 'string' ? part : `{${formatPath(part.ref)}}`,
     );
     return maskText(parts.join(''));
   }
-  if ('list' in template) return `[${template.list.map(templateText).join(', ')}]`;
-  return `{${Object.entries(template.map).map(fieldText).join(', ')}}`;
+  if ('list' in template) return `[${template.list.map(formatTemplate).join(', ')}]`;
+  return `{${Object.entries(template.map).map(formatField).join(', ')}}`;
 }
 
-/** A field of that name; of a secret only from where it comes. */
-function fieldText([key, template]: readonly [string, Template]): string {
+/** Masks the value of a secret field, but not a reference to it. */
+function formatField([key, template]: readonly [string, Template]): string {
   const isHidden = isSecretName(key) && !('ref' in template);
-  return `${key}: ${isHidden ? REDACTED : templateText(template)}`;
+  return `${key}: ${isHidden ? REDACTED : formatTemplate(template)}`;
 }

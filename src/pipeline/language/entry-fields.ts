@@ -1,15 +1,15 @@
 import * as z from 'zod';
 import type { Json } from '../../base/json.ts';
-import type { Fault } from './template.ts';
+import type { TemplateFault } from './template.ts';
 import { dependencyKey } from '../../base/fields.ts';
 import { limits } from '../../base/limits.ts';
 
-/** A value of any form, for which a reader of its own says what it is or what is wrong where. */
-export function read<T>(
-  reader: (value: Json) => { readonly value: T } | { readonly faults: readonly Fault[] },
+/** A field with a parser of its own, which returns the value or its faults. */
+export function readField<T>(
+  reader: (value: Json) => { readonly value: T } | { readonly faults: readonly TemplateFault[] },
 ) {
   return z.unknown().transform((value, context): T => {
-    // The document was scanned for what JSON cannot hold.
+    // The configuration loader already rejected values that JSON can't hold.
     const answer = reader((value ?? null) as Json);
     if ('value' in answer) return answer.value;
     for (const { at, message } of answer.faults) {
@@ -19,8 +19,8 @@ export function read<T>(
   });
 }
 
-/** One of two forms. Unlike with a union, what is wrong is said about the form that was meant. */
-export function either<T>(
+/** A field with two forms. Unlike a union, it reports the faults of the form that was meant. */
+export function oneOfTwoForms<T>(
   isFirst: (value: unknown) => boolean,
   forms: { readonly first: z.ZodType<T>; readonly second: z.ZodType<T> },
 ) {
@@ -44,8 +44,8 @@ interface FormPair {
 
 const pairs = new WeakMap<z.core.$ZodType, FormPair>();
 
-/** The form of `either` that a value has, for readers that follow a schema down. */
-export function formOf(
+/** Finds the form of `oneOfTwoForms` that a value has, for code that follows a schema down. */
+export function findForm(
   schema: z.core.$ZodType,
   readValue: () => unknown,
 ): z.core.$ZodType | undefined {
@@ -54,7 +54,7 @@ export function formOf(
     schema instanceof z.ZodDefault ||
     schema instanceof z.ZodLazy
   ) {
-    return formOf(schema.unwrap(), readValue);
+    return findForm(schema.unwrap(), readValue);
   }
   const pair = pairs.get(schema);
   if (pair === undefined) return undefined;
@@ -63,8 +63,8 @@ export function formOf(
 
 const dependencySchema = dependencyKey();
 
-/** Why something cannot be the key of jobs of which one at a time may run. */
-export function dependencyFault(value: Json): string | undefined {
+/** Says why a value can't be a dependency key. Only one job per key runs at a time. */
+export function findDependencyFault(value: Json): string | undefined {
   const [issue] = dependencySchema.safeParse(value).error?.issues ?? [];
   if (issue?.code === 'invalid_type') return 'must be text';
   if (issue?.code !== 'too_big') return issue?.message;

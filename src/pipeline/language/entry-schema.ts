@@ -1,15 +1,15 @@
 import { parseBaggage, type BaggageRule } from './baggage.ts';
 import { parseCondition, type Condition } from './condition.ts';
 import type { OnError } from './graph.ts';
-import { parseReference, parseTemplate, type Template, type Root } from './template.ts';
+import { parseReference, parseTemplate, type Template, type ScopeRoot } from './template.ts';
 import { formatDuration } from '../../base/quantity.ts';
 import { limits } from '../../base/limits.ts';
-import * as z from 'zod';
 import { count, duration, flag, strictSection, nonBlankText } from '../../base/fields.ts';
 import { isObject } from '../../base/json.ts';
-import { dependencyFault, either, read } from './entry-fields.ts';
+import { findDependencyFault, oneOfTwoForms, readField } from './entry-fields.ts';
+import * as z from 'zod';
 
-/** A step as it is written, each value read on its own. */
+/** A step as written, with each value parsed on its own. */
 export interface ParsedStep {
   readonly id?: string | undefined;
   readonly uses?: string | undefined;
@@ -57,18 +57,18 @@ interface ParsedWait {
   readonly since?: 'run' | 'now' | undefined;
 }
 
-/** How many runs at once; of all, or of each key. */
+/** The maximum number of concurrent runs, in total or per key. */
 type ParsedConcurrency = number | { readonly key: Template; readonly limit: number };
 
 type Report = (key: string, message: string, hint?: string) => void;
 type Key = keyof ParsedStep;
 
-/** What a step can be; each is told by a key of its own. */
+/** The kinds of steps. Each has a key of its own. */
 const modes = ['uses', 'call', 'split', 'foreach', 'switch', 'approve', 'wait', 'steps'] as const;
-type Mode = (typeof modes)[number];
+type StepMode = (typeof modes)[number];
 
-/** Which steps may have a key; one that is not here may stand anywhere. */
-const places: Readonly<Partial<Record<Key, readonly Mode[]>>> = {
+/** The steps that may have a key. Other keys are allowed in every step. */
+const modesOfKeys: Readonly<Partial<Record<Key, readonly StepMode[]>>> = {
   as: ['foreach'],
   concurrency: ['foreach'],
   max_fanout: ['foreach'],
@@ -82,15 +82,15 @@ const places: Readonly<Partial<Record<Key, readonly Mode[]>>> = {
   on_error: ['uses', 'approve', 'wait'],
 };
 
-/** What a step does. `cases` without `switch` is one too, whose cases are conditions. */
-export function modeOf(step: Partial<Record<Key, unknown>>): Mode | undefined {
+/** Finds the kind of a step. `cases` without `switch` is a switch over conditions. */
+export function findStepMode(step: Partial<Record<Key, unknown>>): StepMode | undefined {
   if (step.switch === undefined && step.cases !== undefined) return 'switch';
   return modes.find((mode) => step[mode] !== undefined);
 }
 
-/** Looks at keys only, since their values may have faults of their own. */
+/** Checks only which keys are present, because values report their own faults. */
 function checkStep(step: ParsedStep, report: Report): void {
-  const mode = modeOf(step);
+  const mode = findStepMode(step);
   if (mode === undefined) {
     report('uses', `or one of ${modes.slice(1).join(', ')} is required`);
     return;
@@ -100,13 +100,13 @@ function checkStep(step: ParsedStep, report: Report): void {
     if (mode === 'foreach' && other === 'steps') continue;
     report(other, `and ${mode} exclude each other`, 'Make two steps of it.');
   }
-  for (const [key, allowed] of Object.entries(places)) {
+  for (const [key, allowed] of Object.entries(modesOfKeys)) {
     if (step[key as Key] === undefined || allowed.includes(mode)) continue;
     report(key, `is only for steps with ${allowed.join(', ')}, not for ${mode}`);
   }
   if (mode === 'foreach' && step.steps === undefined) report('steps', 'is required with foreach');
   if (mode === 'switch') checkSwitch(step, report);
-  // An attempt is watched by a timer; approvals and waits are not.
+  // An attempt uses a timer, which has a maximum. Approvals and waits don't.
   if (mode === 'uses' && typeof step.timeout === 'number' && step.timeout > limits.timerMsMax) {
     report('timeout', `must be at most ${formatDuration(limits.timerMsMax)} for uses`);
   }
@@ -123,7 +123,7 @@ function checkSwitch({ switch: value, cases }: ParsedStep, report: Report): void
   }
 }
 
-/** A wait for time cannot be late. */
+/** A wait for a time can't time out. */
 function checkDeadline({ wait, timeout, on_error: onError }: ParsedStep, report: Report): void {
   if (wait === undefined || wait.signal !== undefined) return;
   if (timeout !== undefined) report('timeout', 'is only for a wait for a signal');
@@ -142,12 +142,12 @@ function checkWait(wait: ParsedWait, report: Report): void {
   }
 }
 
-const usual: readonly Root[] = ['payload', 'context'];
+const defaultRoots: readonly ScopeRoot[] = ['payload', 'context'];
 
-/** Nobody is kept waiting by it but the branch. */
+/** A wait blocks only its branch, so it may be long. */
 const pause = () => duration({ maxMs: limits.delayMsMax });
 
-/** It is a key of payloads and a part of paths, so it has neither dots nor slashes. */
+/** An id is a key of payloads and a part of paths, so it has neither dots nor slashes. */
 const id = z
   .string()
   .regex(
@@ -155,36 +155,36 @@ const id = z
     'must be at most 64 letters, digits, _ and -, and start with a letter or _',
   );
 
-const condition = (allowed: readonly Root[] = usual) =>
-  read((value) => {
+const condition = (allowed: readonly ScopeRoot[] = defaultRoots) =>
+  readField((value) => {
     const parsed = parseCondition(value, allowed);
     return parsed.ok ? { value: parsed.condition } : parsed;
   });
-const template = read((value) => {
-  const parsed = parseTemplate(value, usual);
+const template = readField((value) => {
+  const parsed = parseTemplate(value, defaultRoots);
   return parsed.ok ? { value: parsed.template } : parsed;
 });
-const reference = read((value) => {
-  const parsed = parseReference(value, usual);
+const reference = readField((value) => {
+  const parsed = parseReference(value, defaultRoots);
   return parsed.ok ? { value: parsed.template } : parsed;
 });
-const baggage = read((value) => {
+const baggage = readField((value) => {
   if (!isObject(value)) return { faults: [{ at: [], message: 'must be a map of keys' }] };
   const parsed = parseBaggage(value);
   return parsed.ok ? { value: parsed.rule } : parsed;
 });
 
-/** Text in which nothing is to be filled in can be judged at once. */
-const dependency = read((value) => {
-  const parsed = parseReference(value, usual);
+/** A key without placeholders can be checked now. */
+const dependency = readField((value) => {
+  const parsed = parseReference(value, defaultRoots);
   if (!parsed.ok) return parsed;
   const { template: key } = parsed;
-  const fault = 'value' in key ? dependencyFault(key.value) : undefined;
+  const fault = 'value' in key ? findDependencyFault(key.value) : undefined;
   return fault === undefined ? { value: key } : { faults: [{ at: [], message: fault }] };
 });
 
-/** A question, or a map with it. */
-const approve = either<ParsedApprove>((value) => typeof value === 'string', {
+/** The question itself, or a map with it. */
+const approve = oneOfTwoForms<ParsedApprove>((value) => typeof value === 'string', {
   first: template.transform((message) => ({ message })),
   second: strictSection({
     message: template.optional(),
@@ -193,14 +193,14 @@ const approve = either<ParsedApprove>((value) => typeof value === 'string', {
 });
 
 /** A duration, or a map. */
-const wait = either<ParsedWait>((value) => !isObject(value), {
+const wait = oneOfTwoForms<ParsedWait>((value) => !isObject(value), {
   first: pause().transform((delay) => ({ delay })),
   second: strictSection({
     delay: pause().optional(),
     until: reference.optional(),
     signal: nonBlankText().optional(),
     from: nonBlankText().optional(),
-    if: condition([...usual, 'signal']).optional(),
+    if: condition([...defaultRoots, 'signal']).optional(),
     since: z.enum(['run', 'now']).optional(),
   }).superRefine((given, context) => checkWait(given, reporter(context))),
 });
@@ -208,8 +208,8 @@ const wait = either<ParsedWait>((value) => !isObject(value), {
 const steps: z.ZodType<ParsedStep[]> = z.lazy(() => z.array(step).min(1));
 const arm: z.ZodType<ParsedStep[]> = z.lazy(() => z.array(step));
 
-/** By value, or in the order in which conditions are tried. */
-const cases = either<ParsedCases>((value) => Array.isArray(value), {
+/** A map by value, or a list of conditions in order. */
+const cases = oneOfTwoForms<ParsedCases>((value) => Array.isArray(value), {
   first: z.array(strictSection({ if: condition(), steps: arm })).min(1),
   second: z.record(z.string(), arm),
 });
@@ -243,7 +243,7 @@ const stepSection = strictSection({
   on_error: z.enum(['halt', 'continue']).optional(),
 })
   .superRefine((given, context) => checkStep(given, reporter(context)), {
-    // A key that nobody knows may be the one that is missing.
+    // An unknown key may be a misspelling of the missing one.
     when: ({ value, issues }) =>
       isObject(value) && !issues.some(({ code }) => code === 'unrecognized_keys'),
   })
@@ -252,7 +252,7 @@ const stepSection = strictSection({
       isObject(value) && !issues.some(({ path = [] }) => path[0] === 'wait'),
   });
 
-/** One entry of `pipelines`, as it is written. `toPipelineEntry` makes of it what is compiled. */
+/** One entry of `pipelines`, as written. `toPipelineEntry` converts it for the compiler. */
 export const pipelineSchema = strictSection({
   name: z
     .string()
@@ -268,7 +268,7 @@ export const pipelineSchema = strictSection({
     formatDuration(limits.pipelineTimeoutMs),
   ),
   max_fanout: count(1, limits.fanoutMax).default(limits.fanoutUsual),
-  concurrency: either<ParsedConcurrency>((value) => !isObject(value), {
+  concurrency: oneOfTwoForms<ParsedConcurrency>((value) => !isObject(value), {
     first: count(1),
     second: strictSection({ key: reference, limit: count(1) }),
   }).optional(),

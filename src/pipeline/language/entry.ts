@@ -1,11 +1,16 @@
 import type { Json } from '../../base/json.ts';
 import type { BaggageRule } from './baggage.ts';
 import type { Condition } from './condition.ts';
-import { modeOf, type ParsedPipeline, type ParsedCases, type ParsedStep } from './entry-schema.ts';
+import {
+  findStepMode,
+  type ParsedPipeline,
+  type ParsedCases,
+  type ParsedStep,
+} from './entry-schema.ts';
 import type { OnError } from './graph.ts';
 import type { Template } from './template.ts';
 
-/** A pipeline as it is written: every step has its id, and nothing is resolved. */
+/** A pipeline as written. Every step has an id, and no command is resolved yet. */
 export interface PipelineEntry {
   readonly name: string;
   readonly on: string | undefined;
@@ -16,18 +21,18 @@ export interface PipelineEntry {
   readonly maxFanout: number;
   readonly concurrency: { readonly key: Template; readonly limit: number } | undefined;
   readonly onHalt: string | undefined;
-  /** Whether every tenant has it too. */
+  /** True if every tenant has this pipeline, too. */
   readonly shared: boolean;
   readonly steps: readonly StepEntry[];
-  /** Where in the files something of it stands. */
+  /** Finds the location of a part in the configuration files. */
   readonly locate: Locate;
 }
 
 /** Keys and indexes below the pipeline. */
 export type EntryPath = readonly (string | number)[];
-type Locate = (path: EntryPath) => Where;
+type Locate = (path: EntryPath) => EntryLocation;
 
-interface Where {
+interface EntryLocation {
   /** `file:line:column`. */
   readonly place: string;
   /** The dotted key. */
@@ -44,15 +49,15 @@ export type StepEntry =
   | ApproveEntry
   | WaitEntry;
 
-interface Common {
+interface StepEntryBase {
   readonly id: string;
   readonly path: EntryPath;
   readonly when: Condition | undefined;
 }
 
-export interface UsesEntry extends Common {
+export interface UsesEntry extends StepEntryBase {
   readonly mode: 'uses';
-  /** `plugin`, or `plugin.command` unless a plugin has exactly that name. */
+  /** `plugin` or `plugin.command`. The name of an existing plugin wins. */
   readonly uses: string;
   readonly with: Readonly<Record<string, Template>> | undefined;
   readonly baggage: BaggageRule | undefined;
@@ -63,22 +68,22 @@ export interface UsesEntry extends Common {
   readonly onError: OnError;
 }
 
-export interface CallEntry extends Common {
+export interface CallEntry extends StepEntryBase {
   readonly mode: 'call';
   readonly call: string;
 }
 
-interface GroupEntry extends Common {
+interface GroupEntry extends StepEntryBase {
   readonly mode: 'steps';
   readonly steps: readonly StepEntry[];
 }
 
-interface SplitEntry extends Common {
+interface SplitEntry extends StepEntryBase {
   readonly mode: 'split';
   readonly split: readonly StepEntry[];
 }
 
-interface ForeachEntry extends Common {
+interface ForeachEntry extends StepEntryBase {
   readonly mode: 'foreach';
   readonly items: Template;
   readonly as: string;
@@ -87,7 +92,7 @@ interface ForeachEntry extends Common {
   readonly steps: readonly StepEntry[];
 }
 
-export interface SwitchEntry extends Common {
+export interface SwitchEntry extends StepEntryBase {
   readonly mode: 'switch';
   readonly value: Template | undefined;
   readonly cases: readonly CaseEntry[];
@@ -102,7 +107,7 @@ interface CaseEntry {
   readonly steps: readonly StepEntry[];
 }
 
-interface ApproveEntry extends Common {
+interface ApproveEntry extends StepEntryBase {
   readonly mode: 'approve';
   readonly message: Template | undefined;
   readonly timeoutMs: number | undefined;
@@ -110,7 +115,7 @@ interface ApproveEntry extends Common {
   readonly onError: OnError;
 }
 
-interface WaitEntry extends Common {
+interface WaitEntry extends StepEntryBase {
   readonly mode: 'wait';
   readonly delayMs: number | undefined;
   readonly until: Template | undefined;
@@ -140,22 +145,22 @@ export function toPipelineEntry(parsed: ParsedPipeline, locate: Locate): Pipelin
       typeof concurrency === 'number' ? { key: { value: name }, limit: concurrency } : concurrency,
     onHalt: parsed.on_halt,
     shared: parsed.shared,
-    steps: toSteps(parsed.steps, ['steps'], namer(parsed.steps)),
+    steps: toSteps(parsed.steps, ['steps'], createStepNamer(parsed.steps)),
     locate,
   };
 }
 
-function toSteps(parsed: readonly ParsedStep[], path: EntryPath, name: Namer): StepEntry[] {
+function toSteps(parsed: readonly ParsedStep[], path: EntryPath, name: StepNamer): StepEntry[] {
   return parsed.map((step, index) => toStep(step, [...path, index], name));
 }
 
-function toStep(parsed: ParsedStep, path: EntryPath, name: Namer): StepEntry {
+function toStep(parsed: ParsedStep, path: EntryPath, name: StepNamer): StepEntry {
   const common = { id: name(parsed.id), path, when: parsed.if };
   const onError = parsed.on_error ?? 'halt';
   const timeoutMs = parsed.timeout;
   const list = (key: 'steps' | 'split'): StepEntry[] =>
     toSteps(parsed[key] ?? [], [...path, key], name);
-  switch (modeOf(parsed)) {
+  switch (findStepMode(parsed)) {
     case 'uses':
       return {
         ...common,
@@ -204,7 +209,7 @@ function toStep(parsed: ParsedStep, path: EntryPath, name: Namer): StepEntry {
 function toArms(
   { switch: value, cases = {}, otherwise }: ParsedStep,
   path: EntryPath,
-  name: Namer,
+  name: StepNamer,
 ): Pick<SwitchEntry, 'value' | 'cases' | 'otherwise'> {
   return {
     value,
@@ -213,7 +218,7 @@ function toArms(
   };
 }
 
-function toCases(cases: ParsedCases, path: EntryPath, name: Namer): CaseEntry[] {
+function toCases(cases: ParsedCases, path: EntryPath, name: StepNamer): CaseEntry[] {
   if (isList(cases)) {
     return cases.map(({ if: when, steps }, index) => ({
       label: String(index + 1),
@@ -249,9 +254,9 @@ function toWait({
   return { delayMs: delay, until, signal };
 }
 
-/** Every step, nested ones too, in the order in which they are written. */
-export function stepsIn(steps: readonly StepEntry[]): StepEntry[] {
-  return steps.flatMap((step) => [step, ...stepsIn(innerSteps(step))]);
+/** Lists every step with the nested ones, in the order of the configuration. */
+export function flattenSteps(steps: readonly StepEntry[]): StepEntry[] {
+  return steps.flatMap((step) => [step, ...flattenSteps(innerSteps(step))]);
 }
 
 function innerSteps(step: StepEntry): readonly StepEntry[] {
@@ -261,11 +266,11 @@ function innerSteps(step: StepEntry): readonly StepEntry[] {
   return [...step.cases.flatMap((one) => one.steps), ...(step.otherwise ?? [])];
 }
 
-/** Gives each step its id, in the order in which they are written. */
-type Namer = (given: string | undefined) => string;
+/** Returns the id of the next step, in the order of the configuration. */
+type StepNamer = (given: string | undefined) => string;
 
-/** A step without an id is called by its place in the pipeline, unless another has that name. */
-function namer(steps: readonly ParsedStep[]): Namer {
+/** Names a step without an id after its position, and avoids ids that are in use. */
+function createStepNamer(steps: readonly ParsedStep[]): StepNamer {
   const taken = new Set(steps.flatMap(idsOf));
   let count = 0;
   return (given) => {

@@ -3,11 +3,11 @@ import { messageOf } from '../../base/errors.ts';
 import { limits } from '../../base/limits.ts';
 import { runWithinMs } from '../../base/timer.ts';
 import { PipelineFault } from '../run/run.ts';
-import { roots, type Root, type Scope } from './template.ts';
+import { type Scope, scopeRoots, type ScopeRoot } from './template.ts';
 import { compareNumbers, ExactNumber, toBigInt } from '../../base/parse-json.ts';
 import { replaceExact } from '../../base/json.ts';
 
-/** Whether an expression of the Common Expression Language holds. */
+/** Evaluates an expression of the Common Expression Language. */
 export function evaluateExpression(condition: { readonly cel: string }, scope: Scope): boolean {
   const { cel } = condition;
   const program = programOf(condition);
@@ -17,14 +17,14 @@ export function evaluateExpression(condition: { readonly cel: string }, scope: S
   try {
     answer = isCostly(cel) ? runWithinMs(limits.expressionMs, run) : run();
   } catch (thrown) {
-    throw new PipelineFault(`${cel} cannot be told: ${inWords(summaryOf(thrown))}`);
+    throw new PipelineFault(`${cel} cannot be told: ${describeFailure(summaryOf(thrown))}`);
   }
   if (typeof answer === 'boolean') return answer;
   throw new PipelineFault(`${cel} is not true or false`);
 }
 
-/** What is wrong with an expression, as far as that can be told without values. */
-export function checkExpression(text: string, allowed: readonly Root[]): string | undefined {
+/** Checks an expression without values. */
+export function checkExpression(text: string, allowed: readonly ScopeRoot[]): string | undefined {
   if (text.trim() === '') return 'must not be blank';
   if (text.length > limits.expressionCharsMax) {
     return `must be at most ${limits.expressionCharsMax} characters`;
@@ -32,17 +32,17 @@ export function checkExpression(text: string, allowed: readonly Root[]): string 
   const { valid, type, error } = environmentFor(allowed).check(text);
   if (!valid) {
     const summary = summaryOf(error);
-    return `is not an expression: ${summary}${adviceOn(summary, text, allowed)}`;
+    return `is not an expression: ${summary}${suggestFix(summary, text, allowed)}`;
   }
   return type === 'bool' || type === 'dyn' ? undefined : `is a ${type}, not true or false`;
 }
 
-/** What was probably meant, where the language's own words do not lead there. */
-function adviceOn(summary: string, text: string, allowed: readonly Root[]): string {
+/** Suggests what was probably meant, if the library's message doesn't help. */
+function suggestFix(summary: string, text: string, allowed: readonly ScopeRoot[]): string {
   if (summary.startsWith('has() invalid argument')) return '; write "key" in payload';
   const [, name] = /^Unknown variable: (.+)$/.exec(summary) ?? [];
   if (name === undefined) return '';
-  // It was read as a difference.
+  // The library read the hyphen as a minus.
   const hyphened = [...text.matchAll(/\b(\w+(?:\.\w+)*)\.(\w+(?:-[A-Za-z_]\w*)+)/g)];
   const meant = hyphened.find(([, , key = '']) => key.split('-').includes(name));
   return meant === undefined
@@ -51,28 +51,28 @@ function adviceOn(summary: string, text: string, allowed: readonly Root[]): stri
 }
 
 /**
- * Whether the time can grow much faster than the values: with patterns, and loops within loops. The
- * guard takes a quarter of a millisecond, so what cannot get out of hand goes without.
+ * True for patterns and nested loops, whose time can grow much faster than their input. The time
+ * limit costs a quarter of a millisecond, so cheap expressions run without it.
  */
 function isCostly(text: string): boolean {
   const loops = text.match(/\b(all|exists|exists_one|map|filter)\s*\(/g) ?? [];
   return loops.length > 1 || /\bmatches\s*\(/.test(text);
 }
 
-/** By the condition itself, so that it is forgotten together with its pipeline. */
+/** Keyed by the condition, so that programs are collected together with their pipeline. */
 const programs = new WeakMap<object, ParseResult>();
 
 function programOf(condition: { readonly cel: string }): ParseResult {
   const known = programs.get(condition);
   if (known !== undefined) return known;
-  const made = environmentFor(roots).parse(condition.cel);
+  const made = environmentFor(scopeRoots).parse(condition.cel);
   programs.set(condition, made);
   return made;
 }
 
 const environments = new Map<string, Environment>();
 
-function environmentFor(allowed: readonly Root[]): Environment {
+function environmentFor(allowed: readonly ScopeRoot[]): Environment {
   const key = allowed.join(' ');
   const known = environments.get(key);
   if (known !== undefined) return known;
@@ -84,7 +84,7 @@ function environmentFor(allowed: readonly Root[]): Environment {
   return made;
 }
 
-/** Every number in JSON is a double, and nobody should have to write 1.0 to add one to it. */
+/** Every number in JSON is a double. Without this, `n + 1` would have to be written `n + 1.0`. */
 function allowMixedNumbers(environment: Environment): void {
   const operators: Readonly<Record<string, (a: number, b: number) => number>> = {
     '+': (a, b) => a + b,
@@ -101,8 +101,8 @@ function allowMixedNumbers(environment: Environment): void {
   }
 }
 
-/** The two faults that values can have, said as everywhere else. */
-function inWords(summary: string): string {
+/** Describes the two faults that values can cause in our own words. */
+function describeFailure(summary: string): string {
   const [, key] = /^no such key: (.+)$/i.exec(summary) ?? [];
   if (key !== undefined) return `there is no ${key}`;
   const [, types] = /^no such overload: (.+)$/i.exec(summary) ?? [];
@@ -110,21 +110,21 @@ function inWords(summary: string): string {
   return `there is no ${types.replaceAll(/dyn<([^<>]*)>/g, '$1')}`;
 }
 
-/** Without the drawing of the place in the text, which takes several lines. */
+/** Drops the excerpt of the expression, which takes several lines. */
 function summaryOf(thrown: unknown): string {
   const summary: unknown = thrown instanceof Error && 'summary' in thrown ? thrown.summary : null;
   return typeof summary === 'string' ? summary : messageOf(thrown);
 }
 
 /**
- * Values as the Common Expression Language knows them: a whole number that a double can't hold is an
- * int, which has 64 bits, and a fraction is a double. What fits neither can only be compared.
+ * Converts values for the Common Expression Language. A whole number that a double can't hold
+ * becomes a 64-bit int, and a fraction becomes a double. Other numbers can only be compared.
  */
 function withIntegers(scope: Scope): Record<string, unknown> {
   return Object.fromEntries(Object.entries(scope).map(([root, value]) => [root, fromRoot(value)]));
 }
 
-/** By the root itself: the conditions of a step look at the same payload, which is never changed. */
+/** Keyed by the root. The conditions of a step see the same payload, which never changes. */
 const converted = new WeakMap<object, unknown>();
 
 function fromRoot(value: unknown): unknown {
@@ -147,7 +147,9 @@ function toCelNumber(number: ExactNumber): bigint | number | ExactNumber {
 const LARGE = 'large_number';
 type Operand = number | bigint | ExactNumber;
 
-/** Comparisons of numbers that are neither an int nor a double; all else is refused by its type. */
+/**
+ * Allows comparisons of numbers that are neither int nor double. Other operators are type errors.
+ */
 function allowLargeNumbers(environment: Environment): void {
   environment.registerType(LARGE, { ctor: ExactNumber, fields: {} });
   const orders: Readonly<Record<string, (order: number) => boolean>> = {
@@ -165,7 +167,7 @@ function allowLargeNumbers(environment: Environment): void {
     }
   }
   const isSame = (a: Operand, b: Operand): boolean => compareOperands(a, b) === 0;
-  // The library adds the same with its sides exchanged.
+  // The library adds the same operators with exchanged operands.
   for (const other of [LARGE, 'int', 'double']) {
     environment.registerOperator(`${LARGE} == ${other}: bool`, isSame);
   }

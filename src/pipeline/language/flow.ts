@@ -1,86 +1,93 @@
 import { isObject, type Json, type JsonObject } from '../../base/json.ts';
 import type { CompileFault } from './check.ts';
-import { isSame } from './condition.ts';
+import { isSameJson } from './condition.ts';
 import type { PipelineEntry, StepEntry, UsesEntry } from './entry.ts';
-import { keyIn, pathsOf, type Template } from './template.ts';
+import { stripIndexes, listPaths, type Template } from './template.ts';
 
-/** What a command says about its payload and its events. */
-export interface Contract {
+/** The payload that a command expects and the events that it emits. */
+export interface CommandContract {
   readonly inputSchema: Readonly<JsonObject> | undefined;
-  /** The keys of the payloads of its events; undefined when it does not say, or any are possible. */
+  /**
+   * The keys of the payloads of its events. Undefined if it declares none, or if any key is
+   * possible.
+   */
   readonly emits: ReadonlySet<string> | undefined;
 }
 
 export interface FlowLibrary {
   readonly pipelines: ReadonlyMap<string, PipelineEntry>;
-  readonly contractOf: (uses: string) => Contract | undefined;
+  readonly contractOf: (uses: string) => CommandContract | undefined;
 }
 
 /**
- * Steps whose payload cannot be what they need. A payload from outside, or from a command that does
- * not tell what it emits, may have anything; and a step with a condition may be kept from the rest.
+ * Reports steps that can't get the payload that they need. A payload from outside, or from a
+ * command without declared events, can have any key. So can the payload after a conditional step.
  */
 export function checkFlow(entry: PipelineEntry, library: FlowLibrary): CompileFault[] {
-  return surveyOf(entry, undefined, { ...library, faults: [], known: new Map() });
+  return checkSteps(entry, undefined, { ...library, faults: [], known: new Map() });
 }
 
-/** All keys that a payload can have; undefined when it can have any. */
+/** All keys that a payload can have. Undefined if any key is possible. */
 type Keys = ReadonlySet<string> | undefined;
-type Survey = FlowLibrary & {
+type FlowCheck = FlowLibrary & {
   readonly faults: CompileFault[];
-  /** What is said of called pipelines already, whoever calls them. */
+  /** The faults that called pipelines have without a caller. */
   readonly known: Map<PipelineEntry, ReadonlySet<string>>;
 };
 
-function surveyOf({ steps }: PipelineEntry, keys: Keys, survey: Survey): CompileFault[] {
+function checkSteps({ steps }: PipelineEntry, keys: Keys, survey: FlowCheck): CompileFault[] {
   const faults: CompileFault[] = [];
-  follow(steps, keys, { ...survey, faults });
+  followSteps(steps, keys, { ...survey, faults });
   return faults;
 }
 
-function follow(steps: readonly StepEntry[], before: Keys, survey: Survey): Keys {
+function followSteps(steps: readonly StepEntry[], before: Keys, survey: FlowCheck): Keys {
   return steps.reduce<Keys>((keys, step) => {
-    if (step.when === undefined) return pass(step, keys, survey);
-    return eitherOf(keys, pass(step, undefined, survey));
+    if (step.when === undefined) return followStep(step, keys, survey);
+    return uniteKeys(keys, followStep(step, undefined, survey));
   }, before);
 }
 
-function pass(step: StepEntry, keys: Keys, survey: Survey): Keys {
+function followStep(step: StepEntry, keys: Keys, survey: FlowCheck): Keys {
   switch (step.mode) {
     case 'uses':
-      return passTask(step, keys, survey);
+      return followTask(step, keys, survey);
     case 'call':
-      passCall(step, keys, survey);
+      followCall(step, keys, survey);
       return undefined;
     case 'steps':
-      follow(step.steps, keys, survey);
-      // A step in it with several events would have left the list at its end.
+      followSteps(step.steps, keys, survey);
+      // A step with several events would have left the list at its end.
       return undefined;
     case 'switch':
-      for (const { steps } of step.cases) follow(steps, undefined, survey);
-      follow(step.otherwise ?? [], undefined, survey);
+      for (const { steps } of step.cases) followSteps(steps, undefined, survey);
+      followSteps(step.otherwise ?? [], undefined, survey);
       return undefined;
     case 'split':
-      for (const arm of step.split) follow([arm], keys, survey);
-      return plus(keys, step.id);
+      for (const arm of step.split) followSteps([arm], keys, survey);
+      return addKeys(keys, step.id);
     case 'foreach':
       checkPaths(step.items, keys, [...step.path, 'foreach'], survey);
-      follow(step.steps, plus(keys, step.as, 'index'), survey);
-      return plus(keys, step.id);
+      followSteps(step.steps, addKeys(keys, step.as, 'index'), survey);
+      return addKeys(keys, step.id);
     default:
-      return plus(keys, step.id);
+      return addKeys(keys, step.id);
   }
 }
 
-/** What only the caller's payload lacks is said about the call. */
-function passCall(step: Extract<StepEntry, { mode: 'call' }>, keys: Keys, survey: Survey): void {
+/** Reports at the call only those faults that the caller's payload causes. */
+function followCall(
+  step: Extract<StepEntry, { mode: 'call' }>,
+  keys: Keys,
+  survey: FlowCheck,
+): void {
   const called = survey.pipelines.get(step.call);
   if (called === undefined || keys === undefined) return;
   const own =
     survey.known.get(called) ??
-    new Set(surveyOf(called, undefined, survey).map(({ message }) => message));
+    new Set(checkSteps(called, undefined, survey).map(({ message }) => message));
   survey.known.set(called, own);
-  for (const { message, path } of surveyOf(called, keys, survey)) {
+  for (const { message, path } of checkSteps(called, keys, survey)) {
     if (own.has(message)) continue;
     const { key } = called.locate(path);
     survey.faults.push({
@@ -90,7 +97,7 @@ function passCall(step: Extract<StepEntry, { mode: 'call' }>, keys: Keys, survey
   }
 }
 
-function passTask(step: UsesEntry, keys: Keys, survey: Survey): Keys {
+function followTask(step: UsesEntry, keys: Keys, survey: FlowCheck): Keys {
   for (const [key, template] of Object.entries(step.with ?? {})) {
     checkPaths(template, keys, [...step.path, 'with', key], survey);
   }
@@ -102,21 +109,21 @@ function passTask(step: UsesEntry, keys: Keys, survey: Survey): Keys {
   }
   const contract = survey.contractOf(step.uses);
   if (contract?.inputSchema !== undefined) checkInput(step, keys, contract.inputSchema, survey);
-  // Without an event, it goes on with what it had.
+  // Without an event, the branch continues with its previous payload.
   const kept = step.onError === 'continue' ? ['result', 'error'] : ['result'];
-  return plus(contract?.emits, ...kept, ...(keys ?? []));
+  return addKeys(contract?.emits, ...kept, ...(keys ?? []));
 }
 
 function checkPaths(
   template: Template,
   keys: Keys,
   path: CompileFault['path'],
-  { faults }: Survey,
+  { faults }: FlowCheck,
 ): void {
   if (keys === undefined) return;
-  for (const [root, key] of pathsOf(template)) {
+  for (const [root, key] of listPaths(template)) {
     if (root !== 'payload' || key === undefined) continue;
-    if (keys.has(key) || keys.has(keyIn(key))) continue;
+    if (keys.has(key) || keys.has(stripIndexes(key))) continue;
     const message = `wants payload.${key}, which the steps before it do not give`;
     faults.push({ path, message, hint: listKeys(keys) });
   }
@@ -126,7 +133,7 @@ function checkInput(
   step: UsesEntry,
   keys: Keys,
   schema: Readonly<JsonObject>,
-  { faults }: Survey,
+  { faults }: FlowCheck,
 ): void {
   const given = step.with ?? {};
   const required = Array.isArray(schema['required']) ? schema['required'] : [];
@@ -144,22 +151,22 @@ function checkInput(
     if (property === undefined && schema['additionalProperties'] === false) {
       const hint = `It takes ${Object.keys(properties).join(', ') || 'nothing'}.`;
       faults.push({ path, message: `is not a field that ${step.uses} takes`, hint });
-    } else if (isObject(property) && !canBe(template, property)) {
+    } else if (isObject(property) && !canMatch(template, property)) {
       const wanted = JSON.stringify(property['enum'] ?? property['const'] ?? property['type']);
       faults.push({ path, message: `is not what ${step.uses} takes there: ${wanted}` });
     }
   }
 }
 
-/** Whether what a template gives can be what a schema wants; only of plain values more is known. */
-function canBe(template: Template, schema: JsonObject): boolean {
+/** True if the value of a template can match a schema. Only plain values are compared in full. */
+function canMatch(template: Template, schema: JsonObject): boolean {
   const { type, enum: choices, const: only } = schema;
   const types: Json[] = Array.isArray(type) ? type : [type ?? null];
   if (type !== undefined && !types.some((one) => isOfType(template, one))) return false;
   if (!('value' in template)) return true;
   const { value } = template;
-  if (Array.isArray(choices)) return choices.some((choice) => isSame(value, choice));
-  return only === undefined || isSame(value, only);
+  if (Array.isArray(choices)) return choices.some((choice) => isSameJson(value, choice));
+  return only === undefined || isSameJson(value, only);
 }
 
 function isOfType(template: Template, type: Json): boolean {
@@ -174,11 +181,11 @@ function isOfType(template: Template, type: Json): boolean {
   return type === 'object' ? isObject(value) : typeof value === type;
 }
 
-function plus(keys: Keys, ...more: string[]): Keys {
+function addKeys(keys: Keys, ...more: string[]): Keys {
   return keys === undefined ? undefined : new Set([...keys, ...more]);
 }
 
-function eitherOf(one: Keys, other: Keys): Keys {
+function uniteKeys(one: Keys, other: Keys): Keys {
   return one === undefined || other === undefined ? undefined : new Set([...one, ...other]);
 }
 

@@ -4,12 +4,15 @@ import type { Condition } from './condition.ts';
 import type { Template } from './template.ts';
 
 /**
- * A pipeline as it runs: plain JSON, so that a run can keep the one that it began with. Called
- * pipelines are laid in, lists within lists are laid flat; what is left are nodes that lead on.
+ * A compiled pipeline as plain JSON, so that a run can store the definition that it started with.
+ * Called pipelines are inlined and nested lists are flat.
  */
 export interface Graph {
   readonly name: string;
-  /** Of all that decides what happens; the same on every host, and again after a restart. */
+  /**
+   * Covers everything that decides what a run does. It is the same on every host and after a
+   * restart.
+   */
   readonly hash: string;
   readonly first: NodeId;
   readonly nodes: Readonly<Record<NodeId, Node>>;
@@ -17,68 +20,71 @@ export interface Graph {
   readonly onHalt: Handler | undefined;
 }
 
-/** A step's id, unique in its pipeline; those of a called pipeline begin with `<id of the call>/`. */
+/**
+ * The id of a step, unique in its pipeline. Ids of a called pipeline begin with `<id of the
+ * call>/`.
+ */
 export type NodeId = string;
 
-export interface Target {
+export interface CommandTarget {
   readonly plugin: string;
   readonly command: string;
 }
 
-/** A command that is called beside the steps, and how often it is tried. */
-export interface Handler extends Target {
+/** A command that runs outside the steps, such as `on_halt`. */
+export interface Handler extends CommandTarget {
   readonly maxAttempts?: number;
 }
 
 export type Node = TaskNode | SplitNode | ForeachNode | SwitchNode | ApproveNode | WaitNode;
 export type NodeKind = Node['kind'];
 
-interface Leads {
+interface NodeLinks {
   readonly id: NodeId;
-  /** What comes after it; null at the end of its branch. */
+  /** The following node, or null at the end of the branch. */
   readonly next: NodeId | null;
-  /** What comes after the list of steps that it is in; the same as `next` for the last of the list. */
+  /** The node after the enclosing list of steps. Equals `next` for the last step of the list. */
   readonly end: NodeId | null;
-  /** The id of the `steps:`, `call:` or `switch:` that the list belongs to; empty for a branch's own. */
+  /** The id of the enclosing `steps:`, `call:` or `switch:`. Empty for the list of a branch. */
   readonly list: string;
-  /** It is passed over when this does not hold. */
+  /** The step is skipped if this condition doesn't hold. */
   readonly when: Condition | undefined;
 }
 
-export interface TaskNode extends Leads, Target {
+export interface TaskNode extends NodeLinks, CommandTarget {
   readonly kind: 'task';
   readonly with: Readonly<Record<string, Template>> | undefined;
   readonly baggage: BaggageRule | undefined;
-  /** What it has in common with other jobs, of which one at a time may run. */
+  /** Only one job per dependency key runs at a time. */
   readonly dependency?: Template | undefined;
   readonly maxAttempts: number | undefined;
   readonly backoffBaseMs: number | undefined;
   readonly timeoutMs: number | undefined;
-  /** `continue`: what cannot be done is put into the payload as `error`, and the branch goes on. */
+  /** `continue`: a failure is put into the payload as `error`, and the branch continues. */
   readonly onError: OnError;
 }
 
 export type OnError = 'halt' | 'continue';
 
-export interface SplitNode extends Leads {
+export interface SplitNode extends NodeLinks {
   readonly kind: 'split';
   readonly arms: readonly { readonly label: string; readonly first: NodeId }[];
 }
 
-export interface ForeachNode extends Leads {
+export interface ForeachNode extends NodeLinks {
   readonly kind: 'foreach';
   readonly items: Template;
   /** The name of the element in the payload of its branch. */
   readonly as: string;
   readonly first: NodeId;
-  /** How many branches may be under way at once. */
+  /** The maximum number of branches that run at the same time. */
   readonly concurrency: number | undefined;
   readonly maxFanout: number;
 }
 
-export interface SwitchNode extends Leads {
+export interface SwitchNode extends NodeLinks {
   readonly kind: 'switch';
-  /** What cases are compared with; undefined when they are conditions. */
+  /** The value that cases are compared with. Undefined if the cases are conditions. */
   readonly value: Template | undefined;
   readonly cases: readonly {
     readonly label: string;
@@ -87,40 +93,42 @@ export interface SwitchNode extends Leads {
     /** Null for an arm without steps. */
     readonly first: NodeId | null;
   }[];
-  /** Undefined when a value that no case wants is an error. */
+  /** Undefined if a value without a matching case is an error. */
   readonly otherwise: { readonly first: NodeId | null } | undefined;
 }
 
-export interface ApproveNode extends Leads {
+export interface ApproveNode extends NodeLinks {
   readonly kind: 'approve';
   readonly message: Template | undefined;
   readonly timeoutMs: number | undefined;
   readonly onTimeout: 'halt' | 'approve' | 'reject';
-  /** What a rejection does. */
+  /** The effect of a rejection. */
   readonly onError: OnError;
 }
 
-export interface WaitNode extends Leads {
+export interface WaitNode extends NodeLinks {
   readonly kind: 'wait';
   readonly delayMs: number | undefined;
-  /** A time, as text that `Date.parse` understands. */
+  /** A time in a format that `Date.parse` understands. */
   readonly until: Template | undefined;
   readonly signal:
     | {
         readonly type: string;
         readonly from: string | undefined;
-        /** Over `signal.*` beside `payload.*` and `context.*`. */
+        /** Can use `signal.*` beside `payload.*` and `context.*`. */
         readonly when: Condition | undefined;
-        /** One that came while its run was under way will do, unless it has to be a new one. */
+        /** By default, a signal that arrived since the run started counts, too. */
         readonly since?: 'now' | undefined;
       }
     | undefined;
-  /** Of a wait for a signal. */
+  /** Only for a wait for a signal. */
   readonly timeoutMs: number | undefined;
   readonly onError: OnError;
 }
 
-/** The key under which a step puts something into the payload: its id where it was written. */
-export function keyOf(id: NodeId): string {
+/**
+ * The key under which a step stores its output in the payload: its id without the prefix of a call.
+ */
+export function payloadKeyOf(id: NodeId): string {
   return id.slice(id.lastIndexOf('/') + 1);
 }

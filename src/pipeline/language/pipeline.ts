@@ -1,28 +1,28 @@
 import { isObject, type JsonObject, type Json } from '../../base/json.ts';
 import { messageOf } from '../../base/errors.ts';
-import { evaluate, type Condition } from './condition.ts';
+import { evaluateCondition, type Condition } from './condition.ts';
 import type { PipelineEntry } from './entry.ts';
 import type { Graph } from './graph.ts';
-import { render, type Template, type Scope } from './template.ts';
+import { renderTemplate, type Template, type Scope } from './template.ts';
 import { createHash } from 'node:crypto';
 import type { Log } from '../../base/log.ts';
 import type { RunDraft } from '../run/types.ts';
 
-/** A pipeline as it is in force: when it starts, how it is answered, and what it does. */
+/** An active pipeline. */
 export interface Pipeline {
   readonly name: string;
-  /** The type of the events that start it; undefined when it is only started by name or called. */
+  /** The type of the events that start it. Undefined if it is only started by name or called. */
   readonly on: string | undefined;
   readonly fromPlugin: string | undefined;
   readonly when: Condition | undefined;
   readonly mode: 'async' | 'synchronous';
-  /** How long a synchronous caller waits for the end; the run goes on after it. */
+  /** The time that a synchronous caller waits. The run continues afterwards. */
   readonly timeoutMs: number;
-  /** At most so many runs of one key are under way. */
+  /** The maximum number of concurrent runs per key. */
   readonly concurrency: { readonly key: Template; readonly limit: number } | undefined;
   readonly graph: Graph;
   readonly place: string;
-  /** As it was written, for those who show and draw it. */
+  /** The entry as written, for views and drawings. */
   readonly entry: PipelineEntry;
 }
 
@@ -33,13 +33,13 @@ interface PipelineTrigger extends RoutedEvent {
 
 interface MatchedPipelines {
   readonly started: readonly Pipeline[];
-  /** Those for such events whose condition does not hold. */
+  /** Pipelines for this event whose condition doesn't hold. */
   readonly unwanted: readonly Pipeline[];
-  /** Those whose condition could not be told, and why. */
+  /** Pipelines whose condition can't be evaluated. */
   readonly skipped: readonly { readonly pipeline: Pipeline; readonly message: string }[];
 }
 
-/** The pipelines that an event starts, in the order of definition. */
+/** Finds the pipelines that an event starts, in the order of definition. */
 export function matchPipelines(
   pipelines: readonly Pipeline[],
   { payload, context, ...event }: PipelineTrigger,
@@ -47,10 +47,10 @@ export function matchPipelines(
   const started: Pipeline[] = [];
   const unwanted: Pipeline[] = [];
   const skipped: { pipeline: Pipeline; message: string }[] = [];
-  for (const pipeline of pipelines.filter((one) => isFor(one, event))) {
+  for (const pipeline of pipelines.filter((one) => isPipelineFor(one, event))) {
     const { when } = pipeline;
     try {
-      const isWanted = when === undefined || evaluate(when, { payload, context });
+      const isWanted = when === undefined || evaluateCondition(when, { payload, context });
       (isWanted ? started : unwanted).push(pipeline);
     } catch (thrown) {
       skipped.push({ pipeline, message: messageOf(thrown) });
@@ -59,17 +59,17 @@ export function matchPipelines(
   return { started, unwanted, skipped };
 }
 
-/** Whether such an event may start it; its own condition is another question. */
-export function isFor(
+/** Compares type and source only, without the condition. */
+export function isPipelineFor(
   { on, fromPlugin }: Pick<Pipeline, 'on' | 'fromPlugin'>,
   event: RoutedEvent,
 ): boolean {
-  return isOfType(on, event) && (fromPlugin === undefined || fromPlugin === event.source);
+  return matchesEventType(on, event) && (fromPlugin === undefined || fromPlugin === event.source);
 }
 
-/** A rule from an event to the plugin that handles it. */
+/** A rule that sends an event to a plugin. */
 export interface Route {
-  /** Only events of this source; of any when undefined. */
+  /** Undefined accepts every source. */
   readonly from: string | undefined;
   readonly eventType: string;
   readonly plugin: string;
@@ -83,37 +83,49 @@ export interface RoutedEvent {
   readonly event?: string | undefined;
 }
 
-/** Stands for every event type where a delivery isn't there yet; no event type has this sign. */
+/** Matches every event type before a delivery exists. No event type contains this character. */
 export const ANY_EVENT = '*';
 
 /**
- * Whether a rule for a type is for this event. A delivery's signal of type `webhook.received` with the
- * event `push` also matches `webhook.received.push`.
+ * Compares the type of a rule with an event. A delivery's signal of type `webhook.received` with
+ * the event `push` also matches `webhook.received.push`.
  */
-export function isOfType(wanted: string | undefined, { type, event }: Omit<RoutedEvent, 'source'>) {
+export function matchesEventType(
+  wanted: string | undefined,
+  { type, event }: Omit<RoutedEvent, 'source'>,
+) {
   if (wanted === type) return true;
   if (event === ANY_EVENT) return wanted?.startsWith(`${type}.`) === true;
   return event !== undefined && wanted === `${type}.${event}`;
 }
 
-/** Every route that an event takes, in the order of definition. Words match exactly or not at all. */
+/** Finds the routes for an event, in the order of definition. Types and sources match exactly. */
 export function matchRoutes<R extends Pick<Route, 'from' | 'eventType'>>(
   routes: readonly R[],
   event: RoutedEvent,
 ): R[] {
   return routes.filter(
     ({ from, eventType }) =>
-      isOfType(eventType, event) && (from === undefined || from === event.source),
+      matchesEventType(eventType, event) && (from === undefined || from === event.source),
   );
 }
 
-/** What a run has from the definition of its pipeline. */
-export type Start = Pick<RunDraft, 'pipeline' | 'definitionHash' | 'concurrency'>;
+/** The fields of a run that come from the definition of its pipeline. */
+export type PipelineStart = Pick<RunDraft, 'pipeline' | 'definitionHash' | 'concurrency'>;
 
-/** The pipelines that a signal starts; its content is read only when one waits for such signals. */
-export type StartsOf = (signal: RoutedEvent, read: () => Scope) => readonly Start[];
+/**
+ * Finds the pipelines that a signal starts. The signal's content is read only if a pipeline expects
+ * its type.
+ */
+export type FindPipelineStarts = (
+  signal: RoutedEvent,
+  read: () => Scope,
+) => readonly PipelineStart[];
 
-export function makeStartsOf(pipelines: readonly Pipeline[], log: Log): StartsOf {
+export function createPipelineMatcher(
+  pipelines: readonly Pipeline[],
+  log: Log,
+): FindPipelineStarts {
   const wanted = new Set(pipelines.map(({ on }) => on));
   return (signal, read) => {
     const { type, event } = signal;
@@ -122,40 +134,43 @@ export function makeStartsOf(pipelines: readonly Pipeline[], log: Log): StartsOf
     if (!isWanted) return [];
     const scope = read();
     const { started, skipped } = matchPipelines(pipelines, { ...signal, ...scope });
-    for (const { pipeline, message } of skipped) tellSkipped(pipeline, message, signal, log);
+    for (const { pipeline, message } of skipped) logSkippedPipeline(pipeline, message, signal, log);
     return started.map((pipeline) => {
       try {
-        return toStart(pipeline, scope);
+        return toPipelineStart(pipeline, scope);
       } catch (thrown) {
-        tellKeyless(pipeline, messageOf(thrown), signal, log);
-        return startOf(pipeline, null);
+        logMissingKey(pipeline, messageOf(thrown), signal, log);
+        return createPipelineStart(pipeline, null);
       }
     });
   };
 }
 
-/** Throws when the key of its concurrency cannot be told from the payload. */
-export function toStart(pipeline: Pipeline, scope: Scope): Start {
+/** Throws if the concurrency key can't be rendered from the payload. */
+export function toPipelineStart(pipeline: Pipeline, scope: Scope): PipelineStart {
   const { concurrency } = pipeline;
-  return startOf(pipeline, concurrency === undefined ? null : render(concurrency.key, scope));
+  return createPipelineStart(
+    pipeline,
+    concurrency === undefined ? null : renderTemplate(concurrency.key, scope),
+  );
 }
 
-function startOf({ name, graph, concurrency }: Pipeline, value: Json): Start {
+function createPipelineStart({ name, graph, concurrency }: Pipeline, value: Json): PipelineStart {
   const start = { pipeline: name, definitionHash: graph.hash };
   if (concurrency === undefined) return start;
   const key = JSON.stringify([name, value]);
-  // It is part of an index.
+  // Hashed, because the key is part of an index.
   const digest = createHash('sha256').update(key).digest('base64url');
   return { ...start, concurrency: { key: digest, limit: concurrency.limit } };
 }
 
-/** What a run begins with has names. */
+/** A run needs an object, so other values are wrapped. */
 export function toRunPayload(payload: Json): JsonObject {
   return isObject(payload) ? payload : { value: payload };
 }
 
-/** Nobody is there to correct it, and what was emitted must not be lost. */
-function tellKeyless(
+/** The event must not be lost, and no caller is there to fix the key. */
+function logMissingKey(
   { name }: Pipeline,
   reason: string,
   { source, type }: { readonly source: string; readonly type: string },
@@ -165,7 +180,7 @@ function tellKeyless(
   log.warn(message, { pipeline: name, type, source, reason });
 }
 
-function tellSkipped(
+function logSkippedPipeline(
   { name }: Pipeline,
   reason: string,
   signal: { readonly source: string; readonly type: string },

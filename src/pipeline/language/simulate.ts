@@ -1,34 +1,34 @@
 import type { JsonObject } from '../../base/json.ts';
 import { advance } from '../run/advance.ts';
-import { beneathFor, makeBeginner, nodeAt } from '../run/walk.ts';
+import { basePayloadFor, createBranchStarter, requireNode } from '../run/walk.ts';
 import type { ApproveNode, Graph, NodeId, TaskNode, WaitNode } from './graph.ts';
-import type { Arrival, Standing, StepTaken, Landing } from '../run/transition.ts';
+import type { Arrival, BranchState, StepRecord, Landing } from '../run/transition.ts';
 import type { HaltReason } from '../run/run.ts';
 
-/** What a branch stands still for, and with what. */
-export interface Question {
+/** A step that needs an outcome to continue, with its input. */
+export interface StepQuestion {
   readonly node: TaskNode | ApproveNode | WaitNode;
   /** Indexes from the root down. */
   readonly branch: string;
-  /** All that the plugin would get; the payload of the branch where no plugin is asked. */
+  /** The whole input of the plugin, or the payload of the branch for a step without a plugin. */
   readonly input: JsonObject;
   readonly message: string | null;
 }
 
-/** What happens then; undefined when nobody said. */
-export type Answerer = (question: Question) => Arrival | undefined;
+/** Returns the outcome of a step, or undefined if the caller didn't specify one. */
+export type StepAnswerer = (question: StepQuestion) => Arrival | undefined;
 
-export interface SimulatedStep extends StepTaken {
+export interface SimulatedStep extends StepRecord {
   readonly branch: string;
-  /** How the branch came here. */
+  /** The reason why the branch came to this step. */
   readonly why: string;
   readonly input: JsonObject | undefined;
 }
 
-/** A step that would run now, if somebody said how it goes. */
-export interface Upcoming extends Omit<Question, 'node'> {
+/** A step that would run now. Its outcome wasn't specified. */
+export interface PendingStep extends Omit<StepQuestion, 'node'> {
   readonly node: NodeId;
-  readonly kind: Question['node']['kind'];
+  readonly kind: StepQuestion['node']['kind'];
   readonly why: string;
 }
 
@@ -40,26 +40,26 @@ export interface SimulatedHalt {
 }
 
 export interface Simulation {
-  /** `open`: it depends on what nobody said. */
+  /** `open`: the result depends on an outcome that wasn't specified. */
   readonly status: 'succeeded' | 'halted' | 'open';
   /** JSON text. */
   readonly output: string | undefined;
   readonly steps: readonly SimulatedStep[];
-  readonly next: readonly Upcoming[];
+  readonly next: readonly PendingStep[];
   readonly halts: readonly SimulatedHalt[];
-  /** There was more than was asked for. */
+  /** True if the simulation stopped at its limits. */
   readonly isCut: boolean;
 }
 
-interface Play {
+interface SimulationState {
   readonly graph: Graph;
-  readonly answer: Answerer;
+  readonly answer: StepAnswerer;
   readonly stepsMax: number;
   readonly charsMax: number;
   readonly steps: SimulatedStep[];
-  readonly next: Upcoming[];
+  readonly next: PendingStep[];
   readonly halts: SimulatedHalt[];
-  /** Of all that is told. */
+  /** The number of characters that were reported so far. */
   chars: number;
   isCut: boolean;
 }
@@ -68,20 +68,25 @@ export interface SimulationRequest {
   readonly graph: Graph;
   readonly payload: JsonObject;
   readonly context: JsonObject;
-  readonly answer: Answerer;
-  /** How many steps, and how many characters of their payloads, are told of at most. */
+  readonly answer: StepAnswerer;
+  /** The maximum number of reported steps, and of characters in their payloads. */
   readonly stepsMax: number;
   readonly charsMax: number;
 }
 
-/** Plays a run of a pipeline with the machine that moves real ones, branch after branch. */
-export function simulate(request: SimulationRequest): Simulation {
+/** Simulates a run with the same state machine as real runs, branch by branch. */
+export function simulateRun(request: SimulationRequest): Simulation {
   const { graph, payload, context, ...rest } = request;
   const told = { steps: [], next: [], halts: [], chars: 0, isCut: false };
-  const play: Play = { graph, ...rest, ...told };
-  const standing = { node: graph.first, stop: null, own: payload, base: {}, context };
-  const end = playBranch(play, { branch: '0', standing, sent: {}, why: 'it is the first step' });
-  const { steps, next, halts, isCut } = play;
+  const simulation: SimulationState = { graph, ...rest, ...told };
+  const state = { node: graph.first, stop: null, own: payload, base: {}, context };
+  const end = simulateBranch(simulation, {
+    branch: '0',
+    state,
+    sent: {},
+    why: 'it is the first step',
+  });
+  const { steps, next, halts, isCut } = simulation;
   const status = end.kind === 'end' ? 'succeeded' : end.kind === 'halt' ? 'halted' : 'open';
   return {
     status: isCut ? 'open' : status,
@@ -93,110 +98,124 @@ export function simulate(request: SimulationRequest): Simulation {
   };
 }
 
-type End = Extract<Landing, { kind: 'end' | 'halt' }> | { readonly kind: 'open' };
+type BranchEnd = Extract<Landing, { kind: 'end' | 'halt' }> | { readonly kind: 'open' };
 
-interface Seat {
+interface SimulatedBranch {
   readonly branch: string;
-  standing: Standing;
-  /** What plugins get of its base. */
+  state: BranchState;
+  /** The part of the base that plugins get. */
   sent: JsonObject;
-  /** How it came to where it stands. */
+  /** The reason why the branch came to its current step. */
   why: string;
   input?: JsonObject | undefined;
 }
 
-function playBranch(play: Play, seat: Seat): End {
+function simulateBranch(simulation: SimulationState, simulated: SimulatedBranch): BranchEnd {
   let arrival: Arrival = { kind: 'start' };
   for (;;) {
-    const { steps, landing } = advance(play.graph, seat.standing, arrival);
-    for (const step of steps) note(play, seat, step);
+    const { steps, landing } = advance(simulation.graph, simulated.state, arrival);
+    for (const step of steps) recordSimulatedStep(simulation, simulated, step);
     if (landing.kind === 'end') return landing;
-    if (landing.kind === 'halt') return haltAt(play, seat, landing);
-    if (play.steps.length >= play.stepsMax || play.chars > play.charsMax) play.isCut = true;
-    if (play.isCut) return { kind: 'open' };
-    seat.standing = {
-      ...seat.standing,
+    if (landing.kind === 'halt') return recordHalt(simulation, simulated, landing);
+    if (simulation.steps.length >= simulation.stepsMax || simulation.chars > simulation.charsMax)
+      simulation.isCut = true;
+    if (simulation.isCut) return { kind: 'open' };
+    simulated.state = {
+      ...simulated.state,
       node: landing.node,
       own: landing.own,
-      base: landing.isWhole ? {} : seat.standing.base,
-      context: (landing.kind === 'task' ? landing.context : undefined) ?? seat.standing.context,
+      base: landing.isWhole ? {} : simulated.state.base,
+      context: (landing.kind === 'task' ? landing.context : undefined) ?? simulated.state.context,
     };
-    if (landing.isWhole) seat.sent = {};
+    if (landing.isWhole) simulated.sent = {};
     const came =
-      landing.kind === 'open' ? playBlock(play, seat, landing) : ask(play, seat, landing);
+      landing.kind === 'open'
+        ? simulateBlock(simulation, simulated, landing)
+        : askForArrival(simulation, simulated, landing);
     if (came === undefined) return { kind: 'open' };
     arrival = came;
   }
 }
 
-/** What it waited for is known by now, so a step that only waits is not told of. */
-function note(play: Play, seat: Seat, step: StepTaken): void {
+/** Skips steps that only wait: the simulation already knows their outcome. */
+function recordSimulatedStep(
+  simulation: SimulationState,
+  simulated: SimulatedBranch,
+  step: StepRecord,
+): void {
   if (step.status === 'waiting') return;
-  play.chars += step.output?.length ?? 0;
-  const { branch, why, input } = seat;
-  play.steps.push({ ...step, branch, why, input: step.kind === 'task' ? input : undefined });
-  seat.input = undefined;
-  if (step.status === 'skipped') seat.why = `${step.node} was passed over`;
-  else if (step.kind === 'switch') seat.why = `${step.node} took ${step.note ?? 'it'}`;
-  else seat.why = `it follows ${step.node}`;
+  simulation.chars += step.output?.length ?? 0;
+  const { branch, why, input } = simulated;
+  simulation.steps.push({ ...step, branch, why, input: step.kind === 'task' ? input : undefined });
+  simulated.input = undefined;
+  if (step.status === 'skipped') simulated.why = `${step.node} was passed over`;
+  else if (step.kind === 'switch') simulated.why = `${step.node} took ${step.note ?? 'it'}`;
+  else simulated.why = `it follows ${step.node}`;
 }
 
-function haltAt(play: Play, { branch }: Seat, landing: Extract<Landing, { kind: 'halt' }>): End {
+function recordHalt(
+  simulation: SimulationState,
+  { branch }: SimulatedBranch,
+  landing: Extract<Landing, { kind: 'halt' }>,
+): BranchEnd {
   const { node, reason, message } = landing;
-  play.halts.push({ node, branch, reason, message });
+  simulation.halts.push({ node, branch, reason, message });
   return landing;
 }
 
-function ask(
-  play: Play,
-  seat: Seat,
+function askForArrival(
+  simulation: SimulationState,
+  simulated: SimulatedBranch,
   landing: Extract<Landing, { kind: 'task' | 'pause' }>,
 ): Arrival | undefined {
-  const node = nodeAt(play.graph, landing.node);
+  const node = requireNode(simulation.graph, landing.node);
   if (node.kind !== 'task' && node.kind !== 'approve' && node.kind !== 'wait') return undefined;
-  const input = { ...seat.sent, ...(landing.kind === 'task' ? landing.input : landing.own) };
+  const input = { ...simulated.sent, ...(landing.kind === 'task' ? landing.input : landing.own) };
   const message = landing.kind === 'pause' ? landing.message : null;
-  const asked = { branch: seat.branch, input, message };
-  seat.input = input;
-  play.chars += JSON.stringify(input).length;
-  const arrival = play.answer({ node, ...asked });
+  const asked = { branch: simulated.branch, input, message };
+  simulated.input = input;
+  simulation.chars += JSON.stringify(input).length;
+  const arrival = simulation.answer({ node, ...asked });
   if (arrival === undefined) {
-    play.next.push({ node: node.id, kind: node.kind, why: seat.why, ...asked });
+    simulation.next.push({ node: node.id, kind: node.kind, why: simulated.why, ...asked });
   }
   return arrival;
 }
 
-/** All branches are played, whatever becomes of their siblings. */
-function playBlock(
-  play: Play,
-  { branch, standing, sent }: Seat,
+/** Simulates all branches, even if one of them halts. */
+function simulateBlock(
+  simulation: SimulationState,
+  { branch, state, sent }: SimulatedBranch,
   landing: Extract<Landing, { kind: 'open' }>,
 ): Arrival | undefined {
-  const begin = makeBeginner(play.graph, standing, landing.block, landing.events);
-  const beneath = { ...standing.base, ...standing.own };
-  const sentBeneath = beneathFor(nodeAt(play.graph, landing.node), { ...sent, ...standing.own });
-  const ends: End[] = [];
-  for (let index = 0; index < landing.width && !play.isCut; index += 1) {
+  const begin = createBranchStarter(simulation.graph, state, landing.block, landing.events);
+  const beneath = { ...state.base, ...state.own };
+  const sentBeneath = basePayloadFor(requireNode(simulation.graph, landing.node), {
+    ...sent,
+    ...state.own,
+  });
+  const ends: BranchEnd[] = [];
+  for (let index = 0; index < landing.width && !simulation.isCut; index += 1) {
     const { node, stop, own, isWhole, label } = begin(index);
     const base = isWhole ? {} : beneath;
-    const child = { node, stop, own, base, context: standing.context };
-    const why = `${nameOf(landing.block, label, index)} of ${landing.node}`;
-    const seat = {
+    const child = { node, stop, own, base, context: state.context };
+    const why = `${describeBranch(landing.block, label, index)} of ${landing.node}`;
+    const simulated = {
       branch: `${branch}.${index}`,
-      standing: child,
+      state: child,
       sent: isWhole ? {} : sentBeneath,
       why,
     };
-    ends.push(playBranch(play, seat));
+    ends.push(simulateBranch(simulation, simulated));
   }
   const outputs = ends.flatMap((end) => (end.kind === 'end' ? [end.output] : []));
   const halted = ends.find((end) => end.kind === 'halt');
-  if (play.isCut || ends.some(({ kind }) => kind === 'open')) return undefined;
+  if (simulation.isCut || ends.some(({ kind }) => kind === 'open')) return undefined;
   if (halted === undefined) return { kind: 'joined', block: landing.block, outputs };
   return { kind: 'failed', reason: halted.reason, error: halted.message, block: landing.block };
 }
 
-function nameOf(block: string, label: string | null, index: number): string {
+function describeBranch(block: string, label: string | null, index: number): string {
   if (label !== null) return `arm ${label}`;
   return block === 'events' ? `event ${index}` : `element ${index}`;
 }

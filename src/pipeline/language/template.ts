@@ -1,23 +1,26 @@
 import { isObject, type Json, type JsonObject } from '../../base/json.ts';
 import { PipelineFault } from '../run/run.ts';
 
-/** What conditions and templates can see. */
+/** The values that conditions and templates can use. */
 export interface Scope {
   readonly payload: JsonObject;
-  /** The baggage of the chain. */
+  /** The baggage of the run. */
   readonly context: JsonObject;
-  /** The signal that a `wait` is looking at. */
+  /** The signal that a `wait` examines. */
   readonly signal?: Json;
 }
 
-/** A root and the way down from it, such as `payload.photo.name`. */
-export type Path = readonly string[];
+/** A root and the keys below it, such as `payload.photo.name`. */
+export type ValuePath = readonly string[];
 
-export const roots = ['payload', 'context', 'signal'] as const;
-export type Root = (typeof roots)[number];
+export const scopeRoots = ['payload', 'context', 'signal'] as const;
+export type ScopeRoot = (typeof scopeRoots)[number];
 
-/** A path as its words, or what is wrong with it. */
-export function parsePath(text: string, allowed: readonly Root[]): Path | { fault: string } {
+/** Returns the words of a path, or its fault. */
+export function parsePath(
+  text: string,
+  allowed: readonly ScopeRoot[],
+): ValuePath | { fault: string } {
   const words = text.split('.');
   const [root] = words;
   if (!allowed.some((known) => known === root)) {
@@ -27,13 +30,15 @@ export function parsePath(text: string, allowed: readonly Root[]): Path | { faul
   return words;
 }
 
-export function pathText(path: Path): string {
+export function formatPath(path: ValuePath): string {
   return path.join('.');
 }
 
-/** Undefined when there is nothing at that place. A number is an index where there is a list,
- * and `photos[0]` the first of `photos` unless a key is called so. */
-export function lookUp(path: Path, scope: Scope): Json | undefined {
+/**
+ * Returns undefined if there is no value. A number is an index of a list. `photos[0]` is the first
+ * of `photos`, unless a key has exactly that name.
+ */
+export function findValue(path: ValuePath, scope: Scope): Json | undefined {
   const [root, ...words] = path;
   let value: Json | undefined;
   if (root === 'payload') value = scope.payload;
@@ -53,50 +58,50 @@ function below(value: Json | undefined, word: string): Json | undefined {
   return below(below(value, list), index);
 }
 
-/** The key that a word of a path begins with, where it ends like `photos[0]`. */
-export function keyIn(word: string): string {
+/** Removes trailing indexes, such as `[0]` from `photos[0]`. */
+export function stripIndexes(word: string): string {
   return word.replace(/(?:\[\d+\])+$/, '');
 }
 
-/** A value with places to fill in, as plain JSON. */
+/** A value with placeholders, as plain JSON. */
 export type Template =
   | { readonly value: Json }
-  /** A whole value, with its type. */
-  | { readonly ref: Path }
-  /** Text with values in it. */
-  | { readonly text: readonly (string | { readonly ref: Path })[] }
+  /** A whole value with its type. */
+  | { readonly ref: ValuePath }
+  /** Text with embedded values. */
+  | { readonly text: readonly (string | { readonly ref: ValuePath })[] }
   | { readonly list: readonly Template[] }
   | { readonly map: Readonly<Record<string, Template>> };
 
-export function render(template: Template, scope: Scope): Json {
+export function renderTemplate(template: Template, scope: Scope): Json {
   if ('value' in template) return template.value;
-  if ('ref' in template) return valueOf(template.ref, scope);
+  if ('ref' in template) return requireValue(template.ref, scope);
   if ('text' in template) {
     return template.text
-      .map((part) => (typeof part === 'string' ? part : textOf(valueOf(part.ref, scope))))
+      .map((part) => (typeof part === 'string' ? part : textOf(requireValue(part.ref, scope))))
       .join('');
   }
-  if ('list' in template) return template.list.map((item) => render(item, scope));
+  if ('list' in template) return template.list.map((item) => renderTemplate(item, scope));
   return Object.fromEntries(
-    Object.entries(template.map).map(([key, inner]) => [key, render(inner, scope)]),
+    Object.entries(template.map).map(([key, inner]) => [key, renderTemplate(inner, scope)]),
   );
 }
 
-function valueOf(path: Path, scope: Scope): Json {
-  const value = lookUp(path, scope);
+function requireValue(path: ValuePath, scope: Scope): Json {
+  const value = findValue(path, scope);
   if (value === undefined) throw new PipelineFault(`there is no ${describeMissing(path, scope)}`);
   return value;
 }
 
-/** Names a path, and the members of the value above it, so that a typo is seen at once. */
-function describeMissing(path: Path, scope: Scope): string {
+/** Names the path and the keys of the value above it, so that a typo is easy to see. */
+function describeMissing(path: ValuePath, scope: Scope): string {
   const above = path.slice(0, -1);
-  const value = above.length === 0 ? undefined : lookUp(above, scope);
-  if (!isObject(value)) return pathText(path);
+  const value = above.length === 0 ? undefined : findValue(above, scope);
+  if (!isObject(value)) return formatPath(path);
   const keys = Object.keys(value).map((key) => key.slice(0, KEY_CHARS_SHOWN));
   const shown = keys.slice(0, KEYS_SHOWN).join(', ') || 'no members';
   const more = keys.length > KEYS_SHOWN ? ` and ${keys.length - KEYS_SHOWN} more` : '';
-  return `${pathText(path)}; ${pathText(above)} has ${shown}${more}`;
+  return `${formatPath(path)}; ${formatPath(above)} has ${shown}${more}`;
 }
 
 const KEYS_SHOWN = 20;
@@ -107,7 +112,7 @@ function textOf(value: Json): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-export interface Fault {
+export interface TemplateFault {
   /** Keys and indexes below the template. */
   readonly at: readonly (string | number)[];
   readonly message: string;
@@ -115,45 +120,45 @@ export interface Fault {
 
 type ParsedTemplate =
   | { readonly ok: true; readonly template: Template }
-  | { readonly ok: false; readonly faults: readonly Fault[] };
+  | { readonly ok: false; readonly faults: readonly TemplateFault[] };
 
-/** Reads `{payload.a}` in text at any depth; `{{` and `}}` are the braces themselves. */
-export function parseTemplate(value: Json, allowed: readonly Root[]): ParsedTemplate {
-  const faults: Fault[] = [];
+/** Parses `{payload.a}` in text at any depth. `{{` and `}}` are literal braces. */
+export function parseTemplate(value: Json, allowed: readonly ScopeRoot[]): ParsedTemplate {
+  const faults: TemplateFault[] = [];
   const template = parse(value, [], allowed, faults);
   return faults.length === 0 ? { ok: true, template } : { ok: false, faults };
 }
 
-/** A path without braces around it is a reference too, where nothing but a reference makes sense. */
-export function parseReference(value: Json, allowed: readonly Root[]): ParsedTemplate {
+/** Also accepts a path without braces, for fields in which only a reference makes sense. */
+export function parseReference(value: Json, allowed: readonly ScopeRoot[]): ParsedTemplate {
   const isBare = typeof value === 'string' && /^(payload|context)\.[^{}\s]+$/.test(value);
   return parseTemplate(isBare ? `{${value}}` : value, allowed);
 }
 
-/** Every path that a template looks up. */
-export function pathsOf(template: Template): Path[] {
+/** Lists every path that a template reads. */
+export function listPaths(template: Template): ValuePath[] {
   if ('value' in template) return [];
   if ('ref' in template) return [template.ref];
   if ('text' in template) {
     return template.text.flatMap((part) => (typeof part === 'string' ? [] : [part.ref]));
   }
-  return ('list' in template ? template.list : Object.values(template.map)).flatMap(pathsOf);
+  return ('list' in template ? template.list : Object.values(template.map)).flatMap(listPaths);
 }
 
-/** Text that looks as if a value was meant: how it is written, and how the value would be. */
+/** Text that was probably meant as a reference, and how to write that reference. */
 interface Lookalike {
   readonly written: string;
   readonly reference: string;
 }
 
-/** References in doubled braces, as other languages have them, and paths without any. */
-export function lookalikesIn(template: Template): Lookalike[] {
+/** Finds references in double braces, as other template languages write them, and bare paths. */
+export function listLookalikes(template: Template): Lookalike[] {
   if ('value' in template) return inPlain(template.value);
   if ('ref' in template) return [];
   if ('text' in template) {
     return template.text.flatMap((part) => (typeof part === 'string' ? inBraces(part) : []));
   }
-  return ('list' in template ? template.list : Object.values(template.map)).flatMap(lookalikesIn);
+  return ('list' in template ? template.list : Object.values(template.map)).flatMap(listLookalikes);
 }
 
 function inPlain(value: Json): Lookalike[] {
@@ -169,7 +174,12 @@ function inBraces(text: string): Lookalike[] {
   return found.map((reference) => ({ written: `{${reference}}`, reference }));
 }
 
-function parse(value: Json, at: Fault['at'], allowed: readonly Root[], faults: Fault[]): Template {
+function parse(
+  value: Json,
+  at: TemplateFault['at'],
+  allowed: readonly ScopeRoot[],
+  faults: TemplateFault[],
+): Template {
   if (typeof value === 'string') {
     const parsed = parseText(value, allowed);
     if (!('fault' in parsed)) return parsed;
@@ -196,12 +206,12 @@ function isPlain(template: Template): template is { readonly value: Json } {
   return 'value' in template;
 }
 
-type Part = string | { readonly ref: Path };
+type Part = string | { readonly ref: ValuePath };
 
-function parseText(text: string, allowed: readonly Root[]): Template | { fault: string } {
+function parseText(text: string, allowed: readonly ScopeRoot[]): Template | { fault: string } {
   const parts: Part[] = [];
   let plain = '';
-  // Doubled braces come first, so that they never open or close a reference.
+  // Double braces come first, so that they never open or close a reference.
   for (const [token] of text.matchAll(/\{\{|\}\}|\{[^{}]*\}|[^{}]+|[{}]/g)) {
     if (token === '{{' || token === '}}') plain += token.charAt(0);
     else if (token === '{') return { fault: 'has a { that is not closed; write {{ for the brace' };

@@ -12,7 +12,7 @@ import {
 } from '../../ledger/dialect.ts';
 import {
   noNews,
-  type AdvanceAnswer,
+  type AdvanceResult,
   type AdvanceRequest,
   type BranchClaim,
   type BranchClaimRequest,
@@ -153,7 +153,7 @@ export async function advanceBranch(
   tx: Transaction,
   { branchId, token }: AdvanceRequest,
   join: Arrival | undefined,
-): Promise<AdvanceAnswer> {
+): Promise<AdvanceResult> {
   const runId = branchId.split('.')[0] ?? '';
   const [runs, branches] = await lockBranches(tx, [{ runId, branchId }]);
   const [run, branch] = [runs.get(runId), branches.get(branchId)];
@@ -175,7 +175,7 @@ export async function advanceBranch(
 }
 
 /** Of a run that is over, only a cancellation has something left to do. */
-async function advanceEnded(tx: Transaction, { id, outcome }: BranchRow): Promise<AdvanceAnswer> {
+async function advanceEnded(tx: Transaction, { id, outcome }: BranchRow): Promise<AdvanceResult> {
   const left = outcome === null ? undefined : toOutcome(outcome);
   if (left?.kind !== 'sweep') {
     await tx.run(

@@ -4,8 +4,8 @@ import type { Json, JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Job, JobDraft, SubmittedBy } from '../../job/job.ts';
 import { advance } from './advance.ts';
-import { makeBeginner } from './walk.ts';
-import type { Arrival, Move, StepTaken, Landing } from './transition.ts';
+import { createBranchStarter } from './walk.ts';
+import type { Arrival, Transition, StepRecord, Landing } from './transition.ts';
 import type { Effects, MovedBranch, StepDraft } from './changes.sql.ts';
 import { baseKeyOf, type Stand } from './load-branch.sql.ts';
 import { FROM_THE_START } from './wake-from.sql.ts';
@@ -27,8 +27,8 @@ type LandingOf<K extends Landing['kind']> = Extract<Landing, { readonly kind: K 
 /** Moves one branch on, in memory: what is to be written is collected. */
 export function moveOn(effects: Effects, stand: Stand, cause: Cause): void {
   const { graph, branch, own, base, context } = stand;
-  const standing = { node: branch.node, stop: branch.stop, own, base, context };
-  const move = advance(graph, standing, cause.arrival);
+  const state = { node: branch.node, stop: branch.stop, own, base, context };
+  const move = advance(graph, state, cause.arrival);
   const lastStepId = recordSteps(effects, stand, move, cause) ?? branch.lastStepId;
   const { landing } = move;
   const isNew = cause.isNew === true;
@@ -77,7 +77,7 @@ function settledDown(branch: Stand['branch']): MovedBranch {
 function recordSteps(
   effects: Effects,
   { run, graph, branch }: Stand,
-  { steps, landing }: Move,
+  { steps, landing }: Transition,
   { arrival, job }: Cause,
 ): string | undefined {
   const kind = graph.nodes[branch.node]?.kind;
@@ -104,7 +104,7 @@ function recordSteps(
   return lastId;
 }
 
-function toDraft({ node, kind, status, output, error, note }: StepTaken): StepTaken {
+function toDraft({ node, kind, status, output, error, note }: StepRecord): StepRecord {
   return { node, kind, status, output, error, note };
 }
 
@@ -279,8 +279,8 @@ export function beginChildren(effects: Effects, parent: Opened, batch: Batch): M
   const { branch, graph, own, base, context } = parent;
   const { block, moves } = branch;
   if (block === null) throw new Error(`branch ${branch.id} has no open block`);
-  const standing = { node: branch.node, own, base, context };
-  const beginningOf = makeBeginner(graph, standing, block, batch.events);
+  const state = { node: branch.node, own, base, context };
+  const beginningOf = createBranchStarter(graph, state, block, batch.events);
   const beneath = { ...base, ...own };
   let { cursor } = branch;
   for (; cursor < batch.to && effects.begunCount < (batch.begunMax ?? Infinity); cursor += 1) {

@@ -3,7 +3,7 @@ import { limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/parse-json.ts';
 import type { Graph } from '../language/graph.ts';
 import type { Arrival } from './transition.ts';
-import { isAwaited, signalTakenIn } from './walk.ts';
+import { isAwaitedSignal, parseSignalNote } from './walk.ts';
 import { isMasked } from '../../signal/mask.ts';
 import { senderOf } from '../../signal/signal.ts';
 import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
@@ -36,13 +36,13 @@ export async function lookForSignal(
   if (rows.length === 0) return {};
   const taken = await takenBefore(tx, stand, type);
   const whole = await openAll(tx, rows);
-  const standing = { node: branch.node, stop: branch.stop, own, base, context };
+  const state = { node: branch.node, stop: branch.stop, own, base, context };
   for (const row of rows) {
     const signalId = text(row, 'id');
     if (taken.has(signalId)) continue;
     const { data, fault }: Opened = whole.get(signalId) ?? { data: text(row, 'data') };
     const told = { type, source: senderOf(text(row, 'source')), data: parseJson(data) as Json };
-    if (!isAwaited(graph, standing, told)) continue;
+    if (!isAwaitedSignal(graph, state, told)) continue;
     if (fault !== undefined) throw fault;
     return { arrival: { kind: 'signalled', data: told.data, signalId } };
   }
@@ -106,7 +106,7 @@ async function takenBefore(
     selectTaken,
     lineOf(branch.id).map((branch_id) => ({ run_id: run.id, branch_id })),
   );
-  for (const row of rows) taken.add(signalTakenIn(textOrNull(row, 'note')) ?? '');
+  for (const row of rows) taken.add(parseSignalNote(textOrNull(row, 'note')) ?? '');
   return taken;
 }
 

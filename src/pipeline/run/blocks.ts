@@ -1,6 +1,6 @@
 import type { Timestamp } from '../../base/clock.ts';
 import { parseStoredJson } from '../../base/json.ts';
-import { keyOf } from '../language/graph.ts';
+import { payloadKeyOf } from '../language/graph.ts';
 import type { Branch, Step } from './run.ts';
 
 interface Parts {
@@ -9,8 +9,8 @@ interface Parts {
 }
 
 /**
- * When the blocks were opened of which these are the steps. A block's step is written when it has ended;
- * what tells its beginning is the first of its branches.
+ * Finds when blocks were opened. A block's step is written when the block ends, so its start is the
+ * creation of its first branch.
  */
 export function findOpenings(parts: Parts): Map<string, Timestamp> {
   const openings = new Map<string, Timestamp>();
@@ -21,7 +21,7 @@ export function findOpenings(parts: Parts): Map<string, Timestamp> {
   return openings;
 }
 
-/** By branch, the step whose block it belongs to. */
+/** Maps each branch to the step whose block it belongs to. */
 export function findOwners(parts: Parts): Map<string, string> {
   const owners = new Map<string, string>();
   for (const { node, block } of pairBlocks(parts)) {
@@ -49,7 +49,7 @@ function pairBlocks({ branches, steps }: Parts): Pair[] {
   });
 }
 
-/** The branches of each of its blocks, in the order in which they were opened. */
+/** Groups the branches by block, in the order in which the blocks were opened. */
 export function blocksOf(children: readonly Branch[]): Branch[][] {
   const groups = Map.groupBy(children, ({ parentMoves }) => parentMoves ?? 0);
   return [...groups]
@@ -57,11 +57,11 @@ export function blocksOf(children: readonly Branch[]): Branch[][] {
     .map(([, block]) => block.toSorted((a, b) => a.index - b.index));
 }
 
-/** Whether it had branches; over an empty list there are none. */
+/** True if the step had branches. An empty list has none. */
 export function isBlock({ kind, status, node, output }: Step): boolean {
   if (status === 'skipped') return false;
   if (kind !== 'foreach') return kind === 'split' || kind === 'events';
   const own = parseStoredJson(output) as Readonly<Record<string, unknown>> | null;
-  const joined = own?.[keyOf(node)];
+  const joined = own?.[payloadKeyOf(node)];
   return !Array.isArray(joined) || joined.length > 0;
 }

@@ -7,17 +7,17 @@ export interface RunChoice {
 }
 
 export interface ReviveChoice extends RunChoice {
-  /** Whether the new run has the baggage of the old one. */
+  /** True if the new run gets the baggage of the old one. */
   readonly context: boolean;
 }
 
 export interface RetryFromChoice extends ReviveChoice {
-  /** A step's id in the pipeline. */
+  /** The id of a step in the pipeline. */
   readonly step: string;
 }
 
 export interface DecisionChoice extends RunChoice {
-  /** A step's id in the pipeline, or the id of the one row that waits. */
+  /** The id of a step in the pipeline, or of the row that waits. */
   readonly step: string;
   readonly approved: boolean;
   readonly why?: string | undefined;
@@ -45,7 +45,7 @@ export const reviveRunType: DirectiveType<ReviveChoice> = {
   summary: 'Go on with a halted run in a new one, without repeating what succeeded.',
   scope: 'runs:rw',
   params: z.strictObject({ run_id: runId, context }),
-  // Whether somebody did it before is a question to the run: the second one is told who was first.
+  // The run itself decides about repetition: the second caller learns who was first.
   sameness: () => 'each',
   target: ({ run_id: id }) => id,
 };

@@ -17,7 +17,7 @@ import type { Revival } from '../../directive/types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { noNews, type RunNews } from './types.ts';
 import type { NodeKind } from '../language/graph.ts';
-import { answerOf, type Run, type Step } from './run.ts';
+import { type Run, type Step, describeAnswer } from './run.ts';
 import { hopsBehind } from '../../job/enqueue.service.ts';
 import type { Asked, DirectiveDefinition, Prepared } from '../../directive/define.service.ts';
 import type { Directives } from '../../directive/request.service.ts';
@@ -192,7 +192,7 @@ async function refuseDecision(
 
 function whyNot(kind: NodeKind | undefined, taken: Step | undefined): string {
   if (kind !== undefined && kind !== 'approve') return `it is a ${kind}, and nobody is asked`;
-  return taken === undefined ? 'the run has not come to it' : answerOf(taken);
+  return taken === undefined ? 'the run has not come to it' : describeAnswer(taken);
 }
 
 async function refuseRevived(ledger: Ledger, { id }: Run): Promise<void> {

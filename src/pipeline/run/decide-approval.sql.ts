@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Arrival } from './transition.ts';
-import { answerOf, type Step } from './run.ts';
+import { describeAnswer, type Step } from './run.ts';
 import type { Transaction } from '../../ledger/dialect.ts';
 import type { Decision, DirectiveEnd } from '../../directive/types.ts';
 import { text } from '../../ledger/row.ts';
@@ -57,7 +57,10 @@ async function explainNone(
 ): Promise<DirectiveEnd> {
   const last = asked.at(-1);
   if (last !== undefined) {
-    return fail('STEP_NOT_WAITING', `step ${last.node} does not wait any more: ${answerOf(last)}`);
+    return fail(
+      'STEP_NOT_WAITING',
+      `step ${last.node} does not wait any more: ${describeAnswer(last)}`,
+    );
   }
   const graph = await findGraph(tx, run.definitionHash);
   const node = graph?.nodes[name];

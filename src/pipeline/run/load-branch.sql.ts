@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../base/json.ts';
 import { parseJson } from '../../base/parse-json.ts';
-import { beneathFor } from './walk.ts';
+import { basePayloadFor } from './walk.ts';
 import type { Graph } from '../language/graph.ts';
 import { defineRows, together, type Row, type Session } from '../../ledger/dialect.ts';
 import { int, text, textOrNull } from '../../ledger/row.ts';
@@ -113,7 +113,7 @@ async function composeBase(session: Session, key: string): Promise<JsonObject> {
   };
   const graph = await findGraph(session, text(row, 'definition_hash'));
   const node = graph?.nodes[text(row, 'node')];
-  return node === undefined ? payload : beneathFor(node, payload);
+  return node === undefined ? payload : basePayloadFor(node, payload);
 }
 
 function toKeyRow(key: string): Row {

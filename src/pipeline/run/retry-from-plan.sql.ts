@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Graph, NodeId } from '../language/graph.ts';
 import type { BlockKind } from './transition.ts';
-import { behindOf, insideOf, reachOf } from '../language/reach.ts';
+import { listAfterBlock, listInsideBlock, listReachable } from '../language/reach.ts';
 import type { Row, Session } from '../../ledger/dialect.ts';
 import type { DirectiveEnd } from '../../directive/types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
@@ -55,7 +55,7 @@ export async function planRewind(
   const passed = await findPassed(session, run.id, step);
   if (passed.size === 0) return fail('STEP_NOT_FOUND', `run ${run.id} never came to step ${step}`);
   const above = await findAbove(session, run.id, graph, step, passed.keys());
-  const again = reachOf(graph, step);
+  const again = listReachable(graph, step);
   const isDropped = makeDropped(again, passed, above);
   const plan = { run, graph, step, again, passed, above, isDropped };
   return { ...plan, before: await findBefore(session, plan) };
@@ -137,7 +137,7 @@ async function findAbove(
     if (found === undefined) throw new Error(`branch ${id} has no block with step ${step}`);
     const block = text(found, 'node');
     const kind = text(found, 'kind') as BlockKind;
-    above.set(id, { block, kind, moves, behind: behindOf(graph, block, kind) });
+    above.set(id, { block, kind, moves, behind: listAfterBlock(graph, block, kind) });
   }
   return above;
 }
@@ -148,7 +148,7 @@ function holdersOf(graph: Graph, step: NodeId): Map<string, Set<NodeId>> {
   for (const node of Object.values(graph.nodes)) {
     const kind = node.kind === 'task' ? 'events' : node.kind;
     if (kind !== 'events' && kind !== 'split' && kind !== 'foreach') continue;
-    if (!insideOf(graph, node.id, kind).has(step)) continue;
+    if (!listInsideBlock(graph, node.id, kind).has(step)) continue;
     holders.set(kind, (holders.get(kind) ?? new Set()).add(node.id));
   }
   return holders;
@@ -196,7 +196,7 @@ function isLater(graph: Graph, one: Taken, other: Taken): boolean {
   let known = reaches.get(graph);
   if (known === undefined) reaches.set(graph, (known = new Map()));
   let reach = known.get(other.node);
-  if (reach === undefined) known.set(other.node, (reach = reachOf(graph, other.node)));
+  if (reach === undefined) known.set(other.node, (reach = listReachable(graph, other.node)));
   return reach.has(one.node);
 }
 

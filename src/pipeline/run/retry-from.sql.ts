@@ -3,7 +3,7 @@ import { parseJson } from '../../base/parse-json.ts';
 import type { NodeId } from '../language/graph.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../../ledger/dialect.ts';
 import type { DirectiveEnd, Revival } from '../../directive/types.ts';
-import type { RewindRefusal } from './types.ts';
+import type { RetryFromRefusal } from './types.ts';
 import { planRewind, type Cut, type RewindPlan } from './retry-from-plan.sql.ts';
 import { int, text, textOrNull } from '../../ledger/row.ts';
 import { noRun } from './cancel.sql.ts';
@@ -35,7 +35,7 @@ export async function refusesRewind(
   session: Session,
   runId: string,
   step: NodeId,
-): Promise<RewindRefusal | undefined> {
+): Promise<RetryFromRefusal | undefined> {
   const [row] = await session.run(
     `select * from ${session.dialect.table('pipeline_runs')} where id = ?`,
     [runId],

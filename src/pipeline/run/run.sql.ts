@@ -1,7 +1,7 @@
 import { parseJson } from '../../base/parse-json.ts';
 import type { Graph } from '../language/graph.ts';
 import type { Run, Step } from './run.ts';
-import { signalTakenIn } from './walk.ts';
+import { parseSignalNote } from './walk.ts';
 import { defineRows, type Session, type Transaction } from '../../ledger/dialect.ts';
 import type { Advancement, BranchFilter, RunFilter, StepFilter } from './types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
@@ -82,7 +82,7 @@ export async function listWaitedSignals(session: Session, runId: string): Promis
     `select note from ${session.dialect.table('run_steps')} where run_id = ? and kind = 'wait'`,
     [runId],
   );
-  return rows.flatMap((row) => signalTakenIn(textOrNull(row, 'note')) ?? []);
+  return rows.flatMap((row) => parseSignalNote(textOrNull(row, 'note')) ?? []);
 }
 
 /** The condition of the index of waiting steps, word for word. */

@@ -1,7 +1,7 @@
 import type { Timestamp } from '../../base/clock.ts';
 import type { Ending } from '../../job/outcome.ts';
 
-/** `queued`: its time has not come, or others of its concurrency key are under way. */
+/** `queued`: the run waits for its time, or for other runs of its concurrency key. */
 export const runStatuses = ['queued', 'running', 'succeeded', 'halted', 'cancelled'] as const;
 export type RunStatus = (typeof runStatuses)[number];
 
@@ -10,8 +10,8 @@ export function isRunOver(status: RunStatus): boolean {
 }
 
 /**
- * `running`: a job of it is queued or under way. `waiting`: for time, a signal, a person or its own
- * branches. `advancing`: whoever claims it moves it on.
+ * `running`: a job of the branch is queued or running. `waiting`: for time, a signal, a person or
+ * its own branches. `advancing`: an advancer claims it and moves it on.
  */
 export const branchStatuses = [
   'running',
@@ -23,11 +23,13 @@ export const branchStatuses = [
 ] as const;
 export type BranchStatus = (typeof branchStatuses)[number];
 
-/** `waiting` only of steps without a job; a step that is a job has its row when it has ended. */
+/**
+ * `waiting` is only for steps without a job. A step with a job gets its row when the job has ended.
+ */
 export const stepStatuses = ['waiting', 'succeeded', 'failed', 'skipped', 'cancelled'] as const;
 export type StepStatus = (typeof stepStatuses)[number];
 
-/** The closed list of why a branch, and with it its run, cannot go on. */
+/** The reasons why a branch, and with it its run, can't continue. */
 export const haltReasons = [
   'retries_exhausted',
   'attempt_failed',
@@ -43,7 +45,7 @@ export const haltReasons = [
 ] as const;
 export type HaltReason = (typeof haltReasons)[number];
 
-/** Why a branch cannot go on whose job has ended so. */
+/** Maps the end of a job to the reason why its branch can't continue. */
 export function haltReasonOf({ status, reason }: Ending): HaltReason {
   if (status === 'cancelled') return 'cancelled';
   if (status === 'timed_out') return 'timeout';
@@ -57,9 +59,9 @@ export interface Run {
   readonly pipeline: string;
   readonly definitionHash: string;
   readonly status: RunStatus;
-  /** What it began with, as JSON text. */
+  /** The initial payload as JSON text. */
   readonly payload: string;
-  /** What its last step gave, as JSON text. */
+  /** The output of the last step as JSON text. */
   readonly output: string | null;
   readonly haltReason: HaltReason | null;
   readonly haltMessage: string | null;
@@ -68,26 +70,30 @@ export interface Run {
   readonly actor: string;
   readonly sourceEventId: string | null;
   readonly parentJobId: string | null;
-  /** The first job of the lineage that it belongs to. */
+  /** The first job of its lineage. */
   readonly rootJobId: string;
-  /** What the idempotency keys of its jobs are made from; a revived run has that of the first one. */
+  /**
+   * The source of the idempotency keys of its jobs. A revived run has the lineage of the first run.
+   */
   readonly lineage: string;
   readonly hops: number;
   readonly runtimeCaused: boolean;
   readonly eventContextId: string | null;
   readonly concurrencyKey: string | null;
-  /** While it waits for that moment. */
+  /** Set while the run waits for this time. */
   readonly dueAt: Timestamp | null;
   readonly dedupeKey: string | null;
   readonly revivedFrom: string | null;
-  /** The listener that is told of its end. */
+  /** The listener that gets notified of its end. */
   readonly awaitedBy: string | null;
   readonly createdAt: Timestamp;
   readonly startedAt: Timestamp | null;
   readonly completedAt: Timestamp | null;
 }
 
-/** A branch that is due on this day, which does not come, waits until others of its block have ended. */
+/**
+ * A due date that never comes. It marks branches that wait until others of their block have ended.
+ */
 export const HELD_DAY = '9999-12-31';
 
 /** One thread of control in a run. */
@@ -95,33 +101,39 @@ export interface Branch {
   readonly id: string;
   readonly runId: string;
   readonly parentId: string | null;
-  /** Which of its parent's blocks it is in: the parent's `moves` when that block was opened. */
+  /** Identifies the block that it is in: the parent's `moves` when that block was opened. */
   readonly parentMoves: number | null;
-  /** Its place in that block, from 0. */
+  /** Its index in that block, from 0. */
   readonly index: number;
   /** The id of the arm of a `split`. */
   readonly label: string | null;
   /** Indexes from the root down, such as `0.2.17`. */
   readonly path: string;
   readonly node: string;
-  /** Where it ends, when that is before the end of its body. */
+  /** The node before which it ends, if that is before the end of its body. */
   readonly stop: string | null;
   readonly status: BranchStatus;
-  /** JSON text: what it adds to the payload of its parent, or all of it when `isWhole`. */
+  /**
+   * JSON text: the part that it adds to the payload of its parent, or the whole payload if
+   * `isWhole`.
+   */
   readonly payload: string;
   readonly isWhole: boolean;
   readonly eventContextId: string | null;
-  /** The job of the step that it is at. */
+  /** The job of its current step. */
   readonly jobId: string | null;
-  /** Grows with every move, so that what was known of it can be told from what is. */
+  /** Grows with every move, so that outdated copies of the branch can be recognized. */
   readonly moves: number;
-  /** Of an open block: how many branches it has, how many were begun and how many have not ended. */
+  /**
+   * For an open block: how many branches it has, how many have started, and how many have not
+   * ended.
+   */
   readonly width: number;
   readonly cursor: number;
   readonly pending: number;
-  /** While somebody moves it on, when others may. */
+  /** While a process has claimed the branch: when other processes may claim it. */
   readonly dueAt: Timestamp | null;
-  /** The process that moves it on now. */
+  /** The process that advances it now. */
   readonly claimedBy: string | null;
   readonly waitsFor: string | null;
   readonly haltReason: HaltReason | null;
@@ -131,7 +143,7 @@ export interface Branch {
   readonly completedAt: Timestamp | null;
 }
 
-/** A step that was taken, or is waited for. */
+/** A step that was taken, or that waits. */
 export interface Step {
   readonly id: string;
   readonly runId: string;
@@ -140,25 +152,25 @@ export interface Step {
   readonly kind: string;
   readonly status: StepStatus;
   readonly jobId: string | null;
-  /** JSON text: the payload with which its branch went on, as far as the branch's own goes. */
+  /** JSON text: the branch's own part of the payload after the step. */
   readonly output: string | null;
   readonly error: string | null;
-  /** Why it went as it did: which case was taken, who approved. */
+  /** The reason for its result, such as the case that was taken or the person who approved. */
   readonly note: string | null;
   readonly nextNode: string | null;
-  /** Of a revived run: the step of the earlier one that this is a copy of. */
+  /** In a revived run: the step of the earlier run that this row copies. */
   readonly sourceStepId: string | null;
   readonly startedAt: Timestamp;
   readonly dueAt: Timestamp | null;
   readonly completedAt: Timestamp | null;
 }
 
-/** How a step that asked somebody was answered. */
-export function answerOf({ status, error, note }: Step): string {
+/** Describes the decision on an approval. */
+export function describeAnswer({ status, error, note }: Step): string {
   return (status === 'failed' ? error : note) ?? `it is ${status}`;
 }
 
-/** Why a branch cannot go on, found while working out what follows. */
+/** A fault that halts a branch, found while its next step is computed. */
 export class PipelineFault extends Error {
   readonly reason: HaltReason;
 

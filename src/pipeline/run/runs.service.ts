@@ -11,8 +11,8 @@ import type { FollowRules } from '../follow-event.ts';
 import { followRuntime } from '../follow-signal.ts';
 import type { Generation } from '../../engine/generation.ts';
 import { makeHookDoor } from '../../webhook/accept.service.ts';
-import type { HookDoor } from '../../webhook/webhooks.ts';
 import type { Quota } from '../../tenant/admission.ts';
+import type { WebhookIntake } from '../../webhook/webhooks.ts';
 import { makeRunDoor, type RunDoor } from './start.service.ts';
 import { purposes } from '../../access/vault.service.ts';
 import type { Vault } from '../../access/vault.ts';
@@ -42,7 +42,7 @@ export interface RunKeeper {
   readonly signals: SignalDoor;
   readonly advancer: Advancer;
   /** Where what strangers deliver comes in, once it is verified. */
-  readonly hooks: HookDoor;
+  readonly hooks: WebhookIntake;
   /** Tells everybody whom it concerns what a transaction did to runs. */
   heed(news: RunNews): void;
 }

@@ -5,7 +5,7 @@ import { toStoredJson, type JsonObject } from '../../base/json.ts';
 import type { ContextDraft, Enqueued } from '../../job/types.ts';
 import type { LedgerSubset } from '../../ledger/ledger.ts';
 import type { RunDraft, RunNews, RunStart } from './types.ts';
-import { toStart, type Pipeline, type Start } from '../language/pipeline.ts';
+import { toPipelineStart, type Pipeline, type PipelineStart } from '../language/pipeline.ts';
 import { suggest } from '../../config/nearest.ts';
 import type { Catalog } from '../../plugin/catalog.ts';
 import { checkPayload } from '../../plugin/payload.ts';
@@ -199,9 +199,9 @@ function toDraft(submission: RunSubmission, pipeline: Pipeline, usualTtlMs: numb
   };
 }
 
-function startOf(pipeline: Pipeline, scope: Parameters<typeof toStart>[1]): Start {
+function startOf(pipeline: Pipeline, scope: Parameters<typeof toPipelineStart>[1]): PipelineStart {
   try {
-    return toStart(pipeline, scope);
+    return toPipelineStart(pipeline, scope);
   } catch (thrown) {
     const message = `the concurrency key of ${pipeline.name}: ${messageOf(thrown)}`;
     throw new DuctileError('INPUT_INVALID', message, { place: 'payload', cause: thrown });

@@ -1,7 +1,7 @@
 import { limits } from '../../base/limits.ts';
 import type { Signal } from '../../signal/signal.ts';
 import type { Session } from '../../ledger/dialect.ts';
-import type { StepPlace } from './types.ts';
+import type { StepJob } from './types.ts';
 import { textOrNull } from '../../ledger/row.ts';
 import { toSignal } from '../../signal/signal.sql.ts';
 
@@ -12,7 +12,7 @@ import { toSignal } from '../../signal/signal.sql.ts';
  */
 export async function findStepSignal(
   session: Session,
-  { idempotencyKey, ...place }: StepPlace,
+  { idempotencyKey, ...place }: StepJob,
 ): Promise<Signal | undefined> {
   let { parentJobId } = place;
   for (let back = 0; back <= limits.revivalsFollowedMax; back += 1) {
@@ -32,7 +32,7 @@ export async function findStepSignal(
 
 async function findSignal(
   session: Session,
-  { runId, branchId, parentJobId }: Omit<StepPlace, 'idempotencyKey'>,
+  { runId, branchId, parentJobId }: Omit<StepJob, 'idempotencyKey'>,
 ): Promise<Signal | undefined> {
   const { dialect } = session;
   const [runs, branches, signals] = [

@@ -3,22 +3,24 @@ import type { Json, JsonObject } from '../../base/json.ts';
 import type { NodeId, NodeKind } from '../language/graph.ts';
 import type { HaltReason, StepStatus } from './run.ts';
 
-/** Where a branch stands and what it has with it. */
-export interface Standing {
+/** The position and the payload of a branch. */
+export interface BranchState {
   readonly node: NodeId;
-  /** It ends when it would come to this node; null for the end of its body. */
+  /** The branch ends before this node. Null for the end of its body. */
   readonly stop: NodeId | null;
-  /** What the branch adds to its base. */
+  /** The part of the payload that the branch adds to its base. */
   readonly own: JsonObject;
-  /** What it has from before its block; empty for a root and after an event replaced everything. */
+  /**
+   * The payload from before the block. Empty for a root, and after an event replaced the payload.
+   */
   readonly base: JsonObject;
-  /** The baggage of its chain. */
+  /** The baggage of the run. */
   readonly context: JsonObject;
 }
 
-/** What happened to a branch that stood still. */
+/** Something that happened to a branch that had stopped. */
 export type Arrival =
-  /** It comes to its first node. */
+  /** The branch comes to its first node. */
   | { readonly kind: 'start' }
   /** The job of its task succeeded. */
   | { readonly kind: 'done'; readonly events: readonly Json[]; readonly result: Json }
@@ -26,19 +28,19 @@ export type Arrival =
       readonly kind: 'failed';
       readonly reason: HaltReason;
       readonly error: string;
-      /** It is a branch of this block that halted, and not the step itself that failed. */
+      /** Set if a branch of this block halted, and not the step itself. */
       readonly block?: BlockKind;
     }
   /**
-   * All branches of its block have ended well; `outputs` is JSON text of each, in order. Where they
-   * become a list (all but `split`), one text may hold several with commas between.
+   * All branches of the block succeeded. `outputs` has the JSON text of each, in order. For lists
+   * (all but `split`), one text can hold several outputs with commas between them.
    */
   | {
       readonly kind: 'joined';
       readonly block: BlockKind;
       readonly outputs: readonly string[];
     }
-  /** Its time has come, by the database's clock. */
+  /** The time of its wait has come, by the database's clock. */
   | { readonly kind: 'due'; readonly at: Timestamp }
   | { readonly kind: 'signalled'; readonly data: Json; readonly signalId: string }
   | {
@@ -49,38 +51,38 @@ export type Arrival =
       readonly at: Timestamp;
     };
 
-/** `events`: one branch for each event of a task that emitted several. */
+/** `events`: one branch per event of a task that emitted several. */
 export type BlockKind = 'split' | 'foreach' | 'events';
 
-/** What follows: the steps that were taken on the way, and where the branch stands still again. */
-export interface Move {
-  readonly steps: readonly StepTaken[];
+/** The result of advancing a branch: the steps that it took, and where it stopped. */
+export interface Transition {
+  readonly steps: readonly StepRecord[];
   readonly landing: Landing;
 }
 
-export interface StepTaken {
+export interface StepRecord {
   readonly node: NodeId;
   readonly kind: NodeKind | 'events';
   readonly status: StepStatus;
-  /** JSON text of the branch's own payload after it; null when it was passed over. */
+  /** JSON text of the branch's own payload after the step. Null if the step was skipped. */
   readonly output: string | null;
   readonly error: string | null;
   readonly note: string | null;
 }
 
 export type Landing =
-  /** A job is to be done. */
+  /** The branch needs a job. */
   | {
       readonly kind: 'task';
       readonly node: NodeId;
       readonly own: JsonObject;
-      /** Nothing of the base is left in the payload. */
+      /** True if the payload has nothing of the base any more. */
       readonly isWhole: boolean;
-      /** `own` with what `with` adds: what the plugin gets on top of the base. */
+      /** `own` plus the fields of `with`. The plugin gets it on top of the base. */
       readonly input: JsonObject;
-      /** All baggage from here on, when the step adds to it. */
+      /** All baggage from here on, if the step adds to it. */
       readonly context: JsonObject | undefined;
-      /** Of all jobs with the same key, one runs at a time. */
+      /** Only one job per dependency key runs at a time. */
       readonly dependency?: string;
     }
   | {
@@ -89,12 +91,12 @@ export type Landing =
       readonly own: JsonObject;
       readonly isWhole: boolean;
       readonly due: { readonly inMs: number } | { readonly at: Timestamp } | undefined;
-      /** The type of the signal that ends it. */
+      /** The type of the signal that ends the wait. */
       readonly signal: string | undefined;
-      /** What a person is asked. */
+      /** The question for a person. */
       readonly message: string | null;
     }
-  /** Branches are to be begun: `beginBranch` says how each of them does. */
+  /** The branch waits for branches of its own. `createBranchStarter` creates them. */
   | {
       readonly kind: 'open';
       readonly node: NodeId;
@@ -103,7 +105,7 @@ export type Landing =
       readonly block: BlockKind;
       readonly width: number;
       readonly concurrency: number | undefined;
-      /** Of `events`: what the branches get, to be kept until the last is begun. */
+      /** For `events`: the payloads of the branches, stored until the last branch has started. */
       readonly events: readonly Json[] | undefined;
     }
   | { readonly kind: 'end'; readonly output: string }
@@ -116,8 +118,8 @@ export type Landing =
       readonly message: string;
     };
 
-/** How one branch of a block begins. */
-export interface Beginning {
+/** The initial state of one branch of a block. */
+export interface BranchStart {
   readonly node: NodeId;
   readonly stop: NodeId | null;
   readonly label: string | null;

@@ -6,8 +6,8 @@ import type { Dedupe, JobDraft, SubmittedBy } from '../../job/job.ts';
 import type { BranchStatus, Run, RunStatus, StepStatus } from './run.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 
-/** Which job of a run it is: its branch, the job before it, and the key of its work. */
-export interface StepPlace {
+/** Identifies a job of a run by its branch, the previous job, and its idempotency key. */
+export interface StepJob {
   readonly runId: string;
   readonly branchId: string;
   readonly parentJobId: string | null;
@@ -23,57 +23,60 @@ export interface RunDraft {
   readonly payload: string;
   readonly submittedBy: SubmittedBy;
   readonly actor: string;
-  /** The id that its first job gets, when its first step is one. */
+  /** The id of its first job, if its first step is one. */
   readonly firstJobId: string;
   readonly parentJobId?: string;
   readonly sourceEventId?: string;
   readonly rootJobId?: string;
-  /** What the idempotency keys of its jobs are made from; its own id unless told. */
+  /** The source of the idempotency keys of its jobs (default: its own id). */
   readonly lineage?: string;
   readonly hops?: number;
   readonly runtimeCaused?: boolean;
   readonly eventContextId?: string;
-  /** It waits while as many of the same key are under way. */
+  /** The run waits while the limit of its key is reached. */
   readonly concurrency?: { readonly key: string; readonly limit: number };
-  /** Whoever begins it waits for its end. */
+  /** True if the caller waits for its end. */
   readonly isAwaited?: boolean;
-  /** It does not begin before. */
+  /** The earliest start. */
   readonly due?: NonNullable<JobDraft['due']>;
-  /** While another run of its pipeline has this key, it is not added. */
+  /** The run isn't added while another run of its pipeline holds this key. */
   readonly dedupe?: RunDedupe;
 }
 
 /** Held while the run is open, and for this time after its success. */
 export type RunDedupe = Pick<Dedupe, 'key' | 'ttlMs'>;
 
-/** What became of a draft; `duplicateOf` names the run that has its key: nothing was added then. */
+/**
+ * The result of a draft. `duplicateOf` names the run that holds its key. In that case, nothing was
+ * added.
+ */
 export interface RunStart {
   readonly runId: string;
-  /** Of the run that was begun; of the one that has the key otherwise. */
+  /** The status of the new run, or of the run that holds the key. */
   readonly status: RunStatus;
   readonly duplicateOf?: string;
   readonly dedupeKey?: string;
 }
 
 /** A run that can't continue, or that waits for a person. */
-export interface Halt {
+export interface RunHalt {
   readonly run: Run;
-  /** By which it is told. */
+  /** The signal that reports it. */
   readonly signal: SignalDraft;
-  /** Its last job, or the one that caused it. */
+  /** Its last job, or the job that caused it. */
   readonly parentJobId: string | null;
   readonly context: JsonObject;
 }
 
-/** The jobs, without keys, and the runs that follow from what only a transaction finds out. */
+/** The jobs, without keys, and the runs that follow from a fact that only the transaction knows. */
 export interface Followers {
   readonly jobs: readonly JobDraft[];
   readonly runs: readonly RunDraft[];
 }
 
-export type FollowHalt = (halt: Halt) => Followers;
+export type FollowHalt = (halt: RunHalt) => Followers;
 
-/** What a signal said, as JSON text; throws when that cannot be opened. */
+/** Returns the payload of a signal as JSON text. Throws if it can't be decrypted. */
 export type OpenSignal = (signalId: string, sealed: SealedText) => string;
 
 export interface BranchClaimRequest {
@@ -93,19 +96,19 @@ export interface AdvanceRequest {
   readonly token: string;
 }
 
-/** What else happened in a transaction that moved runs. */
+/** Follow-up work of a transaction that advanced runs. */
 export interface RunNews {
-  /** Branches were left for an advancer. */
+  /** True if branches were left to an advancer. */
   readonly advancing: boolean;
-  /** Jobs were queued. */
+  /** True if jobs were queued. */
   readonly queued: boolean;
-  /** Until the first of the waits that began. */
+  /** Milliseconds until the first of the new waits is due. */
   readonly dueInMs: number | undefined;
-  /** Branches that could not be moved on, and were left for an advancer because of that. */
+  /** Branches that could not be advanced here and were left to an advancer. */
   readonly failures?: readonly AdvancementFailure[];
-  /** Runs that were not begun, because others have their keys. */
+  /** Runs that were not started, because other runs hold their keys. */
   readonly dropped?: readonly RunStart[];
-  /** Runs that came to their end, however. */
+  /** Runs that ended. */
   readonly ended?: readonly string[];
 }
 
@@ -131,8 +134,11 @@ export function joinNews(news: readonly RunNews[]): RunNews {
   };
 }
 
-/** `more`: a batch is done and the branch is still claimed. `fenced`: it is somebody else's now. */
-export interface AdvanceAnswer extends RunNews {
+/**
+ * `more`: a batch is done and the branch is still claimed. `fenced`: another process owns the
+ * branch now.
+ */
+export interface AdvanceResult extends RunNews {
   readonly verdict: 'done' | 'more' | 'fenced';
 }
 
@@ -141,7 +147,7 @@ export interface ReleaseBranchRequest extends AdvanceRequest {
   readonly triesMax: number;
 }
 
-export interface RewindRefusal {
+export interface RetryFromRefusal {
   readonly code: ErrorCode;
   readonly error: string;
 }
@@ -149,15 +155,15 @@ export interface RewindRefusal {
 export interface RunFilter {
   readonly pipeline?: string;
   readonly status?: readonly RunStatus[];
-  /** Those under way that wait for a person. */
+  /** Running runs that wait for a person. */
   readonly awaitingApproval?: true;
   readonly idPrefix?: string;
   readonly rootJobId?: string;
-  /** Those that this signal started. */
+  /** Runs that this signal started. */
   readonly sourceEventId?: string;
-  /** The one that goes on with the work of this run. */
+  /** The run that continues the work of this run. */
   readonly revivedFrom?: string;
-  /** Those that are under way with this key. */
+  /** Running runs with this key. */
   readonly concurrencyKey?: string;
   readonly beforeSeq?: number;
   readonly limit: number;
@@ -166,7 +172,7 @@ export interface RunFilter {
 export interface BranchFilter {
   readonly runId: string;
   readonly parentId?: string;
-  /** Only those that have not ended. */
+  /** Only branches that have not ended. */
   readonly open?: boolean;
   readonly status?: BranchStatus;
   /** Keyset page in the order of creation. */
@@ -183,7 +189,7 @@ export interface StepFilter {
   readonly limit: number;
 }
 
-/** One try of one process at moving a branch on, outside of a settle. */
+/** One attempt of a process to advance a branch outside of a settle. */
 export interface Advancement {
   readonly id: string;
   readonly runId: string;

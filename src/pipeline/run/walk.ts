@@ -2,63 +2,74 @@ import { limits } from '../../base/limits.ts';
 import { isObject, type JsonObject, type Json } from '../../base/json.ts';
 import { PipelineFault, type HaltReason } from './run.ts';
 import type { Graph, Node, NodeId } from '../language/graph.ts';
-import type { Move, Standing, StepTaken, Landing, Beginning, BlockKind } from './transition.ts';
-import { render, type Scope, type Path } from '../language/template.ts';
-import { evaluate } from '../language/condition.ts';
+import type {
+  Transition,
+  BranchState,
+  StepRecord,
+  Landing,
+  BranchStart,
+  BlockKind,
+} from './transition.ts';
+import { renderTemplate, type Scope, type ValuePath } from '../language/template.ts';
+import { evaluateCondition } from '../language/condition.ts';
 
-/** A branch on its way: what it carries changes from node to node. */
+/** The state of a branch while it goes from node to node. */
 export interface Walk {
   readonly graph: Graph;
   readonly stop: NodeId | null;
-  readonly steps: StepTaken[];
+  readonly steps: StepRecord[];
   node: Node;
   own: JsonObject;
   base: JsonObject;
   context: JsonObject;
-  /** What `own` was when it was last written as text, and that text. */
+  /** The last serialized value of `own`, and its text. */
   written: { readonly own: JsonObject; readonly text: string } | undefined;
 }
 
-export function beginWalk(graph: Graph, standing: Standing): Walk {
-  const { stop, own, base, context } = standing;
-  const node = nodeAt(graph, standing.node);
+export function beginWalk(graph: Graph, state: BranchState): Walk {
+  const { stop, own, base, context } = state;
+  const node = requireNode(graph, state.node);
   return { graph, stop, steps: [], node, own, base, context, written: undefined };
 }
 
-export function nodeAt(graph: Graph, id: NodeId): Node {
+export function requireNode(graph: Graph, id: NodeId): Node {
   const node = graph.nodes[id];
   if (node === undefined) throw new Error(`the pipeline ${graph.name} has no step ${id}`);
   return node;
 }
 
-export function scopeOf({ base, own, context }: Pick<Standing, 'base' | 'own' | 'context'>): Scope {
+export function toScope({
+  base,
+  own,
+  context,
+}: Pick<BranchState, 'base' | 'own' | 'context'>): Scope {
   return { payload: { ...base, ...own }, context };
 }
 
-/** Whether a branch is over when it would come to this node. */
-export function isOver(walk: Walk, next: NodeId | null): boolean {
+/** True if the branch ends before this node. */
+export function isBranchEnd(walk: Walk, next: NodeId | null): boolean {
   return next === null || next === walk.stop;
 }
 
-/** Notes how the step went at which the branch is. */
-export function take(
+/** Records the result of the current step. */
+export function recordStep(
   walk: Walk,
-  status: StepTaken['status'],
-  { kind = walk.node.kind, output = null, error = null, note = null }: Partial<StepTaken> = {},
+  status: StepRecord['status'],
+  { kind = walk.node.kind, output = null, error = null, note = null }: Partial<StepRecord> = {},
 ): void {
   walk.steps.push({ node: walk.node.id, kind, status, output, error, note });
 }
 
-/** Payloads may be large, so each is written once. */
-export function ownText(walk: Walk): string {
+/** Serializes each payload once, because it can be large. */
+export function formatOwnPayload(walk: Walk): string {
   if (walk.written?.own !== walk.own) {
     walk.written = { own: walk.own, text: JSON.stringify(walk.own) };
   }
   return walk.written.text;
 }
 
-/** What every way of standing still has in common. */
-export function placeOf(walk: Walk): { node: NodeId; own: JsonObject; isWhole: boolean } {
+/** The fields that every kind of stop needs. */
+export function positionOf(walk: Walk): { node: NodeId; own: JsonObject; isWhole: boolean } {
   return {
     node: walk.node.id,
     own: walk.own,
@@ -66,20 +77,25 @@ export function placeOf(walk: Walk): { node: NodeId; own: JsonObject; isWhole: b
   };
 }
 
-export function stand(walk: Walk, landing: Landing): Move {
-  // It is no function, so nobody who awaits a move is kept waiting by it.
+export function createTransition(walk: Walk, landing: Landing): Transition {
+  // Not a promise, so that callers don't wait for a microtask.
   return { steps: walk.steps, landing };
 }
 
-export function halt(walk: Walk, { reason, message }: PipelineFault): Move {
-  return haltWith(walk, reason, message, `step ${walk.node.id}: ${message}`);
+export function haltWalk(walk: Walk, { reason, message }: PipelineFault): Transition {
+  return haltWalkWith(walk, reason, message, `step ${walk.node.id}: ${message}`);
 }
 
-/** For what has a message that names its step already. */
-export function haltWith(walk: Walk, reason: HaltReason, error: string, message = error): Move {
-  take(walk, 'failed', { error });
-  const place = placeOf(walk);
-  return stand(walk, {
+/** For messages that already name their step. */
+export function haltWalkWith(
+  walk: Walk,
+  reason: HaltReason,
+  error: string,
+  message = error,
+): Transition {
+  recordStep(walk, 'failed', { error });
+  const place = positionOf(walk);
+  return createTransition(walk, {
     kind: 'halt',
     ...place,
     reason,
@@ -87,29 +103,29 @@ export function haltWith(walk: Walk, reason: HaltReason, error: string, message 
   });
 }
 
-type Parent = Pick<Standing, 'node' | 'own' | 'base' | 'context'>;
+type BlockParent = Pick<BranchState, 'node' | 'own' | 'base' | 'context'>;
 
-/** How many branches the block has at which a branch stands. */
-export function widthOf(
+/** Counts the branches of the block at a node. */
+export function countBranches(
   graph: Graph,
-  parent: Parent,
+  parent: BlockParent,
   block: BlockKind,
   events?: readonly Json[],
 ): number {
   if (block === 'events') return (events ?? []).length;
-  const node = nodeAt(graph, parent.node);
+  const node = requireNode(graph, parent.node);
   if (node.kind === 'split') return node.arms.length;
   return itemsOf(graph, parent).length;
 }
 
-/** How each branch of a block begins; what they share is worked out once. */
-export function makeBeginner(
+/** Returns a function that creates the start of each branch. Shared values are computed once. */
+export function createBranchStarter(
   graph: Graph,
-  parent: Parent,
+  parent: BlockParent,
   block: BlockKind,
   events?: readonly Json[],
-): (index: number) => Beginning {
-  const node = nodeAt(graph, parent.node);
+): (index: number) => BranchStart {
+  const node = requireNode(graph, parent.node);
   if (block === 'events') {
     const { next, end } = node;
     if (next === null) throw new Error(`nothing follows step ${node.id}`);
@@ -117,7 +133,7 @@ export function makeBeginner(
       node: next,
       stop: end,
       label: null,
-      own: toPayload(at(events ?? [], index)),
+      own: toStepPayload(at(events ?? [], index)),
       isWhole: true,
     });
   }
@@ -140,32 +156,32 @@ export function makeBeginner(
 }
 
 /**
- * What plugins in the branches of a block get of what lies beneath: each has its own element of a
- * list, and with the whole list sent along with each, a long one would be sent as often as it is long.
+ * Removes the list of a `foreach` from the base payload. Each branch has its own element, and
+ * sending the whole list with every element would take quadratic space.
  */
-export function beneathFor(node: Node, payload: JsonObject): JsonObject {
+export function basePayloadFor(node: Node, payload: JsonObject): JsonObject {
   if (node.kind !== 'foreach' || !('ref' in node.items)) return payload;
   const [root, ...path] = node.items.ref;
-  return root === 'payload' ? without(payload, path) : payload;
+  return root === 'payload' ? omitPath(payload, path) : payload;
 }
 
-function without(payload: JsonObject, [key, ...path]: Path): JsonObject {
+function omitPath(payload: JsonObject, [key, ...path]: ValuePath): JsonObject {
   const inner = key === undefined ? undefined : payload[key];
   if (key === undefined || inner === undefined) return payload;
   const { [key]: _, ...rest } = payload;
   if (path.length === 0) return rest;
-  return isObject(inner) ? { ...payload, [key]: without(inner, path) } : payload;
+  return isObject(inner) ? { ...payload, [key]: omitPath(inner, path) } : payload;
 }
 
-/** What an event carries, as the payload of what follows it. */
-export function toPayload(event: Json): JsonObject {
+/** Converts an event to the payload of the next step. */
+export function toStepPayload(event: Json): JsonObject {
   return isObject(event) ? event : { value: event };
 }
 
-function itemsOf(graph: Graph, parent: Parent): readonly Json[] {
-  const node = nodeAt(graph, parent.node);
+function itemsOf(graph: Graph, parent: BlockParent): readonly Json[] {
+  const node = requireNode(graph, parent.node);
   if (node.kind !== 'foreach') throw new Error(`step ${node.id} is not a foreach`);
-  const items = render(node.items, scopeOf(parent));
+  const items = renderTemplate(node.items, toScope(parent));
   if (Array.isArray(items)) return items;
   throw new PipelineFault(`its foreach is over ${nameOf(items)}, not over a list`);
 }
@@ -187,31 +203,31 @@ interface AwaitedSignal {
 }
 
 /**
- * Whether a signal is the one that a branch waits for. One that its condition cannot judge is of
- * another shape than the one that was meant: anybody can send it, so it must not halt the branch.
+ * True if a branch waits for this signal. A condition that can't be evaluated means no: any sender
+ * can emit such a signal, so it must not halt the branch.
  */
-export function isAwaited(graph: Graph, standing: Standing, signal: AwaitedSignal): boolean {
-  const node = nodeAt(graph, standing.node);
+export function isAwaitedSignal(graph: Graph, state: BranchState, signal: AwaitedSignal): boolean {
+  const node = requireNode(graph, state.node);
   if (node.kind !== 'wait' || node.signal === undefined) return false;
   const { type, from, when } = node.signal;
   if (type !== signal.type || (from !== undefined && from !== signal.source)) return false;
   if (when === undefined) return true;
   try {
-    return evaluate(when, { ...scopeOf(standing), signal: signal.data });
+    return evaluateCondition(when, { ...toScope(state), signal: signal.data });
   } catch (thrown) {
     if (thrown instanceof PipelineFault) return false;
     throw thrown;
   }
 }
 
-const TAKEN = 'signal ';
+const SIGNAL_NOTE = 'signal ';
 
-/** What is noted of a wait that a signal has ended. */
-export function noteOfSignal(signalId: string): string {
-  return `${TAKEN}${signalId}`;
+/** The note of a wait that a signal ended. */
+export function formatSignalNote(signalId: string): string {
+  return `${SIGNAL_NOTE}${signalId}`;
 }
 
-/** The signal that has ended the wait of which this was noted. */
-export function signalTakenIn(note: string | null): string | undefined {
-  return note?.startsWith(TAKEN) === true ? note.slice(TAKEN.length) : undefined;
+/** Finds the signal that ended a wait. */
+export function parseSignalNote(note: string | null): string | undefined {
+  return note?.startsWith(SIGNAL_NOTE) === true ? note.slice(SIGNAL_NOTE.length) : undefined;
 }

@@ -1,31 +1,31 @@
 import { limits } from '../../base/limits.ts';
 import { findSigner, type Algorithm, type Encoding, type KeyForm } from './mac.ts';
-import { findAll, makeEffort, type Effort, type Pattern } from './pattern.ts';
-import { takeHeader, type HookRequest } from '../request.ts';
-import { findTimeFault, refuse, type OncePolicy, type Refused } from './verdict.ts';
+import { findMatches, createMatchEffort, type MatchEffort, type Pattern } from './pattern.ts';
+import { readHeader, type WebhookRequest } from '../request.ts';
+import { findTimeFault, refuseProof, type OncePolicy, type RefusedProof } from './verdict.ts';
 
-/** The generic form: one header, the body, and maybe something of the header before it. */
+/** A signature in one header over the body, optionally with a part of the header before it. */
 export interface HmacScheme {
   readonly kind: 'hmac';
   readonly header: string;
   readonly algorithm: Algorithm;
   readonly encoding: Encoding;
-  /** Taken off where it is there; nothing is wrong where it is not. */
+  /** Removed from the header's value if present. */
   readonly prefix: string;
-  /** Finds signatures in the header as its first group, instead of the prefix. */
+  /** Finds signatures in the header by its first group, instead of the prefix. */
   readonly signature: Pattern | undefined;
-  /** Finds in the header what was signed before the body, with a dot between. */
+  /** Finds the signed text before the body in the header. A dot separates the two. */
   readonly payloadPrefix: Pattern | undefined;
   /**
-   * How far from now the time in the payload prefix may be; 0 doesn't check it. If undefined, the
-   * default counts for a prefix that is a Unix time, and any other prefix is accepted.
+   * The allowed age of the time in the payload prefix. 0 disables the check. If undefined, a Unix
+   * time gets the default, and any other prefix is accepted.
    */
   readonly toleranceMs: number | undefined;
   readonly idHeaders: readonly string[];
   readonly once: OncePolicy;
 }
 
-export interface HmacSigned {
+export interface HmacProof {
   readonly secretIndex: number;
   readonly timestampMs?: number | undefined;
   readonly once: OncePolicy;
@@ -34,7 +34,7 @@ export interface HmacSigned {
 
 const literal: KeyForm = { encoding: 'utf8', prefix: '' };
 
-/** The one way in which a static endpoint is signed. */
+/** The only signature scheme of static endpoints. */
 export function makeEndpointScheme(header: string): HmacScheme {
   return {
     kind: 'hmac',
@@ -52,17 +52,17 @@ export function makeEndpointScheme(header: string): HmacScheme {
 
 export function verifyHmac(
   scheme: HmacScheme,
-  request: HookRequest,
+  request: WebhookRequest,
   secrets: readonly string[],
   nowMs: number,
-): HmacSigned | Refused {
-  const taken = takeHeader(request, scheme.header);
-  if (!taken.ok) return refuse(taken.reason);
-  const effort = makeEffort();
+): HmacProof | RefusedProof {
+  const taken = readHeader(request, scheme.header);
+  if (!taken.ok) return refuseProof(taken.reason);
+  const effort = createMatchEffort();
   const signatures = findSignatures(scheme, taken.value, effort);
-  if (signatures === undefined) return refuse('pattern_exhausted');
-  if (signatures.length === 0) return refuse('signature_malformed');
-  if (signatures.length > limits.hookSignaturesMax) return refuse('signatures_too_many');
+  if (signatures === undefined) return refuseProof('pattern_exhausted');
+  if (signatures.length === 0) return refuseProof('signature_malformed');
+  if (signatures.length > limits.hookSignaturesMax) return refuseProof('signatures_too_many');
   const prefix = findPrefix(scheme, taken.value, effort);
   if (typeof prefix === 'object') return prefix;
   // A header's characters are its bytes.
@@ -71,31 +71,33 @@ export function verifyHmac(
   const { algorithm, encoding, once } = scheme;
   const signing = { algorithm, encoding, key: literal };
   const secretIndex = findSigner(secrets, signatures, parts, signing);
-  if (secretIndex === undefined) return refuse('signature_wrong');
+  if (secretIndex === undefined) return refuseProof('signature_wrong');
   const { toleranceMs } = scheme;
   if (prefix === undefined || toleranceMs === 0) return { secretIndex, once, parts };
   const timestampMs = timeIn(prefix);
   if (timestampMs === undefined) {
-    return toleranceMs === undefined ? { secretIndex, once, parts } : refuse('timestamp_malformed');
+    return toleranceMs === undefined
+      ? { secretIndex, once, parts }
+      : refuseProof('timestamp_malformed');
   }
   const fault = findTimeFault(timestampMs, toleranceMs ?? limits.hookToleranceMs, nowMs);
-  if (fault !== undefined) return refuse(fault);
+  if (fault !== undefined) return refuseProof(fault);
   return { secretIndex, timestampMs, once: 'always', parts };
 }
 
-/** The signed text before the body; undefined if there is none. */
+/** Finds the signed text before the body. Undefined if there is none. */
 function findPrefix(
   { payloadPrefix }: HmacScheme,
   header: string,
-  effort: Effort,
-): string | Refused | undefined {
+  effort: MatchEffort,
+): string | RefusedProof | undefined {
   if (payloadPrefix === undefined) return undefined;
-  const prefixes = findAll(payloadPrefix, header, 1, effort);
-  if (prefixes === undefined) return refuse('pattern_exhausted');
+  const prefixes = findMatches(payloadPrefix, header, 1, effort);
+  if (prefixes === undefined) return refuseProof('pattern_exhausted');
   const [prefix = ''] = prefixes;
-  if (prefix === '') return refuse('prefix_unmatched');
-  // Or a piece of the body could be passed for it.
-  return prefix.includes('.') ? refuse('value_ambiguous') : prefix;
+  if (prefix === '') return refuseProof('prefix_unmatched');
+  // A dot inside the prefix would allow an attacker to move bytes between prefix and body.
+  return prefix.includes('.') ? refuseProof('value_ambiguous') : prefix;
 }
 
 /** A Unix time in seconds (10 digits) or milliseconds (13 digits). */
@@ -107,10 +109,10 @@ function timeIn(prefix: string): number | undefined {
 function findSignatures(
   { signature, prefix }: HmacScheme,
   header: string,
-  effort: Effort,
+  effort: MatchEffort,
 ): string[] | undefined {
   if (signature !== undefined) {
-    const found = findAll(signature, header, limits.hookSignaturesMax + 1, effort);
+    const found = findMatches(signature, header, limits.hookSignaturesMax + 1, effort);
     return found?.filter((one) => one !== '');
   }
   return [header.startsWith(prefix) ? header.slice(prefix.length) : header];

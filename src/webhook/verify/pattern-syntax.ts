@@ -1,9 +1,9 @@
 import { limits } from '../../base/limits.ts';
 
-/** What a pattern says. It has nothing for which matching would have to guess without bounds. */
+/** A parsed pattern. It has no constructs that would need unbounded backtracking. */
 export type PatternNode =
   | { readonly kind: 'one'; readonly set: CharSet }
-  | { readonly kind: 'at'; readonly place: Place }
+  | { readonly kind: 'at'; readonly place: PatternAnchor }
   | { readonly kind: 'all'; readonly nodes: readonly PatternNode[] }
   | { readonly kind: 'either'; readonly nodes: readonly PatternNode[] }
   | { readonly kind: 'group'; readonly index: number; readonly node: PatternNode }
@@ -15,7 +15,7 @@ export type PatternNode =
       readonly isLazy: boolean;
     };
 
-export type Place = 'start' | 'end' | 'edge' | 'inside';
+export type PatternAnchor = 'start' | 'end' | 'edge' | 'inside';
 
 export interface CharSet {
   readonly isNegated: boolean;
@@ -24,13 +24,13 @@ export interface CharSet {
 
 export class PatternFault extends Error {}
 
-export interface Syntax {
+export interface PatternSyntax {
   readonly node: PatternNode;
   readonly groups: number;
 }
 
-/** Throws a `PatternFault` for what is not a pattern, or none that is taken. */
-export function parseSyntax(text: string): Syntax {
+/** Throws a `PatternFault` for invalid or unsupported patterns. */
+export function parsePatternSyntax(text: string): PatternSyntax {
   const reader = new Reader(text);
   const node = reader.readEither(0);
   if (!reader.isAtEnd) throw new PatternFault('has a ) without its (');

@@ -1,17 +1,16 @@
 import { limits } from '../../base/limits.ts';
 import {
-  parseSyntax,
   PatternFault,
   type CharSet,
   type PatternNode,
-  type Place,
+  parsePatternSyntax,
+  type PatternAnchor,
 } from './pattern-syntax.ts';
 
 /**
- * A regular expression whose first group is looked for in a stranger's header. It is matched by
- * steps and positions that are each tried once, so the time is at most one times the other and no
- * header makes it run away, as backtracking does. That is still much for whoever proved nothing, so
- * all matches for one delivery share an effort.
+ * A regular expression whose first group is searched in an unverified header. Each pair of step and
+ * position is tried once, so the time is at most their product, without exponential backtracking.
+ * All matches for one delivery share an effort, because even that is much for an unverified sender.
  */
 export interface Pattern {
   readonly text: string;
@@ -24,8 +23,8 @@ export type ParsedPattern =
 
 type Step =
   | { readonly op: 'one'; readonly set: CharSet }
-  | { readonly op: 'at'; readonly place: Place }
-  /** The first is preferred. */
+  | { readonly op: 'at'; readonly place: PatternAnchor }
+  /** Tries `first` before `second`. */
   | { op: 'fork'; first: number; second: number }
   | { readonly op: 'mark'; readonly slot: 0 | 1 }
   | { readonly op: 'done' };
@@ -39,7 +38,7 @@ export function parsePattern(text: string): ParsedPattern {
     if (text.length > limits.patternCharsMax) {
       throw new PatternFault(`is longer than ${limits.patternCharsMax} characters`);
     }
-    const { node, groups } = parseSyntax(text);
+    const { node, groups } = parsePatternSyntax(text);
     if (groups === 0) throw new PatternFault('has no group around what is looked for');
     const steps: Step[] = [];
     compile(node, steps);
@@ -51,24 +50,24 @@ export function parsePattern(text: string): ParsedPattern {
   }
 }
 
-/** How much may still be compared. */
-export interface Effort {
+/** The remaining number of comparisons. */
+export interface MatchEffort {
   left: number;
 }
 
-export function makeEffort(): Effort {
+export function createMatchEffort(): MatchEffort {
   return { left: limits.patternEffortMax };
 }
 
 /**
- * What the first group held in each match, from left to right, at most so many (and never more than
- * a byte counts); undefined when the effort was spent before that was known.
+ * Returns the first group of each match, from left to right. At most `max`, and never more than
+ * 255, because rounds are counted in a byte. Undefined if the effort ran out.
  */
-export function findAll(
+export function findMatches(
   { steps }: Pattern,
   text: string,
   max: number,
-  effort: Effort,
+  effort: MatchEffort,
 ): string[] | undefined {
   const found: string[] = [];
   const tried = new Uint8Array(steps.length * (text.length + 1));
@@ -89,10 +88,10 @@ interface Match {
 }
 
 interface Search {
-  /** In which round a step was last tried at a position: what led nowhere leads nowhere again. */
+  /** The round in which a step was last tried at a position. A failed attempt fails again. */
   readonly tried: Uint8Array;
   readonly round: number;
-  readonly effort: Effort;
+  readonly effort: MatchEffort;
 }
 
 function search(
@@ -108,8 +107,8 @@ function search(
   return undefined;
 }
 
-/** A way that is still open, with where the group began and ended on it. */
-interface Way {
+/** An unexplored path, with the start and the end of the group so far. */
+interface OpenPath {
   readonly step: number;
   readonly at: number;
   readonly marks: readonly [number, number];
@@ -121,7 +120,7 @@ function matchAt(
   start: number,
   { tried, round, effort }: Search,
 ): Match | undefined {
-  const open: Way[] = [{ step: 0, at: start, marks: [-1, -1] }];
+  const open: OpenPath[] = [{ step: 0, at: start, marks: [-1, -1] }];
   for (let way = open.pop(); way !== undefined; way = open.pop()) {
     const { step, at, marks } = way;
     const index = at * steps.length + step;
@@ -153,7 +152,7 @@ function isIn({ isNegated, ranges }: CharSet, code: number): boolean {
   return ranges.some(([low, high]) => code >= low && code <= high) !== isNegated;
 }
 
-function isAt(place: Place, text: string, at: number): boolean {
+function isAt(place: PatternAnchor, text: string, at: number): boolean {
   if (place === 'start') return at === 0;
   if (place === 'end') return at === text.length;
   return (isWord(text, at - 1) !== isWord(text, at)) === (place === 'edge');
@@ -176,7 +175,10 @@ function compile(node: PatternNode, steps: Step[]): void {
   } else compile(node.node, steps);
 }
 
-/** Each but the last is a fork to itself or to the next, and jumps behind all of them at its end. */
+/**
+ * Each alternative but the last is a fork to itself or the next, and jumps behind all of them at
+ * its end.
+ */
 function compileEither(nodes: readonly PatternNode[], steps: Step[]): void {
   const jumps: ReturnType<typeof fork>[] = [];
   for (const [index, node] of nodes.entries()) {
@@ -202,7 +204,7 @@ function compileRepeat(
   for (let time = 0; time < min; time += 1) {
     const before = steps.length;
     compile(node, steps);
-    // Nothing is nothing, however often.
+    // An empty node stays empty when repeated.
     if (steps.length === before) break;
   }
   if (max === Infinity) {

@@ -1,8 +1,8 @@
 import { limits } from '../../base/limits.ts';
-import type { Part, SignedScheme, Timestamp } from './signed.ts';
+import type { PayloadPart, SignedScheme, SignedTimestamp } from './signed.ts';
 import type { Scheme } from './scheme.ts';
 
-/** What the named providers really send. */
+/** The schemes of well-known senders. */
 export const presets = {
   github: signed({
     header: 'x-hub-signature-256',
@@ -38,7 +38,7 @@ export const presets = {
     idField: 'event_id',
     hasChallenge: true,
   }),
-  // Newer ones leave the X- out.
+  // Newer deliveries have no X- in the names.
   shopify: { kind: 'any', of: [shopify('x-shopify-'), shopify('shopify-')] },
   twilio: {
     kind: 'twilio',
@@ -64,7 +64,7 @@ function shopify(lead: string): SignedScheme {
 }
 
 function standard(lead: string): SignedScheme {
-  const timestamp: Part = { kind: 'header', name: `${lead}timestamp` };
+  const timestamp: PayloadPart = { kind: 'header', name: `${lead}timestamp` };
   return signed({
     header: `${lead}signature`,
     separator: ' ',
@@ -77,7 +77,7 @@ function standard(lead: string): SignedScheme {
   });
 }
 
-/** HMAC-SHA256 of the body in hexadecimal, but for what is said. */
+/** HMAC-SHA256 of the body in hexadecimal, unless overridden. */
 function signed(differences: Partial<SignedScheme> & Pick<SignedScheme, 'header'>): SignedScheme {
   return {
     kind: 'signed',
@@ -96,10 +96,10 @@ function signed(differences: Partial<SignedScheme> & Pick<SignedScheme, 'header'
   };
 }
 
-function inSeconds(part: Part): Timestamp {
+function inSeconds(part: PayloadPart): SignedTimestamp {
   return { part, unit: 's', toleranceMs: limits.hookToleranceMs };
 }
 
-function dot(): Part {
+function dot(): PayloadPart {
   return { kind: 'text', text: '.' };
 }

@@ -1,32 +1,32 @@
 import type { HmacScheme } from './hmac.ts';
-import type { SignedScheme, Part } from './signed.ts';
-import { hasHeader, takeHeader, type HookRequest } from '../request.ts';
+import type { SignedScheme, PayloadPart } from './signed.ts';
+import { hasHeader, readHeader, type WebhookRequest } from '../request.ts';
 import type { TwilioScheme } from './twilio.ts';
 import { findToken } from './mac.ts';
-import { refuse, type Refused } from './verdict.ts';
+import { refuseProof, type RefusedProof } from './verdict.ts';
 
-/** How a delivery proves who sent it. */
-export type Scheme = OneScheme | AnyScheme;
+/** The way in which a delivery proves its sender. */
+export type Scheme = SingleScheme | AnyScheme;
 
-export type OneScheme = TokenScheme | HmacScheme | SignedScheme | TwilioScheme;
+export type SingleScheme = TokenScheme | HmacScheme | SignedScheme | TwilioScheme;
 
-/** The same under several names of headers: the first whose header is there counts. */
+/** Several schemes with different headers. The first one whose header is present counts. */
 interface AnyScheme {
   readonly kind: 'any';
-  readonly of: readonly [OneScheme, ...OneScheme[]];
+  readonly of: readonly [SingleScheme, ...SingleScheme[]];
 }
 
-/** The one that this delivery is to be proven by. */
-export function choose(scheme: Scheme, request: HookRequest): OneScheme {
+/** Chooses the scheme that verifies this delivery. */
+export function chooseScheme(scheme: Scheme, request: WebhookRequest): SingleScheme {
   if (scheme.kind !== 'any') return scheme;
   return scheme.of.find(({ header }) => hasHeader(request, header)) ?? scheme.of[0];
 }
 
-/** A shared token in a header, with a word before it or none. */
+/** A shared token in a header, with an optional word before it. */
 interface TokenScheme {
   readonly kind: 'token';
   readonly header: string;
-  /** What stands before the token, exactly. */
+  /** The exact text before the token. */
   readonly lead: string;
   readonly idHeaders: readonly string[];
   /**
@@ -37,45 +37,49 @@ interface TokenScheme {
 }
 
 /** `Authorization: Bearer <token>`, the word and the one space as they are. */
-export function makeBearer(idHeaders: readonly string[]): TokenScheme {
+export function createBearerScheme(idHeaders: readonly string[]): TokenScheme {
   return { kind: 'token', header: 'authorization', lead: 'Bearer ', idHeaders };
 }
 
-/** A hook's own tokens; the global one counts only where it has none. */
-export function pickTokens(own: readonly string[], global: string | undefined): readonly string[] {
+/** The tokens of a webhook. The global token counts only if it has none. */
+export function chooseTokens(
+  own: readonly string[],
+  global: string | undefined,
+): readonly string[] {
   if (own.length > 0) return own;
   return global === undefined || global === '' ? [] : [global];
 }
 
 export function verifyToken(
   { header, lead }: TokenScheme,
-  request: HookRequest,
+  request: WebhookRequest,
   secrets: readonly string[],
-): number | Refused {
-  const taken = takeHeader(request, header);
-  if (!taken.ok) return refuse(taken.reason);
-  if (!taken.value.startsWith(lead)) return refuse('token_wrong');
-  return findToken(secrets, taken.value.slice(lead.length)) ?? refuse('token_wrong');
+): number | RefusedProof {
+  const taken = readHeader(request, header);
+  if (!taken.ok) return refuseProof(taken.reason);
+  if (!taken.value.startsWith(lead)) return refuseProof('token_wrong');
+  return findToken(secrets, taken.value.slice(lead.length)) ?? refuseProof('token_wrong');
 }
 
 /**
- * The headers by which a delivery is verified: whoever sees them has its proof. Found once for each
- * scheme, because every delivery asks.
+ * Lists the headers that contain the proof of a delivery. Cached per scheme, because every delivery
+ * needs it.
  */
-export function proofHeadersOf(scheme: Scheme): ReadonlySet<string> {
-  let names = found.get(scheme);
+export function listProofHeaders(scheme: Scheme): ReadonlySet<string> {
+  let names = proofHeaders.get(scheme);
   if (names === undefined) {
     names = new Set((scheme.kind === 'any' ? scheme.of : [scheme]).flatMap(headersOf));
-    found.set(scheme, names);
+    proofHeaders.set(scheme, names);
   }
   return names;
 }
 
-const found = new WeakMap<Scheme, ReadonlySet<string>>();
+const proofHeaders = new WeakMap<Scheme, ReadonlySet<string>>();
 
-function headersOf(scheme: OneScheme): string[] {
+function headersOf(scheme: SingleScheme): string[] {
   if (scheme.kind !== 'signed') return [scheme.header];
   const { payload, timestamp } = scheme;
-  const parts: readonly Part[] = timestamp === undefined ? payload : [...payload, timestamp.part];
+  const parts: readonly PayloadPart[] =
+    timestamp === undefined ? payload : [...payload, timestamp.part];
   return [scheme.header, ...parts.flatMap((part) => (part.kind === 'header' ? [part.name] : []))];
 }

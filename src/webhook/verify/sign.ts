@@ -1,16 +1,16 @@
-import { keyOf, sign } from './mac.ts';
-import { fillPayload, type Part, type SignedScheme } from './signed.ts';
-import type { HookRequest } from '../request.ts';
-import type { OneScheme, Scheme } from './scheme.ts';
+import { parseKey, createSignature } from './mac.ts';
+import { fillPayload, type PayloadPart, type SignedScheme } from './signed.ts';
+import type { WebhookRequest } from '../request.ts';
+import type { SingleScheme, Scheme } from './scheme.ts';
 import { signTwilio, type TwilioScheme } from './twilio.ts';
 
-/** A request as its sender would send it, so that it is verified; undefined when that cannot be told. */
+/** Signs a request as its sender would. Undefined if the scheme can't be reproduced. */
 export function signRequest(
   scheme: Scheme,
-  request: HookRequest,
+  request: WebhookRequest,
   secret: string,
   { id, nowMs }: { readonly id: string; readonly nowMs: number },
-): HookRequest | undefined {
+): WebhookRequest | undefined {
   const one = scheme.kind === 'any' ? scheme.of[0] : scheme;
   const named = one.idHeaders.slice(0, 1).map((name) => [name, id] as const);
   const whole = { ...request, headers: [...request.headers, ...named] };
@@ -19,7 +19,10 @@ export function signRequest(
   return proof === undefined ? undefined : { ...whole, headers: [...whole.headers, ...proof] };
 }
 
-function proofOf(one: Exclude<OneScheme, TwilioScheme>, signed: Signed): Headers | undefined {
+function proofOf(
+  one: Exclude<SingleScheme, TwilioScheme>,
+  signed: SigningRequest,
+): Headers | undefined {
   const { request, secret } = signed;
   if (one.kind === 'token') return [[one.header, `${one.lead}${secret}`]];
   if (one.kind === 'signed') return signGenerally(one, signed);
@@ -28,32 +31,32 @@ function proofOf(one: Exclude<OneScheme, TwilioScheme>, signed: Signed): Headers
 
 type Headers = readonly (readonly [name: string, value: string])[];
 
-/** What stands in its header is what is compared: no pattern has to be met. */
-function isPlain(scheme: OneScheme): scheme is Extract<OneScheme, { kind: 'hmac' }> {
+/** True for a header that is only the signature, without patterns. */
+function isPlain(scheme: SingleScheme): scheme is Extract<SingleScheme, { kind: 'hmac' }> {
   return (
     scheme.kind === 'hmac' && scheme.signature === undefined && scheme.payloadPrefix === undefined
   );
 }
 
 function macOf(
-  { algorithm, encoding }: Extract<OneScheme, { kind: 'hmac' }>,
-  { rawBody }: HookRequest,
+  { algorithm, encoding }: Extract<SingleScheme, { kind: 'hmac' }>,
+  { rawBody }: WebhookRequest,
   secret: string,
 ): string {
-  return sign(Buffer.from(secret), [rawBody], { algorithm, encoding });
+  return createSignature(Buffer.from(secret), [rawBody], { algorithm, encoding });
 }
 
-interface Signed {
-  readonly request: HookRequest;
+interface SigningRequest {
+  readonly request: WebhookRequest;
   readonly secret: string;
   readonly nowMs: number;
 }
 
 function signGenerally(
   scheme: SignedScheme,
-  { request, secret, nowMs }: Signed,
+  { request, secret, nowMs }: SigningRequest,
 ): Headers | undefined {
-  const key = keyOf(secret, scheme.key);
+  const key = parseKey(secret, scheme.key);
   if (key === undefined) return undefined;
   const { timestamp } = scheme;
   const time = String(Math.floor(nowMs / (timestamp?.unit === 'ms' ? 1 : 1000)));
@@ -62,12 +65,12 @@ function signGenerally(
   const whole = { ...request, headers: [...request.headers, ...inHeader] };
   const filled = fillPayload(scheme.payload, whole, entries);
   if (!filled.ok) return undefined;
-  const signature = `${scheme.prefix}${sign(key, filled.parts, scheme)}`;
+  const signature = `${scheme.prefix}${createSignature(key, filled.parts, scheme)}`;
   return [...inHeader, [scheme.header, [...entries, signature].join(scheme.separator)]];
 }
 
-/** An entry that is not the time is something that only the sender knows. */
-function entryOf(part: Part, timestamp: Part | undefined, time: string): string[] {
+/** Only the sender knows entries other than the time. */
+function entryOf(part: PayloadPart, timestamp: PayloadPart | undefined, time: string): string[] {
   if (part.kind !== 'entry') return [];
   const isTime = timestamp?.kind === 'entry' && timestamp.name === part.name;
   return isTime ? [`${part.name}=${time}`] : [];

@@ -1,34 +1,40 @@
 import { limits } from '../../base/limits.ts';
-import { findSigner, type Signing } from './mac.ts';
-import { takeHeader, type HookRequest, type HeaderFault } from '../request.ts';
-import { findTimeFault, refuse, type OncePolicy, type Refusal, type Refused } from './verdict.ts';
+import { findSigner, type SigningOptions } from './mac.ts';
+import { readHeader, type WebhookRequest, type HeaderFault } from '../request.ts';
+import {
+  findTimeFault,
+  refuseProof,
+  type OncePolicy,
+  type RefusalReason,
+  type RefusedProof,
+} from './verdict.ts';
 
-/** The general form: any number of signatures over anything that the request has. */
-export interface SignedScheme extends Signing {
+/** The general scheme: any number of signatures over any parts of the request. */
+export interface SignedScheme extends SigningOptions {
   readonly kind: 'signed';
   readonly header: string;
-  /** Between the entries of the header; empty when the header is one. */
+  /** Separates the entries of the header. Empty if the header is one entry. */
   readonly separator: string;
-  /** Which entries are signatures. */
+  /** Marks the entries that are signatures. */
   readonly prefix: string;
-  readonly payload: readonly Part[];
-  readonly timestamp: Timestamp | undefined;
-  /** Where the sender names the delivery: headers, or else a field of the payload. */
+  readonly payload: readonly PayloadPart[];
+  readonly timestamp: SignedTimestamp | undefined;
+  /** Headers with the sender's id of the delivery. `idField` is a field of the payload instead. */
   readonly idHeaders: readonly string[];
   readonly idField: string | undefined;
-  /** Without a timestamp; with one it's always. */
+  /** Only without a timestamp. With one, it is always `always`. */
   readonly once: OncePolicy;
-  /** Whether the sender may ask for its challenge back. */
+  /** True if the sender may request its challenge back. */
   readonly hasChallenge: boolean;
 }
 
-export interface Timestamp {
-  readonly part: Part;
+export interface SignedTimestamp {
+  readonly part: PayloadPart;
   readonly unit: 's' | 'ms';
   readonly toleranceMs: number;
 }
 
-interface Signed {
+interface SignedProof {
   readonly secretIndex: number;
   readonly timestampMs: number | undefined;
   readonly once: OncePolicy;
@@ -37,24 +43,24 @@ interface Signed {
 
 export function verifySigned(
   scheme: SignedScheme,
-  request: HookRequest,
+  request: WebhookRequest,
   secrets: readonly string[],
   nowMs: number,
-): Signed | Refused {
-  const taken = takeHeader(request, scheme.header);
-  if (!taken.ok) return refuse(taken.reason);
+): SignedProof | RefusedProof {
+  const taken = readHeader(request, scheme.header);
+  if (!taken.ok) return refuseProof(taken.reason);
   const entries = split(taken.value, scheme.separator);
   const signatures = entries
     .filter((entry) => entry.startsWith(scheme.prefix))
     .map((entry) => entry.slice(scheme.prefix.length));
-  if (signatures.length === 0) return refuse('signature_malformed');
-  if (signatures.length > limits.hookSignaturesMax) return refuse('signatures_too_many');
+  if (signatures.length === 0) return refuseProof('signature_malformed');
+  if (signatures.length > limits.hookSignaturesMax) return refuseProof('signatures_too_many');
   const filled = fillPayload(scheme.payload, request, entries);
-  if (!filled.ok) return refuse(filled.reason);
+  if (!filled.ok) return refuseProof(filled.reason);
   const secretIndex = findSigner(secrets, signatures, filled.parts, scheme);
-  if (secretIndex === undefined) return refuse('signature_wrong');
+  if (secretIndex === undefined) return refuseProof('signature_wrong');
   const time = readTime(scheme, request, entries, nowMs);
-  if (!time.ok) return refuse(time.reason);
+  if (!time.ok) return refuseProof(time.reason);
   const once = scheme.timestamp === undefined ? scheme.once : 'always';
   return { secretIndex, timestampMs: time.ms, once, parts: filled.parts };
 }
@@ -66,11 +72,11 @@ function split(value: string, separator: string): string[] {
 
 type Time =
   | { readonly ok: true; readonly ms: number | undefined }
-  | { readonly ok: false; readonly reason: Refusal };
+  | { readonly ok: false; readonly reason: RefusalReason };
 
 function readTime(
   { timestamp }: SignedScheme,
-  request: HookRequest,
+  request: WebhookRequest,
   entries: readonly string[],
   nowMs: number,
 ): Time {
@@ -84,28 +90,31 @@ function readTime(
   return fault === undefined ? { ok: true, ms } : { ok: false, reason: fault };
 }
 
-/** A piece of what is signed. */
-export type Part =
+/** A part of the signed text. */
+export type PayloadPart =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'header'; readonly name: string }
-  /** A named entry of the signature header, such as `t=` in front of a time. */
+  /** A named entry of the signature header, such as `t=` for a time. */
   | { readonly kind: 'entry'; readonly name: string }
   | { readonly kind: 'body' }
   | { readonly kind: 'url' }
   | { readonly kind: 'method' };
 
 type ParsedPayload =
-  | { readonly ok: true; readonly parts: readonly Part[] }
+  | { readonly ok: true; readonly parts: readonly PayloadPart[] }
   | { readonly ok: false; readonly message: string; readonly hint: string };
 
 const FORM =
   'Write it like {header:X-Timestamp}.{body}; there are also {sig.t}, {url} and {method}.';
 
-/** A template of what is signed, which must cover the body and leave no doubt where its parts end. */
+/**
+ * Parses a template of the signed text. It must contain the body once, and the ends of its parts
+ * must be unambiguous.
+ */
 export function parsePayload(template: string): ParsedPayload {
-  const parts: Part[] = [];
+  const parts: PayloadPart[] = [];
   for (const [, placeholder, text] of template.matchAll(/\{([^{}]*)\}|([^{}]+|[{}])/g)) {
-    const part = placeholder === undefined ? toText(text ?? '') : toPart(placeholder);
+    const part = placeholder === undefined ? toText(text ?? '') : parsePayloadPart(placeholder);
     if (part === undefined) {
       return fault(`does not know ${placeholder === undefined ? text : `{${placeholder}}`}`);
     }
@@ -114,7 +123,7 @@ export function parsePayload(template: string): ParsedPayload {
   const bodies = parts.filter(({ kind }) => kind === 'body').length;
   if (bodies === 0) return fault('has no {body}, so anybody could change it');
   if (bodies > 1) return fault('has {body} twice, so nobody could tell where the first one ends');
-  const isOpen = (part: Part, index: number): boolean =>
+  const isOpen = (part: PayloadPart, index: number): boolean =>
     hasName(part) && !mayStandBeside(innerOf(parts, index));
   return parts.some(isOpen) ? fault(OPEN) : { ok: true, parts };
 }
@@ -122,13 +131,13 @@ export function parsePayload(template: string): ParsedPayload {
 const OPEN =
   'needs a separator after each {header:…} and {sig.…} before {body}, and before each after it';
 
-/** A number may stand right behind the body; which ones are numbers is not said here. */
-function mayStandBeside({ part, isBefore }: Inner): boolean {
+/** Only a number may follow the body directly. Values are checked when the payload is filled. */
+function mayStandBeside({ part, isBefore }: PartNeighbor): boolean {
   return part?.kind === 'text' || (part?.kind === 'body' && !isBefore);
 }
 
-/** What one placeholder means, such as `header:X-Timestamp`. */
-export function toPart(placeholder: string): Part | undefined {
+/** Parses a placeholder, such as `header:X-Timestamp`. */
+export function parsePayloadPart(placeholder: string): PayloadPart | undefined {
   if (placeholder === 'body' || placeholder === 'url' || placeholder === 'method') {
     return { kind: placeholder };
   }
@@ -146,8 +155,8 @@ type FilledPayload =
     };
 
 export function fillPayload(
-  parts: readonly Part[],
-  request: HookRequest,
+  parts: readonly PayloadPart[],
+  request: WebhookRequest,
   entries: readonly string[],
 ): FilledPayload {
   const filled: (string | Buffer)[] = [];
@@ -163,26 +172,26 @@ export function fillPayload(
   return { ok: true, parts: filled };
 }
 
-/** The neighbour of a part on the side of the body. */
-interface Inner {
-  readonly part: Part | undefined;
+/** The neighbor of a part on the side of the body. */
+interface PartNeighbor {
+  readonly part: PayloadPart | undefined;
   readonly isBefore: boolean;
 }
 
-function innerOf(parts: readonly Part[], index: number): Inner {
+function innerOf(parts: readonly PayloadPart[], index: number): PartNeighbor {
   const isBefore = index < parts.findIndex(({ kind }) => kind === 'body');
   return { part: parts[isBefore ? index + 1 : index - 1], isBefore };
 }
 
 /**
- * Whether it is plain where the value ends towards the body: whoever may choose that could pass a
- * piece of the body for a piece of the value, and what was signed would still be the same text.
+ * True if the end of the value towards the body is unambiguous. Otherwise an attacker could move
+ * bytes between body and value without changing the signed text.
  */
 function isClosed(
-  { kind }: Part,
+  { kind }: PayloadPart,
   value: Buffer,
-  { part: inner, isBefore }: Inner,
-  request: HookRequest,
+  { part: inner, isBefore }: PartNeighbor,
+  request: WebhookRequest,
 ): boolean {
   if (kind === 'url' && isWithoutChoice(request)) return true;
   if (inner?.kind === 'text') {
@@ -196,8 +205,8 @@ function isClosed(
   return inner?.kind === 'body' && !isBefore && isNumber && !/\d/.test(bodyEnd);
 }
 
-/** Whether the sender may say nothing in the address: its path is that of the webhook. */
-function isWithoutChoice({ url, headers }: HookRequest): boolean {
+/** True if the sender can't choose any part of the address. Its path is that of the webhook. */
+function isWithoutChoice({ url, headers }: WebhookRequest): boolean {
   const hosts = headers.filter(([name]) => name === 'host').map(([, host]) => host);
   return !/[?#]/.test(url) && !hosts.some((host) => host.includes('/'));
 }
@@ -206,13 +215,13 @@ type Value =
   | { readonly ok: true; readonly bytes: string | Buffer }
   | { readonly ok: false; readonly reason: HeaderFault | 'signature_malformed' };
 
-function valueOf(part: Part, request: HookRequest, entries: readonly string[]): Value {
+function valueOf(part: PayloadPart, request: WebhookRequest, entries: readonly string[]): Value {
   if (part.kind === 'text') return { ok: true, bytes: part.text };
   if (part.kind === 'body') return { ok: true, bytes: request.rawBody };
   if (part.kind === 'url') return { ok: true, bytes: request.url };
   if (part.kind === 'method') return { ok: true, bytes: request.method };
   if (part.kind === 'header') {
-    const taken = takeHeader(request, part.name);
+    const taken = readHeader(request, part.name);
     // A header's characters are its bytes.
     return taken.ok ? { ok: true, bytes: Buffer.from(taken.value, 'latin1') } : taken;
   }
@@ -223,12 +232,12 @@ function valueOf(part: Part, request: HookRequest, entries: readonly string[]): 
   return { ok: true, bytes: Buffer.from(first.slice(part.name.length + 1), 'latin1') };
 }
 
-/** Whether the sender says it under a name. */
-function hasName(part: Part): part is Part & { readonly name: string } {
+/** True for parts with a name that the sender controls. */
+function hasName(part: PayloadPart): part is PayloadPart & { readonly name: string } {
   return part.kind === 'header' || part.kind === 'entry';
 }
 
-function toText(text: string): Part | undefined {
+function toText(text: string): PayloadPart | undefined {
   return text === '{' || text === '}' ? undefined : { kind: 'text', text };
 }
 

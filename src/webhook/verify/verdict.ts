@@ -1,15 +1,18 @@
-/** What verifying a delivery gives. Only the log and the delivery's row hear why it was refused. */
-export type Verdict = Accepted | Refused | Challenge;
+/**
+ * The result of verifying a delivery. Only the log and the delivery's row get the reason of a
+ * refusal.
+ */
+export type VerifyResult = VerifiedProof | RefusedProof | ChallengeRequest;
 
-export interface Accepted {
+export interface VerifiedProof {
   readonly kind: 'accepted';
-  /** What the sender calls the delivery, the same when it is sent again. */
+  /** The sender's id of the delivery. Retries have the same one. */
   readonly deliveryId?: string;
-  /** When it was signed, as far as the signature covers that. */
+  /** The time of the signature, if it is signed. */
   readonly timestampMs?: number;
-  /** Which of the secrets it was. */
+  /** The index of the secret that was used. */
   readonly secretIndex: number;
-  /** A digest of what was signed, where the same bytes may be accepted only once. */
+  /** A digest of the signed bytes, if they may be accepted only once. */
   readonly replayKey?: string;
 }
 
@@ -20,18 +23,18 @@ export interface Accepted {
  */
 export type OncePolicy = 'always' | 'unnamed' | 'never';
 
-export interface Refused {
+export interface RefusedProof {
   readonly kind: 'refused';
-  readonly reason: Refusal;
+  readonly reason: RefusalReason;
 }
 
-/** The sender asks whether this is the right address, and wants to hear this. */
-export interface Challenge {
+/** A request of the sender to confirm the address by returning a text. */
+export interface ChallengeRequest {
   readonly kind: 'challenge';
   readonly answer: string;
 }
 
-export const refusals = [
+export const refusalReasons = [
   'secret_missing',
   'header_missing',
   'header_repeated',
@@ -51,9 +54,9 @@ export const refusals = [
   'body_changed',
 ] as const;
 
-export type Refusal = (typeof refusals)[number];
+export type RefusalReason = (typeof refusalReasons)[number];
 
-/** Why a signed time is too far from now; undefined if it isn't. */
+/** Says why a signed time is out of tolerance. Undefined if it isn't. */
 export function findTimeFault(
   timestampMs: number,
   toleranceMs: number,
@@ -63,6 +66,6 @@ export function findTimeFault(
   return timestampMs > nowMs + toleranceMs ? 'timestamp_ahead' : undefined;
 }
 
-export function refuse(reason: Refusal): Refused {
+export function refuseProof(reason: RefusalReason): RefusedProof {
   return { kind: 'refused', reason };
 }

@@ -1,28 +1,34 @@
 import { isObject, type JsonObject } from '../../base/json.ts';
 import { parseStrictJson } from '../../base/strict-json.ts';
 import { limits } from '../../base/limits.ts';
-import { verifyToken, choose, type OneScheme, type Scheme } from './scheme.ts';
+import { verifyToken, chooseScheme, type SingleScheme, type Scheme } from './scheme.ts';
 import { verifyHmac } from './hmac.ts';
-import { digestOf } from './mac.ts';
-import { takeHeader, type HookRequest } from '../request.ts';
+import { digestParts } from './mac.ts';
+import { readHeader, type WebhookRequest } from '../request.ts';
 import { verifySigned } from './signed.ts';
 import { verifyTwilio } from './twilio.ts';
-import { refuse, type OncePolicy, type Refused, type Verdict, type Accepted } from './verdict.ts';
+import {
+  refuseProof,
+  type OncePolicy,
+  type RefusedProof,
+  type VerifyResult,
+  type VerifiedProof,
+} from './verdict.ts';
 import { unquote } from '../../base/text.ts';
 
 /**
- * Whether a delivery comes from who it should, by its raw bytes. Any of the secrets is good, so that
- * one can be changed while both ends still know the other. Nothing that a stranger sends throws.
+ * Verifies the sender of a delivery by its raw bytes. Any of the secrets is valid, so that a secret
+ * can be rotated without downtime. Never throws, whatever a sender delivers.
  */
-export function verify(
+export function verifyDelivery(
   scheme: Scheme,
-  request: HookRequest,
+  request: WebhookRequest,
   secrets: readonly string[],
   nowMs: number,
-): Verdict {
-  if (!secrets.some((secret) => secret !== '')) return refuse('secret_missing');
-  const one = choose(scheme, request);
-  const proof = prove(one, request, secrets, nowMs);
+): VerifyResult {
+  if (!secrets.some((secret) => secret !== '')) return refuseProof('secret_missing');
+  const one = chooseScheme(scheme, request);
+  const proof = checkProof(one, request, secrets, nowMs);
   if ('kind' in proof) return proof;
   if (one.kind === 'signed' && one.hasChallenge) {
     const answer = findChallenge(request.rawBody);
@@ -36,31 +42,34 @@ export function verify(
     kind: 'accepted',
     secretIndex,
     ...(timestampMs === undefined ? {} : { timestampMs }),
-    ...(isOnce ? { replayKey: digestOf(parts) } : {}),
+    ...(isOnce ? { replayKey: digestParts(parts) } : {}),
     ...(deliveryId === undefined ? {} : { deliveryId }),
   };
 }
 
-function idOfEvent(scheme: OneScheme, request: HookRequest): string | Refused | undefined {
+function idOfEvent(
+  scheme: SingleScheme,
+  request: WebhookRequest,
+): string | RefusedProof | undefined {
   const header = scheme.kind === 'token' ? scheme.eventIdHeader : undefined;
   const id = header === undefined ? undefined : idInHeaders([header], request);
-  return typeof id === 'string' ? shortenId(`${id}:${digestOf([request.rawBody])}`) : id;
+  return typeof id === 'string' ? shortenId(`${id}:${digestParts([request.rawBody])}`) : id;
 }
 
 interface Proof {
   readonly secretIndex: number;
   readonly timestampMs?: number | undefined;
   readonly once: OncePolicy;
-  /** The bytes that were signed; none for a token. */
+  /** The signed bytes. None for a token. */
   readonly parts: readonly (string | Buffer)[];
 }
 
-function prove(
-  scheme: OneScheme,
-  request: HookRequest,
+function checkProof(
+  scheme: SingleScheme,
+  request: WebhookRequest,
   secrets: readonly string[],
   nowMs: number,
-): Proof | Refused {
+): Proof | RefusedProof {
   if (scheme.kind === 'twilio') return verifyTwilio(scheme, request, secrets);
   if (scheme.kind === 'signed') return verifySigned(scheme, request, secrets, nowMs);
   if (scheme.kind === 'hmac') return verifyHmac(scheme, request, secrets, nowMs);
@@ -68,7 +77,7 @@ function prove(
   return typeof found === 'number' ? { secretIndex: found, once: 'never', parts: [] } : found;
 }
 
-/** Looked for only after the signature: the answer tells a stranger nothing. */
+/** Searched only after the signature was verified, so an unverified sender learns nothing. */
 function findChallenge(body: Buffer): string | undefined {
   if (!body.includes('url_verification')) return undefined;
   const parsed = parseStrictJson(body.toString());
@@ -78,46 +87,49 @@ function findChallenge(body: Buffer): string | undefined {
   return challenge.length > limits.hookChallengeCharsMax ? undefined : challenge;
 }
 
-/** What a verified delivery is known by, so that the same again is seen to be the same. */
-export interface DeliveryName {
-  /** What its sender calls it. */
+/** The identity of a verified delivery, by which duplicates are recognized. */
+export interface DeliveryIdentity {
+  /** The sender's id. */
   readonly deliveryId: string | null;
-  /** A digest of what may come only once. */
+  /** A digest of bytes that may be accepted only once. */
   readonly replayKey: string | null;
 }
 
 const KEY = 'idempotency-key';
 
-/** How digests of a key with its body begin: under the same key, another one is another body. */
+/**
+ * The prefix of digests over an idempotency key and its body. Another digest under the same key
+ * means another body.
+ */
 const KEYED = 'keyed:';
 
-export function nameDelivery(
+export function identifyDelivery(
   scheme: Scheme,
-  accepted: Accepted,
-  request: HookRequest,
+  accepted: VerifiedProof,
+  request: WebhookRequest,
   { payload, event }: { readonly payload: JsonObject; readonly event: JsonObject | undefined },
-): DeliveryName {
+): DeliveryIdentity {
   const name = findDeliveryId(scheme, accepted.deliveryId, payload, event);
   const isKey = name !== undefined && name === keyIn(scheme, request);
-  const keyed = isKey ? `${KEYED}${digestOf([name, '\n', request.rawBody])}` : undefined;
+  const keyed = isKey ? `${KEYED}${digestParts([name, '\n', request.rawBody])}` : undefined;
   return { deliveryId: name ?? null, replayKey: accepted.replayKey ?? keyed ?? null };
 }
 
-/** Whether what has the name of an earlier delivery is another one, as far as that can be told. */
+/** True if two deliveries have the same idempotency key and different bodies. */
 export function isKeyReused(earlier: string | null, later: string | null): boolean {
   const areKeyed = earlier?.startsWith(KEYED) === true && later?.startsWith(KEYED) === true;
   return areKeyed && earlier !== later;
 }
 
-function keyIn(scheme: Scheme, request: HookRequest): string | undefined {
-  const isTaken = choose(scheme, request).idHeaders.includes(KEY);
-  const taken = isTaken ? takeHeader(request, KEY) : undefined;
+function keyIn(scheme: Scheme, request: WebhookRequest): string | undefined {
+  const isTaken = chooseScheme(scheme, request).idHeaders.includes(KEY);
+  const taken = isTaken ? readHeader(request, KEY) : undefined;
   return taken?.ok === true ? shortenId(nameIn(KEY, taken.value)) : undefined;
 }
 
 /**
- * What the sender calls a verified delivery, now that its payload is known as well; undefined when
- * it has no name. An event has the name that it brought, unless a header with another was signed.
+ * Finds the sender's id of a verified delivery, now that its payload is known. Undefined if it has
+ * none. An event keeps its own id, unless a header with another one was signed.
  */
 export function findDeliveryId(
   scheme: Scheme,
@@ -140,23 +152,26 @@ function signsName(scheme: Scheme): boolean {
   return scheme.idHeaders.every((name) => signed.includes(name));
 }
 
-/** The first of these headers that names it. */
-function idInHeaders(names: readonly string[], request: HookRequest): string | Refused | undefined {
+/** Finds the id in the first of these headers that has one. */
+function idInHeaders(
+  names: readonly string[],
+  request: WebhookRequest,
+): string | RefusedProof | undefined {
   for (const name of names) {
-    const taken = takeHeader(request, name);
-    if (!taken.ok && taken.reason !== 'header_missing') return refuse(taken.reason);
+    const taken = readHeader(request, name);
+    if (!taken.ok && taken.reason !== 'header_missing') return refuseProof(taken.reason);
     const id = taken.ok ? nameIn(name, taken.value) : '';
     if (id !== '') return shortenId(id);
   }
   return undefined;
 }
 
-/** An idempotency key is text in quotes, as its draft has it, which many leave out. */
+/** An idempotency key is quoted in its standard, but many senders leave the quotes out. */
 function nameIn(header: string, value: string): string {
   return header === KEY ? unquote(value) : value;
 }
 
-/** A long id is kept as its digest. */
+/** Long ids are stored as their digest. */
 function shortenId(id: string): string {
-  return id.length <= limits.deliveryIdCharsMax ? id : `sha256:${digestOf([id])}`;
+  return id.length <= limits.deliveryIdCharsMax ? id : `sha256:${digestParts([id])}`;
 }

@@ -4,7 +4,7 @@ import type { Json, JsonObject } from '../../../src/base/json.ts';
 import type { ClaimedJob } from '../../../src/job/types.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import type { AdvanceAnswer, RunDraft } from '../../../src/pipeline/run/types.ts';
+import type { RunDraft, AdvanceResult } from '../../../src/pipeline/run/types.ts';
 import type { Graph, Node } from '../../../src/pipeline/language/graph.ts';
 import type { Arrival } from '../../../src/pipeline/run/transition.ts';
 import type { Branch, Run } from '../../../src/pipeline/run/run.ts';
@@ -79,15 +79,15 @@ export async function claimSteps(
 }
 
 /** Claims what is to be moved on, and moves it until nothing is left of it. */
-export async function advanceAll(ledger: Ledger, processId = 'p1'): Promise<AdvanceAnswer[]> {
+export async function advanceAll(ledger: Ledger, processId = 'p1'): Promise<AdvanceResult[]> {
   await ledger.processes.heartbeat(beat(processId));
-  const answers: AdvanceAnswer[] = [];
+  const answers: AdvanceResult[] = [];
   for (;;) {
     const token = makeToken();
     const { branchIds } = await ledger.runs.claimBranches({ processId, token, limit: 10 });
     if (branchIds.length === 0) return answers;
     for (const branchId of branchIds) {
-      let answer: AdvanceAnswer;
+      let answer: AdvanceResult;
       do {
         answer = await ledger.runs.advance({ branchId, token });
         answers.push(answer);
