@@ -59,7 +59,7 @@ export function toAgentFailure(reason: string): string {
 }
 
 /**
- * One success is enough. A conversation without a response is `error:no_response` as in document 4,
+ * A single success is enough. A conversation without a response is `error:no_response` as in document 4,
  * unless all jobs were cancelled.
  */
 function judge(jobs: readonly AgentJob[]): AgentOutcome {

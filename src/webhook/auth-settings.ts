@@ -30,7 +30,7 @@ const secret = z
     params: { hint: 'Write the secret itself; placeholders are not replaced here.' },
   });
 
-/** One secret, or several that are valid at the same time. */
+/** A secret, or several that are valid at the same time. */
 const secrets = z
   .preprocess(
     (value) => (typeof value === 'string' ? [value] : value),

@@ -2,7 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 
-interface PromptParts {
+interface PromptContent {
   /** The rendered template. It contains text of the sender. */
   readonly rendered: string;
   /**
@@ -18,7 +18,7 @@ interface PromptParts {
  * Puts the sender's part between two markers, and escapes everything in it that looks like a
  * marker.
  */
-export function createBoundedPrompt({ rendered, instruction, nonce }: PromptParts): string {
+export function createBoundedPrompt({ rendered, instruction, nonce }: PromptContent): string {
   const { start, end } = createMarkers(nonce);
   const inside = `${start}\n${escapeMarkers(rendered)}\n${end}`;
   return instruction === undefined ? inside : `${instruction}\n\n${inside}`;
@@ -39,8 +39,8 @@ const WORDS = 'externalwebhookpayload';
 const ESCAPED = '[escaped marker]';
 
 /**
- * Replaces every spelling of the markers' words, with the punctuation around them: in any case,
- * with any characters other than letters in between, and in letters that only look the same.
+ * Replaces every spelling of the markers' words, together with the punctuation around them. Case,
+ * characters between the letters, and lookalike letters don't matter.
  */
 export function escapeMarkers(given: string): string {
   const text = showHidden(given);

@@ -1,9 +1,9 @@
 import { limits } from '../base/limits.ts';
 
 /**
- * Limits per minute for each webhook and each source. Verified deliveries spend the budget of the
- * webhook, and failed ones the budget of the source, so a sender without the secret can't use up
- * the budget of one that has it. Time is an argument, in milliseconds of any monotonic clock.
+ * Limits per minute for each webhook and each source. Verified deliveries spend the
+ * budget of the webhook, and failed ones the budget of the source. So a sender without the secret
+ * can't use up the budget of the webhook. Time is an argument, in milliseconds of any monotonic clock.
  */
 export interface WebhookLimiter {
   /** Says if a source may fail once more. */

@@ -6,7 +6,7 @@ export interface WebhookRequest {
   /** As the sender sees it, with scheme and host. */
   readonly url: string;
   /**
-   * One pair per header line, in order, with names in lower case. Repeated headers appear
+   * A pair per header line, in order, with names in lower case. Repeated headers appear
    * repeatedly.
    */
   readonly headers: readonly (readonly [name: string, value: string])[];

@@ -80,7 +80,7 @@ export interface UntakenDelivery extends Delivery {
 }
 
 export interface Received {
-  /** One per delivery, in the same order. */
+  /** A result per delivery, in the same order. */
   readonly told: readonly ToldDelivery[];
   readonly news: RunNews;
 }

@@ -8,7 +8,7 @@ import { PipelineFault } from '../../src/pipeline/run/run.ts';
 import {
   scopeRoots,
   parseTemplate,
-  listPaths,
+  listTemplatePaths,
   renderTemplate,
   type Scope,
 } from '../../src/pipeline/language/template.ts';
@@ -192,7 +192,9 @@ const template: Target = {
     if (!parsed.ok)
       return parsed.faults.map(({ message }) => message.replace(/{.*}/, '')).join(' ');
     assert.ok(
-      listPaths(parsed.template).every(([root]) => scopeRoots.some((known) => known === root)),
+      listTemplatePaths(parsed.template).every(([root]) =>
+        scopeRoots.some((known) => known === root),
+      ),
     );
     return attempt(() => renderTemplate(parsed.template, scope));
   },

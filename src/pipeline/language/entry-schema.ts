@@ -252,7 +252,7 @@ const stepSection = strictSection({
       isObject(value) && !issues.some(({ path = [] }) => path[0] === 'wait'),
   });
 
-/** One entry of `pipelines`, as written. `toPipelineEntry` converts it for the compiler. */
+/** An entry of `pipelines`, as written. `toPipelineEntry` converts it for the compiler. */
 export const pipelineSchema = strictSection({
   name: z
     .string()

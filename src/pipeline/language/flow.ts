@@ -2,7 +2,7 @@ import { isObject, type Json, type JsonObject } from '../../base/json.ts';
 import type { CompileFault } from './check.ts';
 import { isSameJson } from './condition.ts';
 import type { PipelineEntry, StepEntry, UsesEntry } from './entry.ts';
-import { stripIndexes, listPaths, type Template } from './template.ts';
+import { stripIndexes, listTemplatePaths, type Template } from './template.ts';
 
 /** The payload that a command expects and the events that it emits. */
 export interface CommandContract {
@@ -121,7 +121,7 @@ function checkPaths(
   { faults }: FlowCheck,
 ): void {
   if (keys === undefined) return;
-  for (const [root, key] of listPaths(template)) {
+  for (const [root, key] of listTemplatePaths(template)) {
     if (root !== 'payload' || key === undefined) continue;
     if (keys.has(key) || keys.has(stripIndexes(key))) continue;
     const message = `wants payload.${key}, which the steps before it do not give`;

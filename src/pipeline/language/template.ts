@@ -136,13 +136,15 @@ export function parseReference(value: Json, allowed: readonly ScopeRoot[]): Pars
 }
 
 /** Lists every path that a template reads. */
-export function listPaths(template: Template): ValuePath[] {
+export function listTemplatePaths(template: Template): ValuePath[] {
   if ('value' in template) return [];
   if ('ref' in template) return [template.ref];
   if ('text' in template) {
     return template.text.flatMap((part) => (typeof part === 'string' ? [] : [part.ref]));
   }
-  return ('list' in template ? template.list : Object.values(template.map)).flatMap(listPaths);
+  return ('list' in template ? template.list : Object.values(template.map)).flatMap(
+    listTemplatePaths,
+  );
 }
 
 /** Text that was probably meant as a reference, and how to write that reference. */

@@ -143,7 +143,7 @@ export interface Branch {
   readonly completedAt: Timestamp | null;
 }
 
-/** A step that was taken, or that waits. */
+/** A finished or waiting step. */
 export interface Step {
   readonly id: string;
   readonly runId: string;
@@ -155,7 +155,7 @@ export interface Step {
   /** JSON text: the branch's own part of the payload after the step. */
   readonly output: string | null;
   readonly error: string | null;
-  /** The reason for its result, such as the case that was taken or the person who approved. */
+  /** The reason for its result, such as the chosen case or the person who approved. */
   readonly note: string | null;
   readonly nextNode: string | null;
   /** In a revived run: the step of the earlier run that this row copies. */

@@ -189,7 +189,7 @@ export interface StepFilter {
   readonly limit: number;
 }
 
-/** One attempt of a process to advance a branch outside of a settle. */
+/** An attempt of a process to advance a branch outside of a settle. */
 export interface Advancement {
   readonly id: string;
   readonly runId: string;

@@ -15,7 +15,7 @@ export interface KeyForm {
   readonly prefix: string;
 }
 
-export interface SigningOptions {
+export interface SigningForm {
   readonly algorithm: Algorithm;
   readonly encoding: Encoding;
   readonly key: KeyForm;
@@ -42,7 +42,7 @@ export function findSigner(
   secrets: readonly string[],
   signatures: readonly string[],
   parts: readonly (string | Buffer)[],
-  { algorithm, encoding, key }: SigningOptions,
+  { algorithm, encoding, key }: SigningForm,
 ): number | undefined {
   let found: number | undefined;
   for (const [index, secret] of secrets.entries()) {
@@ -60,7 +60,7 @@ export function findSigner(
 export function createSignature(
   key: Buffer,
   parts: readonly (string | Buffer)[],
-  { algorithm, encoding }: Pick<SigningOptions, 'algorithm' | 'encoding'>,
+  { algorithm, encoding }: Pick<SigningForm, 'algorithm' | 'encoding'>,
 ): string {
   const mac = createHmac(algorithm, key);
   for (const part of parts) mac.update(part);

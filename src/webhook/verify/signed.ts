@@ -1,5 +1,5 @@
 import { limits } from '../../base/limits.ts';
-import { findSigner, type SigningOptions } from './mac.ts';
+import { findSigner, type SigningForm } from './mac.ts';
 import { readHeader, type WebhookRequest, type HeaderFault } from '../request.ts';
 import {
   findTimeFault,
@@ -10,7 +10,7 @@ import {
 } from './verdict.ts';
 
 /** The general scheme: any number of signatures over any parts of the request. */
-export interface SignedScheme extends SigningOptions {
+export interface SignedScheme extends SigningForm {
   readonly kind: 'signed';
   readonly header: string;
   /** Separates the entries of the header. Empty if the header is one entry. */

@@ -1,11 +1,5 @@
 import { isForm, readForm } from '../body.ts';
-import {
-  digestParts,
-  findSigner,
-  isSameBytes,
-  createSignature,
-  type SigningOptions,
-} from './mac.ts';
+import { digestParts, findSigner, isSameBytes, createSignature, type SigningForm } from './mac.ts';
 import { readHeader, type WebhookRequest } from '../request.ts';
 import { refuseProof, type OncePolicy, type RefusedProof } from './verdict.ts';
 
@@ -19,7 +13,7 @@ export interface TwilioScheme {
   readonly once: OncePolicy;
 }
 
-const signing: SigningOptions = {
+const signing: SigningForm = {
   algorithm: 'sha1',
   encoding: 'base64',
   key: { encoding: 'utf8', prefix: '' },
