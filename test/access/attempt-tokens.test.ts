@@ -117,7 +117,7 @@ async function run(payload: JsonObject, plugin?: string): Promise<Noted> {
   return found;
 }
 
-test('it is let in at /mcp with its scopes, and not when its attempt is over', async () => {
+test('a running job is let in at /mcp with its scopes, and not when its attempt is over', async () => {
   const jobId = await start({ gate: 'mcp' });
   const { api: given } = await eventually('the plugin began', () => noted(jobId));
   const { call, names } = await connect(given?.mcp_url ?? '', given?.token ?? '');

@@ -72,7 +72,7 @@ test('the demo runs its chain and says where everything is', async () => {
   expect(await readFile(join(directory, 'notes.jsonl'), 'utf8')).toContain('arrived');
 });
 
-test('without a server, a job runs here and now, and listing starts nothing', async () => {
+test('a job runs in the command itself without a service, and listing starts nothing', async () => {
   const directory = await makeConfig('{ path: ./data/state.db }');
   const run = answer(await ductile(directory, 'plugin', 'run', 'echo', '--json', '--no-wait'));
   expect(run['status']).toMatch(/queued|running/);

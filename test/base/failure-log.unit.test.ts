@@ -18,7 +18,7 @@ test('the same failure is reported at once, then each minute with its count', ()
   ]);
 });
 
-test('another failure, and one after it went well, is news', () => {
+test('a different failure, and one after a success, is reported at once', () => {
   const told: LogFields[] = [];
   const complaint = makeFailureLog((fields) => told.push(fields));
   complaint.report('away');

@@ -4,7 +4,7 @@ import { limits } from '../../src/base/limits.ts';
 
 const parts = new URL('../../src/base/limits/', import.meta.url);
 
-test('no limit takes the place of another of the same name', async () => {
+test('no limit replaces another of the same name', async () => {
   const names: string[] = [];
   for (const file of readdirSync(parts)) {
     const part = (await import(new URL(file, parts).href)) as Readonly<Record<string, unknown>>;

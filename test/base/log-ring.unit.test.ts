@@ -54,7 +54,7 @@ test('a log keeps what it says, and no more than its level', () => {
   ]);
 });
 
-test('it is read by level, part, time and place', () => {
+test('stored lines are read by level, component, time and position', () => {
   const ring = new LogRing();
   const add = (at: number, level: 'info' | 'error', component: string): void =>
     ring.add({

@@ -21,7 +21,7 @@ const output = {
 test.each([
   [['doctor', '--config', '/srv/a b'], "--config '/srv/a b'"],
   [['doctor', '--config=./etc', '--json'], '--config ./etc'],
-])('after %j they have %s', (argv, words) => {
+])('suggested commands after %j have %s', (argv, words) => {
   expect(repeatTarget(output, argv).findings).toEqual([
     {
       fix: `Compare with \`ductile config diff ${words}\`, then reload.`,
@@ -42,7 +42,7 @@ test('commands about files have no --url, which they would refuse', () => {
   );
 });
 
-test('without either nothing is added', () => {
+test('suggested commands without either are unchanged', () => {
   expect(repeatTarget(output, ['doctor'])).toBe(output);
 });
 

@@ -12,7 +12,7 @@ const rows = [
 ];
 const print = (width?: number): string[] => layOut(rows, width).map(joinCells);
 
-test('without a width every cell is whole and columns stand under each other', () => {
+test('a table without a width has whole cells in aligned columns', () => {
   const lines = print();
   expect(lines[1]).toContain('and then it said no again');
   const at = lines[0]?.indexOf('STATUS');

@@ -27,14 +27,14 @@ test('a remote service is shown with its address', async () => {
   expect(out).toContain('https://ductile.example/ui\n');
 });
 
-test('without a server, where it will be, and that it is not there yet', async () => {
+test('without a service, the command prints the future address and that nothing runs yet', async () => {
   const { code, out } = await run(['ui'], set('0.0.0.0:8080'));
   expect(code).toBe(0);
   expect(out).toContain('http://127.0.0.1:8080/ui\n');
   expect(out).toContain('ductile system start');
 });
 
-test('says how to switch it on', async () => {
+test('the command says how to enable the dashboard', async () => {
   const { code, out } = await run(['ui'], { answer: { config: { api: { enabled: false } } } });
   expect({ code, out }).toEqual({ code: 1, out: expect.stringContaining('api.enabled=true') });
 });

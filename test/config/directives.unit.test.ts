@@ -27,7 +27,7 @@ test.each([
   ['{approval: {credential.set: []}}', 'directives.approval.credential.set'],
   ['{approval: {job.cancel: boss}}', 'directives.approval.job.cancel'],
   ['{approval: yes}', 'directives.approval'],
-])('is refused with its place: %s', async (directives, key) => {
+])('an invalid setting is refused with its location: %s', async (directives, key) => {
   const [problem, ...others] = listProblems(await tree(directives));
   expect(others).toEqual([]);
   expect(problem).toContain(key.split('.').at(-1));

@@ -20,7 +20,7 @@ test('the beginning of a word is nearer than another word', () => {
   expect(nearest('plug', ['plugin', 'plugins', 'plum'])).toBe('plum');
 });
 
-test('nothing is near a word that has little in common with any', () => {
+test('a word that has little in common with any other has no nearest word', () => {
   expect(nearest('pipelines', known)).toBeUndefined();
   expect(suggest('pipelines', known, 'keys')).toBe(
     'The keys are max_workers, log_level, plugins, routes.',

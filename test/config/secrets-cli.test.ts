@@ -15,7 +15,7 @@ async function config(directory: string, ...args: readonly string[]): Promise<Cl
   });
 }
 
-test('no command shows them, and all of them show the rest', async () => {
+test('no command shows secrets, and all of them show the rest', async () => {
   const directory = await makeConfigTree({
     'config.yaml': `plugin_roots: [p]
 plugins:

@@ -8,7 +8,7 @@ function tree(webhooks: string): Promise<string> {
   return makeConfigTree({ 'config.yaml': `plugin_roots: [p]\nwebhooks: ${webhooks}\n` });
 }
 
-test('nothing listens for webhooks unless something is said about them', async () => {
+test('no listener is opened for webhooks by default', async () => {
   const config = loadConfig({ given: await tree('{}'), env: {} });
   expect(config.webhooks).toMatchObject({ enabled: false, host: '127.0.0.1', port: 8081 });
   const said = loadConfig({ given: await tree(`{endpoints: [${endpoint}]}`), env: {} });
@@ -54,7 +54,7 @@ test.each([
   ['{endpoints: [{path: /a, plugin: p, signature_header: X}]}', 'secret_ref'],
   ['{endpoints: [{path: /a, plugin: p, secret_ref: s}]}', 'signature_header'],
   [`{endpoints: [${endpoint.replace('}', ', max_body_size: 9GB}')}]}`, 'max_body_size'],
-])('is refused with its place: %s', async (webhooks, key) => {
+])('an invalid endpoint is refused with its location: %s', async (webhooks, key) => {
   const [problem, ...others] = listProblems(await tree(webhooks));
   expect(others).toEqual([]);
   expect(problem).toContain(key);

@@ -61,7 +61,7 @@ test('good tokens and outages cost nothing, and time heals', async () => {
   expect(await tries.spend('a', 'x', wrong)).toBe('spent');
 });
 
-test('it keeps only so many addresses', async () => {
+test('the limiter stores a bounded number of addresses', async () => {
   const tries = makeTries(() => 0);
   await guess(tries, 'a');
   for (let count = 0; count < limits.wrongTokenAddressesMax; count += 1) {

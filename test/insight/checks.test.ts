@@ -47,7 +47,7 @@ async function age({ sql }: Bench, jobId: string, minutes: number): Promise<void
 }
 
 describe.each(databases)('on %s', (kind) => {
-  test('nothing is found on an empty ledger', async () => {
+  test('an empty ledger has no findings', async () => {
     const { ledger } = await openBench(kind);
     expect(await look(ledger)).toEqual([]);
   });

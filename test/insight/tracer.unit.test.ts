@@ -60,7 +60,7 @@ test('spans that the collector will never accept are dropped', async () => {
   expect(collector.received).toHaveLength(1);
 });
 
-test('nothing is kept without a collector', async () => {
+test('spans are not kept without a collector', async () => {
   const { log } = collectLog();
   const tracer = makeTracer({ config: () => undefined, service, log });
   tracer.add([span(1)]);

@@ -10,7 +10,7 @@ import { task } from '../pipeline/graphs.ts';
 
 const signal = { id: 's1', type: 'a.b', source: 'api', data: '{}', hops: 1, correlationId: 's1' };
 
-test('on SQLite the claim is asked for behind the write and before its commit', async () => {
+test('the claim on SQLite follows the write and comes before its commit', async () => {
   const { ledger } = await openBench('sqlite');
   const graph = await define(ledger, [task('only', { plugin: 'echo' })]);
   await ledger.processes.heartbeat(beat('p1'));

@@ -72,7 +72,7 @@ test('a job of a claim in progress is released, too, when it is withheld', async
   expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
 });
 
-test('nothing is drained while something runs, however often the ledger answers', async () => {
+test('the dispatcher is not drained while something runs, however often the ledger responds', async () => {
   const world = new World(2);
   world.queue = ['a'];
   world.dispatcher.open();

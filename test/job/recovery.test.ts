@@ -231,7 +231,7 @@ echo '{"status":"ok","result":"done"}'`);
   expect(await place.notes()).toEqual(expected);
 });
 
-test('nothing is recovered of a process that left in peace', async () => {
+test('a process that left in peace leaves nothing to recover', async () => {
   const place = await makePlace({ plugins: { worker: { program: notesJob } } });
   const before = await place.start();
   const { id } = await before.run('worker');

@@ -37,7 +37,7 @@ describe.each(databases)('an attempt that takes too long on %s', (database) => {
   });
 });
 
-test('each command has its own time', async () => {
+test('each command has its own timeout', async () => {
   const program = python('time.sleep(0.4); ok()');
   const settings = { timeouts: { poll: '150ms' }, retry: { max_attempts: 1 } };
   const place = await makePlace({ plugins: { worker: { program, settings } } });

@@ -54,7 +54,7 @@ async function lookAtHistory(ledger: Ledger, limit: number): Promise<void> {
   await ledger.deliveries.list({ hookId: 'one', limit });
 }
 
-test('nothing of a round is planned again, however much is asked for', async () => {
+test('no statement of a round is planned again, however many rows are read', async () => {
   const { ledger } = await openBench('sqlite');
   const statements = watchStatements();
   for (const limit of [1, 2, 3]) await lookForWork(ledger, limit);

@@ -115,7 +115,7 @@ describe.each(ways)('a backup of %s restored on %s', (source, target) => {
   });
 });
 
-test('on PostgreSQL every number continues after the last one that was copied', async () => {
+test('every number on PostgreSQL continues after the last one that was copied', async () => {
   const { ledger } = await openBench('sqlite');
   await start(ledger, await define(ledger, [task('only')]));
   await ledger.incidents.update({ opened: [incident()], renewed: [], closed: [] });

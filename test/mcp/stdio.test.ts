@@ -30,7 +30,7 @@ async function start(...args: readonly string[]): Promise<Agent> {
   return toAgent(client);
 }
 
-test('without a configuration it can still make one, and says so', async () => {
+test('the server can create a configuration if there is none, and says so', async () => {
   const agent = await start();
   const { data } = await agent.call('job_list');
   expect(data['error']).toMatchObject({ code: 'CONFIG_NOT_FOUND' });
@@ -80,7 +80,7 @@ async function askAndClose(
   return lines.map((line): unknown => JSON.parse(line));
 }
 
-test('without a server the ledger is opened for each request', async () => {
+test('the ledger is opened for each request if no service runs', async () => {
   const { directory } = await makePlace({
     plugins: { echo: { program: succeeds, commands: '{poll: {type: read}}' } },
   });

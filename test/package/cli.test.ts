@@ -39,7 +39,7 @@ beforeEach(async () => {
 const ductile = (...argv: string[]) =>
   run([...argv, '--config', directory], { host: { ...cliHost } });
 
-test('is installed, shown and taken away, and what it brought can be run', async () => {
+test('a package is installed, shown and uninstalled, and what it provides can be run', async () => {
   const listed = await ductile('package', 'list');
   expect(listed.out).toMatch(/greeter\s+1\.0\.0/);
   const refused = await ductile('package', 'install', 'greeter');
@@ -60,7 +60,7 @@ test('is installed, shown and taken away, and what it brought can be run', async
   expect((await ductile('plugin', 'list')).out).not.toContain('greeting');
 });
 
-test('is judged where it is written, without a configuration', async () => {
+test('a package is checked in its directory, without a configuration', async () => {
   const at = join(directory, 'packages', 'greeter');
   expect(await ductile('package', 'validate', at)).toMatchObject({
     code: 0,
@@ -101,7 +101,7 @@ test('reports unusable packages: in the list, in doctor and at an installation',
   expect([found.code, found.out]).toEqual([0, expect.stringContaining('could be code')]);
 });
 
-test('shows the settings as a table, and the last deleted one', async () => {
+test('package show lists the settings as a table, and installation show the last deleted one', async () => {
   expect((await ductile('package', 'show', 'greeter')).out).toMatch(/word\s+string\s+required/);
   await ductile('package', 'install', 'greeter', '--with', '{"word":"hi"}');
   await ductile('package', 'uninstall', 'greeter');
@@ -158,7 +158,7 @@ test('a plugin that only a package uses is locked', async () => {
   expect((await ductile('plugin', 'run', 'greeting')).code).toBe(0);
 });
 
-test('is not installed over code that was never locked where that is refused', async () => {
+test('a package is not installed over code that was never locked, if that is refused', async () => {
   const file = join(directory, 'config.yaml');
   appendFileSync(file, 'service: { admission: { fail_on_drift: true } }\n');
   expect((await ductile('config', 'lock')).code).toBe(0);

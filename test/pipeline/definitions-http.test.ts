@@ -44,7 +44,7 @@ test('a viewer sees them, draws them and plays them', async () => {
   });
 });
 
-test('others do not, and what is unknown is not found', async () => {
+test('other callers do not, and an unknown pipeline is not found', async () => {
   expect((await api.ask('/pipelines', { token: undefined })).status).toBe(401);
   expect((await api.ask('/pipelines', { token: CLERK })).status).toBe(403);
   const body = JSON.stringify({ run: '0199a1b2' });

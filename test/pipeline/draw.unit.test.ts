@@ -83,7 +83,7 @@ test('as text it is a tree', () => {
   ]);
 });
 
-test('with notes it says what each step is given, without secrets', () => {
+test('a drawing with notes shows the input of each step, without secrets', () => {
   const drawn = drawText(graph, 'photos', true);
   expect(drawn).toContain(
     '│     with url: {payload.url}\n│     with api_key: [redacted]\n│     timeout 5s\n│     2 attempts, backoff 200ms',

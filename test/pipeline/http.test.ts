@@ -118,7 +118,7 @@ describe.each(databases)('on %s', (database) => {
     expect(body).toMatchObject({ status: 'succeeded', result: { result: 'done' } });
   });
 
-  test('when its time is up the run continues, and the caller knows which one', async () => {
+  test('a run continues when the wait is over, and the caller knows its id', async () => {
     const { status, body } = await start('slow');
     expect(status).toBe(202);
     const { job_id: jobId, run_id: runId } = body;

@@ -40,53 +40,57 @@ const cases = databases.flatMap((database) =>
   ].map((probe) => [database, probe] as const),
 );
 
-test.each(cases)('on %s, killed at %s', { timeout }, async (database, probe) => {
-  const place = await makePlace({
-    database,
-    plugins: {
-      notes: { program: notes, commands: '{poll: {}}' },
-      last: { program: succeeds, commands: '{poll: {}}' },
-    },
-    pipelines,
-    service: {
-      heartbeat_interval: '100ms',
-      reap_after: database === 'postgres' ? '1500ms' : '400ms',
-      max_crashes: 100,
-    },
-  });
-  const items = Array.from({ length: WIDTH }, (_, index) => index);
-  const victim = launch(place.directory, probe);
-  const { control } = await victim.ready;
-  const { status, body } = await makeClient(() => control).post('/pipeline/wide', {
-    payload: { items },
-  });
-  expect(status).toBe(202);
-  const runId = body['run_id'] as string;
-  expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
+test.each(cases)(
+  'a run on %s whose service is killed at %s is finished',
+  { timeout },
+  async (database, probe) => {
+    const place = await makePlace({
+      database,
+      plugins: {
+        notes: { program: notes, commands: '{poll: {}}' },
+        last: { program: succeeds, commands: '{poll: {}}' },
+      },
+      pipelines,
+      service: {
+        heartbeat_interval: '100ms',
+        reap_after: database === 'postgres' ? '1500ms' : '400ms',
+        max_crashes: 100,
+      },
+    });
+    const items = Array.from({ length: WIDTH }, (_, index) => index);
+    const victim = launch(place.directory, probe);
+    const { control } = await victim.ready;
+    const { status, body } = await makeClient(() => control).post('/pipeline/wide', {
+      payload: { items },
+    });
+    expect(status).toBe(202);
+    const runId = body['run_id'] as string;
+    expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
 
-  const server = launch(place.directory);
-  const second = await server.ready;
-  const client = makeClient(() => second.control);
-  const isOver = async (): Promise<boolean> => {
-    const { body: ended } = await client.get('/runs?status=succeeded,halted,cancelled');
-    return JSON.stringify(ended).includes(runId);
-  };
-  await eventually('the run has ended', isOver, patienceMs);
-  expect(await server.stop()).toEqual({ code: 0, signal: null });
-  const ledger = await openLedger(place.config.state);
-  const run = await ledger.runs.find(runId);
-  expect(run).toMatchObject({ status: 'succeeded' });
-  const { all } = outputOf({ output: run?.output ?? null }) as { all: { item: number }[] };
-  expect(all.map(({ item }) => item)).toEqual(items);
-  const branches = await ledger.runs.listBranches({ runId, limit: WIDTH * 2 });
-  expect(branches).toHaveLength(WIDTH + 1);
-  expect(await ledger.check()).toEqual([]);
-  await ledger.close();
+    const server = launch(place.directory);
+    const second = await server.ready;
+    const client = makeClient(() => second.control);
+    const isOver = async (): Promise<boolean> => {
+      const { body: ended } = await client.get('/runs?status=succeeded,halted,cancelled');
+      return JSON.stringify(ended).includes(runId);
+    };
+    await eventually('the run has ended', isOver, patienceMs);
+    expect(await server.stop()).toEqual({ code: 0, signal: null });
+    const ledger = await openLedger(place.config.state);
+    const run = await ledger.runs.find(runId);
+    expect(run).toMatchObject({ status: 'succeeded' });
+    const { all } = outputOf({ output: run?.output ?? null }) as { all: { item: number }[] };
+    expect(all.map(({ item }) => item)).toEqual(items);
+    const branches = await ledger.runs.listBranches({ runId, limit: WIDTH * 2 });
+    expect(branches).toHaveLength(WIDTH + 1);
+    expect(await ledger.check()).toEqual([]);
+    await ledger.close();
 
-  const lines = await place.notes();
-  const keys = new Set(lines.map((line) => line.split(' ')[1]));
-  const jobs = new Set(lines.map((line) => line.split(' ')[0]));
-  // What was running when the server died is done again, as the same job under the same key.
-  expect(keys.size).toBe(WIDTH);
-  expect(jobs.size).toBe(WIDTH);
-});
+    const lines = await place.notes();
+    const keys = new Set(lines.map((line) => line.split(' ')[1]));
+    const jobs = new Set(lines.map((line) => line.split(' ')[0]));
+    // What was running when the server died is done again, as the same job under the same key.
+    expect(keys.size).toBe(WIDTH);
+    expect(jobs.size).toBe(WIDTH);
+  },
+);

@@ -58,7 +58,7 @@ const moments = databases.flatMap((database) =>
 );
 
 test.each(moments)(
-  'on %s a run of %s for later, killed at %s, begins once',
+  'a delayed run on %s of %s, killed at %s, begins once',
   { timeout },
   async (database, name, probe) => {
     const place = await makeStage(database);
@@ -87,7 +87,7 @@ test.each(moments)(
 );
 
 test.each(databases)(
-  'on %s a key is still taken when the response was lost',
+  'a key on %s is still held when the response was lost',
   { timeout },
   async (database) => {
     const place = await makeStage(database);

@@ -28,7 +28,7 @@ test('no payload ends its own part of the prompt, or adds to the command line', 
   expect(argv[argv.indexOf('--permission-mode') + 1]).toBe('default');
 });
 
-test('it sees its own ledger and no other', async () => {
+test('a captured agent sees its own ledger and no other', async () => {
   const { body } = await captured.tenant.post('/plugin/echo/poll', {});
   const path = `/job/${String(body['job_id'])}`;
   const { tenant } = captured;
@@ -46,7 +46,7 @@ test('it sees its own ledger and no other', async () => {
   for (const { text } of done) expect(text).not.toContain('"echo"');
 });
 
-test('it decides nothing that waits for a person, whatever its scopes', async () => {
+test('a captured agent decides nothing that waits for a person, whatever its scopes', async () => {
   const { body: run } = await captured.api.ask('/pipeline/gate', { body: '{}' });
   const runId = String(run['run_id']);
   const isWaiting = async () =>
@@ -69,7 +69,7 @@ test('it decides nothing that waits for a person, whatever its scopes', async ()
   expect(await isWaiting()).toBe(true);
 });
 
-test("it can't run for ever", async () => {
+test("a captured agent can't run for ever", async () => {
   const before = (await captured.readSeen()).length;
   const again = { payload: { prompt: '{{prompt}}', task_folder: 'triage' } };
   await captured.order([{ path: '/plugin/agent/task', body: again }]);

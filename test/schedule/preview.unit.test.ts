@@ -16,7 +16,7 @@ async function preview(
   ]);
 }
 
-test('shows what fires and, as one row, what does not and why', async () => {
+test("the preview lists slots that fire and, as one row, those that don't and why", async () => {
   const on = timed({ cron: '0 */4 * * *', only_between: '07:00-19:00' });
   expect(await preview([{ timed: on }], '2026-11-15T00:00:00Z', '2026-11-15T23:59:59Z')).toEqual([
     ['2026-11-15T00:00:00Z', '2 not', 'outside_time_window'],
@@ -27,7 +27,7 @@ test('shows what fires and, as one row, what does not and why', async () => {
   ]);
 });
 
-test('says when a time is moved', async () => {
+test('the preview says when a time is moved', async () => {
   const gap = timed({ cron: '30 2 * * *' }, 'Europe/Berlin');
   expect(await preview([{ timed: gap }], '2026-03-29T00:00:00Z', '2026-03-30T12:00:00Z')).toEqual([
     ['2026-03-29T01:00:00Z', 'fires', 'clock_change'],
@@ -59,7 +59,7 @@ test('merges schedules by time, continues after a cursor, and shows a pause', as
   ]);
 });
 
-test('is bounded, and what comes often does not hide the rest', async () => {
+test('the preview is bounded, and frequent schedules do not hide the rest', async () => {
   const on = timed({ cron: '* * * * *' });
   const rare = timed({ id: 'rare', cron: '0 12 * * *' });
   const { rows, truncated } = await previewSchedules(

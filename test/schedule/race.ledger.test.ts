@@ -109,7 +109,7 @@ test('firing does not wait for the settling of the last job', async () => {
   await barrier.lift();
 });
 
-test('many that cancel by firing take jobs in the order of those that settle them', async () => {
+test('many schedules that cancel by firing lock jobs in the order of those that settle them', async () => {
   const { ledger, other, barrier, sql } = await openMeeting();
   const ids = range(6).map((index) => `s${index}`);
   await ledger.schedules.sync(ids.map((scheduleId) => entry({ scheduleId })));

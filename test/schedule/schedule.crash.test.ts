@@ -12,36 +12,40 @@ const cases = databases.flatMap((database) =>
   (['fire.before-commit', 'fire.after-commit'] as const).map((probe) => [database, probe] as const),
 );
 
-test.each(cases)('on %s, killed at %s', { timeout }, async (database, probe) => {
-  const schedules = [
-    { id: 'now', every: '1h' },
-    { id: 'once', at: '2020-01-01T00:00:00Z' },
-    { id: 'later', after: '100ms' },
-  ];
-  const plugins = { worker: { program: notesJob, settings: { schedules } } };
-  const place = await makePlace({ database, plugins });
-  const victim = launch(place.directory, `${probe}:kill`);
-  expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
-  const ledger = await openLedger(place.config.state);
-  const left = await ledger.jobs.list({ limit: 10 });
-  await ledger.close();
-  expect(left.length > 0).toBe(probe === 'fire.after-commit');
-  expect(left.every(({ status }) => status === 'queued')).toBe(true);
+test.each(cases)(
+  'a slot on %s whose service is killed at %s fires once',
+  { timeout },
+  async (database, probe) => {
+    const schedules = [
+      { id: 'now', every: '1h' },
+      { id: 'once', at: '2020-01-01T00:00:00Z' },
+      { id: 'later', after: '100ms' },
+    ];
+    const plugins = { worker: { program: notesJob, settings: { schedules } } };
+    const place = await makePlace({ database, plugins });
+    const victim = launch(place.directory, `${probe}:kill`);
+    expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
+    const ledger = await openLedger(place.config.state);
+    const left = await ledger.jobs.list({ limit: 10 });
+    await ledger.close();
+    expect(left.length > 0).toBe(probe === 'fire.after-commit');
+    expect(left.every(({ status }) => status === 'queued')).toBe(true);
 
-  const server = launch(place.directory);
-  await server.ready;
-  const notes = await eventually('all are done', async () => {
-    const found = await place.notes();
-    return found.length >= ids.length ? found : undefined;
-  });
-  expect(await server.stop()).toEqual({ code: 0, signal: null });
-  const after = await openLedger(place.config.state);
-  const jobs = await after.jobs.list({ limit: 10 });
-  expect(await after.check()).toEqual([]);
-  await after.close();
-  expect(jobs.map(({ scheduleId }) => scheduleId ?? '').sort()).toEqual(ids.toSorted());
-  expect(jobs.every(({ status }) => status === 'succeeded')).toBe(true);
-  expect(notes.sort()).toEqual(jobs.map(({ id }) => id).sort());
-  // What was fired before the crash is the very job that was done.
-  for (const { id } of left) expect(notes).toContain(id);
-});
+    const server = launch(place.directory);
+    await server.ready;
+    const notes = await eventually('all are done', async () => {
+      const found = await place.notes();
+      return found.length >= ids.length ? found : undefined;
+    });
+    expect(await server.stop()).toEqual({ code: 0, signal: null });
+    const after = await openLedger(place.config.state);
+    const jobs = await after.jobs.list({ limit: 10 });
+    expect(await after.check()).toEqual([]);
+    await after.close();
+    expect(jobs.map(({ scheduleId }) => scheduleId ?? '').sort()).toEqual(ids.toSorted());
+    expect(jobs.every(({ status }) => status === 'succeeded')).toBe(true);
+    expect(notes.sort()).toEqual(jobs.map(({ id }) => id).sort());
+    // What was fired before the crash is the very job that was done.
+    for (const { id } of left) expect(notes).toContain(id);
+  },
+);

@@ -29,7 +29,7 @@ const parse = (out: string) =>
     .split('\n')
     .map((line) => JSON.parse(line) as unknown);
 
-test('goes through all pages, oldest first', async () => {
+test('signal export reads all pages, oldest first', async () => {
   const argv = ['signal', 'export', '--type', 'order.paid', '--correlation-id', 'c'];
   const { out, code, calls } = await run(argv, { answer: pages });
   expect(code).toBe(0);
@@ -41,7 +41,7 @@ test('goes through all pages, oldest first', async () => {
   ]);
 });
 
-test('writes CloudEvents, or nothing at all', async () => {
+test('signal export writes CloudEvents, or nothing at all', async () => {
   const { out } = await run(['signal', 'export', '--cloudevents'], { answer: pages });
   expect(parse(out)).toMatchObject([
     { specversion: '1.0', id: '1', subject: 'order/42' },

@@ -45,7 +45,7 @@ test('readers at the same cursor share a read that has not begun', async () => {
   expect(new Set(pages).size).toBe(2);
 });
 
-test('few reads run at once, and all come to their turn', async () => {
+test('few reads run at once, and all get their turn', async () => {
   const { ledger, asked, answer } = makeSlowLedger();
   const places = [1, 2, 3, 4, 5];
   const all = Promise.all(places.map((seq) => findSharedReads(ledger).page(placeAt(seq), 10)));

@@ -204,7 +204,7 @@ describe.each(databases)('on %s', (database) => {
     expect(types(reader)[1]).toBe('good.one');
   });
 
-  test('however many streams there are, few of them read at once', async () => {
+  test('few streams read at once, however many there are', async () => {
     const { ledger } = api.server.instance.engine;
     const events = ledger.events.list.bind(ledger);
     let now = 0;
@@ -241,7 +241,7 @@ describe.each(databases)('on %s', (database) => {
   });
 });
 
-test('on PostgreSQL a slow commit delays what came after it, and is never lost', async () => {
+test('a slow commit on PostgreSQL delays later events and is never lost', async () => {
   const api = await startApi({ database: 'postgres' });
   onTestFinished(() => api.close());
   const { ledger } = api.server.instance.engine;

@@ -16,7 +16,7 @@ import { dropTenants, makeSlug } from '../support/tenants.ts';
 const plugins = { echo: { program: succeeds } };
 const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
 
-test('with tenants that cannot be kept apart nothing starts, and it says why', async () => {
+test("the service refuses to start with tenants that can't be isolated, and says why", async () => {
   const place = await makePlace({ plugins });
   const { pluginRoots, state } = place.config;
   const ledger = await openLedger(state);
@@ -33,7 +33,7 @@ test('with tenants that cannot be kept apart nothing starts, and it says why', a
 });
 
 describe.each(databases)('on %s', (database) => {
-  test('none is made where it could not be kept apart', async () => {
+  test('no tenant is created if it could not be isolated', async () => {
     const place = await makePlace({ database, plugins });
     const around = { path: place.directory, place: 'config.yaml:1:1' };
     const pluginRoots = [...place.config.pluginRoots, around];

@@ -99,7 +99,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     expect((await first.ask('/tokens')).text).toContain(MARK);
   });
 
-  test('no read shows it to the second tenant, to a stranger or to the operator', async () => {
+  test("no read shows a tenant's data to another tenant, to a stranger or to the operator", async () => {
     const seen: string[] = [];
     const asked = reads.flatMap((place) => {
       const paths = named(place) ? pathsOf(place) : [place.surface.path];
@@ -119,7 +119,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     expect(seen).toEqual([]);
   });
 
-  test('no way of changing reaches it', async () => {
+  test("no change reaches another tenant's data", async () => {
     const before = await Promise.all(['/jobs', '/directives', '/tokens', '/runs'].map(read));
     const done: string[] = [];
     const writes = places.filter((place) => place.surface.method === 'POST' && named(place));

@@ -12,7 +12,7 @@ function makeCrowd(passingMax: number, insideMax: number) {
   return { gate, passing, come, asked: () => asked };
 }
 
-test('lets so many pass at once', async () => {
+test('the limit admits a fixed number at once', async () => {
   const { passing, come } = makeCrowd(2, 9);
   const all = [come(), come(), come()];
   await turn();

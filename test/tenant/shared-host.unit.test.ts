@@ -34,7 +34,7 @@ function makeShared() {
   return { host, signals, calls };
 }
 
-test('does to the shared host nothing that others would feel', async () => {
+test("a tenant's host does nothing to the shared host that others would notice", async () => {
   const { host, calls } = makeShared();
   const facade = makeFacadeHost(host);
   await facade.start();
@@ -43,7 +43,7 @@ test('does to the shared host nothing that others would feel', async () => {
   expect(calls).toEqual([]);
 });
 
-test('ends its own attempts alone when it is not renewed in time', () => {
+test("a tenant's host ends only its own attempts when it is not renewed in time", () => {
   const { host, signals } = makeShared();
   const [silent, other] = [makeFacadeHost(host), makeFacadeHost(host)];
   silent.renew(1000);
@@ -63,7 +63,7 @@ test('ends its own attempts alone when it is not renewed in time', () => {
   expect(signals[3]?.aborted).toBe(false);
 });
 
-test('stops an attempt when it is asked to', () => {
+test("a tenant's host stops an attempt when it is asked to", () => {
   const { host, signals } = makeShared();
   const abort = new AbortController();
   void makeFacadeHost(host).run(spec, request, { signal: abort.signal });

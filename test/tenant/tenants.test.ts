@@ -338,7 +338,7 @@ describe.each(databases)('tenants on %s', (database) => {
   });
 });
 
-test('another host helps with what one tenant has too much of', async () => {
+test('another host helps with a tenant that has too much work', async () => {
   const program = python('note("begin"); wait_for("open"); ok()');
   const place = await makePlace({
     database: 'postgres',

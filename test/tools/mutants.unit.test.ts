@@ -30,7 +30,7 @@ async function findIn(text: string): Promise<Mutant[]> {
   return mutants;
 }
 
-test('are small, each at its place, and none where nothing can go wrong', async () => {
+test('mutants are small, each at its location, and there are none where nothing can go wrong', async () => {
   const mutants = await findIn(source);
   expect(mutants.map(({ line, change }) => `${line} ${change}`)).toEqual([
     '4 n >= 2 && !done → true',

@@ -59,7 +59,7 @@ test('a package is asked for by a form, and shows the address and secret of its 
     await dialog.waitFor({ state: 'hidden' });
   }));
 
-test('another secret is made and shown once, and the old one is good for as long as chosen', async () => {
+test('a new secret is created and shown once, and the old one is valid for as long as chosen', async () => {
   await place.post('/webhooks', { id: 'turning', title: 'Turning', signal: 'it.turned' });
   await place.look(async ({ page, open }) => {
     await open('/ui/webhooks/turning');

@@ -46,14 +46,14 @@ test.each([
   ['a signal that starts a pipeline with it', { signal: 'order.lost' }],
   ['a signal that one event type routes to it', { signal: 'code.changed' }],
   ['a signal that one event type starts a pipeline with it', { signal: 'code.seen' }],
-])('none is made for %s', async (_what, target) => {
+])('no webhook is created for %s', async (_what, target) => {
   const sent = { title: 'T', ...target };
   expect(await post('/webhooks', sent)).toMatchObject(refused);
   expect(await post('/webhooks', { ...sent, dry_run: true })).toMatchObject(refused);
   expect((await api.ask('/webhooks')).body).toEqual({ webhooks: [], next_cursor: null });
 });
 
-test('none is changed to it, tried, replayed or opened with a new secret', async () => {
+test('no webhook is changed to a denied command, tested, replayed or given a new secret', async () => {
   const other = { id: 'other', title: 'T', plugin: 'echo', command: 'poll', auth_mode: 'github' };
   expect((await post('/webhooks', other)).status).toBe(201);
   expect((await post('/webhooks/other/test')).status).toBe(200);

@@ -24,7 +24,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
   const rows = async (path: string, field: string) =>
     (await api.ask(path)).body[field] as Record<string, unknown>[];
 
-  test('it is on record with its actor, and so are its delivery and its signal', async () => {
+  test('a test delivery is recorded with its actor, and so are its delivery and its signal', async () => {
     const plan = await post('/webhooks/deploys/test', { dry_run: true });
     expect(plan.body).toMatchObject({
       dry_run: true,
@@ -55,7 +55,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     });
   });
 
-  test('it needs the role of everything else that changes webhooks', async () => {
+  test('a test delivery needs the role of every other change of webhooks', async () => {
     const directives = (await rows('/directives', 'directives')).length;
     const admin = String((await post('/tokens', { name: 'tester', role: 'admin' })).body['token']);
     const member = String((await post('/tokens', { name: 'mem', role: 'member' })).body['token']);

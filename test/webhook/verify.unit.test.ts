@@ -285,7 +285,7 @@ describe('the general form', () => {
   });
 });
 
-test('nothing that a stranger sends throws or is accepted', () => {
+test('no input of a stranger throws or is accepted', () => {
   const latin1 = fc.uint8Array().map((bytes) => Buffer.from(bytes).toString('latin1'));
   const word = fc.oneof(latin1, fc.string());
   const schemes = [bearer, hmac(), hmac({ signature: patternOf('(.*)') })];

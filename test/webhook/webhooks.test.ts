@@ -72,7 +72,7 @@ describe.each(databases)('on %s', (database: Database) => {
     expect(listed.text).not.toContain(first.headers['x-hub-signature-256']);
   });
 
-  test('many at once are each taken once', async () => {
+  test('concurrent deliveries are each accepted once', async () => {
     const api = await open({ database });
     const { secret } = await add(api, github);
     const bodies = Array.from({ length: 20 }, (_, n) => `{"message":"${n % 10}"}`);
