@@ -2,7 +2,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Timestamp } from '../base/clock.ts';
 import { acknowledgeType } from './acknowledge.service.ts';
-import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { Check, CheckContext } from './check.service.ts';
 import { findWaitingApprovals, findHeldKeys, findHaltedRuns } from './checks/runs.ts';
 import {

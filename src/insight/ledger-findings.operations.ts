@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { toFinding, type Finding } from '../config/findings.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { InstallationRow } from '../package/types.ts';
-import type { LedgerSubset } from '../ledger/ledger.ts';
+import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import { openToLook } from '../ledger/open-readonly.ts';
 import type { Targets } from '../webhook/check-entry.service.ts';
 import { readKeyIds } from '../access/vault.service.ts';

@@ -1,6 +1,6 @@
 import { limits } from '../base/limits.ts';
 import type { Job } from '../job/job.ts';
-import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { formatDuration } from '../base/quantity.ts';
 

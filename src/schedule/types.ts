@@ -3,26 +3,6 @@ import type { JobDraft, CancelAnswer } from '../job/job.ts';
 import type { BreakerState, TransitionReason } from './breaker.ts';
 import type { OverlapRules, SkipReason, ScheduleMode } from './schedule.ts';
 
-/** What a ledger can do with schedules and with the breakers that hold them back. */
-export interface ScheduleVerbs {
-  /** Makes the rows those of the configuration; what a row has done and will do stays with it. */
-  syncSchedules(drafts: readonly ScheduleDraft[]): Promise<void>;
-  /** These are in no configuration any more. */
-  retireSchedules(keys: readonly ScheduleKey[]): Promise<void>;
-  /** Active schedules whose time has come, those that are due longest first. */
-  dueSchedules(request: DueRequest): Promise<DueResult>;
-  /** Passes the due times of schedules, each with its jobs or without, once over all hosts. */
-  fire(request: FireRequest): Promise<Fired[]>;
-  schedules(filter: ScheduleFilter): Promise<ScheduleRow[]>;
-  /** Plugins that a process knows whose last heartbeat is not older than this. */
-  livePlugins(staleMs: number): Promise<string[]>;
-  /** Who was loaded last, of all and of those whose last heartbeat is not older than this. */
-  lastLoaded(staleMs: number): Promise<LastLoaded>;
-  breakers(filter: BreakerFilter): Promise<BreakerRow[]>;
-  transitions(filter: BreakerFilter & { readonly limit: number }): Promise<TransitionRow[]>;
-  countOpenBreakers(): Promise<number>;
-}
-
 export interface LastLoaded {
   /** The configuration that was loaded last, also by a process that is gone. */
   readonly snapshotId: string | undefined;

@@ -5,23 +5,6 @@ import type { Attempt } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import type { Run } from '../pipeline/run/run.ts';
 
-/** What a ledger can do with signals. Those of attempts come with `settle`. */
-export interface SignalVerbs {
-  /**
-   * Records what somebody reports, each with all that follows from it; what was reported before is
-   * told, and leads to nothing. Committed when it resolves.
-   */
-  emit(emissions: readonly Emission[]): Promise<EmissionResult>;
-  /**
-   * Lets some signals be handled once more, one step of a directive that a process executes; undefined
-   * when that is not its any more. What it did so far is kept in the same commit.
-   */
-  replay(step: ReplayStep): Promise<ReplayStepResult | undefined>;
-  signals(filter: SignalFilter): Promise<Signal[]>;
-  /** How many there are of each source and type, among the oldest that fit. */
-  signalGroups(filter: SignalFilter): Promise<SignalGroup[]>;
-}
-
 /** The jobs carry no dedupe keys: the signal itself is there once. */
 export interface Emission extends Followers {
   readonly signal: SignalDraft;

@@ -58,11 +58,11 @@ describe('a pause beside a claim of another host', () => {
   test('a claim that comes after the pause has waited for it finds nothing', async () => {
     const { ledger, other, barrier } = await openMeeting();
     await ledger.jobs.enqueue({ jobs: range(3).map(() => draft()) });
-    await other.heartbeat(beat('p2'));
+    await other.processes.heartbeat(beat('p2'));
     await barrier.holdClaims();
     const pausingNow = ledger.directives.create(pausing());
     await barrier.untilWaiting(1);
-    const claiming = other.claim(request('p2'));
+    const claiming = other.jobs.claim(request('p2'));
     await barrier.untilWaiting(2);
     await barrier.lift();
     await pausingNow;
@@ -72,14 +72,14 @@ describe('a pause beside a claim of another host', () => {
   test('a pause is recorded only after the claim in progress is committed', async () => {
     const { ledger, other, barrier, sql } = await openMeeting();
     await ledger.jobs.enqueue({ jobs: range(3).map(() => draft()) });
-    await other.heartbeat(beat('p2'));
+    await other.processes.heartbeat(beat('p2'));
     // Holds the claim between its write and its commit.
     await sql(`create function stop_here() returns trigger language plpgsql as
       'begin perform pg_advisory_xact_lock(7); return null; end'`);
     await sql(`create trigger stop_here after update of claim_token on job_queue
       for each statement execute function stop_here()`);
     await barrier.hold('select pg_advisory_xact_lock(7)');
-    const claiming = other.claim(request('p2'));
+    const claiming = other.jobs.claim(request('p2'));
     await barrier.untilWaiting(1);
     const pausingNow = ledger.directives.create(pausing());
     await barrier.untilWaiting(2);

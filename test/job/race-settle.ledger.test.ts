@@ -27,7 +27,8 @@ describe('settling and reaping the same attempt', () => {
     await barrier.hold(lockJob, [job.id]);
     const closing = succeed(job, { signals: [signalOf(job)], jobs: [draft()] });
     const settle = () => ledger.jobs.settle([closing]);
-    const reap = () => other.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] });
+    const reap = () =>
+      other.processes.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] });
     const [settled, reaped] =
       first === 'settling'
         ? await runTogether(barrier, settle, reap)
@@ -49,7 +50,7 @@ describe('settling and reaping the same attempt', () => {
     const answers = await runTogether(
       barrier,
       () => ledger.jobs.settle([closing]),
-      () => other.settle([closing]),
+      () => other.jobs.settle([closing]),
     );
     expect(answers.map(({ verdicts }) => verdicts.get(job.id))).toEqual(['settled', 'settled']);
     expect((await ledger.jobs.countQueue()).ready).toBe(1);
@@ -68,7 +69,7 @@ describe('two that reap', () => {
     await runTogether(
       barrier,
       () => ledger.processes.reap(reap),
-      () => other.reap(reap),
+      () => other.processes.reap(reap),
     );
     expect(await read(job.id)).toMatchObject({ status: 'queued', attempt: 2, crashCount: 1 });
     expect(await ledger.attempts.listByJob([job.id])).toHaveLength(1);
@@ -85,7 +86,7 @@ describe('a heartbeat that meets a reaper', () => {
     const [answer, reaped] = await runTogether(
       barrier,
       () => ledger.processes.heartbeat(beat('p1')),
-      () => other.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] }),
+      () => other.processes.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] }),
     );
     expect(answer).toMatchObject({ known: true, running: [{ jobId: job.id }] });
     expect([...reaped.verdicts.values()]).toEqual(['fenced']);
@@ -99,7 +100,7 @@ describe('a heartbeat that meets a reaper', () => {
     await barrier.hold('select 1 from processes for update');
     const [reaped, answer] = await runTogether(
       barrier,
-      () => other.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] }),
+      () => other.processes.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] }),
       () => ledger.processes.heartbeat(beat('p1')),
     );
     expect([...reaped.verdicts.values()]).toEqual(['settled']);
@@ -114,7 +115,7 @@ describe('cancelling what is being settled', () => {
     const { ledger, other, barrier, job: read } = await openMeeting();
     const job = await startOne(ledger, 'p1');
     await barrier.hold(lockJob, [job.id]);
-    const cancel = () => other.cancel(job.id);
+    const cancel = () => other.jobs.cancel(job.id);
     const settle = () => settleOne(ledger, succeed(job));
     if (first === 'cancelling') {
       expect(await runTogether(barrier, cancel, settle)).toEqual(['requested', 'settled']);
@@ -128,7 +129,7 @@ describe('cancelling what is being settled', () => {
     await barrier.hold(lockJob, [job.id]);
     const answers = await runTogether(
       barrier,
-      () => other.cancel(job.id),
+      () => other.jobs.cancel(job.id),
       () => settleOne(ledger, retryLater(job)),
     );
     expect(answers).toEqual(['requested', 'cancelled']);
@@ -143,7 +144,7 @@ describe('cancelling what is being settled', () => {
     const answers = await runTogether(
       barrier,
       () => settleOne(ledger, retryLater(job)),
-      () => other.cancel(job.id),
+      () => other.jobs.cancel(job.id),
     );
     expect(answers).toEqual(['settled', 'cancelled']);
     expect((await read(job.id)).status).toBe('cancelled');
@@ -200,7 +201,7 @@ describe('two changes of one state', () => {
     await runTogether(
       barrier,
       () => ledger.jobs.settle([succeed(a, { state, jobs: [draft({ dedupe: strict('y') })] })]),
-      () => other.settle([succeed(b, { state })]),
+      () => other.jobs.settle([succeed(b, { state })]),
     );
     // Nobody had to be sacrificed, and so nobody began anew.
     const rolledBack = query.mock.calls.filter(([text]) => text === 'rollback');
@@ -215,7 +216,7 @@ describe('delayed jobs', () => {
     await sql('update job_queue set next_retry_at = ?', [LONG_AGO]);
     const answers = await Promise.all([
       ledger.jobs.promote(),
-      other.promote(),
+      other.jobs.promote(),
       ledger.jobs.promote(),
     ]);
     expect(answers.reduce((sum, { promoted }) => sum + promoted, 0)).toBe(50);

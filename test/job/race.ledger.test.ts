@@ -25,7 +25,7 @@ describe('two that enqueue', () => {
     const answers = await runTogether(
       barrier,
       () => ledger.jobs.enqueue({ jobs: jobs.slice(0, 1) }),
-      () => other.enqueue({ jobs: jobs.slice(1) }),
+      () => other.jobs.enqueue({ jobs: jobs.slice(1) }),
     );
     const added = answers.flat().filter(({ duplicateOf }) => duplicateOf === undefined);
     const dropped = answers.flat().filter(({ duplicateOf }) => duplicateOf !== undefined);
@@ -41,7 +41,7 @@ describe('two that enqueue', () => {
     const answers = await runTogether(
       barrier,
       () => ledger.jobs.enqueue({ jobs: [draft({ dedupe: strict('k') })] }),
-      () => other.enqueue({ jobs: [draft({ dedupe: strict('k') })] }),
+      () => other.jobs.enqueue({ jobs: [draft({ dedupe: strict('k') })] }),
     );
     const dropped = answers.flat().filter(({ duplicateOf }) => duplicateOf !== undefined);
     expect(dropped).toHaveLength(1);
@@ -52,7 +52,7 @@ describe('two that enqueue', () => {
     const { ledger, other, barrier } = await openMeeting();
     await barrier.hold(`insert into job_dedupe values ('k', 'echo', 'handle', 'nobody', null)`);
     const jobs = [draft({ dedupe: strict('k') })];
-    const ask = [() => ledger.jobs.enqueue({ jobs }), () => other.enqueue({ jobs })] as const;
+    const ask = [() => ledger.jobs.enqueue({ jobs }), () => other.jobs.enqueue({ jobs })] as const;
     expect((await runTogether(barrier, ...ask)).flat()).toEqual(
       range(2).map(() => ({ jobId: jobs[0]?.id })),
     );
@@ -81,7 +81,9 @@ describe('two that enqueue', () => {
       const keys = range(10).map((index) => `${round} ${index}`);
       const [one, two] = await Promise.all([
         ledger.jobs.enqueue({ jobs: keys.map((key) => draft({ dedupe: strict(key) })) }),
-        other.enqueue({ jobs: keys.toReversed().map((key) => draft({ dedupe: strict(key) })) }),
+        other.jobs.enqueue({
+          jobs: keys.toReversed().map((key) => draft({ dedupe: strict(key) })),
+        }),
       ]);
       const added = [...one, ...two].filter(({ duplicateOf }) => duplicateOf === undefined);
       expect(added).toHaveLength(10);
@@ -99,7 +101,7 @@ describe('two that add to a queue with a limit', () => {
     const [one, two] = await runTogether(
       barrier,
       () => outcomeOf(ledger.jobs.enqueue({ jobs: [draft()], queueLimit })),
-      () => outcomeOf(other.enqueue({ jobs: [draft()], queueLimit })),
+      () => outcomeOf(other.jobs.enqueue({ jobs: [draft()], queueLimit })),
     );
     expect([one, two].toSorted()).toEqual(['TENANT_LIMIT', 'added']);
     expect((await ledger.jobs.countQueue()).ready).toBe(2);
@@ -136,11 +138,11 @@ describe('a key that is pruned while it is claimed again', () => {
     );
     const taking = ledger.jobs.enqueue({ jobs: [next] });
     await barrier.untilWaiting(1);
-    const pruned = await other.prune({ what: 'dedupe', olderThanMs: 0, limit: 10 });
+    const pruned = await other.history.prune({ what: 'dedupe', olderThanMs: 0, limit: 10 });
     await barrier.lift();
     expect(await taking).toEqual([{ jobId: next.id }]);
     expect(pruned).toBe(0);
-    const again = await other.enqueue({ jobs: [draft({ dedupe: strict('k') })] });
+    const again = await other.jobs.enqueue({ jobs: [draft({ dedupe: strict('k') })] });
     expect(only(again).duplicateOf).toBe(next.id);
   });
 });
@@ -150,12 +152,15 @@ describe('two that claim', () => {
     { ledger, other, barrier }: Meeting,
     given: Parameters<typeof claimAs>[2] = {},
   ): Promise<[ClaimedJob[], ClaimedJob[]]> {
-    await Promise.all([ledger.processes.heartbeat(beat('p1')), other.heartbeat(beat('p2'))]);
+    await Promise.all([
+      ledger.processes.heartbeat(beat('p1')),
+      other.processes.heartbeat(beat('p2')),
+    ]);
     await barrier.holdClaims();
     return runTogether(
       barrier,
       () => ledger.jobs.claim(request('p1', given)),
-      () => other.claim(request('p2', given)),
+      () => other.jobs.claim(request('p2', given)),
     );
   }
 
@@ -194,12 +199,12 @@ describe('two that claim', () => {
     await ledger.jobs.enqueue({ jobs: range(5).map(() => draft()) });
     const plugins = [claimable('echo', { parallelism: 1 })];
     const job = only(await claimAs(ledger, 'p1', { plugins }));
-    await other.heartbeat(beat('p2'));
+    await other.processes.heartbeat(beat('p2'));
     await barrier.holdClaims();
     const [settled, claimed] = await runTogether(
       barrier,
       () => ledger.jobs.settle([succeed(job)], request('p1', { plugins })),
-      () => other.claim(request('p2', { plugins })),
+      () => other.jobs.claim(request('p2', { plugins })),
     );
     expect([...settled.claimed, ...claimed]).toHaveLength(1);
   });
@@ -251,7 +256,7 @@ describe('a process that claims while it is reaped', () => {
       await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);
       await barrier.holdClaims();
       const claim = () => ledger.jobs.claim(request('p1'));
-      const reap = () => other.reap({ processId: 'p1', staleMs: 1000, closings: [] });
+      const reap = () => other.processes.reap({ processId: 'p1', staleMs: 1000, closings: [] });
       if (first === 'the claim') await runTogether(barrier, claim, reap);
       else await runTogether(barrier, reap, claim);
       const running = await ledger.jobs.list({ status: ['running'], limit: 10 });

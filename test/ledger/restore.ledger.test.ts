@@ -191,11 +191,11 @@ describe("a backup that can't be restored", () => {
     const place = await makePlace('sqlite');
     const old = await openLedger(place);
     const wanted = draft();
-    await old.enqueue({ jobs: [wanted] });
+    await old.jobs.enqueue({ jobs: [wanted] });
     await old.close();
     const { previous } = await restoreLedger(from, place);
     const aside = await openRestored({ kind: 'sqlite', path: previous ?? '' });
-    expect((await aside.job(wanted.id))?.status).toBe('queued');
+    expect((await aside.jobs.find(wanted.id))?.status).toBe('queued');
     const restored = await openRestored(place);
     expect(await restored.jobs.find(wanted.id)).toBeUndefined();
   });
@@ -227,7 +227,7 @@ describe("a backup that can't be restored", () => {
     await mkdir(`${path}.partial/in-the-way`, { recursive: true });
     await expect(restoreLedger(from, place)).rejects.toThrow();
     const kept = await openRestored(place);
-    expect((await kept.job(wanted))?.status).toBe('queued');
+    expect((await kept.jobs.find(wanted))?.status).toBe('queued');
   });
 });
 

@@ -21,7 +21,7 @@ test('two hosts fire the same slot: one does, and the other learns of it', async
   const answers = await runTogether(
     barrier,
     () => ledger.schedules.fire({ now: NOW, firings: [firing(seen)] }),
-    () => other.fire({ now: NOW, firings: [firing(seen)] }),
+    () => other.schedules.fire({ now: NOW, firings: [firing(seen)] }),
   );
   expect(answers.map((answer) => only(answer).verdict).sort()).toEqual(['fired', 'lost']);
   expect(await ledger.jobs.list({ limit: 9 })).toHaveLength(1);
@@ -35,7 +35,7 @@ test('two that fire many slots in opposite order do not wait for each other', as
   const answers = await runTogether(
     barrier,
     () => ledger.schedules.fire({ now: NOW, firings: seen.map((one) => firing(one)) }),
-    () => other.fire({ now: NOW, firings: seen.toReversed().map((one) => firing(one)) }),
+    () => other.schedules.fire({ now: NOW, firings: seen.toReversed().map((one) => firing(one)) }),
   );
   const fired = answers.flat().filter(({ verdict }) => verdict === 'fired');
   expect(fired).toHaveLength(8);
@@ -57,7 +57,7 @@ test('two that let a probe through: there is one probe', async () => {
   const answers = await runTogether(
     barrier,
     () => ledger.schedules.fire({ now: NOW, firings: [firing(one)] }),
-    () => other.fire({ now: NOW, firings: [firing(two)] }),
+    () => other.schedules.fire({ now: NOW, firings: [firing(two)] }),
   );
   const told = answers.map((answer) => only(answer).reason ?? only(answer).verdict);
   expect(told.sort()).toEqual(['circuit_open', 'fired']);
@@ -124,7 +124,7 @@ test('many schedules that cancel by firing lock jobs in the order of those that 
   await barrier.hold('select 1 from job_queue where id = $1 for update', [middle]);
   const both = Promise.all([
     ledger.schedules.fire({ now: NOW, firings }),
-    other.settle(running.toReversed().map((job) => succeed(job))),
+    other.jobs.settle(running.toReversed().map((job) => succeed(job))),
   ]);
   await barrier.untilWaiting(2);
   const lifted = performance.now();

@@ -13,7 +13,7 @@ import { parseStoredJson } from '../../base/json.ts';
 import { withInstallations, type InstalledPackage } from '../../config/installed.ts';
 import { readConfig } from '../../config/load.ts';
 import type { ConfigSnapshot } from '../../config/snapshot-types.ts';
-import type { Ledger, LedgerSubset } from '../../ledger/ledger.ts';
+import type { LedgerSubset } from '../../ledger/ledger.ts';
 import { readProvides } from '../../package/package.ts';
 
 /** Finds a service on this host that uses other configuration files, or files that changed since. */

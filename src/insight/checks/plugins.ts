@@ -4,7 +4,7 @@ import { maskText } from '../../base/secrets.ts';
 import { limits } from '../../base/limits.ts';
 import type { Config } from '../../config/config.ts';
 import type { Attempt } from '../../job/attempt.ts';
-import type { Ledger, LedgerSubset } from '../../ledger/ledger.ts';
+import type { LedgerSubset } from '../../ledger/ledger.ts';
 import { isPassedVariable } from '../../plugin/protocol.ts';
 import type { LiveFinding } from '../finding.ts';
 import { fromTimestamp, toTimestamp } from '../../base/clock.ts';

@@ -31,24 +31,24 @@ parentPort?.postMessage(await race(ledger), []);
 await ledger.close();
 
 async function race(on: Ledger): Promise<RaceResult> {
-  await on.heartbeat(beat(name));
+  await on.processes.heartbeat(beat(name));
   const added: [string, string][] = [];
   const succeeded: string[] = [];
   let [fenced, runningMax, inTurnMax, idle] = [0, 0, 0, 0];
   for (let round = 0; idle < 3; round += 1) {
     if (round < rounds) added.push(...(await enqueueRound(on, round)));
     const plugins = [claimable('echo', { parallelism })];
-    const claimed = await on.claim(request(name, { slots: 3, plugins }));
-    const running = await on.jobs({ status: ['running'], limit: 100 });
+    const claimed = await on.jobs.claim(request(name, { slots: 3, plugins }));
+    const running = await on.jobs.list({ status: ['running'], limit: 100 });
     runningMax = Math.max(runningMax, running.length);
     const inTurn = running.filter(({ dependencyKey }) => dependencyKey !== null);
     inTurnMax = Math.max(inTurnMax, inTurn.length);
-    const { verdicts } = await on.settle(claimed.map((job) => conclude(job, round)));
+    const { verdicts } = await on.jobs.settle(claimed.map((job) => conclude(job, round)));
     for (const [id, verdict] of verdicts) {
       if (verdict === 'fenced') fenced += 1;
       else if (claimed.some((job) => job.id === id && job.attempt > 1)) succeeded.push(id);
     }
-    const { ready, running: left } = await on.counts();
+    const { ready, running: left } = await on.jobs.countQueue();
     idle = round >= rounds && ready + left === 0 ? idle + 1 : 0;
   }
   return { name, added, succeeded, fenced, runningMax, inTurnMax };
@@ -62,7 +62,7 @@ async function enqueueRound(on: Ledger, round: number): Promise<[string, string]
     draft({ dedupe: lenient('one by one', 0) }),
     draft({ dependencyKey: 'in turn' }),
   ];
-  const [answer] = await on.enqueue({ jobs });
+  const [answer] = await on.jobs.enqueue({ jobs });
   return answer?.duplicateOf === undefined && answer !== undefined ? [[key, answer.jobId]] : [];
 }
 
