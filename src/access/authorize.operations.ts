@@ -8,7 +8,7 @@ import { allows, describeNeed, forOperator, hintForNeed, mayAllow } from './scop
 import type { Engine } from '../engine/engine.ts';
 import type { Tenants, Visit } from '../tenant/tenants.ts';
 
-/** The one check of rights: refuses what the principal's scopes do not cover. */
+/** Checks the rights of every call: refuses operations that the principal's scopes don't cover. */
 export function authorize(operation: Operation, context: Context, input: unknown): void {
   const { scope, isForRoot } = operation;
   if (isForRoot === true && context.principal.tenant !== undefined) {
@@ -23,8 +23,8 @@ export function authorize(operation: Operation, context: Context, input: unknown
 }
 
 /**
- * The same check with the fields of the URL alone, before a body is read. Where only the body says
- * what is needed, it refuses tokens that could not do anything of the kind.
+ * Checks the rights from the URL alone, before a body is read. If the body decides what is needed,
+ * it only refuses tokens that can't do anything of the kind.
  */
 export function authorizeUrl(operation: Operation, context: Context, inUrl: JsonOutput): void {
   const { scope, scopeIn, effect } = operation;
@@ -34,7 +34,7 @@ export function authorizeUrl(operation: Operation, context: Context, inUrl: Json
   throw new DuctileError('FORBIDDEN', 'the token does not allow this');
 }
 
-/** One count for each token and operation: both are known here, so callers can't make up others. */
+/** Counts per token and operation. Both are known names, so callers can't create new ones. */
 function noteRefused(
   { engine, principal }: Pick<Context, 'engine' | 'principal'>,
   { name, effect }: Pick<Operation, 'name' | 'effect'>,
@@ -46,7 +46,7 @@ function noteRefused(
   engine.observations?.note('call_refused', key, { actor, operation: name, scope: least });
 }
 
-/** Counts a call whose token isn't valid, all together or by the name of an expired token. */
+/** Counts calls with invalid tokens: together, or by the name of an expired token. */
 export function noteWrongToken(base: Base, presented: string, operation: string | undefined): void {
   const expired = base.engine.tokens.findExpired?.(presented);
   const actor = expired === undefined ? null : `token:${expired}`;
@@ -55,7 +55,7 @@ export function noteWrongToken(base: Base, presented: string, operation: string 
   base.engine.observations?.note('call_refused', key, detail);
 }
 
-/** Whoever shows no token. */
+/** The principal of calls without a token. */
 export const ANONYMOUS: Principal = {
   actor: 'anonymous',
   scopes: [],
@@ -63,28 +63,31 @@ export const ANONYMOUS: Principal = {
   tenant: undefined,
 };
 
-/** Whoever reads figures where the operator let everybody do that. */
+/** The principal that reads metrics without a token, if the configuration allows it. */
 export const SCRAPER: Principal = { ...ANONYMOUS, actor: 'scraper', scopes: ['metrics:ro'] };
 
 type Base = Pick<Context, 'engine'>;
 
-/** Somebody who was let in, and the engine of the ledger that is theirs. */
+/** An authenticated caller, with the engine of their ledger. */
 export interface Admission extends Base {
   readonly principal: Principal;
-  /** Who they are by now, from memory; undefined when their token has ended. */
+  /**
+   * Returns the current principal from memory; undefined when the token has expired or was revoked.
+   */
   readonly again: () => Promise<Principal | undefined>;
-  /** Said when everything that they asked for is answered. */
+  /** Called when all requests of the caller have been answered. */
   leave(): void;
 }
 
-/** Somebody who is let into the root ledger. */
+/** Admits a caller to the root ledger. */
 export function admitHere({ engine }: Base, principal: Principal): Admission {
   return { engine, principal, again: async () => principal, leave: () => undefined };
 }
 
 /**
- * Whose token this is; undefined for one that gives no access. Which ledger it is about is known from
- * the token alone: the root ledger says to which one it leads, and that one whether it is good.
+ * Identifies the caller of a token; undefined without access. The token alone decides the ledger:
+ * the root ledger knows the tenant of each token, and the tenant's ledger knows whether it is
+ * valid.
  */
 export async function identify(base: Base, presented: string): Promise<Admission | undefined> {
   const { tokens, tenants, ledger } = base.engine;
@@ -108,7 +111,7 @@ export async function identify(base: Base, presented: string): Promise<Admission
   return undefined;
 }
 
-/** Nobody guesses one of these, and no ledger is asked about it. */
+/** Run tokens can't be guessed, and no ledger stores them. */
 export function isRunToken(presented: string): boolean {
   return presented.startsWith(RUN_TOKEN);
 }
@@ -136,14 +139,14 @@ async function visitIfThere(
   }
 }
 
-/** What the configuration of now says about callers of the API. */
+/** Returns the current settings for callers of the API. */
 export function accessRules({
   engine: { config },
 }: Base): ApiConfig & Pick<TelemetryConfig, 'metrics'> {
   return { ...config.api, metrics: config.telemetry.metrics };
 }
 
-/** Whether plugins that may open the control socket may not use it. */
+/** True if plugins that can open the control socket must not use it. */
 export async function isGuarded({ engine }: Base): Promise<boolean> {
   if (engine.config.tenants.trust === 'shared') return false;
   return (await engine.ledger.tenants.list()).length > 0;

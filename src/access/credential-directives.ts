@@ -1,18 +1,18 @@
 import * as z from 'zod';
 import { credentialName } from '../base/credential-ref.ts';
 import { limits } from '../base/limits.ts';
-import type { DirectiveType } from '../directive/type.ts';
+import type { DirectiveType } from '../directive/directive.ts';
 
 const name = z.string().regex(credentialName, {
   error: 'must be up to 64 letters, digits, dots, _ and -, and start with a letter or digit',
 });
 
-/** The value goes beside the params and is kept nowhere but sealed. */
+/** The value isn't part of the params and is only stored sealed. */
 export interface NewCredential {
   readonly name: string;
   readonly provider?: string | undefined;
   readonly expires_in_ms?: number | undefined;
-  /** By which the same value is known again; only who has the key can make it. */
+  /** Recognizes an equal value; only the owner of the key can compute it. */
   readonly fingerprint?: string | undefined;
 }
 

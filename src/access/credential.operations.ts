@@ -19,7 +19,7 @@ const name = nonBlankText().describe('what it is called: `credential:<name>` in 
 const keyErrors = ['CREDENTIAL_KEY_INVALID', 'CREDENTIAL_KEY_MISSING'] as const;
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 
-/** Whatever is told of one; its value never is. */
+/** The visible fields; the value never is one. */
 const shape = {
   name: z.string(),
   credential_id: z.string(),
@@ -59,7 +59,7 @@ export const setCredential = defineOperation({
     directive_id: directiveId,
   }),
   errors: [...directErrors, ...keyErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
-  // Asked again with the same key, the directive itself tells whether it is the same value.
+  // On a repeated request with the same key, the directive decides whether the value is the same.
   http: { method: 'POST', path: '/credentials', isSecret: true },
   mcp: { absent: 'a secret must not pass through the context of a model' },
   cli: {

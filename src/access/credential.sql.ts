@@ -18,7 +18,7 @@ import {
 import type { DirectiveEnd } from '../directive/types.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 
-/** Puts it in the place of the one of that name, whose value is gone then. */
+/** Replaces the credential of that name; the previous value is lost. */
 export async function setCredential(
   tx: Transaction,
   draft: CredentialDraft,
@@ -95,7 +95,9 @@ const noteUse = defineRows({
     where credentials.name = ${r('name')}`,
 });
 
-/** What was masked is kept beside the signal, in its commit; told again it is there already. */
+/**
+ * Stores the masked values of a signal in the same commit. A repeated statement changes nothing.
+ */
 export function insertSealedPayloads(
   tx: Transaction,
   payloads: readonly { readonly id: string; readonly sealed?: SealedText | undefined }[],
@@ -113,7 +115,7 @@ const insertPayload = defineRows({
     where true on conflict (signal_id) do nothing`,
 });
 
-/** Those of signals that are gone. */
+/** Deletes the values of deleted signals. */
 export function dropSealedPayloads(tx: Transaction, gone: readonly Row[]): void {
   tx.send(
     deletePayload,
@@ -170,7 +172,7 @@ export async function countSeals(session: Session): Promise<SealCount[]> {
   }));
 }
 
-/** Credentials first, each kind by its ids. */
+/** Lists credentials first, each kind by its ids. */
 export async function listSealedUnder(
   session: Session,
   keyId: string,

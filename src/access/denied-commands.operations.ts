@@ -11,10 +11,10 @@ import { webhookDefaults } from '../webhook/target.ts';
 import type { Context } from '../operation/context.ts';
 import { listDenied, type Denied } from './scopes.ts';
 
-/** What a directive would run; what is left out may be anything. */
+/** The commands that a directive would run; an absent field means any. */
 type Reach = Partial<Denied>;
 
-/** A command that was denied to a token is not run for it by way of a directive either. */
+/** Refuses a directive that would run a command that is denied to the token. */
 export async function refuseDenied(context: Context, type: string, params: object): Promise<void> {
   const denied = listDenied(context.principal.scopes);
   if (denied.length === 0) return;
@@ -32,7 +32,7 @@ export async function refuseDenied(context: Context, type: string, params: objec
   });
 }
 
-/** A command that was denied to a token is not run for it as a step either. */
+/** Refuses steps that would run a command that is denied to the token. */
 export function refuseDeniedSteps(
   { principal }: Pick<Context, 'principal'>,
   { name, graph }: { readonly name: string; readonly graph: Graph },
@@ -52,7 +52,7 @@ interface Started {
   readonly runs: readonly { readonly pipeline: string }[];
 }
 
-/** Nor when it follows from a signal that the token reports. */
+/** Refuses signals whose followers would run a denied command. */
 export function refuseDeniedFollowers(
   context: Pick<Context, 'engine' | 'principal'>,
   { jobs, runs }: Started,
@@ -67,7 +67,7 @@ export function refuseDeniedFollowers(
   }
 }
 
-/** Directives after which steps of a run are done. */
+/** Directives that continue a run. */
 const goesOn: ReadonlySet<string> = new Set(['run.approve', 'run.retry_from', 'run.revive']);
 
 async function refuseDeniedRun(
@@ -86,12 +86,12 @@ async function refuseDeniedRun(
 interface HookParams {
   readonly id?: string;
   readonly delivery_id?: string;
-  /** Of a new one. */
+  /** The settings of a new webhook. */
   readonly settings?: JsonObject;
   readonly changes?: JsonObject;
 }
 
-/** Nor by a webhook that the token makes, changes, replays or gets the secret of. */
+/** Refuses changes of a webhook that would run a denied command. */
 async function refuseDeniedHook(
   context: Context,
   type: string,
@@ -112,7 +112,7 @@ function endpointAt({ engine: { config } }: Pick<Context, 'engine'>, path: strin
   return target?.kind === 'command' ? { plugin: target.plugin, command: target.command } : {};
 }
 
-/** Nor by what is delivered to a webhook, whatever that says. */
+/** Refuses a delivery whose webhook would run a denied command. */
 export function refuseDeniedDelivery(
   context: Pick<Context, 'engine' | 'principal'>,
   id: string,
@@ -149,7 +149,7 @@ async function reachOf(
 ): Promise<Reach | undefined> {
   const { plugin, command, job_id: jobId } = params;
   if (type === 'plugin.init' && plugin !== undefined) return { plugin, command: 'init' };
-  // Whatever handles them is run, and which that will be is seen only then.
+  // The commands of its followers are only known at that time.
   if (type === 'signal.replay') return {};
   if (type !== 'job.retry') return undefined;
   if (typeof jobId === 'string') return await engine.ledger.jobs.find(jobId);

@@ -7,7 +7,7 @@ import { allows, forOperator, isNoun, listDenied } from './scopes.ts';
 
 type Asker = Pick<Context, 'engine' | 'principal'>;
 
-/** What a directive asks of whoever wants it besides a scope, because of what it is about. */
+/** Checks what a directive requires of its caller besides a scope. */
 export async function refuseLesser(asker: Asker, type: string, params: object): Promise<void> {
   const { engine, principal } = asker;
   const known = engine.directives.types.find((one) => one.type === type);
@@ -26,7 +26,7 @@ export async function refuseLesser(asker: Asker, type: string, params: object): 
   if (type === 'token.revoke') await refuseHigher(asker, params);
 }
 
-/** Nobody makes a token that may do more than they may. */
+/** Refuses to create a token with more rights than the caller has. */
 function refuseMore({ principal }: Asker, params: NewTokenLike): void {
   const scopes = Array.isArray(params.scopes) ? params.scopes.map(String) : [];
   const role = roleOfNew({ role: params.role as Role | undefined, scopes });
@@ -41,7 +41,7 @@ function refuseMore({ principal }: Asker, params: NewTokenLike): void {
   });
 }
 
-/** A token with an approver's name could approve in their place. */
+/** Refuses the name of an approver: such a token could approve in their place. */
 function refuseApproverName({ engine }: Asker, { name }: NewTokenLike): void {
   const actor = `token:${String(name)}`;
   const { approval } = engine.config.directives;
@@ -56,7 +56,7 @@ interface NewTokenLike {
   readonly scopes?: unknown;
 }
 
-/** Nor takes one away from somebody who is more. */
+/** Refuses to revoke a token with a higher role than the caller's. */
 async function refuseHigher(
   { engine, principal }: Asker,
   { token: wanted }: { readonly token?: unknown },
@@ -74,7 +74,7 @@ function isDenial(scope: string): boolean {
   return scope.split(':')[1] === 'deny';
 }
 
-/** Whether everything that a scope grants is granted. */
+/** True if all rights of a scope are granted. */
 function allowsScope(granted: readonly string[], scope: string): boolean {
   if (scope === 'read:*') return granted.includes('*') || granted.includes('read:*');
   const [first = '', second = '', third] = scope.split(':');

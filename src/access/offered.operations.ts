@@ -1,23 +1,27 @@
-import { isAtLeast } from './roles.ts';
+import { isAtLeast, type Role } from './roles.ts';
 import type { Context } from '../operation/context.ts';
 import type { Operation } from '../operation/define.ts';
-import { roleForOperation } from './operation-role.ts';
 import { allows, mayAllow, mayAllowPlugin } from './scopes.ts';
+import { exportType } from '../ledger/backup-directives.ts';
+import { deleteCredentialType, rotateKeyType, setCredentialType } from './credential-directives.ts';
+import * as packages from '../package/change-directives.ts';
+import * as switches from '../engine/switch-directives.ts';
+import * as tenants from '../tenant/change-directives.ts';
+import { createTokenType } from './token-directives.ts';
+import type { DirectiveType } from '../directive/directive.ts';
+import * as webhooks from '../webhook/change-directives.ts';
 
-/** A command of a plugin, as far as somebody must know it to use it. */
+/** A command that the caller may use. */
 export interface OfferedCommand {
   readonly plugin: string;
   readonly command: string;
   readonly type: 'read' | 'write';
-  /** In the words of whoever wrote the plugin. */
+  /** The text of the plugin's author. */
   readonly description: string | undefined;
   readonly inputSchema: Readonly<Record<string, unknown>> | undefined;
 }
 
-/**
- * Whether it makes sense to offer an operation to somebody. What is needed is decided again, by
- * `authorize`, when it is asked for.
- */
+/** True if the caller may be able to use an operation. `authorize` checks each call again. */
 export function mayUse(
   { name, scope, offeredWith, effect, isForRoot }: Operation,
   { scopes, role, tenant }: Context['principal'],
@@ -32,7 +36,7 @@ export function mayUse(
   return mayAllow(scopes, effect === 'read' ? 'read' : 'write');
 }
 
-/** The commands that somebody may use, in the order of their names. */
+/** Lists the commands that the caller may use, sorted by name. */
 export function listCommands({ engine, principal }: Context): OfferedCommand[] {
   const plugins = [...engine.catalog.plugins.values()].toSorted((a, b) =>
     a.name < b.name ? -1 : 1,
@@ -48,4 +52,49 @@ export function listCommands({ engine, principal }: Context): OfferedCommand[] {
         inputSchema,
       })),
   );
+}
+
+type Ruled = Pick<DirectiveType, 'type' | 'role'>;
+
+/** The directive types that name a role; a test compares them with those that an engine registers. */
+const ruled: readonly Ruled[] = [
+  createTokenType,
+  exportType,
+  deleteCredentialType,
+  rotateKeyType,
+  setCredentialType,
+  packages.disableType,
+  packages.enableType,
+  packages.installType,
+  packages.uninstallType,
+  packages.upgradeType,
+  switches.disableType,
+  switches.enableType,
+  tenants.createTenantType,
+  tenants.deleteTenantType,
+  tenants.limitTenantType,
+  tenants.resumeTenantType,
+  tenants.suspendTenantType,
+  webhooks.createWebhookType,
+  webhooks.deleteWebhookType,
+  webhooks.replayDeliveryType,
+  webhooks.rotateWebhookType,
+  webhooks.testWebhookType,
+  webhooks.updateWebhookType,
+];
+
+const roleByType = new Map(ruled.map(({ type, role }) => [type, role]));
+
+/** The directives of operations that have another name. */
+const directiveBehind: Readonly<Record<string, string>> = {
+  'credential.rotate-key': 'credential.rotate',
+  'tenant.token': 'tenant.create',
+  'webhook.add': 'webhook.create',
+  'webhook.edit': 'webhook.update',
+  'webhook.remove': 'webhook.delete',
+};
+
+/** The role that the directive behind an operation names; undefined if scopes alone decide. */
+export function roleForOperation(name: string): Role | undefined {
+  return roleByType.get(directiveBehind[name] ?? name);
 }

@@ -1,10 +1,10 @@
-/** What somebody is in a tenant; each may do what the next may, and more. */
+/** The roles of a tenant, highest first; each includes the rights of the next. */
 export const roles = ['owner', 'admin', 'member', 'service'] as const;
 export type Role = (typeof roles)[number];
 
 /**
- * What each may do, in the words of scopes. A service may do what its own scopes say and nothing
- * else; the others may do that and more.
+ * The scopes of each role. A service only has its own scopes; the other roles have their own in
+ * addition.
  */
 export const roleScopes: Readonly<Record<Role, readonly string[]>> = {
   owner: ['*'],
@@ -29,12 +29,11 @@ export const roleScopes: Readonly<Record<Role, readonly string[]>> = {
   service: [],
 };
 
-/** What somebody is whose scopes are all that is known. */
+/** Derives the role from scopes alone. */
 export function roleOf(scopes: readonly string[]): Role {
   return scopes.includes('*') ? 'owner' : 'service';
 }
 
-/** Whether a role is at least another. */
 export function isAtLeast(role: Role, least: Role): boolean {
   return roles.indexOf(role) <= roles.indexOf(least);
 }

@@ -1,23 +1,22 @@
 import { DuctileError } from '../base/errors.ts';
 
 /**
- * What a token may do. Scopes are words; this is the only place that says what they mean.
- *
- * `*` everything · `<noun>:ro`, `<noun>:rw` that noun, where writing implies reading ·
- * `<noun>:<part>:ro|rw` a part of it · `read:*`, `read:<noun>` reading · `<plugin>:ro|rw` the read
- * or all commands of one plugin · `<plugin>:allow:<command>` that command ·
- * `<plugin>:deny:<command>` never that command, whatever else is granted.
+ * The rights of a token. This file defines what scopes mean: `*` everything · `<noun>:ro`,
+ * `<noun>:rw` that noun, where writing implies reading · `<noun>:<part>:ro|rw` a part of it ·
+ * `read:*`, `read:<noun>` reading · `<plugin>:ro|rw` the read or all commands of one plugin ·
+ * `<plugin>:allow:<command>` that command · `<plugin>:deny:<command>` never that command, whatever
+ * else is granted.
  */
 export type Need = string | PluginNeed;
 
-/** To use a command of a plugin, or without one to look at the plugin. */
+/** A command of a plugin to use or, without a command, a plugin to inspect. */
 export interface PluginNeed {
   readonly plugin: string;
   readonly command?: string;
   readonly type: 'read' | 'write';
 }
 
-/** Names that stand for a kind of thing; no plugin of such a name has scopes of its own. */
+/** Nouns of scopes. A plugin of such a name has no scopes of its own. */
 export const scopeNouns: ReadonlySet<string> = new Set([
   'analytics',
   'config',
@@ -38,13 +37,13 @@ export const scopeNouns: ReadonlySet<string> = new Set([
   'webhooks',
 ]);
 
-/** Whether what was granted covers what is needed. */
+/** True if the granted scopes cover a need. */
 export function allows(granted: readonly string[], need: Need): boolean {
   const grants = readGrants(granted);
   return typeof need === 'string' ? allowsNoun(grants, need) : allowsPlugin(grants, need);
 }
 
-/** Whether it may cover something of that kind, where only the request itself says what is needed. */
+/** True if the scopes may cover a need that only the request itself decides. */
 export function mayAllow(granted: readonly string[], effect: 'read' | 'write'): boolean {
   const { all, readAll, nouns, plugins } = readGrants(granted);
   if (all) return true;
@@ -54,36 +53,36 @@ export function mayAllow(granted: readonly string[], effect: 'read' | 'write'): 
   return [...nouns.values()].includes('rw') || own.some(isWriter);
 }
 
-/** Whether a caller may use or look at some plugin. */
+/** True if the scopes allow using or inspecting any plugin. */
 export function mayAllowPlugin(granted: readonly string[]): boolean {
   const { all, readAll, nouns, plugins } = readGrants(granted);
   if (all || readAll || nouns.has('plugin') || nouns.has('plugin:invoke')) return true;
   return [...plugins.values()].some(({ access, allowed }) => access ?? allowed.size > 0);
 }
 
-/** A command that is never allowed. */
+/** A command that a scope denies. */
 export interface Denied {
   readonly plugin: string;
   readonly command: string;
 }
 
-/** Everything that was forbidden, for what runs commands without naming them. */
+/** Lists all denied commands, for callers that run commands indirectly. */
 export function listDenied(granted: readonly string[]): Denied[] {
   return [...readGrants(granted).plugins].flatMap(([plugin, { denied }]) =>
     [...denied].map((command) => ({ plugin, command })),
   );
 }
 
-/** The smallest scope for everyday use that covers a need. */
+/** Returns the smallest common scope that covers a need. */
 export function describeNeed(need: Need): string {
   if (typeof need === 'string') return need;
   const { plugin, type } = need;
-  // A plugin that is called like a noun has no scopes of its own.
+  // A plugin with the name of a noun has no scopes of its own.
   const owner = isNoun(plugin) || plugin === 'read' ? 'plugin' : plugin;
   return `${owner}:${type === 'read' ? 'ro' : 'rw'}`;
 }
 
-/** What a refused caller needs, as a sentence. */
+/** Explains what a refused caller needs. */
 export function hintForNeed(granted: readonly string[], need: Need): string {
   const scope = describeNeed(need);
   if (typeof need === 'string' || need.command === undefined) {
@@ -115,12 +114,12 @@ interface PluginGrant {
 interface Grants {
   all: boolean;
   readAll: boolean;
-  /** By noun, and by noun and part. */
+  /** Keyed by noun, or by noun and part. */
   readonly nouns: Map<string, Access>;
   readonly plugins: Map<string, PluginGrant>;
 }
 
-/** Other words for the same noun. */
+/** Synonyms of nouns. */
 const synonyms: Readonly<Record<string, string>> = {
   event: 'events',
   signal: 'events',
@@ -175,7 +174,7 @@ function readGrants(granted: readonly string[]): Grants {
   return grants;
 }
 
-/** What is no scope grants nothing. */
+/** Ignores text that isn't a scope. */
 function addGrant(grants: Grants, scope: string): void {
   if (scope === '*') grants.all = true;
   const [first = '', second = '', third, ...more] = scope.split(':');

@@ -1,12 +1,12 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
 import { roleOf, roles, type Role } from './roles.ts';
-import type { DirectiveType } from '../directive/type.ts';
+import type { DirectiveType } from '../directive/directive.ts';
 
-/** Whoever gets the text of a token may do what it may, so only who may do everything renews any. */
+/** The caller who rotates a token learns its text, so only callers with all rights may do it. */
 const OWNER = '*';
 
-/** `read` alone is no scope; `jobs:ro`, `echo:allow:poll`, `*` and `read:*` are. */
+/** Matches `jobs:ro`, `echo:allow:poll`, `*` and `read:*`, but not `read` alone. */
 const scopePattern = /^(\*|[A-Za-z0-9_][A-Za-z0-9_.*-]*(:[A-Za-z0-9_.*-]+){1,2})$/;
 
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, {
@@ -20,7 +20,7 @@ export interface NewToken {
   readonly expires_in_ms?: number | undefined;
 }
 
-/** A request for a token as it is recorded: with what its text is recognized by. */
+/** A recorded request for a token, with the digest of its text. */
 export interface DrawnToken extends NewToken {
   /** SHA-256 of the text, in hexadecimal. */
   readonly digest?: string | undefined;
@@ -61,7 +61,7 @@ export const createTokenType: DirectiveType<DrawnToken> = {
   target: (params) => params.name,
 };
 
-/** What it will be: without a role it is what its scopes make it. */
+/** Returns the role of a new token: without a role, its scopes decide. */
 export function roleOfNew({ role, scopes }: Pick<NewToken, 'role' | 'scopes'>): Role {
   return role === undefined || scopes.includes('*') ? roleOf(scopes) : role;
 }

@@ -1,6 +1,6 @@
 import type { Role } from './roles.ts';
 
-/** Who created a token of the ledger. */
+/** The creator of a token of the ledger. */
 export interface TokenOrigin {
   readonly name: string;
   readonly role: Role;
@@ -12,8 +12,8 @@ export interface TokenOrigin {
 export const TOKEN_ACTOR = 'token:';
 
 /**
- * Whether two actors must be taken for one person. They are if one created the other's token, directly
- * or through further tokens, or if both descend from the same token without an owner in between: an
+ * True if two actors count as one person. They do if one created the other's token, directly or
+ * through further tokens, or if both descend from the same token without an owner in between. An
  * owner gives tokens to other people; other callers only create more of their own.
  */
 export function isSamePerson(a: string, b: string, origins: readonly TokenOrigin[]): boolean {
@@ -24,9 +24,9 @@ export function isSamePerson(a: string, b: string, origins: readonly TokenOrigin
 }
 
 interface Lineage {
-  /** The actor, its creator and so on, to the root. */
+  /** The actor and its chain of creators. */
   readonly all: readonly string[];
-  /** The last of them that only an owner can have created. */
+  /** The last one that only an owner can have created. */
   readonly person: string;
 }
 
@@ -38,7 +38,7 @@ function lineageOf(actor: string, byActor: ReadonlyMap<string, TokenOrigin>): Li
     const creator = byActor.get(createdBy);
     // Tokens of the configuration, the command line and the operator create tokens only as owners.
     if (creator === undefined || creator.role === 'owner') person ??= all.at(-1);
-    // Names were reused before they were kept forever, so a chain of old rows may lead back.
+    // Old rows may have reused names, so the chain can be circular.
     if (all.includes(createdBy)) break;
     all.push(createdBy);
     at = creator;

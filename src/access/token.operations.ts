@@ -210,7 +210,7 @@ export const rotateToken = defineOperation({
   plan: (context, { token }) => planDirective(context, 'token.rotate', { token }),
 });
 
-/** A slip in a scope makes a token that cannot do what it should, or can do what it should not. */
+/** Warns about misspelled scopes, which grant too little or too much. */
 function checkScopes({ engine: { config, catalog } }: Context, { scopes }: Wanted): void {
   const known = scopedBy(config, catalog);
   for (const scope of scopes) {

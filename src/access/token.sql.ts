@@ -115,7 +115,7 @@ export function revokeToken(tx: Transaction, tokenId: string): Promise<Directive
   return change(tx, tokenId, `revoked_at = ${tx.dialect.now}`, []);
 }
 
-/** The old text is worth nothing from the commit on. */
+/** The old text is invalid from the commit on. */
 export function rotateToken(
   tx: Transaction,
   tokenId: string,

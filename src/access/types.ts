@@ -12,7 +12,7 @@ export interface CredentialRow {
   readonly updatedAt: Timestamp;
   readonly lastUsedAt: Timestamp | null;
   readonly expiresAt: Timestamp | null;
-  /** By the database's clock. */
+  /** Decided by the database's clock. */
   readonly isExpired: boolean;
 }
 
@@ -20,7 +20,7 @@ export interface SealedCredential extends CredentialRow {
   readonly sealed: SealedText;
 }
 
-/** The one of that name, new or in the place of the one before. */
+/** A new credential, or a new value of an existing one. */
 export interface CredentialDraft {
   readonly id: string;
   readonly name: string;

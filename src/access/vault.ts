@@ -1,24 +1,24 @@
 import type { SealedText } from '../base/seal.ts';
 
-/** Seals and opens with the keys of this installation; the keys themselves never leave it. */
+/** Seals and opens secrets with the keys of this installation. The keys never leave it. */
 export interface Vault {
-  /** The key that seals from now on; made on first use. */
+  /** The current sealing key; created on first use. */
   readonly keyId: string;
   seal(clear: string, purpose: string): SealedText;
-  /** Throws CREDENTIAL_KEY_MISSING when it was sealed with a key that is not here. */
+  /** Throws CREDENTIAL_KEY_MISSING if the sealing key isn't here. */
   open(sealed: SealedText, purpose: string): string;
-  /** Equal for equal values; it tells nothing of the value to who has not the key. */
+  /** Equal for equal values. It reveals nothing without the key. */
   fingerprint(value: string, purpose: string): string;
-  /** Whether this is the fingerprint of a value, whichever key was the newest when it was made. */
+  /** True if it is the fingerprint of a value, made with any of the keys. */
   hasFingerprint(value: string, purpose: string, print: string): boolean;
-  /** Makes a new key that seals from now on, once for each reason; undefined where keys are given. */
+  /** Creates a new sealing key, once per reason; undefined if keys come from the environment. */
   renew(reason: string): string | undefined;
-  /** Makes no first key from now on: something is sealed with one that is not here. */
+  /** Disables creating a first key, because existing secrets were sealed with a missing one. */
   refuseFirst(): void;
-  /** The same keys for another ledger: what one seals, the other doesn't open. */
+  /** Returns a vault for another ledger: neither opens the other's secrets. */
   forLedger(name: string): Vault;
-  /** Where its keys come from, in words. */
+  /** Describes the source of the keys. */
   readonly place: string;
-  /** Which keys are here, the newest first; none is made for that. */
+  /** The known keys, newest first; never creates one. */
   readonly keyIds: readonly string[];
 }

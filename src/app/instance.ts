@@ -14,7 +14,7 @@ import { makeTurns } from '../job/slots.service.ts';
 import { takeInstanceLock } from '../ledger/sqlite/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';
-import { refuseLate } from '../directive/late.operations.ts';
+import { refuseLate } from '../directive/request.operations.ts';
 import type { HostLog } from '../plugin/spawner-link.ts';
 import { makeHost } from '../plugin/host.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';

@@ -20,7 +20,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';
 import { tenantPlace } from '../ledger/tenant-location.ts';
 import type { TenantRow } from '../tenant/types.ts';
-import { refuseLate } from '../directive/late.operations.ts';
+import { refuseLate } from '../directive/request.operations.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import type { Host } from '../plugin/process.ts';
 import { compileForTenant, readTenantBlueprint } from './blueprint.ts';

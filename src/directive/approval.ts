@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { nonBlankText } from '../base/fields.ts';
 
-/** The types that can wait for somebody's approval: all that need not be done where they are asked. */
+/** Types that can wait for approval: all that any process can execute. */
 export const approvable = [
   'breaker.reset',
   'credential.delete',
@@ -39,10 +39,10 @@ export const approvable = [
   'webhook.update',
 ] as const;
 
-/** By type, who may approve; nobody named is everybody who may ask for it. */
+/** Approvers by type; an empty list means everyone who may request it. */
 export type Approvals = Readonly<Record<string, readonly string[]>>;
 
-/** As a list of types. */
+/** A list of types. */
 export const approvalList = z
   .array(z.enum(approvable))
   .transform((types): Approvals => Object.fromEntries(types.map((type) => [type, []])));
@@ -51,7 +51,7 @@ const typeName = z.string().refine((name) => approvable.some((type) => type === 
   error: `must be one of ${approvable.join(', ')}`,
 });
 
-/** As a map from type to actors. */
+/** A map from type to actors. */
 export const approvalMap: z.ZodType<Approvals> = z.record(typeName, z.array(nonBlankText()));
 
 /** The caller who decides about a directive. */
@@ -63,7 +63,7 @@ export interface Decider {
 /** A waiting directive and the actors who are behind its request. */
 export interface ApprovalRequest {
   readonly type: string;
-  /** Whether the decider is the person who requested it, under this name or another. */
+  /** True if the decider is the person who requested it, under any name. */
   readonly isOwn: boolean;
 }
 

@@ -1,7 +1,7 @@
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { AskedDirective } from './types.ts';
 
-/** Directives that signals ask for: requested, due at once, and each key once. */
+/** Inserts directives that handlers of signals request: due at once, each key once. */
 export function insertAsked(tx: Transaction, asked: readonly AskedDirective[]): void {
   tx.send(insert, asked.map(toRow));
 }

@@ -12,8 +12,8 @@ import {
 } from './directive.sql.ts';
 
 /**
- * Begins a directive that waited. As when it is asked for: what is pure SQL is done and ended in the
- * same commit, whatever a process must do is left running in its name.
+ * Starts a directive that waited. SQL work is done and ended in the same commit; other work is left
+ * running for this process.
  */
 export async function startDirective(
   tx: Transaction,
@@ -38,7 +38,9 @@ export async function startDirective(
   return await findDirective(tx, id);
 }
 
-/** Told again after a lost answer, it is the one that this process began then. */
+/**
+ * A repeated statement after a lost response returns the directive that this process started then.
+ */
 async function recall(
   tx: Transaction,
   { id, attempt }: Directive,
@@ -78,8 +80,8 @@ export async function cancelDirective(
 }
 
 /**
- * Gives back what a process had begun, so that another one begins it anew; `unspent` when it stopped
- * of its own will, which is none of the tries that a directive has.
+ * Releases a directive, so that another process starts it again. `unspent`: the process stopped
+ * regularly, so it doesn't count as an attempt.
  */
 export async function releaseDirective(
   tx: Transaction,

@@ -5,8 +5,13 @@ import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { isFinal, isKeyTaken, type Directive, type DirectiveStatus } from './directive.ts';
-import type { DirectiveType } from './type.ts';
+import {
+  isFinal,
+  isKeyTaken,
+  type Directive,
+  type DirectiveStatus,
+  type DirectiveType,
+} from './directive.ts';
 import type { DirectiveFailure, DirectiveWait } from './types.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import { packageBehind } from '../package/handlers.service.ts';

@@ -7,7 +7,7 @@ import { resetBreakers } from '../schedule/breaker.sql.ts';
 import { cancel, retryMany } from '../job/bulk.sql.ts';
 import { deleteCredential, setCredential } from '../access/credential.sql.ts';
 import { decide } from '../pipeline/run/decide-approval.sql.ts';
-import { changeInstallation, install } from '../package/installation-work.sql.ts';
+import { changeInstallation, install } from '../package/installation.sql.ts';
 import { writeMeta } from '../ledger/meta.ts';
 import { reviveRun } from '../pipeline/run/revive.sql.ts';
 import { cancelRun } from '../pipeline/run/cancel.sql.ts';
@@ -17,7 +17,7 @@ import { changeWebhook, createWebhook, deleteWebhook } from '../webhook/webhook.
 
 type SqlWork = Exclude<DirectiveWork, { readonly kind: 'process' }>;
 
-/** Does what a directive says. Whatever ends as a failure has written nothing. */
+/** Executes the SQL work of a directive. A failure has written nothing. */
 export async function perform(
   tx: Transaction,
   work: SqlWork,
@@ -87,7 +87,7 @@ async function switchPlugin(
   return { status: 'completed', result: { plugin, enabled } };
 }
 
-/** Waits for the claims in progress on other hosts; later ones see what this transaction writes. */
+/** Waits for claims in progress on other hosts; later claims see the change. */
 async function lockClaims(tx: Transaction): Promise<void> {
   if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
 }

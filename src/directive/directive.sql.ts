@@ -25,13 +25,14 @@ import { beginRuns } from '../pipeline/run/start.sql.ts';
 import { Where } from '../ledger/where.ts';
 
 /**
- * Requests a directive. What is pure SQL is done here too, so that the intent, the change, the end and
- * its signal are one commit; whatever a process must do is left running in its name.
+ * Requests a directive. SQL work is done here, too, so that the request, the change, the end and
+ * its signal are one commit. Other work is left running for this process.
  */
 export async function direct(tx: Transaction, request: DirectRequest): Promise<Directed> {
   const { draft, work } = request;
   const epoch = await lockDirectives(tx);
-  // Told again after a lost answer it is itself; what was done since may have changed its key.
+  // A repeated statement after a lost response finds itself: later changes may have changed its
+  // key.
   const itself = await findDirective(tx, draft.id);
   if (itself !== undefined) return { directive: itself, verdict: 'recorded' };
   const key = await keyOf(tx, request, epoch);
@@ -89,9 +90,9 @@ export async function listDirectives(
 }
 
 /**
- * Those of processes that stopped beating. One that the ledger does not know, such as a command that
- * changes something without a server, never beats and gets more time; when it is known that nobody
- * else lives (`staleMs` 0), it gets none.
+ * Lists directives of processes without a heartbeat. A process that the ledger doesn't know, such
+ * as a command without a service, never beats and gets more time. With `staleMs` 0 no other process
+ * lives, so it gets none.
  */
 export async function listUnattended(
   session: Session,
@@ -112,7 +113,9 @@ export async function listUnattended(
   return rows.map(toDirective);
 }
 
-/** One at a time over all hosts, so that a generation is what it was when it is written down. */
+/**
+ * Serializes directives over all hosts, so that the generation doesn't change before it is written.
+ */
 export async function lockDirectives(tx: Transaction): Promise<string> {
   const [row] = await tx.run(
     `select value from ${tx.dialect.table('ledger_meta')} where key = 'epoch'
@@ -122,9 +125,9 @@ export async function lockDirectives(tx: Transaction): Promise<string> {
 }
 
 /**
- * The generation of a toggle is the last thing that was done to its target by another intent, or that
- * failed; a restored ledger begins with new ones, because it may not be in the state it remembers.
- * What is for later is the same only for the same time: who wants it now does not want it then.
+ * Makes the key of a request. The generation of a toggle is the last directive with another intent
+ * for the target, or that failed. A restored ledger starts with new generations, because its state
+ * may differ. A deferred request only equals a request for the same time.
  */
 async function keyOf(
   tx: Transaction,
@@ -197,7 +200,7 @@ async function insert(
   );
 }
 
-/** When it may begin, as SQL and its value: from now on, unless it is told. */
+/** Returns the start time as SQL and its value (default: now). */
 function dueOf(dialect: Dialect, wait: DirectiveWait | undefined): [sql: string, ...Value[]] {
   if (wait === undefined) return ['null'];
   if (wait.due === undefined) return [dialect.now];
@@ -218,7 +221,10 @@ export async function follow(
   await beginRuns(tx, runs);
 }
 
-/** By when they were done, which is not when they were asked for; what waits has done nothing yet. */
+/**
+ * Sorted by the time of execution, not of the request. Waiting directives haven't done anything
+ * yet.
+ */
 function selectDone(session: Session, where: Where, limit: number): Promise<Directive[]> {
   const order = 'coalesce(started_at, completed_at) desc, seq desc';
   return select(session, where.and(`status <> 'requested'`), limit, order);

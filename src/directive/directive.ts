@@ -1,8 +1,10 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
+import type * as z from 'zod';
+import type { Role } from '../access/roles.ts';
 
-/** The states of a directive. The last three are final; none of them is ever left again. */
+/** The states of a directive. The last three are final. */
 export const directiveStatuses = [
   'requested',
   'running',
@@ -18,49 +20,51 @@ export function isFinal(status: DirectiveStatus): boolean {
 }
 
 /**
- * When two requests are the same one. `toggle`: as long as nothing else was done to the target, so
- * that pause, resume, pause are three. `latest`: as long as it is the last thing that was asked of the
- * target, so that upgrades to two versions are two. `each`: never, unless the caller says so with a key.
+ * Decides when two requests are equal. `toggle`: until another directive changes the target, so
+ * that pause, resume, pause are three. `latest`: as long as it is the last request for the target,
+ * so that upgrades to two versions are two. `each`: never, unless the caller gives a key.
  */
-export type Sameness = 'toggle' | 'latest' | 'each' | { readonly key: string };
+type Sameness = 'toggle' | 'latest' | 'each' | { readonly key: string };
 
-/** What somebody wants changed, before it is on the ledger. The ids are made by whoever asks. */
+/** A requested change before it is recorded. The caller creates the ids. */
 export interface DirectiveDraft {
   readonly id: string;
   /** `<noun>.<verb>` */
   readonly type: string;
-  /** What is changed, as `<noun>:<which>`; directives with the same target undo or repeat each other. */
+  /**
+   * The object of the change, as `<noun>:<which>`. Directives with the same target undo or repeat
+   * each other.
+   */
   readonly target: string;
-  /** JSON text in the one spelling of `canonical`, so that equal params are equal text. */
+  /** Canonical JSON text, so that equal params are equal text. */
   readonly params: string;
   /** SHA-256 of the params as the caller sent them, before anything was resolved. */
   readonly askedDigest?: string;
   readonly actor: string;
-  /** What the caller was when it asked, such as `owner`. */
+  /** The role of the caller, such as `owner`. */
   readonly actorRole: string | null;
-  /** The scope that its type asks of the caller. */
+  /** The scope that its type requires. */
   readonly scope: string;
   readonly sameness: Sameness;
-  /** What it belongs to: its own id unless the caller named something. */
+  /** The id of the context (default: its own id). */
   readonly correlationId: string;
-  /** The signal or directive that led to it. */
+  /** The signal or directive that caused it. */
   readonly causationId: string | null;
-  /** How often it may be begun, when processes die over it. */
+  /** The most starts, if processes die during execution. */
   readonly maxAttempts: number;
-  /** JSON text: what it was going to do, in sentences. */
+  /** JSON text: the planned changes, in sentences. */
   readonly plan: string;
-  /** The id of the lifecycle signal that its end will have. */
+  /** The id of the lifecycle signal of its end. */
   readonly signalId: string;
 }
 
-/** A row of directives. */
 export interface Directive {
   readonly seq: number;
   readonly id: string;
   readonly type: string;
   readonly target: string;
   readonly params: string;
-  /** Null for directives that were recorded before it was kept. */
+  /** Null for directives of older versions. */
   readonly askedDigest: string | null;
   readonly actor: string;
   readonly actorRole: string | null;
@@ -74,20 +78,20 @@ export interface Directive {
   readonly result: string | null;
   readonly errorCode: string | null;
   readonly error: string | null;
-  /** JSON text: the place and whatever else the error told. */
+  /** JSON text: the location and other details of the error. */
   readonly errorDetails: string;
   readonly awaitingApproval: boolean;
   readonly approvedBy: string | null;
   readonly approvedAt: Timestamp | null;
   readonly cancelledBy: string | null;
-  /** Not begun before this; null for what was begun when it was asked for. */
+  /** The earliest start; null if it started at the request. */
   readonly runAt: Timestamp | null;
-  /** JSON text: how far it is, kept with each step so that whoever begins it anew goes on there. */
+  /** JSON text: the progress, stored with each step, so that another process can continue. */
   readonly progress: string | null;
-  /** How often it was begun. */
+  /** The number of starts. */
   readonly attempt: number;
   readonly maxAttempts: number;
-  /** The process that executes it, or did; while it waits, the one that was asked. */
+  /** The process that executes it, or that got the request while it waits. */
   readonly processId: string;
   readonly signalId: string;
   readonly requestedAt: Timestamp;
@@ -95,7 +99,7 @@ export interface Directive {
   readonly completedAt: Timestamp | null;
 }
 
-/** Whether a request with the key of an earlier directive is the same request. */
+/** Compares a request with an earlier directive under the same key. */
 export function isSameRequest(
   earlier: Pick<Directive, 'type' | 'params' | 'askedDigest'>,
   draft: Pick<DirectiveDraft, 'type' | 'params' | 'askedDigest'>,
@@ -104,7 +108,7 @@ export function isSameRequest(
   if (earlier.askedDigest === null || draft.askedDigest === undefined)
     return earlier.params === draft.params;
   if (earlier.askedDigest !== draft.askedDigest) return false;
-  // A secret goes beside the params, and only its fingerprint is on record.
+  // A secret isn't part of the params; only its fingerprint is recorded.
   return fingerprintIn(earlier.params) === fingerprintIn(draft.params);
 }
 
@@ -112,31 +116,64 @@ function fingerprintIn(params: string): unknown {
   return (parseJson(params) as JsonObject)['fingerprint'];
 }
 
-/** Whether asking for something is asking again for what was asked of the same target last. */
+/** True if the request repeats the last one for the target. */
 export function isLatest(last: Directive, draft: Pick<DirectiveDraft, 'type' | 'params'>): boolean {
   const isOver = last.status === 'failed' || last.status === 'cancelled';
   return !isOver && last.type === draft.type && last.params === draft.params;
 }
 
-/** Keys that callers may not choose begin so. */
+/** The prefix of keys that callers can't choose. */
 const AUTOMATIC = 'auto:';
 
 export function isKeyTaken(key: string): boolean {
   return key.startsWith(AUTOMATIC);
 }
 
-/** The key of a request whose caller gave none: intent, target and generation. */
+/** Makes the key of a request without one: intent, target and generation. */
 export function automaticKey(type: string, target: string, generation: string): string {
   return `${AUTOMATIC}${type}:${target}:${generation}`;
 }
 
-/** The key that a caller gave, as it is kept: one caller's keys are nothing to another. */
+/** Makes the stored form of a caller's key: keys of different callers are independent. */
 export function callerKey(actor: string, key: string): string {
   return `${actor} ${key}`;
 }
 
-/** The key as its caller knows it. */
+/** Returns the key as its caller knows it. */
 export function shownKey({ actor, idempotencyKey }: Directive): string {
   const own = callerKey(actor, '');
   return idempotencyKey.startsWith(own) ? idempotencyKey.slice(own.length) : idempotencyKey;
+}
+
+/** The static definition of a type of directive. */
+export interface DirectiveType<Params extends object = JsonObject> {
+  /** `<noun>.<verb>` */
+  readonly type: string;
+  readonly summary: string;
+  /** The required scope. */
+  readonly scope: string;
+  /** The required role (default: none, scopes alone decide). */
+  readonly role?: Role;
+  readonly params: z.ZodType<Params>;
+  /** True if it concerns all ledgers, so that tokens of tenants can't request it. */
+  readonly isForRoot?: boolean;
+  /** The part that can't be undone, in a sentence; others are undone by their counterpart. */
+  readonly lasting?: string;
+  /**
+   * True if only the process that got the request can do it, or only the caller may see the result.
+   * It never waits.
+   */
+  readonly isImmediate?: boolean;
+  /** True if repeating it only does what is left, so that it restarts after a crash. */
+  readonly isRepeatable?: boolean;
+  /** True if it stores its progress with each step, so that another process continues there. */
+  readonly isResumable?: boolean;
+  /** Decides whether a request without a key equals an earlier one: see `Sameness`. */
+  sameness(params: Params): 'toggle' | 'each' | 'latest';
+  /** Returns the id of the changed object; empty if there is only one. */
+  target(params: Params): string;
+}
+
+export function nounOf(type: string): string {
+  return type.slice(0, type.indexOf('.'));
 }

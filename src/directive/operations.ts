@@ -14,8 +14,15 @@ import { findDirective } from '../operation/find-by-id.ts';
 import { cursorField, limitField } from '../job/operations.ts';
 import { showSignal, signalShape } from '../job/shapes.service.ts';
 import { sightOf } from '../access/visibility.operations.ts';
+import { DuctileError } from '../base/errors.ts';
+import type { Decider } from './approval.ts';
+import { refuseDecision } from '../job/cause.ts';
+import { notWaiting } from './directive-result.service.ts';
+import type { Context } from '../operation/context.ts';
+import { refuseDenied } from '../access/denied-commands.operations.ts';
+import { allows } from '../access/scopes.ts';
 
-export const directiveShape = z.object({
+const directiveShape = z.object({
   directive_id: z.string(),
   seq: z.int().describe('the order of requests, and the cursor of lists'),
   type: z.string(),
@@ -139,7 +146,7 @@ const identifier = nonBlankText()
   .max(limits.eventTypeBytesMax)
   .refine((value) => !value.includes('\u0000'), 'must not contain U+0000');
 
-/** Scopes of directive types: a caller with none of them can request nothing. */
+/** Scopes of directive types: a caller without any of them can't request anything. */
 const requestable = [
   'credentials:rw',
   'directives:rw',
@@ -247,4 +254,93 @@ function showDirective(directive: Directive): z.output<typeof directiveShape> {
     started_at: directive.startedAt,
     completed_at: directive.completedAt,
   };
+}
+
+const input = z.strictObject({
+  id: nonBlankText().describe('the id of the directive, or its beginning'),
+});
+const errors = [
+  'DIRECTIVE_NOT_FOUND',
+  'DIRECTIVE_NOT_WAITING',
+  'FORBIDDEN',
+  'INPUT_INVALID',
+  'LEDGER_UNAVAILABLE',
+] as const;
+
+export const approveDirective = defineOperation({
+  name: 'directive.approve',
+  summary: 'Let a directive be done that waits for approval.',
+  effect: 'write',
+  scope: 'directives:rw',
+  input,
+  output: answerShape,
+  errors,
+  http: { method: 'POST', path: '/directives/:id/approve', isSecret: true },
+  cli: {
+    positionals: ['id'],
+    examples: ['ductile directive approve 0199a1b2-…', 'ductile directive approve 0199 --dry-run'],
+    exitCode: ({ status }) => (status === 'failed' ? 1 : 0),
+  },
+  async run(context, { id }) {
+    const directive = await findApprovable(context, id);
+    const by = deciderOf(context);
+    return showAnswer(await context.engine.directives.waiting.approve(directive.id, by));
+  },
+  async plan(context, { id }) {
+    const directive = await findApprovable(context, id);
+    await context.engine.directives.waiting.refuseApproval(directive, deciderOf(context));
+    return parseJson(directive.plan) as string[];
+  },
+});
+
+export const cancelDirective = defineOperation({
+  name: 'directive.cancel',
+  summary: 'End a directive that has not begun: it waits for approval, or for its time.',
+  effect: 'destroy',
+  scope: 'directives:rw',
+  input,
+  output: answerShape,
+  errors,
+  http: { method: 'POST', path: '/directives/:id/cancel', isSecret: true },
+  cli: {
+    positionals: ['id'],
+    examples: ['ductile directive cancel 0199a1b2-…'],
+  },
+  async run(context, { id }) {
+    const directive = await findOwn(context, id);
+    const by = deciderOf(context);
+    return showAnswer(await context.engine.directives.waiting.cancel(directive.id, by));
+  },
+  async plan(context, { id }) {
+    const directive = await findOwn(context, id);
+    if (directive.status !== 'requested') throw notWaiting(directive);
+    return [`The ${directive.type} that ${directive.actor} asked for would never be done.`];
+  },
+});
+
+function deciderOf({ principal: { actor, role } }: Context): Decider {
+  return { actor, isOwner: role === 'owner' };
+}
+
+/** The decider needs the rights for the directive itself. */
+async function findApprovable(context: Context, id: string): Promise<Directive> {
+  refuseDecision(context.principal, `the directive ${id}`);
+  const directive = await findDirective(context.engine.ledger, id);
+  if (!allows(context.principal.scopes, directive.scope)) throw forbidden(directive);
+  await refuseDenied(context, directive.type, parseJson(directive.params) as object);
+  return directive;
+}
+
+/** A caller can cancel their own requests with any token. */
+async function findOwn(context: Context, id: string): Promise<Directive> {
+  const directive = await findDirective(context.engine.ledger, id);
+  const { actor, scopes } = context.principal;
+  if (directive.actor !== actor && !allows(scopes, directive.scope)) throw forbidden(directive);
+  return directive;
+}
+
+function forbidden({ type, scope }: Directive): DuctileError {
+  return new DuctileError('FORBIDDEN', `the token does not allow ${type}`, {
+    hint: `Use a token with the scope ${scope}.`,
+  });
 }

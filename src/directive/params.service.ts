@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { DuctileError } from '../base/errors.ts';
 import { toCanonicalJson } from '../base/json.ts';
 import { describeIssues } from '../config/issues.ts';
-import type { DirectiveType } from './type.ts';
+import type { DirectiveType } from './directive.ts';
 
 /** Params as their type wants them; what is wrong with them is told with its path. */
 export function parseParams(

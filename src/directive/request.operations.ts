@@ -1,14 +1,18 @@
 import { DuctileError, type ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
-import { isFinal } from './directive.ts';
+import { isFinal, type Directive } from './directive.ts';
 import type { DirectAnswer } from './directive-result.service.ts';
 import { refuseDecision, refuseLoop } from '../job/cause.ts';
 import type { DirectRequest } from './define.service.ts';
 import type { Context } from '../operation/context.ts';
 import { refuseDenied } from '../access/denied-commands.operations.ts';
 import { refuseLesser } from '../access/grantable.operations.ts';
+import { parseJson } from '../base/parse-json.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Principal } from '../access/principal.service.ts';
+import { allows } from '../access/scopes.ts';
 
-/** What may be answered to whoever changes something by a directive, whatever it is. */
+/** Errors that every directive can return. */
 export const directErrors = [
   'APPROVAL_NEEDED',
   'BUSY',
@@ -17,7 +21,7 @@ export const directErrors = [
   'STOPPING',
 ] as const;
 
-/** Changes something on the caller's behalf; what was refused or failed is thrown. */
+/** Executes a directive for the caller. Throws refusals and failures. */
 export async function direct(
   context: Context,
   type: string,
@@ -29,7 +33,7 @@ export async function direct(
     type,
     params,
     ...more,
-    // Whoever asks again with the key of a request asks for the same directive.
+    // A repeated request with the same key is the same directive.
     ...(subjectId === undefined ? {} : { idempotencyKey: `request:${subjectId}` }),
   });
   const id = answer.id ?? '';
@@ -42,18 +46,18 @@ export async function direct(
   });
 }
 
-export interface DirectOptions extends Pick<DirectRequest, 'secret'> {
-  /** Whether the caller gets something even while it waits for approval. */
+interface DirectOptions extends Pick<DirectRequest, 'secret'> {
+  /** True if the caller gets a result even while it waits for approval. */
   readonly mayWait?: boolean;
 }
 
-/** While it waits or another host has it under way, nothing may sound as if it had ended. */
+/** A directive that waits, or runs on another host, must not look completed. */
 function codeOf({ status, errorCode, awaitingApproval }: DirectAnswer): ErrorCode {
   if (isFinal(status)) return errorCode ?? 'DIRECTIVE_FAILED';
   return awaitingApproval ? 'APPROVAL_NEEDED' : 'BUSY';
 }
 
-/** What a directive would do, in sentences. */
+/** Describes what a directive would do. */
 export async function planDirective(
   context: Context,
   type: string,
@@ -62,7 +66,7 @@ export async function planDirective(
   return [...(await askInWords(context, { type, params, dryRun: true })).plan];
 }
 
-/** Whoever asks by another operation has never heard of params. */
+/** Callers of other operations don't know the params, so errors don't name them. */
 async function askInWords(...asked: Parameters<typeof askDirective>): Promise<DirectAnswer> {
   try {
     return await askDirective(...asked);
@@ -77,7 +81,7 @@ async function askInWords(...asked: Parameters<typeof askDirective>): Promise<Di
 
 const PARAMS = 'params.';
 
-/** The one way from an operation to a directive; its answer is given as it is. */
+/** Requests a directive and returns its result as it is. */
 export async function askDirective(
   context: Context,
   request: Omit<DirectRequest, 'actor' | 'actorRole' | 'params'> & { readonly params: object },
@@ -89,14 +93,17 @@ export async function askDirective(
   if (startsWork.has(request.type)) refuseLoop(principal.cause, engine.config.service.maxHops);
   const { actor, role, cause } = principal;
   const chain = cause && { correlationId: cause.rootJobId, causationId: cause.jobId };
-  // A handler of the runtime's own signals must not cause another one of them for itself.
+  // A handler of lifecycle signals must not trigger itself.
   const isQuiet = cause?.runtimeCaused === true;
   return await engine.direct({ ...request, ...chain, isQuiet, actor, actorRole: role });
 }
 
 const DECISION = 'run.approve';
 
-/** Directives after which something is run that they name; the last in a chain may not ask for them. */
+/**
+ * Directives that run the commands that they name. The last link of a signal chain can't request
+ * them.
+ */
 const startsWork: ReadonlySet<string> = new Set([
   'job.retry',
   'plugin.init',
@@ -107,9 +114,27 @@ const startsWork: ReadonlySet<string> = new Set([
   'webhook.test',
 ]);
 
-/** A text that a result is known to hold. */
+/** Reads a text from a result. */
 export function textIn(result: Readonly<JsonObject>, name: string): string {
   const value = result[name];
   if (typeof value !== 'string') throw new Error(`${name} of a directive's result is not text`);
   return value;
+}
+
+/** Refuses a deferred directive if its requester has lost the right in the meantime. */
+export async function refuseLate(
+  engine: Engine,
+  principal: Principal,
+  { type, scope, params: text }: Pick<Directive, 'type' | 'scope' | 'params'>,
+): Promise<void> {
+  if (!allows(principal.scopes, scope)) {
+    throw new DuctileError('FORBIDDEN', `${principal.actor} may not do ${type} any more`, {
+      details: { scope },
+    });
+  }
+  const context = { engine, principal, submittedBy: 'directive' } as const;
+  const params = parseJson(text) as object;
+  await refuseLesser(context, type, params);
+  await engine.directives.requireRole(type, params, principal.role);
+  await refuseDenied(context, type, params);
 }

@@ -9,11 +9,12 @@ import {
   isFinal,
   isLatest,
   isSameRequest,
+  nounOf,
   type Directive,
   type DirectiveDraft,
+  type DirectiveType,
 } from './directive.ts';
 import { isAtLeast, type Role } from '../access/roles.ts';
-import { nounOf, type DirectiveType } from './type.ts';
 import type { DirectiveEnd, DirectiveWait } from './types.ts';
 import {
   checkKey,

@@ -12,12 +12,15 @@ import type { RunDraft } from '../pipeline/run/types.ts';
 import type { BreakerFilter, PauseRequest } from '../schedule/types.ts';
 import type { WebhookChange, WebhookDraft } from '../webhook/types.ts';
 
-/** What a handler asks for because of a signal; it begins as soon as a process looks. */
+/**
+ * A directive that a handler requests for a signal; it starts when a process looks for due
+ * directives.
+ */
 export interface AskedDirective {
-  /** Its sameness is a key. */
+  /** Always with a key. */
   readonly draft: DirectiveDraft;
   readonly forApproval: boolean;
-  /** That it was asked for. */
+  /** The signal of the request. */
   readonly signal: SignalDraft;
 }
 
@@ -28,11 +31,11 @@ export interface DirectRequest {
   readonly draft: DirectiveDraft;
   readonly processId: string;
   readonly work: DirectiveWork;
-  /** Nothing is done yet: what for, and until when at least. */
+  /** Set when it waits: the reason and the earliest start. */
   readonly wait?: DirectiveWait;
-  /** What follows when it is asked for, before anything is done. */
+  /** Signals, jobs and runs of the request itself. */
   readonly begin?: Consequences;
-  /** What follows its end, whichever that will be: why it failed is known when it has. */
+  /** Signals, jobs and runs of its end. */
   readonly ends: {
     readonly completed: Consequences;
     readonly failed: (failure: DirectiveFailure) => Consequences;
@@ -44,7 +47,7 @@ export interface DirectiveWait {
   readonly due?: { readonly at: Timestamp } | { readonly inMs: number };
 }
 
-/** As a request, for one that is on the ledger. */
+/** A start of a recorded directive. */
 export interface DirectiveStart extends Pick<DirectRequest, 'processId' | 'work' | 'ends'> {
   readonly directive: Directive;
   readonly begin: Consequences;
@@ -62,8 +65,8 @@ export interface Consequences {
 }
 
 /**
- * `process`: executed outside of the database, and ended with `closeDirective`. `refused`: it made sense
- * when it was asked for, and does not any more.
+ * `process`: executed by the service and ended with `closeDirective`. `refused`: it was valid at
+ * the request and isn't any more.
  */
 export type DirectiveWork =
   | { readonly kind: 'process' }
@@ -88,7 +91,6 @@ export type DirectiveWork =
   | { readonly kind: 'token.revoke'; readonly tokenId: string }
   | { readonly kind: 'token.rotate'; readonly tokenId: string; readonly digest: string };
 
-/** A terminal job and the job that does its work again. */
 /** The directive that makes a copy, and its result as JSON text. */
 export interface CopyDirective {
   readonly id: string;
@@ -107,7 +109,7 @@ export interface BulkStep {
 }
 
 export interface BulkDone<Answer> {
-  /** In the order of the request; empty when the step was committed before. */
+  /** In the order of the request; empty if the step was committed before. */
   readonly answers: readonly Answer[];
   readonly progress: BulkProgress;
 }
@@ -115,32 +117,32 @@ export interface BulkDone<Answer> {
 export interface Retry {
   readonly of: string;
   readonly job: JobDraft;
-  /** Only when nobody has retried it before, however that ended. */
+  /** Only if it was never retried before. */
   readonly isFirst?: boolean;
 }
 
-/** `queued` names the new job; `under_way` the one that does the same work already. */
+/** `queued` names the new job; `under_way` the job that already repeats the work. */
 export type RetryAnswer =
   | { readonly kind: 'queued'; readonly jobId: string }
   | { readonly kind: 'under_way'; readonly jobId: string }
   | { readonly kind: 'open' }
   | { readonly kind: 'unknown' };
 
-/** An ended run, and the run that goes on with its work. */
+/** An ended run, and the run that continues its work. */
 export interface Revival {
   readonly of: string;
   readonly id: string;
   /** The id of its first job, when that is its first step. */
   readonly firstJobId: string;
-  /** Whether it has the baggage of the old one. */
+  /** True to copy the baggage of the old run. */
   readonly withContext: boolean;
-  /** The step from which on everything is done again; otherwise only what did not end well is. */
+  /** The first step to repeat (default: every step that did not succeed). */
   readonly from?: string;
-  /** How far from its first cause it is at least. */
+  /** The minimum distance from its first cause. */
   readonly hops?: number;
 }
 
-/** What somebody said to a step that waits for a person. */
+/** The decision about a step that waits for approval. */
 export interface Decision {
   readonly runId: string;
   /** The step's name in the pipeline, or the id of its row. */
@@ -155,11 +157,11 @@ export interface TokenDraft {
   readonly digest: string;
   readonly role: Role;
   readonly scopes: readonly string[];
-  /** From now, by the database's clock. */
+  /** Measured by the database's clock. */
   readonly expiresInMs: number | undefined;
 }
 
-/** `mismatch`: the key belongs to a request for something else; nothing was written. */
+/** `mismatch`: the key belongs to a different request; nothing was written. */
 export interface Directed {
   readonly directive: Directive;
   readonly verdict: 'recorded' | 'repeated' | 'mismatch';
@@ -186,14 +188,14 @@ export interface DirectiveFailure {
 
 export interface DirectiveStatistics {
   readonly requested: number;
-  /** By how they ended. */
+  /** Counts by final status. */
   readonly ended: Readonly<Partial<Record<DirectiveStatus, number>>>;
-  /** Up to the rows that a summary looks at. */
+  /** Counted up to the limit of a summary. */
   readonly signals: number;
 }
 
 export interface DirectiveFilter {
-  /** Those whose id begins so. */
+  /** A prefix of the id. */
   readonly idPrefix?: string;
   readonly type?: string;
   readonly status?: readonly DirectiveStatus[];
@@ -202,7 +204,7 @@ export interface DirectiveFilter {
   readonly awaitingApproval?: boolean;
   readonly idempotencyKey?: string;
   readonly beforeSeq?: number;
-  /** Without what waits, and in the order in which they were done; otherwise, asked for. */
+  /** Only executed directives, by time of execution (default: all, by time of the request). */
   readonly isDone?: boolean;
   readonly limit: number;
 }
@@ -218,7 +220,7 @@ export interface ApiTokenRow {
   readonly name: string;
   readonly digest: string;
   readonly role: Role;
-  /** Those of its role are not among them. */
+  /** Without the scopes of its role. */
   readonly scopes: readonly string[];
   readonly createdBy: string;
   readonly createdAt: Timestamp;
@@ -233,9 +235,9 @@ export interface RequestKey {
   /** Method and path, such as `POST /plugin/echo/handle`. */
   readonly route: string;
   readonly key: string;
-  /** Of everything else that was asked, so that another request under the same key is noticed. */
+  /** The digest of the rest of the request, to detect a different request with the same key. */
   readonly bodyDigest: string;
-  /** The id that whatever the request makes is to have; the one of the first request is kept. */
+  /** The id of the object that the request creates; the first request's is kept. */
   readonly subjectId: string;
 }
 
@@ -244,7 +246,7 @@ export interface KeptAnswer {
   readonly answer: string;
 }
 
-/** `open`: nobody has answered yet, and asking again under the subject's id is safe. */
+/** `open`: not answered yet; repeating it with the subject's id is safe. */
 export type KeyAnswer =
   | { readonly kind: 'open'; readonly subjectId: string }
   | ({ readonly kind: 'answered' } & KeptAnswer)

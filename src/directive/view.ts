@@ -4,7 +4,7 @@ import type { Printer } from '../cli/print.ts';
 import { listOf, rowOf, section } from '../cli/view-parts.ts';
 import type { View } from '../cli/view-parts.ts';
 
-/** What changes the system, or keeps it from working. */
+/** Views of operations that change the system. */
 export const controlViews: Readonly<Record<string, View>> = {
   'directive.show': showDirective,
   'tenant.create': showTenantToken,

@@ -3,7 +3,7 @@ import { acknowledgeableKinds } from './types.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
-import type { DirectiveType } from '../directive/type.ts';
+import type { DirectiveType } from '../directive/directive.ts';
 
 export interface AcknowledgeSeams {
   /** An incident may be over. */

@@ -18,8 +18,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../base/limits.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ANONYMOUS } from '../access/authorize.operations.ts';
-import { seesHidden } from '../access/visibility.operations.ts';
-import { bareLedger, veilEngine } from '../access/cover.operations.ts';
+import { seesHidden, bareLedger, veilEngine } from '../access/visibility.operations.ts';
 
 export const systemDoctor = defineOperation({
   name: 'system.doctor',

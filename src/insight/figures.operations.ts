@@ -5,7 +5,7 @@ import type { AttemptStatistics, QueueStatistics } from '../config/snapshot-type
 import type { Incident } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { QueueCounts } from '../job/types.ts';
-import { bareLedger } from '../access/cover.operations.ts';
+import { bareLedger } from '../access/visibility.operations.ts';
 
 /** The figures of a ledger that every client sees, read once for all of them. */
 

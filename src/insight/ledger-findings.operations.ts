@@ -19,7 +19,7 @@ import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
 import * as z from 'zod';
 import { countFindings, findingShape } from './findings.service.ts';
 import { SharedFigure } from './figures.operations.ts';
-import { bareLedger } from '../access/cover.operations.ts';
+import { bareLedger } from '../access/visibility.operations.ts';
 
 export interface LedgerFindings {
   readonly findings: readonly Finding[];

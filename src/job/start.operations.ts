@@ -26,8 +26,7 @@ import { requirePlugin, type Plugin } from '../plugin/catalog.ts';
 import { requireJob, jobIdField } from './operations.ts';
 import type { Need } from '../access/scopes.ts';
 import { jobShape, showJob } from './shapes.service.ts';
-import { readSight } from '../access/visibility.operations.ts';
-import { coverAttempt, coverJob } from '../access/cover.operations.ts';
+import { readSight, coverAttempt, coverJob } from '../access/visibility.operations.ts';
 
 export const dependencyField = dependencyKey()
   .optional()

@@ -27,8 +27,9 @@ import {
   pluginOpenapi,
 } from '../plugin/discovery.operations.ts';
 import { tailSignals } from '../signal/event-feed.operations.ts';
-import { approveDirective, cancelDirective } from '../directive/decide.operations.ts';
 import {
+  approveDirective,
+  cancelDirective,
   listDirectives,
   requestDirective,
   showDirectiveOperation,
@@ -49,7 +50,13 @@ import {
   systemPrune,
 } from '../job/change.operations.ts';
 import { inspectJob, listJobsOperation, listQueue } from '../job/operations.ts';
-import { listInstallations, showInstallation } from '../package/installation.operations.ts';
+import {
+  listInstallations,
+  showInstallation,
+  listPackages,
+  showPackage,
+  validatePackage,
+} from '../package/operations.ts';
 import { listLogs, systemLogs } from '../job/logs.operations.ts';
 import { systemMetrics } from '../insight/metrics.operations.ts';
 import {
@@ -59,7 +66,6 @@ import {
   uninstallPackage,
   upgradePackage,
 } from '../package/change.operations.ts';
-import { listPackages, showPackage, validatePackage } from '../package/operations.ts';
 import { checkPipeline } from '../pipeline/check.operations.ts';
 import { runPipeline } from '../pipeline/run/start.operations.ts';
 import { testPipeline } from '../pipeline/test.operations.ts';

@@ -1,6 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { bareLedger } from '../access/cover.operations.ts';
+import { bareLedger } from '../access/visibility.operations.ts';
 
 const epochs = new WeakMap<Ledger, Promise<string>>();
 

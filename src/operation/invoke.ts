@@ -9,8 +9,7 @@ import { isOffered, type JsonOutput, type Operation } from './define.ts';
 import { readNulls } from './nulls.ts';
 import { checkFieldNames, pickFields, readFieldNames } from './result/pick-fields.ts';
 import { describeResult } from './result/result-shape.ts';
-import { seesHidden } from '../access/visibility.operations.ts';
-import { veilEngine } from '../access/cover.operations.ts';
+import { seesHidden, veilEngine } from '../access/visibility.operations.ts';
 import { hasFields } from './request-codec.ts';
 import { takeWriteMode } from './write-mode.ts';
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { hasExact, type JsonObject } from '../base/json.ts';
-import type { DirectiveType } from '../directive/type.ts';
+import type { DirectiveType } from '../directive/directive.ts';
 
 export interface InstallChoice {
   readonly package_slug: string;
@@ -13,7 +13,7 @@ export interface UpgradeChoice {
   readonly package_slug: string;
   readonly version: string;
   readonly hash?: string | undefined;
-  /** What it has now, unless told. */
+  /** The new configuration (default: the current one). */
   readonly config?: JsonObject | undefined;
   readonly allow_downgrade: boolean;
   readonly installation_id?: string | undefined;
@@ -21,14 +21,16 @@ export interface UpgradeChoice {
 
 export interface InstallationChoice {
   readonly package_slug: string;
-  /** Of an end: whether what its plugins remember goes too. */
+  /** For an uninstall: true to delete the state of its plugins, too. */
   readonly purge?: boolean | undefined;
   readonly installation_id?: string | undefined;
 }
 
 const slug = z.string().min(1).max(64).describe('its name, such as folder-notify');
 const version = z.string().min(1).max(64).default('latest').describe('`latest` is the newest');
-/** Of the package that is meant; on record either way, so that other files are another request. */
+/**
+ * The hash of the package. It is always recorded, so that changed files are a different request.
+ */
 const hash = z
   .string()
   .min(1)
@@ -37,11 +39,11 @@ const hash = z
   .describe('of its files, as `package show` has it');
 const config = z
   .record(z.string(), z.unknown())
-  // It is written to configuration files and compared with them, which know doubles only.
+  // Configuration files only have doubles, so exact numbers are refused.
   .refine((value) => !hasExact(value), 'has a number with more digits than a number can keep')
   .pipe(z.record(z.string(), z.json()))
   .describe('what its config_schema asks for');
-/** Found by the slug when it is left out, and on record either way. */
+/** Found by the slug if absent; always recorded. */
 const installationId = z.string().min(1).max(64).optional();
 
 const common = {

@@ -154,7 +154,7 @@ async function change(
   };
 }
 
-/** Secrets come beside what is on record, in the one answer to who asked. */
+/** Secrets aren't recorded; only the response contains them. */
 function showHooks({ webhooks, secrets }: JsonObject) {
   if (!Array.isArray(webhooks)) return {};
   const ids = webhooks.filter((hook) => typeof hook === 'string');

@@ -16,7 +16,7 @@ import {
   type InstallChoice,
   type UpgradeChoice,
 } from './change-directives.ts';
-import type { DirectiveType } from '../directive/type.ts';
+import type { DirectiveType } from '../directive/directive.ts';
 import type { InstallationChange, InstallationContent, InstallationRow } from './types.ts';
 import { readProvides, type Package } from './package.ts';
 import { compareProvisions, describeProvisions, provisionsOf } from './provision.ts';

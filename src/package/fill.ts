@@ -2,7 +2,7 @@ import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import type { Provides } from './package.ts';
 
 export interface FillFault {
-  /** Keys and indexes below `provides`. */
+  /** The path below `provides`. */
   readonly at: readonly (string | number)[];
   readonly message: string;
 }
@@ -13,9 +13,8 @@ export interface Filled {
 }
 
 /**
- * Puts what the installer said where the package says `${config.x}`: a text that is nothing else
- * becomes the value with its type, and what was left open is left out. `$${` is the two characters
- * themselves.
+ * Replaces `${config.x}` with the installer's values. A text that is nothing else becomes the value
+ * with its type; a missing value is left out. `$${` is the literal text `${`.
  */
 export function fill(provides: Provides, config: JsonObject): Filled {
   const faults: FillFault[] = [];
@@ -23,7 +22,7 @@ export function fill(provides: Provides, config: JsonObject): Filled {
   return { provides: filled as unknown as Provides, faults };
 }
 
-/** Whether all that a value says is what the installer says. */
+/** True if the value consists only of the installer's value. */
 export function isOpen(value: Json): boolean {
   if (Array.isArray(value)) return value.every(isOpen);
   if (isObject(value)) return Object.values(value).every(isOpen);
@@ -94,7 +93,7 @@ function lookUp(config: JsonObject, path: readonly string[]): Json | undefined {
   return value;
 }
 
-/** In what the installer wrote, `$${` is the text `${` as well. */
+/** `$${` is the literal text `${` in the installer's values, too. */
 function unescape<Value extends Json | undefined>(value: Value): Value | Json {
   if (typeof value === 'string') return value.replaceAll('$${', () => '${');
   if (Array.isArray(value)) return value.map((item) => unescape<Json>(item));
@@ -109,7 +108,7 @@ function toText(value: Json | undefined): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** What was said, with what the schema says where nothing was: only where it says so itself. */
+/** Fills in the defaults that the schema declares. */
 export function withDefaults(schema: JsonObject | undefined, config: JsonObject): JsonObject {
   const properties = schema?.['properties'];
   if (!isObject(properties)) return config;

@@ -10,7 +10,7 @@ import type { KeyPath } from '../config/document.ts';
 import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
-import { automaticKey } from '../directive/directive.ts';
+import { automaticKey, nounOf, type DirectiveType } from '../directive/directive.ts';
 import { cancelType } from '../job/directives.ts';
 import { cancelRunType } from '../pipeline/run/change-directives.ts';
 import {
@@ -19,7 +19,6 @@ import {
   resumeScheduleType,
 } from '../schedule/change-directives.ts';
 import { disableType, enableType, pauseType, resumeType } from '../engine/switch-directives.ts';
-import { nounOf, type DirectiveType } from '../directive/type.ts';
 import type { AskedDirective, AsksOf } from '../directive/types.ts';
 import { INSTALLATION_ACTOR, type Package, type Provides } from './package.ts';
 import { type Template, renderTemplate } from '../pipeline/language/template.ts';

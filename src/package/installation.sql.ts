@@ -1,9 +1,20 @@
-import type { InstallationStatus } from './package.ts';
-import type { Row, Session, Transaction } from '../ledger/dialect.ts';
-import type { InstallationFilter, InstallationRow, Provenance } from './types.ts';
-import { readMeta } from '../ledger/meta.ts';
+import { INSTALLATION_ACTOR, type InstallationStatus } from './package.ts';
+import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
+import type {
+  InstallationFilter,
+  InstallationRow,
+  Provenance,
+  InstallationChange,
+  InstallationDraft,
+  WebhookMoves,
+} from './types.ts';
+import { readMeta, writeMeta } from '../ledger/meta.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { Where } from '../ledger/where.ts';
+import type { DirectiveEnd } from '../directive/types.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { Provision } from './provision.ts';
+import { findTakenWebhook, moveWebhooks, taken } from '../webhook/webhook.sql.ts';
 
 export async function listInstallations(
   session: Session,
@@ -74,4 +85,198 @@ function toInstallation(row: Row): InstallationRow {
     updatedAt: text(row, 'updated_at'),
     lastError: textOrNull(row, 'last_error'),
   };
+}
+
+/** Whoever asks holds the lock of directives, so nobody changes another installation meanwhile. */
+export async function install(
+  tx: Transaction,
+  draft: InstallationDraft,
+  actor: string,
+): Promise<DirectiveEnd> {
+  const { dialect } = tx;
+  const { id, slug, version, provisions } = draft;
+  const table = dialect.table('package_installations');
+  const [there] = await tx.run(
+    `select id, version from ${table} where slug = ? and status <> 'uninstalled'`,
+    [slug],
+  );
+  if (there !== undefined) {
+    const error = `${slug} is installed already, at version ${text(there, 'version')}`;
+    return { status: 'failed', code: 'PACKAGE_INSTALLED', error };
+  }
+  const refused = (await refuseTaken(tx, draft)) ?? (await renew(tx, draft.plannedAt));
+  if (refused !== undefined) return refused;
+  await tx.run(
+    `insert into ${table} (id, slug, version, hash, status, config, config_checksum, provisioned,
+      revision, directive_id, installed_by, installed_at, updated_at)
+      values (?, ?, ?, ?, 'installed', ?, ?, ?, 1, ?, ?, ${dialect.now}, ${dialect.now})`,
+    [
+      id,
+      slug,
+      version,
+      draft.hash,
+      draft.config,
+      draft.configChecksum,
+      draft.provisioned,
+      draft.directiveId,
+      actor,
+    ],
+  );
+  provide(tx, id, provisions);
+  await moveWebhooks(tx, draft.webhooks, `${INSTALLATION_ACTOR}${slug}`);
+  return {
+    status: 'completed',
+    result: { ...nameOf(draft), version, ...tell(draft) },
+  };
+}
+
+/** Another version or configuration, on, off, or gone; what it brought is on record either way. */
+export async function changeInstallation(
+  tx: Transaction,
+  change: InstallationChange,
+): Promise<DirectiveEnd> {
+  const { dialect } = tx;
+  const { id, slug, to, content } = change;
+  const refused = (await refuseTaken(tx, change)) ?? (await renew(tx, change.plannedAt));
+  if (refused !== undefined) return refused;
+  const values =
+    content === undefined
+      ? []
+      : [
+          content.version,
+          content.hash,
+          content.config,
+          content.configChecksum,
+          content.provisioned,
+        ];
+  const [row] = await tx.run(
+    `update ${dialect.table('package_installations')} set status = ?, directive_id = ?,
+      ${content === undefined ? '' : 'version = ?, hash = ?, config = ?, config_checksum = ?, provisioned = ?,'}
+      revision = revision + 1, last_error = null, updated_at = ${dialect.now}
+      where id = ? and status <> 'uninstalled' returning version, revision`,
+    [to, change.directiveId, ...values, id],
+  );
+  if (row === undefined) {
+    const error = `${slug} is not installed any more`;
+    return { status: 'failed', code: 'INSTALLATION_NOT_FOUND', error };
+  }
+  if (content !== undefined || to === 'uninstalled') {
+    const kept = new Set(content?.provisions.map(keyOf));
+    await takeAway(tx, id, kept);
+    provide(tx, id, content?.provisions ?? []);
+  }
+  await moveWebhooks(tx, change.webhooks, `${INSTALLATION_ACTOR}${slug}`);
+  const purged = await purge(tx, change.purge ?? []);
+  const version = text(row, 'version');
+  const more = tell({ provisions: content?.provisions, webhooks: change.webhooks });
+  const result = { ...nameOf(change), version, revision: int(row, 'revision'), ...more };
+  return { status: 'completed', result: { ...result, status: to, ...purged } };
+}
+
+/** What plugins remember, and what was learned of them; their jobs and signals are history. */
+async function purge(
+  tx: Transaction,
+  plugins: readonly string[],
+): Promise<{ readonly purged_facts?: number }> {
+  if (plugins.length === 0) return {};
+  let facts = 0;
+  for (const plugin of plugins) {
+    await tx.run(`delete from ${tx.dialect.table('plugin_state')} where plugin_name = ?`, [plugin]);
+    const table = tx.dialect.table('plugin_facts');
+    const gone = await tx.run(`delete from ${table} where plugin_name = ? returning 1 as one`, [
+      plugin,
+    ]);
+    facts += gone.length;
+  }
+  return { purged_facts: facts };
+}
+
+/**
+ * What was planned is right only for the installations that there were then; another host may have
+ * changed one since. From here on other processes have something new to put in force.
+ */
+async function renew(tx: Transaction, plannedAt: number): Promise<DirectiveEnd | undefined> {
+  const now = await installationsVersion(tx);
+  if (now !== plannedAt) {
+    const error = 'another installation was changed at the same moment, so this was not done';
+    return { status: 'failed', code: 'BUSY', error };
+  }
+  await writeMeta(tx, 'installations_version', String(now + 1));
+  return undefined;
+}
+
+function provide(tx: Transaction, installationId: string, provisions: readonly Provision[]): void {
+  tx.send(
+    insertProvision,
+    provisions.map(({ kind, name }) => ({ installation_id: installationId, kind, name })),
+  );
+}
+
+const insertProvision = defineRows({
+  columns: { installation_id: 'text', kind: 'text', name: 'text' },
+  sql: (r, d) => `insert into ${d.table('installation_provisions')}
+    (installation_id, kind, name, provisioned_at)
+    select ${r('installation_id')}, ${r('kind')}, ${r('name')}, ${d.now} ${r.from}
+    where true on conflict (kind, name) where removed_at is null do nothing`,
+});
+
+/** What it has and does not bring any more. */
+async function takeAway(
+  tx: Transaction,
+  installationId: string,
+  kept: ReadonlySet<string>,
+): Promise<void> {
+  const { dialect } = tx;
+  const table = dialect.table('installation_provisions');
+  const rows = await tx.run(
+    `select kind, name from ${table} where installation_id = ? and removed_at is null`,
+    [installationId],
+  );
+  for (const row of rows) {
+    const provision = { kind: text(row, 'kind'), name: text(row, 'name') };
+    if (kept.has(keyOf(provision))) continue;
+    await tx.run(
+      `update ${table} set removed_at = ${dialect.now}
+        where kind = ? and name = ? and installation_id = ? and removed_at is null`,
+      [provision.kind, provision.name, installationId],
+    );
+  }
+}
+
+function keyOf({ kind, name }: { readonly kind: string; readonly name: string }): string {
+  return `${kind} ${name}`;
+}
+
+function nameOf({ id, slug }: { readonly id: string; readonly slug: string }) {
+  return { installation_id: id, package_slug: slug };
+}
+
+/** What it brings by now, and which webhooks are gone with what it was. */
+function tell({
+  provisions,
+  webhooks: { closed },
+}: {
+  readonly provisions: readonly Provision[] | undefined;
+  readonly webhooks: WebhookMoves;
+}): JsonObject {
+  const hooks = (provisions ?? []).filter(({ kind }) => kind === 'webhook');
+  return {
+    ...(provisions === undefined ? {} : { provisioned: count(provisions) }),
+    ...(hooks.length === 0 ? {} : { webhooks: hooks.map(({ name }) => name) }),
+    ...(closed.length === 0 ? {} : { closed_webhooks: [...closed] }),
+  };
+}
+
+async function refuseTaken(
+  tx: Transaction,
+  { webhooks }: { readonly webhooks: WebhookMoves },
+): Promise<DirectiveEnd | undefined> {
+  const id = await findTakenWebhook(tx, webhooks);
+  return id === undefined ? undefined : taken(id);
+}
+
+function count(provisions: readonly Provision[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { kind } of provisions) counts[kind] = (counts[kind] ?? 0) + 1;
+  return counts;
 }

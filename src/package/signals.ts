@@ -2,7 +2,7 @@ import { makeId } from '../base/ids.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Directive } from '../directive/directive.ts';
-import { configChecksum } from './checksum.ts';
+import { configChecksum } from './package.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 
 /** A signal with what it says, before that is text. */

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { DirectiveType } from '../directive/type.ts';
+import type { DirectiveType } from '../directive/directive.ts';
 
 export interface ScheduleChoice {
   readonly plugin: string;

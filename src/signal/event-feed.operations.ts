@@ -17,9 +17,8 @@ import {
   type FoldedEvent,
 } from './merge-events.service.ts';
 import { invoke } from '../operation/invoke.ts';
-import { seesHidden } from '../access/visibility.operations.ts';
+import { seesHidden, bareLedger } from '../access/visibility.operations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { bareLedger } from '../access/cover.operations.ts';
 
 const eventShape = placedShape.extend({
   cursor: z.string().describe('go on after this event with it'),

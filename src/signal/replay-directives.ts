@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { moment } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
-import type { DirectiveType } from '../directive/type.ts';
+import type { DirectiveType } from '../directive/directive.ts';
 
 /** Which signals: one by its id, or all that a filter finds. */
 export interface ReplayChoice {

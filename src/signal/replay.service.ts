@@ -24,7 +24,7 @@ import { readExact } from './seal.service.ts';
 import type { Quota } from '../tenant/admission.ts';
 import type { Vault } from '../access/vault.ts';
 import { suggest } from '../config/nearest.ts';
-import { nounOf } from '../directive/type.ts';
+import { nounOf } from '../directive/directive.ts';
 import { isPipelineFor, ANY_EVENT } from '../pipeline/language/pipeline.ts';
 import { hookBehind } from '../webhook/draft.service.ts';
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
-import type { DirectiveType } from '../directive/type.ts';
+import type { DirectiveType } from '../directive/directive.ts';
 
 /** What it may use of what all share; null for no limit. */
 export const tenantLimitFields = {

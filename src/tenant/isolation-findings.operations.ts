@@ -9,7 +9,7 @@ import { makeProblem } from '../config/problem.ts';
 import { describeIsolation, type IsolationState } from '../plugin/isolation.ts';
 import type { Context } from '../operation/context.ts';
 
-/** Names the isolation tier where there are tenants, or a configuration that wants isolation. */
+/** Reports the isolation tier if there are tenants or confined plugins. */
 export function findTier(
   { config, document }: ConfigReading,
   context: Context,
@@ -28,7 +28,7 @@ export function findTier(
 
 const OTHERS_READ = 0o005;
 
-/** Under a user id of their own, confined processes read only what everyone may read. */
+/** Confined processes with their own user id only read world-readable files. */
 function findUnreadable(config: Config, { hasOwnUser }: IsolationState): Finding[] {
   if (!hasOwnUser) return [];
   return config.pluginRoots.flatMap(({ path, place }) => {
@@ -60,7 +60,7 @@ function findTenantTier(config: Config, state: IsolationState, isThere: boolean)
   return report(isWeak ? 'warning' : 'info', `is isolated, by this tier: ${tier}`, hint);
 }
 
-/** Plugins that the configuration confines, and that therefore can't run here. */
+/** Finds confined plugins that can't run on this host. */
 function findUnconfined(config: Config, state: IsolationState): Finding[] {
   if (state.tier !== 'none') return [];
   return Object.keys(config.pluginIsolation).map((name) => {

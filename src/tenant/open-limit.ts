@@ -1,20 +1,19 @@
-/** Lets so many through at once, and so many be inside. */
+/** Limits how many tenants open at once, and how many are open. */
 export interface Gate {
-  /** Whether one more would not have to wait. */
+  /** True if another one needn't wait. */
   readonly isOpen: boolean;
-  /** Whether all places inside are taken, or will be. */
+  /** True if all slots are in use or reserved. */
   readonly isFull: boolean;
-  /** How many have to wait. */
   readonly waiting: number;
-  /** Runs it when there is room; who is not inside afterwards (it says so, or throws) has left. */
+  /** Runs `enter` when a slot is free. The slot is released if it returns false or throws. */
   pass(name: string, enter: () => Promise<boolean>): Promise<void>;
-  /** Those of that name, or all, need not wait for room: they only come to hear that they may not. */
+  /** Lets waiters of that name, or all, continue without a slot, so that they fail quickly. */
   hurry(name?: string): void;
-  /** One that was inside has left. */
+  /** Releases a slot. */
   leave(): void;
 }
 
-/** `makeRoom` is asked when all places inside are taken and somebody waits. */
+/** `makeRoom` is called when all slots are in use and someone waits. */
 export function makeGate(passingMax: number, insideMax: number, makeRoom: () => void): Gate {
   let waiting: Waiting[] = [];
   let passing = 0;

@@ -37,7 +37,7 @@ const tenantShape = z.object({
   updated_at: z.string(),
 });
 
-/** Only the operator of the whole system asks about tenants. */
+/** Only the operator of the system manages tenants. */
 const common = { isForRoot: true, scope: 'tenants:rw' } as const;
 
 const errors = [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'] as const;
@@ -255,7 +255,7 @@ interface WantedToken {
   readonly role?: Role | undefined;
 }
 
-/** On record in the ledger of the tenant, as everything that changes it. */
+/** Recorded in the tenant's own ledger. */
 async function makeOwnToken(context: Context, tenants: Tenants<Engine>, wanted: WantedToken) {
   const { slug: at, name, role = 'owner' } = wanted;
   const visit = await tenants.visit(at);
@@ -273,7 +273,7 @@ async function makeOwnToken(context: Context, tenants: Tenants<Engine>, wanted: 
   }
 }
 
-/** A ledger that is only looked at has no others beside it. */
+/** A ledger that is opened read-only has no tenants. */
 function mustHave({ engine }: Context): Tenants<Engine> {
   if (engine.tenants !== undefined) return engine.tenants;
   throw new DuctileError('TENANT_UNAVAILABLE', 'the ledgers of tenants are not to be had here');

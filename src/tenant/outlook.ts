@@ -6,9 +6,9 @@ export interface DependencyHolder {
 }
 
 export interface Line {
-  /** What runs in this ledger, wherever. */
+  /** Running jobs of this ledger on all hosts. */
   readonly running: readonly RunningJob[];
-  /** Ready jobs of its plugin that came before it, counted up to a limit. */
+  /** Ready jobs of its plugin before it, counted up to a limit. */
   readonly ahead: number;
 }
 
@@ -26,15 +26,15 @@ export type RunningJob = Pick<
 >;
 
 export interface Outlook {
-  /** Something could be started now. */
+  /** True if a job can start now. */
   readonly isReady: boolean;
-  /** Something is under way, here or elsewhere, or was when its process died. */
+  /** True if something runs here or elsewhere, or ran when its process died. */
   readonly isRunning: boolean;
-  /** Runs wait for others of their kind; whether one may begin is for an engine to see. */
+  /** True if runs wait for a concurrency slot; only an engine can decide whether one may start. */
   readonly isInLine: boolean;
-  /** Until the next thing is due, by the database's clock; not positive when it is. */
+  /** Time until the next work is due, by the database's clock; not positive if it is due. */
   readonly nextInMs: number | undefined;
-  /** Since what is past its retention was deleted last; undefined when it never was. */
+  /** Time since the last pruning; undefined if it never happened. */
   readonly prunedMs: number | undefined;
 }
 
@@ -45,7 +45,7 @@ export interface UsageLimits {
 
 export interface Usage {
   readonly queued: number;
-  /** Of the last minute, but for what the runtime says of itself. */
+  /** Signals of the last minute, without lifecycle signals. */
   readonly signals: number;
   readonly bytes: number;
 }

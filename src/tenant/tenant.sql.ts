@@ -79,7 +79,7 @@ export async function forgetTenant(tx: Transaction, slug: string): Promise<void>
   await tx.run(`delete from ${tx.dialect.table('tenants')} where slug = ?`, [slug]);
 }
 
-/** The words of the index of those that may be due, so that it is used. */
+/** The exact condition of the partial index, so that it is used. */
 const mayBeDue = `due_at is not null and status in ('active', 'suspended')`;
 
 export async function dueTenants(session: Session, limit: number): Promise<DueTenants> {
@@ -98,7 +98,7 @@ export async function dueTenants(session: Session, limit: number): Promise<DueTe
   };
 }
 
-/** Every tenant that a host may have open: while one is awake, its `due_at` is in the past. */
+/** Lists tenants that a host may have open: while one is open, its `due_at` is in the past. */
 export async function awakeTenants(session: Session): Promise<string[]> {
   const { dialect: d } = session;
   const rows = await session.run(
@@ -112,8 +112,7 @@ function msUntil(row: Row): number {
 }
 
 /**
- * Of what several hosts have found to come, the first counts: one that looked before another made
- * something due must not unsay it.
+ * The earliest time wins: a host that looked before another one made work due must not delay it.
  */
 export async function noteTenantDue(
   tx: Transaction,
@@ -167,7 +166,7 @@ export async function addTenantKey(
   slug: string,
 ): Promise<boolean> {
   const { dialect: d } = tx;
-  // The root ledger has webhooks of its own, at the same addresses.
+  // The root ledger has its own webhooks at the same addresses.
   if (kind === 'hook' && (await isOwnHook(tx, key))) return false;
   await tx.run(
     `insert into ${d.table('tenant_keys')} (kind, key, slug, created_at) values (?, ?, ?, ${d.now})

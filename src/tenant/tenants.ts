@@ -2,19 +2,21 @@ import type { Service } from '../base/service.ts';
 import type { TenantKeyKind, TenantRow } from './types.ts';
 
 /**
- * The ledgers of this process besides the root one. One is opened, with an engine over it, when
- * somebody asks for it or when something is due in it, and closed again when nothing is to be done
- * there: a thousand tenants that do nothing are a thousand rows and no more.
+ * The ledgers of this process besides the root one. A ledger is opened, with an engine, when a
+ * caller needs it or work is due. It is closed when it is idle: a thousand idle tenants are only a
+ * thousand rows.
  */
 export interface Tenants<TenantEngine = unknown> {
-  /** Its engine, awake until the visit ends; throws TENANT_NOT_FOUND, TENANT_UNAVAILABLE. */
+  /**
+   * Returns its engine, open until the visit ends. Throws TENANT_NOT_FOUND or TENANT_UNAVAILABLE.
+   */
   visit(slug: string): Promise<Visit<TenantEngine>>;
-  /** Something may be due in some of them: look now. */
+  /** Looks for due work now. */
   soon(): void;
-  /** Stops its engine and closes its ledger; nobody gets in until it is `release`d. */
+  /** Stops its engine and closes its ledger; it can't be opened until `release`. */
   seclude(slug: string): Promise<void>;
   release(slug: string): void;
-  /** Which are awake now. */
+  /** The open tenants. */
   readonly awake: readonly string[];
 }
 
@@ -24,27 +26,30 @@ export interface Visit<TenantEngine = unknown> {
   end(): void;
 }
 
-/** The same, for whoever runs the process. */
+/** The part for the service process. */
 export interface TenantKeeper<TenantEngine = unknown> extends Tenants<TenantEngine>, Service {
-  /** A process of the root ledger died: its claims in any of them are to be taken back. */
+  /** Reaps claims of a dead process in all tenants. */
   mourn(): Promise<void>;
-  /** The system is paused: resolves when no ledger of a tenant starts another job. */
+  /** Resolves when no tenant starts another job. */
   awaitPause(): Promise<void>;
-  /** What the process has in force is another now, and so what they share of it. */
+  /** Called when the active configuration changed. */
   renew(): void;
 }
 
-/** What the engine of a tenant knows about being one. */
+/** What a tenant's engine knows about its tenant. */
 export interface TenantSelf {
   readonly slug: string;
-  /** What the root ledger says of it, as last heard. */
+  /** The latest row of the root ledger. */
   readonly row: () => TenantRow;
-  /** Whether the process as a whole is paused: then nothing is started in any ledger. */
+  /** True while the whole service is paused. */
   readonly isHeld: () => boolean;
-  /** Whether the process as a whole was well for long enough to judge others; see `Vitals`. */
+  /** True if the service was healthy long enough to judge other processes; see `Vitals`. */
   readonly mayJudge: () => boolean;
-  /** Makes a key lead here, on the root ledger; before anything here says so. False when it is taken. */
+  /**
+   * Registers a key in the root ledger, before the tenant's ledger uses it. Returns false if it is
+   * taken.
+   */
   addKey(kind: TenantKeyKind, key: string): Promise<boolean>;
-  /** A key leads nowhere any more; after nothing here says that it does. */
+  /** Removes a key, after the tenant's ledger stopped using it. */
   dropKey(kind: TenantKeyKind, key: string): Promise<void>;
 }

@@ -1,11 +1,11 @@
 import type { Timestamp } from '../base/clock.ts';
 
-/** The schema of a tenant's ledger in PostgreSQL. */
+/** Returns the PostgreSQL schema of a tenant. */
 export function tenantSchema(slug: string): string {
   return `org_${slug}`;
 }
 
-/** What leads to a ledger from outside: the digest of a token, the id of a webhook. */
+/** Keys that identify a ledger: the digest of a token, the id of a webhook. */
 export type TenantKeyKind = 'token' | 'hook';
 
 export const tenantStatuses = ['creating', 'active', 'suspended', 'deleting'] as const;
@@ -18,7 +18,7 @@ export interface TenantDraft {
   readonly createdBy: string;
 }
 
-/** What it may use of what all share; null for no limit. */
+/** Limits of shared resources; null is unlimited. */
 export interface TenantLimits {
   readonly workers: number | null;
   readonly queueLength: number | null;
@@ -28,13 +28,13 @@ export interface TenantLimits {
 
 export interface TenantSchema {
   readonly version: number;
-  /** Why it could not be brought up to date. */
+  /** The reason why its schema isn't up to date. */
   readonly error: string | null;
 }
 
 export interface TenantRow extends TenantDraft {
   readonly status: TenantStatus;
-  /** Something is due then or was; null when nothing is known to be. */
+  /** The time of the next due work; null if unknown. */
   readonly dueAt: Timestamp | null;
   readonly schemaVersion: number | null;
   readonly schemaError: string | null;

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { credentialName } from '../base/credential-ref.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { DirectiveType } from '../directive/type.ts';
+import type { DirectiveType } from '../directive/directive.ts';
 
 const id = z
   .string()

@@ -10,7 +10,7 @@ import { acknowledgeIncident } from '../../src/insight/incident.operations.ts';
 import { invoke } from '../../src/operation/invoke.ts';
 import { retryJob } from '../../src/job/change.operations.ts';
 import { approveStep, reviveRun } from '../../src/pipeline/run/change.operations.ts';
-import { cancelDirective } from '../../src/directive/decide.operations.ts';
+import { cancelDirective } from '../../src/directive/operations.ts';
 import { systemStatus } from '../../src/engine/system.operations.ts';
 import { ask } from '../support/direct.ts';
 import {

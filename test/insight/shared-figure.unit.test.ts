@@ -4,7 +4,7 @@ import { limits } from '../../src/base/limits.ts';
 import type { Principal } from '../../src/access/principal.service.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { figuresOf, SharedFigure } from '../../src/insight/figures.operations.ts';
-import { veilLedger } from '../../src/access/cover.operations.ts';
+import { veilLedger } from '../../src/access/visibility.operations.ts';
 
 const MANY = limits.figureRowsMax + 1;
 

@@ -10,7 +10,7 @@ import { LocalEngine } from '../../src/engine/local-engine.ts';
 import { checkPipelines } from '../../src/pipeline/load.service.ts';
 import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
 import { makeRunner, type Runner } from '../../src/job/run-plugin.service.ts';
-import { refuseLate } from '../../src/directive/late.operations.ts';
+import { refuseLate } from '../../src/directive/request.operations.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';

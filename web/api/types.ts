@@ -2,14 +2,14 @@
 import type { TypedOperation } from '../../src/operation/define.ts';
 import type * as analytics from '../../src/insight/analytics.operations.ts';
 import type * as breaker from '../../src/schedule/breaker.operations.ts';
-import type * as directiveDecide from '../../src/directive/decide.operations.ts';
+import type * as directiveDecide from '../../src/directive/operations.ts';
 import type * as directive from '../../src/directive/operations.ts';
 import type * as discovery from '../../src/plugin/discovery.operations.ts';
 import type * as health from '../../src/plugin/health.operations.ts';
 import type * as incident from '../../src/insight/incident.operations.ts';
 import type * as doctor from '../../src/insight/doctor.operations.ts';
 import type * as events from '../../src/signal/event-feed.operations.ts';
-import type * as installation from '../../src/package/installation.operations.ts';
+import type * as installation from '../../src/package/operations.ts';
 import type * as jobControl from '../../src/job/change.operations.ts';
 import type * as job from '../../src/job/operations.ts';
 import type * as packageChange from '../../src/package/change.operations.ts';

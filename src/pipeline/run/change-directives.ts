@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { limits } from '../../base/limits.ts';
-import type { DirectiveType } from '../../directive/type.ts';
+import type { DirectiveType } from '../../directive/directive.ts';
 
 export interface RunChoice {
   readonly run_id: string;

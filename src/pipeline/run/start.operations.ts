@@ -22,8 +22,7 @@ import { leftFields } from './unfinished.service.ts';
 import { readTree, tellLate, treeShape } from './result.operations.ts';
 import { runShape, showRun } from './shapes.service.ts';
 import { readWaitingFor, waitingForShape } from './waiting-for.service.ts';
-import { readSight } from '../../access/visibility.operations.ts';
-import { coverRun, veilLedger } from '../../access/cover.operations.ts';
+import { readSight, coverRun, veilLedger } from '../../access/visibility.operations.ts';
 
 const runInput = z.strictObject({
   pipeline: nonBlankText().describe('the name of the pipeline'),

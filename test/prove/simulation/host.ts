@@ -6,7 +6,7 @@ import { RunTokens } from '../../../src/access/attempt-tokens.service.ts';
 import type { Vault } from '../../../src/access/vault.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { silent, type Notifier } from '../../../src/ledger/notifier.ts';
-import { refuseLate } from '../../../src/directive/late.operations.ts';
+import { refuseLate } from '../../../src/directive/request.operations.ts';
 import type { Random } from '../../support/crash/random.ts';
 import type { Checker } from './checker.ts';
 import type { Database } from './database.ts';
