@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { openInstance } from '../../src/app/instance.ts';
-import { listenApi } from '../../src/http/control.ts';
+import { listenApi } from '../../src/http/listeners.ts';
 import { runNode } from '../program.ts';
 import { settings } from '../settings.ts';
 import {

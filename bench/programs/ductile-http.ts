@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { makeId } from '../../src/base/ids.ts';
 import type { LocalEngine } from '../../src/engine/local-engine.ts';
-import { listenApi } from '../../src/http/control.ts';
+import { listenApi } from '../../src/http/listeners.ts';
 import { BENCH_TOKEN } from '../ductile.ts';
 import { runNode } from '../program.ts';
 import { makeQueueFile, openQueueFile } from '../queue-file.ts';

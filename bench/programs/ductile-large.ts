@@ -3,7 +3,7 @@
  * what the Overview page asks. `reads`: each list and each figure is asked for alone.
  */
 import { z } from 'zod';
-import { listenApi } from '../../src/http/control.ts';
+import { listenApi } from '../../src/http/listeners.ts';
 import { viewerToken } from '../ductile.ts';
 import type { Measures } from '../frame.ts';
 import { listRequests } from '../large-requests.ts';

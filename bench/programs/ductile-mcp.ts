@@ -1,6 +1,6 @@
 /** The product's own API server, asked for the same thing as a tool and as an endpoint. */
 import { z } from 'zod';
-import { listenApi } from '../../src/http/control.ts';
+import { listenApi } from '../../src/http/listeners.ts';
 import { makeMcp } from '../../src/mcp/serve.ts';
 import { BENCH_TOKEN } from '../ductile.ts';
 import { runNode } from '../program.ts';

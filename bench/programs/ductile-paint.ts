@@ -1,7 +1,7 @@
 /** From the wish to see the jobs until they are on the screen of a real browser. */
 import { chromium } from 'playwright-core';
 import { z } from 'zod';
-import { listenApi } from '../../src/http/control.ts';
+import { listenApi } from '../../src/http/listeners.ts';
 import { viewerToken } from '../ductile.ts';
 import { findChromium } from './chromium.ts';
 import { errorLog, openWithoutProcesses, placeShape } from './ductile.ts';

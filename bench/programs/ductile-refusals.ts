@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { z } from 'zod';
-import { listenHooks } from '../../src/http/control.ts';
+import { listenHooks } from '../../src/http/listeners.ts';
 import { makeRandom } from '../frame.ts';
 import { settings } from '../settings.ts';
 import { errorLog, openWithoutProcesses, placeShape } from './ductile.ts';

@@ -1,7 +1,7 @@
 /** Deliveries that are answered with the result of the job that they start: kept, run, kept again. */
 import { z } from 'zod';
 import { openInstance } from '../../src/app/instance.ts';
-import { listenHooks } from '../../src/http/control.ts';
+import { listenHooks } from '../../src/http/listeners.ts';
 import { errorLog, placeShape, readConfig } from './ductile.ts';
 import { measure } from './harness.ts';
 import { loadHook, openHook } from './hooks.ts';

@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
 import { openInstance } from '../../src/app/instance.ts';
-import { listenApi } from '../../src/http/control.ts';
+import { listenApi } from '../../src/http/listeners.ts';
 import { BENCH_TOKEN } from '../ductile.ts';
 import { payload } from '../settings.ts';
 import { errorLog, placeShape, readConfig } from './ductile.ts';

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { z } from 'zod';
-import { listenHooks } from '../../src/http/control.ts';
+import { listenHooks } from '../../src/http/listeners.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { noNews } from '../../src/pipeline/run/types.ts';
 import type { DeliveryDraft } from '../../src/webhook/types.ts';

@@ -56,7 +56,7 @@ export const cliHost: CliHost = {
   async findSocket(given) {
     const { locateState } = await import('./locate.ts');
     const { findSocket, readControlKey, readSocketConfig, socketOwner } =
-      await import('../http/socket.ts');
+      await import('../http/control-socket.ts');
     const look = async (directory: string): Promise<FoundSocket | undefined> => {
       const owner = socketOwner(directory);
       const socketPath = await findSocket(owner);

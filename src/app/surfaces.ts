@@ -1,7 +1,7 @@
 import { toLoopbackUrl } from '../cli/ui.ts';
-import { listenApi, listenControl, listenHooks } from '../http/control.ts';
+import { listenApi, listenControl, listenHooks } from '../http/listeners.ts';
 import type { Listener } from '../http/listen.ts';
-import { socketOwner } from '../http/socket.ts';
+import { socketOwner } from '../http/control-socket.ts';
 import { makeMcp } from '../mcp/serve.ts';
 import { ownerOf, type Context } from '../operation/context.ts';
 import { localActor } from './actor.ts';

@@ -19,15 +19,15 @@ import {
 } from '../signal/cloudevent.ts';
 import { readBody, type Body } from './body.ts';
 import { Exchange, GUARDED } from './exchange.ts';
-import type { Gate } from './gate.ts';
-import type { HookServer } from './hooks.ts';
-import { inspectRequest } from './inspect.ts';
-import { MCP_PATH, serveMcp, type McpServer } from './mcp.ts';
-import { prepare, sendPrepared, type Prepared } from './prepared.ts';
+import type { Gate } from './authenticate.ts';
+import type { HookServer } from './webhook-listener.ts';
+import { inspectRequest } from './check-request.ts';
+import { MCP_PATH, serveMcp, type McpServer } from './mcp-endpoint.ts';
+import { prepare, sendPrepared, type Prepared } from './cached-response.ts';
 import { decodeSegments, readQuery } from './query.ts';
 import { makeRouter, paramsOf, splitPath, type Place, type Route, type Router } from './router.ts';
-import type { EventStreams } from './stream.ts';
-import type { UiServer } from './ui.ts';
+import type { EventStreams } from './event-stream.ts';
+import type { UiServer } from './dashboard.ts';
 
 export interface ApiOptions {
   readonly base: Pick<Context, 'engine' | 'submittedBy'>;

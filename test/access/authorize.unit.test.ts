@@ -7,7 +7,7 @@ import { RUN_TOKEN } from '../../src/base/secrets.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { digestOf, makePrincipal, type Principal } from '../../src/access/principal.service.ts';
 import { Exchange } from '../../src/http/exchange.ts';
-import { controlGate, tokenGate, type Gate } from '../../src/http/gate.ts';
+import { controlGate, tokenGate, type Gate } from '../../src/http/authenticate.ts';
 import type { Route } from '../../src/http/router.ts';
 import {
   ANONYMOUS,

@@ -1,6 +1,6 @@
 /** `ductile ui` says where the dashboard really is. */
 import { expect, onTestFinished, test } from 'vitest';
-import { readControlKey } from '../../src/http/socket.ts';
+import { readControlKey } from '../../src/http/control-socket.ts';
 import { startApi } from '../support/api-server.ts';
 import { run } from '../support/fake-cli.ts';
 

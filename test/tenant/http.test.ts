@@ -4,7 +4,7 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { readControlKey } from '../../src/http/socket.ts';
+import { readControlKey } from '../../src/http/control-socket.ts';
 import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { databases, eventually } from '../support/instance.ts';
 import { manifest } from '../support/packages.ts';

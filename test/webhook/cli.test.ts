@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
-import { readControlKey } from '../../src/http/socket.ts';
+import { readControlKey } from '../../src/http/control-socket.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { OWNER, startApi } from '../support/api-server.ts';
 import { makeDirectory } from '../support/directory.ts';

@@ -2,7 +2,7 @@
 import { request } from 'node:http';
 import { dirname } from 'node:path';
 import type { Json, JsonObject } from '../../../src/base/json.ts';
-import { readControlKey } from '../../../src/http/socket.ts';
+import { readControlKey } from '../../../src/http/control-socket.ts';
 import type { Wish } from './recorder.ts';
 
 /**

@@ -4,7 +4,7 @@ import { accessRules } from '../access/authorize.operations.ts';
 import type { Context } from '../operation/context.ts';
 import { readBody } from './body.ts';
 import type { Exchange } from './exchange.ts';
-import type { Gate } from './gate.ts';
+import type { Gate } from './authenticate.ts';
 
 /** Answers one message of an agent. */
 export type McpServer = (asked: {

@@ -15,8 +15,8 @@ import type { IncomingDelivery } from '../webhook/request.ts';
 import { readBytes } from './body.ts';
 import { makeCrowd } from './crowd.ts';
 import { Exchange } from './exchange.ts';
-import { inspectRequest } from './inspect.ts';
-import { makeProxies, type Proxies } from './proxies.ts';
+import { inspectRequest } from './check-request.ts';
+import { makeProxies, type Proxies } from './client-address.ts';
 import { bareAddress } from './source.ts';
 
 /** Answers what is for a webhook; false for all else. */

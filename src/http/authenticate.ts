@@ -16,8 +16,8 @@ import {
 import type { Context } from '../operation/context.ts';
 import { allowOrigin } from './cors.ts';
 import type { Exchange } from './exchange.ts';
-import { hasRepeated, inspectHost } from './inspect.ts';
-import { makeProxies } from './proxies.ts';
+import { hasRepeated, inspectHost } from './check-request.ts';
+import { makeProxies } from './client-address.ts';
 import type { Route } from './router.ts';
 import { makeTries } from './tries.ts';
 

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { DuctileError } from '../base/errors.ts';
 import type { Exchange } from './exchange.ts';
-import { prepare, sendPrepared, type Prepared } from './prepared.ts';
+import { prepare, sendPrepared, type Prepared } from './cached-response.ts';
 
 /** Answers what is asked under /ui, and says whether it was. */
 export type UiServer = (exchange: Exchange) => Promise<boolean>;

@@ -2,21 +2,21 @@ import type { Log } from '../base/log.ts';
 import type { Context } from '../operation/context.ts';
 import { operations } from '../operation/all.ts';
 import { makeApi, type ApiOptions } from './api.ts';
-import { controlGate, tokenGate, type Gate } from './gate.ts';
-import { makeHookListener, makeHookServer } from './hooks.ts';
+import { controlGate, tokenGate, type Gate } from './authenticate.ts';
+import { makeHookListener, makeHookServer } from './webhook-listener.ts';
 import { listen } from './listen.ts';
 import type { Listener } from './listen.ts';
-import type { McpServer } from './mcp.ts';
+import type { McpServer } from './mcp-endpoint.ts';
 import {
   clearSocket,
   removeControlKey,
   socketPath,
   writeControlKey,
   writeSocketConfig,
-} from './socket.ts';
-import type { SocketOwner } from './socket.ts';
-import { makeStreams } from './stream.ts';
-import { makeUi } from './ui.ts';
+} from './control-socket.ts';
+import type { SocketOwner } from './control-socket.ts';
+import { makeStreams } from './event-stream.ts';
+import { makeUi } from './dashboard.ts';
 
 /** Everybody but the owner is shut out. */
 const SOCKET_UMASK = 0o177;
