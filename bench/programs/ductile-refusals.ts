@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { z } from 'zod';
-import { listenHooks } from '../../src/http/listeners.ts';
+import { listenWebhooks } from '../../src/http/listeners.ts';
 import { makeRandom } from '../frame.ts';
 import { settings } from '../settings.ts';
 import { errorLog, openWithoutProcesses, placeShape } from './ductile.ts';
@@ -23,7 +23,7 @@ await measure(placeShape.extend({ seed: z.number() }), async ({ config, plugin, 
     actor: 'bench',
     params: { id: 'disabled', settings: off },
   });
-  const listener = await listenHooks({ host: '127.0.0.1', port: 0 }, engine, errorLog());
+  const listener = await listenWebhooks({ host: '127.0.0.1', port: 0 }, engine, errorLog());
   const socket = connect(Number(listener.address.split(':')[1]), '127.0.0.1').setNoDelay(true);
   await once(socket, 'connect');
   // A source that delivered well is not shut out for what it fails at afterwards.

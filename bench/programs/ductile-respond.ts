@@ -1,7 +1,7 @@
 /** Deliveries that are answered with the result of the job that they start: kept, run, kept again. */
 import { z } from 'zod';
 import { openInstance } from '../../src/app/instance.ts';
-import { listenHooks } from '../../src/http/listeners.ts';
+import { listenWebhooks } from '../../src/http/listeners.ts';
 import { errorLog, placeShape, readConfig } from './ductile.ts';
 import { measure } from './harness.ts';
 import { loadHook, openHook } from './hooks.ts';
@@ -13,7 +13,7 @@ await measure(shape, async ({ config, plugin, connections }) => {
   const { engine } = instance;
   await engine.start();
   const proof = await openHook(engine, plugin, { respond: 'result' });
-  const listener = await listenHooks({ host: '127.0.0.1', port: 0 }, engine, errorLog());
+  const listener = await listenWebhooks({ host: '127.0.0.1', port: 0 }, engine, errorLog());
   const measures = await loadHook(listener.address, connections, proof, 200);
   await listener.close();
   await instance.close();

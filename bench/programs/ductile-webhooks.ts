@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { z } from 'zod';
-import { listenHooks } from '../../src/http/listeners.ts';
+import { listenWebhooks } from '../../src/http/listeners.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { noNews } from '../../src/pipeline/run/types.ts';
 import type { DeliveryDraft } from '../../src/webhook/types.ts';
@@ -22,7 +22,7 @@ await measure(shape, async ({ config, plugin, connections, store }) => {
   const engine = await openWithoutProcesses(config);
   const proof = await openHook(engine, plugin, {});
   if (store !== 'ledger') engine.ledger.webhooks.accept = await makeStandIn(store, config);
-  const listener = await listenHooks({ host: '127.0.0.1', port: 0 }, engine, errorLog());
+  const listener = await listenWebhooks({ host: '127.0.0.1', port: 0 }, engine, errorLog());
   const measures = await loadHook(listener.address, connections, proof, 202);
   await listener.close();
   return measures;

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DuctileError } from '../../src/base/errors.ts';
 import { makeToken } from '../../src/base/ids.ts';
 import { HttpCaller } from '../../src/cli/callers.ts';
-import { findSocket, readControlKey, socketOwner } from '../../src/http/control-socket.ts';
+import { findSocket, readControlKey, describeSocketOwner } from '../../src/http/control-socket.ts';
 import type { Unit } from './script.ts';
 
 /** Something that was accepted, by the id that it was given. */
@@ -29,7 +29,7 @@ export async function ask(
   over: AbortSignal,
 ): Promise<Asked | undefined> {
   const headers = { 'idempotency-key': makeToken() };
-  const owner = socketOwner(stateDir);
+  const owner = describeSocketOwner(stateDir);
   while (!over.aborted) {
     const socketPath = await findSocket(owner);
     if (socketPath !== undefined) {

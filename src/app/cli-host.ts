@@ -55,10 +55,10 @@ export const cliHost: CliHost = {
   openLocal,
   async findSocket(given) {
     const { locateState } = await import('./locate.ts');
-    const { findSocket, readControlKey, readSocketConfig, socketOwner } =
+    const { findSocket, readControlKey, readSocketConfig, describeSocketOwner } =
       await import('../http/control-socket.ts');
     const look = async (directory: string): Promise<FoundSocket | undefined> => {
-      const owner = socketOwner(directory);
+      const owner = describeSocketOwner(directory);
       const socketPath = await findSocket(owner);
       if (socketPath === undefined) return undefined;
       const otherConfig = findOtherConfig(given, readSocketConfig(socketPath, owner));

@@ -1,7 +1,7 @@
 import { toLoopbackUrl } from '../cli/ui.ts';
-import { listenApi, listenControl, listenHooks } from '../http/listeners.ts';
-import type { Listener } from '../http/listen.ts';
-import { socketOwner } from '../http/control-socket.ts';
+import { listenApi, listenControl, listenWebhooks } from '../http/listeners.ts';
+import type { HttpListener } from '../http/listen.ts';
+import { describeSocketOwner } from '../http/control-socket.ts';
 import { makeMcp } from '../mcp/serve.ts';
 import { ownerOf, type Context } from '../operation/context.ts';
 import { localActor } from './actor.ts';
@@ -24,13 +24,13 @@ export async function openSurfaces({ config, engine, log }: Instance): Promise<S
   const mcp = makeMcp(findPlace().version);
   const own = config.state.kind === 'postgres' ? { processId: engine.processId } : {};
   const control = await listenControl(
-    { ...socketOwner(config.state.dir), ...own },
+    { ...describeSocketOwner(config.state.dir), ...own },
     context,
     httpLog,
     mcp,
   );
-  const listeners: Listener[] = [control];
-  const open = async (opening: Promise<Listener>): Promise<string> => {
+  const listeners: HttpListener[] = [control];
+  const open = async (opening: Promise<HttpListener>): Promise<string> => {
     const listener = await opening;
     listeners.push(listener);
     return `http://${listener.address}`;
@@ -46,7 +46,7 @@ export async function openSurfaces({ config, engine, log }: Instance): Promise<S
     }
     if (config.webhooks.enabled) {
       await engine.webhooks.requireSecrets();
-      webhooks = await open(listenHooks(config.webhooks, engine, log.child('webhooks')));
+      webhooks = await open(listenWebhooks(config.webhooks, engine, log.child('webhooks')));
     }
   } catch (error) {
     await closeAll();

@@ -17,37 +17,52 @@ import {
   readCloudEvent,
   wantsBinaryCloudEvents,
 } from '../signal/cloudevent.ts';
-import { readBody, type Body } from './body.ts';
+import { readJsonBody, type RequestBody } from './body.ts';
 import { Exchange, GUARDED } from './exchange.ts';
-import type { Gate } from './authenticate.ts';
-import type { HookServer } from './webhook-listener.ts';
-import { inspectRequest } from './check-request.ts';
-import { MCP_PATH, serveMcp, type McpServer } from './mcp-endpoint.ts';
-import { prepare, sendPrepared, type Prepared } from './cached-response.ts';
-import { decodeSegments, readQuery } from './query.ts';
-import { makeRouter, paramsOf, splitPath, type Place, type Route, type Router } from './router.ts';
+import type { Authenticator } from './authenticate.ts';
+import type { WebhookHandler } from './webhook-listener.ts';
+import { checkRequest } from './check-request.ts';
+import { MCP_PATH, serveMcp, type McpHandler } from './mcp-endpoint.ts';
+import {
+  createCachedResponse,
+  sendCachedResponse,
+  type CachedResponse,
+} from './cached-response.ts';
+import {
+  decodeSegments,
+  readQuery,
+  createRouter,
+  readParams,
+  splitPath,
+  type RoutePattern,
+  type ApiRoute,
+  type ApiRouter,
+} from './router.ts';
 import type { EventStreams } from './event-stream.ts';
-import type { UiServer } from './dashboard.ts';
+import type { DashboardHandler } from './dashboard.ts';
 
 export interface ApiOptions {
   readonly base: Pick<Context, 'engine' | 'submittedBy'>;
   readonly operations: readonly Operation[];
-  readonly gate: Gate;
+  readonly authenticator: Authenticator;
   readonly streams: EventStreams;
-  /** Answers what is delivered to a webhook, and says so; undefined where nothing is. */
-  readonly hooks?: HookServer | undefined;
-  /** Answers a browser that wants the dashboard, and says so. */
-  readonly ui?: UiServer | undefined;
-  /** Answers agents, at a place of its own. */
-  readonly mcp?: McpServer | undefined;
+  /**
+   * Handles webhook deliveries and returns whether the request was one; undefined when this
+   * listener accepts none.
+   */
+  readonly webhooks?: WebhookHandler | undefined;
+  /** Handles requests for the dashboard and returns whether the request was one. */
+  readonly ui?: DashboardHandler | undefined;
+  /** Handles the messages of AI agents at `/mcp`. */
+  readonly mcp?: McpHandler | undefined;
   readonly log: Log;
 }
 
-export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+export type ApiHandler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Every operation at its place; whatever goes wrong is an error of the catalogue. */
-export function makeApi(options: ApiOptions): Handler {
-  const router = makeRouter(options.operations);
+/** Serves every operation at its path; each failure becomes an error of the catalogue. */
+export function createApiHandler(options: ApiOptions): ApiHandler {
+  const router = createRouter(options.operations);
   const { log } = options;
   return (request, response) => {
     const exchange = new Exchange(request, response);
@@ -66,56 +81,59 @@ export function makeApi(options: ApiOptions): Handler {
   };
 }
 
-async function serve(options: ApiOptions, router: Router, exchange: Exchange): Promise<void> {
-  const { gate } = options;
-  inspectRequest(exchange);
-  // Whoever delivers proves it in another way, and comes under whatever name a tunnel has.
-  if (await options.hooks?.(exchange)) return;
-  if (gate.receive(exchange)) return;
-  // Its files hold nothing that is anybody's; what they show they ask for with a token.
+async function serve(options: ApiOptions, router: ApiRouter, exchange: Exchange): Promise<void> {
+  const { authenticator } = options;
+  checkRequest(exchange);
+  // Deliveries prove themselves by a signature or token, and arrive under any host name that a
+  // tunnel has.
+  if (await options.webhooks?.(exchange)) return;
+  if (authenticator.answerPreflight(exchange)) return;
+  // The dashboard's files hold no data; their requests for data need a token.
   if (await options.ui?.(exchange)) return;
   const { mcp, base } = options;
   if (mcp !== undefined && exchange.path === MCP_PATH) {
-    await serveMcp({ mcp, gate, base }, exchange);
+    await serveMcp({ mcp, authenticator, base }, exchange);
     return;
   }
   const segments = segmentsOf(exchange);
-  const places = router.find(segments);
+  const patterns = router.find(segments);
   const { method = '' } = exchange.request;
-  const found = findRoute(places, method === 'HEAD' ? 'GET' : method);
-  const known = found?.route ?? places[0]?.routes.values().next().value;
+  const found = findRoute(patterns, method === 'HEAD' ? 'GET' : method);
+  const known = found?.route ?? patterns[0]?.routes.values().next().value;
   // The methods of a path aren't secret, and clients ask for them before they have a token.
-  if (method === 'OPTIONS' && places.length > 0) {
-    refuseMethod(exchange, places, method);
+  if (method === 'OPTIONS' && patterns.length > 0) {
+    refuseMethod(exchange, patterns, method);
     return;
   }
-  const admission = await gate.admit(exchange, known);
+  const admission = await authenticator.authenticate(exchange, known);
   try {
-    if (found === undefined) refuseMethod(exchange, places, method);
+    if (found === undefined) refuseMethod(exchange, patterns, method);
     else await serveRoute(options, exchange, { ...found, segments, admission });
   } finally {
     admission.leave();
   }
 }
 
-/** A batch goes where many are taken, whichever of the two places it was sent to. */
+/**
+ * Sends a batch to the batch endpoint, even if the client sent it to the endpoint for one event.
+ */
 function segmentsOf({ path, request }: Exchange): readonly string[] {
   const segments = splitPath(path);
   const isOne = segments.length === 1 && segments[0] === 'signals';
   return isOne && isCloudEventBatch(request.headers) ? ['signals', 'batch'] : segments;
 }
 
-interface Found {
-  readonly route: Route;
-  readonly place: Place;
+interface RouteMatch {
+  readonly route: ApiRoute;
+  readonly pattern: RoutePattern;
   readonly segments: readonly string[];
   readonly admission: Admission;
 }
 
 async function serveRoute(
-  { gate, base, streams }: ApiOptions,
+  { authenticator, base, streams }: ApiOptions,
   exchange: Exchange,
-  { route, place, segments, admission }: Found,
+  { route, pattern, segments, admission }: RouteMatch,
 ): Promise<void> {
   const { engine, principal } = admission;
   const context: Context = {
@@ -123,61 +141,64 @@ async function serveRoute(
     engine,
     principal,
     ...traceOf(exchange),
-    hungUp: () => exchange.hungUp(),
+    hungUp: () => exchange.disconnected(),
   };
   const { method } = exchange.request;
-  const params = decodeSegments(paramsOf(place, segments));
+  const params = decodeSegments(readParams(pattern, segments));
   const isRead = method === 'GET' || method === 'HEAD';
   const query = readQuery(exchange.url, route);
   if (!isRead) authorizeRequest(context, route, { params, query });
-  const body = isRead ? undefined : await readBody(exchange.request, 'any');
+  const body = isRead ? undefined : await readJsonBody(exchange.request, 'any');
   try {
     if (await sendCached(exchange, context, { route, params })) return;
     const parts = { params, query, body: contentOf(exchange, route, body) };
     const input = fromRequest(route.fields, route.surface, parts);
     if (route.surface.isStream === true && !wantsJson(exchange)) {
-      const admit = () => admitAgain(gate, exchange, route);
+      const admit = () => admitAgain(authenticator, exchange, route);
       const { again } = admission;
       await streams.open(exchange, context, { operation: route.operation, input, admit, again });
-    } else await answer(exchange, context, { route, input, body });
+    } else await sendResult(exchange, context, { route, input, body });
   } catch (thrown) {
     throw inPath(toDuctileError(thrown), route, params);
   }
 }
 
-/** Responses by what they follow from, so that a reload or another tenant has its own. */
-const responses = new WeakMap<object, Map<string, Promise<Prepared>>>();
+/** Responses by the object that they depend on, so that a reload or another tenant gets its own. */
+const responses = new WeakMap<object, Map<string, Promise<CachedResponse>>>();
 
 /** Sends a response that was prepared before, if the operation has one for this caller. */
 async function sendCached(
   exchange: Exchange,
   context: Context,
-  { route, params }: Pick<Found, 'route'> & { readonly params: Readonly<Record<string, string>> },
+  {
+    route,
+    params,
+  }: Pick<RouteMatch, 'route'> & { readonly params: Readonly<Record<string, string>> },
 ): Promise<boolean> {
   const { operation, surface } = route;
   const owner = surface.cachedBy?.(context, params);
   if (owner === undefined || operation.scope !== undefined || exchange.url !== exchange.path) {
     return false;
   }
-  const known = responses.get(owner) ?? new Map<string, Promise<Prepared>>();
+  const known = responses.get(owner) ?? new Map<string, Promise<CachedResponse>>();
   responses.set(owner, known);
   const made =
     known.get(operation.name) ??
     invoke(operation, context, params).then((output) =>
-      prepare(Buffer.from(`${JSON.stringify(output)}\n`), 'application/json'),
+      createCachedResponse(Buffer.from(`${JSON.stringify(output)}\n`), 'application/json'),
     );
   known.set(operation.name, made);
   made.catch(() => known.delete(operation.name));
   const cacheControl = 'private, no-cache';
   const vary = 'accept-encoding, authorization';
-  sendPrepared(exchange, await made, { cacheControl, vary, always: GUARDED });
+  sendCachedResponse(exchange, await made, { cacheControl, vary, always: GUARDED });
   return true;
 }
 
-/** Before the body is read: a caller without the right to do this must not make us parse it. */
+/** Runs before the body is read: a caller without the right must not make the service parse it. */
 function authorizeRequest(
   context: Context,
-  { operation, surface, fields }: Route,
+  { operation, surface, fields }: ApiRoute,
   { params, query }: Omit<RequestParts, 'body'>,
 ): void {
   const isInUrl = typeof operation.scope === 'function' && operation.scopeIn === 'url';
@@ -185,15 +206,19 @@ function authorizeRequest(
   authorizeUrl(operation, context, inUrl);
 }
 
-/** Who the caller is by now; the visit that it came with goes on. */
-async function admitAgain(gate: Gate, exchange: Exchange, route: Route) {
-  const again = await gate.admit(exchange, route);
+/** Authenticates the caller again; the tenant's ledger stays open for the stream. */
+async function admitAgain(authenticator: Authenticator, exchange: Exchange, route: ApiRoute) {
+  const again = await authenticator.authenticate(exchange, route);
   again.leave();
   return again.principal;
 }
 
-/** What was sent, in the words of the operation. */
-function contentOf({ request }: Exchange, { surface }: Route, body: Body | undefined): unknown {
+/** Converts the body to the operation's input. */
+function contentOf(
+  { request }: Exchange,
+  { surface }: ApiRoute,
+  body: RequestBody | undefined,
+): unknown {
   if (surface.takesCloudEvents === undefined) return body?.value;
   if (isCloudEventBatch(request.headers)) return { signals: fromCloudEvents(body?.value) };
   if (surface.takesCloudEvents === 'many') return body?.value;
@@ -201,16 +226,16 @@ function contentOf({ request }: Exchange, { surface }: Route, body: Body | undef
   return event === undefined ? body?.value : fromCloudEvent(event);
 }
 
-interface Asked {
-  readonly route: Route;
+interface OperationRequest {
+  readonly route: ApiRoute;
   readonly input: JsonOutput;
-  readonly body: Body | undefined;
+  readonly body: RequestBody | undefined;
 }
 
-async function answer(
+async function sendResult(
   exchange: Exchange,
   context: Context,
-  { route, input, body }: Asked,
+  { route, input, body }: OperationRequest,
 ): Promise<void> {
   const { textForm } = route.surface;
   const form = formOf(exchange, route);
@@ -223,7 +248,7 @@ async function answer(
   }
   if (isText) {
     const output = await invoke(route.operation, context, input);
-    exchange.answer(200, textForm.write(output), textForm.type);
+    exchange.respond(200, textForm.write(output), textForm.type);
     return;
   }
   const run = async (as: Context, toOther = same): Promise<Answer> => {
@@ -236,13 +261,13 @@ async function answer(
   if (body === undefined || key === undefined) {
     const { status, text } = await run(context, form?.toOther);
     addLocation(exchange, route, { status, text });
-    exchange.answer(status, text, form?.type);
+    exchange.respond(status, text, form?.type);
     return;
   }
   const { url, path } = exchange;
-  // Of a CloudEvent, headers may have been part of what was asked.
+  // With CloudEvents, headers can be part of the input.
   const event = route.surface.takesCloudEvents !== undefined ? JSON.stringify(input) : '';
-  // Not even a digest is kept of a secret: one that is short could be found by trying.
+  // Store no digest of a secret: a short secret could be found by trying.
   const bytes = route.operation.secrets === undefined ? body.bytes : Buffer.alloc(0);
   const asked = Buffer.concat([Buffer.from(`${url.slice(path.length)}\n${event}`), bytes]);
   const keyed = {
@@ -255,17 +280,17 @@ async function answer(
   const { status, text, repeated } = await answerOnce(context, keyed, run);
   if (repeated) exchange.extra.push('idempotency-replayed', 'true');
   addLocation(exchange, route, { status, text });
-  exchange.answer(status, text);
+  exchange.respond(status, text);
 }
 
-/** Clients send the key bare or, as its specification says, in quotes; both mean the same. */
+/** Clients send the key bare or, as its specification says, in quotes. */
 function readIdempotencyKey({ request }: Exchange): string | undefined {
   const key = request.headers['idempotency-key'];
   return typeof key === 'string' ? unquote(key) : undefined;
 }
 
-/** From the text, because a repeated response is known by nothing else. */
-function addLocation({ extra }: Exchange, { surface }: Route, { status, text }: Answer): void {
+/** Reads the location from the text, because a replayed response is stored as text only. */
+function addLocation({ extra }: Exchange, { surface }: ApiRoute, { status, text }: Answer): void {
   const { location } = surface;
   if (location === undefined || (status !== 201 && status !== 202)) return;
   const output = parseJson(text) as JsonOutput;
@@ -277,8 +302,8 @@ function addLocation({ extra }: Exchange, { surface }: Route, { status, text }: 
   extra.push('location', path);
 }
 
-/** The form of the answer that the client accepts, when it is not ours. */
-function formOf({ request, extra }: Exchange, { surface }: Route) {
+/** Finds the alternative form that the client accepts; undefined means JSON. */
+function formOf({ request, extra }: Exchange, { surface }: ApiRoute) {
   const { binaryForm } = surface;
   if (binaryForm !== undefined && wantsBinaryCloudEvents(request.headers)) {
     const toOther = (output: JsonOutput): JsonOutput => {
@@ -297,36 +322,36 @@ function formOf({ request, extra }: Exchange, { surface }: Route) {
 const same = (output: JsonOutput): JsonOutput => output;
 
 function findRoute(
-  places: readonly Place[],
+  patterns: readonly RoutePattern[],
   method: string,
-): { route: Route; place: Place } | undefined {
-  for (const place of places) {
-    const route = place.routes.get(method);
-    if (route !== undefined) return { route, place };
+): { route: ApiRoute; pattern: RoutePattern } | undefined {
+  for (const pattern of patterns) {
+    const route = pattern.routes.get(method);
+    if (route !== undefined) return { route, pattern };
   }
   return undefined;
 }
 
-function refuseMethod(exchange: Exchange, places: readonly Place[], method: string): void {
-  if (places.length === 0) {
+function refuseMethod(exchange: Exchange, patterns: readonly RoutePattern[], method: string): void {
+  if (patterns.length === 0) {
     throw new DuctileError('ENDPOINT_NOT_FOUND', `there is no ${method} ${exchange.path}`);
   }
-  const methods = new Set(places.flatMap(({ routes }) => [...routes.keys()]));
+  const methods = new Set(patterns.flatMap(({ routes }) => [...routes.keys()]));
   if (methods.has('GET')) methods.add('HEAD');
   exchange.extra.push('allow', [...methods, 'OPTIONS'].join(', '));
   if (method !== 'OPTIONS') {
     throw new DuctileError('METHOD_NOT_ALLOWED', `${method} is not possible here`);
   }
-  exchange.answerEmpty(204);
+  exchange.respondEmpty(204);
 }
 
 /**
- * What stands in the path names something; what cannot be a name names nothing. What several have the
- * beginning of in common is a name, and the error says of which.
+ * Turns invalid input from the path into a not-found error. An ambiguous short id keeps its own
+ * error, which lists the candidates.
  */
 function inPath(
   error: DuctileError,
-  { operation }: Route,
+  { operation }: ApiRoute,
   params: Readonly<Record<string, string>>,
 ): DuctileError {
   const { place, details } = error;

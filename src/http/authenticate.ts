@@ -1,4 +1,4 @@
-import { timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual, hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
@@ -14,42 +14,46 @@ import {
   type Admission,
 } from '../access/authorize.operations.ts';
 import type { Context } from '../operation/context.ts';
-import { allowOrigin } from './cors.ts';
+import { answerCors, hasRepeatedHeader, checkHost } from './check-request.ts';
 import type { Exchange } from './exchange.ts';
-import { hasRepeated, inspectHost } from './check-request.ts';
-import { makeProxies } from './client-address.ts';
-import type { Route } from './router.ts';
-import { makeTries } from './tries.ts';
+import { createTrustedProxies } from './client-address.ts';
+import type { ApiRoute } from './router.ts';
 
-/** Who is let in, before anything else is looked at. */
-export interface Gate {
-  /** Refuses, or answers a browser's question before its question: then true. */
-  receive(exchange: Exchange): boolean;
-  /** Who asks, for a place that may not exist; throws when a token is needed and none is good. */
-  admit(exchange: Exchange, route: Route | undefined): Promise<Admission>;
+/** Decides who a caller is, before anything else is read. */
+export interface Authenticator {
+  /** Refuses a foreign host or origin. Returns true if it answered a CORS preflight. */
+  answerPreflight(exchange: Exchange): boolean;
+  /**
+   * Identifies the caller, even for a path that doesn't exist. Throws if a token is needed and none
+   * is valid.
+   */
+  authenticate(exchange: Exchange, route: ApiRoute | undefined): Promise<Admission>;
 }
 
-export interface ControlRules {
-  /** What only those know who can read the state directory. */
+export interface ControlSocketRules {
+  /** Secret that only users who can read the state directory know. */
   readonly key: string;
   readonly owner: Context['principal'];
 }
 
 /**
- * The control socket: whoever can open it is its owner, unless they show a token and are its bearer.
- * A plugin of a tenant that is kept out of the state directory may be able to open it all the same,
- * but it cannot read the key.
+ * Authenticates on the control socket: the caller is the owner, or the bearer of a token that they
+ * send. A tenant's plugin that can't read the state directory may still be able to open the socket,
+ * but it can't read the key.
  */
-export function controlGate(base: Base, { key, owner }: ControlRules): Gate {
-  const bearers = makeBearers(base, () => 'local');
+export function createControlAuthenticator(
+  base: Base,
+  { key, owner }: ControlSocketRules,
+): Authenticator {
+  const checkToken = createTokenCheck(base, () => 'local');
   const expected = Buffer.from(`Control ${key}`);
   let guarded = false;
   return {
-    receive: () => false,
-    async admit(exchange, route) {
+    answerPreflight: () => false,
+    async authenticate(exchange, route) {
       const { authorization } = exchange.request.headers;
       if (authorization === undefined) {
-        // Once there is a tenant, there may always be a plugin of it.
+        // Once a tenant exists, one of its plugins may be running at any time.
         guarded ||= await isGuarded(base);
         if (guarded) throw new DuctileError('UNAUTHORIZED', 'the key of this socket is needed');
         return admitHere(base, owner);
@@ -58,26 +62,30 @@ export function controlGate(base: Base, { key, owner }: ControlRules): Gate {
       if (given.length === expected.length && timingSafeEqual(given, expected)) {
         return admitHere(base, owner);
       }
-      const admission = await bearers(exchange, bearerOf(exchange), route);
+      const admission = await checkToken(exchange, bearerOf(exchange), route);
       if (admission !== undefined && admission !== 'spent') return admission;
       throw refusal(admission);
     },
   };
 }
 
-/** The API: a token for everything but what is open to everybody. */
-export function tokenGate(base: Base, listenHost: string): Gate {
-  const proxies = makeProxies(() => accessRules(base).trustedProxies);
-  const bearers = makeBearers(base, (exchange) => proxies.sourceOf(exchange));
+/** Authenticates on the API: everything but open discovery needs a token. */
+export function createTokenAuthenticator(base: Base, listenHost: string): Authenticator {
+  const proxies = createTrustedProxies(() => accessRules(base).trustedProxies);
+  const checkToken = createTokenCheck(base, (exchange) => proxies.sourceOf(exchange));
   return {
-    receive(exchange) {
+    answerPreflight(exchange) {
       const { allowedOrigins } = accessRules(base);
-      inspectHost(exchange, listenHost, allowedOrigins);
-      return allowOrigin(exchange, allowedOrigins);
+      checkHost(exchange, listenHost, allowedOrigins);
+      return answerCors(exchange, allowedOrigins);
     },
-    async admit(exchange, route) {
+    async authenticate(exchange, route) {
       const { sseQueryToken, discovery, metrics } = accessRules(base);
-      const admission = await bearers(exchange, findToken(exchange, route, sseQueryToken), route);
+      const admission = await checkToken(
+        exchange,
+        findToken(exchange, route, sseQueryToken),
+        route,
+      );
       if (admission !== undefined && admission !== 'spent') return admission;
       if (isOpen(route, discovery)) return admitHere(base, ANONYMOUS);
       const isScraped = route?.surface.isForScrapers === true && metrics === 'open';
@@ -89,15 +97,15 @@ export function tokenGate(base: Base, listenHost: string): Gate {
 
 type Base = Pick<Context, 'engine'>;
 
-/** Finds whose token it is, and counts wrong ones by the address that they come from. */
-function makeBearers(base: Base, addressOf: (exchange: Exchange) => string) {
-  const tries = makeTries();
-  return async (exchange: Exchange, presented: string | undefined, route: Route | undefined) => {
+/** Finds the bearer of a token, and counts wrong tokens by address. */
+function createTokenCheck(base: Base, addressOf: (exchange: Exchange) => string) {
+  const failures = createTokenFailures();
+  return async (exchange: Exchange, presented: string | undefined, route: ApiRoute | undefined) => {
     if (presented === undefined) return undefined;
     const look = () => identify(base, presented);
-    // One that has died must not count against others who come from this machine.
+    // An expired run token must not count against other callers on this machine.
     if (isRunToken(presented)) return await look();
-    const found = await tries.spend(addressOf(exchange), presented, look);
+    const found = await failures.check(addressOf(exchange), presented, look);
     if (found === undefined || found === 'spent') {
       noteWrongToken(base, presented, route?.operation.name);
     }
@@ -109,19 +117,22 @@ function refusal(admission: 'spent' | undefined): DuctileError {
   if (admission === 'spent') {
     return new DuctileError('TRIES_SPENT', 'too many wrong tokens came from this address');
   }
-  // The same for every reason, so that nothing is learned from a try.
+  // The message is the same for every reason, so that a guess reveals nothing.
   return new DuctileError('UNAUTHORIZED', 'a valid token is needed');
 }
 
-function isOpen(route: Route | undefined, discovery: 'open' | 'token'): boolean {
+function isOpen(route: ApiRoute | undefined, discovery: 'open' | 'token'): boolean {
   if (route === undefined || route.operation.scope !== undefined) return false;
   return discovery === 'open' || route.surface.isForMonitors === true;
 }
 
-/** From the header; from the query only for a stream of events, where the operator wants that. */
+/**
+ * Reads the token from the header. The query is used only for event streams, and only if the
+ * operator allows it.
+ */
 function findToken(
   exchange: Exchange,
-  route: Route | undefined,
+  route: ApiRoute | undefined,
   isQueryAllowed: boolean,
 ): string | undefined {
   if (exchange.request.headers.authorization !== undefined) return bearerOf(exchange);
@@ -133,15 +144,85 @@ function findToken(
 
 function bearerOf({ request }: Exchange): string | undefined {
   const token = /^bearer ([\x21-\x7e]+)$/i.exec(request.headers.authorization ?? '')?.[1];
-  const isOne = !hasRepeated(request) || countOf(request) === 1;
+  const isOne = !hasRepeatedHeader(request) || countOf(request) === 1;
   return (token ?? '').length <= limits.tokenCharsMax && isOne ? token : undefined;
 }
 
-/** Of two tokens the parser shows the first; nobody can know which one was meant. */
+/**
+ * Counts the headers: of two tokens Node returns the first, but the caller may have meant the
+ * other.
+ */
 function countOf({ rawHeaders }: IncomingMessage): number {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     if (rawHeaders[at]?.toLowerCase() === 'authorization') count += 1;
   }
   return count;
+}
+
+/** Failed token checks by address, so that tokens can't be guessed and valid ones keep working. */
+export interface TokenFailures {
+  /**
+   * Returns what `look` finds, or 'spent' for a wrong token from an address with too many failures.
+   * A token is verified before its address counts. The exception are tokens short enough to be
+   * guessed: while the address is over its limit, they are verified only if they were valid before.
+   */
+  check<T>(
+    address: string,
+    token: string,
+    look: () => Promise<T | undefined>,
+  ): Promise<T | 'spent' | undefined>;
+}
+
+interface FailureCount {
+  failures: number;
+  /** When `failures` was computed. */
+  at: number;
+}
+
+export function createTokenFailures(now: () => number = () => performance.now()): TokenFailures {
+  const accounts = new Map<string, FailureCount>();
+  const proven = new Set<string>();
+  const open = (address: string): FailureCount => {
+    const account = accounts.get(address) ?? { failures: 0, at: now() };
+    const healed = ((now() - account.at) / limits.wrongTokensMs) * limits.wrongTokensMax;
+    account.failures = Math.max(0, account.failures - healed);
+    account.at = now();
+    // Insert at the end, so that the address that was quiet for longest is dropped first.
+    accounts.delete(address);
+    accounts.set(address, account);
+    dropOldest(accounts);
+    return account;
+  };
+  return {
+    async check(address, token, look) {
+      const account = open(address);
+      const isSpent = account.failures >= limits.wrongTokensMax;
+      const digest =
+        token.length < limits.tokenGuessableChars ? hash('sha256', token, 'base64') : undefined;
+      if (isSpent && digest !== undefined && !proven.has(digest)) return 'spent';
+      // Count before the check, or as many as arrive at once would all be checked.
+      if (!isSpent) account.failures += 1;
+      let isWrong = false;
+      try {
+        const found = await look();
+        isWrong = found === undefined;
+        if (digest !== undefined) {
+          if (isWrong) proven.delete(digest);
+          else dropOldest(proven.add(digest));
+        }
+        return isWrong && isSpent ? 'spent' : found;
+      } finally {
+        if (!isWrong && !isSpent) account.failures = Math.max(0, account.failures - 1);
+      }
+    },
+  };
+}
+
+function dropOldest(kept: Map<string, unknown> | Set<string>): void {
+  if (kept.size <= limits.wrongTokenAddressesMax) return;
+  for (const oldest of kept.keys()) {
+    kept.delete(oldest);
+    return;
+  }
 }

@@ -2,27 +2,31 @@ import type { IncomingMessage } from 'node:http';
 import { DuctileError } from '../base/errors.ts';
 import { parseStrictJson } from '../base/strict-json.ts';
 import { limits } from '../base/limits.ts';
-import { makeCrowd, type Crowd } from './crowd.ts';
 
-export interface Body {
+export interface RequestBody {
   readonly bytes: Buffer;
   /** Parsed JSON; undefined when there was none. */
   readonly value: unknown;
 }
 
-/** Who has a token does not give way to who has none. */
-const asked = makeCrowd();
+/**
+ * API bodies have their own budget, so that webhook deliveries without a token can't displace them.
+ */
+const apiBodies = createBodyBudget();
 
 /**
  * `json`: the body must be declared as JSON, or not declared at all. `any`: JSON is accepted under every
  * type, as `curl -d` sends it. That is safe where only a token in a header gives rights: a page of
  * another site can post such a body without a preflight, but it has no token to send with it.
  */
-export type AcceptedType = 'json' | 'any';
+export type AcceptedBodyType = 'json' | 'any';
 
-/** The whole body as JSON, within its limit, whether its length was told or it came in chunks. */
-export async function readBody(request: IncomingMessage, accepted: AcceptedType): Promise<Body> {
-  const bytes = await readBytes(request, limits.requestBytesMax, asked);
+/** Reads the whole body as JSON, up to the limit, with or without a declared length. */
+export async function readJsonBody(
+  request: IncomingMessage,
+  accepted: AcceptedBodyType,
+): Promise<RequestBody> {
+  const bytes = await readBodyBytes(request, limits.requestBytesMax, apiBodies);
   if (!Buffer.isBuffer(bytes)) throw tooLarge();
   if (bytes.length === 0) return { bytes, value: undefined };
   const isJson = isDeclaredJson(request);
@@ -30,39 +34,40 @@ export async function readBody(request: IncomingMessage, accepted: AcceptedType)
   try {
     return { bytes, value: parse(bytes) };
   } catch (thrown) {
-    // What is neither declared as JSON nor is any was meant to be something else.
+    // A body that is neither declared as JSON nor parses as JSON was meant to be another type.
     throw isJson ? thrown : notJson();
   }
 }
 
-/** There is more than was wanted: as much as was told, or came until it was given up. */
-export interface Excess {
+/** Body over the limit; the size is the declared one, or the number of bytes received so far. */
+export interface OversizeBody {
   readonly size: number;
 }
 
-/** The whole body as it came; when there is more than that, the rest is not read. */
-export function readBytes(
+/** Reads the whole body as bytes; stops reading when it exceeds the limit. */
+export function readBodyBytes(
   request: IncomingMessage,
   bytesMax: number,
-  crowd: Crowd,
-): Promise<Buffer | Excess> {
-  const told = Number(request.headers['content-length'] ?? 0);
-  if (told > bytesMax) return Promise.resolve({ size: Math.min(told, Number.MAX_SAFE_INTEGER) });
+  budget: BodyBudget,
+): Promise<Buffer | OversizeBody> {
+  const declared = Number(request.headers['content-length'] ?? 0);
+  if (declared > bytesMax)
+    return Promise.resolve({ size: Math.min(declared, Number.MAX_SAFE_INTEGER) });
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
     const leaveRest = (): void => {
       request.pause();
       request.removeAllListeners('data');
-      passage.leave();
+      reservation.release();
     };
-    const passage = crowd.enter(() => {
+    const reservation = budget.reserve(() => {
       leaveRest();
       reject(new DuctileError('CROWDED', 'too much comes at once, and this came slowest'));
     });
-    // Whoever hung up is not there to hear of it.
+    // The client may be gone; then this error reaches no one.
     const cut = (): void => {
-      passage.leave();
+      reservation.release();
       reject(new DuctileError('REQUEST_INVALID', 'the body was cut short'));
     };
     request.on('data', (chunk: Buffer) => {
@@ -71,11 +76,11 @@ export function readBytes(
       if (size > bytesMax) {
         leaveRest();
         resolve({ size });
-      } else passage.grow(chunk.length);
+      } else reservation.grow(chunk.length);
     });
     request.once('end', () => {
       request.off('close', cut);
-      passage.leave();
+      reservation.release();
       const [only] = chunks;
       resolve(chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks, size));
     });
@@ -91,7 +96,7 @@ function tooLarge(): DuctileError {
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?$/i;
 
-/** Decided once, by what was declared; a body without a type counts as declared. */
+/** Decides by the headers; a body without a type counts as JSON. */
 function isDeclaredJson({ headers }: IncomingMessage): boolean {
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
@@ -112,7 +117,7 @@ function notJson(): DuctileError {
   });
 }
 
-/** A byte order mark stays, and is no JSON. */
+/** A byte order mark is kept, so that parsing refuses it. */
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 function parse(bytes: Buffer): unknown {
@@ -125,4 +130,52 @@ function parse(bytes: Buffer): unknown {
   const parsed = parseStrictJson(text);
   if (parsed.ok) return parsed.value;
   throw new DuctileError('INPUT_INVALID', `the body ${parsed.fault}`, { place: 'body' });
+}
+
+/** Memory limit for all large bodies that are being received, together. */
+export interface BodyBudget {
+  /** Calls `giveWay` when the budget is exceeded and this body has been large for longest. */
+  reserve(giveWay: () => void): BodyReservation;
+}
+
+export interface BodyReservation {
+  /** Reports that more bytes have arrived. */
+  grow(bytes: number): void;
+  /** Ends the reservation: the body is complete or was dropped. */
+  release(): void;
+}
+
+export function createBodyBudget(
+  bytesMax: number = limits.bodiesBytesMax,
+  smallBytes: number = limits.bodySmallBytes,
+): BodyBudget {
+  // In the order in which they became large: a body sent at a normal pace is complete before it is
+  // dropped.
+  const large = new Map<BodyReservation, () => void>();
+  let total = 0;
+  const dropLongest = (): void => {
+    for (const [longest, giveWay] of large) {
+      if (total <= bytesMax) return;
+      longest.release();
+      giveWay();
+    }
+  };
+  return {
+    reserve(giveWay) {
+      let size = 0;
+      const reservation: BodyReservation = {
+        grow(bytes) {
+          size += bytes;
+          if (size <= smallBytes) return;
+          total += large.has(reservation) ? bytes : size;
+          large.set(reservation, giveWay);
+          dropLongest();
+        },
+        release() {
+          if (large.delete(reservation)) total -= size;
+        },
+      };
+      return reservation;
+    },
+  };
 }

@@ -4,23 +4,23 @@ import { gzip } from 'node:zlib';
 import type { Exchange } from './exchange.ts';
 
 /** A response body that is sent more than once: its bytes, the same compressed, and its tag. */
-export interface Prepared {
+export interface CachedResponse {
   readonly bytes: Buffer;
-  /** Undefined where compressing it saves nothing. */
+  /** Undefined if compression saves nothing. */
   readonly zipped: Buffer | undefined;
   readonly type: string;
   /** Weak, because the plain and the compressed bytes share it. */
   readonly tag: string;
 }
 
-export interface SendOptions {
+export interface CachedResponseHeaders {
   readonly cacheControl: string;
   readonly vary: string;
   /** Headers of every response of this kind. */
   readonly always: readonly string[];
 }
 
-export async function prepare(bytes: Buffer, type: string): Promise<Prepared> {
+export async function createCachedResponse(bytes: Buffer, type: string): Promise<CachedResponse> {
   const zipped = await promisify(gzip)(bytes, { level: 9 });
   const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 22);
   return {
@@ -31,11 +31,11 @@ export async function prepare(bytes: Buffer, type: string): Promise<Prepared> {
   };
 }
 
-/** Sends it, or 304 to a client that has it; compressed where the client accepts that. */
-export function sendPrepared(
+/** Sends the response, or 304 if the client has it; compressed if the client accepts that. */
+export function sendCachedResponse(
   exchange: Exchange,
-  { bytes, zipped, type, tag }: Prepared,
-  { cacheControl, vary, always }: SendOptions,
+  { bytes, zipped, type, tag }: CachedResponse,
+  { cacheControl, vary, always }: CachedResponseHeaders,
 ): void {
   const { request, response } = exchange;
   if (response.headersSent || response.destroyed) return;
@@ -54,7 +54,7 @@ export function sendPrepared(
   response.end(request.method === 'HEAD' ? undefined : body);
 }
 
-/** Whether one of the tags in `If-None-Match` is ours; weak and strong ones are the same here. */
+/** Compares weakly: weak and strong tags are the same here. */
 function hasTag(given: string | undefined, tag: string): boolean {
   if (given === undefined) return false;
   const bare = tag.replace(/^W\//, '');
@@ -64,7 +64,7 @@ function hasTag(given: string | undefined, tag: string): boolean {
     .some((one) => one === '*' || one.replace(/^W\//, '') === bare);
 }
 
-/** `gzip;q=0` is a refusal. */
+/** `gzip;q=0` means that the client refuses gzip. */
 function acceptsGzip(accepted: string | string[] | undefined): boolean {
   const parts = [accepted ?? []].flat().join(',').toLowerCase().split(',');
   const weights = new Map(

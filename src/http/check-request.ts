@@ -3,7 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Exchange } from './exchange.ts';
 
-/** Headers that decide who asks or what is asked: one that comes twice means two different things. */
+/** Headers that decide who the caller is or what they request; a repeated one is ambiguous. */
 const SINGLE: ReadonlySet<string> = new Set([
   'content-encoding',
   'content-length',
@@ -16,8 +16,8 @@ const SINGLE: ReadonlySet<string> = new Set([
   'x-request-id',
 ]);
 
-/** Refuses what the parser lets through and what is still no sound request to this server. */
-export function inspectRequest({ request, url }: Exchange): void {
+/** Refuses requests that Node's parser accepts but that aren't safe to handle. */
+export function checkRequest({ request, url }: Exchange): void {
   const { rawHeaders, httpVersion } = request;
   if (rawHeaders.length > 2 * limits.httpHeadersMax) {
     const message = `there are more than ${limits.httpHeadersMax} headers`;
@@ -34,19 +34,19 @@ export function inspectRequest({ request, url }: Exchange): void {
     throw new DuctileError('REQUEST_INVALID', `HTTP/${httpVersion} is not spoken here`);
   }
   if (httpVersion === '1.0' && request.headers['transfer-encoding'] !== undefined) {
-    // A proxy that knows no chunks in HTTP/1.0 has seen another end of this request.
+    // A proxy that doesn't know chunks in HTTP/1.0 sees another end of this request.
     throw new DuctileError('REQUEST_INVALID', 'HTTP/1.0 has no chunks', {
       place: 'transfer-encoding',
     });
   }
-  if (hasRepeated(request)) refuseRepeated(rawHeaders);
+  if (hasRepeatedHeader(request)) refuseRepeated(rawHeaders);
   if (httpVersion === '1.1' && (request.headers.host ?? '') === '') {
     throw new DuctileError('REQUEST_INVALID', 'a Host header is needed', { place: 'host' });
   }
 }
 
-/** Whether any header came twice: then there are fewer names than headers. */
-export function hasRepeated({ rawHeaders, headers }: IncomingMessage): boolean {
+/** Node joins repeated headers, so then there are fewer names than raw headers. */
+export function hasRepeatedHeader({ rawHeaders, headers }: IncomingMessage): boolean {
   return Object.keys(headers).length * 2 !== rawHeaders.length;
 }
 
@@ -65,10 +65,11 @@ function refuseRepeated(rawHeaders: readonly string[]): void {
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i;
 
 /**
- * A server that listens on loopback is not asked under another name, unless a web page of that name
- * was let in: a name that a stranger points at 127.0.0.1 would make a browser ask for them.
+ * Refuses other host names while the service listens on loopback, unless a web page of that name is
+ * allowed. Otherwise a stranger could point a name at 127.0.0.1 and make a browser send requests
+ * (DNS rebinding).
  */
-export function inspectHost(
+export function checkHost(
   { request }: Exchange,
   listenHost: string,
   allowedOrigins: readonly string[],
@@ -80,4 +81,42 @@ export function inspectHost(
   throw new DuctileError('HOST_UNKNOWN', 'this server is not known by that name', {
     place: 'host',
   });
+}
+
+const METHODS = 'GET, HEAD, POST, PATCH, DELETE';
+const HEADERS = [
+  'accept',
+  'authorization',
+  'content-type',
+  'idempotency-key',
+  'last-event-id',
+  'mcp-method',
+  'mcp-name',
+  'mcp-protocol-version',
+  'x-request-id',
+].join(', ');
+const EXPOSED = 'idempotency-replayed, location, retry-after, x-request-id';
+const AGE_SECONDS = '300';
+
+/**
+ * Lets web pages of listed origins read responses. Answers a preflight and returns true; refuses
+ * one from other origins. Other requests get no CORS header, so the browser hides the response.
+ */
+export function answerCors(exchange: Exchange, allowed: readonly string[]): boolean {
+  const { request, extra } = exchange;
+  const { origin } = request.headers;
+  if (origin === undefined) return false;
+  const isPreflight =
+    request.method === 'OPTIONS' && request.headers['access-control-request-method'] !== undefined;
+  if (!allowed.includes(origin) && !allowed.includes('*')) {
+    if (isPreflight) throw new DuctileError('FORBIDDEN', 'pages of this origin may not ask here');
+    return false;
+  }
+  extra.push('access-control-allow-origin', origin, 'vary', 'origin');
+  extra.push('access-control-expose-headers', EXPOSED);
+  if (!isPreflight) return false;
+  extra.push('access-control-allow-methods', METHODS, 'access-control-allow-headers', HEADERS);
+  extra.push('access-control-max-age', AGE_SECONDS);
+  exchange.respondEmpty(204);
+  return true;
 }

@@ -6,7 +6,7 @@ import { basename, dirname, join } from 'node:path';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 
-/** Who serves: the one process of a SQLite ledger, or one of several on PostgreSQL. */
+/** Process that listens: the only one of a SQLite ledger, or one of several on PostgreSQL. */
 export interface SocketOwner {
   readonly stateDir: string;
   /** Only with PostgreSQL. */
@@ -15,8 +15,8 @@ export interface SocketOwner {
   readonly uid: number;
 }
 
-/** Whoever runs this process, with its state there. */
-export function socketOwner(stateDir: string): Omit<SocketOwner, 'processId'> {
+/** Describes this process and its state directory. */
+export function describeSocketOwner(stateDir: string): Omit<SocketOwner, 'processId'> {
   return { stateDir, tempDir: tmpdir(), uid: process.getuid?.() ?? NO_UID };
 }
 
@@ -26,39 +26,39 @@ const TAG_LENGTH = 8;
 const DIRECTORY_MODE = 0o700;
 
 /**
- * Where the control socket of a process is. Both the server and the command line compute it. Where
- * the state directory's path is too long for a socket, it is in a directory of the user's own under
- * the temporary one, with a name that stands for the state directory.
+ * Computes the path of a process's control socket; the service and the command line use the same
+ * rule. If the state directory's path is too long for a socket, the socket is in a private
+ * directory below the temporary one, with a hash of the state directory as its name.
  */
 export function socketPath(owner: SocketOwner): string {
-  const { directory, stem } = socketPlace(owner);
+  const { directory, stem } = socketLocation(owner);
   // The end of an id is random; its beginning is the time, which processes may share.
   const tag = owner.processId?.replaceAll(/[^\w]/g, '').slice(-TAG_LENGTH);
   return join(directory, tag === undefined ? `${stem}.sock` : `${stem}-${tag}.sock`);
 }
 
-/** A socket that a live process answers on, or undefined when none runs here. */
+/** Finds a socket on which a live process listens; undefined if none runs here. */
 export async function findSocket(
   owner: Omit<SocketOwner, 'processId'>,
 ): Promise<string | undefined> {
-  const { directory, stem } = socketPlace(owner);
+  const { directory, stem } = socketLocation(owner);
   for (const path of listSockets(directory, stem)) {
     if (await hasListener(path)) return path;
   }
   return undefined;
 }
 
-/** What proves to a socket that whoever asks can read the state directory. */
+/** Reads the key that proves that the caller can read the state directory. */
 export function readControlKey(path: string, { stateDir }: KeyOwner): string | undefined {
   try {
     return readFileSync(keyPath(path, stateDir), 'utf8').trim();
   } catch {
-    // There is none, or it is not for us: then the socket decides.
+    // The file is missing or not readable for us; the socket decides then.
     return undefined;
   }
 }
 
-/** A new one for each process that listens. */
+/** Writes a new key for each process that listens. */
 export function writeControlKey(path: string, { stateDir }: KeyOwner): string {
   const key = randomBytes(32).toString('hex');
   const file = keyPath(path, stateDir);
@@ -73,7 +73,10 @@ export function removeControlKey(path: string, { stateDir }: KeyOwner): void {
   rmSync(configPath(path, stateDir), { force: true });
 }
 
-/** Notes which configuration the process behind a socket uses, for whoever asks it with another one. */
+/**
+ * Records the configuration of the process behind a socket, so that a caller with another one can
+ * be warned.
+ */
 export function writeSocketConfig(path: string, { stateDir }: KeyOwner, configFile: string): void {
   const file = configPath(path, stateDir);
   rmSync(file, { force: true });
@@ -91,7 +94,7 @@ export function readSocketConfig(path: string, { stateDir }: KeyOwner): string |
 
 type KeyOwner = Pick<SocketOwner, 'stateDir'>;
 
-/** In the state directory always, wherever the socket is: that is what plugins are kept out of. */
+/** Always in the state directory, wherever the socket is: plugins can't read that directory. */
 function keyPath(path: string, stateDir: string): string {
   return join(stateDir, `${basename(path)}.key`);
 }
@@ -100,11 +103,11 @@ function configPath(path: string, stateDir: string): string {
   return join(stateDir, `${basename(path)}.config`);
 }
 
-/** Makes room for a socket: removes those that nobody answers on, and refuses to disturb a live one. */
+/** Removes dead sockets and refuses if a live process listens on this one. */
 export async function clearSocket(path: string, owner: SocketOwner): Promise<void> {
   const { stateDir, uid } = owner;
   if (dirname(path) !== stateDir) ensurePrivate(dirname(path), uid);
-  // With PostgreSQL the socket may be the first thing in it.
+  // With PostgreSQL the socket may be the first file in the state directory.
   else mkdirSync(stateDir, { recursive: true, mode: DIRECTORY_MODE });
   await removeDead(owner);
   const stats = lstatSync(path, { throwIfNoEntry: false });
@@ -120,11 +123,11 @@ export async function clearSocket(path: string, owner: SocketOwner): Promise<voi
   });
 }
 
-/** Each crash of a process leaves its socket behind. */
+/** A crashed process leaves its socket behind. */
 async function removeDead(owner: SocketOwner): Promise<void> {
-  const { directory, stem } = socketPlace(owner);
+  const { directory, stem } = socketLocation(owner);
   for (const path of listSockets(directory, stem)) {
-    // Another process that starts may have removed it meanwhile.
+    // Another starting process may have removed it.
     const isSocket = lstatSync(path, { throwIfNoEntry: false })?.isSocket() ?? false;
     if (!isSocket || (await hasListener(path))) continue;
     rmSync(path, { force: true });
@@ -132,7 +135,10 @@ async function removeDead(owner: SocketOwner): Promise<void> {
   }
 }
 
-function socketPlace({ stateDir, tempDir, uid }: SocketOwner): { directory: string; stem: string } {
+function socketLocation({ stateDir, tempDir, uid }: SocketOwner): {
+  directory: string;
+  stem: string;
+} {
   const longest = join(stateDir, `ductile-${'x'.repeat(TAG_LENGTH)}.sock`);
   if (Buffer.byteLength(longest) <= limits.socketPathBytesMax) {
     return { directory: stateDir, stem: 'ductile' };
@@ -151,7 +157,10 @@ function listSockets(directory: string, stem: string): string[] {
   }
 }
 
-/** The temporary directory is everybody's, so what we find there may be somebody else's trap. */
+/**
+ * Any user can write to the temporary directory, so refuse a directory that isn't ours or isn't
+ * private.
+ */
 function ensurePrivate(directory: string, uid: number): void {
   mkdirSync(directory, { recursive: true, mode: DIRECTORY_MODE });
   const stats = lstatSync(directory);
@@ -162,7 +171,7 @@ function ensurePrivate(directory: string, uid: number): void {
   });
 }
 
-/** Only these prove that nobody listens; a busy or forbidden socket is somebody's. */
+/** Only these errors prove that no process listens. */
 const silence = new Set(['ECONNREFUSED', 'ENOENT', 'ENOTSOCK']);
 
 function hasListener(path: string): Promise<boolean> {

@@ -2,18 +2,22 @@ import { readdir, readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { DuctileError } from '../base/errors.ts';
 import type { Exchange } from './exchange.ts';
-import { prepare, sendPrepared, type Prepared } from './cached-response.ts';
+import {
+  createCachedResponse,
+  sendCachedResponse,
+  type CachedResponse,
+} from './cached-response.ts';
 
-/** Answers what is asked under /ui, and says whether it was. */
-export type UiServer = (exchange: Exchange) => Promise<boolean>;
+/** Handles requests under /ui and returns whether the request was one. */
+export type DashboardHandler = (exchange: Exchange) => Promise<boolean>;
 
 const BASE = '/ui';
 const ASSETS = 'assets';
 const PAGE = 'index.html';
 
 /**
- * The page runs its own files and nothing else: no script or style that stands in a page, nothing
- * from elsewhere, and no text can become markup even by mistake.
+ * The page runs its own files and nothing else: no inline script or style, nothing from other
+ * origins, and no text can become markup by mistake.
  */
 const ALWAYS: readonly string[] = [
   'content-security-policy',
@@ -48,14 +52,14 @@ const types: ReadonlyMap<string, string> = new Map([
   ['.svg', 'image/svg+xml'],
 ]);
 
-interface File extends Prepared {
-  /** Its name changes with its content, so a browser may keep it for ever. */
+interface DashboardFile extends CachedResponse {
+  /** The name contains a hash of the content, so a browser may cache it without a limit. */
   readonly isNamedByContent: boolean;
 }
 
-/** The dashboard: a page, for every path under /ui that is no file, and the files that it is made of. */
-export function makeUi(directory: string): UiServer {
-  let reading: Promise<ReadonlyMap<string, File>> | undefined;
+/** Serves the dashboard: its files, and the page for every other path under /ui. */
+export function createDashboard(directory: string): DashboardHandler {
+  let reading: Promise<ReadonlyMap<string, DashboardFile>> | undefined;
   return async (exchange) => {
     const { path, request } = exchange;
     if (path !== BASE && !path.startsWith(`${BASE}/`)) return false;
@@ -63,7 +67,7 @@ export function makeUi(directory: string): UiServer {
       exchange.extra.push('allow', 'GET, HEAD');
       throw new DuctileError('METHOD_NOT_ALLOWED', `${request.method} is not possible here`);
     }
-    // They are read once: a page and its files must be of the same build.
+    // Read once: a page and its files must be from the same build.
     reading ??= readFiles(directory);
     const files = await reading;
     if (!files.has(PAGE)) reading = undefined;
@@ -78,12 +82,12 @@ export function makeUi(directory: string): UiServer {
   };
 }
 
-function send(exchange: Exchange, file: File): void {
+function send(exchange: Exchange, file: DashboardFile): void {
   const cacheControl = file.isNamedByContent ? 'public, max-age=31536000, immutable' : 'no-cache';
-  sendPrepared(exchange, file, { cacheControl, vary: 'accept-encoding', always: ALWAYS });
+  sendCachedResponse(exchange, file, { cacheControl, vary: 'accept-encoding', always: ALWAYS });
 }
 
-async function readFiles(directory: string): Promise<ReadonlyMap<string, File>> {
+async function readFiles(directory: string): Promise<ReadonlyMap<string, DashboardFile>> {
   const assets = await namesIn(join(directory, ASSETS));
   const names = [PAGE, ...assets.map((name) => `${ASSETS}/${name}`)];
   const files = await Promise.all(names.map((name) => read(directory, name)));
@@ -96,9 +100,9 @@ function namesIn(directory: string): Promise<string[]> {
   return readdir(directory).catch(() => []);
 }
 
-async function read(directory: string, name: string): Promise<File | undefined> {
+async function read(directory: string, name: string): Promise<DashboardFile | undefined> {
   const type = types.get(extname(name));
   const bytes = await readFile(join(directory, name)).catch(() => undefined);
   if (type === undefined || bytes === undefined) return undefined;
-  return { ...(await prepare(bytes, type)), isNamedByContent: name !== PAGE };
+  return { ...(await createCachedResponse(bytes, type)), isNamedByContent: name !== PAGE };
 }

@@ -16,20 +16,20 @@ type Principal = Context['principal'];
 /** The open streams of a listener. */
 export interface EventStreams {
   /** Sends events as they come until the client leaves or the listener closes. */
-  open(exchange: Exchange, context: Context, asked: AskedStream): Promise<void>;
+  open(exchange: Exchange, context: Context, asked: EventStreamRequest): Promise<void>;
   close(): void;
 }
 
-export interface AskedStream {
+export interface EventStreamRequest {
   readonly operation: Operation;
   readonly input: JsonOutput;
-  /** Who the caller is by now; throws when they would not be let in any more. */
+  /** Authenticates the caller again; throws if they have lost access. */
   readonly admit: () => Promise<Principal>;
-  /** The same from memory, for every look; undefined when their token has ended. */
+  /** Checks the token in memory, for every page; undefined if it was revoked or has expired. */
   readonly again: () => Promise<Principal | undefined>;
 }
 
-export function makeStreams(): EventStreams {
+export function createEventStreams(): EventStreams {
   const counts = new Map<string, number>();
   const stop = new AbortController();
   const change = (groups: readonly Group[], by: 1 | -1): void => {
@@ -56,7 +56,7 @@ export function makeStreams(): EventStreams {
         await send(exchange, context, { ...asked, over });
       } finally {
         change(groups, -1);
-        // What failed before the answer began is still to be told in the ordinary way.
+        // A failure before the headers is reported as an ordinary error.
         if (exchange.response.headersSent) exchange.response.end();
       }
     },
@@ -72,8 +72,8 @@ interface Group {
 }
 
 /**
- * The narrowest group first, so that the error names the one that the caller can do something about.
- * Tenants together leave some streams to the operator.
+ * Narrowest group first, so that the error names the one that the caller can act on. Tenants
+ * together leave some streams to the operator.
  */
 function groupsOf({ tenant, actor }: Principal): Group[] {
   const all = { name: 'all', subject: 'this service', max: limits.eventStreamsMax };
@@ -91,13 +91,14 @@ function groupsOf({ tenant, actor }: Principal): Group[] {
   ];
 }
 
-interface Stream extends AskedStream {
+interface Stream extends EventStreamRequest {
   readonly over: AbortSignal;
 }
 
 /**
- * One page of the ledger after another. The next is read when the client has taken the last, so a
- * slow one costs memory for one page and misses nothing: its events wait where they are kept.
+ * Sends one page of the ledger after another. The next page is read when the client has taken the
+ * last, so a slow client costs memory for one page and misses nothing: its events stay in the
+ * ledger.
  */
 async function send(exchange: Exchange, opened: Context, stream: Stream): Promise<void> {
   const { operation, input, over } = stream;
@@ -105,7 +106,7 @@ async function send(exchange: Exchange, opened: Context, stream: Stream): Promis
   const last = request.headers['last-event-id'];
   const isNamed = input['message'] !== true;
   const begin = typeof last === 'string' && last !== '' ? { ...input, after: last } : input;
-  // The first page is read before the answer begins, so that bad input is still an ordinary error.
+  // Read the first page before the headers, so that invalid input is still an ordinary error.
   let context = opened;
   let page = await readEventPage(operation, context, begin);
   exchange.begin(200, ['content-type', 'text/event-stream', 'x-accel-buffering', 'no']);
@@ -115,7 +116,8 @@ async function send(exchange: Exchange, opened: Context, stream: Stream): Promis
   while (!over.aborted) {
     const isDue = performance.now() >= beatAt;
     if (isDue) beatAt = performance.now() + limits.eventHeartbeatMs;
-    // Behind the read and before the write: nothing that came after a token's end is told to it.
+    // Checked after the read and before the write: a caller whose token has ended gets no later
+    // event.
     const principal = await stillAdmitted(isDue ? stream.admit : stream.again, context.principal);
     if (principal === undefined) break;
     context = { ...context, principal };
@@ -130,11 +132,11 @@ async function send(exchange: Exchange, opened: Context, stream: Stream): Promis
 }
 
 /**
- * A token that was revoked or has expired ends what it began, and one that may do less by now sees
- * less; an outage says nothing about either.
+ * Returns undefined if the token was revoked or has expired. If the database is unavailable, the
+ * caller keeps the rights they had.
  */
 async function stillAdmitted(
-  ask: AskedStream['again'],
+  ask: EventStreamRequest['again'],
   principal: Principal,
 ): Promise<Principal | undefined> {
   try {
@@ -144,7 +146,10 @@ async function stillAdmitted(
   }
 }
 
-/** A database that is away for a moment ends no stream: there is nothing new until it is back. */
+/**
+ * Returns an empty page while the database is unavailable, so that an outage doesn't end the
+ * stream.
+ */
 async function readOn(
   { operation, input }: Stream,
   context: Context,
@@ -167,7 +172,7 @@ const named = new WeakMap<EventPage['events'], string>();
 const unnamed = new WeakMap<EventPage['events'], string>();
 
 /**
- * Streams that are at the same place share their events, and so what is written of them. A browser's
+ * Streams at the same position share their events and the text of their frames. A browser's
  * `onmessage` receives only events without a name.
  */
 function toFrames({ events, reset, cursor }: EventPage, isNamed: boolean): string {
@@ -182,7 +187,7 @@ function toFrames({ events, reset, cursor }: EventPage, isNamed: boolean): strin
 }
 
 function toFrame({ cursor: id, ...event }: EventPage['events'][number], isNamed: boolean): string {
-  // A type may be any text that a plugin chose; a line of its own must stay one line.
+  // A plugin can choose any text as the type, but the line must stay one line.
   const type = event.type.replaceAll(/[\r\n\0]/g, ' ');
   return `id: ${id}\n${isNamed ? `event: ${type}\n` : ''}data: ${JSON.stringify(event)}\n\n`;
 }

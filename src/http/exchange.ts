@@ -1,10 +1,9 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
-import { PROBLEM_TYPE, toProblem } from './problem.ts';
 
-/** Said with every answer: it is data, for whoever asked, and nothing in it is to be run or framed. */
+/** Headers of every response: it is data, and browsers must neither run nor frame it. */
 export const GUARDED: readonly string[] = [
   'content-security-policy',
   "default-src 'none'; frame-ancestors 'none'",
@@ -21,12 +20,12 @@ const ALWAYS: readonly string[] = ['cache-control', 'no-store', ...GUARDED];
 const REQUEST_ID = /^[\w.:-]+$/;
 const HUNG_UP = 'hung up';
 
-/** One request and its answer. */
+/** One HTTP request and its response. */
 export class Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly requestId: string;
-  /** Headers of this answer alone, name and value in turn. */
+  /** Headers of this response alone, name and value in turn. */
   readonly extra: string[] = [];
 
   constructor(request: IncomingMessage, response: ServerResponse) {
@@ -44,22 +43,22 @@ export class Exchange {
     return this.request.url ?? '';
   }
 
-  /** The path without the query, which may hold what nobody should read in a log. */
+  /** Leaves out the query, which may hold secrets that must not be logged. */
   get path(): string {
     const at = this.url.indexOf('?');
     return at === -1 ? this.url : this.url.slice(0, at);
   }
 
-  /** Says when whoever asked is gone. */
-  hungUp(): AbortSignal {
+  /** Returns a signal that is aborted when the client disconnects. */
+  disconnected(): AbortSignal {
     const gone = new AbortController();
-    // With a reason of its own, for Node would make an error with its stack for every answer.
+    // An explicit reason: Node would otherwise create an error with a stack for every response.
     if (this.response.destroyed) gone.abort(HUNG_UP);
     else this.response.once('close', () => gone.abort(HUNG_UP));
     return gone.signal;
   }
 
-  answer(status: number, text: string, type = 'application/json'): void {
+  respond(status: number, text: string, type = 'application/json'): void {
     const { response } = this;
     if (response.headersSent || response.destroyed) return;
     const size = String(Buffer.byteLength(text));
@@ -67,8 +66,7 @@ export class Exchange {
     response.end(text);
   }
 
-  /** An answer without a body. */
-  answerEmpty(status: number): void {
+  respondEmpty(status: number): void {
     if (this.response.headersSent || this.response.destroyed) return;
     this.begin(status, []);
     this.response.end();
@@ -79,12 +77,12 @@ export class Exchange {
       this.extra.push('www-authenticate', 'Bearer realm="ductile"');
     const { retryable, status } = error.kind;
     if (retryable && (status === 503 || status === 429)) this.extra.push('retry-after', '1');
-    // What is left of a body that was too large, too slow or cut short is not worth reading.
+    // The rest of a body that was too large, too slow or cut short isn't worth reading.
     if (closing.has(error.code)) this.extra.push('connection', 'close');
-    this.answer(status, toProblem(error, this.requestId), PROBLEM_TYPE);
+    this.respond(status, toProblem(error, this.requestId), PROBLEM_TYPE);
   }
 
-  /** `always`: what is said with every answer of this kind. */
+  /** `always` are the headers of every response of this kind. */
   begin(status: number, headers: readonly string[], always: readonly string[] = ALWAYS): void {
     this.response.writeHead(status, [
       ...headers,
@@ -103,3 +101,25 @@ const closing: ReadonlySet<string> = new Set([
   'REQUEST_TIMEOUT',
   'HEADERS_TOO_LARGE',
 ]);
+
+export const PROBLEM_TYPE = 'application/problem+json';
+
+/**
+ * Formats an error as problem details (RFC 9457), with the fields of the catalogue and `error` in
+ * plain words.
+ */
+export function toProblem(error: DuctileError, requestId: string): string {
+  const { status } = error.kind;
+  // Internal details are for the log; the caller gets the request id to find them.
+  const message = error.code === 'INTERNAL' ? 'something went wrong inside' : error.message;
+  const problem = {
+    type: `urn:ductile:error:${error.code}`,
+    title: STATUS_CODES[status] ?? 'Error',
+    status,
+    detail: message,
+    ...error.toJSON(),
+    error: message,
+    request_id: requestId,
+  };
+  return `${JSON.stringify(problem)}\n`;
+}

@@ -12,28 +12,29 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DuctileError, messageOf, type ErrorCode } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
-import type { Handler } from './api.ts';
-import { Exchange } from './exchange.ts';
-import { PROBLEM_TYPE, toProblem } from './problem.ts';
+import type { ApiHandler } from './api.ts';
+import { Exchange, PROBLEM_TYPE, toProblem } from './exchange.ts';
 
-export interface Listener {
-  /** Where it listens: a path, or `host:port`. */
+export interface HttpListener {
+  /** A socket path, or `host:port`. */
   readonly address: string;
-  /** Takes no more requests; those under way get a moment, then their connections are cut. */
+  /**
+   * Accepts no more requests. Requests in progress get a moment, then their connections are closed.
+   */
   close(): Promise<void>;
 }
 
-/** How long a client may take, and how many there may be at once. */
-export interface Patience {
+/** How long a client may take, and how many connections there may be. */
+export interface ConnectionLimits {
   readonly headersMs: number;
   readonly requestMs: number;
   readonly stallMs: number;
-  /** How late a client that is too slow may be noticed. */
+  /** Interval of the check for slow clients. */
   readonly checkMs: number;
   readonly connections: number;
 }
 
-const usual: Patience = {
+const defaultLimits: ConnectionLimits = {
   headersMs: limits.httpHeadersMs,
   requestMs: limits.httpRequestMs,
   stallMs: limits.httpStallMs,
@@ -42,16 +43,16 @@ const usual: Patience = {
 };
 
 export async function listen(
-  handler: Handler,
-  place: ListenOptions,
-  patience: Patience = usual,
-): Promise<Listener> {
-  const server = makeServer(handler, patience);
+  handler: ApiHandler,
+  options: ListenOptions,
+  clientLimits: ConnectionLimits = defaultLimits,
+): Promise<HttpListener> {
+  const server = makeServer(handler, clientLimits);
   try {
-    server.listen(place);
+    server.listen(options);
     await once(server, 'listening');
   } catch (thrown) {
-    const name = place.path ?? `${place.host}:${place.port}`;
+    const name = options.path ?? `${options.host}:${options.port}`;
     throw new DuctileError('LISTEN_FAILED', `cannot listen: ${messageOf(thrown)}`, {
       place: name,
       cause: thrown,
@@ -60,33 +61,33 @@ export async function listen(
   return { address: nameAddress(server), close: () => close(server) };
 }
 
-/** The share of all connections from which on idle ones have to make room. */
-const CROWDED = 0.9;
+/** Share of all connections at which idle ones are closed. */
+const IDLE_CLOSING_SHARE = 0.9;
 
-function makeServer(handler: Handler, patience: Patience): Server {
+function makeServer(handler: ApiHandler, clientLimits: ConnectionLimits): Server {
   const server = createServer(
     {
       maxHeaderSize: limits.httpHeaderBytesMax,
-      headersTimeout: patience.headersMs,
-      requestTimeout: patience.requestMs,
+      headersTimeout: clientLimits.headersMs,
+      requestTimeout: clientLimits.requestMs,
       keepAliveTimeout: limits.httpKeepAliveMs,
-      connectionsCheckingInterval: patience.checkMs,
-      // We answer those without a host ourselves, in the same form as everything else.
+      connectionsCheckingInterval: clientLimits.checkMs,
+      // We refuse requests without a host ourselves, in the same form as all errors.
       requireHostHeader: false,
       noDelay: true,
     },
     handler,
   );
   server.maxRequestsPerSocket = limits.httpRequestsPerConnectionMax;
-  server.maxConnections = patience.connections;
+  server.maxConnections = clientLimits.connections;
   let connections = 0;
-  // Before the server knows of it, so that the new one is not among the idle.
+  // Runs before the server's own listener, so that the new connection isn't among the idle.
   server.prependListener('connection', (socket) => {
     connections += 1;
     socket.once('close', () => (connections -= 1));
-    if (connections > CROWDED * patience.connections) server.closeIdleConnections();
+    if (connections > IDLE_CLOSING_SHARE * clientLimits.connections) server.closeIdleConnections();
   });
-  server.setTimeout(patience.stallMs);
+  server.setTimeout(clientLimits.stallMs);
   server.on('timeout', dropStalled);
   const latest: Latest = new WeakMap();
   server.prependListener('request', (request, response) => {
@@ -104,7 +105,7 @@ function makeServer(handler: Handler, patience: Patience): Server {
   return server;
 }
 
-/** A client that takes none of what is ready for it is gone; one that waits for us is not. */
+/** Drops a client that doesn't read its response; a client that waits for us is left alone. */
 function dropStalled(socket: Socket): void {
   if (socket.writableLength > 0) socket.destroy();
 }
@@ -118,15 +119,15 @@ const broken: Readonly<Record<string, readonly [ErrorCode, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['REQUEST_TIMEOUT', 'the request did not come in time'],
 };
 
-/** An answer behind which only the refusal of what is broken comes. */
+/** Marks a response after which only the refusal of a broken request follows. */
 const LAST = Symbol('last');
 
-/** By connection, the last request that began on it. */
+/** The last request that began, by connection. */
 type Latest = WeakMap<Duplex, { request: IncomingMessage; response: ServerResponse }>;
 
 /**
- * What is not even a request. Where one ends and the next begins is unknown, so nothing follows; but
- * what was asked before it is answered first, or its client would take this for the answer.
+ * Answers bytes that aren't a request. The start of the next request is unknown, so the connection
+ * ends. Earlier requests are answered first, or the client would take this for their response.
  */
 function answerBroken(error: NodeJS.ErrnoException, socket: Duplex, latest: Latest): void {
   const [code, message] = broken[error.code ?? ''] ?? [
@@ -140,12 +141,12 @@ function answerBroken(error: NodeJS.ErrnoException, socket: Duplex, latest: Late
   const { request, response } = latest.get(socket) ?? {};
   if (request === undefined || response === undefined) writeProblem(socket, code, message);
   else if (!request.complete) {
-    // It is the body that is broken. One that was answered without it has had its answer.
+    // The body is broken. If the response was already sent, there is nothing to add.
     if (response.headersSent) socket.destroy();
     else new Exchange(request, response).refuse(new DuctileError(code, message));
   } else if (response.writableFinished) writeProblem(socket, code, message);
   else if (response.headersSent && !response.writableEnded) socket.destroy();
-  // The first that was found to be broken is told; the parser may complain again while that waits.
+  // Only the first fault is reported; the parser may report more while the response is pending.
   else if (response.listenerCount(LAST) === 0) {
     response.once(LAST, () => writeProblem(socket, code, message));
     response.once('finish', () => response.emit(LAST));
@@ -172,13 +173,13 @@ async function close(server: Server): Promise<void> {
   server.close();
   server.closeIdleConnections();
   const controller = new AbortController();
-  const patience = sleep(limits.httpCloseMs, undefined, { signal: controller.signal }).then(
+  const cutoff = sleep(limits.httpCloseMs, undefined, { signal: controller.signal }).then(
     () => server.closeAllConnections(),
     () => undefined,
   );
   await closed;
   controller.abort();
-  await patience;
+  await cutoff;
 }
 
 function nameAddress(server: Server): string {

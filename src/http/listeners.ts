@@ -1,12 +1,16 @@
 import type { Log } from '../base/log.ts';
 import type { Context } from '../operation/context.ts';
 import { operations } from '../operation/all.ts';
-import { makeApi, type ApiOptions } from './api.ts';
-import { controlGate, tokenGate, type Gate } from './authenticate.ts';
-import { makeHookListener, makeHookServer } from './webhook-listener.ts';
+import { createApiHandler, type ApiOptions } from './api.ts';
+import {
+  createControlAuthenticator,
+  createTokenAuthenticator,
+  type Authenticator,
+} from './authenticate.ts';
+import { createWebhookListener, createWebhookHandler } from './webhook-listener.ts';
 import { listen } from './listen.ts';
-import type { Listener } from './listen.ts';
-import type { McpServer } from './mcp-endpoint.ts';
+import type { HttpListener } from './listen.ts';
+import type { McpHandler } from './mcp-endpoint.ts';
 import {
   clearSocket,
   removeControlKey,
@@ -15,26 +19,28 @@ import {
   writeSocketConfig,
 } from './control-socket.ts';
 import type { SocketOwner } from './control-socket.ts';
-import { makeStreams } from './event-stream.ts';
-import { makeUi } from './dashboard.ts';
+import { createEventStreams } from './event-stream.ts';
+import { createDashboard } from './dashboard.ts';
 
-/** Everybody but the owner is shut out. */
+/** Only the owner may open the socket. */
 const SOCKET_UMASK = 0o177;
 
-/** All operations on a Unix socket that only the local operator can open. */
+/** Serves all operations on a Unix socket that only the local operator can open. */
 export async function listenControl(
   owner: SocketOwner,
   context: Context,
   log: Log,
-  mcp?: McpServer,
-): Promise<Listener> {
+  mcp?: McpHandler,
+): Promise<HttpListener> {
   const path = socketPath(owner);
   await clearSocket(path, owner);
   writeSocketConfig(path, owner, context.engine.config.file);
   const rules = { key: writeControlKey(path, owner), owner: context.principal };
-  // The socket is made before the call returns, so it has no wider rights for even a moment.
+  // The socket is created before `open` returns, so it never has wider permissions.
   const before = process.umask(SOCKET_UMASK);
-  const listening = open(context, controlGate(context, rules), { path }, log, { mcp });
+  const listening = open(context, createControlAuthenticator(context, rules), { path }, log, {
+    mcp,
+  });
   process.umask(before);
   const listener = await listening;
   return {
@@ -51,47 +57,47 @@ export interface ApiAddress {
   readonly port: number;
 }
 
-export interface ApiPlace extends ApiAddress {
-  /** The directory with the files of the dashboard, where there is to be one. */
+export interface ApiListenOptions extends ApiAddress {
+  /** The directory with the dashboard's files; undefined if it is disabled. */
   readonly ui?: string;
-  readonly mcp?: McpServer;
+  readonly mcp?: McpHandler;
 }
 
-/** The API for whoever has a token, on the address of the configuration. */
+/** Serves the API with tokens, on the configured address. */
 export function listenApi(
-  { host, port, ui, mcp }: ApiPlace,
+  { host, port, ui, mcp }: ApiListenOptions,
   engine: Context['engine'],
   log: Log,
-): Promise<Listener> {
+): Promise<HttpListener> {
   const base = { engine, submittedBy: 'api' } as const;
-  const beside = {
-    hooks: makeHookServer(base),
-    ui: ui === undefined ? undefined : makeUi(ui),
+  const handlers = {
+    webhooks: createWebhookHandler(base),
+    ui: ui === undefined ? undefined : createDashboard(ui),
     mcp,
   };
-  return open(base, tokenGate(base, host), { host, port }, log, beside);
+  return open(base, createTokenAuthenticator(base, host), { host, port }, log, handlers);
 }
 
-/** The listener of webhooks, for whoever can prove that they may deliver. */
-export function listenHooks(
+/** Serves webhook deliveries on the configured address. */
+export function listenWebhooks(
   { host, port }: ApiAddress,
   engine: Context['engine'],
   log: Log,
-): Promise<Listener> {
-  return listen(makeHookListener({ engine }, log), { host, port });
+): Promise<HttpListener> {
+  return listen(createWebhookListener({ engine }, log), { host, port });
 }
 
 async function open(
   { engine, submittedBy }: Pick<Context, 'engine' | 'submittedBy'>,
-  gate: Gate,
-  place: Parameters<typeof listen>[1],
+  authenticator: Authenticator,
+  address: Parameters<typeof listen>[1],
   log: Log,
-  beside: Pick<ApiOptions, 'hooks' | 'ui' | 'mcp'> = {},
-): Promise<Listener> {
-  const streams = makeStreams();
+  handlers: Pick<ApiOptions, 'webhooks' | 'ui' | 'mcp'> = {},
+): Promise<HttpListener> {
+  const streams = createEventStreams();
   const base = { engine, submittedBy };
-  const api = makeApi({ base, operations, gate, streams, log, ...beside });
-  const listener = await listen(api, place);
+  const api = createApiHandler({ base, operations, authenticator, streams, log, ...handlers });
+  const listener = await listen(api, address);
   return {
     address: listener.address,
     async close() {

@@ -2,12 +2,12 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { DuctileError } from '../base/errors.ts';
 import { accessRules } from '../access/authorize.operations.ts';
 import type { Context } from '../operation/context.ts';
-import { readBody } from './body.ts';
+import { readJsonBody } from './body.ts';
 import type { Exchange } from './exchange.ts';
-import type { Gate } from './authenticate.ts';
+import type { Authenticator } from './authenticate.ts';
 
-/** Answers one message of an agent. */
-export type McpServer = (asked: {
+/** Handles one message of an AI agent. */
+export type McpHandler = (asked: {
   readonly context: Context;
   readonly headers: IncomingHttpHeaders;
   readonly message: unknown;
@@ -20,38 +20,41 @@ export type McpServer = (asked: {
 
 export const MCP_PATH = '/mcp';
 
-export interface McpDoor {
-  readonly mcp: McpServer;
-  readonly gate: Gate;
+export interface McpEndpoint {
+  readonly mcp: McpHandler;
+  readonly authenticator: Authenticator;
   readonly base: Pick<Context, 'engine' | 'submittedBy'>;
 }
 
-/** Who may ask, whence and how much is decided as for every other request; then the agent is answered. */
-export async function serveMcp({ mcp, gate, base }: McpDoor, exchange: Exchange): Promise<void> {
+/** Checks the caller as for every other request, then handles the agent's message. */
+export async function serveMcp(
+  { mcp, authenticator, base }: McpEndpoint,
+  exchange: Exchange,
+): Promise<void> {
   const { request } = exchange;
   refuseOrigin(exchange, accessRules(base).allowedOrigins);
-  const admission = await gate.admit(exchange, undefined);
+  const admission = await authenticator.authenticate(exchange, undefined);
   try {
     if (request.method !== 'POST') {
       exchange.extra.push('allow', 'POST, OPTIONS');
-      if (request.method === 'OPTIONS') return exchange.answerEmpty(204);
+      if (request.method === 'OPTIONS') return exchange.respondEmpty(204);
       const hint =
         'Send each message in a POST; there are no sessions, and no stream to listen to.';
       throw new DuctileError('METHOD_NOT_ALLOWED', 'messages come in a POST', { hint });
     }
     const { engine, principal } = admission;
-    const context = { ...base, engine, principal, hungUp: () => exchange.hungUp() };
-    const { value: message } = await readBody(request, 'json');
+    const context = { ...base, engine, principal, hungUp: () => exchange.disconnected() };
+    const { value: message } = await readJsonBody(request, 'json');
     const wish = readWish(exchange);
     const { status, type, text } = await mcp({ context, headers: request.headers, message, wish });
-    if (text === '') exchange.answerEmpty(status);
-    else exchange.answer(status, `${text}\n`, type);
+    if (text === '') exchange.respondEmpty(status);
+    else exchange.respond(status, `${text}\n`, type);
   } finally {
     admission.leave();
   }
 }
 
-/** A page that a stranger wrote must not use an agent's door by way of somebody's browser. */
+/** A stranger's web page must not reach the agent endpoint through a user's browser. */
 function refuseOrigin({ request }: Exchange, allowed: readonly string[]): void {
   const { origin } = request.headers;
   if (origin === undefined || allowed.includes(origin) || allowed.includes('*')) return;
@@ -70,7 +73,7 @@ function readWish({ url }: Exchange): { isReadOnly: boolean; nouns?: readonly st
     });
   }
   const readonly = query.get('readonly') ?? 'false';
-  // Somebody who says it in any way must never find that something was changed.
+  // Refuse other spellings: a caller who wants read-only must never change something.
   if (readonly !== 'true' && readonly !== 'false') {
     throw new DuctileError('INPUT_INVALID', 'readonly must be true or false', {
       place: 'readonly',

@@ -1,37 +1,38 @@
 import { isOffered, type HttpSurface, type Operation } from '../operation/define.ts';
 import type { FieldSchema } from '../operation/request.ts';
 import { describeInput } from '../operation/request-codec.ts';
+import { DuctileError } from '../base/errors.ts';
 
-/** An operation at its place, with everything about it that is the same for each request. */
-export interface Route {
+/** Operation with its HTTP surface and everything that is the same for each request. */
+export interface ApiRoute {
   readonly operation: Operation;
   readonly surface: HttpSurface;
   readonly fields: ReadonlyMap<string, FieldSchema>;
 }
 
-/** A place that fits a path: what stands there by method, and the names in it. */
-export interface Place {
+/** Path pattern with its routes by method. */
+export interface RoutePattern {
   readonly segments: readonly string[];
-  readonly routes: Map<string, Route>;
+  readonly routes: Map<string, ApiRoute>;
 }
 
-export interface Router {
-  /** All places that fit a path, the one with the most literal words first. */
-  find(segments: readonly string[]): readonly Place[];
+export interface ApiRouter {
+  /** Returns all patterns that match a path, the one with the most literal segments first. */
+  find(segments: readonly string[]): readonly RoutePattern[];
 }
 
-export function makeRouter(operations: readonly Operation[]): Router {
-  const shelves = new Map<string, Place[]>();
-  const add = (path: string, route: Route): void => {
+export function createRouter(operations: readonly Operation[]): ApiRouter {
+  const buckets = new Map<string, RoutePattern[]>();
+  const add = (path: string, route: ApiRoute): void => {
     const segments = splitPath(path);
-    const shelf = shelves.get(shelfOf(segments)) ?? [];
-    const known = shelf.find((place) => place.segments.join('/') === segments.join('/'));
-    const place = known ?? { segments, routes: new Map<string, Route>() };
-    place.routes.set(route.surface.method, route);
+    const bucket = buckets.get(bucketOf(segments)) ?? [];
+    const known = bucket.find((pattern) => pattern.segments.join('/') === segments.join('/'));
+    const pattern = known ?? { segments, routes: new Map<string, ApiRoute>() };
+    pattern.routes.set(route.surface.method, route);
     if (known !== undefined) return;
-    shelf.push(place);
-    shelf.sort((a, b) => countNames(a) - countNames(b));
-    shelves.set(shelfOf(segments), shelf);
+    bucket.push(pattern);
+    bucket.sort((a, b) => countNames(a) - countNames(b));
+    buckets.set(bucketOf(segments), bucket);
   };
   for (const operation of operations) {
     const { http: surface } = operation;
@@ -43,7 +44,7 @@ export function makeRouter(operations: readonly Operation[]): Router {
   }
   return {
     find: (segments) =>
-      (shelves.get(shelfOf(segments)) ?? []).filter((place) => fits(place, segments)),
+      (buckets.get(bucketOf(segments)) ?? []).filter((pattern) => fits(pattern, segments)),
   };
 }
 
@@ -51,8 +52,11 @@ export function splitPath(path: string): string[] {
   return path.split('/').slice(1);
 }
 
-/** The values of the names in a place, as they stand in the path. */
-export function paramsOf({ segments }: Place, given: readonly string[]): Record<string, string> {
+/** Reads the values of a pattern's parameters from the path. */
+export function readParams(
+  { segments }: RoutePattern,
+  given: readonly string[],
+): Record<string, string> {
   const params: Record<string, string> = {};
   for (const [at, word] of segments.entries()) {
     if (word.startsWith(':')) params[word.slice(1)] = given[at] ?? '';
@@ -60,9 +64,11 @@ export function paramsOf({ segments }: Place, given: readonly string[]): Record<
   return params;
 }
 
-/** Its fields are worked out when it is first asked: for all routes at once, a start would wait long. */
-function makeRoute(operation: Operation, surface: HttpSurface): Route {
-  let fields: Route['fields'] | undefined;
+/**
+ * The fields are described at the first request: doing it for all routes would slow down the start.
+ */
+function makeRoute(operation: Operation, surface: HttpSurface): ApiRoute {
+  let fields: ApiRoute['fields'] | undefined;
   return {
     operation,
     surface,
@@ -72,22 +78,79 @@ function makeRoute(operation: Operation, surface: HttpSurface): Route {
   };
 }
 
-/** A last name that may be left out makes two places. */
+/** An optional last parameter makes two patterns. */
 function formsOf(path: string): string[] {
   return path.endsWith('?') ? [path.slice(0, -1), path.slice(0, path.lastIndexOf('/'))] : [path];
 }
 
-/** Places whose number of segments and first word are the same; the first word is never a name. */
-function shelfOf(segments: readonly string[]): string {
+/**
+ * Patterns with the same number of segments and the same first segment, which is never a parameter.
+ */
+function bucketOf(segments: readonly string[]): string {
   return `${segments.length} ${segments[0]}`;
 }
 
-function fits(place: Place, segments: readonly string[]): boolean {
-  return place.segments.every(
+function fits(pattern: RoutePattern, segments: readonly string[]): boolean {
+  return pattern.segments.every(
     (word, at) => word === segments[at] || (word.startsWith(':') && segments[at] !== ''),
   );
 }
 
-function countNames({ segments }: Place): number {
+function countNames({ segments }: RoutePattern): number {
   return segments.filter((word) => word.startsWith(':')).length;
+}
+
+/** PostgreSQL accepts U+0000 in no text. */
+const NUL = '\0';
+
+/** Reads the query by name. A repeated value is a list if the field is one, else it is refused. */
+export function readQuery(
+  url: string,
+  { fields, surface }: ApiRoute,
+): Record<string, readonly string[]> {
+  const at = url.indexOf('?');
+  const query: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
+  if (at === -1) return query;
+  for (const part of url.slice(at + 1).split('&')) {
+    if (part === '') continue;
+    const equals = part.indexOf('=');
+    const name = decode(equals === -1 ? part : part.slice(0, equals));
+    const value = equals === -1 ? '' : decode(part.slice(equals + 1));
+    // The authenticator reads this parameter; the operation doesn't know it.
+    if (name === 'token' && surface.isStream === true) continue;
+    if (value.includes(NUL)) {
+      const message = `${name} has U+0000, which no ledger can keep`;
+      throw new DuctileError('INPUT_INVALID', message, { place: name });
+    }
+    const values = (query[name] ??= []);
+    values.push(value);
+    if (values.length > 1 && fields.get(name)?.types.includes('array') !== true) {
+      throw new DuctileError('INPUT_INVALID', `${name} came twice`, { place: name });
+    }
+  }
+  return query;
+}
+
+export function decodeSegments(params: Readonly<Record<string, string>>): Record<string, string> {
+  const decoded: Record<string, string> = {};
+  for (const [name, value] of Object.entries(params)) {
+    const text = value.includes('%') ? decodeSegment(value) : value;
+    if (text.includes(NUL)) {
+      throw new DuctileError('ENDPOINT_NOT_FOUND', `the ${name} in the path can be none`);
+    }
+    decoded[name] = text;
+  }
+  return decoded;
+}
+
+function decode(text: string): string {
+  return decodeSegment(text.replaceAll('+', ' '));
+}
+
+function decodeSegment(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new DuctileError('REQUEST_INVALID', 'the URL is not well encoded');
+  }
 }

@@ -12,28 +12,26 @@ import {
 } from '../webhook/receive.operations.ts';
 import type { WebhookResponse } from '../webhook/check.ts';
 import type { IncomingDelivery } from '../webhook/request.ts';
-import { readBytes } from './body.ts';
-import { makeCrowd } from './crowd.ts';
+import { readBodyBytes, createBodyBudget } from './body.ts';
 import { Exchange } from './exchange.ts';
-import { inspectRequest } from './check-request.ts';
-import { makeProxies, type Proxies } from './client-address.ts';
-import { bareAddress } from './source.ts';
+import { checkRequest } from './check-request.ts';
+import { createTrustedProxies, type TrustedProxies, parseAddress } from './client-address.ts';
 
-/** Answers what is for a webhook; false for all else. */
-export type HookServer = (exchange: Exchange) => Promise<boolean>;
+/** Handles deliveries and returns whether the request was one. */
+export type WebhookHandler = (exchange: Exchange) => Promise<boolean>;
 
 type Base = Pick<Context, 'engine'>;
 
-/** All of it comes before anybody can be asked for a proof. */
-const delivered = makeCrowd();
+/** Deliveries have a budget of their own, because their senders aren't authenticated yet. */
+const deliveryBodies = createBodyBudget();
 
-const HOOK = /^\/hooks\/([^/]+)$/;
+const WEBHOOK_PATH = /^\/hooks\/([^/]+)$/;
 
-/** Deliveries to webhooks by their ids. */
-export function makeHookServer(base: Base): HookServer {
-  const proxies = makeProxies(() => hookRules(base).trustedProxies);
+/** Handles deliveries to webhooks by id. */
+export function createWebhookHandler(base: Base): WebhookHandler {
+  const proxies = createTrustedProxies(() => hookRules(base).trustedProxies);
   return async (exchange) => {
-    const id = HOOK.exec(exchange.path)?.[1];
+    const id = WEBHOOK_PATH.exec(exchange.path)?.[1];
     if (id === undefined) return false;
     refuseMethod(exchange);
     const incoming = await readIncoming(exchange, base, proxies);
@@ -42,18 +40,18 @@ export function makeHookServer(base: Base): HookServer {
   };
 }
 
-/** The listener of webhooks: those by id, those of the configuration, and what monitors ask. */
-export function makeHookListener(base: Base, log: Log): RequestListener {
-  const byId = makeHookServer(base);
-  const proxies = makeProxies(() => hookRules(base).trustedProxies);
+/** Listener for webhooks by id, configured endpoints and health checks. */
+export function createWebhookListener(base: Base, log: Log): RequestListener {
+  const byId = createWebhookHandler(base);
+  const proxies = createTrustedProxies(() => hookRules(base).trustedProxies);
   const serve = async (exchange: Exchange): Promise<void> => {
-    inspectRequest(exchange);
+    checkRequest(exchange);
     const { path, request } = exchange;
-    const isAsked = request.method === 'GET' || request.method === 'HEAD';
-    if (isAsked && path === '/healthz' && isFromHere(exchange)) {
+    const isGet = request.method === 'GET' || request.method === 'HEAD';
+    if (isGet && path === '/healthz' && isFromHere(exchange)) {
       return reply(exchange, await tellHealth(base));
     }
-    if (isAsked && path === '/health') {
+    if (isGet && path === '/health') {
       return reply(exchange, { status: 200, body: { status: 'ok' } });
     }
     if (await byId(exchange)) return undefined;
@@ -79,7 +77,7 @@ export function makeHookListener(base: Base, log: Log): RequestListener {
   };
 }
 
-/** What proxies and tunnels add, each of them some. */
+/** Headers that proxies and tunnels add. */
 const FORWARDED = [
   'forwarded',
   'via',
@@ -90,9 +88,11 @@ const FORWARDED = [
   'cf-connecting-ip',
 ];
 
-/** What runs here is nobody's business elsewhere, also when a tunnel brings the question. */
+/**
+ * True for a direct request from this machine: the service's health isn't shown through a tunnel.
+ */
 function isFromHere({ request: { socket, headers } }: Exchange): boolean {
-  const address = bareAddress(socket.remoteAddress ?? '') ?? '';
+  const address = parseAddress(socket.remoteAddress ?? '') ?? '';
   const isLoopback = address === '::1' || address.startsWith('127.');
   return isLoopback && FORWARDED.every((name) => headers[name] === undefined);
 }
@@ -106,10 +106,10 @@ function refuseMethod({ request, extra }: Exchange): void {
 async function readIncoming(
   exchange: Exchange,
   base: Base,
-  proxies: Proxies,
+  proxies: TrustedProxies,
 ): Promise<IncomingDelivery> {
   const { request, url } = exchange;
-  const read = await readBytes(request, limits.hookBodyBytesMax, delivered);
+  const read = await readBodyBytes(request, limits.hookBodyBytesMax, deliveryBodies);
   const isOversize = !Buffer.isBuffer(read);
   const headers: [string, string][] = [];
   for (let at = 0; at < request.rawHeaders.length; at += 2) {
@@ -127,7 +127,7 @@ async function readIncoming(
     source: proxies.sourceOf(exchange),
     isOversize,
     ...(isOversize ? { bodyBytes: read.size } : {}),
-    hungUp: () => exchange.hungUp(),
+    hungUp: () => exchange.disconnected(),
   };
 }
 
@@ -142,7 +142,7 @@ function reply(exchange: Exchange, answer: WebhookResponse, incoming?: IncomingD
   if (retryAfterSeconds !== undefined) {
     exchange.extra.push('retry-after', String(retryAfterSeconds));
   }
-  // What is left of a body that was too large is not worth reading.
+  // The rest of a body that was too large isn't worth reading.
   if (incoming?.isOversize === true) exchange.extra.push('connection', 'close');
-  exchange.answer(status, `${JSON.stringify(body)}\n`);
+  exchange.respond(status, `${JSON.stringify(body)}\n`);
 }

@@ -7,8 +7,8 @@ import { RUN_TOKEN } from '../../src/base/secrets.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { digestOf, makePrincipal, type Principal } from '../../src/access/principal.service.ts';
 import { Exchange } from '../../src/http/exchange.ts';
-import { controlGate, tokenGate, type Gate } from '../../src/http/authenticate.ts';
-import type { Route } from '../../src/http/router.ts';
+import { createControlAuthenticator, createTokenAuthenticator, type Authenticator } from '../../src/http/authenticate.ts';
+import type { ApiRoute } from '../../src/http/router.ts';
 import {
   ANONYMOUS,
   authorize,
@@ -108,17 +108,17 @@ const base = { engine };
 interface Asking {
   readonly authorization?: string;
   readonly url?: string;
-  readonly route?: Route | undefined;
+  readonly route?: ApiRoute | undefined;
   /** Headers that came beside those that the parser shows. */
   readonly repeated?: readonly string[];
 }
 
-function ask(gate: Gate, { authorization, url = '/', route, repeated = [] }: Asking = {}) {
+function ask(gate: Authenticator, { authorization, url = '/', route, repeated = [] }: Asking = {}) {
   const headers = authorization === undefined ? {} : { authorization };
   const rawHeaders = [...Object.entries(headers).flat(), ...repeated];
   const socket = { remoteAddress: '10.0.0.1' };
   const request = { headers, rawHeaders, url, socket } as unknown as IncomingMessage;
-  return gate.admit(new Exchange(request, {} as ServerResponse), route);
+  return gate.authenticate(new Exchange(request, {} as ServerResponse), route);
 }
 
 async function nameOf(admission: Promise<Admission>): Promise<string> {
@@ -128,14 +128,14 @@ async function nameOf(admission: Promise<Admission>): Promise<string> {
   );
 }
 
-function routeTo(surface: Partial<Route['surface']>, scope?: Operation['scope']): Route {
-  return { operation: { scope }, surface } as Route;
+function routeTo(surface: Partial<ApiRoute['surface']>, scope?: Operation['scope']): ApiRoute {
+  return { operation: { scope }, surface } as ApiRoute;
 }
 
 describe('the API', () => {
-  let gate: Gate;
+  let gate: Authenticator;
   beforeEach(() => {
-    gate = tokenGate(base, '127.0.0.1');
+    gate = createTokenAuthenticator(base, '127.0.0.1');
   });
   const asked = (asking: Asking) => nameOf(ask(gate, asking));
 
@@ -228,9 +228,9 @@ describe('the API', () => {
 
 describe('the control socket', () => {
   const key = 'k'.repeat(20);
-  let gate: Gate;
+  let gate: Authenticator;
   beforeEach(() => {
-    gate = controlGate(base, { key, owner });
+    gate = createControlAuthenticator(base, { key, owner });
   });
   const asked = (authorization?: string) =>
     nameOf(ask(gate, authorization === undefined ? {} : { authorization }));

@@ -3,16 +3,15 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { toDuctileError } from '../../src/base/errors.ts';
-import type { Handler } from '../../src/http/api.ts';
-import { readBytes } from '../../src/http/body.ts';
-import { makeCrowd } from '../../src/http/crowd.ts';
+import type { ApiHandler } from '../../src/http/api.ts';
+import { readBodyBytes, createBodyBudget } from '../../src/http/body.ts';
 import { Exchange } from '../../src/http/exchange.ts';
-import { listen, type Listener } from '../../src/http/listen.ts';
+import { listen, type HttpListener } from '../../src/http/listen.ts';
 import { eventually } from '../support/instance.ts';
 
 const BODY = 60_000;
 const sockets: Socket[] = [];
-let listener: Listener | undefined;
+let listener: HttpListener | undefined;
 let arrived = 0;
 
 afterEach(async () => {
@@ -23,12 +22,12 @@ afterEach(async () => {
 /** Where all bodies together may have 100,000 bytes, besides those of up to 1,000. */
 async function serve(): Promise<number> {
   arrived = 0;
-  const crowd = makeCrowd(100_000, 1000);
-  const handler: Handler = (request, response) => {
+  const crowd = createBodyBudget(100_000, 1000);
+  const handler: ApiHandler = (request, response) => {
     const exchange = new Exchange(request, response);
     request.on('data', (chunk: Buffer) => (arrived += chunk.length));
-    readBytes(request, 1_000_000, crowd).then(
-      (read) => exchange.answer(200, `took ${Buffer.isBuffer(read) ? read.length : 'none'}`),
+    readBodyBytes(request, 1_000_000, crowd).then(
+      (read) => exchange.respond(200, `took ${Buffer.isBuffer(read) ? read.length : 'none'}`),
       (thrown: unknown) => exchange.refuse(toDuctileError(thrown)),
     );
   };

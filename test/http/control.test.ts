@@ -11,8 +11,13 @@ import { limits } from '../../src/base/limits.ts';
 import { makeLogger } from '../../src/base/log.ts';
 import { HttpCaller } from '../../src/cli/callers.ts';
 import { listenApi, listenControl } from '../../src/http/listeners.ts';
-import type { Listener } from '../../src/http/listen.ts';
-import { clearSocket, findSocket, socketPath, type SocketOwner } from '../../src/http/control-socket.ts';
+import type { HttpListener } from '../../src/http/listen.ts';
+import {
+  clearSocket,
+  findSocket,
+  socketPath,
+  type SocketOwner,
+} from '../../src/http/control-socket.ts';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { makeStubEngine, type StubEngine } from '../support/stub-engine.ts';
@@ -20,7 +25,7 @@ import { makeStubEngine, type StubEngine } from '../support/stub-engine.ts';
 let engine: StubEngine;
 let context: Context;
 let owner: SocketOwner;
-let listeners: Listener[];
+let listeners: HttpListener[];
 let logged: string[];
 
 beforeEach(async () => {

@@ -2,11 +2,11 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Handler } from '../../src/http/api.ts';
-import { listen, type Listener, type Patience } from '../../src/http/listen.ts';
+import type { ApiHandler } from '../../src/http/api.ts';
+import { listen, type HttpListener, type ConnectionLimits } from '../../src/http/listen.ts';
 import { eventually } from '../support/instance.ts';
 
-const patience: Patience = {
+const patience: ConnectionLimits = {
   headersMs: 60,
   requestMs: 120,
   stallMs: 120,
@@ -14,7 +14,7 @@ const patience: Patience = {
   connections: 20,
 };
 
-let listener: Listener | undefined;
+let listener: HttpListener | undefined;
 const sockets: Socket[] = [];
 
 afterEach(async () => {
@@ -22,7 +22,7 @@ afterEach(async () => {
   await listener?.close();
 });
 
-async function serve(handler: Handler, change: Partial<Patience> = {}): Promise<number> {
+async function serve(handler: ApiHandler, change: Partial<ConnectionLimits> = {}): Promise<number> {
   listener = await listen(handler, { host: '127.0.0.1', port: 0 }, { ...patience, ...change });
   return Number(listener.address.split(':')[1]);
 }
@@ -45,7 +45,7 @@ async function open(port: number, first = ''): Promise<Client> {
   return { socket, said: () => said, closed };
 }
 
-const answers: Handler = (_request, response) => response.end('{}\n');
+const answers: ApiHandler = (_request, response) => response.end('{}\n');
 const get = 'GET / HTTP/1.1\r\nhost: localhost\r\n';
 
 describe('a client', () => {
@@ -56,7 +56,7 @@ describe('a client', () => {
   });
 
   test('that never ends its body gets 408 and is cut off', async () => {
-    const reads: Handler = (request, response) =>
+    const reads: ApiHandler = (request, response) =>
       void request.resume().once('end', () => response.end('{}\n'));
     const post = 'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{';
     const { said, closed } = await open(await serve(reads), post);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { bareAddress, sourceOf } from '../../src/http/source.ts';
+import { parseAddress, toAddressGroup } from '../../src/http/client-address.ts';
 
 describe('the source of an address', () => {
   test.each([
@@ -31,17 +31,17 @@ describe('the source of an address', () => {
     ['[7.7.7.7]', '[7.7.7.7]'],
     ['', ''],
   ])('%j is %j', (address, source) => {
-    expect(sourceOf(address)).toBe(source);
+    expect(toAddressGroup(address)).toBe(source);
   });
 
   test('is never longer than its limit, whatever the header contains', () => {
-    expect(sourceOf('x'.repeat(1000))).toBe('x'.repeat(limits.hookSourceChars));
+    expect(toAddressGroup('x'.repeat(1000))).toBe('x'.repeat(limits.hookSourceChars));
   });
 });
 
 test('an address without what stands around it is whole', () => {
-  expect(bareAddress('[2001:db8::1%en0]:443')).toBe('2001:db8::1');
-  expect(bareAddress('::ffff:10.0.0.1')).toBe('10.0.0.1');
-  expect(bareAddress('10.0.0.1:80')).toBe('10.0.0.1');
-  expect(bareAddress('nobody')).toBeUndefined();
+  expect(parseAddress('[2001:db8::1%en0]:443')).toBe('2001:db8::1');
+  expect(parseAddress('::ffff:10.0.0.1')).toBe('10.0.0.1');
+  expect(parseAddress('10.0.0.1:80')).toBe('10.0.0.1');
+  expect(parseAddress('nobody')).toBeUndefined();
 });

@@ -1,13 +1,16 @@
 import { expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { makeTries } from '../../src/http/tries.ts';
+import { createTokenFailures } from '../../src/http/authenticate.ts';
 
 const wrong = () => Promise.resolve(undefined);
 const right = () => Promise.resolve('ann');
 
-async function guess(tries: ReturnType<typeof makeTries>, address: string): Promise<unknown[]> {
+async function guess(
+  tries: ReturnType<typeof createTokenFailures>,
+  address: string,
+): Promise<unknown[]> {
   const all = Array.from({ length: limits.wrongTokensMax + 1 }, (_, index) =>
-    tries.spend(address, `guess ${index}`, wrong),
+    tries.check(address, `guess ${index}`, wrong),
   );
   return await Promise.all(all);
 }
@@ -16,56 +19,56 @@ const SHORT = 'x'.repeat(limits.tokenGuessableChars - 1);
 const LONG = 'x'.repeat(limits.tokenGuessableChars);
 
 test('wrong tokens beyond the limit are throttled, even if they arrive at once', async () => {
-  const tries = makeTries(() => 0);
+  const tries = createTokenFailures(() => 0);
   const said = await guess(tries, 'a');
   expect(said.filter((one) => one === 'spent')).toHaveLength(1);
-  expect(await tries.spend('a', LONG, wrong)).toBe('spent');
-  expect(await tries.spend('b', LONG, wrong)).toBeUndefined();
+  expect(await tries.check('a', LONG, wrong)).toBe('spent');
+  expect(await tries.check('b', LONG, wrong)).toBeUndefined();
 });
 
 test('a valid token works while wrong ones from its address are throttled', async () => {
-  const tries = makeTries(() => 0);
+  const tries = createTokenFailures(() => 0);
   await guess(tries, 'a');
-  expect(await tries.spend('a', LONG, right)).toBe('ann');
+  expect(await tries.check('a', LONG, right)).toBe('ann');
   // It must not give the address another try either.
-  expect(await tries.spend('a', LONG, wrong)).toBe('spent');
+  expect(await tries.check('a', LONG, wrong)).toBe('spent');
 });
 
 test('a token short enough to be guessed is not verified for an address over its limit', async () => {
-  const tries = makeTries(() => 0);
+  const tries = createTokenFailures(() => 0);
   await guess(tries, 'a');
-  expect(await tries.spend('a', SHORT, right)).toBe('spent');
-  expect(await tries.spend('b', SHORT, right)).toBe('ann');
+  expect(await tries.check('a', SHORT, right)).toBe('spent');
+  expect(await tries.check('b', SHORT, right)).toBe('ann');
 });
 
 test('a short token that was valid before is verified until it is not', async () => {
-  const tries = makeTries(() => 0);
-  expect(await tries.spend('a', 'good', right)).toBe('ann');
+  const tries = createTokenFailures(() => 0);
+  expect(await tries.check('a', 'good', right)).toBe('ann');
   await guess(tries, 'a');
-  expect(await tries.spend('a', 'good', right)).toBe('ann');
-  expect(await tries.spend('a', 'good', wrong)).toBe('spent');
-  expect(await tries.spend('a', 'good', right)).toBe('spent');
+  expect(await tries.check('a', 'good', right)).toBe('ann');
+  expect(await tries.check('a', 'good', wrong)).toBe('spent');
+  expect(await tries.check('a', 'good', right)).toBe('spent');
 });
 
 test('good tokens and outages cost nothing, and time heals', async () => {
   let now = 0;
-  const tries = makeTries(() => now);
+  const tries = createTokenFailures(() => now);
   const away = () => Promise.reject(new Error('away'));
   for (let count = 0; count < 2 * limits.wrongTokensMax; count += 1) {
-    expect(await tries.spend('a', `t${count}`, right)).toBe('ann');
-    await expect(tries.spend('a', 'x', away)).rejects.toThrow('away');
+    expect(await tries.check('a', `t${count}`, right)).toBe('ann');
+    await expect(tries.check('a', 'x', away)).rejects.toThrow('away');
   }
   await guess(tries, 'a');
   now = limits.wrongTokensMs / limits.wrongTokensMax;
-  expect(await tries.spend('a', 'x', wrong)).toBeUndefined();
-  expect(await tries.spend('a', 'x', wrong)).toBe('spent');
+  expect(await tries.check('a', 'x', wrong)).toBeUndefined();
+  expect(await tries.check('a', 'x', wrong)).toBe('spent');
 });
 
 test('the limiter stores a bounded number of addresses', async () => {
-  const tries = makeTries(() => 0);
+  const tries = createTokenFailures(() => 0);
   await guess(tries, 'a');
   for (let count = 0; count < limits.wrongTokenAddressesMax; count += 1) {
-    await tries.spend(`b${count}`, 'x', wrong);
+    await tries.check(`b${count}`, 'x', wrong);
   }
-  expect(await tries.spend('a', 'x', wrong)).toBeUndefined();
+  expect(await tries.check('a', 'x', wrong)).toBeUndefined();
 });

@@ -6,8 +6,7 @@ import { parseStrictJson } from '../../src/base/strict-json.ts';
 import { numbersIn } from '../support/number-texts.ts';
 import { limits } from '../../src/base/limits.ts';
 import { parseTraceparent, formatTraceparent } from '../../src/base/trace.ts';
-import { decodeSegments, readQuery } from '../../src/http/query.ts';
-import { makeRouter, paramsOf, splitPath } from '../../src/http/router.ts';
+import { decodeSegments, readQuery, createRouter, readParams, splitPath } from '../../src/http/router.ts';
 import { readCursor, writeCursor } from '../../src/operation/cursor.ts';
 import { operations } from '../../src/operation/all.ts';
 import { fromCloudEvent, fromCloudEvents, readCloudEvent } from '../../src/signal/cloudevent.ts';
@@ -100,7 +99,7 @@ const cursor: Target = {
   },
 };
 
-const router = makeRouter(operations);
+const router = createRouter(operations);
 
 const address: Target = {
   name: 'address',
@@ -146,7 +145,7 @@ const address: Target = {
       .find(segments)
       .flatMap((place) => [...place.routes.values()].map((route) => ({ place, route })));
     const told = places.map(({ place, route }) => {
-      const params = attempt(() => decodeSegments(paramsOf(place, segments)));
+      const params = attempt(() => decodeSegments(readParams(place, segments)));
       const query = attempt(() => readQuery(input, route));
       if ('refused' in params) return params.refused;
       if ('refused' in query) return query.refused;
