@@ -1,7 +1,7 @@
 /** The product's own API server, asked for the same thing as a tool and as an endpoint. */
 import { z } from 'zod';
 import { listenApi } from '../../src/http/listeners.ts';
-import { makeMcp } from '../../src/mcp/serve.ts';
+import { makeMcp } from '../../src/mcp/http-handler.ts';
 import { BENCH_TOKEN } from '../ductile.ts';
 import { runNode } from '../program.ts';
 import { payload, settings } from '../settings.ts';

@@ -2,8 +2,8 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { parseAnswer } from '../cli/callers.ts';
 import { nameTarget, readText, send, type Target } from '../cli/transport.ts';
-import type { ToolAnswer } from '../mcp/answer.ts';
-import type { Desk, Wish } from '../mcp/desk.ts';
+import type { ToolAnswer } from '../mcp/tool-result.ts';
+import type { Desk, Wish } from '../mcp/tool-server.ts';
 import type { ToolDescription } from '../mcp/tool.ts';
 
 /** The desk of a server, which answers for itself; `own` says what goes wrong on the way to it. */

@@ -1,9 +1,9 @@
 import { toDuctileError } from '../base/errors.ts';
 import type { McpOptions } from '../cli/host.ts';
-import { openDesk, type Desk, type Wish } from '../mcp/desk.ts';
+import { openDesk, type Desk, type Wish } from '../mcp/tool-server.ts';
 import { EXPAND } from '../mcp/expand-tool.ts';
 import { greet } from '../mcp/greeting.ts';
-import { makeKept } from '../mcp/kept.ts';
+import { makeKept } from '../mcp/result-store.ts';
 import type { ToolDescription } from '../mcp/tool.ts';
 import { filesBackend, ledgerBackend } from './mcp-local.ts';
 import { remoteDesk } from './mcp-remote.ts';

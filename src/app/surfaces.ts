@@ -2,7 +2,7 @@ import { toLoopbackUrl } from '../cli/ui.ts';
 import { listenApi, listenControl, listenWebhooks } from '../http/listeners.ts';
 import type { HttpListener } from '../http/listen.ts';
 import { describeSocketOwner } from '../http/control-socket.ts';
-import { makeMcp } from '../mcp/serve.ts';
+import { makeMcp } from '../mcp/http-handler.ts';
 import { ownerOf, type Context } from '../operation/context.ts';
 import { localActor } from './actor.ts';
 import type { Instance } from './instance.ts';

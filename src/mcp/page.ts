@@ -1,7 +1,7 @@
 import type { JsonObject } from '../base/json.ts';
 import type { JsonOutput, Operation } from '../operation/define.ts';
 import { describeResult } from '../operation/result/result-shape.ts';
-import { tellShown, type Said, type Telling, type ToolAnswer } from './answer.ts';
+import { tellShown, type Said, type Telling, type ToolAnswer } from './tool-result.ts';
 
 export interface AskedPage {
   readonly operation: Operation;

@@ -16,7 +16,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
-import type { Desk } from './desk.ts';
+import type { Desk } from './tool-server.ts';
 import { makeStdioTransport } from './stdio.ts';
 
 /** What a client is told when it connects. */

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
-import { tell, tellError, tellMore } from '../../src/mcp/answer.ts';
+import { tell, tellError, tellMore } from '../../src/mcp/tool-result.ts';
 import { difference } from '../../src/mcp/difference.ts';
-import { makeKept } from '../../src/mcp/kept.ts';
+import { makeKept } from '../../src/mcp/result-store.ts';
 import { commandToolName, operationToolName } from '../../src/mcp/names.ts';
 import { readData } from '../support/mcp-client.ts';
 

@@ -14,11 +14,11 @@ import {
   type Said,
   type Telling,
   type ToolAnswer,
-} from './answer.ts';
+} from './tool-result.ts';
 import { commandTool, nameCommands } from './command-tools.ts';
 import { difference } from './difference.ts';
 import { EXPAND, expandTool } from './expand-tool.ts';
-import type { Kept } from './kept.ts';
+import type { Kept } from './result-store.ts';
 import { isShownOnce, operationTools, toolPlace } from './operation-tools.ts';
 import { tellPage, type AskedPage } from './page.ts';
 import type { Backend, Tool, ToolDescription } from './tool.ts';

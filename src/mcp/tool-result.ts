@@ -4,7 +4,7 @@ import { describeCuts, type CutListing } from '../operation/result/describe-cuts
 import { countJsonBytes, digest, type Cut } from '../operation/result/digest.ts';
 import { foldResult } from '../operation/result/fold-result.ts';
 import type { ResultShape } from '../operation/result/result-shape.ts';
-import type { Kept } from './kept.ts';
+import type { Kept } from './result-store.ts';
 
 /** What a tool says, in the form that clients of the protocol take. */
 export interface ToolAnswer {
