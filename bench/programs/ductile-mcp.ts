@@ -1,7 +1,7 @@
 /** The product's own API server, asked for the same thing as a tool and as an endpoint. */
 import { z } from 'zod';
 import { listenApi } from '../../src/http/listeners.ts';
-import { makeMcp } from '../../src/mcp/http-handler.ts';
+import { createMcpHttpHandler } from '../../src/mcp/http-handler.ts';
 import { BENCH_TOKEN } from '../ductile.ts';
 import { runNode } from '../program.ts';
 import { payload, settings } from '../settings.ts';
@@ -12,7 +12,7 @@ const shape = placeShape.extend({ surface: z.enum(['MCP', 'REST']), isDry: z.boo
 
 await measure(shape, async ({ config, plugin, surface, isDry }) => {
   const engine = await openWithoutProcesses(config);
-  const place = { host: '127.0.0.1', port: 0, mcp: makeMcp('0') };
+  const place = { host: '127.0.0.1', port: 0, mcp: createMcpHttpHandler('0') };
   const listener = await listenApi(place, engine, errorLog());
   const measures = await runNode('http-load', {
     port: Number(listener.address.split(':')[1]),

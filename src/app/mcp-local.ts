@@ -1,6 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import { needOf, serverNeeded } from '../cli/ask.ts';
-import type { Backend } from '../mcp/tool.ts';
+import type { ToolBackend } from '../mcp/tool.ts';
 import { ownerOf } from '../operation/context.ts';
 import { listCommands } from '../access/offered.operations.ts';
 import { localActor } from './actor.ts';
@@ -9,7 +9,7 @@ import { openToRead } from './local-engine.ts';
 import { openLocal } from './open-local.ts';
 
 /** What works on the files of the configuration, also when it cannot be used. */
-export function filesBackend(config: string | undefined): Backend {
+export function filesBackend(config: string | undefined): ToolBackend {
   return {
     principal: ownerOf(localActor()),
     commands: () => Promise.resolve([]),
@@ -21,7 +21,7 @@ export function filesBackend(config: string | undefined): Backend {
 }
 
 /** The ledger, opened for each request, as long as no server runs: one that starts is not kept out. */
-export function ledgerBackend(config: string | undefined, isHere: boolean): Backend {
+export function ledgerBackend(config: string | undefined, isHere: boolean): ToolBackend {
   return {
     principal: ownerOf(localActor()),
     commands: () => (isHere ? readCommands(config) : Promise.resolve([])),

@@ -2,13 +2,17 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { parseAnswer } from '../cli/callers.ts';
 import { nameTarget, readText, send, type Target } from '../cli/transport.ts';
-import type { ToolAnswer } from '../mcp/tool-result.ts';
-import type { Desk, Wish } from '../mcp/tool-server.ts';
+import type { ToolResult } from '../mcp/tool-result.ts';
+import type { ToolServer, ToolSelection } from '../mcp/tool-server.ts';
 import type { ToolDescription } from '../mcp/tool.ts';
 
 /** The desk of a server, which answers for itself; `own` says what goes wrong on the way to it. */
-export function remoteDesk(target: Target, wish: Wish, own: Desk): Desk {
-  const path = pathOf(wish);
+export function connectTools(
+  target: Target,
+  selection: ToolSelection,
+  own: ToolServer,
+): ToolServer {
+  const path = pathOf(selection);
   const ask = async (method: string, params: JsonObject): Promise<JsonObject> => {
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
     const headers = { accept: 'application/json, text/event-stream' };
@@ -28,17 +32,17 @@ export function remoteDesk(target: Target, wish: Wish, own: Desk): Desk {
     async call(name, given) {
       try {
         const params = { name, arguments: given as JsonObject };
-        return (await ask('tools/call', params)) as unknown as ToolAnswer;
+        return (await ask('tools/call', params)) as unknown as ToolResult;
       } catch (thrown) {
         return own.fail(toDuctileError(thrown));
       }
     },
     fail: (error) => own.fail(error),
-    holds: () => false,
+    hasResult: () => false,
   };
 }
 
-function pathOf({ isReadOnly, nouns }: Wish): string {
+function pathOf({ isReadOnly, nouns }: ToolSelection): string {
   const query = new URLSearchParams({ readonly: String(isReadOnly) });
   if (nouns !== undefined) query.set('only', nouns.join(','));
   return `/mcp?${query.toString()}`;

@@ -2,7 +2,7 @@ import { toLoopbackUrl } from '../cli/ui.ts';
 import { listenApi, listenControl, listenWebhooks } from '../http/listeners.ts';
 import type { HttpListener } from '../http/listen.ts';
 import { describeSocketOwner } from '../http/control-socket.ts';
-import { makeMcp } from '../mcp/http-handler.ts';
+import { createMcpHttpHandler } from '../mcp/http-handler.ts';
 import { ownerOf, type Context } from '../operation/context.ts';
 import { localActor } from './actor.ts';
 import type { Instance } from './instance.ts';
@@ -21,7 +21,7 @@ export interface Surfaces {
 export async function openSurfaces({ config, engine, log }: Instance): Promise<Surfaces> {
   const context: Context = { engine, principal: ownerOf(localActor()), submittedBy: 'cli' };
   const httpLog = log.child('http');
-  const mcp = makeMcp(findPlace().version);
+  const mcp = createMcpHttpHandler(findPlace().version);
   const own = config.state.kind === 'postgres' ? { processId: engine.processId } : {};
   const control = await listenControl(
     { ...describeSocketOwner(config.state.dir), ...own },

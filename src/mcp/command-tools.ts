@@ -5,11 +5,10 @@ import { toVisibleText } from '../base/text.ts';
 import { moveRefs } from '../operation/move-refs.ts';
 import type { OfferedCommand } from '../access/offered.operations.ts';
 import { runPlugin } from '../job/start.operations.ts';
-import { commandToolName } from './names.ts';
-import { operationTools, ownFields } from './operation-tools.ts';
+import { commandToolName, operationTools, ownFields } from './operation-tools.ts';
 import type { Tool } from './tool.ts';
 
-/** The commands by the names of their tools. */
+/** Maps the names of tools to plugin commands. */
 export function nameCommands(
   commands: readonly OfferedCommand[],
 ): ReadonlyMap<string, OfferedCommand> {
@@ -33,7 +32,7 @@ export function commandTool(name: string, offered: OfferedCommand): Tool {
       },
       annotations: {
         readOnlyHint: isRead,
-        // Only whoever wrote it knows, so the worst is assumed.
+        // Only the plugin's author knows, so the worst is assumed.
         ...(isRead ? {} : { destructiveHint: true }),
         openWorldHint: true,
       },
@@ -64,7 +63,7 @@ function payloadSchema({ inputSchema }: OfferedCommand): JsonObject {
   return quieten(moveRefs(inputSchema, '#/properties/payload')) as JsonObject;
 }
 
-/** What explains a schema is its author's text: it stays short, and without signs that nobody sees. */
+/** Shortens the author's descriptions and makes invisible characters visible. */
 function quieten(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(quieten);
   if (!isObject(schema)) return schema;

@@ -3,26 +3,27 @@ import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { isOffered, type Absent, type Operation } from '../operation/define.ts';
 import { operations } from '../operation/all.ts';
-import { operationToolName } from './names.ts';
 import type { Tool } from './tool.ts';
+import { createHash } from 'node:crypto';
+import { limits } from '../base/limits.ts';
 
 /**
- * Where an operation is a tool: `server` everywhere, `files` only beside the files that it works on,
- * or why it is none.
+ * Returns where an operation is a tool: `server` everywhere, `files` only beside the files that it
+ * works on. For other operations, returns the reason why they aren't tools.
  */
 export function toolPlace(operation: Operation): 'server' | 'files' | Absent {
   if (operation.mcp !== undefined) return operation.mcp;
   return isOffered(operation.http) ? 'server' : 'files';
 }
 
-/** What it answers is shown once, and kept nowhere. */
+/** True if the result is shown once and never stored. */
 export function isShownOnce({ http }: Operation): boolean {
   return isOffered(http) && http.isSecret === true;
 }
 
 let made: ReadonlyMap<string, Tool> | undefined;
 
-/** Every operation that is a tool, by the tool's name. */
+/** Returns every operation that is a tool, by the tool's name. */
 export function operationTools(): ReadonlyMap<string, Tool> {
   made ??= new Map(
     operations
@@ -56,7 +57,7 @@ function toTool(operation: Operation): Tool {
   };
 }
 
-/** What a model was told stays in its context, and in the records of whoever runs it. */
+/** Refuses secrets: they would stay in the model's context and in its operator's logs. */
 function withoutSecrets(given: JsonObject, secrets: readonly string[]): JsonObject {
   const found = secrets.find((field) => field in given);
   if (found === undefined) return given;
@@ -66,7 +67,7 @@ function withoutSecrets(given: JsonObject, secrets: readonly string[]): JsonObje
   });
 }
 
-/** What each tool takes beside the input of its operation. */
+/** Describes what each tool accepts besides the input of its operation. */
 export function ownFields({ effect, input }: Pick<Operation, 'effect' | 'input'>): OwnFields {
   if (effect === 'read') return { budget, fields, changed_since: changedSince };
   const own = { dry_run: dryRun, apply, idempotency_key: idempotencyKey };
@@ -76,7 +77,7 @@ export function ownFields({ effect, input }: Pick<Operation, 'effect' | 'input'>
 
 type OwnFields = Record<string, JsonObject>;
 
-/** Said once for each of a hundred tools, so in few words; the greeting says more. */
+/** These texts repeat in a hundred tools, so they are short; the server's instructions say more. */
 const budget = { type: 'integer', description: 'bytes of the result at most' };
 const fields = { type: 'string', description: 'only these fields, such as id,status' };
 const changedSince = {
@@ -86,3 +87,29 @@ const changedSince = {
 const dryRun = { type: 'boolean', description: 'say what would happen, and do nothing' };
 const apply = { type: 'boolean', description: 'do it (the default)' };
 const idempotencyKey = { type: 'string', description: 'asking again with it is asking once' };
+
+/** `run.retry-from` is the tool `run_retry_from`. */
+export function operationToolName(operation: string): string {
+  return operation.replaceAll(/[.-]/g, '_');
+}
+
+const SUFFIX_CHARS = 7;
+
+/**
+ * Names a command's tool `run_<plugin>_<command>`. The name depends on nothing else, so it stays
+ * when plugins come and go. A name that is too long, ambiguous or has other characters gets a
+ * digest at its end.
+ */
+export function commandToolName(
+  plugin: string,
+  command: string,
+  isTaken: (name: string) => boolean,
+): string {
+  const plain = `run_${plugin}_${command}`;
+  const isPlain =
+    /^[\w-]+$/.test(plain) && !plugin.includes('_') && plain.length <= limits.toolNameCharsMax;
+  if (isPlain && !isTaken(plain)) return plain;
+  const digest = createHash('sha256').update(`${plugin}\n${command}`).digest('hex');
+  const stem = plain.replaceAll(/[^\w-]/g, '_').slice(0, limits.toolNameCharsMax - SUFFIX_CHARS);
+  return `${stem}_${digest.slice(0, SUFFIX_CHARS - 1)}`;
+}

@@ -1,77 +1,81 @@
 import { hash, randomBytes } from 'node:crypto';
 import { limits } from '../base/limits.ts';
 
-/** What was answered to agents, for a while: to show more of it, or only what changed. */
-export interface Kept {
-  /** The name of this answer to this caller. Nobody who wrote a part of it could know it. */
+/** Recent results of agents, to show more of one or only its changes. */
+export interface ResultStore {
+  /** Names a result. The name can't be guessed by the author of a part of it. */
   nameOf(caller: string, text: string): string;
-  /** False when it is too large to be kept. */
+  /** Returns false if the text is too large. */
   keep(caller: string, name: string, text: string): boolean;
   find(caller: string, name: string): string | undefined;
 }
 
 const NAME_CHARS = 20;
 
-/** The least recently used goes first: a caller's own, and when all have too much, anybody's. */
-export function makeKept(
+/**
+ * Drops the least recently used result first: the caller's own, and over the total limit any
+ * caller's.
+ */
+export function createResultStore(
   perCaller: number = limits.toolKeptCharsPerCaller,
-  ofAll: number = limits.toolKeptCharsMax,
-): Kept {
+  forAll: number = limits.toolKeptCharsMax,
+): ResultStore {
   const key = randomBytes(32).toString('hex');
-  const callers = new Map<string, Shelf>();
+  const callers = new Map<string, CallerResults>();
   let total = 0;
 
-  const drop = (caller: string, shelf: Shelf): void => {
-    const [name = '', text = ''] = shelf.answers.entries().next().value ?? [];
-    shelf.answers.delete(name);
-    shelf.chars -= text.length;
+  const drop = (caller: string, results: CallerResults): void => {
+    const [name = '', text = ''] = results.answers.entries().next().value ?? [];
+    results.answers.delete(name);
+    results.chars -= text.length;
     total -= text.length;
-    if (shelf.answers.size === 0) callers.delete(caller);
+    if (results.answers.size === 0) callers.delete(caller);
   };
-  const makeRoom = (): void => {
-    for (const [caller, shelf] of callers) {
-      for (let left = shelf.answers.size; left > 0; left -= 1) {
-        if (total <= ofAll) return;
-        drop(caller, shelf);
+  const dropOldest = (): void => {
+    for (const [caller, results] of callers) {
+      for (let left = results.answers.size; left > 0; left -= 1) {
+        if (total <= forAll) return;
+        drop(caller, results);
       }
     }
   };
-  const touch = (caller: string): Shelf => {
-    const shelf = callers.get(caller) ?? { answers: new Map<string, string>(), chars: 0 };
+  const touch = (caller: string): CallerResults => {
+    const results = callers.get(caller) ?? { answers: new Map<string, string>(), chars: 0 };
     callers.delete(caller);
-    callers.set(caller, shelf);
-    return shelf;
+    callers.set(caller, results);
+    return results;
   };
 
   return {
     nameOf: (caller, text) =>
-      // Nobody gets to see all of it, so nothing can be put behind what was hashed; this is far quicker.
+      // A plain hash suffices instead of an HMAC, and is far quicker: only a part of the digest is
+      // shown, so it can't be extended.
       hash('sha256', `${key}\n${caller}\n${text}`).slice(0, NAME_CHARS),
     keep(caller, name, text) {
-      if (text.length > Math.min(perCaller, ofAll)) return false;
-      const shelf = touch(caller);
-      if (!shelf.answers.delete(name)) {
-        shelf.chars += text.length;
+      if (text.length > Math.min(perCaller, forAll)) return false;
+      const results = touch(caller);
+      if (!results.answers.delete(name)) {
+        results.chars += text.length;
         total += text.length;
       }
-      shelf.answers.set(name, text);
-      while (shelf.chars > perCaller) drop(caller, shelf);
-      makeRoom();
+      results.answers.set(name, text);
+      while (results.chars > perCaller) drop(caller, results);
+      dropOldest();
       return true;
     },
     find(caller, name) {
       const text = callers.get(caller)?.answers.get(name);
       if (text === undefined) return undefined;
-      const shelf = touch(caller);
-      shelf.answers.delete(name);
-      shelf.answers.set(name, text);
+      const results = touch(caller);
+      results.answers.delete(name);
+      results.answers.set(name, text);
       return text;
     },
   };
 }
 
-interface Shelf {
-  /** The one that was used last comes last. */
+interface CallerResults {
+  /** In the order of use, the most recent last. */
   readonly answers: Map<string, string>;
   chars: number;
 }

@@ -1,8 +1,4 @@
-/**
- * The protocol, by the official packages. They are large, so this is a file of its own that is loaded
- * with the first request of an agent.
- */
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   createMcpHandler,
   isJSONRPCNotification,
@@ -14,42 +10,50 @@ import {
   type JSONRPCNotification,
   type JSONRPCRequest,
   type Transport,
+  parseJSONRPCMessage,
+  STDIO_DEFAULT_MAX_BUFFER_SIZE,
 } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
-import type { Desk } from './tool-server.ts';
-import { makeStdioTransport } from './stdio.ts';
+import type { ToolServer } from './tool-server.ts';
+import type { Readable, Writable } from 'node:stream';
+import { parseJson } from '../base/parse-json.ts';
 
-/** What a client is told when it connects. */
-export interface Greeting {
+/**
+ * The MCP protocol, with the official packages. They are large, so this file is loaded with the
+ * first request of an agent.
+ */
+
+/** Name, version and instructions that a client reads when it connects. */
+export interface ServerDescription {
   readonly name: string;
   readonly version: string;
   readonly instructions: string;
 }
 
-export interface WebAnswer {
+export interface McpResponse {
   readonly status: number;
   readonly type: string | undefined;
   readonly text: string;
 }
 
-/** Who answers a request, for the handler that sees the request alone. */
+/** Creates the server of a request, because the handler sees only the request. */
 const servers = new WeakMap<Request, () => Server>();
 
-/** Nobody is told of changes: who wants to know asks, so no request stays open. */
+/** No subscriptions: clients poll, so no request stays open. */
 const handler = createMcpHandler(({ requestInfo }) => serverOf(requestInfo), {
   legacy: 'reject',
   maxSubscriptions: 0,
 });
 
-/** One message that came in a POST: each is answered by itself, and nothing is kept in between. */
-export async function answerPost(
-  greeting: Greeting,
-  desk: Desk,
-  { headers, message }: Posted,
-): Promise<WebAnswer> {
-  const make = (): Server => makeServer(greeting, desk);
+/** Handles one posted message, without a session. */
+export async function handlePost(
+  description: ServerDescription,
+  tools: ToolServer,
+  { headers, message }: PostedMessage,
+): Promise<McpResponse> {
+  const make = (): Server => makeServer(description, tools);
   if (isEarlier(headers, message)) return answerEarlier(make(), message);
-  // The address says nothing here: who asks, and for what, was looked at before.
+  // The URL doesn't matter here: the caller and the path were checked before.
   const request = new Request('http://localhost/mcp', { method: 'POST', headers });
   servers.set(request, make);
   const response = await handler.fetch(request, { parsedBody: message });
@@ -57,14 +61,14 @@ export async function answerPost(
   return { status: response.status, type, text: await response.text() };
 }
 
-export interface Posted {
+export interface PostedMessage {
   readonly headers: Headers;
   readonly message: unknown;
 }
 
 /**
- * Messages of the revisions before 2026-07-28, which every client speaks today. Of HTTP they need no
- * more than was looked at before, and without requests and responses of the web they cost a third.
+ * True for messages of the revisions before 2026-07-28, which most clients use. They need nothing
+ * else of HTTP, and handling them without web requests and responses costs a third.
  */
 function isEarlier(
   headers: Headers,
@@ -84,15 +88,15 @@ const EARLIER: ReadonlySet<string> = new Set(SUPPORTED_PROTOCOL_VERSIONS);
 async function answerEarlier(
   server: Server,
   message: JSONRPCRequest | JSONRPCNotification,
-): Promise<WebAnswer> {
-  let tell: (answer: JSONRPCMessage) => void = () => undefined;
-  const answered = new Promise<JSONRPCMessage>((resolve) => (tell = resolve));
+): Promise<McpResponse> {
+  let resolveAnswer: (answer: JSONRPCMessage) => void = () => undefined;
+  const answered = new Promise<JSONRPCMessage>((resolve) => (resolveAnswer = resolve));
   const transport: Transport = {
     start: () => Promise.resolve(),
     close: () => Promise.resolve(),
     send(sent) {
-      // Nothing but the answer can be told in the one response that there is.
-      if (!isJSONRPCNotification(sent)) tell(sent);
+      // A notification can't be sent: there is only one response.
+      if (!isJSONRPCNotification(sent)) resolveAnswer(sent);
       return Promise.resolve();
     },
   };
@@ -102,46 +106,49 @@ async function answerEarlier(
   return { status: 200, type: 'application/json', text: JSON.stringify(await answered) };
 }
 
-/** Until whoever is at the other end leaves, or it is over. */
-export async function answerStdio(
-  greeting: Greeting,
-  desk: Desk,
+/** Serves an agent over standard input and output, until it leaves or `over` is aborted. */
+export async function serveStdioAgent(
+  description: ServerDescription,
+  tools: ToolServer,
   over: AbortSignal,
 ): Promise<void> {
-  const { watched, quiet } = watchDesk(desk);
+  const { tracked, settled } = trackCalls(tools);
   const transport = makeStdioTransport(process.stdin, process.stdout);
-  const handle = serveStdio(() => makeServer(greeting, watched), { transport });
+  const handle = serveStdio(() => makeServer(description, tracked), { transport });
   await new Promise<void>((resolve) => {
     process.stdin.once('end', resolve);
     process.stdin.once('close', resolve);
     over.addEventListener('abort', () => resolve());
   });
-  // Whoever asked, and then closed its end of the pipe, still reads the answers.
-  if (!over.aborted) await quiet();
+  // A client that closed its input may still read results.
+  if (!over.aborted) await settled();
   await handle.close();
 }
 
-/** A desk, and when all that was asked at it is answered. */
-function watchDesk(desk: Desk): { readonly watched: Desk; readonly quiet: () => Promise<void> } {
-  const asked = new Set<Promise<unknown>>();
-  const watch = <T>(answer: Promise<T>): Promise<T> => {
-    const noted = answer.finally(() => asked.delete(noted));
-    asked.add(noted);
-    return noted;
+/** Wraps a tool server to know when all calls have ended. */
+function trackCalls(tools: ToolServer): {
+  readonly tracked: ToolServer;
+  readonly settled: () => Promise<void>;
+} {
+  const pending = new Set<Promise<unknown>>();
+  const track = <T>(answer: Promise<T>): Promise<T> => {
+    const tracked = answer.finally(() => pending.delete(tracked));
+    pending.add(tracked);
+    return tracked;
   };
   return {
-    watched: {
-      ...desk,
-      list: () => watch(desk.list()),
-      call: (name, given) => watch(desk.call(name, given)),
+    tracked: {
+      ...tools,
+      list: () => track(tools.list()),
+      call: (name, given) => track(tools.call(name, given)),
     },
-    async quiet() {
-      // What came last is handed on in a turn of its own, and so is its answer.
+    async settled() {
+      // The last message is handled in a later turn of the event loop, and so is its result.
       do {
-        await turn();
-        await Promise.allSettled(asked);
-        await turn();
-      } while (asked.size > 0);
+        await nextTurn();
+        await Promise.allSettled(pending);
+        await nextTurn();
+      } while (pending.size > 0);
     },
   };
 }
@@ -152,12 +159,76 @@ function serverOf(request: Request | undefined): Server {
   return make();
 }
 
-function makeServer({ name, version, instructions }: Greeting, desk: Desk): Server {
+function makeServer({ name, version, instructions }: ServerDescription, tools: ToolServer): Server {
   const server = new Server({ name, version }, { capabilities: { tools: {} }, instructions });
-  server.setRequestHandler('tools/list', async () => ({ tools: [...(await desk.list())] }));
+  server.setRequestHandler('tools/list', async () => ({ tools: [...(await tools.list())] }));
   server.setRequestHandler('tools/call', async ({ params }) => {
-    const { content, ...rest } = await desk.call(params.name, params.arguments);
+    const { content, ...rest } = await tools.call(params.name, params.arguments);
     return { ...rest, content: [...content] };
   });
   return server;
+}
+
+const LINE_END = 0x0a;
+
+/**
+ * Messages as lines, like the transport of the official package, with two differences: numbers are
+ * kept exactly, and the end of the input ends nothing, because requests in progress still get their
+ * responses.
+ */
+export function makeStdioTransport(input: Readable, output: Writable): Transport {
+  let chunks: Buffer[] = [];
+  let size = 0;
+  const transport: Transport = {
+    start() {
+      input.on('data', receive);
+      output.on('error', fail);
+      return Promise.resolve();
+    },
+    send(message) {
+      return new Promise((resolve, reject) => {
+        output.write(`${JSON.stringify(message)}\n`, (error) => {
+          if (error instanceof Error) reject(error);
+          else resolve();
+        });
+      });
+    },
+    close() {
+      input.off('data', receive);
+      input.pause();
+      transport.onclose?.();
+      return Promise.resolve();
+    },
+  };
+  const fail = (error: Error): void => {
+    transport.onerror?.(error);
+    void transport.close();
+  };
+  const receive = (chunk: Buffer): void => {
+    let rest = chunk;
+    for (let end = rest.indexOf(LINE_END); end !== -1; end = rest.indexOf(LINE_END)) {
+      const line = Buffer.concat([...chunks, rest.subarray(0, end)]).toString();
+      chunks = [];
+      size = 0;
+      rest = rest.subarray(end + 1);
+      deliver(line);
+    }
+    chunks.push(rest);
+    size += rest.length;
+    if (size > STDIO_DEFAULT_MAX_BUFFER_SIZE) {
+      fail(new Error(`a message is longer than ${STDIO_DEFAULT_MAX_BUFFER_SIZE} bytes`));
+    }
+  };
+  const deliver = (line: string): void => {
+    let message: JSONRPCMessage;
+    try {
+      message = parseJSONRPCMessage(parseJson(line));
+    } catch (thrown) {
+      // Some programs print other lines to the same pipe.
+      if (!(thrown instanceof SyntaxError)) transport.onerror?.(thrown as Error);
+      return;
+    }
+    transport.onmessage?.(message);
+  };
+  return transport;
 }

@@ -1,5 +1,5 @@
 import { DuctileError, toDuctileError } from '../base/errors.ts';
-import { isObject, type JsonObject } from '../base/json.ts';
+import { isObject, type JsonObject, toCanonicalJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Effect, JsonOutput, Operation } from '../operation/define.ts';
@@ -8,75 +8,76 @@ import { compactResult } from '../operation/result/compact-result.ts';
 import { describeResult } from '../operation/result/result-shape.ts';
 import {
   hasHandle,
-  tell,
-  tellError,
-  tellMore,
-  type Said,
-  type Telling,
-  type ToolAnswer,
+  formatResult,
+  formatError,
+  formatMore,
+  type ResultDraft,
+  type ResultOptions,
+  type ToolResult,
+  formatPage,
+  type PageRequest,
 } from './tool-result.ts';
 import { commandTool, nameCommands } from './command-tools.ts';
-import { difference } from './difference.ts';
-import { EXPAND, expandTool } from './expand-tool.ts';
-import type { Kept } from './result-store.ts';
+import { EXPAND, expandTool, type ToolBackend, type Tool, type ToolDescription } from './tool.ts';
+import type { ResultStore } from './result-store.ts';
 import { isShownOnce, operationTools, toolPlace } from './operation-tools.ts';
-import { tellPage, type AskedPage } from './page.ts';
-import type { Backend, Tool, ToolDescription } from './tool.ts';
 
-/** Where an agent finds its tools and gets its answers; nothing that it asks throws. */
-export interface Desk {
+/**
+ * Lists and calls the tools of an agent. A failed call returns an error result instead of throwing.
+ */
+export interface ToolServer {
   list(): Promise<readonly ToolDescription[]>;
-  call(name: string, given: unknown): Promise<ToolAnswer>;
-  /** An error as it is told, where something went wrong before a tool was asked. */
-  fail(error: DuctileError): ToolAnswer;
-  /** Whether something is asked about an answer that was given here. */
-  holds(given: unknown): boolean;
+  call(name: string, given: unknown): Promise<ToolResult>;
+  /** Formats an error that happened before a tool was called. */
+  fail(error: DuctileError): ToolResult;
+  /** True if the handle belongs to a result of this server. */
+  hasResult(given: unknown): boolean;
 }
 
-export interface DeskOptions {
-  readonly backend: Backend;
-  readonly kept: Kept;
-  readonly wish: Wish;
-  /** Which tools are had here: those of a server, those that work on files, or both. */
+export interface ToolServerOptions {
+  readonly backend: ToolBackend;
+  readonly store: ResultStore;
+  readonly selection: ToolSelection;
+  /** Tools that are offered: those of a service, those that work on files, or both. */
   readonly places: readonly ('server' | 'files')[];
 }
 
-/** What somebody wants to see of all that they may use. */
-export interface Wish {
+/** Part of the permitted tools that a connection offers. */
+export interface ToolSelection {
   readonly isReadOnly: boolean;
-  /** Only tools about these; all unless given. */
+  /** Only tools about these nouns (default: all). */
   readonly nouns?: readonly string[] | undefined;
 }
 
-export function openDesk(options: DeskOptions): Desk {
-  const { kept, backend } = options;
+export function createToolServer(options: ToolServerOptions): ToolServer {
+  const { store, backend } = options;
   const { tenant = '', actor } = backend.principal;
   const caller = `${tenant} ${actor}`;
-  const usual: Telling = { kept, caller, budget: limits.resultBytes };
+  const defaults: ResultOptions = { store, caller, budget: limits.resultBytes };
   return {
     async list() {
-      const commands = [...(await offeredCommands(options))].map((named) => commandTool(...named));
-      const tools = [...offeredOperations(options), ...commands];
+      const commands = [...(await listCommandTools(options))].map((named) => commandTool(...named));
+      const tools = [...listOperationTools(options), ...commands];
       return [...tools.map(({ description }) => description), expandTool];
     },
     async call(name, given = {}) {
-      let telling = usual;
+      let resultOptions = defaults;
       try {
         if (!isObject(given)) throw invalid('arguments', 'must be an object');
         const { budget, ...rest } = given;
-        telling = { ...telling, budget: readBudget(budget) };
-        if (name === EXPAND) return expand(telling, rest);
-        return await use(await findTool(options, name), rest, { backend, telling });
+        resultOptions = { ...resultOptions, budget: readBudget(budget) };
+        if (name === EXPAND) return expandResult(resultOptions, rest);
+        return await callTool(await findTool(options, name), rest, { backend, resultOptions });
       } catch (thrown) {
-        return tellError(telling, toDuctileError(thrown));
+        return formatError(resultOptions, toDuctileError(thrown));
       }
     },
-    fail: (error) => tellError(usual, error),
-    holds: (given) => isObject(given) && hasHandle(usual, given['handle']),
+    fail: (error) => formatError(defaults, error),
+    hasResult: (given) => isObject(given) && hasHandle(defaults, given['handle']),
   };
 }
 
-function offeredOperations({ backend, places, wish }: DeskOptions): Tool[] {
+function listOperationTools({ backend, places, selection }: ToolServerOptions): Tool[] {
   return [...operationTools().values()].filter(({ operation, effect }) => {
     const place = toolPlace(operation);
     const [noun = ''] = operation.name.split('.');
@@ -84,31 +85,35 @@ function offeredOperations({ backend, places, wish }: DeskOptions): Tool[] {
       typeof place === 'string' &&
       places.includes(place) &&
       mayUse(operation, backend.principal) &&
-      isWished(wish, noun, effect)
+      isSelected(selection, noun, effect)
     );
   });
 }
 
-async function offeredCommands(options: DeskOptions): Promise<ReadonlyMap<string, OfferedCommand>> {
-  const { backend, places, wish } = options;
+async function listCommandTools(
+  options: ToolServerOptions,
+): Promise<ReadonlyMap<string, OfferedCommand>> {
+  const { backend, places, selection } = options;
   if (!places.includes('server')) return new Map();
-  const commands = (await backend.commands()).filter(({ type }) => isWished(wish, 'plugin', type));
+  const commands = (await backend.commands()).filter(({ type }) =>
+    isSelected(selection, 'plugin', type),
+  );
   return nameCommands(commands);
 }
 
-function isWished({ isReadOnly, nouns }: Wish, noun: string, effect: Effect): boolean {
+function isSelected({ isReadOnly, nouns }: ToolSelection, noun: string, effect: Effect): boolean {
   return (nouns === undefined || nouns.includes(noun)) && (!isReadOnly || effect === 'read');
 }
 
-/** What may be used is decided where it is used; here it is only whether there is such a tool. */
-async function findTool(options: DeskOptions, name: string): Promise<Tool> {
+/** Finds a tool by name. The operation itself checks the caller's rights. */
+async function findTool(options: ToolServerOptions, name: string): Promise<Tool> {
   const tool = operationTools().get(name) ?? (await findCommand(options, name));
   const place = tool === undefined ? undefined : toolPlace(tool.operation);
   if (tool === undefined || typeof place !== 'string' || !options.places.includes(place)) {
     throw new DuctileError('TOOL_NOT_FOUND', 'there is no tool of this name', { place: 'name' });
   }
   const [noun = ''] = tool.operation.name.split('.');
-  const { nouns } = options.wish;
+  const { nouns } = options.selection;
   if (nouns !== undefined && !nouns.includes(noun)) {
     throw new DuctileError(
       'FORBIDDEN',
@@ -119,7 +124,7 @@ async function findTool(options: DeskOptions, name: string): Promise<Tool> {
       },
     );
   }
-  if (options.wish.isReadOnly && tool.effect !== 'read') {
+  if (options.selection.isReadOnly && tool.effect !== 'read') {
     throw new DuctileError('FORBIDDEN', 'only tools that change nothing are offered here', {
       hint: 'Ask for a connection that is not read-only.',
     });
@@ -127,77 +132,84 @@ async function findTool(options: DeskOptions, name: string): Promise<Tool> {
   return tool;
 }
 
-async function findCommand(options: DeskOptions, name: string): Promise<Tool | undefined> {
-  const command = (await offeredCommands(options)).get(name);
+async function findCommand(options: ToolServerOptions, name: string): Promise<Tool | undefined> {
+  const command = (await listCommandTools(options)).get(name);
   return command === undefined ? undefined : commandTool(name, command);
 }
 
-interface Use {
-  readonly backend: Backend;
-  readonly telling: Telling;
+interface ToolCall {
+  readonly backend: ToolBackend;
+  readonly resultOptions: ResultOptions;
 }
 
-async function use(tool: Tool, given: JsonObject, { backend, telling }: Use): Promise<ToolAnswer> {
+async function callTool(
+  tool: Tool,
+  given: JsonObject,
+  { backend, resultOptions }: ToolCall,
+): Promise<ToolResult> {
   const { operation } = tool;
   if (operation.effect === 'read') {
-    const { rest, text: since } = take(given, 'changed_since');
+    const { rest, text: since } = takeText(given, 'changed_since');
     const isPicked = rest['fields'] !== undefined;
     const run = async (input: JsonObject): Promise<JsonOutput> => {
       const output = await backend.run(operation, input, undefined);
-      // A field that the caller named is there, even if it is null.
+      // Fields that the caller named are kept, even if they are null.
       return isPicked ? output : compact(operation, output);
     };
     const input = tool.toInput(rest);
     const page = await run(input);
     const shape = isPicked ? {} : describeResult(operation);
-    return tellSeen(telling, { operation, input, page, run }, { since, shape });
+    return formatComparable(resultOptions, { operation, input, page, run }, { since, shape });
   }
   const hasOwnKey = 'idempotency_key' in operation.input.shape;
   const { rest, text: key } = hasOwnKey
     ? { rest: given, text: undefined }
-    : take(given, 'idempotency_key');
+    : takeText(given, 'idempotency_key');
   const value = compact(operation, await backend.run(operation, tool.toInput(rest), key));
-  return tell(telling, { value, isSecret: isShownOnce(operation) });
+  return formatResult(resultOptions, { value, isSecret: isShownOnce(operation) });
 }
 
 function compact(operation: Operation, output: JsonOutput): JsonOutput {
   return compactResult(output, new Set(describeResult(operation).data));
 }
 
-/** What is the tool's own and not its operation's. */
-function take(given: JsonObject, field: string): { rest: JsonObject; text: string | undefined } {
+/** Takes an argument of the tool that its operation doesn't know. */
+function takeText(
+  given: JsonObject,
+  field: string,
+): { rest: JsonObject; text: string | undefined } {
   const { [field]: text, ...rest } = given;
   if (text === undefined || typeof text === 'string') return { rest, text };
   throw invalid(field, 'must be text');
 }
 
-/** An answer that the next one can be compared with. */
-async function tellSeen(
-  telling: Telling,
-  asked: AskedPage,
-  { since, shape }: Pick<Said, 'shape'> & { readonly since: string | undefined },
-): Promise<ToolAnswer> {
-  const { kept, caller } = telling;
+/** Formats a result that a later one can be compared with. */
+async function formatComparable(
+  resultOptions: ResultOptions,
+  asked: PageRequest,
+  { since, shape }: Pick<ResultDraft, 'shape'> & { readonly since: string | undefined },
+): Promise<ToolResult> {
+  const { store, caller } = resultOptions;
   const { page } = asked;
   const text = JSON.stringify(page);
-  const seen = kept.nameOf(caller, text);
-  const before = since === undefined ? undefined : kept.find(caller, since);
+  const seen = store.nameOf(caller, text);
+  const before = since === undefined ? undefined : store.find(caller, since);
   if (before === undefined) {
     const beside = { seen, ...(since === undefined ? {} : { changed_since: 'not kept any more' }) };
-    return tellPage(telling, asked, { beside, ...(shape === undefined ? {} : { shape }) });
+    return formatPage(resultOptions, asked, { beside, ...(shape === undefined ? {} : { shape }) });
   }
-  kept.keep(caller, seen, text);
+  store.keep(caller, seen, text);
   const value =
-    before === text ? { unchanged: true } : difference(parseJson(before) as JsonOutput, page);
-  return tell(telling, { value, isSecret: false, beside: { seen } });
+    before === text ? { unchanged: true } : compareResults(parseJson(before) as JsonOutput, page);
+  return formatResult(resultOptions, { value, isSecret: false, beside: { seen } });
 }
 
-function expand(telling: Telling, { handle, from = 0 }: JsonObject): ToolAnswer {
+function expandResult(resultOptions: ResultOptions, { handle, from = 0 }: JsonObject): ToolResult {
   if (typeof handle !== 'string') throw invalid('handle', 'must be a handle of an earlier answer');
   if (typeof from !== 'number' || !Number.isSafeInteger(from) || from < 0) {
     throw invalid('from', 'must be a whole number, 0 or more');
   }
-  return tellMore(telling, handle, from);
+  return formatMore(resultOptions, handle, from);
 }
 
 function readBudget(budget: unknown): number {
@@ -210,4 +222,72 @@ function readBudget(budget: unknown): number {
 
 function invalid(place: string, message: string): DuctileError {
   return new DuctileError('INPUT_INVALID', `${place} ${message}`, { place });
+}
+
+/** Changes of a list between two results. */
+interface ListChange {
+  readonly added: readonly unknown[];
+  readonly changed: readonly unknown[];
+  /** Identities of the removed entries. */
+  readonly gone: readonly string[];
+  readonly same: number;
+}
+
+export interface ResultDifference {
+  /** By field: the changed rows of a list, or the whole of another value. */
+  readonly changed: Readonly<Record<string, unknown>>;
+  /** Removed fields. */
+  readonly gone: readonly string[];
+}
+
+/** Compares two results and leaves out what is equal. */
+export function compareResults(before: JsonOutput, after: JsonOutput): ResultDifference {
+  const changed: Record<string, unknown> = {};
+  for (const [field, value] of Object.entries(after)) {
+    const old = before[field];
+    if (isSame(old, value)) continue;
+    changed[field] = compareLists(old, value) ?? value;
+  }
+  return { changed, gone: Object.keys(before).filter((field) => !(field in after)) };
+}
+
+type ResultRow = Readonly<Record<string, unknown>>;
+
+function compareLists(before: unknown, after: unknown): ListChange | undefined {
+  if (!isRows(before) || !isRows(after)) return undefined;
+  const identify = identityOf(before, after);
+  if (identify === undefined) return undefined;
+  const old = new Map(before.map((row) => [identify(row), row]));
+  const now = new Set(after.map(identify));
+  const known = after.filter((row) => old.has(identify(row)));
+  const changed = known.filter((row) => !isSame(old.get(identify(row)), row));
+  return {
+    added: after.filter((row) => !old.has(identify(row))),
+    changed,
+    gone: [...old.keys()].filter((id) => !now.has(id)),
+    same: known.length - changed.length,
+  };
+}
+
+/** Rows begin with their identity: one field, or as many as are needed to distinguish them. */
+function identityOf(before: readonly ResultRow[], after: readonly ResultRow[]) {
+  const names = Object.keys(after[0] ?? before[0] ?? {}).slice(0, NAMES_MAX);
+  for (let count = 1; count <= names.length; count += 1) {
+    const used = names.slice(0, count);
+    const identify = (row: ResultRow): string => used.map((name) => String(row[name])).join(' ');
+    if ([before, after].every((rows) => new Set(rows.map(identify)).size === rows.length)) {
+      return identify;
+    }
+  }
+  return undefined;
+}
+
+const NAMES_MAX = 3;
+
+function isRows(value: unknown): value is readonly ResultRow[] {
+  return Array.isArray(value) && value.every(isObject);
+}
+
+function isSame(a: unknown, b: unknown): boolean {
+  return a === b || (a !== undefined && toCanonicalJson(a) === toCanonicalJson(b));
 }

@@ -16,19 +16,47 @@ export interface ToolDescription {
   readonly [more: string]: unknown;
 }
 
-/** Something that an agent can do. */
+/** Tool that an agent can call. */
 export interface Tool {
   readonly description: ToolDescription;
   readonly operation: Operation;
-  /** Of this tool: a command that only reads is run by an operation that writes. */
+  /** Effect of the tool: a read command is run by an operation that writes. */
   readonly effect: Effect;
-  /** The operation's input, from what the tool was given. */
+  /** Converts the tool's arguments to the operation's input. */
   toInput(given: JsonObject): JsonObject;
 }
 
-/** What answers: the engine of this process, or a ledger that is opened for each request. */
-export interface Backend {
+/** Runs operations: in this process, or on a ledger that is opened for each request. */
+export interface ToolBackend {
   readonly principal: Context['principal'];
   commands(): Promise<readonly OfferedCommand[]>;
   run(operation: Operation, input: JsonObject, key: string | undefined): Promise<JsonOutput>;
 }
+
+export const EXPAND = 'expand';
+
+/** The only tool that isn't an operation. */
+export const expandTool: ToolDescription = {
+  name: EXPAND,
+  description:
+    'Show more of an answer that was cut to its budget. ' +
+    'Handles stand in `cut`; they are good for a while, for you alone.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      handle: { type: 'string', description: 'as it stands in `cut` of an earlier answer' },
+      from: {
+        type: 'integer',
+        minimum: 0,
+        description: 'entries, or characters of a text, to leave out: `next` of the answer before',
+      },
+      budget: { type: 'integer', description: 'bytes of the result at most' },
+    },
+    required: ['handle'],
+    additionalProperties: false,
+  },
+  annotations: {
+    readOnlyHint: true,
+    openWorldHint: false,
+  },
+};
