@@ -43,7 +43,7 @@ function findSender({ request }: Exchange, proxies: BlockList): string | undefin
 }
 
 function isIn(proxies: BlockList, text: string): boolean {
-  const address = parseAddress(text);
+  const address = parseIpAddress(text);
   return address !== undefined && proxies.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
 }
 
@@ -52,7 +52,7 @@ function isIn(proxies: BlockList, text: string): boolean {
  * usually owns all of it.
  */
 export function toAddressGroup(text: string): string {
-  const address = parseAddress(text);
+  const address = parseIpAddress(text);
   if (address === undefined) return text.slice(0, limits.hookSourceChars);
   return isIPv4(address) ? address : `${groupsOf(address).slice(0, 4).join(':')}::/64`;
 }
@@ -60,7 +60,7 @@ export function toAddressGroup(text: string): string {
 /**
  * Removes a port, a zone and the prefix of IPv4 in IPv6; undefined if the text isn't an address.
  */
-export function parseAddress(text: string): string | undefined {
+export function parseIpAddress(text: string): string | undefined {
   if (isIPv4(text)) return text;
   const [, bracketed, dotted] = AROUND.exec(text) ?? [];
   if (dotted !== undefined) return isIPv4(dotted) ? dotted : undefined;

@@ -20,7 +20,7 @@ const ALWAYS: readonly string[] = ['cache-control', 'no-store', ...GUARDED];
 const REQUEST_ID = /^[\w.:-]+$/;
 const HUNG_UP = 'hung up';
 
-/** One HTTP request and its response. */
+/** An HTTP request and its response. */
 export class Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;

@@ -57,7 +57,7 @@ export interface ApiAddress {
   readonly port: number;
 }
 
-export interface ApiListenOptions extends ApiAddress {
+export interface ApiListenRequest extends ApiAddress {
   /** The directory with the dashboard's files; undefined if it is disabled. */
   readonly ui?: string;
   readonly mcp?: McpHandler;
@@ -65,7 +65,7 @@ export interface ApiListenOptions extends ApiAddress {
 
 /** Serves the API with tokens, on the configured address. */
 export function listenApi(
-  { host, port, ui, mcp }: ApiListenOptions,
+  { host, port, ui, mcp }: ApiListenRequest,
   engine: Context['engine'],
   log: Log,
 ): Promise<HttpListener> {

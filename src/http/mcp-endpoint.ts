@@ -11,7 +11,10 @@ export type McpHandler = (asked: {
   readonly context: Context;
   readonly headers: IncomingHttpHeaders;
   readonly message: unknown;
-  readonly selection: { readonly isReadOnly: boolean; readonly nouns?: readonly string[] | undefined };
+  readonly selection: {
+    readonly isReadOnly: boolean;
+    readonly nouns?: readonly string[] | undefined;
+  };
 }) => Promise<{
   readonly status: number;
   readonly type: string | undefined;
@@ -46,7 +49,12 @@ export async function serveMcp(
     const context = { ...base, engine, principal, hungUp: () => exchange.disconnected() };
     const { value: message } = await readJsonBody(request, 'json');
     const selection = readWish(exchange);
-    const { status, type, text } = await mcp({ context, headers: request.headers, message, selection });
+    const { status, type, text } = await mcp({
+      context,
+      headers: request.headers,
+      message,
+      selection,
+    });
     if (text === '') exchange.respondEmpty(status);
     else exchange.respond(status, `${text}\n`, type);
   } finally {

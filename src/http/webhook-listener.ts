@@ -15,7 +15,7 @@ import type { IncomingDelivery } from '../webhook/request.ts';
 import { readBodyBytes, createBodyBudget } from './body.ts';
 import { Exchange } from './exchange.ts';
 import { checkRequest } from './check-request.ts';
-import { createTrustedProxies, type TrustedProxies, parseAddress } from './client-address.ts';
+import { createTrustedProxies, type TrustedProxies, parseIpAddress } from './client-address.ts';
 
 /** Handles deliveries and returns whether the request was one. */
 export type WebhookHandler = (exchange: Exchange) => Promise<boolean>;
@@ -92,7 +92,7 @@ const FORWARDED = [
  * True for a direct request from this machine: the service's health isn't shown through a tunnel.
  */
 function isFromHere({ request: { socket, headers } }: Exchange): boolean {
-  const address = parseAddress(socket.remoteAddress ?? '') ?? '';
+  const address = parseIpAddress(socket.remoteAddress ?? '') ?? '';
   const isLoopback = address === '::1' || address.startsWith('127.');
   return isLoopback && FORWARDED.every((name) => headers[name] === undefined);
 }

@@ -13,7 +13,7 @@ import type { McpResponse, ServerDescription } from './sdk.ts';
 import type { ToolBackend } from './tool.ts';
 import { limits } from '../base/limits.ts';
 
-/** One message of an authenticated agent. */
+/** Message of an authenticated agent. */
 export interface McpRequest {
   readonly context: Context;
   readonly headers: IncomingHttpHeaders;
@@ -27,7 +27,7 @@ export function createMcpHttpHandler(version: string): (asked: McpRequest) => Pr
   const store: ResultStore = createResultStore();
   let sdk: Promise<typeof import('./sdk.ts')> | undefined;
   return async ({ context, headers, message, selection }) => {
-    // One batch could carry thousands of messages. No current protocol revision has batches.
+    // A batch could carry thousands of messages. No current protocol revision has batches.
     if (!isObject(message)) {
       throw new DuctileError('REQUEST_INVALID', 'the body must be one JSON-RPC message', {
         place: 'body',

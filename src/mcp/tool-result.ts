@@ -15,7 +15,7 @@ export interface ToolResult {
   readonly [more: string]: unknown;
 }
 
-export interface ResultOptions {
+export interface ResultContext {
   readonly store: ResultStore;
   /** Results are stored by caller. */
   readonly caller: string;
@@ -43,13 +43,13 @@ export interface FittingPage {
 }
 
 /** Formats a result within its budget; each cut has a handle. */
-export function formatResult(options: ResultOptions, draft: ResultDraft): ToolResult {
+export function formatResult(options: ResultContext, draft: ResultDraft): ToolResult {
   return formatShown(options, draft).answer;
 }
 
 /** Formats a result, and returns the part of the value that is shown. */
 export function formatShown(
-  options: ResultOptions,
+  options: ResultContext,
   { value, isSecret, beside = {}, shape = {}, less }: ResultDraft,
 ): FormattedResult {
   const whole = storeValue(options, value, isSecret);
@@ -68,14 +68,14 @@ export function formatShown(
   return write(options, { ...storeValue(options, folded, isSecret), ...as, folds });
 }
 
-function storeValue({ store, caller }: ResultOptions, value: unknown, isSecret: boolean) {
+function storeValue({ store, caller }: ResultContext, value: unknown, isSecret: boolean) {
   const text = JSON.stringify(value);
   const name = store.nameOf(caller, text);
   return { value, name, isKept: !isSecret && store.keep(caller, name, text) };
 }
 
 /** Formats more of a result that was cut. */
-export function formatMore(options: ResultOptions, handle: string, from: number): ToolResult {
+export function formatMore(options: ResultContext, handle: string, from: number): ToolResult {
   const { store, caller } = options;
   const { name, path } = readHandle(handle);
   const text = store.find(caller, name);
@@ -87,11 +87,11 @@ export function formatMore(options: ResultOptions, handle: string, from: number)
   return write(options, { name, isKept: true, value, path, from, as: 'part' }).answer;
 }
 
-export function hasHandle({ store, caller }: ResultOptions, handle: unknown): boolean {
+export function hasHandle({ store, caller }: ResultContext, handle: unknown): boolean {
   return typeof handle === 'string' && store.find(caller, readHandle(handle).name) !== undefined;
 }
 
-export function formatError(options: ResultOptions, error: DuctileError): ToolResult {
+export function formatError(options: ResultContext, error: DuctileError): ToolResult {
   const { code, place, hint, details, kind } = error;
   const value = {
     error: {
@@ -138,7 +138,7 @@ const FRAME_BYTES = 300;
 const CUTS_SHARE = 0.2;
 const ROOM_CHARS_MIN = 10;
 
-function write(options: ResultOptions, request: FormatRequest): FormattedResult {
+function write(options: ResultContext, request: FormatRequest): FormattedResult {
   const { name, isKept, value, path, from, as, beside = {}, folds = [] } = request;
   const available = options.budget - FRAME_BYTES - countJsonBytes([beside, folds]);
   for (let room = available; ; room = Math.floor(room * (1 - CUTS_SHARE))) {
@@ -215,7 +215,7 @@ function escapeInvisible(json: string): string {
   );
 }
 
-export interface PageRequest {
+export interface FittingPageRequest {
   readonly operation: Operation;
   readonly input: JsonObject;
   /** Result that may be too large. */
@@ -231,8 +231,8 @@ const FETCHES_MAX = 3;
  * cursor continues after the last row that is shown. A limit that the caller set is kept.
  */
 export async function formatPage(
-  options: ResultOptions,
-  { operation, input, page, run }: PageRequest,
+  options: ResultContext,
+  { operation, input, page, run }: FittingPageRequest,
   draft: Pick<ResultDraft, 'beside' | 'shape'>,
 ): Promise<ToolResult> {
   const whole = { value: page, isSecret: false, ...draft };

@@ -12,10 +12,10 @@ import {
   formatError,
   formatMore,
   type ResultDraft,
-  type ResultOptions,
+  type ResultContext,
   type ToolResult,
   formatPage,
-  type PageRequest,
+  type FittingPageRequest,
 } from './tool-result.ts';
 import { commandTool, nameCommands } from './command-tools.ts';
 import { EXPAND, expandTool, type ToolBackend, type Tool, type ToolDescription } from './tool.ts';
@@ -53,7 +53,7 @@ export function createToolServer(options: ToolServerOptions): ToolServer {
   const { store, backend } = options;
   const { tenant = '', actor } = backend.principal;
   const caller = `${tenant} ${actor}`;
-  const defaults: ResultOptions = { store, caller, budget: limits.resultBytes };
+  const defaults: ResultContext = { store, caller, budget: limits.resultBytes };
   return {
     async list() {
       const commands = [...(await listCommandTools(options))].map((named) => commandTool(...named));
@@ -139,7 +139,7 @@ async function findCommand(options: ToolServerOptions, name: string): Promise<To
 
 interface ToolCall {
   readonly backend: ToolBackend;
-  readonly resultOptions: ResultOptions;
+  readonly resultOptions: ResultContext;
 }
 
 async function callTool(
@@ -185,8 +185,8 @@ function takeText(
 
 /** Formats a result that a later one can be compared with. */
 async function formatComparable(
-  resultOptions: ResultOptions,
-  asked: PageRequest,
+  resultOptions: ResultContext,
+  asked: FittingPageRequest,
   { since, shape }: Pick<ResultDraft, 'shape'> & { readonly since: string | undefined },
 ): Promise<ToolResult> {
   const { store, caller } = resultOptions;
@@ -204,7 +204,7 @@ async function formatComparable(
   return formatResult(resultOptions, { value, isSecret: false, beside: { seen } });
 }
 
-function expandResult(resultOptions: ResultOptions, { handle, from = 0 }: JsonObject): ToolResult {
+function expandResult(resultOptions: ResultContext, { handle, from = 0 }: JsonObject): ToolResult {
   if (typeof handle !== 'string') throw invalid('handle', 'must be a handle of an earlier answer');
   if (typeof from !== 'number' || !Number.isSafeInteger(from) || from < 0) {
     throw invalid('from', 'must be a whole number, 0 or more');

@@ -7,7 +7,11 @@ import { RUN_TOKEN } from '../../src/base/secrets.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { digestOf, makePrincipal, type Principal } from '../../src/access/principal.service.ts';
 import { Exchange } from '../../src/http/exchange.ts';
-import { createControlAuthenticator, createTokenAuthenticator, type Authenticator } from '../../src/http/authenticate.ts';
+import {
+  createControlAuthenticator,
+  createTokenAuthenticator,
+  type Authenticator,
+} from '../../src/http/authenticate.ts';
 import type { ApiRoute } from '../../src/http/router.ts';
 import {
   ANONYMOUS,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { parseAddress, toAddressGroup } from '../../src/http/client-address.ts';
+import { parseIpAddress, toAddressGroup } from '../../src/http/client-address.ts';
 
 describe('the source of an address', () => {
   test.each([
@@ -40,8 +40,8 @@ describe('the source of an address', () => {
 });
 
 test('an address without what stands around it is whole', () => {
-  expect(parseAddress('[2001:db8::1%en0]:443')).toBe('2001:db8::1');
-  expect(parseAddress('::ffff:10.0.0.1')).toBe('10.0.0.1');
-  expect(parseAddress('10.0.0.1:80')).toBe('10.0.0.1');
-  expect(parseAddress('nobody')).toBeUndefined();
+  expect(parseIpAddress('[2001:db8::1%en0]:443')).toBe('2001:db8::1');
+  expect(parseIpAddress('::ffff:10.0.0.1')).toBe('10.0.0.1');
+  expect(parseIpAddress('10.0.0.1:80')).toBe('10.0.0.1');
+  expect(parseIpAddress('nobody')).toBeUndefined();
 });

@@ -36,7 +36,7 @@ describe('an answer', () => {
 
   test('can be read in full after it was cut', () => {
     const options = { store: createResultStore(), caller: 'a', budget: 3000 };
-    const { cut } = readData(textOf(tell(options, { value: { rows }, isSecret: false })));
+    const { cut } = readData(textOf(formatResult(options, { value: { rows }, isSecret: false })));
     const [first] = cut as { at: string; handle: string; total: number }[];
     expect(first).toMatchObject({ at: '/rows', kind: 'list', total: 500 });
     const had: unknown[] = [];
