@@ -5,7 +5,6 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { makeId } from '../../src/base/ids.ts';
-import type { LocalEngine } from '../../src/engine/local-engine.ts';
 import { listenApi } from '../../src/http/listeners.ts';
 import { BENCH_TOKEN } from '../ductile.ts';
 import { runNode } from '../program.ts';
@@ -13,6 +12,7 @@ import { makeQueueFile, openQueueFile } from '../queue-file.ts';
 import { payload, settings } from '../settings.ts';
 import { errorLog, openWithoutProcesses, placeShape } from './ductile.ts';
 import { measure } from './harness.ts';
+import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 
 const shape = placeShape.extend({
   connections: z.number(),
@@ -37,7 +37,7 @@ await measure(shape, async ({ config, plugin, connections, store }) => {
   return measures;
 });
 
-async function commitEach(engine: LocalEngine, path: string): Promise<void> {
+async function commitEach(engine: LedgerEngine, path: string): Promise<void> {
   await makeQueueFile(path, 1);
   const insert = openQueueFile(path).prepare(
     `insert into job (id, command, status, payload, run_at) values (?, ?, 'queued', ?, ?)`,

@@ -1,4 +1,6 @@
 /** What one look of the scheduler costs the event loop, with many schedules of which some are due. */
+import { CommitBus } from '../../src/engine/commit-events.ts';
+import type { LedgerContext } from '../../src/engine/context.ts';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setImmediate as turn } from 'node:timers/promises';
 import { z } from 'zod';
@@ -20,16 +22,18 @@ const PLUGINS = 100;
 await measure(shape, async ({ path, schedules, due }) => {
   const ledger = await openLedger({ kind: 'sqlite', path });
   let nowMs = MORNING;
-  const scheduler = makeScheduler({
+  const context = {
     ledger,
     processId: 'bench',
+    commits: new CommitBus(),
     ...configured(schedules, due),
-    holdOf: () => undefined,
-    now: () => Promise.resolve(nowMs),
-    onFired: () => undefined,
-    onCancelled: () => undefined,
     log: makeLogger({ level: 'error', format: 'json' }),
-  });
+  } as unknown as LedgerContext;
+  const scheduler = makeScheduler(
+    context,
+    () => undefined,
+    () => Promise.resolve(nowMs),
+  );
   for (nowMs of [MORNING, WARM_UP]) await scheduler.tick();
   nowMs = NOON;
   const delay = monitorEventLoopDelay({ resolution: 1 });
@@ -50,10 +54,7 @@ function hourOf(index: number, due: number): number {
 }
 
 /** As many are due at noon, and before that in the warm-up; the others are at one. */
-function configured(
-  schedules: number,
-  due: number,
-): { config: () => Config; catalog: () => Catalog } {
+function configured(schedules: number, due: number): { config: Config; catalog: Catalog } {
   const entries = Array.from({ length: schedules }, (_, index) =>
     toSchedule(scheduleEntry.parse({ id: `s${index}`, cron: `0 ${hourOf(index, due)} * * *` })),
   );
@@ -71,5 +72,5 @@ function configured(
   const config = { service, plugins: Object.fromEntries(plugins) } as unknown as Config;
   const known = plugins.map(([name]) => [name, { manifest: { commands: { poll: {} } } }] as const);
   const catalog = { plugins: new Map(known as never), problems: [] } as unknown as Catalog;
-  return { config: () => config, catalog: () => catalog };
+  return { config, catalog };
 }

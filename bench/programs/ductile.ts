@@ -6,8 +6,6 @@ import { makeLogger, type Log } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { checkRoutes } from '../../src/pipeline/check-routes.service.ts';
 import { checkPipelines } from '../../src/pipeline/load.service.ts';
-import { LocalEngine } from '../../src/engine/local-engine.ts';
-import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import type { JobDraft } from '../../src/job/job.ts';
 import { endSucceeded } from '../../src/job/outcome.ts';
@@ -20,6 +18,8 @@ import type { Host, ProcessEnd } from '../../src/plugin/process.ts';
 import type { Config } from '../../src/config/config.ts';
 import { payload } from '../settings.ts';
 import { batches } from './harness.ts';
+import { createProcessContext } from '../../src/engine/process.ts';
+import { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 
 /** Of the programs that use a ledger without an engine. */
 export const LEDGER_PLUGIN = 'bench';
@@ -83,7 +83,7 @@ export function succeeded(job: ClaimedJob): Closing {
 }
 
 /** Started with nothing claimed, so that what follows `resume` is work and nothing else. */
-export async function startPaused(engine: LocalEngine): Promise<void> {
+export async function startPaused(engine: LedgerEngine): Promise<void> {
   await engine.ledger.meta.write('paused', '1');
   await engine.start();
 }
@@ -128,7 +128,7 @@ const noHost: Host = {
 export async function openWithoutProcesses(
   directory: string,
   onRun: (jobPlugin: string) => void = () => undefined,
-): Promise<LocalEngine> {
+): Promise<LedgerEngine> {
   const config = readConfig(directory);
   const catalog = loadCatalog(config);
   const blueprint = {
@@ -139,10 +139,13 @@ export async function openWithoutProcesses(
     warnings: [],
     environment: {},
   };
-  return new LocalEngine({
+  const shared = createProcessContext(() => config.service.maxWorkers, {
+    version: '0',
+    authorize: () => Promise.resolve(),
+  });
+  return new LedgerEngine(shared, {
     blueprint,
-    load: () => blueprint,
-    compile: () => blueprint,
+    source: { load: () => blueprint, compile: () => blueprint },
     ledger: await openLedger(config.state),
     host: noHost,
     runner: {
@@ -153,11 +156,7 @@ export async function openWithoutProcesses(
       prewarm: () => undefined,
       stop: () => undefined,
     },
-    version: '0',
     vault: openVault(config),
-    runTokens: new RunTokens(),
-    reach: { api: undefined, hooks: undefined },
-    authorize: () => Promise.resolve(),
     log: errorLog(),
   });
 }

@@ -1,7 +1,7 @@
 /** What the programs that deliver to webhooks share: the body, and who signs it. */
 import { createHmac } from 'node:crypto';
 import { limits } from '../../src/base/limits.ts';
-import type { LocalEngine } from '../../src/engine/local-engine.ts';
+import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import { textIn } from '../../src/directive/request.operations.ts';
 import type { Measures } from '../frame.ts';
 import { runNode } from '../program.ts';
@@ -39,7 +39,7 @@ export async function loadHook(
 }
 
 /** Opens a webhook for jobs of the plugin and says how deliveries to it are proven. */
-export async function openHook(engine: LocalEngine, plugin: string, more: object): Promise<Proof> {
+export async function openHook(engine: LedgerEngine, plugin: string, more: object): Promise<Proof> {
   const made = await engine.direct({
     type: 'webhook.create',
     actor: 'bench',

@@ -1,5 +1,5 @@
 import { isObject, parseStoredJson, type JsonObject } from '../../src/base/json.ts';
-import type { LocalEngine } from '../../src/engine/local-engine.ts';
+import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Node } from '../../src/pipeline/language/graph.ts';
 import { matchRoutes, type Pipeline } from '../../src/pipeline/language/pipeline.ts';
@@ -37,7 +37,7 @@ export interface Untried {
 
 /** Reads from the copy of the ledger and from the definitions what there is to try. */
 export async function writeScript(
-  engine: LocalEngine,
+  engine: LedgerEngine,
   ledger: Ledger,
   only: string | undefined,
 ): Promise<Script> {
@@ -91,7 +91,7 @@ async function pipelineUnit(ledger: Ledger, catalog: Catalog, pipeline: Pipeline
 }
 
 /** What the clock starts, started by hand instead. */
-function scheduledUnits({ config, catalog }: LocalEngine): Unit[] {
+function scheduledUnits({ config, catalog }: LedgerEngine): Unit[] {
   const units = new Map<string, Unit>();
   for (const [plugin, { schedules, enabled }] of Object.entries(config.plugins)) {
     if (!enabled || !catalog.plugins.has(plugin)) continue;
@@ -111,7 +111,7 @@ function scheduledUnits({ config, catalog }: LocalEngine): Unit[] {
 }
 
 /** A plugin that is killed has failed once: only what may fail once more is killed. */
-function killableOf({ catalog, pipelines }: LocalEngine): Set<string> {
+function killableOf({ catalog, pipelines }: LedgerEngine): Set<string> {
   const once = pipelines
     .flatMap(tasksOf)
     .filter(({ maxAttempts }) => maxAttempts !== undefined && maxAttempts < 2)
@@ -120,7 +120,7 @@ function killableOf({ catalog, pipelines }: LocalEngine): Set<string> {
   return new Set(again.map(({ name }) => name).filter((name) => !once.includes(name)));
 }
 
-function untriedOf(engine: LocalEngine, only: string | undefined): Untried[] {
+function untriedOf(engine: LedgerEngine, only: string | undefined): Untried[] {
   const { config, catalog, refused } = engine;
   const untried: Untried[] = [
     { what: 'what plugins do', why: 'a stand-in answered for each of them' },

@@ -1,3 +1,4 @@
+import type { LedgerContext } from '../engine/context.ts';
 import { randomBytes } from 'node:crypto';
 import { toTimestamp } from '../base/clock.ts';
 import type { JsonObject } from '../base/json.ts';
@@ -43,12 +44,6 @@ interface Made {
 
 const TOKEN_BYTES = 32;
 
-/** Where the listeners of this process are, from the moment on when they are open. */
-export interface Reach {
-  api: string | undefined;
-  hooks: string | undefined;
-}
-
 /** What one attempt is told of the API; `end` when it is over. */
 export interface RunAccess {
   readonly api: JsonObject;
@@ -56,22 +51,21 @@ export interface RunAccess {
   readonly end: () => void;
 }
 
-export interface RunAccessOptions {
-  readonly runTokens: RunTokens;
-  readonly reach: Readonly<Reach>;
-  /** Whose ledger the jobs are in; undefined for the root one. */
-  readonly tenant: string | undefined;
-}
-
 /** Undefined for a plugin that is given no access, and where there is no API to be asked. */
 export type GrantAccess = (job: Job, plugin: Plugin, untilMs: number) => RunAccess | undefined;
 
-export function makeGrantAccess({ runTokens, reach, tenant }: RunAccessOptions): GrantAccess {
+export function makeGrantAccess(
+  { reach, tenant }: Pick<LedgerContext, 'reach' | 'tenant'>,
+  runTokens: RunTokens,
+): GrantAccess {
   return (job, { apiAccess }, untilMs) => {
     const url = reach.api;
     if (apiAccess === undefined || url === undefined) return undefined;
     const plain = makePrincipal(`${JOB_ACTOR}${job.id}`, apiAccess.scopes);
-    const { token, end } = runTokens.make({ ...plain, tenant, cause: causeOf(job) }, untilMs);
+    const { token, end } = runTokens.make(
+      { ...plain, tenant: tenant?.slug, cause: causeOf(job) },
+      untilMs,
+    );
     const expiresAt = toTimestamp(untilMs);
     return {
       api: { url, mcp_url: `${url}/mcp`, token, expires_at: expiresAt },

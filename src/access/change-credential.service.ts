@@ -1,3 +1,5 @@
+import type { LedgerContext } from '../engine/context.ts';
+import type { WebhookIntake } from '../webhook/webhooks.ts';
 import { formatCredentialRef } from '../base/credential-ref.ts';
 import { formatDuration } from '../base/quantity.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
@@ -11,27 +13,22 @@ import {
   type CredentialChoice,
   type NewCredential,
 } from './credential-directives.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import { readUsers } from './credential-users.service.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
-import type { WebhookSeams } from '../webhook/change.service.ts';
 import { checkSecret } from '../webhook/check-entry.service.ts';
 import { guardFirstKey, isSameSecret, purposes } from './vault.service.ts';
-import type { Vault } from './vault.ts';
 
-export interface CredentialSeams extends Pick<WebhookSeams, 'hooks' | 'tenant' | 'current'> {
-  readonly ledger: Ledger;
-  readonly vault: Vault;
-}
-
-export function setCredentialDirective(seams: CredentialSeams): DirectiveDefinition<NewCredential> {
-  const { ledger, vault } = seams;
+export function setCredentialDirective(
+  context: LedgerContext,
+  hooks: WebhookIntake,
+): DirectiveDefinition<NewCredential> {
+  const { ledger, vault } = context;
   return {
     ...setCredentialType,
     async resolve(params, { secret, dryRun }) {
       if (secret !== undefined) {
         checkValue(secret);
-        await checkForWebhooks(params.name, secret, seams);
+        await checkForWebhooks(params.name, secret, context, hooks);
       }
       if (dryRun === true) return params;
       await guardFirstKey(vault, ledger);
@@ -47,13 +44,13 @@ export function setCredentialDirective(seams: CredentialSeams): DirectiveDefinit
       if (before === undefined) {
         return [
           `A credential ${name}${whose} would be kept${life}.`,
-          ...(await tellUse(name, seams, 'meet the change')),
+          ...(await tellUse(name, context, hooks, 'meet the change')),
         ];
       }
       return [
         `The credential ${name}${whose} would get another value${life}.`,
         'The value that it has would be gone for good.',
-        ...(await tellUse(name, seams, 'meet the change')),
+        ...(await tellUse(name, context, hooks, 'meet the change')),
       ];
     },
     prepare({ name, provider = null, expires_in_ms: expiresInMs }, { secret }) {
@@ -65,9 +62,10 @@ export function setCredentialDirective(seams: CredentialSeams): DirectiveDefinit
 }
 
 export function deleteCredentialDirective(
-  seams: CredentialSeams,
+  context: LedgerContext,
+  hooks: WebhookIntake,
 ): DirectiveDefinition<CredentialChoice> {
-  const { ledger } = seams;
+  const { ledger } = context;
   return {
     ...deleteCredentialType,
     async plan({ name }) {
@@ -77,7 +75,7 @@ export function deleteCredentialDirective(
       }
       return [
         `The credential ${name} would be gone, and its value with it; this cannot be undone.`,
-        ...(await tellUse(name, seams, 'would be refused')),
+        ...(await tellUse(name, context, hooks, 'would be refused')),
       ];
     },
     prepare: ({ name }) => ({ work: { kind: 'credential.delete', name } }),
@@ -86,10 +84,11 @@ export function deleteCredentialDirective(
 
 async function tellUse(
   name: string,
-  { hooks, tenant, current }: CredentialSeams,
+  { tenant, catalog, config }: LedgerContext,
+  hooks: WebhookIntake,
   fate: string,
 ): Promise<string[]> {
-  const { plugins, webhooks } = (await readUsers({ ...current(), hooks, tenant }))(name);
+  const { plugins, webhooks } = (await readUsers({ catalog, config, hooks, tenant }))(name);
   if (plugins.length + webhooks.length === 0) return ['No plugin and no webhook asks for it now.'];
   return [
     ...(plugins.length === 0
@@ -105,7 +104,8 @@ async function tellUse(
 async function checkForWebhooks(
   name: string,
   value: string,
-  { hooks, ledger }: CredentialSeams,
+  { ledger }: LedgerContext,
+  hooks: WebhookIntake,
 ): Promise<void> {
   const credential = async (): Promise<string> => value;
   for (const [id, names] of await hooks.store.references()) {

@@ -14,23 +14,18 @@ import {
   type TokenChoice,
 } from './token-directives.ts';
 import type { ApiTokenRow } from '../directive/types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { TokenStore } from './tokens.service.ts';
 
 const TOKEN_BYTES = 32;
 
-export interface TokenSeams {
-  readonly ledger: Ledger;
-  /** Names that the configuration has given away. */
-  readonly configured: () => readonly { readonly name: string }[];
-  readonly refresh: () => Promise<void>;
-  /** Makes a token lead to this ledger, where it is not the root one. */
-  readonly lead?: ((digest: string) => Promise<void>) | undefined;
-  /** A token that is refused from now on leads here no more. */
-  readonly unlead?: ((digest: string) => Promise<void>) | undefined;
-}
+type TokenReader = Pick<TokenStore, 'refresh'>;
 
-export function createTokenDirective(seams: TokenSeams): DirectiveDefinition<DrawnToken> {
+export function createTokenDirective(
+  context: LedgerContext,
+  tokens: TokenReader,
+): DirectiveDefinition<DrawnToken> {
   return {
     ...createTokenType,
     recorded: recordedToken,
@@ -40,10 +35,10 @@ export function createTokenDirective(seams: TokenSeams): DirectiveDefinition<Dra
       return { params: { digest }, reveal: { token: clear } };
     },
     async plan({ name, role, scopes, expires_in_ms: lifeMs }) {
-      const isConfigured = seams.configured().some((token) => token.name === name);
+      const isConfigured = context.config.api.auth.tokens.some((token) => token.name === name);
       const taken = isConfigured
         ? `the configuration has a token named ${name}`
-        : await seams.ledger.tokens.describeTakenName(name);
+        : await context.ledger.tokens.describeTakenName(name);
       if (taken !== undefined) throw new DuctileError('TOKEN_EXISTS', taken, { place: 'name' });
       const life = lifeMs === undefined ? 'for ever' : `for ${formatDuration(lifeMs)}`;
       const may = scopes.length === 0 ? 'what its role may' : scopes.join(', ');
@@ -53,46 +48,52 @@ export function createTokenDirective(seams: TokenSeams): DirectiveDefinition<Dra
     async prepare({ name, role: wanted, scopes, expires_in_ms: expiresInMs, digest = '' }) {
       const role = roleOfNew({ role: wanted, scopes });
       const token = { id: makeId(), name, digest, role, scopes, expiresInMs };
-      await seams.lead?.(digest);
+      await context.tenant?.addKey('token', digest);
       return { work: { kind: 'token.create', token } };
     },
-    after: () => seams.refresh(),
+    after: () => tokens.refresh(),
   };
 }
 
-export function revokeTokenDirective(seams: TokenSeams): DirectiveDefinition<TokenChoice> {
+export function revokeTokenDirective(
+  context: LedgerContext,
+  tokens: TokenReader,
+): DirectiveDefinition<TokenChoice> {
   const outgoing: Outgoing = new Map();
   return {
     ...revokeTokenType,
     async plan({ token }) {
-      const { name } = await mustFind(seams, token);
+      const { name } = await mustFind(context, token);
       return [`The token ${name} would be refused from now on.`];
     },
     async prepare({ token }) {
-      const { id, digest } = await mustFind(seams, token);
+      const { id, digest } = await mustFind(context, token);
       outgoing.set(id, digest);
       return { work: { kind: 'token.revoke', tokenId: id } };
     },
-    after: (_, result) => refuseOld(result, outgoing, seams),
+    after: (_, result) => refuseOld(result, outgoing, context, tokens),
   };
 }
 
-export function rotateTokenDirective(seams: TokenSeams): DirectiveDefinition<TokenChoice> {
+export function rotateTokenDirective(
+  context: LedgerContext,
+  tokens: TokenReader,
+): DirectiveDefinition<TokenChoice> {
   const outgoing: Outgoing = new Map();
   return {
     ...rotateTokenType,
     async plan({ token }) {
-      const { name } = await mustFind(seams, token);
+      const { name } = await mustFind(context, token);
       return [`The token ${name} would get a new text; the one in use would be refused.`];
     },
     async prepare({ token }) {
-      const { id, digest: old } = await mustFind(seams, token);
+      const { id, digest: old } = await mustFind(context, token);
       const { clear, digest } = makeToken();
       outgoing.set(id, old);
-      await seams.lead?.(digest);
+      await context.tenant?.addKey('token', digest);
       return { work: { kind: 'token.rotate', tokenId: id, digest }, reveal: { token: clear } };
     },
-    after: (_, result) => refuseOld(result, outgoing, seams),
+    after: (_, result) => refuseOld(result, outgoing, context, tokens),
   };
 }
 
@@ -103,13 +104,14 @@ type Outgoing = Map<string, string>;
 async function refuseOld(
   { token_id: id }: JsonObject,
   outgoing: Outgoing,
-  { refresh, unlead }: TokenSeams,
+  { tenant }: LedgerContext,
+  tokens: TokenReader,
 ): Promise<void> {
-  await refresh();
+  await tokens.refresh();
   const digest = typeof id === 'string' ? outgoing.get(id) : undefined;
   if (typeof id !== 'string' || digest === undefined) return;
   outgoing.delete(id);
-  await unlead?.(digest);
+  await tenant?.dropKey('token', digest);
 }
 
 function makeToken(): { clear: string; digest: string } {
@@ -117,11 +119,11 @@ function makeToken(): { clear: string; digest: string } {
   return { clear, digest: createHash('sha256').update(clear).digest('hex') };
 }
 
-async function mustFind({ ledger, configured }: TokenSeams, wanted: string): Promise<ApiTokenRow> {
+async function mustFind({ ledger, config }: LedgerContext, wanted: string): Promise<ApiTokenRow> {
   const tokens = await ledger.tokens.list();
   const found = tokens.find(({ id, name }) => id === wanted || name === wanted);
   if (found !== undefined) return found;
-  if (configured().some(({ name }) => name === wanted)) {
+  if (config.api.auth.tokens.some(({ name }) => name === wanted)) {
     const hint = 'Change it in its configuration file, then reload.';
     throw new DuctileError('TOKEN_NOT_FOUND', `${wanted} is a token of the configuration`, {
       hint,

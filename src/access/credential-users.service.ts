@@ -11,7 +11,7 @@ export interface CredentialUsers {
   readonly webhooks: readonly string[];
 }
 
-export interface UserSeams {
+export interface CredentialHolder {
   readonly catalog: Catalog;
   readonly config: Pick<Config, 'webhooks'>;
   readonly hooks: Pick<WebhookIntake, 'store'>;
@@ -25,7 +25,7 @@ export async function readUsers({
   config,
   hooks,
   tenant,
-}: UserSeams): Promise<(name: string) => CredentialUsers> {
+}: CredentialHolder): Promise<(name: string) => CredentialUsers> {
   const references = [...(await hooks.store.references())];
   const endpoints = tenant === undefined ? config.webhooks.endpoints : [];
   return (name) => ({

@@ -2,13 +2,11 @@ import { fillCredentials, findCredentials, formatCredentialMask } from '../base/
 import { DuctileError, messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { Log } from '../base/log.ts';
 import type { KnownSecret } from '../base/mask-values.ts';
 import { makeLoop, type Service } from '../base/service.ts';
-import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { Plugin } from '../plugin/catalog.ts';
 import { guardFirstKey, purposes } from './vault.service.ts';
-import type { Vault } from './vault.ts';
+import type { LedgerContext } from '../engine/context.ts';
 
 /** A plugin's configuration with its credentials in it, and what must be told to nobody. */
 export interface Revealed {
@@ -22,13 +20,9 @@ export interface Credentials extends Service {
   reveal(plugin: Pick<Plugin, 'config'>): Promise<Revealed>;
 }
 
-export interface CredentialsOptions {
-  readonly ledger: LedgerSubset<'credentials.find' | 'credentials.recordUse' | 'seals.count'>;
-  readonly vault: Vault;
-  readonly log: Log;
-}
-
-export function makeCredentials({ ledger, vault, log }: CredentialsOptions): Credentials {
+export function makeCredentials(context: LedgerContext): Credentials {
+  const { ledger, vault } = context;
+  const log = context.log.child('credentials');
   const used = new Set<string>();
   const flush = async (): Promise<void> => {
     if (used.size === 0) return;

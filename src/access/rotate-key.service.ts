@@ -5,35 +5,33 @@ import { probe } from '../base/probe.ts';
 import { isSealedUnbound } from '../base/seal.ts';
 import { rotateKeyType } from './credential-directives.ts';
 import type { Reseal, SealCount, SealedThing } from './types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import type { Asked, DirectiveDefinition, DirectRequest } from '../directive/define.service.ts';
 import { guardFirstKey, purposes } from './vault.service.ts';
 import type { Vault } from './vault.ts';
 import type { Tenants } from '../tenant/tenants.ts';
+import type { LedgerContext } from '../engine/context.ts';
 
 /** The part of a tenant's engine that rotates its keys. */
-export interface RotatingEngine {
+interface RotatingEngine {
   direct(request: DirectRequest): Promise<{ readonly status: string }>;
 }
 
-export interface KeySeams {
-  readonly ledger: Ledger;
-  readonly vault: Vault;
-  /** Of the root ledger alone, which alone makes keys; all ledgers share them. */
-  readonly tenants: Pick<Tenants<RotatingEngine>, 'visit'> | undefined;
-  readonly isRoot: boolean;
-}
+/** Undefined for tenants: only the root ledger makes keys, which all ledgers share. */
+type TenantVisitor = Pick<Tenants<RotatingEngine>, 'visit'>;
 
 /** Begun anew after a crash it makes no second key, and finds only what is still under the old ones. */
-export function rotateKeyDirective(seams: KeySeams): DirectiveDefinition<object> {
-  const { ledger, vault } = seams;
+export function rotateKeyDirective(
+  context: LedgerContext,
+  tenants: TenantVisitor | undefined,
+): DirectiveDefinition<object> {
+  const { ledger, vault } = context;
   return {
     ...rotateKeyType,
     async plan() {
       const counts = await ledger.seals.count();
-      const others = await othersOf(seams);
+      const others = await othersOf(context, tenants);
       return [
-        ...planKey(seams),
+        ...planKey(context),
         `Credentials to be sealed anew: ${total(counts, 'credentials')}; payloads of signals: ` +
           `${total(counts, 'payloads')}; secrets of webhooks: ${total(counts, 'webhooks')}.`,
         ...(others.length === 0 ? [] : [`Tenants whose own follow: ${others.length}.`]),
@@ -42,17 +40,17 @@ export function rotateKeyDirective(seams: KeySeams): DirectiveDefinition<object>
     },
     async execute(_params, asked) {
       await guardFirstKey(vault, ledger);
-      if (seams.isRoot) vault.renew(`directive ${asked.directiveId}`);
+      if (context.tenant === undefined) vault.renew(`directive ${asked.directiveId}`);
       probe('rotate.after-key');
-      const counts = await resealAll(seams, asked);
-      const tenants = await rotateOthers(seams, asked);
-      return { key_id: vault.keyId, ...counts, ...tenants };
+      const counts = await resealAll(context, asked);
+      const rotated = await rotateOthers(context, tenants, asked);
+      return { key_id: vault.keyId, ...counts, ...rotated };
     },
   };
 }
 
-function planKey({ vault, isRoot }: KeySeams): string[] {
-  if (!isRoot) return ['The newest key of the process would seal from now on.'];
+function planKey({ vault, tenant }: LedgerContext): string[] {
+  if (tenant !== undefined) return ['The newest key of the process would seal from now on.'];
   if (vault.place.includes('DUCTILE_')) {
     return [`The first key of ${vault.place} would seal from now on.`];
   }
@@ -64,7 +62,7 @@ function planKey({ vault, isRoot }: KeySeams): string[] {
 
 /** Some at a time, each step one commit; what does not open is left as it is and counted. */
 async function resealAll(
-  { ledger, vault }: KeySeams,
+  { ledger, vault }: LedgerContext,
   { signal }: Pick<Asked, 'signal'>,
 ): Promise<{ resealed: number; left: number; left_reason: string | null }> {
   const { keyId } = vault;
@@ -99,19 +97,23 @@ function resealOne(thing: SealedThing, vault: Vault): Reseal {
 }
 
 /** Each in its own ledger and on its own record; one that fails keeps its old keys, which still open. */
-async function rotateOthers(seams: KeySeams, asked: Asked): Promise<JsonObject> {
-  const slugs = await othersOf(seams);
+async function rotateOthers(
+  context: LedgerContext,
+  tenants: TenantVisitor | undefined,
+  asked: Asked,
+): Promise<JsonObject> {
+  const slugs = await othersOf(context, tenants);
   const failed: string[] = [];
   for (const slug of slugs) {
     if (asked.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
-    const isDone = await rotateOne(seams, slug, asked).catch(() => false);
+    const isDone = await rotateOne(tenants, slug, asked).catch(() => false);
     if (!isDone) failed.push(slug);
   }
   return slugs.length === 0 ? {} : { tenants: slugs.length, tenants_failed: failed };
 }
 
 async function rotateOne(
-  { tenants }: KeySeams,
+  tenants: TenantVisitor | undefined,
   slug: string,
   { actor, directiveId }: Asked,
 ): Promise<boolean> {
@@ -129,7 +131,10 @@ async function rotateOne(
   }
 }
 
-async function othersOf({ ledger, tenants }: KeySeams): Promise<string[]> {
+async function othersOf(
+  { ledger }: LedgerContext,
+  tenants: TenantVisitor | undefined,
+): Promise<string[]> {
   if (tenants === undefined) return [];
   const rows = await ledger.tenants.list();
   return rows

@@ -1,10 +1,9 @@
+import type { LedgerContext } from '../engine/context.ts';
 import { messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { ApiToken } from '../config/config.ts';
 import { roleScopes } from './roles.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import {
   configuredHolder,
   digestOf,
@@ -18,14 +17,6 @@ export interface TokenStore extends Tokens, Service {
   refresh(): Promise<void>;
 }
 
-export interface TokenStoreOptions {
-  readonly ledger: Ledger;
-  readonly configured: () => readonly ApiToken[];
-  /** Whose they are; undefined for those of the root ledger. */
-  readonly tenant?: string | undefined;
-  readonly log: Log;
-}
-
 interface Known {
   readonly id: string;
   readonly principal: Principal;
@@ -35,8 +26,11 @@ interface Known {
  * The tokens of the configuration and those of the ledger. The ledger is read at most once in a
  * while, however many ask; that a token was used is written down for many requests at once.
  */
-export function makeTokenStore(options: TokenStoreOptions): TokenStore {
-  const { ledger, configured, tenant, log } = options;
+export function makeTokenStore(context: LedgerContext): TokenStore {
+  const { ledger } = context;
+  const tenant = context.tenant?.slug;
+  const log = context.log.child('tokens');
+  const configured = (): readonly ApiToken[] => context.config.api.auth.tokens;
   let known: ReadonlyMap<string, Known> = new Map();
   let expiredNames: ReadonlyMap<string, string> = new Map();
   let readAt = -Infinity;

@@ -1,16 +1,13 @@
+import { createProcessContext } from '../engine/process.ts';
 import { join } from 'node:path';
 import type { FileLock } from '../base/file-lock.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import type { Blueprint } from '../engine/generation.ts';
-import { LocalEngine } from '../engine/local-engine.ts';
-import { RunTokens, type Reach } from '../access/attempt-tokens.service.ts';
-import { makeMeters } from '../insight/metrics.service.ts';
+import { LedgerEngine } from '../engine/ledger-engine.ts';
 import { makeRunner } from '../job/run-plugin.service.ts';
 import type { TenantKeeper } from '../tenant/tenants.ts';
 import { makeTracer } from '../insight/tracer.service.ts';
-import { makeIndexChecks } from '../insight/index-checks.service.ts';
-import { makeTurns } from '../job/slots.service.ts';
 import { takeInstanceLock } from '../ledger/sqlite/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';
@@ -27,7 +24,7 @@ import { openTenants } from './tenant-engine.ts';
 /** One process of the runtime with everything it owns. */
 export interface Instance {
   readonly config: Config;
-  readonly engine: LocalEngine;
+  readonly engine: LedgerEngine;
   readonly log: Log;
   /** Stops the engine if it runs, and gives everything back. */
   readonly close: () => Promise<void>;
@@ -68,14 +65,18 @@ export async function openInstance(
 }
 
 /** An engine that is never started, over a ledger that is only looked at. */
-export async function openOnlooker(config: Config, ledger: Ledger, log: Log): Promise<LocalEngine> {
+export async function openOnlooker(
+  config: Config,
+  ledger: Ledger,
+  log: Log,
+): Promise<LedgerEngine> {
   const engine = makeEngine(readBlueprint(config), ledger, log);
   await engine.extend();
   return engine;
 }
 
 async function closeAll(
-  engine: LocalEngine,
+  engine: LedgerEngine,
   ledger: Ledger,
   lock: FileLock | undefined,
 ): Promise<void> {
@@ -92,7 +93,7 @@ function makeEngine(
   ledger: Ledger,
   log: Log,
   read: ReadBlueprint = readBlueprint,
-): LocalEngine {
+): LedgerEngine {
   const { config } = blueprint;
   const place = findPlace();
   const spawnerLog = log.child('spawner');
@@ -106,54 +107,40 @@ function makeEngine(
     cgroup: process.env['DUCTILE_CGROUP'],
     log: tell,
   });
-  const turns = makeTurns(() => engine.config.service.maxWorkers);
-  const indexChecks = makeIndexChecks();
   const isolation = makeIsolation();
   const confined = confineListed(host, () => isolation(engine.config));
   const vault = openVault(config);
-  const runTokens = new RunTokens();
-  const meters = makeMeters();
   const tracer = makeTracer({
     config: () => engine.config.telemetry.otlp,
     service: () => ({ name: engine.config.service.name, version: place.version }),
     log: log.child('tracer'),
   });
-  const reach: Reach = { api: undefined, hooks: undefined };
-  const tenants: TenantKeeper<LocalEngine> = openTenants({
+  const shared = createProcessContext(() => engine.config.service.maxWorkers, {
+    version: place.version,
+    shippedPackages: place.packages,
+    tracer,
+    authorize: refuseLate,
+  });
+  const tenants: TenantKeeper<LedgerEngine> = openTenants({
+    process: shared,
     root: ledger,
     current: () => engine.blueprint,
     isPaused: () => engine.isPaused,
     mayJudge: () => engine.mayJudge(),
     host,
-    turns,
-    indexChecks,
     isolation,
     vault,
-    runTokens,
-    reach,
-    meters,
-    tracer,
     log,
   });
-  const engine: LocalEngine = new LocalEngine({
+  const engine: LedgerEngine = new LedgerEngine(shared, {
     blueprint,
-    load: readAgain,
-    compile: (extended) => read(extended, engine.config),
-    shippedPackages: place.packages,
+    source: { load: readAgain, compile: (extended) => read(extended, engine.config) },
     ledger,
     host,
     runner: makeRunner(confined, makePrewarmPool({ host: confined, log: tell })),
-    version: place.version,
     vault,
-    runTokens,
-    reach,
-    meters,
-    tracer,
-    turns,
-    indexChecks,
     tenants,
     isolation,
-    authorize: refuseLate,
     log,
   });
   return engine;

@@ -4,15 +4,9 @@ import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { makeFacadeHost } from '../tenant/shared-host.service.ts';
 import type { Blueprint } from '../engine/generation.ts';
-import { LocalEngine } from '../engine/local-engine.ts';
-import type { Meters } from '../insight/metrics.service.ts';
-import type { Reach, RunTokens } from '../access/attempt-tokens.service.ts';
 import { makeRunner } from '../job/run-plugin.service.ts';
 import { makeTenants } from '../tenant/pool.service.ts';
 import type { TenantKeeper } from '../tenant/tenants.ts';
-import type { Tracer } from '../insight/tracer.service.ts';
-import type { IndexChecks } from '../insight/index-checks.service.ts';
-import type { Turns } from '../job/slots.service.ts';
 import { refuseUnisolated, type IsolationOf } from '../tenant/require-isolation.service.ts';
 import { tenantLedger } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
@@ -20,15 +14,16 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';
 import { tenantPlace } from '../ledger/tenant-location.ts';
 import type { TenantRow } from '../tenant/types.ts';
-import { refuseLate } from '../directive/request.operations.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import type { Host } from '../plugin/process.ts';
 import { compileForTenant, readTenantBlueprint } from './blueprint.ts';
 import { confineTenant } from './isolation.ts';
-import { findPlace } from './install-paths.ts';
+import type { ProcessContext } from '../engine/process.ts';
+import { LedgerEngine } from '../engine/ledger-engine.ts';
 
 /** What the ledgers of tenants share with the root one in this process. */
 export interface Household {
+  readonly process: ProcessContext;
   readonly root: Ledger;
   /** What is in force for the root ledger. */
   readonly current: () => Blueprint;
@@ -36,18 +31,12 @@ export interface Household {
   /** Whether the root's heartbeats were unbroken for a whole threshold. */
   readonly mayJudge: () => boolean;
   readonly host: Host;
-  readonly turns: Turns;
-  readonly indexChecks: IndexChecks;
   readonly isolation: IsolationOf;
   readonly vault: Vault;
-  readonly runTokens: RunTokens;
-  readonly reach: Reach;
-  readonly meters: Meters;
-  readonly tracer: Tracer;
   readonly log: Log;
 }
 
-export function openTenants(household: Household): TenantKeeper<LocalEngine> {
+export function openTenants(household: Household): TenantKeeper<LedgerEngine> {
   const { root, current, log } = household;
   return makeTenants({
     root,
@@ -101,11 +90,15 @@ function rarely(tell: () => Promise<void>): () => void {
   return call;
 }
 
-function makeTenantEngine(row: () => TenantRow, ledger: Ledger, household: Household): LocalEngine {
-  const { root, current, isPaused, host: shared, turns, isolation, vault, log: whole } = household;
+function makeTenantEngine(
+  row: () => TenantRow,
+  ledger: Ledger,
+  household: Household,
+): LedgerEngine {
+  const { root, current, isPaused, host: shared, isolation, vault, log: whole } = household;
   const { config } = current();
   const { slug } = row();
-  const { version, packages } = findPlace();
+  const { version } = household.process;
   refuseUnisolated(config, isolation);
   const facade = makeFacadeHost(shared);
   const host = confineTenant(facade, slug, () => {
@@ -119,22 +112,16 @@ function makeTenantEngine(row: () => TenantRow, ledger: Ledger, household: House
     log: (level, message, fields) => spawnerLog[level](message, fields),
   });
   const read = (): Blueprint => readTenantBlueprint(current(), version);
-  return new LocalEngine({
+  return new LedgerEngine(household.process, {
     blueprint: read(),
-    load: read,
-    compile: (extended) => compileForTenant(extended, current(), version),
-    shippedPackages: packages,
+    source: {
+      load: read,
+      compile: (extended) => compileForTenant(extended, current(), version),
+    },
     ledger,
     host,
     runner: makeRunner(host, pool),
-    version,
     vault: vault.forLedger(tenantLedger(slug)),
-    runTokens: household.runTokens,
-    meters: household.meters,
-    tracer: household.tracer,
-    reach: household.reach,
-    turns,
-    indexChecks: household.indexChecks,
     tenant: {
       slug,
       row,
@@ -143,7 +130,6 @@ function makeTenantEngine(row: () => TenantRow, ledger: Ledger, household: House
       addKey: (kind, key) => root.tenants.insertKey(kind, key, slug),
       dropKey: (kind, key) => root.tenants.deleteKey(kind, key),
     },
-    authorize: refuseLate,
     log,
   });
 }

@@ -11,7 +11,13 @@ import { join, sep, extname, relative } from 'node:path';
 import { blake3 } from '../base/blake3.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { manifestSchema, PACKAGE_FILE, refuseKey, toPackage, type Package } from '../package/package.ts';
+import {
+  manifestSchema,
+  PACKAGE_FILE,
+  refuseKey,
+  toPackage,
+  type Package,
+} from '../package/package.ts';
 import { compareVersions, latest } from '../package/version.ts';
 import { readDocument } from './document.ts';
 import { describeIssues } from './issues.ts';

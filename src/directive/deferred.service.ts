@@ -21,13 +21,18 @@ import {
   prepareWork,
   type Asked,
   type DirectiveDefinition,
-  type DirectivesOptions,
   type Prepared,
+  directiveRulesOf,
 } from './define.service.ts';
 import { parseParams } from './params.service.ts';
 import { followDirective, followEnds } from './signals.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { Log } from '../base/log.ts';
 
-export interface WaitingSeams {
+/** The parts of `Directives` that a waiting directive needs to begin. */
+export interface DirectiveStarter {
+  /** Throws if the requester may not have it done any more. */
+  readonly authorize: (directive: Directive) => Promise<void>;
   readonly types: ReadonlyMap<string, DirectiveDefinition<object>>;
   readonly askedOf: (directive: Directive) => Asked;
   /** From what was begun here to its end. */
@@ -41,13 +46,15 @@ export interface WaitingSeams {
 
 /** Directives that are not done when they are asked for: until somebody approves, or for later. */
 export class WaitingDirectives {
-  readonly #options: DirectivesOptions;
-  readonly #seams: WaitingSeams;
+  readonly #context: LedgerContext;
+  readonly #log: Log;
+  readonly #starter: DirectiveStarter;
   readonly #beginning = new Map<string, Promise<void>>();
 
-  constructor(options: DirectivesOptions, seams: WaitingSeams) {
-    this.#options = options;
-    this.#seams = seams;
+  constructor(context: LedgerContext, starter: DirectiveStarter) {
+    this.#context = context;
+    this.#log = context.log.child('directive');
+    this.#starter = starter;
   }
 
   /** Records one that waits, unless it was asked for before. */
@@ -55,37 +62,37 @@ export class WaitingDirectives {
     draft: DirectiveDraft,
     wait: DirectiveWait,
   ): Promise<{ directive: Directive; isNew: boolean }> {
-    const { ledger, processId, rules, tally, log } = this.#options;
+    const { ledger, processId, commits } = this.#context;
     const { directive, verdict } = await ledger.directives.create({
       draft,
       processId,
       work: { kind: 'process' },
       wait,
-      begin: followDirective(draft, 'requested', rules()),
-      ends: followEnds(draft, rules()),
+      begin: followDirective(draft, 'requested', directiveRulesOf(this.#context)),
+      ends: followEnds(draft, directiveRulesOf(this.#context)),
     });
     if (verdict === 'mismatch') throw mismatch(directive);
     const isNew = verdict === 'recorded';
     if (isNew) {
-      tellDirective(directive, log);
-      tally.directive(directive, 'requested');
+      tellDirective(directive, this.#log);
+      commits.publish({ moments: [{ directive: directive, moment: 'requested' }] });
     }
     return { directive, isNew };
   }
 
   /** Lets one begin that waits for approval; here and now, unless it is for later. */
   async approve(id: string, by: Decider): Promise<DirectAnswer> {
-    const { ledger, rules, tally, log } = this.#options;
+    const { ledger, commits } = this.#context;
     const directive = await readDirective(ledger, id);
     await this.refuseApproval(directive, by);
-    const follows = followDirective(directive, 'approved', rules());
+    const follows = followDirective(directive, 'approved', directiveRulesOf(this.#context));
     const isOurs = await ledger.directives.approve({ id, actor: by.actor, ...follows });
     const now = await readDirective(ledger, id);
     // Whoever approved it before is told what became of it.
     if (now.approvedBy !== by.actor) throw notWaiting(now);
     if (isOurs) {
-      tellDirective(now, log);
-      tally.directive(now, 'approved');
+      tellDirective(now, this.#log);
+      commits.publish({ moments: [{ directive: now, moment: 'approved' }] });
     }
     if (!isFinal(now.status)) await this.#begin(now);
     return toAnswer(await readDirective(ledger, id), !isOurs);
@@ -95,8 +102,12 @@ export class WaitingDirectives {
     const { id, status, awaitingApproval, approvedBy } = directive;
     const isOpen = awaitingApproval && status === 'requested';
     if (!isOpen && approvedBy !== by.actor) throw notWaiting(directive);
-    const isOwn = await isOwnRequest(directive, by.actor, this.#options.ledger);
-    const refusal = explainRefusal({ ...directive, isOwn }, by, this.#options.approvals());
+    const isOwn = await isOwnRequest(directive, by.actor, this.#context.ledger);
+    const refusal = explainRefusal(
+      { ...directive, isOwn },
+      by,
+      this.#context.config.directives.approval,
+    );
     if (refusal === undefined) return;
     const hint = 'It waits until then; `ductile directive cancel` ends it.';
     throw new DuctileError('FORBIDDEN', refusal, { place: id, hint });
@@ -104,25 +115,25 @@ export class WaitingDirectives {
 
   /** Ends one before it begins. */
   async cancel(id: string, by: Pick<Decider, 'actor'>): Promise<DirectAnswer> {
-    const { ledger, rules, tally, log, onChange } = this.#options;
+    const { ledger, commits } = this.#context;
     const directive = await readDirective(ledger, id);
-    const follows = followDirective(directive, 'cancelled', rules());
+    const follows = followDirective(directive, 'cancelled', directiveRulesOf(this.#context));
     const isOurs = await ledger.directives.cancel({ id, actor: by.actor, ...follows });
     const now = await readDirective(ledger, id);
     if (now.status !== 'cancelled') throw notWaiting(now);
     if (isOurs) {
-      tellDirective(now, log);
-      tally.directive(now, 'cancelled');
+      tellDirective(now, this.#log);
+      commits.publish({ moments: [{ directive: now, moment: 'cancelled' }] });
     }
-    onChange();
+    commits.publish({ claimable: true, advancing: true });
     return toAnswer(now, !isOurs);
   }
 
   /** Begins what has waited long enough, and leaves it under way. */
   async beginDue(): Promise<void> {
-    if (this.#seams.isStopping()) return;
-    const types = [...this.#seams.types.keys()];
-    const due = await this.#options.ledger.directives.listDue(types, limits.directivesBegunMax);
+    if (this.#starter.isStopping()) return;
+    const types = [...this.#starter.types.keys()];
+    const due = await this.#context.ledger.directives.listDue(types, limits.directivesBegunMax);
     for (const directive of due) void this.#begin(directive);
   }
 
@@ -139,7 +150,7 @@ export class WaitingDirectives {
     const beginning = this.#beginWaiting(directive)
       .catch((error: unknown) => {
         const fields = { directive_id: id, type: directive.type, error: messageOf(error) };
-        this.#options.log.warn('a directive could not be begun yet', fields);
+        this.#log.warn('a directive could not be begun yet', fields);
       })
       .finally(() => this.#beginning.delete(id));
     this.#beginning.set(id, beginning);
@@ -147,8 +158,8 @@ export class WaitingDirectives {
   }
 
   async #beginWaiting(directive: Directive): Promise<void> {
-    const { ledger, processId, rules, authorize, tally } = this.#options;
-    const { types, askedOf, finish, isStopping } = this.#seams;
+    const { ledger, processId, quota, commits } = this.#context;
+    const { types, authorize, askedOf, finish, isStopping } = this.#starter;
     const definition = types.get(directive.type);
     if (definition === undefined || isStopping()) return;
     const params = parseJson(directive.params) as object;
@@ -158,17 +169,17 @@ export class WaitingDirectives {
       await definition.plan(known);
       return await prepareWork(definition, known, askedOf(directive));
     });
-    const begun = await admitWork(prepared, this.#options, () =>
+    const begun = await admitWork(prepared, quota, () =>
       ledger.directives.start({
         directive,
         processId,
         work: prepared.work,
-        begin: followDirective(directive, 'started', rules()),
-        ends: followEnds(directive, rules()),
+        begin: followDirective(directive, 'started', directiveRulesOf(this.#context)),
+        ends: followEnds(directive, directiveRulesOf(this.#context)),
       }),
     );
     if (begun === undefined) return;
-    tally.directive(begun, 'started');
+    commits.publish({ moments: [{ directive: begun, moment: 'started' }] });
     await finish(definition, params, begun);
   }
 }

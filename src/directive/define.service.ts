@@ -1,14 +1,11 @@
 import type * as z from 'zod';
 import type { JsonObject } from '../base/json.ts';
-import type { Log } from '../base/log.ts';
-import type { Approvals } from './approval.ts';
-import type { Directive, DirectiveType } from './directive.ts';
+import type { DirectiveType } from './directive.ts';
 import type { Role } from '../access/roles.ts';
 import type { DirectiveWait, DirectiveWork } from './types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import type { Within } from '../tenant/admission.ts';
 import type { FollowRules } from '../pipeline/follow-event.ts';
-import type { Tally } from '../insight/job-counts.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { Quota } from '../tenant/admission.ts';
 
 export interface DirectRequest {
   readonly type: string;
@@ -93,22 +90,6 @@ export interface Prepared {
   readonly jobs?: number;
 }
 
-export interface DirectivesOptions {
-  readonly ledger: Ledger;
-  readonly processId: string;
-  readonly rules: () => FollowRules;
-  /** What waits for somebody's approval. */
-  readonly approvals: () => Approvals;
-  /** Has work done that brings jobs, if there is room for them. */
-  readonly within: Within;
-  /** Throws when the one who asked may not have it done any more. */
-  readonly authorize: (directive: Directive) => Promise<void>;
-  /** Something was committed that others may be waiting for. */
-  readonly onChange: () => void;
-  readonly tally: Tally;
-  readonly log: Log;
-}
-
 /** What the ledger is asked to do; `process` where this process does it. */
 export async function prepareWork(
   definition: DirectiveDefinition<object>,
@@ -122,8 +103,13 @@ export async function prepareWork(
 /** Has the ledger do what was prepared. */
 export async function admitWork<T>(
   { jobs = 0 }: Prepared,
-  { within }: Pick<DirectivesOptions, 'within'>,
+  { within }: Pick<Quota, 'within'>,
   work: () => Promise<T>,
 ): Promise<T> {
   return jobs === 0 ? await work() : await within({ jobs, signals: 0 }, work);
+}
+
+/** The rules for what follows from the signals of a directive. */
+export function directiveRulesOf({ generation, tenant }: LedgerContext): FollowRules {
+  return { ...generation.rules, tenant: tenant?.slug };
 }

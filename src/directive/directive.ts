@@ -177,3 +177,12 @@ export interface DirectiveType<Params extends object = JsonObject> {
 export function nounOf(type: string): string {
   return type.slice(0, type.indexOf('.'));
 }
+
+/** The moments of a directive; each is reported by a signal. */
+export type DirectiveMoment =
+  | 'requested'
+  | 'approved'
+  | 'started'
+  | 'completed'
+  | 'failed'
+  | 'cancelled';

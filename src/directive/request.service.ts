@@ -35,21 +35,24 @@ import {
   prepareWork,
   type Asked,
   type DirectiveDefinition,
-  type DirectivesOptions,
   type DirectRequest,
   type DrawnSecret,
   type Prepared,
+  directiveRulesOf,
 } from './define.service.ts';
 import { digestParams, parseParams } from './params.service.ts';
 import { followBegin, followDirective, followEnds, type Told } from './signals.service.ts';
 import { WaitingDirectives } from './deferred.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { Log } from '../base/log.ts';
 
 /** Between two tries to write down how a directive ended. */
 const CLOSE_RETRY_MS = 1000;
 
 /** Request → plan → execute: the one way in which anything about the system is changed. */
 export class Directives {
-  readonly #options: DirectivesOptions;
+  readonly #context: LedgerContext;
+  readonly #log: Log;
   readonly #types = new Map<string, DirectiveDefinition<object>>();
   readonly #underWay = new Map<string, Promise<void>>();
   /** Values for waiting callers that aren't in the record, by directive. */
@@ -58,9 +61,12 @@ export class Directives {
   /** Those that are not done when they are asked for. */
   readonly waiting: WaitingDirectives;
 
-  constructor(options: DirectivesOptions) {
-    this.#options = options;
-    this.waiting = new WaitingDirectives(options, {
+  /** `authorize` throws if the requester may not have the directive done any more. */
+  constructor(context: LedgerContext, authorize: (directive: Directive) => Promise<void>) {
+    this.#context = context;
+    this.#log = context.log.child('directive');
+    this.waiting = new WaitingDirectives(context, {
+      authorize,
       types: this.#types,
       askedOf: (directive) => this.#askedOf(directive),
       finish: (definition, params, begun) => this.#finish(definition, params, begun),
@@ -156,7 +162,7 @@ export class Directives {
     if (idempotencyKey === undefined) return undefined;
     checkKey(idempotencyKey);
     const key = callerKey(actor, idempotencyKey);
-    const [earlier] = await this.#options.ledger.directives.list({ idempotencyKey: key, limit: 1 });
+    const [earlier] = await this.#context.ledger.directives.list({ idempotencyKey: key, limit: 1 });
     // Directives of older versions are compared by what they were resolved to.
     if (earlier === undefined || earlier.askedDigest === null) return undefined;
     const recorded = parseJson(earlier.params) as object;
@@ -201,12 +207,12 @@ export class Directives {
   async #recall(draft: DirectiveDraft, wait?: DirectiveWait): Promise<Directive | undefined> {
     const { sameness, target } = draft;
     if (sameness === 'latest' && wait?.due === undefined) {
-      const [last] = await this.#options.ledger.directives.list({ target, isDone: true, limit: 1 });
+      const [last] = await this.#context.ledger.directives.list({ target, isDone: true, limit: 1 });
       return last !== undefined && isLatest(last, draft) ? last : undefined;
     }
     if (typeof sameness === 'string') return undefined;
     const { key: idempotencyKey } = sameness;
-    const [earlier] = await this.#options.ledger.directives.list({ idempotencyKey, limit: 1 });
+    const [earlier] = await this.#context.ledger.directives.list({ idempotencyKey, limit: 1 });
     if (earlier === undefined) return undefined;
     if (!isSameRequest(earlier, draft)) throw mismatch(earlier);
     return earlier;
@@ -228,7 +234,7 @@ export class Directives {
     { type, isImmediate }: DirectiveDefinition<object>,
     { due }: DirectRequest,
   ): DirectiveWait | undefined {
-    const forApproval = Object.hasOwn(this.#options.approvals(), type);
+    const forApproval = Object.hasOwn(this.#context.config.directives.approval, type);
     if (due === undefined && !forApproval) return undefined;
     if (isImmediate === true) {
       const message = `${type} is done for the one who asks, and not later`;
@@ -243,7 +249,7 @@ export class Directives {
     draft: DirectiveDraft,
     { secret, isQuiet = false, drawn }: CarryOptions,
   ): Promise<DirectAnswer> {
-    const { ledger, processId, rules, tally } = this.#options;
+    const { ledger, processId, quota, commits } = this.#context;
     const asked = this.#askedOf(draft);
     const told = { ...draft, isQuiet };
     let prepared: Prepared;
@@ -252,18 +258,19 @@ export class Directives {
     } catch (error) {
       return await this.#refuse(draft, error);
     }
-    const { directive, verdict } = await admitWork(prepared, this.#options, () =>
+    const { directive, verdict } = await admitWork(prepared, quota, () =>
       ledger.directives.create({
         draft,
         processId,
         work: prepared.work,
-        begin: followBegin(told, rules()),
-        ends: followEnds(told, rules()),
+        begin: followBegin(told, directiveRulesOf(this.#context)),
+        ends: followEnds(told, directiveRulesOf(this.#context)),
       }),
     );
     if (verdict === 'mismatch') throw mismatch(directive);
     if (verdict === 'repeated') return await this.#answerAgain(directive);
-    for (const moment of ['requested', 'started'] as const) tally.directive(directive, moment);
+    const moments = ['requested', 'started'] as const;
+    commits.publish({ moments: moments.map((moment) => ({ directive, moment })) });
     const ended = await this.#finish(definition, params, { ...directive, isQuiet });
     const answer = toAnswer(ended, false);
     const reveal = { ...drawn?.reveal, ...prepared.reveal, ...this.#revealed.get(draft.id) };
@@ -287,13 +294,13 @@ export class Directives {
   ): Promise<Directive> {
     const isLeft = begun.status === 'running';
     const ended = isLeft ? await this.#execute(definition, params, begun) : begun;
-    tellDirective(ended, this.#options.log);
+    tellDirective(ended, this.#log);
     const { status } = ended;
     if (status !== 'requested' && status !== 'running')
-      this.#options.tally.directive(ended, status);
+      this.#context.commits.publish({ moments: [{ directive: ended, moment: status }] });
     // First noticed here, then looked for: what was switched on should be found by that look.
     if (status === 'completed') await this.#follow(definition, params, ended);
-    this.#options.onChange();
+    this.#context.commits.publish({ claimable: true, advancing: true });
     return ended;
   }
 
@@ -309,7 +316,7 @@ export class Directives {
     );
     const closed = work.then((end) =>
       definition.isResumable === true && isInterrupted(end)
-        ? this.#options.ledger.directives.release({ ...draft, processId: this.#options.processId })
+        ? this.#context.ledger.directives.release({ ...draft, processId: this.#context.processId })
         : this.#close(draft, end),
     );
     this.#underWay.set(draft.id, closed);
@@ -318,7 +325,7 @@ export class Directives {
     } finally {
       this.#underWay.delete(draft.id);
     }
-    return await readDirective(this.#options.ledger, draft.id).catch((cause: unknown) => {
+    return await readDirective(this.#context.ledger, draft.id).catch((cause: unknown) => {
       const message = `directive ${draft.id} has ended, but how cannot be read`;
       const hint = 'Look it up when the database is back, instead of asking again.';
       throw new DuctileError('LEDGER_UNCERTAIN', message, { hint, cause });
@@ -335,15 +342,16 @@ export class Directives {
       await definition.after?.(params, resultOf(directive) ?? {});
     } catch (error) {
       const fields = { directive_id: directive.id, error: messageOf(error) };
-      this.#options.log.warn('this process has yet to notice what was directed', fields);
+      this.#log.warn('this process has yet to notice what was directed', fields);
     }
   }
 
   /** What was done is done; until that is on the ledger, nobody is told. */
   async #close(draft: Told, end: DirectiveEnd): Promise<void> {
-    const { ledger, processId, log } = this.#options;
+    const { ledger, processId } = this.#context;
+    const log = this.#log;
     const failure = end.status === 'failed' ? end : undefined;
-    const follows = followDirective(draft, end.status, this.#options.rules(), failure);
+    const follows = followDirective(draft, end.status, directiveRulesOf(this.#context), failure);
     for (;;) {
       try {
         const isOurs = await ledger.directives.close({ id: draft.id, processId, end, ...follows });
@@ -360,10 +368,10 @@ export class Directives {
 
   /** Somebody believed that this process was dead and ended it; what it did is done all the same. */
   async #tellLost({ id }: Told, { status }: DirectiveEnd): Promise<void> {
-    const recorded = await this.#options.ledger.directives.find(id);
+    const recorded = await this.#context.ledger.directives.find(id);
     if (recorded === undefined || recorded.status === status) return;
     const fields = { directive_id: id, ended: status, recorded: recorded.status };
-    this.#options.log.warn('a directive was ended by another process before it had ended', fields);
+    this.#log.warn('a directive was ended by another process before it had ended', fields);
   }
 
   async #repeat(earlier: Directive, { dryRun }: DirectRequest): Promise<DirectAnswer> {
@@ -374,7 +382,7 @@ export class Directives {
   async #answerAgain(directive: Directive): Promise<DirectAnswer> {
     const { id, status } = directive;
     await this.#underWay.get(id);
-    const now = isFinal(status) ? directive : await readDirective(this.#options.ledger, id);
+    const now = isFinal(status) ? directive : await readDirective(this.#context.ledger, id);
     return toAnswer(now, true);
   }
 }

@@ -1,7 +1,7 @@
+import type { DirectiveMoment, Directive } from './directive.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { maskText } from '../base/secrets.ts';
-import type { Directive } from './directive.ts';
 import type { DirectiveFailure, DirectRequest } from './types.ts';
 import { metadataOf, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import {
@@ -21,15 +21,6 @@ export type Told = Pick<
   /** It must not lead to its being asked for again. */
   readonly isQuiet?: boolean;
 };
-
-/** What becomes of a directive, each told by a signal. */
-export type DirectiveMoment =
-  | 'requested'
-  | 'approved'
-  | 'started'
-  | 'completed'
-  | 'failed'
-  | 'cancelled';
 
 const ends: ReadonlySet<DirectiveMoment> = new Set(['completed', 'failed', 'cancelled']);
 

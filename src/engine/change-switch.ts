@@ -1,3 +1,6 @@
+import type { Dispatcher } from '../job/dispatcher.service.ts';
+import { enforceSwitches, type Pause, type Switches } from '../job/pause.service.ts';
+import type { LedgerContext } from './context.ts';
 import { DuctileError } from '../base/errors.ts';
 import { suggest } from '../config/nearest.ts';
 import {
@@ -8,34 +11,28 @@ import {
   type PluginChoice,
 } from './switch-directives.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Catalog } from '../plugin/catalog.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
-import type { Switches } from '../job/pause.service.ts';
 
-export interface PauseSeams {
-  readonly ledger: Ledger;
-  readonly status: () => { readonly state: string; readonly running: readonly unknown[] };
-  /** Acts on what the ledger says now. */
-  readonly refresh: () => Promise<void>;
-}
-
-export function pauseDirective({
-  ledger,
-  status,
-  refresh,
-}: PauseSeams): DirectiveDefinition<object> {
+export function pauseDirective(
+  { ledger }: LedgerContext,
+  pause: Pick<Pause, 'changed'>,
+  dispatcher: Pick<Dispatcher, 'running'>,
+): DirectiveDefinition<object> {
   return {
     ...pauseType,
     async plan() {
       if (await isPaused(ledger)) return ['It is paused already; nothing would change.'];
-      return [`No more jobs would start; ${status().running.length} running would go on.`];
+      return [`No more jobs would start; ${dispatcher.running.length} running would go on.`];
     },
     prepare: () => ({ work: { kind: 'system.pause', paused: true } }),
-    after: refresh,
+    after: () => pause.changed(),
   };
 }
 
-export function resumeDirective({ ledger, refresh }: PauseSeams): DirectiveDefinition<object> {
+export function resumeDirective(
+  { ledger }: LedgerContext,
+  pause: Pick<Pause, 'changed'>,
+): DirectiveDefinition<object> {
   return {
     ...resumeType,
     async plan() {
@@ -44,28 +41,23 @@ export function resumeDirective({ ledger, refresh }: PauseSeams): DirectiveDefin
       return [`Jobs would start again; ${ready} are ready.`];
     },
     prepare: () => ({ work: { kind: 'system.pause', paused: false } }),
-    after: refresh,
+    after: () => pause.changed(),
   };
 }
 
-export interface SwitchSeams {
-  readonly switches: Switches;
-  readonly catalog: () => Catalog;
-  /** Acts on what the ledger says now about plugins that are off. */
-  readonly onSwitch: () => Promise<void>;
-}
-
 export function switchDirective(
-  { switches, catalog, onSwitch }: SwitchSeams,
+  context: LedgerContext,
+  switches: Switches,
+  dispatcher: Pick<Dispatcher, 'withhold'>,
   enabled: boolean,
 ): DirectiveDefinition<PluginChoice> {
   return {
     ...(enabled ? enableType : disableType),
     async plan({ plugin }) {
       await switches.refresh();
-      if (!catalog().plugins.has(plugin)) {
+      if (!context.catalog.plugins.has(plugin)) {
         throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin}`, {
-          hint: suggest(plugin, [...catalog().plugins.keys()], 'plugins'),
+          hint: suggest(plugin, [...context.catalog.plugins.keys()], 'plugins'),
         });
       }
       if (switches.isOff(plugin) !== enabled) {
@@ -75,7 +67,7 @@ export function switchDirective(
       return [`Jobs of ${plugin} would be accepted and wait; its schedules would not fire.`];
     },
     prepare: ({ plugin }) => ({ work: { kind: 'plugin.switch', plugin, enabled } }),
-    after: onSwitch,
+    after: () => enforceSwitches(switches, dispatcher),
   };
 }
 

@@ -27,7 +27,8 @@ import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
 import type { Meters } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
 import type { Counts } from '../insight/job-counts.service.ts';
-import type { Reach, RunTokens } from '../access/attempt-tokens.service.ts';
+import type { Reach } from './context.ts';
+import type { RunTokens } from '../access/attempt-tokens.service.ts';
 import type { Tokens } from '../access/principal.service.ts';
 import type { ExpectedEnd } from '../job/completion.service.ts';
 

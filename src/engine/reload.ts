@@ -1,3 +1,19 @@
+import type { Runner } from '../job/run-plugin.service.ts';
+import type { HealthKeeper } from '../job/plugin-init.service.ts';
+import type { Reaper } from '../job/reaper.service.ts';
+import type { InstallationKeeper } from '../package/installations.service.ts';
+import type { TenantKeeper } from '../tenant/tenants.ts';
+import { refuseUnisolated, type IsolationOf } from '../tenant/require-isolation.service.ts';
+import { requireSecrets } from '../webhook/endpoints.service.ts';
+import type { WebhookIntake } from '../webhook/webhooks.ts';
+import type { LedgerContext } from './context.ts';
+import {
+  tellSchemas,
+  makeGeneration,
+  tellFindings,
+  type Blueprint,
+  type Generation,
+} from './generation.ts';
 import * as z from 'zod';
 import { toTimestamp, type Timestamp } from '../base/clock.ts';
 import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
@@ -11,27 +27,27 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { describeChanges, findFixed, findForsaken } from './config-changes.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
-import { makeGeneration, tellFindings, type Blueprint, type Generation } from './generation.ts';
 import { tellStranded } from '../webhook/unreachable.service.ts';
 import { claimTokenNames } from '../access/token-names.service.ts';
 
-export interface ReloaderOptions {
-  readonly processId: string;
-  readonly current: () => Generation;
-  readonly load: (inForce: Config) => Blueprint;
+/** Reads what a generation is made from. */
+export interface BlueprintSource {
+  /** Reads everything again, under the rules of the active configuration; throws what is wrong. */
+  readonly load: (active: Config) => Blueprint;
+  /** Does the same for a configuration that is at hand, such as one with installations. */
   readonly compile: (config: Config) => Blueprint;
-  /** With what is installed. */
-  readonly extend: (files: Blueprint) => Promise<Blueprint>;
-  readonly ledger: Ledger;
-  /** What must be known of a generation before it is put in force; throws what is against it. */
-  readonly prepare: (next: Generation) => Promise<void>;
-  /** Puts it in force; cannot fail. */
-  readonly adopt: (generation: Generation) => void;
-  /** What is to be done under it; when it fails now, it is done later. */
-  readonly follow: () => Promise<void>;
-  /** Plugins were taken away, and who waits for them waits in vain, as far as this process knows. */
-  readonly forsake: (plugins: readonly string[]) => Promise<void>;
-  readonly log: Log;
+}
+
+/** The services that take part in a reload. */
+export interface ReloadServices {
+  readonly source: BlueprintSource;
+  readonly installations: InstallationKeeper;
+  readonly health: HealthKeeper;
+  readonly hooks: WebhookIntake;
+  readonly runner: Runner;
+  readonly reaper: Reaper;
+  readonly tenants: Pick<TenantKeeper, 'renew'> | undefined;
+  readonly isolation: IsolationOf | undefined;
 }
 
 export interface Reloader {
@@ -57,27 +73,28 @@ export interface Reloaded {
 }
 
 /** Puts a new generation in the place of the one in force, while work goes on. */
-export function makeReloader(options: ReloaderOptions): Reloader {
-  const { current, log: parent } = options;
-  const log = parent.child('reload');
+export function makeReloader(context: LedgerContext, services: ReloadServices): Reloader {
+  const { ledger } = context;
+  const { source, installations, reaper } = services;
+  const log = context.log.child('reload');
   let lastReload: ReloadReport | undefined;
   let underWay: Promise<unknown> = Promise.resolve();
   let onReload: (isUnderWay: boolean) => void = () => undefined;
 
   const attempt = async (actor: string, read: () => Blueprint): Promise<Reloaded> => {
     const at = toTimestamp(Date.now());
-    const before = current();
+    const before = context.generation;
     onReload(true);
     try {
-      const blueprint = await options.extend(read());
-      const next = makeGeneration(blueprint, before.number + 1, parent);
-      tellFindings(next, parent);
-      const stranded = await tellStranded(before, next, options.ledger);
-      await options.prepare(next);
-      await record(next, 'reload', options, before.config);
+      const blueprint = await installations.extend(read());
+      const next = makeGeneration(blueprint, before.number + 1, context.log);
+      tellFindings(next, context.log);
+      const stranded = await tellStranded(before, next, ledger);
+      await prepare(next, context, services);
+      await record(next, 'reload', context, before.config);
       probe('reload.before-swap');
-      options.adopt(next);
-      await tryNow(options.follow(), log);
+      adopt(next, context, services);
+      await tryNow(follow(context, services), log);
       const changes = [...describeChanges(before, next), ...stranded];
       if (stranded.length > 0) log.warn('webhooks have nothing to start', { webhooks: stranded });
       lastReload = { at, by: actor, refused: undefined };
@@ -99,23 +116,23 @@ export function makeReloader(options: ReloaderOptions): Reloader {
   };
 
   return {
-    begin: () => record(current(), 'start', options),
+    begin: () => record(context.generation, 'start', context),
     reload(actor) {
       return inTurn(async () => {
-        const before = current();
-        const reloaded = await attempt(actor, () => readFiles(options));
-        await tryNow(options.forsake(findForsaken(before, current())), log);
+        const before = context.generation;
+        const reloaded = await attempt(actor, () => readFiles(context, source));
+        await tryNow(reaper.forsake(findForsaken(before, context.generation)), log);
         return reloaded;
       });
     },
     renew() {
-      return inTurn(() => attempt('installations', () => filesOf(current(), options)));
+      return inTurn(() => attempt('installations', () => filesOf(context.generation, source)));
     },
     async plan() {
       try {
-        const next = await options.extend(readFiles(options));
-        const stranded = await tellStranded(current(), next, options.ledger);
-        const changes = [...describeChanges(current(), next), ...stranded];
+        const next = await installations.extend(readFiles(context, source));
+        const stranded = await tellStranded(context.generation, next, ledger);
+        const changes = [...describeChanges(context.generation, next), ...stranded];
         return changes.length === 0 ? ['Nothing would change.'] : changes;
       } catch (thrown) {
         return [`${WOULD_BE_REFUSED}${messageOf(thrown)}`];
@@ -125,10 +142,45 @@ export function makeReloader(options: ReloaderOptions): Reloader {
       onReload = listener;
     },
     status() {
-      const { number, snapshotId, loadedAtMs } = current();
+      const { number, snapshotId, loadedAtMs } = context.generation;
       return { number, snapshotId, loadedAt: toTimestamp(loadedAtMs), lastReload };
     },
   };
+}
+
+/** Checks what must be known of a generation before it becomes active; throws what is against it. */
+async function prepare(
+  { config }: Generation,
+  { ledger }: LedgerContext,
+  { hooks, tenants, isolation, health }: ReloadServices,
+): Promise<void> {
+  if (config.webhooks.enabled) await requireSecrets(config.webhooks, hooks);
+  const others = tenants === undefined ? [] : await ledger.tenants.list();
+  if (others.length > 0) refuseUnisolated(config, isolation);
+  // Whether plugins are set up under it must be known before the first claim.
+  await health.learn();
+}
+
+/** Makes a generation active. It can't fail: half a reload would be neither the old nor the new one. */
+function adopt(
+  generation: Generation,
+  context: LedgerContext,
+  { tenants, runner }: ReloadServices,
+): void {
+  context.generation = generation;
+  tenants?.renew();
+  void tellSchemas(generation, context.log);
+  runner.prewarm(generation);
+  context.commits.publish({ adopted: true });
+}
+
+/** Does what the active generation asks for; if it fails now, it is done later. */
+async function follow(
+  { generation }: LedgerContext,
+  { health, installations }: ReloadServices,
+): Promise<void> {
+  await health.require();
+  await installations.note(generation.installed);
 }
 
 /** The new one is in force, whatever becomes of this. */
@@ -141,7 +193,7 @@ async function tryNow(work: Promise<void>, log: Log): Promise<void> {
 async function record(
   generation: Generation,
   reason: 'start' | 'reload',
-  { ledger, processId, log }: ReloaderOptions,
+  { ledger, processId, log }: LedgerContext,
   before?: Config,
 ): Promise<void> {
   await claimTokenNames(generation.config, before, ledger, log);
@@ -162,7 +214,7 @@ async function record(
 }
 
 /** Masks what older programs recorded, once: they kept secrets of payloads and steps as they were. */
-async function maskOldSnapshots(ledger: ReloaderOptions['ledger']): Promise<void> {
+async function maskOldSnapshots(ledger: Ledger): Promise<void> {
   for (;;) {
     const rows = await ledger.snapshots.listUnmasked(limits.snapshotsMaskedAtOnce);
     if (rows.length === 0) return;
@@ -175,22 +227,21 @@ async function maskOldSnapshots(ledger: ReloaderOptions['ledger']): Promise<void
 }
 
 /** What the files said when they were read last, without what is installed. */
-function filesOf({ base, ...inForce }: Generation, { compile }: ReloaderOptions): Blueprint {
+function filesOf({ base, ...inForce }: Generation, { compile }: BlueprintSource): Blueprint {
   return base === undefined ? inForce : compile(base);
 }
 
-function readFiles({ load, current }: ReloaderOptions): Blueprint {
-  const inForce = current().config;
+function readFiles({ config: active }: LedgerContext, { load }: BlueprintSource): Blueprint {
   let blueprint: Blueprint;
   try {
-    blueprint = load(inForce);
+    blueprint = load(active);
   } catch (thrown) {
     const error = toDuctileError(thrown);
     const { message, place } = error;
     // A directive keeps the message alone, and whoever reads it needs the line.
     throw refused(place === undefined ? message : `${place}: ${message}`, error);
   }
-  const fixed = findFixed(inForce, blueprint.config);
+  const fixed = findFixed(active, blueprint.config);
   if (fixed.length > 0) {
     const message = `${fixed.join(', ')} cannot change while the process runs`;
     throw refused(message, undefined, 'Take the change back, or restart the process.');

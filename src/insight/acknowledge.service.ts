@@ -1,3 +1,4 @@
+import type { LedgerContext } from '../engine/context.ts';
 import { DuctileError } from '../base/errors.ts';
 import { acknowledgeableKinds } from './types.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
@@ -5,15 +6,10 @@ import * as z from 'zod';
 import { limits } from '../base/limits.ts';
 import type { DirectiveType } from '../directive/directive.ts';
 
-export interface AcknowledgeSeams {
-  /** An incident may be over. */
-  readonly onAcknowledged: () => void;
-}
-
 /** Its record is all that it leaves behind: checks read when a finding was acknowledged last. */
 export function acknowledgeDirective({
-  onAcknowledged,
-}: AcknowledgeSeams): DirectiveDefinition<AcknowledgeChoice> {
+  commits,
+}: LedgerContext): DirectiveDefinition<AcknowledgeChoice> {
   return {
     ...acknowledgeType,
     plan({ finding }) {
@@ -24,7 +20,7 @@ export function acknowledgeDirective({
       ];
     },
     execute: ({ finding }) => Promise.resolve({ finding }),
-    after: () => onAcknowledged(),
+    after: () => commits.publish({ acknowledged: true }),
   };
 }
 

@@ -4,8 +4,6 @@ import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import type { RunNews } from '../pipeline/run/types.ts';
 import { findLiveFindings, readAcknowledged } from './checks.service.ts';
 import type { Generation } from '../engine/generation.ts';
 import { findCircleOf } from '../pipeline/check-routes.service.ts';
@@ -18,21 +16,9 @@ import {
   type Trouble,
 } from './incident-rules.ts';
 import { readKeyIds } from '../access/vault.service.ts';
-import type { Vault } from '../access/vault.ts';
-
-export interface WatchOptions {
-  readonly ledger: Ledger;
-  readonly current: () => Generation;
-  /** What is of the whole machine is not told to tenants. */
-  readonly isRoot: boolean;
-  readonly isPaused: () => boolean;
-  readonly isOff: (plugin: string) => boolean;
-  readonly vault: Pick<Vault, 'keyIds'>;
-  /** The damage that the last comparison of indexes found; undefined before the first one. */
-  readonly lookAtIndexes: () => readonly string[] | undefined;
-  readonly onNews: (news: RunNews) => void;
-  readonly log: Log;
-}
+import type { LedgerContext } from '../engine/context.ts';
+import type { Pause, Switches } from '../job/pause.service.ts';
+import type { IndexChecks } from './index-checks.service.ts';
 
 /** Keeps the incidents: what is wrong is opened once over all hosts, told, and closed when it is over. */
 export interface Watch extends Service {
@@ -46,31 +32,42 @@ export interface Watch extends Service {
 const OPEN = { isOpen: true, limit: limits.pageRowsMax };
 const RULES = { ...limits.incident, ...limits.incidentWatch };
 
-export function makeWatch(options: WatchOptions): Watch {
-  const { ledger, current, log } = options;
+export function makeWatch(
+  context: LedgerContext,
+  pause: Pick<Pause, 'isOn'>,
+  switches: Pick<Switches, 'isOff'>,
+  indexChecks: IndexChecks,
+): Watch {
+  const { ledger, commits, tenant } = context;
+  const log = context.log.child('watch');
   const rules = RULES;
   const outcomes = makeOutcomes(rules.streak);
   const loop = makeLoop({
     name: 'watch',
     everyMs: () => rules.everyMs,
     async runOnce() {
-      const damage = options.lookAtIndexes();
+      const damage = indexChecks.look({ name: tenant?.slug ?? '', ledger, log: context.log });
       const open = await ledger.incidents.list(OPEN);
       const seen = outcomes.look(open);
       const acknowledged = await readAcknowledged(ledger);
       const isMine =
         ledger.kind === 'sqlite' || (await ledger.incidents.claimWatch(rules.everyMs / 2));
-      const look = isMine ? await lookAround(options, damage ?? [], acknowledged) : undefined;
+      const look = isMine
+        ? await lookAround(context, { pause, switches }, damage ?? [], acknowledged)
+        : undefined;
       const now = await ledger.now();
       const standing = look === undefined ? undefined : findTroubles(look, rules);
       const isPartial = look !== undefined && isPartialLook(look.findings);
       const isDamageKnown = damage !== undefined;
-      const told = { ...seen, troubles: seen.troubles.map((one) => nameCircle(one, current())) };
+      const told = {
+        ...seen,
+        troubles: seen.troubles.map((one) => nameCircle(one, context.generation)),
+      };
       const looked = { now, open, seen: told, standing, isPartial, isDamageKnown, acknowledged };
-      const moves = toMoves(looked, rules, current().rules);
+      const moves = toMoves(looked, rules, context.generation.rules);
       if (moves.opened.length + moves.renewed.length + moves.closed.length > 0) {
         const moved = await ledger.incidents.update(moves);
-        options.onNews(moved.news);
+        commits.publish(moved.news);
         tell(moved.opened.length, 'opened', log);
         tell(moved.closed.length, 'closed', log);
       }
@@ -109,15 +106,20 @@ function nameCircle(trouble: Trouble, { config, routes, catalog }: Generation): 
 }
 
 async function lookAround(
-  options: WatchOptions,
+  { ledger, vault, tenant, generation }: LedgerContext,
+  {
+    pause,
+    switches,
+  }: { readonly pause: Pick<Pause, 'isOn'>; readonly switches: Pick<Switches, 'isOff'> },
   damage: readonly string[],
   acknowledged: ReadonlyMap<string, Timestamp>,
 ): Promise<Standing> {
-  const { ledger, current, isRoot, isPaused, isOff } = options;
-  const { config, catalog, claimable } = current();
+  const { config, catalog, claimable } = generation;
+  // Findings about the whole machine are not for tenants.
+  const isRoot = tenant === undefined;
   const rules = RULES;
   const now = await ledger.now();
-  const keyIds = readKeyIds(options.vault);
+  const keyIds = readKeyIds(vault);
   const [queue, processes, findings] = await Promise.all([
     ledger.jobs.readQueueHeads(rules.stalledMs),
     ledger.processes.list(),
@@ -130,10 +132,10 @@ async function lookAround(
     overdue: due,
     queue,
     isHeld: (plugin) =>
-      isOff(plugin) ||
+      switches.isOff(plugin) ||
       catalog.unloaded.has(plugin) ||
       (queue.running.get(plugin) ?? 0) >= (most.get(plugin) ?? Infinity),
-    isPaused: isPaused(),
+    isPaused: pause.isOn,
     slots: processes.reduce((sum, { slots }) => sum + slots, 0),
     damage,
     findings,

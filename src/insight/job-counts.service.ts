@@ -1,7 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
-import type { Directive } from '../directive/directive.ts';
+import type { Directive, DirectiveMoment } from '../directive/directive.ts';
 import type { SignalDraft } from '../signal/signal.ts';
-import type { DirectiveMoment } from '../directive/signals.service.ts';
 
 /** What one process has done since it started. */
 export interface Counts {

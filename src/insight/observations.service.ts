@@ -1,25 +1,20 @@
 import { messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import type { Log } from '../base/log.ts';
 import { maskText } from '../base/secrets.ts';
 import type { JsonObject } from '../base/json.ts';
-import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
-import { makeSuppressedCounter, watchSuppressed } from './suppressed-jobs.service.ts';
+import { makeSuppressedCounter } from './suppressed-jobs.service.ts';
 import type { ObservationDraft, ObservationKind } from './observation-types.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { SuppressedWork } from '../engine/commit-events.ts';
 
 /** Counts what this process turns away, and writes the counts to the ledger every few seconds. */
 export interface Observations {
   /** Costs a few operations on a map: it is called on the paths that refuse callers. */
   note(kind: ObservationKind, key: string, detail: JsonObject): void;
-  /** The same ledger; the work that it drops because of a dedupe key is counted here. */
-  watch(ledger: Ledger): Ledger;
+  /** Counts work that was dropped because its dedupe key is taken. */
+  noteSuppressed(work: readonly SuppressedWork[]): void;
   /** Writes what is left. */
   stop(): Promise<void>;
-}
-
-export interface ObservationsOptions {
-  readonly ledger: LedgerSubset<'observations.record'>;
-  readonly log: Log;
 }
 
 interface Count {
@@ -29,7 +24,9 @@ interface Count {
   detail: JsonObject;
 }
 
-export function makeObservations({ ledger, log }: ObservationsOptions): Observations {
+export function makeObservations(context: LedgerContext): Observations {
+  const { ledger } = context;
+  const log = context.log.child('engine');
   let counts = new Map<string, Count>();
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
@@ -67,7 +64,9 @@ export function makeObservations({ ledger, log }: ObservationsOptions): Observat
 
   return {
     note,
-    watch: (watched) => watchSuppressed(watched, count),
+    noteSuppressed(work) {
+      for (const one of work) count(one);
+    },
     async stop() {
       clearTimeout(timer);
       await writing;

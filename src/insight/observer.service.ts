@@ -1,20 +1,18 @@
 import { TRACE_KEY } from '../base/trace.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { Meters } from './metrics.service.ts';
 import { runSpanOf, spansOf } from './spans.service.ts';
 import type { Tracer } from './tracer.service.ts';
 import type { Watch } from './incident-watcher.service.ts';
-
-export interface ObserverOptions {
-  readonly ledger: LedgerSubset<'runs.find' | 'runs.readContext'>;
-  readonly meters: Meters;
-  readonly tracer: Tracer;
-  readonly watch: Watch;
-}
+import type { LedgerContext } from '../engine/context.ts';
 
 /** Whoever counts, measures or watches is told here of attempts that have ended, after the commit. */
-export function makeObserver({ ledger, meters, tracer, watch }: ObserverOptions) {
+export function makeObserver(
+  { ledger }: LedgerContext,
+  meters: Meters,
+  tracer: Tracer,
+  watch: Watch,
+) {
   const traceRun = async (runId: string): Promise<void> => {
     const run = await ledger.runs.find(runId);
     if (run === undefined) return;

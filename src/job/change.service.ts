@@ -12,33 +12,20 @@ import {
   type JobChoice,
   type RetrySkip,
 } from './directives.ts';
-import { isTerminal, type Job, type CancelAnswer } from './job.ts';
+import { isTerminal, type Job } from './job.ts';
 import type { BulkStep, Retry } from '../directive/types.ts';
 import type { JobFilter } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Catalog } from '../plugin/catalog.ts';
 import { hopsBehind } from './enqueue.service.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
-import type { Quota } from '../tenant/admission.ts';
+import type { LedgerContext } from '../engine/context.ts';
 
-export interface JobSeams {
-  readonly ledger: Ledger;
-  readonly processId: string;
-  readonly catalog: () => Catalog;
-  /** The end of a job was asked for, or has come. */
-  readonly onCancel: (jobId: string, answer: CancelAnswer) => void;
-  /** Jobs were queued. */
-  readonly onQueued: () => void;
-  /** What a tenant may have waiting counts here as at any other door. */
-  readonly within: Quota['within'];
-}
-
-export function cancelDirective(seams: JobSeams): DirectiveDefinition<JobChoice> {
-  const { ledger, onCancel } = seams;
+export function cancelDirective(context: LedgerContext): DirectiveDefinition<JobChoice> {
+  const { ledger, commits } = context;
   return {
     ...cancelType,
     async plan(choice) {
-      if (choice.job_id === undefined) return planBulk(seams, 'cancel', choice);
+      if (choice.job_id === undefined) return planBulk(context, 'cancel', choice);
       const job = await mustFind(ledger, choice.job_id);
       if (isTerminal(job.status)) {
         return [`${nameOf(job)} is ${job.status} already; nothing would change.`];
@@ -50,29 +37,31 @@ export function cancelDirective(seams: JobSeams): DirectiveDefinition<JobChoice>
       work: jobId === undefined ? { kind: 'process' } : { kind: 'job.cancel', jobId },
     }),
     execute: (choice, asked) =>
-      inSteps(seams, 'cancel', choice, asked, async (jobs, step) => {
+      inSteps(context, 'cancel', choice, asked, async (jobs, step) => {
         const ids = jobs.map(({ id }) => id);
         const { answers, progress } = await ledger.jobs.cancelMany(ids, step);
-        answers.forEach((answer, index) => onCancel(ids[index] ?? '', answer));
+        const cancelling = ids.filter((_, index) => answers[index] === 'requested');
+        commits.publish({ cancelling });
         return progress;
       }),
     after({ job_id: jobId }, { outcome }) {
-      if (jobId !== undefined) onCancel(jobId, outcome as CancelAnswer);
+      if (jobId === undefined || outcome !== 'requested') return;
+      commits.publish({ cancelling: [jobId] });
     },
   };
 }
 
-export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> {
-  const { ledger } = seams;
+export function retryDirective(context: LedgerContext): DirectiveDefinition<JobChoice> {
+  const { ledger, commits, quota } = context;
   return {
     ...retryType,
     async plan(choice) {
-      if (choice.job_id === undefined) return planBulk(seams, 'retry', choice);
+      if (choice.job_id === undefined) return planBulk(context, 'retry', choice);
       const job = await mustFind(ledger, choice.job_id);
       if (!isTerminal(job.status)) {
         throw new DuctileError('JOB_OPEN', `job ${job.id} is ${job.status}`, { place: job.id });
       }
-      refuseUnknown(seams, job);
+      refuseUnknown(context, job);
       refuseInit(job);
       refuseStep(job);
       return [`${nameOf(job)}, which is ${job.status}, would be done again as a new job.`];
@@ -81,18 +70,18 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
       if (jobId === undefined) return { work: { kind: 'process' } };
       const job = await mustFind(ledger, jobId);
       const hops = await hopsBehind(asked.actor, ledger);
-      return { work: { kind: 'job.retry', retry: toRetry(seams, job, asked, hops) }, jobs: 1 };
+      return { work: { kind: 'job.retry', retry: toRetry(context, job, asked, hops) }, jobs: 1 };
     },
     async execute(choice, asked) {
       const hops = await hopsBehind(asked.actor, ledger);
-      return await inSteps(seams, 'retry', choice, asked, async (jobs, step) => {
-        const { plugins } = seams.catalog();
+      return await inSteps(context, 'retry', choice, asked, async (jobs, step) => {
+        const { plugins } = context.catalog;
         const inits = jobs.filter(isInit);
         const wanted = jobs.filter((job) => !isInit(job) && !isStep(job));
         const known = wanted.filter(({ plugin }) => plugins.has(plugin));
         // Whoever walks over the same jobs at this moment has seen that nobody retried them, too.
         const retries = known.map((job) => ({
-          ...toRetry(seams, job, asked, hops),
+          ...toRetry(context, job, asked, hops),
           isFirst: true,
         }));
         const brings = { jobs: retries.length, signals: 0 };
@@ -101,23 +90,23 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
           ...Array<RetrySkip>(inits.length).fill('init'),
           ...Array<RetrySkip>(jobs.length - wanted.length - inits.length).fill('run_step'),
         ];
-        const { progress } = await seams.within(brings, () =>
+        const { progress } = await quota.within(brings, () =>
           ledger.jobs.retryMany(retries, { ...step, skipped }),
         );
-        seams.onQueued();
+        commits.publish({ claimable: true });
         return progress;
       });
     },
   };
 }
 
-function toRetry({ catalog }: JobSeams, job: Job, { actor }: Asked, hops: number): Retry {
-  const maxAttempts = catalog().plugins.get(job.plugin)?.retry.maxAttempts ?? job.maxAttempts;
+function toRetry({ catalog }: LedgerContext, job: Job, { actor }: Asked, hops: number): Retry {
+  const maxAttempts = catalog.plugins.get(job.plugin)?.retry.maxAttempts ?? job.maxAttempts;
   return { of: job.id, job: draftRetry(job, { id: makeId(), actor, maxAttempts, hops }) };
 }
 
-function refuseUnknown({ catalog }: JobSeams, { plugin }: Job): void {
-  if (catalog().plugins.has(plugin) || catalog().unloaded.has(plugin)) return;
+function refuseUnknown({ catalog }: LedgerContext, { plugin }: Job): void {
+  if (catalog.plugins.has(plugin) || catalog.unloaded.has(plugin)) return;
   throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin} any more`);
 }
 
@@ -148,7 +137,7 @@ function refuseStep(job: Job): void {
 }
 
 async function planBulk(
-  { ledger }: JobSeams,
+  { ledger }: LedgerContext,
   verb: 'cancel' | 'retry',
   choice: JobChoice,
 ): Promise<string[]> {
@@ -186,7 +175,7 @@ function filterOf(verb: 'cancel' | 'retry', choice: JobChoice): Omit<JobFilter, 
  * directive's progress, so another process continues after the last step and counts all of them.
  */
 async function inSteps(
-  { ledger, processId }: JobSeams,
+  { ledger, processId }: LedgerContext,
   verb: 'cancel' | 'retry',
   choice: JobChoice,
   { directiveId, progress: reached, signal }: Asked,

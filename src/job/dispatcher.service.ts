@@ -1,10 +1,18 @@
+import type { LedgerContext } from '../engine/context.ts';
+import { type Execute, HOST_FULL_DELAY_MS } from './executor.service.ts';
+import { findSuppressedJobs } from './enqueue.service.ts';
+import {
+  logAttemptEnd,
+  type WrittenSettlement,
+  type Settler,
+  releaseUnstarted,
+} from './settle.service.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from './types.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Generation } from '../engine/generation.ts';
-import { type WrittenSettlement, type Settler, releaseUnstarted } from './settle.service.ts';
 import { Slots, type Turns } from './slots.service.ts';
 
 const RETRY_MS_MIN = 100;
@@ -24,25 +32,11 @@ interface Held {
   started: boolean;
 }
 
-export interface DispatcherOptions {
-  readonly settler: Settler;
-  readonly processId: string;
-  readonly turns: Turns;
-  /** How many may run at once in this ledger, here or elsewhere; undefined for no limit. */
-  readonly most: () => number | undefined;
-  /** What new claims are made under; their attempts run with it, whatever comes meanwhile. */
-  readonly generation: () => Generation;
-  readonly plugins: (generation: Generation) => readonly ClaimablePlugin[];
-  /** Whether what is claimed now could be started; `wakeSurely` is called when it can be again. */
-  readonly mayStart: () => boolean;
-  /** Runs one attempt to its end; never rejects. */
-  readonly execute: (
-    job: ClaimedJob,
-    signal: AbortSignal,
-    generation: Generation,
-  ) => Promise<Closing>;
-  readonly onSettled: (settled: WrittenSettlement) => void;
-  readonly log: Log;
+/** The rules for what a dispatcher claims. */
+export interface ClaimRules {
+  plugins(generation: Generation): readonly ClaimablePlugin[];
+  /** Whether a claimed job could be started now; `wakeSurely` is called when it can be again. */
+  mayStart(): boolean;
 }
 
 /**
@@ -51,7 +45,12 @@ export interface DispatcherOptions {
  * they freed. While it is under way, the next batch gathers.
  */
 export class Dispatcher {
-  readonly #options: DispatcherOptions;
+  readonly #context: LedgerContext;
+  readonly #settler: Settler;
+  readonly #rules: ClaimRules;
+  readonly #execute: Execute;
+  readonly #log: Log;
+  readonly #jobLog: Log;
   /** By claim: a job that was lost and claimed again is here twice until its first attempt has ended. */
   readonly #held = new Map<string, Held>();
   readonly #slots: Slots<Held>;
@@ -72,11 +71,22 @@ export class Dispatcher {
   #pausedUntil = 0;
   #idle: (() => void)[] = [];
 
-  constructor(options: DispatcherOptions) {
-    this.#options = options;
+  constructor(
+    context: LedgerContext,
+    settler: Settler,
+    turns: Turns,
+    rules: ClaimRules,
+    execute: Execute,
+  ) {
+    this.#context = context;
+    this.#settler = settler;
+    this.#rules = rules;
+    this.#execute = execute;
+    this.#log = context.log.child('dispatcher');
+    this.#jobLog = context.log.child('job');
     this.#slots = new Slots({
-      turns: options.turns,
-      most: options.most,
+      turns,
+      most: () => context.quota.workers(),
       run: (held, waitedMs) => this.#attempt(held, waitedMs),
       giveBack: (held) => this.#giveBack(held),
       onSpare: () => this.#lookAgain(),
@@ -221,23 +231,23 @@ export class Dispatcher {
   }
 
   async #exchange(closings: Closing[]): Promise<void> {
-    const { settler, onSettled } = this.#options;
     const free = this.#freeSlots(closings);
-    const generation = this.#options.generation();
+    const { generation } = this.#context;
     const claim = free > 0 ? this.#toClaim(free, generation) : undefined;
     if (claim === undefined) this.#waitForTurn();
     if (claim === undefined && closings.length === 0) return;
     if (claim !== undefined) this.#pendingTokens.add(claim.token);
     let settled: WrittenSettlement;
+    const began = performance.now();
     try {
-      settled = await settler.settle(closings, claim);
+      settled = await this.#settler.settle(closings, claim);
     } finally {
       if (claim !== undefined) this.#pendingTokens.delete(claim.token);
     }
     for (const { job, claimToken } of closings) this.#held.delete(claimKey(job.id, claimToken));
     for (const job of settled.claimed) this.#begin(job, generation);
     if (!this.#claiming) this.#giveWaitingBack();
-    onSettled(settled);
+    this.#publish(settled, performance.now() - began);
     // A full answer may mean that more is ready than was asked for.
     const mayBeMore = free > 0 && settled.claimed.length === free;
     this.#hasSeenAll = (free > 0 && !mayBeMore && settled.isLatest) || unknown;
@@ -246,24 +256,39 @@ export class Dispatcher {
     if (!this.#wanted) this.#slots.pass();
   }
 
+  #publish({ enqueued, written, news }: WrittenSettlement, settleMs: number): void {
+    for (const closing of written) logAttemptEnd(closing, this.#jobLog);
+    const delays = written.flatMap(({ ending }) => (ending.delayMs > 0 ? [ending.delayMs] : []));
+    const drafts = enqueued.length === 0 ? [] : written.flatMap(({ jobs }) => jobs);
+    this.#context.commits.publish({
+      ...news,
+      enqueued,
+      endedJobs: written,
+      signals: written.flatMap(({ signals }) => signals),
+      jobDueInMs: delays.length === 0 ? undefined : Math.min(...delays),
+      suppressed: findSuppressedJobs(drafts, enqueued),
+      settleMs,
+    });
+  }
+
   #waitForTurn(): void {
     if (this.#mayClaim) this.#slots.want();
     else this.#slots.pass();
   }
 
   get #mayClaim(): boolean {
-    return this.#claiming && performance.now() >= this.#pausedUntil && this.#options.mayStart();
+    return this.#claiming && performance.now() >= this.#pausedUntil && this.#rules.mayStart();
   }
 
   #toClaim(slots: number, generation: Generation): ClaimRequest {
-    const { processId, plugins, most } = this.#options;
+    const { processId, quota } = this.#context;
     const { snapshotId } = generation;
-    const workersMax = most();
+    const workersMax = quota.workers();
     return {
       processId,
       token: makeToken(),
       slots,
-      plugins: plugins(generation),
+      plugins: this.#rules.plugins(generation),
       snapshotId,
       ...(workersMax === undefined ? {} : { workersMax }),
     };
@@ -286,7 +311,11 @@ export class Dispatcher {
   async #attempt(held: Held, waitedMs: number): Promise<void> {
     held.started = true;
     const job = { ...held.job, queueMs: held.job.queueMs + Math.round(waitedMs) };
-    this.close([await this.#options.execute(job, held.abort.signal, held.generation)]);
+    const closing = await this.#execute(job, held.abort.signal, held.generation);
+    const { cause } = closing.report;
+    // The host is full, or its spawner is fenced: the next attempts would end in the same way.
+    if (cause === 'host_full' || cause === 'fenced') this.rest(HOST_FULL_DELAY_MS);
+    this.close([closing]);
   }
 
   /** One that waits needs no slot to learn that it is to stop. */
@@ -309,7 +338,7 @@ export class Dispatcher {
     this.#trouble = messageOf(error);
     this.#failures += 1;
     const ms = Math.min(RETRY_MS_MIN * 2 ** (this.#failures - 1), RETRY_MS_MAX);
-    this.#options.log.error('the ledger did not take a write; trying again', {
+    this.#log.error('the ledger did not take a write; trying again', {
       error: messageOf(error),
       ...(known ? { code: error.code } : {}),
       waiting: this.#ended.length,

@@ -6,10 +6,12 @@ import { type JsonObject, toStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Dedupe, JobDraft, SubmittedBy } from './job.ts';
 import type { ContextDraft, Enqueued } from './types.ts';
-import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import { findCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
 import { descentOf, JOB_ACTOR, type JobCause } from './cause.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { SuppressedWork } from '../engine/commit-events.ts';
 
 export interface Submission {
   /** Made by the caller when the same request may come again; a new one otherwise. */
@@ -45,27 +47,59 @@ export interface DraftedJob {
   readonly context: ContextDraft | undefined;
 }
 
-export function makeDoor(
-  ledger: Ledger,
-  catalog: () => Catalog,
-  dedupeTtlMs: () => number,
-  onEnqueued: (enqueued: readonly Enqueued[]) => void,
-  /** Something was accepted that is due in this time. */
-  onDelayed: (ms: number) => void,
-): Door {
+export function makeDoor(context: LedgerContext): Door {
+  const { ledger, quota, commits } = context;
   const enqueue = makeBatcher<DraftedJob, Enqueued>(async (batch) => {
+    const jobs = batch.map(({ job }) => job);
+    announceWork(context, jobs);
     const enqueued = await ledger.jobs.enqueue({
-      jobs: batch.map(({ job }) => job),
-      contexts: batch.flatMap(({ context }) => context ?? []),
+      jobs,
+      contexts: batch.flatMap(({ context: baggage }) => baggage ?? []),
+      queueLimit: quota.queueLimit(),
     });
-    onEnqueued(enqueued);
-    for (const { job } of batch) if (job.due !== undefined) onDelayed(untilDue(job.due));
+    const suppressed = findSuppressedJobs(jobs, enqueued);
+    commits.publish({ enqueued, jobDueInMs: findFirstDue(jobs), suppressed });
     return enqueued;
   });
   return {
-    submit: async (submission) =>
-      await enqueue(await draftJob(submission, catalog(), dedupeTtlMs())),
+    async submit(submission) {
+      const { catalog, config } = context;
+      return await enqueue(await draftJob(submission, catalog, config.service.dedupeTtlMs));
+    },
   };
+}
+
+/**
+ * Reports work before it is written. On SQLite, writes of one moment share a commit, so a dispatcher that looks now
+ * claims the work in the commit that accepts it. On PostgreSQL a look would come too early.
+ */
+export function announceWork(
+  { ledger, commits }: Pick<LedgerContext, 'ledger' | 'commits'>,
+  work: readonly unknown[],
+): void {
+  if (ledger.kind === 'sqlite' && work.length > 0) commits.publish({ arriving: true });
+}
+
+/** Lists the jobs that were dropped because their dedupe key is taken. */
+export function findSuppressedJobs(
+  drafts: readonly JobDraft[],
+  enqueued: readonly Enqueued[],
+): SuppressedWork[] {
+  if (enqueued.every(({ duplicateOf }) => duplicateOf === undefined)) return [];
+  const byId = new Map(drafts.map((draft) => [draft.id, draft]));
+  return enqueued.flatMap(({ jobId, duplicateOf }): SuppressedWork[] => {
+    const draft = byId.get(jobId);
+    if (duplicateOf === undefined || draft?.dedupe === undefined) return [];
+    const { plugin, command, payload, dedupe } = draft;
+    const target = `${plugin}/${command}`;
+    return [{ target, dedupeKey: dedupe.key, payload, holderKind: 'job', holderId: duplicateOf }];
+  });
+}
+
+/** Until the first of the delayed jobs is due; undefined if none is delayed. */
+export function findFirstDue(jobs: readonly Pick<JobDraft, 'due'>[]): number | undefined {
+  const times = jobs.flatMap(({ due }) => (due === undefined ? [] : [untilDue(due)]));
+  return times.length === 0 ? undefined : Math.min(...times);
 }
 
 export interface DraftOptions {

@@ -39,24 +39,11 @@ import {
   type BasePayloads,
   type RequestLedger,
 } from './plugin-request.service.ts';
-import { maskSecrets, toSpec, type RunPlugin } from './run-plugin.service.ts';
+import { maskSecrets, toSpec, type Runner } from './run-plugin.service.ts';
 import { toLogFields } from './settle.service.ts';
 import { traceparentOf } from './trace.ts';
 import type { ClaimedJob, StateChange } from './types.ts';
-
-export interface ExecutorOptions {
-  readonly run: RunPlugin;
-  readonly ledger: RequestLedger;
-  readonly credentials: Pick<Credentials, 'reveal'>;
-  /** Creates the token with which a plugin may call the API during its attempt. */
-  readonly grantAccess: GrantAccess;
-  readonly mask: PayloadMask;
-  /** The host has no memory or no process slots left. */
-  readonly onHostFull: () => void;
-  /** The spawner is fenced: its heartbeat deadline has passed. */
-  readonly onFenced: () => void;
-  readonly log: Log;
-}
+import type { LedgerContext } from '../engine/context.ts';
 
 export type Execute = (
   job: ClaimedJob,
@@ -64,24 +51,51 @@ export type Execute = (
   generation: Generation,
 ) => Promise<Closing>;
 
+/** The services that an attempt uses. */
+interface AttemptServices {
+  readonly ledger: RequestLedger;
+  readonly runner: Pick<Runner, 'run'>;
+  readonly credentials: Pick<Credentials, 'reveal'>;
+  /** Creates the token with which a plugin may call the API during its attempt. */
+  readonly grantAccess: GrantAccess;
+  readonly mask: PayloadMask;
+  readonly bases: BasePayloads;
+  readonly log: Log;
+}
+
 /**
  * Creates the function that executes one attempt, from its claim to its closing. Every way in which an
  * attempt can end is a value: the function never rejects. `settle.service.ts` writes the closing.
  */
-export function makeExecutor(options: ExecutorOptions): Execute {
-  const { ledger } = options;
-  const bases = makeBasePayloads((key) => ledger.runs.readBasePayload(key));
+export function makeExecutor(
+  context: LedgerContext,
+  runner: Pick<Runner, 'run'>,
+  credentials: Pick<Credentials, 'reveal'>,
+  grantAccess: GrantAccess,
+  mask: PayloadMask,
+): Execute {
+  const { ledger } = context;
+  const log = context.log.child('executor');
+  const services: AttemptServices = {
+    ledger,
+    runner,
+    credentials,
+    grantAccess,
+    mask,
+    bases: makeBasePayloads((key) => ledger.runs.readBasePayload(key)),
+    log,
+  };
   return async (job, signal, generation) => {
     const plugin = generation.catalog.plugins.get(job.plugin);
     if (plugin === undefined || findCommand(plugin, job.command) === undefined) {
       return closeUnknownCommand(job, generation.rules);
     }
     try {
-      return await attempt(job, plugin, { signal, generation }, { ...options, bases });
+      return await attempt(job, plugin, { signal, generation }, services);
     } catch (error) {
       const isSetup = error instanceof DuctileError && Object.hasOwn(setupFailures, error.code);
       if (isSetup) return closeSetupFailure(job, plugin, error, generation.rules);
-      return closeReleased(job, error, options.log);
+      return closeReleased(job, error, log);
     }
   };
 }
@@ -90,22 +104,21 @@ async function attempt(
   job: ClaimedJob,
   plugin: Plugin,
   { signal, generation }: { readonly signal: AbortSignal; readonly generation: Generation },
-  options: ExecutorOptions & { readonly bases: BasePayloads },
+  { ledger, runner, credentials, grantAccess, mask, bases, log }: AttemptServices,
 ): Promise<Closing> {
-  const { log } = options;
   const { rules, environment } = generation;
   const usual = toSpec(plugin, job.command, environment);
   const spec = { ...usual, timeoutMs: job.timeoutMs ?? usual.timeoutMs };
-  const encode = await prepareRequest(job, options.ledger, options.bases);
-  const { config, secrets } = await options.credentials.reveal(plugin);
+  const encode = await prepareRequest(job, ledger, bases);
+  const { config, secrets } = await credentials.reveal(plugin);
   const deadlineMs = Date.now() + spec.timeoutMs;
-  const access = options.grantAccess(job, plugin, deadlineMs);
+  const access = grantAccess(job, plugin, deadlineMs);
   const traceparent = traceparentOf(job);
   const run = async (): Promise<ProcessEnd> => {
     const request = encode({ plugin, config, api: access?.api, traceparent, deadlineMs });
     probe('spawn.before');
     log.debug('attempt started', { ...toLogFields(job), attempt: job.attempt });
-    return await options.run(plugin, spec, request, {
+    return await runner.run(plugin, spec, request, {
       signal,
       onStarted: () => probe('spawn.after'),
       traceparent,
@@ -118,12 +131,10 @@ async function attempt(
   // Mask before anything is read from the output, so that no later code sees a secret.
   const end = maskSecrets(unmasked, access === undefined ? secrets : [...secrets, access.secret]);
   const reply = decodeResponse(end, spec);
-  if (reply.kind === 'unstarted' && reply.hostFull) options.onHostFull();
-  if (reply.kind === 'fenced') options.onFenced();
   log.debug('attempt ended', { ...toLogFields(job), attempt: job.attempt, how: reply.kind });
   return closeAttempt(
     { job, plugin, reply, end },
-    { rules, mask: options.mask, random: Math.random(), nowMs: Date.now() },
+    { rules, mask, random: Math.random(), nowMs: Date.now() },
   );
 }
 

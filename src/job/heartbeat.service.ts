@@ -10,13 +10,13 @@ import { schemaVersion } from '../ledger/migrate.ts';
 import type { Host } from '../plugin/process.ts';
 import type { Dispatcher } from './dispatcher.service.ts';
 import type { Generation } from '../engine/generation.ts';
-import { makeReaper, type Reaper, type ReaperOptions } from './reaper.service.ts';
-import { reaperRulesOf } from '../engine/rules.ts';
-import type { TenantSelf } from '../tenant/tenants.ts';
+import { makeReaper, type Reaper } from './reaper.service.ts';
 import { bareReport } from './attempt.ts';
 import { endReleased } from './outcome.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { toLogFields } from './settle.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { TenantKeeper } from '../tenant/tenants.ts';
 
 interface Heartbeat extends Loop {
   /**
@@ -30,22 +30,23 @@ interface Heartbeat extends Loop {
   readonly trouble: string | undefined;
 }
 
-interface HeartbeatOptions {
-  readonly ledger: Ledger;
-  readonly everyMs: () => number;
-  /** For how long others wait for one before they presume this process dead. */
-  readonly silentMs: () => number;
-  readonly beat: () => ProcessBeat;
-  /** With how long ago it was asked for: others count from its commit, which was no sooner. */
-  readonly onBeat: (answer: HeartbeatAnswer, agoMs: number) => void;
-  /** Somebody reaped this process although it lives: its claims belong to others now. */
-  readonly onLost: () => void;
-  readonly log: Log;
+/** The response to a heartbeat. */
+interface HeardBeat {
+  readonly answer: HeartbeatAnswer;
+  /** How long ago the heartbeat was requested: others count from its commit, which came later. */
+  readonly agoMs: number;
+  /** Another process reaped this one although it lives: its claims belong to others now. */
+  readonly isLost: boolean;
 }
 
 /** Says that the process lives, and compares what it holds with what the ledger believes. */
-function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
-  const { ledger, everyMs, silentMs, beat, onBeat, onLost, log } = options;
+function makeHeartbeat(
+  context: LedgerContext,
+  beat: () => ProcessBeat,
+  hear: (heard: HeardBeat) => void,
+): Heartbeat {
+  const { ledger } = context;
+  const log = context.log.child('heartbeat');
   let unbrokenSince: number | undefined;
   /** When the last one was asked for that was committed. */
   let committedAt: number | undefined;
@@ -57,7 +58,8 @@ function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
   );
 
   const isSilent = (): boolean =>
-    committedAt !== undefined && performance.now() - committedAt >= silentMs();
+    committedAt !== undefined &&
+    performance.now() - committedAt >= context.config.service.reapAfterMs;
 
   const runOnce = async (): Promise<void> => {
     const askedAt = performance.now();
@@ -67,19 +69,19 @@ function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
     unbrokenSince ??= performance.now();
     trouble = undefined;
     complaint.reset();
-    if (registered && !answer.known) {
+    const isLost = registered && !answer.known;
+    if (isLost) {
       log.error('this process was presumed dead; its claims were given to others');
       unbrokenSince = performance.now();
-      onLost();
     }
     registered = true;
     lastRoundAt = performance.now();
-    onBeat(answer, performance.now() - askedAt);
+    hear({ answer, agoMs: performance.now() - askedAt, isLost });
   };
 
   const loop = makeLoop({
     name: 'heartbeat',
-    everyMs,
+    everyMs: () => context.config.service.heartbeatIntervalMs,
     runOnce,
     onError: (error) => {
       unbrokenSince = undefined;
@@ -109,21 +111,6 @@ function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
   };
 }
 
-interface VitalsOptions {
-  readonly processId: string;
-  readonly version: string;
-  readonly current: () => Generation;
-  readonly ledger: Ledger;
-  readonly host: Host;
-  readonly dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'holds' | 'close' | 'wakeSurely'>;
-  readonly onReaped: ReaperOptions['onReaped'];
-  /** For a tenant: the state of the root's heartbeats, which go to the same database. */
-  readonly tenant?: Pick<TenantSelf, 'mayJudge'> | undefined;
-  /** A process is about to be forgotten that had died. */
-  readonly onDeath: () => Promise<void>;
-  readonly log: Log;
-}
-
 /** That this process lives, and what becomes of the work of those that do not. */
 export interface Vitals {
   readonly heartbeat: Heartbeat;
@@ -134,8 +121,6 @@ export interface Vitals {
   recover(): Promise<void>;
   /** Whether this process was well for a whole threshold, so that it may presume others dead. */
   mayJudge(): boolean;
-  /** Whether others still believe that this process lives, so that it may start what it claims. */
-  mayStart(): boolean;
   /**
    * Whether the parts still turn. A database that is away does not make it unsound: a restart would
    * not bring it back, and would cost what is running.
@@ -143,33 +128,47 @@ export interface Vitals {
   isSound(): boolean;
 }
 
-export function makeVitals(options: VitalsOptions): Vitals {
-  const { processId, current, ledger, tenant, dispatcher, onReaped, log } = options;
+/** Until when plugin processes may be started here, as far as other processes know. */
+export class SpawnLease {
+  /** In monotonic milliseconds. */
+  #endsAt: number;
+
+  /** Only on PostgreSQL may others take the claims of a process that falls silent. */
+  constructor(kind: Ledger['kind']) {
+    this.#endsAt = kind === 'postgres' ? -Infinity : Infinity;
+  }
+
+  get isValid(): boolean {
+    return performance.now() < this.#endsAt;
+  }
+
+  renew(ms: number): void {
+    this.#endsAt = performance.now() + ms;
+  }
+}
+
+export function makeVitals(
+  context: LedgerContext,
+  { host, version }: { readonly host: Host; readonly version: string },
+  lease: SpawnLease,
+  dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'holds' | 'close' | 'wakeSurely'>,
+  tenants: Pick<TenantKeeper, 'mourn'> | undefined,
+): Vitals {
+  const { ledger, processId, tenant } = context;
+  const log = context.log.child('engine');
   const outgrown = Promise.withResolvers<number>();
-  // Until when processes may run here, in monotonic milliseconds.
-  let fencedAt = ledger.kind === 'postgres' ? -Infinity : Infinity;
-  const heartbeat = makePulse(options);
-  const service = (): Generation['config']['service'] => current().config.service;
-  const reaper = makeReaper({
-    ledger,
-    processId,
-    everyMs: () => service().heartbeatIntervalMs,
-    rules: () => reaperRulesOf(current()),
-    mayJudge,
-    onReaped,
-    onDeath: options.onDeath,
-    log: log.child('reaper'),
-  });
+  const service = (): Config['service'] => context.config.service;
+  const heartbeat = makeHeartbeat(context, beat, hear);
+  const reaper = makeReaper(context, mayJudge, tenants);
   return {
     heartbeat,
     reaper,
     outgrown: outgrown.promise,
     async recover() {
       const jobs = ledger.kind === 'sqlite' ? await reaper.recover() : 0;
-      if (jobs > 0) log.child('engine').warn('work of a crashed process recovered', { jobs });
+      if (jobs > 0) log.warn('work of a crashed process recovered', { jobs });
     },
     mayJudge,
-    mayStart,
     isSound() {
       const { heartbeatIntervalMs, reapAfterMs } = service();
       return performance.now() - heartbeat.lastRoundAt < heartbeatIntervalMs + reapAfterMs;
@@ -180,43 +179,35 @@ export function makeVitals(options: VitalsOptions): Vitals {
     return canJudge(heartbeat, service().reapAfterMs, tenant);
   }
 
-  function mayStart(): boolean {
-    return performance.now() < fencedAt;
-  }
-  function renew(host: Host, ms: number): void {
-    const wasFenced = !mayStart();
-    fencedAt = performance.now() + ms;
-    host.renew(ms);
-    if (wasFenced) dispatcher.wakeSurely();
+  function beat(): ProcessBeat {
+    return {
+      id: processId,
+      host: hostname(),
+      pid: process.pid,
+      version,
+      slots: service().maxWorkers,
+      spawner: host.kind,
+      ...describeGeneration(context.generation, tenant === undefined),
+    };
   }
 
-  function makePulse({ host, version }: VitalsOptions): Heartbeat {
-    return makeHeartbeat({
-      ledger,
-      everyMs: () => service().heartbeatIntervalMs,
-      silentMs: () => service().reapAfterMs,
-      beat: () => ({
-        id: processId,
-        host: hostname(),
-        pid: process.pid,
-        version,
-        slots: service().maxWorkers,
-        spawner: host.kind,
-        ...describeGeneration(current(), tenant === undefined),
-      }),
-      onBeat: (answer, agoMs) => {
-        const { heartbeatIntervalMs, reapAfterMs } = service();
-        // Only where others may take our claims do our processes have to end when we fall silent.
-        // An answer that comes too late for that renews nothing: the next one tells whose they are.
-        const leftMs = reapAfterMs - heartbeatIntervalMs - agoMs;
-        if (ledger.kind === 'postgres' && leftMs > 0) renew(host, leftMs);
-        compareClaims(answer, dispatcher, ledger, log.child('engine'));
-        const { schemaVersion: found = schemaVersion } = answer;
-        if (found > schemaVersion) outgrown.resolve(found);
-      },
-      onLost: () => dispatcher.stopAll('shutdown'),
-      log: log.child('heartbeat'),
-    });
+  function hear({ answer, agoMs, isLost }: HeardBeat): void {
+    if (isLost) dispatcher.stopAll('shutdown');
+    const { heartbeatIntervalMs, reapAfterMs } = service();
+    // Only where others may take our claims do our processes have to end when we fall silent.
+    // A response that comes too late renews nothing: the next one tells whose the claims are.
+    const leftMs = reapAfterMs - heartbeatIntervalMs - agoMs;
+    if (ledger.kind === 'postgres' && leftMs > 0) renew(leftMs);
+    compareClaims(answer, dispatcher, ledger, log);
+    const { schemaVersion: found = schemaVersion } = answer;
+    if (found > schemaVersion) outgrown.resolve(found);
+  }
+
+  function renew(ms: number): void {
+    const wasFenced = !lease.isValid;
+    lease.renew(ms);
+    host.renew(ms);
+    if (wasFenced) dispatcher.wakeSurely();
   }
 }
 
@@ -245,7 +236,7 @@ function describeConfig(config: Config): Pick<ProcessBeat, 'configFile' | 'confi
 function canJudge(
   { unbrokenSince: since }: Heartbeat,
   reapAfterMs: number,
-  tenant: VitalsOptions['tenant'],
+  tenant: LedgerContext['tenant'],
 ): boolean {
   if (since === undefined || tenant?.mayJudge() === true) return since !== undefined;
   return performance.now() - since >= reapAfterMs;

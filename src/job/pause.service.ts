@@ -2,24 +2,28 @@ import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { PluginSwitch } from '../directive/types.ts';
-
-interface PauseOptions {
-  readonly ledger: Ledger;
-  /** Before the engine runs and after it stops, a pause changes nothing. */
-  readonly isRunning: () => boolean;
-  readonly open: () => void;
-  readonly shut: () => Promise<void>;
-  readonly log: Log;
-}
+import type { LedgerContext } from '../engine/context.ts';
+import type { TenantKeeper } from '../tenant/tenants.ts';
+import type { Dispatcher } from './dispatcher.service.ts';
 
 /** Whether this process starts jobs. The ledger says it for all hosts; each asks from time to time. */
 export class Pause {
-  readonly #options: PauseOptions;
+  readonly #context: LedgerContext;
+  readonly #dispatcher: Pick<Dispatcher, 'open' | 'shut'>;
+  readonly #tenants: Pick<TenantKeeper, 'awaitPause'> | undefined;
+  readonly #log: Log;
   #isOn = false;
   #changes = 0;
 
-  constructor(options: PauseOptions) {
-    this.#options = options;
+  constructor(
+    context: LedgerContext,
+    dispatcher: Pick<Dispatcher, 'open' | 'shut'>,
+    tenants: Pick<TenantKeeper, 'awaitPause'> | undefined,
+  ) {
+    this.#context = context;
+    this.#dispatcher = dispatcher;
+    this.#tenants = tenants;
+    this.#log = context.log.child('engine');
   }
 
   get isOn(): boolean {
@@ -43,22 +47,29 @@ export class Pause {
   async changed(): Promise<void> {
     this.#changes += 1;
     await this.look();
-    if (this.#isOn) await this.#options.shut();
+    if (this.#isOn) await this.#shut();
+  }
+
+  async #shut(): Promise<void> {
+    await this.#dispatcher.shut();
+    await this.#tenants?.awaitPause();
   }
 
   async #read(): Promise<boolean> {
-    return (await this.#options.ledger.meta.read('paused')) === '1';
+    return (await this.#context.ledger.meta.read('paused')) === '1';
   }
 
   #set(isOn: boolean): void {
-    const { isRunning, open, shut, log } = this.#options;
-    if (isOn === this.#isOn || !isRunning()) return;
+    // Before the engine runs and after it stops, a pause changes nothing.
+    if (isOn === this.#isOn || this.#context.state !== 'running') return;
     this.#isOn = isOn;
     if (isOn) {
       // The claim itself reads the pause, so a failure here only delays the return of waiting claims.
-      shut().catch((error: unknown) => log.warn('pausing failed', { error: messageOf(error) }));
-    } else open();
-    log.info(isOn ? 'paused: nothing new is started' : 'resumed');
+      this.#shut().catch((error: unknown) =>
+        this.#log.warn('pausing failed', { error: messageOf(error) }),
+      );
+    } else this.#dispatcher.open();
+    this.#log.info(isOn ? 'paused: nothing new is started' : 'resumed');
   }
 }
 
@@ -92,4 +103,14 @@ export function makeSwitches(ledger: Ledger): Switches {
       names = new Set(found.map(({ plugin }) => plugin));
     },
   };
+}
+
+/** Reads the switches again. When this resolves, no job of a disabled plugin is started here any more. */
+export async function enforceSwitches(
+  switches: Switches,
+  dispatcher: Pick<Dispatcher, 'withhold'>,
+): Promise<void> {
+  await switches.refresh();
+  if (switches.off.length === 0) return;
+  await dispatcher.withhold((plugin) => switches.isOff(plugin));
 }

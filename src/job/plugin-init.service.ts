@@ -6,67 +6,91 @@ import { suggest } from '../config/nearest.ts';
 import { pluginName } from '../config/fields.ts';
 import type { InitWish, PluginHealth } from '../config/snapshot-types.ts';
 import type { ClaimablePlugin, Enqueued } from './types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import { findCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { Submission } from './enqueue.service.ts';
 import type { Generation } from '../engine/generation.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { Dispatcher } from './dispatcher.service.ts';
 
-export interface HealthOptions {
-  readonly ledger: Ledger;
-  readonly current: () => Generation;
-  /** Jobs were queued, or may be claimed that had to wait. */
-  readonly onChange: () => void;
-  /** These may not be started any more, also if they were claimed ahead; resolves when none will be. */
-  readonly withhold: (isMeant: (plugin: string, command: string) => boolean) => Promise<void>;
-  readonly log: Log;
+/** Which plugins were set up, as this process last heard. Jobs of the others wait for their `init`. */
+export class InitHealth {
+  readonly #context: LedgerContext;
+  #known: ReadonlyMap<string, PluginHealth> = new Map();
+  #limited: { of: Generation; knowing: unknown; plugins: ClaimablePlugin[] } | undefined;
+
+  constructor(context: LedgerContext) {
+    this.#context = context;
+  }
+
+  get known(): ReadonlyMap<string, PluginHealth> {
+    return this.#known;
+  }
+
+  set known(known: ReadonlyMap<string, PluginHealth>) {
+    this.#known = known;
+  }
+
+  statusOf(plugin: Plugin): PluginHealth | undefined {
+    return this.#known.get(keyOf(plugin.name, plugin.identity));
+  }
+
+  isWell(name: string): boolean {
+    const plugin = this.#context.catalog.plugins.get(name);
+    if (plugin === undefined || !hasInit(plugin)) return true;
+    return this.statusOf(plugin)?.status === 'healthy';
+  }
+
+  /** Lists what may be claimed: of a plugin that isn't set up, only its `init` and `health`. */
+  limit(generation: Generation): readonly ClaimablePlugin[] {
+    if (this.#limited?.of !== generation || this.#limited.knowing !== this.#known) {
+      const isHealthy = (plugin: Plugin): boolean => this.statusOf(plugin)?.status === 'healthy';
+      const plugins = limitTo(generation, isHealthy);
+      this.#limited = { of: generation, knowing: this.#known, plugins };
+    }
+    return this.#limited.plugins;
+  }
 }
 
-/** Whether plugins were set up: an `init` that has not succeeded keeps all else of its plugin back. */
+/** Has plugins set up. */
 export interface HealthKeeper {
-  /** Learns what the ledger knows, before a generation is put in force. */
+  /** Reads what the ledger knows, before a generation becomes active. */
   learn(): Promise<void>;
-  /** Asks for the inits that the generation in force needs; exactly one host runs each. */
+  /** Requests the inits that the active generation needs; exactly one host runs each. */
   require(): Promise<void>;
-  /** Looks again, and asks for the inits of which nothing is known any more. */
+  /** Reads again, and requests the inits that are unknown by now. */
   look(): Promise<void>;
-  /** What may be claimed: of plugins that are not set up, only what sets them up or examines them. */
-  limit(generation: Generation): readonly ClaimablePlugin[];
-  isWell(plugin: string): boolean;
-  /** Asks for an init although there was one; while one is under way, that is the one. */
+  /** Requests an init although there was one; while one is in progress, that is the one. */
   renew(plugin: Plugin, by: InitAuthor): Promise<Enqueued>;
 }
 
 /** Who asks for it. What else may be said of a job is refused: an init is the same for everybody. */
 type InitAuthor = Pick<Submission, 'submittedBy' | 'actor' | 'id'> & Partial<Submission>;
 
-export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
-  const { ledger, current, onChange, withhold, log } = options;
-  let known = new Map<string, PluginHealth>();
-  let limited: { of: Generation; knowing: typeof known; plugins: ClaimablePlugin[] } | undefined;
-
-  const statusOf = (plugin: Plugin): PluginHealth | undefined =>
-    known.get(keyOf(plugin.name, plugin.identity));
-  const wants = (): Plugin[] => [...current().catalog.plugins.values()].filter(hasInit);
-
-  const isWell = (name: string): boolean => {
-    const plugin = current().catalog.plugins.get(name);
-    if (plugin === undefined || !hasInit(plugin)) return true;
-    return statusOf(plugin)?.status === 'healthy';
-  };
+export function makeHealthKeeper(
+  context: LedgerContext,
+  health: InitHealth,
+  dispatcher: Pick<Dispatcher, 'withhold'>,
+): HealthKeeper {
+  const { ledger, commits } = context;
+  const log = context.log.child('health');
+  const wants = (): Plugin[] => [...context.catalog.plugins.values()].filter(hasInit);
 
   const note = async (rows: readonly PluginHealth[]): Promise<void> => {
-    const before = known;
+    const before = health.known;
     const inits = rows.filter(({ kind }) => kind === 'init');
     const now = new Map(inits.map((row) => [keyOf(row.plugin, row.fingerprint), row]));
     const changed = [...now].filter(([key, row]) => !isSame(row, before.get(key)));
     if (changed.length === 0 && now.size === before.size) return;
-    known = now;
+    health.known = now;
     const wanted = new Set(wants().map(({ name, identity }) => keyOf(name, identity)));
     for (const [key, row] of changed) if (wanted.has(key)) tell(row, log);
-    onChange();
+    commits.publish({ claimable: true });
     if (changed.every(([, { status }]) => status === 'healthy')) return;
-    await withhold((plugin, command) => !['init', 'health'].includes(command) && !isWell(plugin));
+    // Jobs that were claimed ahead may not start either.
+    await dispatcher.withhold(
+      (plugin, command) => !['init', 'health'].includes(command) && !health.isWell(plugin),
+    );
   };
 
   const ask = async (plugins: readonly Plugin[], why: InitWish['why']): Promise<void> => {
@@ -76,7 +100,6 @@ export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
   };
 
   return {
-    isWell,
     async learn() {
       await note(await ledger.plugins.reviewHealth());
     },
@@ -85,30 +108,23 @@ export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
       const plugins = wants();
       if (plugins.length === 0) return;
       try {
-        const isPending = plugins.some((plugin) => statusOf(plugin)?.status === 'pending');
-        // On another host somebody may have asked for one that was over.
+        const isPending = plugins.some((plugin) => health.statusOf(plugin)?.status === 'pending');
+        // A user may have requested an init on another host.
         await note(await (isPending ? ledger.plugins.reviewHealth() : ledger.plugins.listHealth()));
         await ask(
-          plugins.filter((plugin) => statusOf(plugin) === undefined),
+          plugins.filter((plugin) => health.statusOf(plugin) === undefined),
           'missing',
         );
       } catch (error) {
         log.warn('the health of plugins could not be looked at', { error: messageOf(error) });
       }
     },
-    limit(generation) {
-      if (limited?.of !== generation || limited.knowing !== known) {
-        const plugins = limitTo(generation, (plugin) => statusOf(plugin)?.status === 'healthy');
-        limited = { of: generation, knowing: known, plugins };
-      }
-      return limited.plugins;
-    },
     async renew(plugin, by) {
       refuseDetails(plugin, by);
       const wish = toWish(plugin, 'asked', by);
       await note(await ledger.plugins.requireInits([wish]));
       const { id } = wish.job;
-      const jobId = statusOf(plugin)?.jobId ?? id;
+      const jobId = health.statusOf(plugin)?.jobId ?? id;
       return jobId === id ? { jobId } : { jobId: id, duplicateOf: jobId };
     },
   };

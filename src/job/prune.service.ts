@@ -1,41 +1,44 @@
 import { messageOf, DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import { history, pruneType, retentionType, type History, type PruneChoice } from './directives.ts';
 import { prunable, type Prunable } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Generation } from '../engine/generation.ts';
 import { retentionOf } from '../engine/rules.ts';
 import { formatDuration } from '../base/quantity.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
-
-interface PrunerOptions {
-  readonly ledger: Ledger;
-  readonly current: () => Pick<Generation, 'config' | 'pipelines' | 'snapshotId'>;
-  /** Deletes history, on record. */
-  readonly retain: () => Promise<void>;
-  readonly log: Log;
-}
+import type { LedgerContext } from '../engine/context.ts';
+import type { Directives } from '../directive/request.service.ts';
+import { RUNTIME_SOURCE } from '../signal/signal.ts';
 
 /**
  * Deletes what is past its retention, with every tick. Once an hour the deletion of history is a
  * directive, so that it is on record without a directive each minute.
  */
-export function makePruner({ ledger, current, retain, log }: PrunerOptions): Service {
+export function makePruner(
+  context: LedgerContext,
+  directives: Pick<Directives, 'direct'>,
+): Service {
+  const { ledger } = context;
+  const log = context.log.child('pruner');
   const over = new AbortController();
   let recordAt = -Infinity;
   const onError = (error: unknown): void => {
     if (!over.signal.aborted) log.error('pruning failed', { error: messageOf(error) });
   };
+  const retain = async (): Promise<void> => {
+    const request = { type: retentionType.type, params: {}, actor: RUNTIME_SOURCE };
+    const { error } = await directives.direct(request);
+    if (error !== null) context.log.child('engine').warn('history was not pruned', { error });
+  };
   const loop = makeLoop({
     name: 'pruner',
-    everyMs: () => current().config.service.tickIntervalMs,
+    everyMs: () => context.config.service.tickIntervalMs,
     atOnce: true,
     async runOnce() {
-      const { config, pipelines, snapshotId } = current();
+      const { config, pipelines, snapshotId } = context.generation;
       await ledger.snapshots.touch(snapshotId);
       await ledger.runs.saveDefinitions(pipelines.map(({ graph }) => graph));
       const retentionMs = retentionOf(config);
@@ -94,30 +97,28 @@ export async function pruneKind(
   }
 }
 
-interface PruneSeams {
-  readonly ledger: Ledger;
-  readonly config: () => Config;
-}
-
-export function pruneDirective(seams: PruneSeams): DirectiveDefinition<PruneChoice> {
+export function pruneDirective(context: LedgerContext): DirectiveDefinition<PruneChoice> {
   return {
     ...pruneType,
-    plan: (choice) => planPrune(seams, choice),
-    execute: (choice, asked) => pruneAll(seams, choice, asked),
+    plan: (choice) => planPrune(context, choice),
+    execute: (choice, asked) => pruneAll(context, choice, asked),
   };
 }
 
-export function retentionDirective(seams: PruneSeams): DirectiveDefinition<object> {
+export function retentionDirective(context: LedgerContext): DirectiveDefinition<object> {
   return {
     ...retentionType,
-    plan: () => planPrune(seams, {}),
-    execute: (_, asked) => pruneAll(seams, {}, asked),
+    plan: () => planPrune(context, {}),
+    execute: (_, asked) => pruneAll(context, {}, asked),
   };
 }
 
-async function planPrune({ ledger, config }: PruneSeams, choice: PruneChoice): Promise<string[]> {
+async function planPrune(
+  { ledger, config }: LedgerContext,
+  choice: PruneChoice,
+): Promise<string[]> {
   const lines: string[] = [];
-  for (const { what, olderThanMs } of agesOf(config(), choice)) {
+  for (const { what, olderThanMs } of agesOf(config, choice)) {
     const limit = limits.countRowsMax;
     const found = await ledger.history.countPrunable({ what, olderThanMs, limit });
     if (found === 0) continue;
@@ -129,12 +130,12 @@ async function planPrune({ ledger, config }: PruneSeams, choice: PruneChoice): P
 
 /** As much as there is, in small steps, so that work is never kept waiting by it. */
 async function pruneAll(
-  { ledger, config }: PruneSeams,
+  { ledger, config }: LedgerContext,
   choice: PruneChoice,
   { signal }: Asked,
 ): Promise<JsonObject> {
   const rows: Record<string, number> = {};
-  for (const { what, olderThanMs } of agesOf(config(), choice)) {
+  for (const { what, olderThanMs } of agesOf(config, choice)) {
     if (signal.aborted) throw new DuctileError('STOPPING', `stopped before ${what}`);
     const gone = await pruneKind(ledger, what, olderThanMs, signal);
     if (gone > 0) rows[what] = gone;

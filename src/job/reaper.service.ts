@@ -1,5 +1,4 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
-import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { Directive } from '../directive/directive.ts';
 import { replayType } from '../signal/replay-directives.ts';
@@ -8,31 +7,17 @@ import { isTerminal, type Job } from './job.ts';
 import { blame, endCancelled, endCrashed, type Ending } from './outcome.ts';
 import type { DirectiveClosing } from '../directive/types.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import type { Orphan } from './types.ts';
 import { followDirective } from '../directive/signals.service.ts';
 import { arriveFailed } from '../pipeline/run/after-job.ts';
 import { followDeath } from '../pipeline/follow-signal.ts';
 import { noConsequences, type FollowRules } from '../pipeline/follow-event.ts';
 import { toLogFields } from './settle.service.ts';
-import type { ReaperRules } from '../engine/rules.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import { reaperRulesOf } from '../engine/rules.ts';
+import type { TenantKeeper } from '../tenant/tenants.ts';
 
 const BURIED_MAX = 100;
-
-export interface ReaperOptions {
-  readonly ledger: Ledger;
-  readonly processId: string;
-  readonly everyMs: () => number;
-  /** The rules of now. */
-  readonly rules: () => ReaperRules;
-  /** Whether this process was itself well for long enough to judge others. */
-  readonly mayJudge: () => boolean;
-  /** With the closings that were written. */
-  readonly onReaped: (settlement: Settlement, written: readonly Closing[]) => void;
-  /** Before a dead process is forgotten: what it left elsewhere would not be looked for after that. */
-  readonly onDeath: () => Promise<void>;
-  readonly log: Log;
-}
 
 export interface Reaper extends Service {
   /** Takes back what processes left that are proven dead, as a lock on the state proves it. */
@@ -51,19 +36,26 @@ export interface Reaper extends Service {
  * the runner. Any process may reap: closings are fenced by the dead claim's own token, so of two
  * that reap the same claim one finds nothing to do.
  */
-export function makeReaper(options: ReaperOptions): Reaper {
-  const { ledger, log } = options;
+export function makeReaper(
+  context: LedgerContext,
+  mayJudge: () => boolean,
+  tenants: Pick<TenantKeeper, 'mourn'> | undefined,
+): Reaper {
+  const { ledger, processId } = context;
+  const log = context.log.child('reaper');
   const sightings = makeSightings();
   /** Plugins that reloads removed and that did not come back. */
   const forsaken = new Set<string>();
 
-  const reapAll = async (staleMs: number, mayJudge: () => boolean): Promise<number> => {
+  const reapAll = async (staleMs: number, isSure: () => boolean): Promise<number> => {
     let recovered = 0;
-    for (const orphan of await ledger.processes.listOrphans({ self: options.processId, staleMs })) {
+    for (const orphan of await ledger.processes.listOrphans({ self: processId, staleMs })) {
       // The answer may have come late, after a standstill in which everybody fell silent.
-      if (!mayJudge()) break;
+      if (!isSure()) break;
       try {
-        recovered += await reapOne(orphan, staleMs, options);
+        // What a dead process left in tenants would not be looked for after it is forgotten.
+        await tenants?.mourn();
+        recovered += await reapOne(orphan, staleMs, context);
       } catch (error) {
         // One process's troublesome claims must not keep the others from being recovered.
         log.error('a dead process could not be reaped', {
@@ -77,14 +69,14 @@ export function makeReaper(options: ReaperOptions): Reaper {
 
   const loop = makeLoop({
     name: 'reaper',
-    everyMs: options.everyMs,
+    everyMs: () => context.config.service.heartbeatIntervalMs,
     // A tenant is often opened because a process died that had claims in it.
     atOnce: true,
     async runOnce() {
-      if (!options.mayJudge()) return;
-      await reapAll(options.rules().reapAfterMs, options.mayJudge);
-      await takeExpired(options);
-      await bury(options, sightings);
+      if (!mayJudge()) return;
+      await reapAll(context.config.service.reapAfterMs, mayJudge);
+      await takeExpired(context);
+      await bury(context, sightings);
     },
     onError: (error) => log.error('reaping failed', { error: messageOf(error) }),
   });
@@ -96,32 +88,31 @@ export function makeReaper(options: ReaperOptions): Reaper {
       if (ledger.kind !== 'sqlite') return;
       for (const plugin of plugins) {
         forsaken.add(plugin);
-        await buryOf(plugin, options);
+        await buryOf(plugin, context);
       }
     },
     async endForsaken() {
-      const { isLoaded } = options.rules();
+      const { isLoaded } = reaperRulesOf(context.generation);
       for (const plugin of forsaken) {
         if (isLoaded(plugin)) forsaken.delete(plugin);
-        else await buryOf(plugin, options);
+        else await buryOf(plugin, context);
       }
     },
   };
 }
 
-async function reapOne(orphan: Orphan, staleMs: number, options: ReaperOptions): Promise<number> {
-  await options.onDeath();
+async function reapOne(orphan: Orphan, staleMs: number, context: LedgerContext): Promise<number> {
   const charged = blame(orphan.jobs);
   const closings = orphan.jobs.map((job) =>
-    crashClosing(job, charged.has(job.id), 'engine_crash', 'the process that ran it died', options),
+    crashClosing(job, charged.has(job.id), 'engine_crash', 'the process that ran it died', context),
   );
   const released = orphan.directives.filter(({ attempt, maxAttempts }) => attempt < maxAttempts);
   const directives = orphan.directives
     .filter((directive) => !released.includes(directive))
-    .map((directive) => failUnattended(directive, options));
+    .map((directive) => failUnattended(directive, context));
   const { processId } = orphan;
-  return closeAll(closings, options, (some) =>
-    options.ledger.processes.reap({
+  return closeAll(closings, context, (some) =>
+    context.ledger.processes.reap({
       processId,
       staleMs,
       closings: some,
@@ -137,49 +128,49 @@ async function reapOne(orphan: Orphan, staleMs: number, options: ReaperOptions):
  */
 async function closeAll(
   closings: readonly Closing[],
-  options: ReaperOptions,
+  context: LedgerContext,
   write: (some: readonly Closing[]) => Promise<Settlement>,
 ): Promise<number> {
   try {
-    return report(closings, await write(closings), options);
+    return report(closings, await write(closings), context);
   } catch (error) {
     if (error instanceof DuctileError || closings.length === 0) throw error;
   }
   let closed = 0;
   for (const closing of closings) {
     try {
-      closed += report([closing], await write([closing]), options);
+      closed += report([closing], await write([closing]), context);
     } catch (error) {
       if (error instanceof DuctileError) throw error;
       const told = { ...toLogFields(closing.job), error: messageOf(error) };
-      options.log.error('a job could not be recovered', told);
+      context.log.child('reaper').error('a job could not be recovered', told);
     }
   }
   return closed;
 }
 
 /** How far it came is not known, so what is not safe to repeat is not done again but told. */
-function failUnattended(directive: Directive, { rules }: ReaperOptions): DirectiveClosing {
+function failUnattended(directive: Directive, { generation }: LedgerContext): DirectiveClosing {
   const { id, type, processId, progress } = directive;
   const isResumable = type === replayType.type && progress !== null;
   const error = `the process that executed it died${
     isResumable ? `; continue it with \`ductile signal replay --resume ${id}\`` : ''
   }`;
   const end = { status: 'failed', code: 'DIRECTIVE_FAILED', error } as const;
-  const follows = followDirective(directive, 'failed', rules().follow, end);
+  const follows = followDirective(directive, 'failed', generation.rules, end);
   return { id, processId, end, ...follows };
 }
 
 /** Claims that are older than any attempt may be, of processes that still beat. */
-async function takeExpired(options: ReaperOptions): Promise<void> {
-  const expired = await options.ledger.jobs.listExpiredClaims();
+async function takeExpired(context: LedgerContext): Promise<void> {
+  const expired = await context.ledger.jobs.listExpiredClaims();
   const closings = expired
-    .filter(({ claimedBy }) => claimedBy !== options.processId)
+    .filter(({ claimedBy }) => claimedBy !== context.processId)
     .map((job) =>
-      crashClosing(job, false, 'claim_expired', 'its claim outlived its time', options),
+      crashClosing(job, false, 'claim_expired', 'its claim outlived its time', context),
     );
   if (closings.length === 0) return;
-  await closeAll(closings, options, (some) => options.ledger.jobs.settle(some));
+  await closeAll(closings, context, (some) => context.ledger.jobs.settle(some));
 }
 
 /** When this process last saw somebody who knows a plugin. */
@@ -204,9 +195,9 @@ function makeSightings(): Sightings {
  * Jobs that nobody could run for the whole grace time do not wait for ever in silence. However old
  * they are, the time counts from when the last one who knew the plugin went: it may be back soon.
  */
-async function bury(options: ReaperOptions, sightings: Sightings): Promise<void> {
-  const { ledger } = options;
-  const { runnerGraceMs, reapAfterMs, unloaded, follow } = options.rules();
+async function bury(context: LedgerContext, sightings: Sightings): Promise<void> {
+  const { ledger } = context;
+  const { runnerGraceMs, reapAfterMs, unloaded, follow } = reaperRulesOf(context.generation);
   const asked = { graceMs: runnerGraceMs, staleMs: reapAfterMs, limit: BURIED_MAX, unloaded };
   sightings.note([...(await ledger.processes.listLivePlugins(reapAfterMs)), ...unloaded]);
   const found = await ledger.jobs.listUnrunnable(asked);
@@ -215,19 +206,19 @@ async function bury(options: ReaperOptions, sightings: Sightings): Promise<void>
   const error = (plugin: string): string =>
     `no process has known the plugin ${plugin} for ${runnerGraceMs / 1000} s`;
   const closings = lost.map((job) => unrunnableClosing(job, error(job.plugin), follow));
-  await closeAll(closings, options, (some) => ledger.jobs.settle(some));
+  await closeAll(closings, context, (some) => ledger.jobs.settle(some));
 }
 
 /** All that is queued for it, also what is to run later. */
-async function buryOf(plugin: string, options: ReaperOptions): Promise<void> {
-  const { ledger } = options;
-  const { follow } = options.rules();
+async function buryOf(plugin: string, context: LedgerContext): Promise<void> {
+  const { ledger } = context;
+  const { follow } = reaperRulesOf(context.generation);
   const error = `the plugin ${plugin} was taken away by a reload`;
   for (;;) {
     const lost = await ledger.jobs.listQueued(plugin, BURIED_MAX);
     const closings = lost.map((job) => unrunnableClosing(job, error, follow));
     if (closings.length === 0) return;
-    const closed = await closeAll(closings, options, (some) => ledger.jobs.settle(some));
+    const closed = await closeAll(closings, context, (some) => ledger.jobs.settle(some));
     // What cannot be closed would be found for ever.
     if (closed === 0) return;
   }
@@ -252,11 +243,11 @@ function crashClosing(
   charged: boolean,
   cause: AttemptCause,
   error: string,
-  options: ReaperOptions,
+  context: LedgerContext,
 ): Closing {
   // Whoever was to stop it is gone, so what was asked for happens here.
   const cancelled = job.cancelRequestedAt !== null;
-  const rules = options.rules();
+  const rules = reaperRulesOf(context.generation);
   const ending = cancelled ? endCancelled(job) : endCrashed(job, charged, rules.crash);
   const consequences =
     isTerminal(ending.status) && !cancelled
@@ -275,8 +266,9 @@ function crashClosing(
 function report(
   closings: readonly Closing[],
   settlement: Settlement,
-  { log, onReaped }: ReaperOptions,
+  context: LedgerContext,
 ): number {
+  const log = context.log.child('reaper');
   const settled = closings.filter(({ job }) => settlement.verdicts.get(job.id) === 'settled');
   for (const { job, ending, report: told } of settled) {
     log.warn(ending.status === 'queued' ? 'job recovered' : 'job given up', {
@@ -288,6 +280,10 @@ function report(
       ...(ending.reason === null ? {} : { reason: ending.reason }),
     });
   }
-  if (settled.length > 0) onReaped(settlement, settled);
+  if (settled.length > 0) {
+    const { news, enqueued } = settlement;
+    // What was released is ready now, here and on other hosts.
+    context.commits.publish({ ...news, enqueued, endedJobs: settled, claimable: true });
+  }
   return settled.length;
 }

@@ -1,3 +1,4 @@
+import type { LedgerContext } from '../engine/context.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
@@ -25,7 +26,10 @@ export interface Settler {
   settle(closings: readonly Closing[], claim?: ClaimRequest): Promise<WrittenSettlement>;
 }
 
-export function makeSettler(ledger: Ledger, rules: () => FollowRules, log: Log): Settler {
+export function makeSettler(context: LedgerContext): Settler {
+  const { ledger } = context;
+  const log = context.log.child('settle');
+  const rules = (): FollowRules => context.generation.rules;
   return {
     async settle(closings, claim) {
       let settled = await settleBatch(ledger, closings, claim, rules(), log);
@@ -51,18 +55,6 @@ function join(one: WrittenSettlement, two: WrittenSettlement): WrittenSettlement
     claimed: [...one.claimed, ...two.claimed],
     written: [...one.written, ...two.written],
     news: joinNews([one.news, two.news]),
-  };
-}
-
-/** Wraps a settler so that the duration of each commit is measured. */
-export function timeSettler(settler: Settler, measure: (ms: number) => void): Settler {
-  return {
-    async settle(closings, claim) {
-      const began = performance.now();
-      const settled = await settler.settle(closings, claim);
-      measure(performance.now() - began);
-      return settled;
-    },
   };
 }
 

@@ -1,19 +1,10 @@
-import type { Config } from '../config/config.ts';
+import type { LedgerContext } from '../engine/context.ts';
 import { backupType, exportType, type CopyChoice } from './backup-directives.ts';
 import { refuseCopyDirectory, refuseCopyFile } from './copy-location.ts';
-import type { Ledger } from './ledger.ts';
 import { exportLedgers } from './transfer.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 
-export interface CopySeams {
-  /** The root one. */
-  readonly ledger: Ledger;
-  readonly config: () => Config;
-}
-
-export function backupDirective({
-  ledger,
-}: Pick<CopySeams, 'ledger'>): DirectiveDefinition<CopyChoice> {
+export function backupDirective({ ledger }: LedgerContext): DirectiveDefinition<CopyChoice> {
   return {
     ...backupType,
     plan({ to }) {
@@ -28,7 +19,8 @@ export function backupDirective({
   };
 }
 
-export function exportDirective({ ledger, config }: CopySeams): DirectiveDefinition<CopyChoice> {
+export function exportDirective(context: LedgerContext): DirectiveDefinition<CopyChoice> {
+  const { ledger } = context;
   return {
     ...exportType,
     async plan({ to }) {
@@ -42,7 +34,7 @@ export function exportDirective({ ledger, config }: CopySeams): DirectiveDefinit
     async execute({ to }, { directiveId: id }) {
       // The copy can't hold the digest of itself, so its result names the place alone.
       const copied = { id, result: JSON.stringify({ path: to }) };
-      const { ledgers } = await exportLedgers(ledger, config().state, to, copied);
+      const { ledgers } = await exportLedgers(ledger, context.config.state, to, copied);
       return {
         path: to,
         ledgers: ledgers.map(({ tenant, file, sha256, tables }) => ({

@@ -23,51 +23,54 @@ import { compareProvisions, describeProvisions, provisionsOf } from './provision
 import { compareVersions } from './version.ts';
 import type { DirectiveDefinition, RoleNeed } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
-import type { Generation } from '../engine/generation.ts';
-import {
-  makeContent,
-  readStanding,
-  refuseUnfit,
-  type InstallerSeams,
-} from './installer.service.ts';
+import { makeContent, readStanding, refuseUnfit } from './installer.service.ts';
 import { toInstalled } from './installations.service.ts';
 import { findNewPrograms } from './compatibility.service.ts';
-import { heedHooks, moveHooks, refuseHooks, type HookSeams } from './webhooks.service.ts';
+import { heedHooks, moveHooks, refuseHooks } from './webhooks.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { Config } from '../config/config.ts';
+import type { Blueprint } from '../engine/generation.ts';
+import type { WebhookIntake } from '../webhook/webhooks.ts';
 
-export interface PackageSeams extends InstallerSeams<Generation>, HookSeams {
-  /** Where packages are looked for. */
+/** What changes of installations use, beside the ledger. */
+export interface Provisioner {
+  readonly context: LedgerContext;
+  readonly hooks: WebhookIntake;
+  readonly compile: (config: Config) => Blueprint;
+  /** The directories of packages; the first of two equal ones counts. */
   readonly packageRoots: () => readonly string[];
-  /** What is installed has changed. */
-  readonly onInstalled: () => Promise<void>;
+  /** Makes the installations active that the ledger has now. */
+  readonly renew: () => Promise<void>;
 }
 
-export function registerPackageDirectives(directives: Directives, seams: PackageSeams): void {
-  directives.registerDirective(installDirective(seams));
-  directives.registerDirective(upgradeDirective(seams));
-  directives.registerDirective(switchDirective(seams, enableType, 'installed'));
-  directives.registerDirective(switchDirective(seams, disableType, 'disabled'));
-  directives.registerDirective(switchDirective(seams, uninstallType, 'uninstalled'));
+export function registerPackageDirectives(directives: Directives, by: Provisioner): void {
+  directives.registerDirective(installDirective(by));
+  directives.registerDirective(upgradeDirective(by));
+  directives.registerDirective(switchDirective(by, enableType, 'installed'));
+  directives.registerDirective(switchDirective(by, disableType, 'disabled'));
+  directives.registerDirective(switchDirective(by, uninstallType, 'uninstalled'));
 }
 
 /** The installation's id is the directive's, so that every signal of it can name it. */
-function installDirective(seams: PackageSeams): DirectiveDefinition<InstallChoice> {
-  const { ledger } = seams;
+function installDirective(by: Provisioner): DirectiveDefinition<InstallChoice> {
+  const { context, hooks: door, compile } = by;
+  const { ledger } = context;
   const prepare = async (choice: InstallChoice, id: string) => {
-    const found = pick(seams, choice);
+    const found = pick(by, choice);
     const { version: plannedAt, rows } = await readStanding(ledger);
     const there = rows.find(({ slug }) => slug === found.slug);
     if (there !== undefined) throw installed(there);
-    const content = await makeContent(found, choice.config, seams);
+    const content = await makeContent(found, choice.config, context);
     const one = toOne(id, found, content);
-    refuseUnfit(found, one, rows, seams);
+    refuseUnfit(found, one, rows, context, compile);
     const hooks = { row: undefined, webhooks: one.provides.webhooks, isOn: true };
-    await refuseHooks(hooks, seams);
+    await refuseHooks(hooks, context, door);
     return { found, content, plannedAt, hooks };
   };
   return {
     ...installType,
-    resolve: (choice) => Promise.resolve({ ...choice, ...contentsOf(pick(seams, choice)) }),
-    roleFor: (choice) => roleForContent(pick(seams, choice), choice.config, undefined, seams),
+    resolve: (choice) => Promise.resolve({ ...choice, ...contentsOf(pick(by, choice)) }),
+    roleFor: (choice) => roleForContent(pick(by, choice), choice.config, undefined, context),
     async plan(choice) {
       const { found, content } = await prepare(choice, '');
       return [
@@ -78,43 +81,44 @@ function installDirective(seams: PackageSeams): DirectiveDefinition<InstallChoic
     async prepare(choice, { directiveId }) {
       const { found, content, plannedAt, hooks } = await prepare(choice, directiveId);
       const { slug } = found;
-      const { webhooks, ...revealed } = await moveHooks(hooks, seams);
+      const { webhooks, ...revealed } = await moveHooks(hooks, context);
       const installation = { id: directiveId, slug, directiveId, plannedAt, webhooks, ...content };
       return { work: { kind: 'package.install', installation }, ...revealed };
     },
-    after: (_choice, result) => heed(seams, result),
+    after: (_choice, result) => heed(by, result),
   };
 }
 
-function upgradeDirective(seams: PackageSeams): DirectiveDefinition<UpgradeChoice> {
-  const { ledger } = seams;
+function upgradeDirective(by: Provisioner): DirectiveDefinition<UpgradeChoice> {
+  const { context, hooks: door, compile } = by;
+  const { ledger } = context;
   const prepare = async (choice: UpgradeChoice) => {
     const { version: plannedAt, rows } = await readStanding(ledger);
     const row = mustFind(rows, choice);
-    const found = pick(seams, choice);
+    const found = pick(by, choice);
     const config = choice.config ?? (parseJson(row.config) as JsonObject);
-    const content = await makeContent(found, config, seams);
+    const content = await makeContent(found, config, context);
     refuseBackwards(row, content, choice);
     const others = rows.filter(({ id }) => id !== row.id);
     const one = toOne(row.id, found, content);
-    refuseUnfit(found, one, others, seams);
+    refuseUnfit(found, one, others, context, compile);
     const isOn = row.status !== 'disabled';
     const hooks = { row, webhooks: one.provides.webhooks, isOn };
-    await refuseHooks(hooks, seams);
+    await refuseHooks(hooks, context, door);
     return { row, found, content, plannedAt, hooks };
   };
   return {
     ...upgradeType,
     resolve: async (choice) => ({
       ...choice,
-      ...contentsOf(pick(seams, choice)),
-      ...(await idOf(seams, choice)),
+      ...contentsOf(pick(by, choice)),
+      ...(await idOf(by, choice)),
     }),
     async roleFor(choice) {
       const { rows } = await readStanding(ledger);
       const row = mustFind(rows, choice);
       const config = choice.config ?? (parseJson(row.config) as JsonObject);
-      return await roleForContent(pick(seams, choice), config, row, seams);
+      return await roleForContent(pick(by, choice), config, row, context);
     },
     async plan(choice) {
       const { row, found, content } = await prepare(choice);
@@ -136,32 +140,33 @@ function upgradeDirective(seams: PackageSeams): DirectiveDefinition<UpgradeChoic
     async prepare(choice, { directiveId }) {
       const { row, content, plannedAt, hooks } = await prepare(choice);
       const to = hooks.isOn ? 'installed' : 'disabled';
-      const { webhooks, ...revealed } = await moveHooks(hooks, seams);
+      const { webhooks, ...revealed } = await moveHooks(hooks, context);
       const planned = { directiveId, plannedAt, to, content, webhooks } as const;
       return {
         work: { kind: 'package.change', change: { ...nameOf(row), ...planned } },
         ...revealed,
       };
     },
-    after: (_choice, result) => heed(seams, result),
+    after: (_choice, result) => heed(by, result),
   };
 }
 
 function switchDirective(
-  seams: PackageSeams,
+  by: Provisioner,
   type: DirectiveType<InstallationChoice>,
   to: InstallationChange['to'],
 ): DirectiveDefinition<InstallationChoice> {
+  const { context, compile } = by;
   const prepare = async (choice: InstallationChoice) => {
-    const { version: plannedAt, rows } = await readStanding(seams.ledger);
+    const { version: plannedAt, rows } = await readStanding(context.ledger);
     const row = mustFind(rows, choice);
     const others = rows.filter(({ id }) => id !== row.id);
-    if (to === 'installed') refuseUnfit(undefined, toInstalled(row), others, seams);
+    if (to === 'installed') refuseUnfit(undefined, toInstalled(row), others, context, compile);
     return { row, plannedAt };
   };
   return {
     ...type,
-    resolve: async (choice) => ({ ...choice, ...(await idOf(seams, choice)) }),
+    resolve: async (choice) => ({ ...choice, ...(await idOf(by, choice)) }),
     async plan(choice) {
       const { row } = await prepare(choice);
       const memory = 'The state and the facts of its plugins would be deleted, for good.';
@@ -173,11 +178,11 @@ function switchDirective(
       const purge = choice.purge === true ? plugins.map(({ name }) => name) : [];
       const left = to === 'uninstalled' ? [] : readProvides(row.provisioned).webhooks;
       const isOn = to === 'installed';
-      const { webhooks, ...revealed } = await moveHooks({ row, webhooks: left, isOn }, seams);
+      const { webhooks, ...revealed } = await moveHooks({ row, webhooks: left, isOn }, context);
       const change = { ...nameOf(row), directiveId, plannedAt, to, purge, webhooks };
       return { work: { kind: 'package.change', change }, ...revealed };
     },
-    after: (_choice, result) => heed(seams, result),
+    after: (_choice, result) => heed(by, result),
   };
 }
 
@@ -186,20 +191,20 @@ async function roleForContent(
   found: Package,
   config: JsonObject,
   row: InstallationRow | undefined,
-  seams: PackageSeams,
+  context: LedgerContext,
 ): Promise<RoleNeed | undefined> {
-  const { provisioned } = await makeContent(found, config, seams);
+  const { provisioned } = await makeContent(found, config, context);
   const before = row === undefined ? {} : readProvides(row.provisioned).plugins;
-  const { catalog } = seams.current();
+  const { catalog } = context.generation;
   const [own] = findNewPrograms(readProvides(provisioned).plugins, before, catalog);
   if (own === undefined) return undefined;
   return { role: 'owner', what: keyText(['plugins', own.plugin, 'config', own.key]) };
 }
 
 /** First what its webhooks start, then what they are. */
-async function heed(seams: PackageSeams, result: JsonObject): Promise<void> {
-  await seams.onInstalled();
-  await heedHooks(seams, result);
+async function heed(by: Provisioner, result: JsonObject): Promise<void> {
+  await by.renew();
+  await heedHooks(by.context, by.hooks, result);
 }
 
 function planSwitch(row: InstallationRow, to: InstallationChange['to']): string[] {
@@ -240,7 +245,7 @@ function refuseBackwards(
 }
 
 /** What somebody asked for or approved is what they saw, and not what its files say since. */
-function pick({ packageRoots }: PackageSeams, choice: InstallChoice | UpgradeChoice): Package {
+function pick({ packageRoots }: Provisioner, choice: InstallChoice | UpgradeChoice): Package {
   const packages: PackageListing = findPackages(packageRoots());
   const found = pickPackage(packages, choice.package_slug, choice.version);
   if (choice.hash === undefined || choice.hash === found.hash) return found;
@@ -266,7 +271,7 @@ function installed({ slug, version, status }: InstallationRow): DuctileError {
 
 /** Of the one that is installed, or of the last that was: asking again for its end is asking once. */
 async function idOf(
-  { ledger }: PackageSeams,
+  { context: { ledger } }: Provisioner,
   { package_slug: slug, installation_id: given }: InstallationChoice,
 ): Promise<{ installation_id?: string }> {
   if (given !== undefined) return {};

@@ -1,5 +1,4 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
-import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { keyText } from '../config/document.ts';
 import {
@@ -11,11 +10,11 @@ import {
 } from '../config/installed.ts';
 import { configInvalid, makeProblem, type Problem } from '../config/problem.ts';
 import type { InstallationRow } from './types.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import { readProvides } from './package.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { checkHandlers } from './handlers.service.ts';
 import { saidOfPrograms } from './compatibility.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
 
 export interface InstallationKeeper {
   /** What the files say and what installations provide as one; one that does not fit is left out. */
@@ -23,21 +22,15 @@ export interface InstallationKeeper {
   /** Puts on record which of them this process could not put in force, and which it could. */
   note(state: InstalledState | undefined): Promise<void>;
   /** Renews what is in force when installations have changed, here or on another host. */
-  look(): Promise<void>;
+  look(renew: () => Promise<unknown>): Promise<void>;
 }
 
-export interface KeeperOptions {
-  readonly ledger: Ledger;
-  /** Only who runs has something to put in force. */
-  readonly isRunning: () => boolean;
-  readonly current: () => Blueprint;
-  readonly compile: (config: Config) => Blueprint;
-  readonly renew: () => Promise<unknown>;
-  readonly log: Log;
-}
-
-export function makeInstallationKeeper(options: KeeperOptions): InstallationKeeper {
-  const { ledger, current, compile, log } = options;
+export function makeInstallationKeeper(
+  context: LedgerContext,
+  compile: (config: Config) => Blueprint,
+): InstallationKeeper {
+  const { ledger } = context;
+  const log = context.log.child('installations');
   /** What could not be put in force is not tried again until it changes. */
   let givenUp: number | undefined;
   return {
@@ -60,12 +53,13 @@ export function makeInstallationKeeper(options: KeeperOptions): InstallationKeep
         if (reason !== lastError) await ledger.installations.recordError(id, reason);
       }
     },
-    async look() {
-      if (!options.isRunning()) return;
+    async look(renew) {
+      // Only a running engine has something to put in force.
+      if (context.state !== 'running') return;
       const version = await ledger.installations.readVersion();
-      if (version === (current().installed?.version ?? 0) || version === givenUp) return;
+      if (version === (context.generation.installed?.version ?? 0) || version === givenUp) return;
       try {
-        await options.renew();
+        await renew();
         givenUp = undefined;
       } catch (error) {
         // What was refused is refused again; a ledger that did not answer may answer next time.

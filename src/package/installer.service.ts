@@ -1,3 +1,4 @@
+import type { LedgerContext } from '../engine/context.ts';
 import { findCredentials, parseCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/json.ts';
@@ -18,13 +19,7 @@ import { findSecret } from '../signal/mask.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { compileWith, toInstalled } from './installations.service.ts';
 import { checkFit, checkTargets } from './compatibility.service.ts';
-import { refuseTargets, type HookSeams } from './webhooks.service.ts';
-
-export interface InstallerSeams<Current extends Blueprint = Blueprint> {
-  readonly ledger: Ledger;
-  readonly current: () => Current;
-  readonly compile: (config: Config) => Blueprint;
-}
+import { refuseTargets } from './webhooks.service.ts';
 
 /** The installations of a ledger as they are, to plan with. */
 export interface Standing {
@@ -43,7 +38,7 @@ export async function readStanding(ledger: Ledger): Promise<Standing> {
 export async function makeContent(
   found: Package,
   given: JsonObject,
-  { ledger, tenant }: Pick<HookSeams, 'ledger' | 'tenant'>,
+  { ledger, tenant }: LedgerContext,
 ): Promise<InstallationContent> {
   const { slug, version, hash, configSchema } = found;
   const config = withDefaults(configSchema, given);
@@ -77,9 +72,10 @@ export function refuseUnfit(
   found: Package | undefined,
   one: InstalledPackage,
   others: readonly InstallationRow[],
-  { current, compile }: InstallerSeams,
+  { generation }: LedgerContext,
+  compile: (config: Config) => Blueprint,
 ): void {
-  const { catalog, base, config } = current();
+  const { catalog, base, config } = generation;
   const fault = checkFit({ found, one, others, catalog });
   if (fault !== undefined) throw refused(one, fault.message, fault.hint);
   const beside = others.filter(({ status }) => status === 'installed').map(toInstalled);

@@ -1,3 +1,5 @@
+import type { LedgerContext } from '../engine/context.ts';
+import type { WebhookIntake } from '../webhook/webhooks.ts';
 import { formatCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
@@ -12,15 +14,12 @@ import {
   refer,
   requireCredential,
   seal,
-  type WebhookSeams,
 } from '../webhook/change.service.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { checkEntry, checkSecret } from '../webhook/check-entry.service.ts';
 import { makeSecret } from '../webhook/secrets.service.ts';
 import type { KeptSecret } from '../webhook/store.service.ts';
 import { guardFirstKey } from '../access/vault.service.ts';
-
-export type HookSeams = Pick<WebhookSeams, 'ledger' | 'vault' | 'hooks' | 'tenant'>;
 
 /** What an installation is to be: its webhooks as they were, and as they will be. */
 export interface HookChange {
@@ -39,15 +38,15 @@ interface Packaged {
 }
 
 /** Throws when a webhook of an installation could not be opened beside those that there are. */
-export async function refuseHooks(change: HookChange, seams: HookSeams): Promise<void> {
-  for (const [{ id, settings, credential }, row] of await pair(change, seams)) {
-    await requireCredential(credential, seams.hooks);
+export async function refuseHooks(
+  change: HookChange,
+  context: LedgerContext,
+  hooks: WebhookIntake,
+): Promise<void> {
+  for (const [{ id, settings, credential }, row] of await pair(change, context)) {
+    await requireCredential(credential, hooks);
     if (credential !== undefined && change.isOn) {
-      await checkSecret(
-        { id, settings },
-        { secret: formatCredentialRef(credential) },
-        seams.hooks.store,
-      );
+      await checkSecret({ id, settings }, { secret: formatCredentialRef(credential) }, hooks.store);
     }
     // Who makes the secrets themselves must be asked for one.
     if (credential === undefined) makeSecret(modeOf(settings));
@@ -75,10 +74,10 @@ export function refuseTargets(one: InstalledPackage, next: Blueprint): void {
  */
 export async function moveHooks(
   change: HookChange,
-  seams: HookSeams,
+  context: LedgerContext,
 ): Promise<{ readonly webhooks: WebhookMoves; readonly reveal?: JsonObject }> {
-  const { vault, ledger, tenant } = seams;
-  const pairs = await pair(change, seams);
+  const { vault, ledger, tenant } = context;
+  const pairs = await pair(change, context);
   if (pairs.length > 0) await guardFirstKey(vault, ledger);
   const opened: WebhookMoves['opened'][number][] = [];
   const changed: WebhookMoves['changed'][number][] = [];
@@ -105,7 +104,8 @@ export async function moveHooks(
 
 /** What this process knows of them is as the ledger has it. */
 export async function heedHooks(
-  { hooks, tenant }: HookSeams,
+  { tenant }: LedgerContext,
+  hooks: WebhookIntake,
   { closed_webhooks: closed }: JsonObject,
 ): Promise<void> {
   await hooks.store.refresh();
@@ -116,7 +116,7 @@ export async function heedHooks(
 
 async function pair(
   { webhooks }: HookChange,
-  { ledger }: HookSeams,
+  { ledger }: LedgerContext,
 ): Promise<(readonly [Packaged, WebhookRow | undefined])[]> {
   const all = webhooks.map(toPackaged);
   return await Promise.all(

@@ -1,8 +1,9 @@
+import type { JsonObject, Json } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
+import type { FollowHalt, Followers, RunDraft } from './run/types.ts';
 import { makeId } from '../base/ids.ts';
-import type { Json, JsonObject } from '../base/json.ts';
 import { TRACE_KEY } from '../base/trace.ts';
 import type { JobDraft, SubmittedBy, Job } from '../job/job.ts';
-import type { Followers, RunDraft } from './run/types.ts';
 import type { Emission } from '../signal/types.ts';
 import {
   deliveryEventIn,
@@ -200,4 +201,23 @@ function addEnd(
   result.signals.push(signal);
   if (job.runtimeCaused || signal.hops > rules.hopsMax) return;
   addFollowers(result, job, signal, { type, payload }, rules, nowMs);
+}
+
+/**
+ * Drafts what starts when a run halts or begins to wait for a person. The signal of a run that
+ * descends from one of Ductile's own signals is recorded and starts nothing: no alarms about alarms.
+ */
+export function makeFollowHalt(rules: () => FollowRules): FollowHalt {
+  return ({ run, signal, parentJobId, context }) => {
+    const current = rules();
+    if (run.runtimeCaused || signal.hops > current.hopsMax) return { jobs: [], runs: [] };
+    const payload = parseJson(signal.data) as JsonObject;
+    const followed = followRuntime(signal, { payload, context }, current, Date.now(), {
+      rootJobId: run.rootJobId,
+      ...(parentJobId === null ? {} : { parentJobId }),
+      ...(run.eventContextId === null ? {} : { eventContextId: run.eventContextId }),
+    });
+    if (followed.jobs.length + followed.runs.length === 0) current.onUnmatched?.(signal);
+    return followed;
+  };
 }

@@ -10,35 +10,25 @@ import {
   type ScheduleChoice,
 } from './change-directives.ts';
 import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
-import type { Catalog } from '../plugin/catalog.ts';
 import type { NextDue, ScheduleRow } from './types.ts';
 import { firstSlot, makeTimed, nextSlot } from './plan.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import { toNextDue } from './timetable.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
 
-interface ScheduleSeams {
-  readonly ledger: Ledger;
-  readonly config: () => Config;
-  readonly catalog: () => Catalog;
-  /** Something may be due sooner than it was. */
-  readonly onChange: () => void;
+export function registerScheduleDirectives(directives: Directives, context: LedgerContext): void {
+  directives.registerDirective(pauseScheduleDirective(context));
+  directives.registerDirective(resumeScheduleDirective(context));
+  directives.registerDirective(resetBreakerDirective(context));
 }
 
-export function registerScheduleDirectives(directives: Directives, seams: ScheduleSeams): void {
-  directives.registerDirective(pauseScheduleDirective(seams));
-  directives.registerDirective(resumeScheduleDirective(seams));
-  directives.registerDirective(resetBreakerDirective(seams));
-}
-
-function pauseScheduleDirective({
-  ledger,
-  config,
-}: ScheduleSeams): DirectiveDefinition<ScheduleChoice> {
+function pauseScheduleDirective(context: LedgerContext): DirectiveDefinition<ScheduleChoice> {
+  const { ledger } = context;
   return {
     ...pauseScheduleType,
     async plan(choice) {
-      const { status } = await mustFind(choice, ledger, config());
+      const { status } = await mustFind(choice, ledger, context.config);
       const name = nameOf(choice);
       if (status === 'paused') return [`${name} is paused already; nothing would change.`];
       return [`${name} would not fire until it is resumed; what it has queued would still run.`];
@@ -50,45 +40,38 @@ function pauseScheduleDirective({
   };
 }
 
-function resumeScheduleDirective({
-  ledger,
-  config,
-  onChange,
-}: ScheduleSeams): DirectiveDefinition<ScheduleChoice> {
+function resumeScheduleDirective(context: LedgerContext): DirectiveDefinition<ScheduleChoice> {
+  const { ledger, commits } = context;
   return {
     ...resumeScheduleType,
     async plan(choice) {
-      const row = await mustFind(choice, ledger, config());
+      const row = await mustFind(choice, ledger, context.config);
       const name = nameOf(choice);
       if (row.status !== 'paused') return [`${name} is ${row.status}; nothing would change.`];
       const now = await ledger.now();
       const ahead = row.nextDueAt !== null && row.nextDueAt >= now ? row.nextDueAt : undefined;
-      const dueAt = ahead ?? nextOf(config(), choice, row, now)?.dueAt;
+      const dueAt = ahead ?? nextOf(context.config, choice, row, now)?.dueAt;
       return [`${name} would fire again${dueAt === undefined ? '' : `, at ${dueAt} first`}.`];
     },
     async prepare(choice) {
-      const row = await mustFind(choice, ledger, config());
+      const row = await mustFind(choice, ledger, context.config);
       const now = await ledger.now();
-      const next = nextOf(config(), choice, row, now);
+      const next = nextOf(context.config, choice, row, now);
       const work = { kind: 'schedule.pause', ...keyOf(choice), paused: false, now } as const;
       return { work: next === undefined ? work : { ...work, next } };
     },
-    after: onChange,
+    after: () => commits.publish({ schedules: true }),
   };
 }
 
-function resetBreakerDirective({
-  ledger,
-  config,
-  catalog,
-  onChange,
-}: ScheduleSeams): DirectiveDefinition<BreakerChoice> {
+function resetBreakerDirective(context: LedgerContext): DirectiveDefinition<BreakerChoice> {
+  const { ledger, commits } = context;
   return {
     ...resetBreakerType,
     async plan({ plugin, command }) {
-      if (!Object.hasOwn(config().plugins, plugin) && !catalog().plugins.has(plugin)) {
+      if (!Object.hasOwn(context.config.plugins, plugin) && !context.catalog.plugins.has(plugin)) {
         throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin}`, {
-          hint: suggest(plugin, [...catalog().plugins.keys()], 'plugins'),
+          hint: suggest(plugin, [...context.catalog.plugins.keys()], 'plugins'),
         });
       }
       const breakers = await ledger.breakers.list({ plugin, ...(command && { command }) });
@@ -104,7 +87,7 @@ function resetBreakerDirective({
     prepare: ({ plugin, command }) => ({
       work: { kind: 'breaker.reset', plugin, ...(command && { command }) },
     }),
-    after: onChange,
+    after: () => commits.publish({ schedules: true }),
   };
 }
 

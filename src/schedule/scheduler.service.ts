@@ -4,33 +4,19 @@ import { messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Loop } from '../base/service.ts';
-import type { CancelAnswer, JobDraft } from '../job/job.ts';
-import type { LedgerSubset } from '../ledger/ledger.ts';
+import type { JobDraft } from '../job/job.ts';
 import type { DueSchedule, Fired, Firing, ScheduleKey, NextDue } from './types.ts';
 import {
   makeScheduleRows,
   keyOf,
   toNextDue,
-  type ScheduleRowsOptions,
   type Timetable,
   type Entry,
 } from './timetable.service.ts';
 import { makeId } from '../base/ids.ts';
 import type { SkipReason } from './schedule.ts';
 import { allowedFrom, planDue, type Plan } from './plan.ts';
-
-export type SchedulerLedger = ScheduleRowsOptions['ledger'] &
-  LedgerSubset<'now' | 'schedules.listDue' | 'schedules.fire'>;
-
-export interface SchedulerOptions extends ScheduleRowsOptions {
-  readonly ledger: SchedulerLedger;
-  /** Why nothing of a plugin is to be fired now. */
-  readonly holdOf: (plugin: string) => Held | undefined;
-  /** The database's clock, unless a test brings its own. */
-  readonly now?: () => Promise<number>;
-  readonly onFired: () => void;
-  readonly onCancelled: (jobId: string, answer: CancelAnswer) => void;
-}
+import type { LedgerContext } from '../engine/context.ts';
 
 /** What one look did, and when the next one is due. */
 interface Tick {
@@ -47,10 +33,15 @@ export interface Scheduler extends Loop {
  * Fires what is due. The rows in the ledger own the due times, so a look costs what is due and not
  * what is configured, and any number of hosts may look: each due time is passed once.
  */
-export function makeScheduler(options: SchedulerOptions): Scheduler {
-  const { ledger, config, log } = options;
-  const now = options.now ?? (async () => fromTimestamp(await ledger.now()));
-  const rows = makeScheduleRows(options);
+export function makeScheduler(
+  context: LedgerContext,
+  holdOf: (plugin: string) => Held | undefined,
+  readNow?: () => Promise<number>,
+): Scheduler {
+  const { ledger } = context;
+  const log = context.log.child('scheduler');
+  const now = readNow ?? (async () => fromTimestamp(await ledger.now()));
+  const rows = makeScheduleRows(context, log);
   /** Schedules that another host defines otherwise, and how. */
   const otherwise = new Map<string, string>();
   let nextInMs = 0;
@@ -62,7 +53,7 @@ export function makeScheduler(options: SchedulerOptions): Scheduler {
     isWanted = false;
     const nowMs = await now();
     const { timetable, reviewMs } = await rows.fit(nowMs);
-    const { tickIntervalMs } = config().service;
+    const { tickIntervalMs } = context.config.service;
     const graceMs = Math.max(limits.scheduleGraceMs, tickIntervalMs);
     let fired = 0;
     let dueMs = Math.min(nowMs + tickIntervalMs, reviewMs);
@@ -72,7 +63,7 @@ export function makeScheduler(options: SchedulerOptions): Scheduler {
       const { due, nextAt } = await ledger.schedules.listDue({ ...page, ...(after && { after }) });
       after = due.at(-1);
       for (const row of due) tellOtherwise(row, timetable, otherwise, log);
-      const passed = await pass(options, timetable, due, { nowMs, graceMs });
+      const passed = await pass({ context, holdOf, log }, timetable, due, { nowMs, graceMs });
       fired += passed.jobs;
       dueMs = Math.min(dueMs, passed.nextMs);
       if (due.length < limits.scheduleSliceMax || isStopping) {
@@ -108,6 +99,13 @@ export function makeScheduler(options: SchedulerOptions): Scheduler {
   };
 }
 
+interface Firer {
+  readonly context: LedgerContext;
+  /** Why nothing of a plugin is fired now. */
+  readonly holdOf: (plugin: string) => Held | undefined;
+  readonly log: Log;
+}
+
 interface Passed {
   readonly jobs: number;
   /** When the first of them is due again. */
@@ -115,7 +113,7 @@ interface Passed {
 }
 
 async function pass(
-  { ledger, catalog, holdOf, onFired, onCancelled, log }: SchedulerOptions,
+  { context, holdOf, log }: Firer,
   timetable: Timetable,
   due: readonly DueSchedule[],
   times: { readonly nowMs: number; readonly graceMs: number },
@@ -124,17 +122,21 @@ async function pass(
     const entry = timetable.get(keyOf(row));
     // Somebody else's schedule, or one that a newer configuration has changed: not ours to fire.
     if (entry === undefined || entry.invalid !== undefined) return [];
-    if (entry.timed.generation !== row.generation || !catalog().plugins.has(row.plugin)) return [];
+    if (entry.timed.generation !== row.generation || !context.catalog.plugins.has(row.plugin))
+      return [];
     return [makeFiring(entry, row, times, holdOf(row.plugin))];
   });
   if (firings.length === 0) return { jobs: 0, nextMs: Infinity };
-  const passed = await ledger.schedules.fire({ now: toTimestamp(times.nowMs), firings });
+  const passed = await context.ledger.schedules.fire({ now: toTimestamp(times.nowMs), firings });
   for (const one of passed) {
     tell(one, log);
-    for (const { jobId, answer } of one.cancelled) onCancelled(jobId, answer);
   }
   const jobs = passed.reduce((sum, { jobIds }) => sum + jobIds.length, 0);
-  if (jobs > 0) onFired();
+  const cancelled = passed.flatMap((one) => one.cancelled);
+  const cancelling = cancelled.flatMap(({ jobId, answer }) =>
+    answer === 'requested' ? [jobId] : [],
+  );
+  context.commits.publish({ queued: jobs > 0, cancelling });
   const next = passed.map((one, index) => nextOf(one, firings[index], times.nowMs));
   return { jobs, nextMs: Math.min(...next) };
 }

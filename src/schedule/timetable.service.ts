@@ -1,3 +1,4 @@
+import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import { setImmediate as turn } from 'node:timers/promises';
 import { toTimestamp, fromTimestamp } from '../base/clock.ts';
 import { describeUnsafeJson } from '../base/json.ts';
@@ -8,7 +9,7 @@ import { findCommand, type Catalog } from '../plugin/catalog.ts';
 import { firstSlot, makeTimed, type Slot, type Timed } from './plan.ts';
 import type { Schedule } from './schedule.ts';
 import type { Log } from '../base/log.ts';
-import type { LedgerSubset } from '../ledger/ledger.ts';
+import type { LedgerContext } from '../engine/context.ts';
 
 /** A schedule of the configuration in force, with all that firing it takes. */
 export interface Entry {
@@ -110,22 +111,6 @@ export function toNextDue({ slotMs, dueMs }: Slot): NextDue {
   return { slotAt: toTimestamp(slotMs), dueAt: toTimestamp(dueMs) };
 }
 
-export interface ScheduleRowsOptions {
-  readonly ledger: LedgerSubset<
-    | 'schedules.sync'
-    | 'schedules.retire'
-    | 'schedules.listDue'
-    | 'schedules.list'
-    | 'processes.listLivePlugins'
-    | 'processes.findLastLoaded'
-  >;
-  readonly processId: string;
-  /** Those in force now. When one of them is another one, the rows are made to fit it. */
-  readonly config: () => Config;
-  readonly catalog: () => Catalog;
-  readonly log: Log;
-}
-
 interface Fitted {
   readonly timetable: Timetable;
   /** When to look at the rows again at the latest, because some were left to other hosts. */
@@ -138,24 +123,25 @@ interface ScheduleRows {
   fit(nowMs: number): Promise<Fitted>;
 }
 
-export function makeScheduleRows(options: ScheduleRowsOptions): ScheduleRows {
-  const { ledger, config, catalog } = options;
-  const inheritance = makeInheritance(options);
+export function makeScheduleRows(context: LedgerContext, log: Log): ScheduleRows {
+  const { ledger } = context;
+  const inheritance = makeInheritance(context);
   let known: { readonly config: Config; readonly catalog: Catalog } | undefined;
   let timetable: Timetable = new Map();
   /** Plugins that were left to other hosts, and when to see whether those are still there. */
   let left: ReadonlySet<string> = new Set();
   let reviewMs = Infinity;
 
-  const isStale = (): boolean => known?.config !== config() || known.catalog !== catalog();
+  const isStale = (): boolean =>
+    known?.config !== context.config || known.catalog !== context.catalog;
 
   const adopt = async (nowMs: number, unfired?: ReadonlyMap<string, number>): Promise<void> => {
-    const taken = { config: config(), catalog: catalog() };
+    const taken = { config: context.config, catalog: context.catalog };
     if (isStale()) timetable = await makeTimetable(taken.config, taken.catalog);
     // A review is only of what was left: the rest may be what a host that was loaded later has made it.
     const plugins = isStale() || unfired !== undefined ? undefined : left;
     const seenAt = (entry: Entry): number => unfired?.get(keyOf(nameOf(entry))) ?? nowMs;
-    left = await sync(options, { timetable, plugins, seenAt }, taken);
+    left = await sync({ ledger, log }, { timetable, plugins, seenAt }, taken);
     reviewMs = left.size > 0 ? nowMs + taken.config.service.reapAfterMs : Infinity;
     if (plugins === undefined) inheritance.settle(nowMs);
     known = taken;
@@ -182,7 +168,8 @@ interface Inheritance {
  * Whoever is loaded makes the rows its own, and no other host fires them then. When it is gone they
  * are those of the live host that was loaded last, be it long before.
  */
-function makeInheritance({ ledger, config, processId }: ScheduleRowsOptions): Inheritance {
+function makeInheritance(context: LedgerContext): Inheritance {
+  const { ledger, processId } = context;
   let askedMs = 0;
   /** What was loaded last, by anybody: when that was asked, and when the rows became ours. */
   let seen: string | undefined;
@@ -193,7 +180,7 @@ function makeInheritance({ ledger, config, processId }: ScheduleRowsOptions): In
       settled = seen;
     },
     async falls(nowMs) {
-      const { reapAfterMs } = config().service;
+      const { reapAfterMs } = context.config.service;
       if (nowMs - askedMs < reapAfterMs) return false;
       askedMs = nowMs;
       const { snapshotId, liveProcessId } = await ledger.processes.findLastLoaded(reapAfterMs);
@@ -201,6 +188,11 @@ function makeInheritance({ ledger, config, processId }: ScheduleRowsOptions): In
       return liveProcessId === processId && seen !== settled;
     },
   };
+}
+
+interface RowWriter {
+  readonly ledger: Ledger;
+  readonly log: Log;
 }
 
 interface Scope {
@@ -217,7 +209,7 @@ function nameOf({ timed: { plugin, schedule } }: Entry): ScheduleKey {
 
 /** Just before the times that nobody met: as if they had been ours, they are met or missed here. */
 async function readUnfired(
-  ledger: ScheduleRowsOptions['ledger'],
+  ledger: LedgerSubset<'schedules.listDue'>,
   nowMs: number,
 ): Promise<Map<string, number>> {
   const now = toTimestamp(nowMs);
@@ -227,7 +219,7 @@ async function readUnfired(
 
 /** Makes the rows those of the configuration, in slices; gives the plugins that others speak for. */
 async function sync(
-  { ledger, log }: ScheduleRowsOptions,
+  { ledger, log }: RowWriter,
   { timetable, plugins, seenAt }: Scope,
   { config, catalog }: { readonly config: Config; readonly catalog: Catalog },
 ): Promise<Set<string>> {
@@ -257,11 +249,7 @@ async function sync(
 
 /** What is in no configuration that this host may speak for does not fire any more. */
 async function retire(
-  {
-    ledger,
-    timetable,
-    log,
-  }: Pick<ScheduleRowsOptions, 'ledger' | 'log'> & { timetable: Timetable },
+  { ledger, timetable, log }: RowWriter & { readonly timetable: Timetable },
   mayJudge: (plugin: string) => boolean,
 ): Promise<void> {
   let after: ScheduleKey | undefined;

@@ -4,16 +4,17 @@ import { makeBatcher } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
-import type { RunNews } from '../pipeline/run/types.ts';
 import type { Emission, ToldSignal } from './types.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { toSignalDraft, type SignalReport } from './envelope.ts';
 import { senderOf, type SignalDraft } from './signal.ts';
 import { descentOf, refuseLoop, type JobCause } from '../job/cause.ts';
 import { followSignal, withTrace } from '../pipeline/follow-signal.ts';
-import type { FollowRules } from '../pipeline/follow-event.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { ConfigSnapshot } from '../config/snapshot-types.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import type { SuppressedWork } from '../engine/commit-events.ts';
+import { announceWork } from '../job/enqueue.service.ts';
 
 /** A signal as somebody outside reports it. */
 export interface SignalSubmission extends SignalReport {
@@ -27,17 +28,6 @@ export interface SignalSubmission extends SignalReport {
   readonly traceparent?: string | undefined;
   /** The running job that reports it. */
   readonly cause?: JobCause;
-}
-
-interface EmitOptions {
-  readonly ledger: LedgerSubset<'signals.emit'>;
-  readonly rules: () => FollowRules;
-  readonly catalog: () => Catalog;
-  /** Throws while nothing is accepted. */
-  readonly admit: () => void;
-  /** Something was recorded that others may be waiting to see. */
-  readonly onEmitted: (signals: readonly SignalDraft[]) => void;
-  readonly onNews: (news: RunNews) => void;
 }
 
 /** A signal that was recorded, and how many jobs and runs it started. */
@@ -55,27 +45,47 @@ export interface SignalDoor {
   foresee(submission: SignalSubmission): Emission;
 }
 
-export function makeSignalDoor(options: EmitOptions): SignalDoor {
-  const { ledger, onNews } = options;
+export function makeSignalDoor(context: LedgerContext): SignalDoor {
+  const { ledger, commits, quota } = context;
   const write = async (emissions: readonly Emission[]): Promise<EmittedSignal[]> => {
+    announceWork(
+      context,
+      emissions.flatMap(({ jobs, runs }) => [...jobs, ...runs]),
+    );
     const { told, news } = await ledger.signals.emit(emissions);
-    onNews(news);
     const isNew = (_: Emission, index: number): boolean => told[index]?.created === true;
-    options.onEmitted(emissions.filter(isNew).map(({ signal }) => signal));
+    const signals = emissions.filter(isNew).map(({ signal }) => signal);
+    commits.publish({ ...news, signals, suppressed: findSuppressedSignals(emissions, told) });
     return told.map((one, index) => ({ ...one, handlers: countHandlers(one, emissions[index]) }));
   };
   const record = makeBatcher<Emission, EmittedSignal>(write);
   return {
-    foresee: (submission) => toEmission(submission, options),
-    async emit(submission) {
-      options.admit();
-      return await record(toEmission(submission, options));
-    },
-    async emitAll(submissions) {
-      options.admit();
-      return await write(submissions.map((one) => toEmission(one, options)));
-    },
+    foresee: (submission) => toEmission(submission, context),
+    emit: (submission) =>
+      quota.within({ jobs: 0, signals: 1 }, async () => {
+        context.requireAccepting();
+        return await record(toEmission(submission, context));
+      }),
+    emitAll: (submissions) =>
+      quota.within({ jobs: 0, signals: submissions.length }, async () => {
+        context.requireAccepting();
+        return await write(submissions.map((one) => toEmission(one, context)));
+      }),
   };
+}
+
+/** Lists the signals that were dropped because their source used their dedupe key before. */
+function findSuppressedSignals(
+  emissions: readonly Emission[],
+  told: readonly ToldSignal[],
+): SuppressedWork[] {
+  return told.flatMap(({ created, signalId }, at): SuppressedWork[] => {
+    const { signal, rerun } = emissions[at] ?? {};
+    if (created || rerun === true || signal?.dedupeKey === undefined) return [];
+    const { type, source, dedupeKey, data } = signal;
+    const target = `${source} ${type}`;
+    return [{ target, dedupeKey, payload: data, holderKind: 'signal', holderId: signalId }];
+  });
 }
 
 /** Nothing is started for a signal that was there before, unless the caller wants that. */
@@ -86,15 +96,15 @@ function countHandlers({ created }: ToldSignal, emission: Emission | undefined):
 
 function toEmission(
   submission: SignalSubmission,
-  { rules, catalog }: Pick<EmitOptions, 'rules' | 'catalog'>,
+  { generation, catalog }: Pick<LedgerContext, 'generation' | 'catalog'>,
 ): Emission {
   const { id = makeId(), actor, actorRole, data, occurredAt, cause } = submission;
   const nowMs = Date.now();
-  const current = rules();
+  const current = generation.rules;
   refuseLoop(cause, current.hopsMax);
   const reporter = { id, actor, actorRole, nowMs };
   const signal = { ...toSignalDraft(submission, reporter), ...placeOf(submission) };
-  refusePluginName(signal.source, catalog());
+  refusePluginName(signal.source, catalog);
   const { hops: _, ...descent } = descentOf(cause);
   const scope: { payload: JsonObject; context: JsonObject } = { payload: data, context: {} };
   const followers = followSignal(signal, scope, current, {

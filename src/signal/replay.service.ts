@@ -6,7 +6,7 @@ import { parseJson } from '../base/parse-json.ts';
 import { replayType, resumeTarget, type ReplayChoice } from './replay-directives.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Followers, RunDraft, RunNews } from '../pipeline/run/types.ts';
+import type { Followers, RunDraft } from '../pipeline/run/types.ts';
 import type { Emission, ReplayProgress, SignalFilter, SignalGroup } from './types.ts';
 import {
   deliveryEventIn,
@@ -21,33 +21,22 @@ import type { Asked, DirectiveDefinition } from '../directive/define.service.ts'
 import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
 import type { Generation } from '../engine/generation.ts';
 import { readExact } from './seal.service.ts';
-import type { Quota } from '../tenant/admission.ts';
-import type { Vault } from '../access/vault.ts';
 import { suggest } from '../config/nearest.ts';
 import { nounOf } from '../directive/directive.ts';
 import { isPipelineFor, ANY_EVENT } from '../pipeline/language/pipeline.ts';
 import { hookBehind } from '../webhook/draft.service.ts';
-
-export interface ReplaySeams {
-  readonly ledger: Ledger;
-  readonly vault: Pick<Vault, 'open'>;
-  readonly processId: string;
-  /** What a tenant may have waiting counts here as at any other door. */
-  readonly within: Quota['within'];
-  readonly current: () => Generation;
-  /** Jobs were queued, or runs have begun. */
-  readonly onNews: (news: RunNews) => void;
-}
+import type { LedgerContext } from '../engine/context.ts';
 
 /**
  * From the oldest signal to what was the newest when it began, some at a time. Each step is one commit
  * with how far it came, so whoever begins it anew goes on there and starts nothing twice.
  */
 async function replay(
-  { ledger, vault, processId, within, current, onNews }: ReplaySeams,
+  context: LedgerContext,
   choice: ReplayChoice,
   asked: Asked,
 ): Promise<JsonObject> {
+  const { ledger, vault, processId, quota, commits } = context;
   let progress = await beginAt(ledger, choice, asked);
   const hopsLeast = await hopsBehind(asked.actor, ledger);
   while (progress.signals < choice.limit) {
@@ -66,7 +55,7 @@ async function replay(
     if (last === undefined) break;
     const told = await readTold(signals, choice, { ledger, vault });
     const followed = told.map((one) =>
-      followAgain({ ...one, hopsLeast }, choice, asked, current()),
+      followAgain({ ...one, hopsLeast }, choice, asked, context.generation),
     );
     const step = {
       directiveId: asked.directiveId,
@@ -82,10 +71,10 @@ async function replay(
       contexts: followed.flatMap(({ contexts = [] }) => contexts),
     };
     const brings = { jobs: step.jobs.length + step.runs.length, signals: 0 };
-    const done = await within(brings, () => ledger.signals.replay(step));
+    const done = await quota.within(brings, () => ledger.signals.replay(step));
     // Another process was to go on with it, because this one was believed to be dead.
     if (done === undefined) throw new DuctileError('STOPPING', 'another process goes on with it');
-    onNews(done.news);
+    commits.publish(done.news);
     progress = done.progress;
   }
   const { signals, jobs, runs, skipped, unhandled, unopened } = progress;
@@ -116,7 +105,7 @@ interface Told {
 async function readTold(
   signals: readonly Signal[],
   { signal_id: wanted }: ReplayChoice,
-  { ledger, vault }: Pick<ReplaySeams, 'ledger' | 'vault'>,
+  { ledger, vault }: Pick<LedgerContext, 'ledger' | 'vault'>,
 ): Promise<Told[]> {
   const exact = await readExact(signals, ledger, vault);
   return signals.flatMap((signal, index): Told[] => {
@@ -181,13 +170,13 @@ function replayFilterOf(choice: ReplayChoice): Omit<SignalFilter, 'limit'> {
   };
 }
 
-export function replayDirective(seams: ReplaySeams): DirectiveDefinition<ReplayChoice> {
-  const { ledger, current } = seams;
+export function replayDirective(context: LedgerContext): DirectiveDefinition<ReplayChoice> {
+  const { ledger } = context;
   return {
     ...replayType,
     resolve: (choice) => resolveResumed(choice, ledger),
     async plan(choice) {
-      refuseUnknown(choice, current());
+      refuseUnknown(choice, context.generation);
       const { limit, force } = choice;
       const groups = await ledger.signals.countGroups({ ...replayFilterOf(choice), limit });
       const found = sum(groups.map(({ count }) => count));
@@ -199,7 +188,7 @@ export function replayDirective(seams: ReplaySeams): DirectiveDefinition<ReplayC
       return [
         ...(choice.resume === undefined ? [] : [planResumed(choice.resume)]),
         `${counted(found, 'signal')} would be handled again.`,
-        ...planHandlers(groups, choice, current()),
+        ...planHandlers(groups, choice, context.generation),
         ...(groups.some((group) => hookBehind(group) !== undefined) ? [OF_WEBHOOKS] : []),
         ...(isCut ? ['These are the oldest, as many as the limit allows; more may fit.'] : []),
         force
@@ -207,7 +196,7 @@ export function replayDirective(seams: ReplaySeams): DirectiveDefinition<ReplayC
           : 'What a handler has done well for a signal, or is about to do, is left out.',
       ];
     },
-    execute: (choice, asked) => replay(seams, choice, asked),
+    execute: (choice, asked) => replay(context, choice, asked),
   };
 }
 

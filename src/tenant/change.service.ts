@@ -19,74 +19,74 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { schemaVersion } from '../ledger/migrate.ts';
 import { openLedger } from '../ledger/open.ts';
 import { openToLook, schemaOf } from '../ledger/open-readonly.ts';
-import { hostIn, removeLedger, tenantPlace, type RootPlace } from '../ledger/tenant-location.ts';
+import { hostIn, removeLedger, tenantPlace } from '../ledger/tenant-location.ts';
 import type { TenantLimits, TenantRow, TenantStatus } from './types.ts';
-import type { RotatingEngine } from '../access/rotate-key.service.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import type { Tenants } from './tenants.ts';
-
-export interface TenantSeams {
-  /** The root one. */
-  readonly ledger: Ledger;
-  readonly state: () => RootPlace;
-  readonly tenants: Tenants<RotatingEngine>;
-  readonly reapAfterMs: () => number;
-  /** Throws when plugins of one could look into what is another's. */
-  readonly refuseUnisolated: () => void;
-}
+import type { LedgerContext } from '../engine/context.ts';
+import { refuseUnisolated, type IsolationOf } from './require-isolation.service.ts';
 
 /** Between two looks whether the other hosts have left. */
 const LOOK_MS = 200;
 
 /** Those about tenants, for the root ledger alone. */
-export function registerTenantDirectives(directives: Directives, seams: TenantSeams): void {
-  directives.registerDirective(createDirective(seams));
+export function registerTenantDirectives(
+  directives: Directives,
+  context: LedgerContext,
+  tenants: Tenants,
+  isolation: IsolationOf | undefined,
+): void {
+  directives.registerDirective(createDirective(context, tenants, isolation));
   directives.registerDirective(
-    statusDirective(seams, suspendTenantType, { from: 'active', to: 'suspended' }),
+    statusDirective(context, tenants, suspendTenantType, { from: 'active', to: 'suspended' }),
   );
   directives.registerDirective(
-    statusDirective(seams, resumeTenantType, { from: 'suspended', to: 'active' }),
+    statusDirective(context, tenants, resumeTenantType, { from: 'suspended', to: 'active' }),
   );
-  directives.registerDirective(limitDirective(seams));
-  directives.registerDirective(deleteDirective(seams));
+  directives.registerDirective(limitDirective(context, tenants));
+  directives.registerDirective(deleteDirective(context, tenants));
 }
 
-function createDirective(seams: TenantSeams): DirectiveDefinition<NewTenant> {
-  const { ledger, refuseUnisolated } = seams;
+function createDirective(
+  context: LedgerContext,
+  tenants: Tenants,
+  isolation: IsolationOf | undefined,
+): DirectiveDefinition<NewTenant> {
+  const { ledger } = context;
   return {
     ...createTenantType,
     async plan({ slug }) {
-      refuseUnisolated();
-      await refuseTaken(seams, slug);
-      const place = tenantPlace(seams.state(), slug);
+      refuseUnisolated(context.config, isolation);
+      await refuseTaken(context, slug);
+      const place = tenantPlace(context.config.state, slug);
       const where = place.kind === 'sqlite' ? `the file ${place.path}` : `schema ${place.schema}`;
       return [`A tenant ${slug} would be made, with its ledger in ${where}.`];
     },
     async execute({ slug, title = slug, ...params }, { actor }) {
       const draft = { slug, title, limits: mergeLimits(noLimits, params), createdBy: actor };
       const isNew = await ledger.tenants.insert(draft);
-      if (!isNew) await refuseTaken(seams, slug);
+      if (!isNew) await refuseTaken(context, slug);
       probe('tenant.before-ledger');
-      await makeTenantLedger(seams, slug);
+      await makeTenantLedger(context, slug);
       probe('tenant.after-ledger');
       await ledger.tenants.updateStatus(slug, ['creating'], 'active');
       return { slug, status: 'active' };
     },
-    after: () => seams.tenants.soon(),
+    after: () => tenants.soon(),
   };
 }
 
 /** One that was being made when its process died is made to the end. */
-async function refuseTaken({ ledger }: TenantSeams, slug: string): Promise<void> {
+async function refuseTaken({ ledger }: LedgerContext, slug: string): Promise<void> {
   const known = await ledger.tenants.find(slug);
   if (known === undefined || known.status === 'creating') return;
   throw new DuctileError('TENANT_EXISTS', `there is a tenant ${slug} already`, { place: 'slug' });
 }
 
 /** What is there under its name and is not its own belongs to somebody else. */
-async function makeTenantLedger({ ledger, state }: TenantSeams, slug: string): Promise<void> {
-  const place = tenantPlace(state(), slug);
+async function makeTenantLedger({ ledger, config }: LedgerContext, slug: string): Promise<void> {
+  const place = tenantPlace(config.state, slug);
   const epoch = (await ledger.meta.read('epoch')) ?? '';
   const mark = `${epoch} ${slug}`;
   const isThere = (await schemaOf(place)) !== undefined;
@@ -120,7 +120,8 @@ function nameOf(place: ReturnType<typeof tenantPlace>): string {
 }
 
 function statusDirective(
-  { ledger, tenants }: TenantSeams,
+  { ledger }: LedgerContext,
+  tenants: Tenants,
   type: typeof suspendTenantType,
   { from, to }: { readonly from: TenantStatus; readonly to: TenantStatus },
 ): DirectiveDefinition<TenantChoice> {
@@ -149,7 +150,10 @@ function statusDirective(
   };
 }
 
-function limitDirective({ ledger, tenants }: TenantSeams): DirectiveDefinition<TenantLimitParams> {
+function limitDirective(
+  { ledger }: LedgerContext,
+  tenants: Tenants,
+): DirectiveDefinition<TenantLimitParams> {
   return {
     ...limitTenantType,
     async plan({ slug, ...params }) {
@@ -170,14 +174,17 @@ function limitDirective({ ledger, tenants }: TenantSeams): DirectiveDefinition<T
   };
 }
 
-function deleteDirective(seams: TenantSeams): DirectiveDefinition<TenantDeletion> {
-  const { ledger, tenants } = seams;
+function deleteDirective(
+  context: LedgerContext,
+  tenants: Tenants,
+): DirectiveDefinition<TenantDeletion> {
+  const { ledger } = context;
   return {
     ...deleteTenantType,
     async plan({ slug }) {
       const { title } = await mustFind(ledger, slug);
       return [
-        `The tenant ${slug} (${title}) would be removed: ${await countJobs(seams, slug)}.`,
+        `The tenant ${slug} (${title}) would be removed: ${await countJobs(context, slug)}.`,
         'Its ledger, tokens, credentials and installations would be gone. This cannot be undone.',
       ];
     },
@@ -188,9 +195,9 @@ function deleteDirective(seams: TenantSeams): DirectiveDefinition<TenantDeletion
       ledger.hint();
       await tenants.seclude(slug);
       try {
-        await everybodyLeft(seams, slug, asked);
+        await everybodyLeft(context, slug, asked);
         probe('tenant.before-removal');
-        await removeLedger(tenantPlace(seams.state(), slug));
+        await removeLedger(tenantPlace(context.config.state, slug));
         probe('tenant.after-removal');
         await ledger.tenants.delete(slug);
       } finally {
@@ -202,8 +209,8 @@ function deleteDirective(seams: TenantSeams): DirectiveDefinition<TenantDeletion
 }
 
 /** One that cannot be read can be removed all the same. */
-async function countJobs({ state }: TenantSeams, slug: string): Promise<string> {
-  const place = tenantPlace(state(), slug);
+async function countJobs({ config }: LedgerContext, slug: string): Promise<string> {
+  const place = tenantPlace(config.state, slug);
   try {
     if ((await schemaOf(place)) === undefined) return 'it has no ledger yet';
     const own = await openToLook(place);
@@ -219,12 +226,15 @@ async function countJobs({ state }: TenantSeams, slug: string): Promise<string> 
 }
 
 /** Other hosts leave it when they see that it is being deleted; those that are silent are dead. */
-async function everybodyLeft(seams: TenantSeams, slug: string, { signal }: Asked): Promise<void> {
-  const { state, reapAfterMs } = seams;
-  const place = tenantPlace(state(), slug);
+async function everybodyLeft(
+  { config }: LedgerContext,
+  slug: string,
+  { signal }: Asked,
+): Promise<void> {
+  const place = tenantPlace(config.state, slug);
   const deadline = performance.now() + limits.tenantLeaveMs;
   for (;;) {
-    const host = await hostIn(place, reapAfterMs());
+    const host = await hostIn(place, config.service.reapAfterMs);
     if (host === undefined) return;
     if (performance.now() > deadline) {
       const message = `${slug} is still in use by a process on ${host}`;

@@ -1,6 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { overlayLedger, type Ledger, type LedgerSubset } from '../ledger/ledger.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { Usage } from './outlook.ts';
 import type { QueueLimit } from '../job/types.ts';
 import type { TenantLimits, TenantRow } from './types.ts';
@@ -195,13 +195,4 @@ function refuseSuspended({ slug, status }: TenantRow): void {
 function overLimit({ limit, most }: Exceeded, { slug }: TenantRow): DuctileError {
   const message = `the tenant ${slug} has reached its limit ${limit}, which is ${most}`;
   return new DuctileError('TENANT_LIMIT', message, { place: limit, details: { limit, most } });
-}
-
-/** The ledger as doors see it: what they add is counted there against the tenant's limit. */
-export function limitQueue(ledger: Ledger, { queueLimit }: Pick<Quota, 'queueLimit'>): Ledger {
-  return overlayLedger(ledger, {
-    jobs: { enqueue: (batch) => ledger.jobs.enqueue({ ...batch, queueLimit: queueLimit() }) },
-    runs: { start: (batch) => ledger.runs.start({ ...batch, queueLimit: queueLimit() }) },
-    webhooks: { accept: (deliveries) => ledger.webhooks.accept(deliveries, queueLimit()) },
-  });
 }

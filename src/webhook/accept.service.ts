@@ -1,13 +1,9 @@
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { makeBatcher } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
-import type { Log } from '../base/log.ts';
 import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
-import type { RunNews } from '../pipeline/run/types.ts';
 import type { DeliveryDraft, ToldDelivery } from './types.ts';
-import type { SignalDraft } from '../signal/signal.ts';
 import { toAgentFailure } from './agent-outcome.ts';
-import { untilDue } from '../job/enqueue.service.ts';
 import { draftEmission } from './draft.service.ts';
 import { makeHookStore } from './store.service.ts';
 import {
@@ -20,45 +16,36 @@ import {
 import type { Generation } from '../engine/generation.ts';
 import type { PayloadMask } from '../signal/mask.ts';
 import { makeSealingMask } from '../signal/seal.service.ts';
-import type { Quota } from '../tenant/admission.ts';
-import type { Vault } from '../access/vault.ts';
+import type { LedgerContext } from '../engine/context.ts';
+import { announceWork, findFirstDue } from '../job/enqueue.service.ts';
 
-export interface HookDoorOptions {
-  readonly ledger: Ledger;
-  readonly vault: Vault;
-  readonly current: () => Generation;
-  readonly quota: Quota;
-  /** Throws while nothing is accepted. */
-  readonly admit: () => void;
-  readonly onEmitted: (signals: readonly SignalDraft[]) => void;
-  readonly onNews: (news: RunNews) => void;
-  /** A job was accepted that is due in this time. */
-  readonly onDelayed: (ms: number) => void;
-  readonly log: Log;
-}
-
-export function makeHookDoor(options: HookDoorOptions): WebhookIntake {
-  const { ledger, vault, current, quota, log } = options;
+export function makeHookDoor(context: LedgerContext): WebhookIntake {
+  const { ledger, vault, quota, commits } = context;
+  const log = context.log.child('webhooks');
   const keep = makeSealingMask(vault, log);
   const receive = makeBatcher<DeliveryDraft, ToldDelivery>(async (drafts) => {
-    const { told, news } = await ledger.webhooks.accept(drafts);
-    options.onNews(news);
+    announceWork(
+      context,
+      drafts.flatMap(({ emission: { jobs, runs } }) => [...jobs, ...runs]),
+    );
+    const { told, news } = await ledger.webhooks.accept(drafts, quota.queueLimit());
     const isNew = (_: DeliveryDraft, index: number): boolean => told[index]?.isNew === true;
     const fresh = drafts.filter(isNew);
-    options.onEmitted(fresh.map(({ emission }) => emission.signal));
-    for (const { due } of fresh.flatMap(({ emission }) => emission.jobs)) {
-      if (due !== undefined) options.onDelayed(untilDue(due));
-    }
+    commits.publish({
+      ...news,
+      signals: fresh.map(({ emission }) => emission.signal),
+      jobDueInMs: findFirstDue(fresh.flatMap(({ emission }) => emission.jobs)),
+    });
     return told;
   });
 
   return {
-    store: makeHookStore({ ledger, vault, log }),
+    store: makeHookStore(context, log),
     rejected: createRejectedCounter(),
     async accept(verified) {
-      options.admit();
-      const drafted = await draftDelivery(verified, current(), keep).catch((thrown: unknown) =>
-        noteFailed(toDuctileError(thrown), verified, ledger),
+      context.requireAccepting();
+      const drafted = await draftDelivery(verified, context.generation, keep).catch(
+        (thrown: unknown) => noteFailed(toDuctileError(thrown), verified, ledger),
       );
       if ('error' in drafted) return drafted;
       const { jobs, runs } = drafted.emission;

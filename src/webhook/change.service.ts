@@ -29,8 +29,8 @@ import {
   readEntry,
 } from './check-entry.service.ts';
 import { hookNotFound } from './not-found.service.ts';
-import type { WebhookIntake } from './webhooks.ts';
-import { replayDeliveryDirective, type DeliverySeams } from './replay-delivery.service.ts';
+import type { WebhookIntake, Webhooks } from './webhooks.ts';
+import { replayDeliveryDirective } from './replay-delivery.service.ts';
 import {
   describeTarget,
   inventSecret,
@@ -39,48 +39,49 @@ import {
   makeSecret,
   rotateSecrets,
 } from './secrets.service.ts';
-import { testWebhookDirective, type TestSeams } from './test-delivery.service.ts';
+import { testWebhookDirective } from './test-delivery.service.ts';
 import { GLOBAL_TOKEN, isGood, openSecrets, veil, type KeptSecret } from './store.service.ts';
-import type { TenantSelf } from '../tenant/tenants.ts';
 import { guardFirstKey, isSameSecret, purposes } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
 import { checkTemplate } from './check-agent.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
 
-export interface WebhookSeams extends Omit<DeliverySeams, 'vault'>, TestSeams {
-  readonly vault: Vault;
-  /** Whose webhooks they are; undefined for those of the root ledger. */
-  readonly tenant: Pick<TenantSelf, 'slug' | 'addKey' | 'dropKey'> | undefined;
-}
-
-export function registerWebhookDirectives(directives: Directives, seams: WebhookSeams): void {
+export function registerWebhookDirectives(
+  directives: Directives,
+  context: LedgerContext,
+  hooks: WebhookIntake,
+  webhooks: Pick<Webhooks, 'receive'>,
+): void {
   const keepToken = async (secret: string, actor: string): Promise<void> => {
     const params = { name: GLOBAL_TOKEN };
     const { error } = await directives.direct({ type: 'credential.set', params, secret, actor });
     if (error !== null) throw new DuctileError('DIRECTIVE_FAILED', error);
   };
-  directives.registerDirective(createDirective(seams, keepToken));
-  directives.registerDirective(updateDirective(seams));
-  directives.registerDirective(rotateDirective(seams));
-  directives.registerDirective(deleteDirective(seams));
-  directives.registerDirective(replayDeliveryDirective(seams));
-  directives.registerDirective(testWebhookDirective(seams));
+  directives.registerDirective(createDirective(context, hooks, keepToken));
+  directives.registerDirective(updateDirective(context, hooks));
+  directives.registerDirective(rotateDirective(context, hooks));
+  directives.registerDirective(deleteDirective(context, hooks));
+  directives.registerDirective(replayDeliveryDirective(context, hooks));
+  directives.registerDirective(testWebhookDirective(context, hooks, webhooks));
 }
 
 function createDirective(
-  seams: WebhookSeams,
+  context: LedgerContext,
+  hooks: WebhookIntake,
   keepToken: (secret: string, actor: string) => Promise<void>,
 ): DirectiveDefinition<NewWebhook> {
-  const { ledger, vault, hooks, tenant, current } = seams;
+  const { ledger, vault, tenant } = context;
   return {
     ...createWebhookType,
     async resolve({ id: said, ...rest }, asked) {
       const { secret } = asked;
       const id =
         said === undefined
-          ? await chooseId(asked, seams)
+          ? await chooseId(asked, context)
           : await addressId(said, asked.dryRun === true, tenant);
-      if (secret !== undefined) checkEntry(id, rest.settings, [keepGiven(secret)], current());
-      return { id, ...rest, ...(await nameSecret(id, rest.credential, asked, seams)) };
+      if (secret !== undefined)
+        checkEntry(id, rest.settings, [keepGiven(secret)], context.generation);
+      return { id, ...rest, ...(await nameSecret(id, rest.credential, asked, context)) };
     },
     isSameSecret: ({ id = '', fingerprint: print }, secret) =>
       isSameSecret(secret, purposes.webhook(id), print, vault),
@@ -91,7 +92,7 @@ function createDirective(
       // One that was brought has been looked at, and is not here any more.
       const isGiven = fingerprint !== undefined;
       const kept = isGiven ? [{ secret: inventSecret(mode) }] : secretsFor(settings, credential);
-      const hook = checkEntry(id, settings, kept, current());
+      const hook = checkEntry(id, settings, kept, context.generation);
       await checkSecret({ id, settings }, kept[0] ?? globalToken, hooks.store);
       const what = describeTarget(hook);
       return [`A webhook would be opened at /hooks/${id}, for ${what}, verified as ${mode}.`];
@@ -118,8 +119,11 @@ function createDirective(
   };
 }
 
-function updateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookEdit> {
-  const { ledger, vault, hooks, current } = seams;
+function updateDirective(
+  context: LedgerContext,
+  hooks: WebhookIntake,
+): DirectiveDefinition<WebhookEdit> {
+  const { ledger, vault } = context;
   const change = async ({ id, changes }: WebhookEdit): Promise<WebhookChange> => {
     checkChanges(changes);
     const row = await mustFind(id, ledger);
@@ -130,7 +134,7 @@ function updateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookEdit> 
     const settings = Object.fromEntries(left);
     const hook = readEntry(id, settings, veil(secretsOf(row, vault)));
     if (row.sealed === null) requireBearer(id, modeOf(settings));
-    if (isRetargeted(before, settings)) checkTarget(hook, current());
+    if (isRetargeted(before, settings)) checkTarget(hook, context.generation);
     if (changes['prompt_template'] !== undefined) checkTemplate(hook.target);
     const seen = isReproven(before, settings) ? secretsOf(row, vault).filter(isGood) : [];
     for (const one of seen) await checkSecret({ id, settings }, one, hooks.store);
@@ -179,13 +183,16 @@ function checkChanges(changes: Readonly<JsonObject>): void {
 const fixedKeys = ['id', 'token', 'hmac_secret'];
 const settingKeys = Object.keys(webhookFields).filter((key) => !fixedKeys.includes(key));
 
-function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotation> {
-  const { ledger, vault, hooks } = seams;
+function rotateDirective(
+  context: LedgerContext,
+  hooks: WebhookIntake,
+): DirectiveDefinition<WebhookRotation> {
+  const { ledger, vault } = context;
   return {
     ...rotateWebhookType,
     async resolve(params, asked) {
       const { id, credential } = params;
-      const named = await nameSecret(id, credential, asked, seams);
+      const named = await nameSecret(id, credential, asked, context);
       if (asked.secret !== undefined && asked.dryRun === true) {
         // What is planned holds no secret, so it is looked at here.
         const settings = parseJson((await mustFind(id, ledger)).settings) as JsonObject;
@@ -223,8 +230,11 @@ function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotati
   };
 }
 
-function deleteDirective(seams: WebhookSeams): DirectiveDefinition<WebhookChoice> {
-  const { ledger, hooks, tenant } = seams;
+function deleteDirective(
+  context: LedgerContext,
+  hooks: WebhookIntake,
+): DirectiveDefinition<WebhookChoice> {
+  const { ledger, tenant } = context;
   return {
     ...deleteWebhookType,
     async plan({ id }) {
@@ -251,7 +261,7 @@ export function seal(id: string, kept: readonly KeptSecret[], vault: Vault) {
 async function addressId(
   said: string,
   isPlanned: boolean,
-  tenant: WebhookSeams['tenant'],
+  tenant: LedgerContext['tenant'],
 ): Promise<string> {
   if (tenant === undefined) return said;
   const prefix = `${tenant.slug}-`;
@@ -271,7 +281,7 @@ const OTHER_CHARS = 13;
 /** Whoever asks again with the same key asks for the same webhook. */
 async function chooseId(
   { idempotencyKey: key, dryRun = false }: Pick<DirectRequest, 'idempotencyKey' | 'dryRun'>,
-  { ledger, vault }: WebhookSeams,
+  { ledger, vault }: LedgerContext,
 ): Promise<string> {
   if (key === undefined || dryRun) return makeHookId();
   await guardFirstKey(vault, ledger);
@@ -283,7 +293,7 @@ async function nameSecret(
   id: string,
   credential: string | undefined,
   { secret, dryRun = false }: Pick<DirectRequest, 'secret' | 'dryRun'>,
-  { ledger, vault }: WebhookSeams,
+  { ledger, vault }: LedgerContext,
 ): Promise<{ readonly fingerprint?: string }> {
   if (secret === undefined) return {};
   keepGiven(secret);

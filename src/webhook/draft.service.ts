@@ -157,15 +157,11 @@ async function toRun(
   { payload, isAwaited = false }: DeliveryContent,
   { pipeline }: Extract<WebhookTarget, { kind: 'pipeline' }>,
   signal: SignalDraft,
-  { pipelines, catalog, config }: Generation,
+  generation: Generation,
 ): Promise<RunDraft> {
   const by = { submittedBy: 'webhook', actor: signal.source, isAwaited } as const;
   const asked = { pipeline, payload, ...by };
-  const { run } = await draftRun(asked, {
-    pipelines: () => pipelines,
-    catalog: () => catalog,
-    dedupeTtlMs: () => config.service.dedupeTtlMs,
-  });
+  const { run } = await draftRun(asked, generation);
   return {
     ...run,
     sourceEventId: signal.id,

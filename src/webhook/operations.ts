@@ -8,7 +8,13 @@ import { hookNotFound } from './not-found.service.ts';
 import { authModes, secretKeyOf, type AuthMode } from './auth-settings.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { askDirective, direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
+import {
+  askDirective,
+  direct,
+  directErrors,
+  planDirective,
+  textIn,
+} from '../directive/request.operations.ts';
 import { lastOutcomes } from './outcomes.service.ts';
 import {
   hookId,

@@ -6,7 +6,6 @@ import type { Log } from '../base/log.ts';
 import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
 import { toVisibleText } from '../base/text.ts';
 import type { WebhooksConfig } from '../config/config.ts';
-import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { UntakenDelivery } from './types.ts';
 import {
   budgetOf,
@@ -35,19 +34,19 @@ import {
   type VerifiedResponse,
 } from './webhooks.ts';
 import { joinLine } from '../job/completion.service.ts';
+import type { LedgerContext } from '../engine/context.ts';
 
 /** The part of a tenant's engine that accepts deliveries to its webhooks. */
 interface TenantReceiver extends Waiter {
   readonly hooks: WebhookIntake;
 }
 
-export interface WebhooksOptions {
+/** Where a webhook of this ledger or of a tenant can be found. */
+interface Entrances {
+  readonly context: LedgerContext;
   readonly door: WebhookIntake;
   readonly engine: Waiter;
-  readonly config: () => WebhooksConfig;
-  readonly ledger: LedgerSubset<'tenants.findByKey'>;
   readonly tenants: Tenants<TenantReceiver> | undefined;
-  readonly log: Log;
 }
 
 /** A webhook and the ledger that it is in, until `leave`. */
@@ -58,8 +57,14 @@ interface LocatedWebhook {
   leave(): void;
 }
 
-export function makeWebhooks(options: WebhooksOptions): Webhooks {
-  const { door, engine, config, log } = options;
+export function makeWebhooks(
+  context: LedgerContext,
+  door: WebhookIntake,
+  engine: Waiter,
+  tenants: Tenants<TenantReceiver> | undefined,
+): Webhooks {
+  const log = context.log.child('webhooks');
+  const config = (): WebhooksConfig => context.config.webhooks;
   const limiter = createWebhookLimiter();
   const receive = async (
     kind: WebhookKind,
@@ -69,7 +74,7 @@ export function makeWebhooks(options: WebhooksOptions): Webhooks {
     let located: LocatedWebhook | undefined;
     try {
       located = await find();
-      return await respond(options, limiter, { kind, incoming, located });
+      return await respond({ config: config(), log }, limiter, { kind, incoming, located });
     } catch (thrown) {
       const error = toDuctileError(thrown);
       if (error.code === 'INTERNAL') throw error;
@@ -83,7 +88,7 @@ export function makeWebhooks(options: WebhooksOptions): Webhooks {
   };
   return {
     receive: (webhookId, incoming) =>
-      receive('managed', incoming, () => locate(options, webhookId)),
+      receive('managed', incoming, () => locate({ context, door, engine, tenants }, webhookId)),
     receiveAt(path, incoming) {
       const endpoint = config().endpoints.find((one) => one.path === path);
       if (endpoint === undefined) return undefined;
@@ -105,7 +110,7 @@ interface LocatedDelivery {
 }
 
 async function respond(
-  { config, log }: WebhooksOptions,
+  { config, log }: { readonly config: WebhooksConfig; readonly log: Log },
   limiter: WebhookLimiter,
   delivery: LocatedDelivery,
 ): Promise<WebhookResponse> {
@@ -113,7 +118,7 @@ async function respond(
   const known = located?.known;
   const nowMs = performance.now();
   const check = { kind, incoming, known, limiter, nowMs, wallMs: Date.now() };
-  const result = checkDelivery(config().order, check);
+  const result = checkDelivery(config.order, check);
   if (result.kind === 'rejected') {
     if (result.isCharged) limiter.chargeSource(incoming.source, nowMs);
     recordRejected(result, limiter, delivery);
@@ -225,7 +230,7 @@ async function accept(
 }
 
 async function locate(
-  { door, engine, ledger, tenants }: WebhooksOptions,
+  { context: { ledger }, door, engine, tenants }: Entrances,
   webhookId: string,
 ): Promise<LocatedWebhook | undefined> {
   const known = await door.store.find(webhookId);

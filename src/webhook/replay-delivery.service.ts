@@ -13,24 +13,23 @@ import { describeTarget } from './secrets.service.ts';
 import { draftEmission } from './draft.service.ts';
 import { maskPayload } from '../signal/mask.ts';
 import { readExact } from '../signal/seal.service.ts';
-import type { ReplaySeams } from '../signal/replay.service.ts';
 import { toRunPayload } from '../pipeline/language/pipeline.ts';
-
-export interface DeliverySeams extends Omit<ReplaySeams, 'processId'> {
-  readonly hooks: WebhookIntake;
-}
+import type { LedgerContext } from '../engine/context.ts';
 
 /** What was delivered is handled again in the name of its signal, by what its webhook starts now. */
-export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefinition<DeliveryChoice> {
-  const { ledger, vault, within, current, onNews } = seams;
+export function replayDeliveryDirective(
+  context: LedgerContext,
+  hooks: WebhookIntake,
+): DirectiveDefinition<DeliveryChoice> {
+  const { ledger, vault, quota, commits } = context;
   return {
     ...replayDeliveryType,
     async plan({ delivery_id: id }) {
-      const { hook } = await find(id, seams);
+      const { hook } = await find(id, context, hooks);
       return [`The delivery would be handled once more: ${describeTarget(hook)}.`];
     },
     async execute({ delivery_id: id }, { actor }) {
-      const { delivery, hook } = await find(id, seams);
+      const { delivery, hook } = await find(id, context, hooks);
       const [signal] = await ledger.signals.list({ id: delivery.signalId ?? '', limit: 1 });
       if (signal === undefined) {
         throw new DuctileError('SIGNAL_NOT_FOUND', 'the signal of that delivery is gone');
@@ -50,12 +49,12 @@ export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefiniti
         hops: Math.max(signal.hops, await hopsBehind(actor, ledger)),
       };
       // The signal is there: of this one only what follows is written.
-      const { emission } = await draftEmission(delivered, current(), maskPayload);
+      const { emission } = await draftEmission(delivered, context.generation, maskPayload);
       const brings = { jobs: emission.jobs.length + emission.runs.length, signals: 0 };
-      const { news } = await within(brings, () =>
+      const { news } = await quota.within(brings, () =>
         ledger.signals.emit([{ ...emission, rerun: true }]),
       );
-      onNews(news);
+      commits.publish(news);
       const result: JsonObject = {
         signal_id: signal.id,
         jobs: emission.jobs.length,
@@ -68,7 +67,8 @@ export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefiniti
 
 async function find(
   id: string,
-  { ledger, hooks, current }: DeliverySeams,
+  { ledger, config }: LedgerContext,
+  hooks: WebhookIntake,
 ): Promise<{ delivery: DeliveryRow; hook: Webhook }> {
   const [delivery] = await ledger.deliveries.list({ id, limit: 1 });
   if (delivery?.signalId === undefined || delivery.signalId === null) {
@@ -77,7 +77,7 @@ async function find(
   }
   const { hookId } = delivery;
   const known = await hooks.store.find(hookId);
-  const hook = known?.webhook ?? findEndpoint(current().config.webhooks, hookId);
+  const hook = known?.webhook ?? findEndpoint(config.webhooks, hookId);
   if (hook !== undefined) return { delivery, hook };
   throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${hookId} any more`);
 }

@@ -4,7 +4,6 @@ import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { WebhookRow } from './types.ts';
 import { chooseTokens } from './verify/scheme.ts';
 import { webhookEntrySchema, toWebhook, type Webhook } from './webhook.ts';
@@ -12,6 +11,7 @@ import { secretKeyOf, type AuthMode } from './auth-settings.ts';
 import { purposes } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
 import type { WebhookStore } from './webhooks.ts';
+import type { LedgerContext } from '../engine/context.ts';
 
 /** A secret as it is sealed: some are only good until a moment, after another took their place. */
 export interface KeptSecret {
@@ -22,12 +22,6 @@ export interface KeptSecret {
 /** The credential that is the token of all bearer webhooks without one of their own. */
 export const GLOBAL_TOKEN = 'webhook-token';
 
-export interface HookStoreOptions {
-  readonly ledger: LedgerSubset<'webhooks.list' | 'credentials.find'>;
-  readonly vault: Pick<Vault, 'open'>;
-  readonly log: Log;
-}
-
 interface Opened {
   readonly row: WebhookRow;
   readonly hook: Webhook;
@@ -35,7 +29,10 @@ interface Opened {
 }
 
 /** Read at most once in a while, however many deliveries come. */
-export function makeHookStore({ ledger, vault, log }: HookStoreOptions): WebhookStore {
+export function makeHookStore(
+  { ledger, vault }: Pick<LedgerContext, 'ledger' | 'vault'>,
+  log: Log,
+): WebhookStore {
   let known: ReadonlyMap<string, Opened> = new Map();
   let readAt = -Infinity;
   let reading: Promise<void> | undefined;

@@ -4,32 +4,20 @@ import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { testWebhookType, type WebhookTest } from './change-directives.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import type { DeliveryTest, WebhookRequest } from './request.ts';
 import { signRequest } from './verify/sign.ts';
 import { hopsBehind } from '../job/enqueue.service.ts';
 import { JOB_ACTOR } from '../job/cause.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
-import type { Generation } from '../engine/generation.ts';
 import { hookNotFound } from './not-found.service.ts';
 import { describeTarget } from './secrets.service.ts';
 import type { WebhookIntake, Webhooks } from './webhooks.ts';
 import type { KnownWebhook } from './webhook.ts';
-import type { Reach } from '../access/attempt-tokens.service.ts';
 import { guardFirstKey, isSameSecret, purposes } from '../access/vault.service.ts';
-import type { Vault } from '../access/vault.ts';
+import type { LedgerContext } from '../engine/context.ts';
 
 export const IN_PROCESS = 'in process, as nothing listens';
 export const BY_JOB = 'in process, as a job asks';
-
-export interface TestSeams {
-  readonly ledger: Ledger;
-  readonly vault: Vault;
-  readonly hooks: WebhookIntake;
-  readonly current: () => Generation;
-  readonly reach: Readonly<Reach>;
-  readonly receive: Webhooks['receive'];
-}
 
 /** Carries the secret word by which the listener recognizes a test of its own process. */
 const TEST_HEADER = 'x-ductile-test-token';
@@ -46,8 +34,12 @@ export function takeTest({ headers }: WebhookRequest): DeliveryTest | undefined 
 }
 
 /** Delivers through the listener and all checks; the delivery and its signal say whose test it is. */
-export function testWebhookDirective(seams: TestSeams): DirectiveDefinition<WebhookTest> {
-  const { ledger, vault, hooks } = seams;
+export function testWebhookDirective(
+  context: LedgerContext,
+  hooks: WebhookIntake,
+  webhooks: Pick<Webhooks, 'receive'>,
+): DirectiveDefinition<WebhookTest> {
+  const { ledger, vault } = context;
   const find = async (id: string): Promise<KnownWebhook> => {
     const known = await hooks.store.find(id);
     if (known === undefined) throw await hookNotFound(id, ledger);
@@ -78,7 +70,7 @@ export function testWebhookDirective(seams: TestSeams): DirectiveDefinition<Webh
       payloads.delete(directiveId);
       const known = await find(id);
       const test = { actor, directiveId };
-      const told = await deliver({ known, payload, test }, seams);
+      const told = await deliver({ known, payload, test }, context, webhooks);
       reveal({ answer: told.answer });
       // The webhook's response may hold the result of a job, so it isn't recorded.
       const { signal_id: signalId = null } = told.answer;
@@ -102,11 +94,12 @@ interface TestResponse {
 
 async function deliver(
   { known, payload, test }: TestDelivery,
-  { ledger, current, reach, receive }: TestSeams,
+  { ledger, config, reach }: LedgerContext,
+  webhooks: Pick<Webhooks, 'receive'>,
 ): Promise<TestResponse> {
   const { webhook: hook } = known;
   const listener = reach.hooks ?? reach.api;
-  const seen = current().config.webhooks.publicUrl ?? listener ?? 'http://localhost';
+  const seen = config.webhooks.publicUrl ?? listener ?? 'http://localhost';
   const named = `test-${makeId()}`;
   const body = payload ?? JSON.stringify({ test: true, delivery: named });
   const request = makeRequest(known, named, `${seen}/hooks/${hook.id}`, body);
@@ -115,7 +108,7 @@ async function deliver(
   if (isJob || listener === undefined) {
     const hops = isJob ? { hops: await hopsBehind(test.actor, ledger) } : {};
     const incoming = { request, source: 'test', isOversize: false, test, ...hops };
-    const { status, body: answer } = await receive(hook.id, incoming);
+    const { status, body: answer } = await webhooks.receive(hook.id, incoming);
     return { status, answer, via: isJob ? BY_JOB : IN_PROCESS };
   }
   const { search } = new URL(request.url);

@@ -3,14 +3,14 @@ import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { DuctileError } from '../../src/base/errors.ts';
 import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
-import type { LocalEngine } from '../../src/engine/local-engine.ts';
+import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import { ask } from '../support/direct.ts';
 import { databases, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 
 /** Asks twice for what can be done once: both have looked for the other before either is done. */
 async function askAtOnce(
-  engine: LocalEngine,
+  engine: LedgerEngine,
   where: 'plan' | 'prepare',
 ): Promise<{ readonly first: DirectAnswer; readonly second: DirectAnswer }> {
   const isThere = Promise.withResolvers<void>();

@@ -1,3 +1,5 @@
+import { makeContext } from '../support/context.ts';
+import type { Config } from '../../src/config/config.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
@@ -324,7 +326,8 @@ test('a token that was revoked on another host is refused when what is known is 
   const place = await makePlace({ plugins: { worker: { program: succeeds } } });
   const { engine, ledger } = await place.start();
   const log = makeLogger({ level: 'error', format: 'json', destination: { write: () => true } });
-  const other = makeTokenStore({ ledger, configured: () => [], log });
+  const generation = { config: { api: { auth: { tokens: [] } } } as unknown as Config };
+  const other = makeTokenStore(makeContext({ ledger, generation, log }));
   const made = await ask(engine, 'token.create', { name: 'a', scopes: ['*'] });
   const text = textOf(made.result, 'token');
   expect(await other.find(text)).toBeDefined();

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import { openInstance } from '../../src/app/instance.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import type { LocalEngine } from '../../src/engine/local-engine.ts';
+import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import { ask } from '../support/direct.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { run } from '../support/fake-cli.ts';
@@ -21,7 +21,7 @@ const examples = resolve(import.meta.dirname, '../../examples');
 interface Scene {
   readonly home: string;
   readonly type: (...args: string[]) => Promise<string>;
-  readonly start: () => Promise<LocalEngine>;
+  readonly start: () => Promise<LedgerEngine>;
   /** The messages in a file of `notify`, as soon as there are so many. */
   readonly notes: (file: string, count: number) => Promise<string[]>;
 }

@@ -1,14 +1,41 @@
 /** Work that is claimed in the commit that accepts it, where writes of one moment share one. */
 import { expect, test } from 'vitest';
-import { heraldWork } from '../../src/job/announce-work.service.ts';
 import { makeToken } from '../../src/base/ids.ts';
 import type { ClaimedJob } from '../../src/job/types.ts';
-import { define, runOf } from '../support/ledger/runs.ts';
+import { define } from '../support/ledger/runs.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
-import { beat, claimable, draft, request } from '../support/ledger/drafts.ts';
+import { beat, claimable, request } from '../support/ledger/drafts.ts';
 import { task } from '../pipeline/graphs.ts';
+import type { Config } from '../../src/config/config.ts';
+import type { LedgerContext } from '../../src/engine/context.ts';
+import { announceWork, makeDoor } from '../../src/job/enqueue.service.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import type { Pipeline } from '../../src/pipeline/language/pipeline.ts';
+import { makeRunDoor } from '../../src/pipeline/run/start.service.ts';
+import type { Catalog } from '../../src/plugin/catalog.ts';
+import { makeSignalDoor } from '../../src/signal/emit.service.ts';
+import { makeContext } from '../support/context.ts';
 
-const signal = { id: 's1', type: 'a.b', source: 'api', data: '{}', hops: 1, correlationId: 's1' };
+const author = { submittedBy: 'api', actor: 'test' } as const;
+const poll = { plugin: 'echo', command: 'poll', payload: {}, ...author };
+const reported = { type: 'a.b', source: 'api', data: {}, actor: 'test' };
+
+/** A ledger's context whose routes send every signal to `targets`. */
+function makeEntrance(
+  ledger: Ledger,
+  targets: readonly { plugin: string; command: string; maxAttempts: number }[],
+  pipelines: readonly Pipeline[] = [],
+): LedgerContext {
+  const plugin = { name: 'echo', manifest: { commands: { poll: {} } }, retry: { maxAttempts: 1 } };
+  const catalog = { plugins: new Map([['echo', plugin]]), unloaded: new Map() };
+  const generation = {
+    config: { service: { dedupeTtlMs: 1000 } } as Config,
+    catalog: catalog as unknown as Catalog,
+    pipelines,
+    rules: { targetsOf: () => targets, hopsMax: 9, dedupeTtlMs: 1000 },
+  };
+  return makeContext({ ledger, generation });
+}
 
 test('the claim on SQLite follows the write and comes before its commit', async () => {
   const { ledger } = await openBench('sqlite');
@@ -16,7 +43,11 @@ test('the claim on SQLite follows the write and comes before its commit', async 
   await ledger.processes.heartbeat(beat('p1'));
   const claims: Promise<ClaimedJob[]>[] = [];
   const claim = request('p1', { slots: 9, plugins: [claimable('echo', { parallelism: 9 })] });
-  const entrance = heraldWork(ledger, () => {
+  const target = { plugin: 'echo', command: 'poll', maxAttempts: 1 };
+  const pipeline = { name: graph.name, graph } as Pipeline;
+  const context = makeEntrance(ledger, [target], [pipeline]);
+  context.commits.subscribe(({ arriving }) => {
+    if (arriving !== true) return;
     setImmediate(() => claims.push(ledger.jobs.claim({ ...claim, token: makeToken() })));
   });
   /** How many jobs were claimed by what had been asked for when the write was answered. */
@@ -25,20 +56,23 @@ test('the claim on SQLite follows the write and comes before its commit', async 
     return (await Promise.all(claims.splice(0))).flat().length;
   };
 
-  expect(await claimedWith(entrance.jobs.enqueue({ jobs: [draft()] }))).toBe(1);
-  const emission = { signal, jobs: [draft({ sourceEventId: 's1' })], runs: [] };
-  expect(await claimedWith(entrance.signals.emit([emission]))).toBe(1);
-  expect(await claimedWith(entrance.runs.start({ jobs: [], runs: [runOf(graph)] }))).toBe(1);
+  expect(await claimedWith(makeDoor(context).submit(poll))).toBe(1);
+  expect(await claimedWith(makeSignalDoor(context).emit(reported))).toBe(1);
+  const run = { pipeline: graph.name, payload: {}, ...author };
+  expect(await claimedWith(makeRunDoor(context).start(run))).toBe(1);
 });
 
 test.each(databases)('a commit without new work is not announced, on %s', async (kind) => {
   const { ledger } = await openBench(kind);
   let announced = 0;
-  const entrance = heraldWork(ledger, () => (announced += 1));
-  await entrance.signals.emit([{ signal, jobs: [], runs: [] }]);
-  await entrance.jobs.enqueue({ jobs: [] });
+  const context = makeEntrance(ledger, []);
+  context.commits.subscribe(({ arriving }) => {
+    if (arriving === true) announced += 1;
+  });
+  await makeSignalDoor(context).emit(reported);
+  announceWork(context, []);
   expect(announced).toBe(0);
-  await entrance.jobs.enqueue({ jobs: [draft()] });
+  await makeDoor(context).submit(poll);
   // Elsewhere the claim would be another transaction, and come too early.
   expect(announced).toBe(kind === 'sqlite' ? 1 : 0);
 });

@@ -19,16 +19,17 @@ test('only one end of a job is settled at a time, in order', async () => {
   world.dispatcher.close([...ends, other].map(releaseUnstarted));
   await soon();
   expect(world.asked.map((one) => one.ends)).toEqual([['a', 'b'], ['a']]);
-  const tokens = world.told.flatMap(({ written }) => written.map((one) => one.claimToken));
+  const tokens = world.told.flatMap(({ endedJobs = [] }) => endedJobs.map((one) => one.claimToken));
   expect(tokens).toEqual(['first', 'token', 'second']);
 });
 
-test('every result of the ledger is reported, with the claimed jobs', async () => {
+test('every commit is published, even one that only claimed jobs', async () => {
   const world = new World(1);
   world.queue = ['a'];
   world.dispatcher.open();
   await soon();
-  expect(world.told.map(({ claimed }) => claimed.map(({ id }) => id))).toEqual([['a']]);
+  expect(world.told.map(({ endedJobs }) => endedJobs)).toEqual([[]]);
+  expect(world.running).toEqual(['a']);
 });
 
 test('a claim says how many the whole ledger may run, where there is such a limit', async () => {

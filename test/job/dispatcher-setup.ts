@@ -1,6 +1,8 @@
+import type { CommitEvents } from '../../src/engine/commit-events.ts';
+import { unlimited } from '../../src/tenant/quota.service.ts';
+import { makeContext } from '../support/context.ts';
 import { expect, vi } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
-import { makeLogger } from '../../src/base/log.ts';
 import { Dispatcher } from '../../src/job/dispatcher.service.ts';
 import type { Generation } from '../../src/engine/generation.ts';
 import type { WrittenSettlement } from '../../src/job/settle.service.ts';
@@ -20,7 +22,7 @@ const generation = {
 /** What is asked of the ledger and of the processes, answered by the test. */
 export class World {
   readonly asked: { ends: string[]; causes: string[]; slots: number; atMs: number }[] = [];
-  readonly told: WrittenSettlement[] = [];
+  readonly told: CommitEvents[] = [];
   slots: number;
   /** How many may run in the whole ledger. */
   most: number | undefined;
@@ -37,18 +39,16 @@ export class World {
 
   constructor(slots: number) {
     this.slots = slots;
-    this.dispatcher = new Dispatcher({
-      settler: { settle: (closings, claim) => this.#settle(closings, claim) },
-      processId: 'me',
-      turns: makeTurns(() => this.slots),
-      most: () => this.most,
-      generation: () => generation,
-      plugins: () => [],
-      mayStart: () => this.mayStart,
-      execute: (job, signal) => this.#execute(job, signal),
-      onSettled: (settled) => this.told.push(settled),
-      log: makeLogger({ level: 'error', format: 'json', destination: { write: () => undefined } }),
-    });
+    const quota = { ...unlimited, workers: () => this.most };
+    const context = makeContext({ quota, generation });
+    context.commits.subscribe((events) => this.told.push(events));
+    this.dispatcher = new Dispatcher(
+      context,
+      { settle: (closings, claim) => this.#settle(closings, claim) },
+      makeTurns(() => this.slots),
+      { plugins: () => [], mayStart: () => this.mayStart },
+      (job, signal) => this.#execute(job, signal),
+    );
   }
 
   #settle(

@@ -337,3 +337,17 @@ test('only the job that is meant is stopped', async () => {
   world.dispatcher.stopJob('nobody', 'cancelled');
   expect(world.stops).toEqual(['b cancelled']);
 });
+
+test('the duration of a commit is published, for those that ended', async () => {
+  const world = new World(1);
+  world.down = true;
+  world.dispatcher.open();
+  await soon();
+  expect(world.asked).toHaveLength(1);
+  expect(world.told).toEqual([]);
+  world.down = false;
+  await vi.advanceTimersByTimeAsync(1000);
+  const times = world.told.map(({ settleMs }) => settleMs);
+  expect(times).toEqual([expect.any(Number)]);
+  expect(times[0]).toBeGreaterThanOrEqual(0);
+});

@@ -1,6 +1,7 @@
+import { makeContext } from '../support/context.ts';
+import type { Generation } from '../../src/engine/generation.ts';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { Log } from '../../src/base/log.ts';
-import { makeReaper, type Reaper, type ReaperOptions } from '../../src/job/reaper.service.ts';
+import { makeReaper, type Reaper } from '../../src/job/reaper.service.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Orphan } from '../../src/job/types.ts';
 
@@ -31,17 +32,10 @@ function makeJudge(mayJudge: () => boolean): { reaper: Reaper; reaped: string[] 
       listUnrunnable: () => Promise.resolve([]),
     },
   } as unknown as Ledger;
-  const rules = { reapAfterMs: 1000, runnerGraceMs: 1000 };
-  const reaper = makeReaper({
-    ledger,
-    processId: 'me',
-    everyMs: () => EVERY_MS,
-    rules: () => rules as ReturnType<ReaperOptions['rules']>,
-    mayJudge,
-    onReaped: () => undefined,
-    onDeath: () => Promise.resolve(),
-    log: { error: () => undefined } as unknown as Log,
-  });
+  const service = { reapAfterMs: 1000, runnerGraceMs: 1000, heartbeatIntervalMs: EVERY_MS };
+  const catalog = { plugins: new Map(), unloaded: new Map() };
+  const generation = { config: { service }, catalog } as unknown as Generation;
+  const reaper = makeReaper(makeContext({ ledger, generation }), mayJudge, undefined);
   return { reaper, reaped };
 }
 

@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Log } from '../../src/base/log.ts';
 import type { Generation } from '../../src/engine/generation.ts';
-import { makeVitals } from '../../src/job/heartbeat.service.ts';
+import { makeVitals, SpawnLease } from '../../src/job/heartbeat.service.ts';
 import type { HeartbeatAnswer } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
 import type { Host } from '../../src/plugin/process.ts';
+import { makeContext } from '../support/context.ts';
 
 const heartbeatIntervalMs = 100;
 const reapAfterMs = 1000;
@@ -53,24 +54,18 @@ function makeProcess() {
     catalog: { plugins: new Map(), unloaded: new Map() },
     rules: {},
   };
-  const vitals = makeVitals({
-    processId: 'me',
-    version: '1',
-    current: () => generation as unknown as Generation,
-    ledger,
-    host: { kind: 'native', renew: (ms) => void renewed.push(ms) } as Host,
-    dispatcher: {
-      stopAll: () => {},
-      stopJob: () => {},
-      holds: () => true,
-      close: () => {},
-      wakeSurely: () => void woken.push(renewed.length),
-    },
-    onReaped: () => {},
-    onDeath: () => Promise.resolve(),
-    log,
-  });
-  return { vitals, renewed, judged, answers, woken };
+  const lease = new SpawnLease(ledger.kind);
+  const host = { kind: 'native', renew: (ms: number) => void renewed.push(ms) } as Host;
+  const context = makeContext({ ledger, log, generation: generation as unknown as Generation });
+  const dispatcher = {
+    stopAll: () => {},
+    stopJob: () => {},
+    holds: () => true,
+    close: () => {},
+    wakeSurely: () => void woken.push(renewed.length),
+  };
+  const vitals = makeVitals(context, { host, version: '1' }, lease, dispatcher, undefined);
+  return { vitals, lease, renewed, judged, answers, woken };
 }
 
 describe('the permission of a process to run', () => {
@@ -103,20 +98,20 @@ describe('the permission of a process to run', () => {
 
 describe('the claims of a process', () => {
   test('may be started for as long as it is believed to live', async () => {
-    const { vitals, answers, woken } = makeProcess();
-    expect(vitals.mayStart()).toBe(false);
+    const { vitals, lease, answers, woken } = makeProcess();
+    expect(lease.isValid).toBe(false);
     const starting = vitals.heartbeat.start();
     await vi.advanceTimersByTimeAsync(0);
     await starting;
-    expect(vitals.mayStart()).toBe(true);
+    expect(lease.isValid).toBe(true);
     expect(woken).toEqual([1]);
     answers.afterMs = 5000;
     await vi.advanceTimersByTimeAsync(reapAfterMs - heartbeatIntervalMs - 1);
-    expect(vitals.mayStart()).toBe(true);
+    expect(lease.isValid).toBe(true);
     await vi.advanceTimersByTimeAsync(1);
-    expect(vitals.mayStart()).toBe(false);
+    expect(lease.isValid).toBe(false);
     await vi.advanceTimersByTimeAsync(5000);
-    expect(vitals.mayStart()).toBe(false);
+    expect(lease.isValid).toBe(false);
     expect(woken).toEqual([1]);
     const stopping = vitals.heartbeat.stop();
     await vi.advanceTimersByTimeAsync(5000);
@@ -124,7 +119,7 @@ describe('the claims of a process', () => {
   });
 
   test('are checked at once when its heartbeat is back, and not with every heartbeat', async () => {
-    const { vitals, renewed, answers, woken } = makeProcess();
+    const { vitals, lease, renewed, answers, woken } = makeProcess();
     const starting = vitals.heartbeat.start();
     await vi.advanceTimersByTimeAsync(0);
     await starting;
@@ -135,7 +130,7 @@ describe('the claims of a process', () => {
     await vi.advanceTimersByTimeAsync(5000);
     answers.afterMs = 0;
     await vi.advanceTimersByTimeAsync(2 * heartbeatIntervalMs + 1);
-    expect(vitals.mayStart()).toBe(true);
+    expect(lease.isValid).toBe(true);
     expect(woken).toHaveLength(2);
     await vitals.heartbeat.stop();
   });

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect, onTestFinished, test } from 'vitest';
 import { openInstance } from '../../src/app/instance.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { LocalEngine } from '../../src/engine/local-engine.ts';
+import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import { readPackage } from '../../src/config/packages.ts';
 import { ask } from '../support/direct.ts';
 import { makeDirectory } from '../support/directory.ts';
@@ -21,7 +21,7 @@ import { startWebServer } from '../support/web-server.ts';
 const root = resolve(import.meta.dirname, '../../packages');
 const timeout = 60_000;
 
-async function started(directory: string): Promise<LocalEngine> {
+async function started(directory: string): Promise<LedgerEngine> {
   const text = JSON.stringify({
     service: { max_workers: 4, poll_interval: '50ms', tick_interval: '100ms' },
     state: { path: './state/ledger.db' },
@@ -36,7 +36,11 @@ async function started(directory: string): Promise<LocalEngine> {
   return engine;
 }
 
-async function install(engine: LocalEngine, slug: string, config: JsonObject): Promise<JsonObject> {
+async function install(
+  engine: LedgerEngine,
+  slug: string,
+  config: JsonObject,
+): Promise<JsonObject> {
   const answer = await ask(engine, 'package.install', { package_slug: slug, config });
   expect(answer).toMatchObject({ status: 'completed', error: null });
   return answer.result ?? {};

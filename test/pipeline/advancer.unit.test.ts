@@ -1,3 +1,6 @@
+import { makeContext } from '../support/context.ts';
+import type { CommitEvents } from '../../src/engine/commit-events.ts';
+import type { Config } from '../../src/config/config.ts';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
@@ -10,7 +13,6 @@ import {
   type AdvanceRequest,
   type BranchClaim,
   type BranchClaimRequest,
-  type RunNews,
 } from '../../src/pipeline/run/types.ts';
 
 const POLL_MS = 5000;
@@ -22,7 +24,7 @@ class Fake {
   readonly waiting: string[] = [];
   readonly batches: string[] = [];
   readonly releases: { branchId: string; error: string; triesMax: number }[] = [];
-  readonly news: RunNews[] = [];
+  readonly news: CommitEvents[] = [];
   readonly lines: string[] = [];
   /** Of each claim, how many were asked for beside those that are held. */
   readonly asked: { limit: number; held: number }[] = [];
@@ -37,7 +39,8 @@ class Fake {
   readonly #held = new Map<string, string>();
 
   constructor() {
-    this.advancer = makeAdvancer({
+    const config = { service: { pollIntervalMs: POLL_MS } } as unknown as Config;
+    const context = makeContext({
       ledger: {
         runs: {
           claimBranches: (request) => this.#claim(request),
@@ -50,15 +53,15 @@ class Fake {
           },
         },
       },
-      processId: 'me',
-      pollMs: () => POLL_MS,
-      onNews: (news) => this.news.push(news),
+      generation: { config },
       log: makeLogger({
         level: 'warn',
         format: 'json',
         destination: { write: (line) => this.lines.push(line) },
       }),
     });
+    context.commits.subscribe((events) => this.news.push(events));
+    this.advancer = makeAdvancer(context);
   }
 
   get claims(): number {

@@ -5,12 +5,10 @@
  * here by the zones of the system, and not by the program's own. Real servers then get a clock that is
  * wrong by hours, runs fast or slow, and is set forward and back while they work.
  */
+import { makeContext } from '../support/context.ts';
+import type { Log } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
-import {
-  makeScheduler,
-  type Scheduler,
-  type SchedulerOptions,
-} from '../../src/schedule/scheduler.service.ts';
+import { makeScheduler, type Scheduler } from '../../src/schedule/scheduler.service.ts';
 import type { Catalog } from '../../src/plugin/catalog.ts';
 import { between, pick, type Random } from '../support/crash/random.ts';
 import { makeMemorySchedules } from '../support/memory-schedules.ts';
@@ -99,17 +97,18 @@ async function live(
   const plugins = new Map([['echo', { manifest: { commands: { poll: {} } } }]]);
   const catalog = { plugins, problems: [] } as unknown as Catalog;
   const hosts: Scheduler[] = Array.from({ length: between(random, 1, 4) }, () =>
-    makeScheduler({
-      ledger: memory.ledger,
-      processId: 'any',
-      config: () => config,
-      catalog: () => catalog,
-      holdOf: () => undefined,
-      now: () => Promise.resolve(nowMs),
-      onFired: () => {},
-      onCancelled: () => {},
-      log: log as unknown as SchedulerOptions['log'],
-    }),
+    makeScheduler(
+      makeContext({
+        ledger: memory.ledger,
+        processId: 'any',
+        log: { child: () => log } as unknown as Log,
+        get generation() {
+          return { config, catalog };
+        },
+      }),
+      () => undefined,
+      () => Promise.resolve(nowMs),
+    ),
   );
   for (const host of hosts) await host.tick();
   let jumps = 0;

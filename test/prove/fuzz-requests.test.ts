@@ -6,7 +6,13 @@ import { parseStrictJson } from '../../src/base/strict-json.ts';
 import { numbersIn } from '../support/number-texts.ts';
 import { limits } from '../../src/base/limits.ts';
 import { parseTraceparent, formatTraceparent } from '../../src/base/trace.ts';
-import { decodeSegments, readQuery, createRouter, readParams, splitPath } from '../../src/http/router.ts';
+import {
+  decodeSegments,
+  readQuery,
+  createRouter,
+  readParams,
+  splitPath,
+} from '../../src/http/router.ts';
 import { readCursor, writeCursor } from '../../src/operation/cursor.ts';
 import { operations } from '../../src/operation/all.ts';
 import { fromCloudEvent, fromCloudEvents, readCloudEvent } from '../../src/signal/cloudevent.ts';

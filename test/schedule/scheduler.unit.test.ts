@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
-import { makeScheduler, type SchedulerOptions } from '../../src/schedule/scheduler.service.ts';
+import { makeScheduler } from '../../src/schedule/scheduler.service.ts';
 import type { ScheduleDraft, ScheduleKey, ScheduleRow } from '../../src/schedule/types.ts';
 import type { Catalog } from '../../src/plugin/catalog.ts';
 import { makeMemorySchedules, type MemorySchedules } from '../support/memory-schedules.ts';
 import { at, schedule } from './support.ts';
+import { makeContext } from '../support/context.ts';
+import type { Log } from '../../src/base/log.ts';
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
@@ -30,17 +32,18 @@ async function live(
 ): Promise<Life> {
   let nowMs = at(from);
   const memory = makeMemorySchedules(() => nowMs, given.jobMs ?? 1000);
-  const scheduler = makeScheduler({
-    ledger: memory.ledger,
-    processId: 'me',
-    config: () => config,
-    catalog: () => catalog,
-    holdOf: () => (isUnwell() ? 'plugin_unhealthy' : undefined),
-    now: () => Promise.resolve(nowMs),
-    onFired: () => {},
-    onCancelled: () => {},
-    log: quiet as unknown as SchedulerOptions['log'],
-  });
+  const scheduler = makeScheduler(
+    makeContext({
+      ledger: memory.ledger,
+      processId: 'me',
+      log: { child: () => quiet } as unknown as Log,
+      get generation() {
+        return { config, catalog };
+      },
+    }),
+    () => (isUnwell() ? 'plugin_unhealthy' : undefined),
+    () => Promise.resolve(nowMs),
+  );
   const isUnwell = (): boolean => {
     const [since, until] = given.unwell ?? [from, from];
     return nowMs >= at(since) && nowMs < at(until);
@@ -221,31 +224,29 @@ test('a schedule that was left to a host that is gone is retired', async () => {
   const service = { tickIntervalMs: 60_000, timezone: 'UTC', quietHours: {}, reapAfterMs: 5000 };
   const config = { service, plugins: {} } as unknown as Config;
   const catalog = { plugins: new Map(), problems: [] } as unknown as Catalog;
-  const scheduler = makeScheduler({
-    ledger: {
-      ...memory.ledger,
-      processes: {
-        ...memory.ledger.processes,
-        listLivePlugins: () => Promise.resolve(known),
-      },
-      schedules: {
-        ...memory.ledger.schedules,
-        list: () => Promise.resolve(retired.length === 0 ? [row] : []),
-        retire(keys) {
-          retired.push(...keys);
-          return Promise.resolve();
+  const scheduler = makeScheduler(
+    makeContext({
+      ledger: {
+        ...memory.ledger,
+        processes: { ...memory.ledger.processes, listLivePlugins: () => Promise.resolve(known) },
+        schedules: {
+          ...memory.ledger.schedules,
+          list: () => Promise.resolve(retired.length === 0 ? [row] : []),
+          retire(keys) {
+            retired.push(...keys);
+            return Promise.resolve();
+          },
         },
       },
-    },
-    processId: 'me',
-    config: () => config,
-    catalog: () => catalog,
-    holdOf: () => undefined,
-    now: () => Promise.resolve(nowMs),
-    onFired: () => {},
-    onCancelled: () => {},
-    log: quiet as unknown as SchedulerOptions['log'],
-  });
+      processId: 'me',
+      log: { child: () => quiet } as unknown as Log,
+      get generation() {
+        return { config, catalog };
+      },
+    }),
+    () => undefined,
+    () => Promise.resolve(nowMs),
+  );
   expect(await scheduler.tick()).toMatchObject({ nextInMs: 5000 });
   nowMs += 5000;
   expect(await scheduler.tick()).toMatchObject({ nextInMs: 5000 });
@@ -272,31 +273,29 @@ test('the live host that was loaded last owns the rows, whichever host owned the
   const config = { service, plugins: { echo: settings } } as unknown as Config;
   const plugins = new Map([['echo', { manifest: { commands: { poll: {} } } }]]);
   const catalog = { plugins, problems: [] } as unknown as Catalog;
-  const scheduler = makeScheduler({
-    ledger: {
-      ...memory.ledger,
-      processes: {
-        ...memory.ledger.processes,
-        findLastLoaded: () => Promise.resolve(loaded),
-      },
-      schedules: {
-        ...memory.ledger.schedules,
-        sync(drafts) {
-          if (isAway) return Promise.reject(new Error('away'));
-          synced += 1;
-          return memory.ledger.schedules.sync(drafts);
+  const scheduler = makeScheduler(
+    makeContext({
+      ledger: {
+        ...memory.ledger,
+        processes: { ...memory.ledger.processes, findLastLoaded: () => Promise.resolve(loaded) },
+        schedules: {
+          ...memory.ledger.schedules,
+          sync(drafts) {
+            if (isAway) return Promise.reject(new Error('away'));
+            synced += 1;
+            return memory.ledger.schedules.sync(drafts);
+          },
         },
       },
-    },
-    processId: 'me',
-    config: () => config,
-    catalog: () => catalog,
-    holdOf: () => undefined,
-    now: () => Promise.resolve(nowMs),
-    onFired: () => {},
-    onCancelled: () => {},
-    log: quiet as unknown as SchedulerOptions['log'],
-  });
+      processId: 'me',
+      log: { child: () => quiet } as unknown as Log,
+      get generation() {
+        return { config, catalog };
+      },
+    }),
+    () => undefined,
+    () => Promise.resolve(nowMs),
+  );
   const tick = async (passedMs: number): Promise<number> => {
     nowMs += passedMs;
     await scheduler.tick();

@@ -1,4 +1,5 @@
 /** An instance with something of its own between the engine and its ledger or its processes. */
+import { createProcessContext } from '../../src/engine/process.ts';
 import { join } from 'node:path';
 import type { Instance } from '../../src/app/instance.ts';
 import { findPlace } from '../../src/app/install-paths.ts';
@@ -6,9 +7,8 @@ import { openVault } from '../../src/app/vault.ts';
 import type { Log } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
 import { checkRoutes } from '../../src/pipeline/check-routes.service.ts';
-import { LocalEngine } from '../../src/engine/local-engine.ts';
+import { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import { checkPipelines } from '../../src/pipeline/load.service.ts';
-import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
 import { makeRunner, type Runner } from '../../src/job/run-plugin.service.ts';
 import { refuseLate } from '../../src/directive/request.operations.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
@@ -41,18 +41,17 @@ export async function openWithOverrides(
   const environment = pluginEnvironment(process.env, []);
   const runner = makeRunner(host, makePrewarmPool({ host, log: () => {} }));
   const blueprint = { config, catalog, routes, pipelines, warnings: [], environment };
-  const engine = new LocalEngine({
+  const shared = createProcessContext(() => config.service.maxWorkers, {
+    version,
+    authorize: refuseLate,
+  });
+  const engine = new LedgerEngine(shared, {
     blueprint,
-    load: () => blueprint,
-    compile: () => blueprint,
+    source: { load: () => blueprint, compile: () => blueprint },
     ledger,
     host,
     runner: seams.runner?.(runner) ?? runner,
-    version,
     vault: openVault(config),
-    runTokens: new RunTokens(),
-    reach: { api: undefined, hooks: undefined },
-    authorize: refuseLate,
     log,
   });
   const close = async (): Promise<void> => {

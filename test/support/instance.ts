@@ -10,7 +10,7 @@ import type { JsonObject } from '../../src/base/json.ts';
 import { makeLogger, type Log } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
 import type { Submission } from '../../src/job/enqueue.service.ts';
-import type { LocalEngine } from '../../src/engine/local-engine.ts';
+import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
@@ -68,7 +68,7 @@ export interface TestPlace {
 }
 
 export interface TestInstance {
-  readonly engine: LocalEngine;
+  readonly engine: LedgerEngine;
   readonly ledger: Ledger;
   readonly records: LogRecords;
   /** Submits; answers with the id. */

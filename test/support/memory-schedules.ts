@@ -1,6 +1,6 @@
 /** Schedules without a database, for tests that let a year pass: as much of a ledger as they need. */
 import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
-import type { SchedulerLedger } from '../../src/schedule/scheduler.service.ts';
+import type { LedgerSubset } from '../../src/ledger/ledger.ts';
 import type { DueSchedule, Fired, Firing, ScheduleDraft } from '../../src/schedule/types.ts';
 import { decideOverlap } from '../../src/schedule/schedule.ts';
 
@@ -17,6 +17,17 @@ interface Row extends ScheduleDraft {
   dueAt: string | undefined;
   last: FiredJob | undefined;
 }
+
+type SchedulerLedger = LedgerSubset<
+  | 'now'
+  | 'schedules.sync'
+  | 'schedules.retire'
+  | 'schedules.listDue'
+  | 'schedules.list'
+  | 'schedules.fire'
+  | 'processes.listLivePlugins'
+  | 'processes.findLastLoaded'
+>;
 
 export interface MemorySchedules {
   readonly ledger: SchedulerLedger;

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { DuctileError } from '../../src/base/errors.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
 import { LogRing } from '../../src/base/log-ring.ts';
-import { makeLogger } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
 import { makeActivity } from '../../src/signal/activity.service.ts';
 import type { Approvals } from '../../src/directive/approval.ts';
@@ -12,7 +11,6 @@ import { makeSignalDoor } from '../../src/signal/emit.service.ts';
 import type { Engine, EngineStatus } from '../../src/engine/engine.ts';
 import type { Submission } from '../../src/job/enqueue.service.ts';
 import { backupDirective } from '../../src/ledger/change-backup.service.ts';
-import { registerDirectives } from '../../src/engine/register-directives.ts';
 import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
 import { makeMeters } from '../../src/insight/metrics.service.ts';
 import { unlimited } from '../../src/tenant/quota.service.ts';
@@ -28,6 +26,19 @@ import type { Catalog, Plugin } from '../../src/plugin/catalog.ts';
 import type { ManifestCommand } from '../../src/plugin/manifest.ts';
 import { makeDirectory } from './directory.ts';
 import { placeLedger } from './place-ledger.ts';
+import { makeContext } from './context.ts';
+import { cancelDirective, retryDirective } from '../../src/job/change.service.ts';
+import {
+  pauseDirective,
+  resumeDirective,
+  switchDirective,
+} from '../../src/engine/change-switch.ts';
+import {
+  createTokenDirective,
+  revokeTokenDirective,
+  rotateTokenDirective,
+} from '../../src/access/change-token.service.ts';
+import type { ClaimedJob } from '../../src/job/types.ts';
 
 export interface StubEngine extends Engine {
   /** What `status()` says on top of the usual. */
@@ -64,35 +75,46 @@ export async function makeStubEngine(): Promise<StubEngine> {
     plugins: 2,
     counts: makeTally().counts(),
   };
-  const directives = new Directives({
+  const context = makeContext({
     ledger,
     processId: status.processId,
-    rules: () => ({ targetsOf: () => [], hopsMax: 32, dedupeTtlMs: 60_000 }),
-    approvals: () => engine.approvals,
-    within: unlimited.within,
-    authorize: () => Promise.resolve(),
-    tally: makeTally(),
-    onChange: () => undefined,
-    log: makeLogger({ level: 'error', format: 'text', destination: { write: () => true } }),
+    get config() {
+      return {
+        ...engine.config,
+        directives: { approval: engine.approvals },
+        api: { auth: { tokens: [] } },
+      } as unknown as Config;
+    },
+    get catalog() {
+      return engine.catalog;
+    },
+    generation: { rules: { targetsOf: () => [], hopsMax: 32, dedupeTtlMs: 60_000 } },
   });
-  directives.registerDirective(backupDirective({ ledger }));
-  registerDirectives(directives, {
-    ledger,
-    processId: status.processId,
-    catalog: () => engine.catalog,
-    switches: makeSwitches(ledger),
-    tokens: { refresh: () => Promise.resolve() },
-    configured: () => [],
-    status: () => status,
-    onCancel: () => undefined,
-    onQueued: () => undefined,
-    within: unlimited.within,
-    onSwitch: () => Promise.resolve(),
-    async onPause() {
+  const directives = new Directives(context, () => Promise.resolve());
+  directives.registerDirective(backupDirective(context));
+  directives.registerDirective(cancelDirective(context));
+  directives.registerDirective(retryDirective(context));
+  const pause = {
+    async changed() {
       const paused = (await ledger.meta.read('paused')) === '1';
       await change({ state: paused ? 'paused' : 'running' });
     },
-  });
+  };
+  const dispatcher = {
+    get running() {
+      return status.running as unknown as ClaimedJob[];
+    },
+    withhold: () => Promise.resolve(),
+  };
+  directives.registerDirective(pauseDirective(context, pause, dispatcher));
+  directives.registerDirective(resumeDirective(context, pause));
+  const switches = makeSwitches(ledger);
+  directives.registerDirective(switchDirective(context, switches, dispatcher, true));
+  directives.registerDirective(switchDirective(context, switches, dispatcher, false));
+  const tokens = { refresh: () => Promise.resolve() };
+  directives.registerDirective(createTokenDirective(context, tokens));
+  directives.registerDirective(revokeTokenDirective(context, tokens));
+  directives.registerDirective(rotateTokenDirective(context, tokens));
   const engine: StubEngine = {
     config: {
       service: { maxHops: 32 },
@@ -117,14 +139,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     runTokens: new RunTokens(),
     reach: { api: undefined, hooks: undefined },
     activity: makeActivity(),
-    signals: makeSignalDoor({
-      ledger,
-      rules: () => ({ targetsOf: () => [], hopsMax: 32, dedupeTtlMs: 60_000 }),
-      catalog: () => engine.catalog,
-      admit: () => undefined,
-      onEmitted: () => undefined,
-      onNews: () => undefined,
-    }),
+    signals: makeSignalDoor(context),
     hooks: {
       store: {
         find: () => Promise.resolve(undefined),

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import type { Log } from '../../src/base/log.ts';
-import type { LocalEngine } from '../../src/engine/local-engine.ts';
+import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import { makeTenants } from '../../src/tenant/pool.service.ts';
 import type { Ledger, LedgerOverlay } from '../../src/ledger/ledger.ts';
 import type { Outlook } from '../../src/tenant/outlook.ts';
@@ -22,7 +22,7 @@ const quiet: Outlook = {
 const busy: Outlook = { ...quiet, isRunning: true };
 
 interface Town {
-  readonly keeper: TenantKeeper<LocalEngine>;
+  readonly keeper: TenantKeeper<LedgerEngine>;
   /** How often the ledger of each was opened and closed. */
   readonly opened: Map<string, number>;
   readonly closed: Map<string, number>;
@@ -64,14 +64,14 @@ async function makeTown(idleMs: number): Promise<Town> {
     },
     makeEngine(row) {
       const { slug } = row();
-      const engine: Partial<LocalEngine> = {
-        config: { tenants: { trust: 'shared', idleMs } } as LocalEngine['config'],
+      const engine: Partial<LedgerEngine> = {
+        config: { tenants: { trust: 'shared', idleMs } } as LedgerEngine['config'],
         start: () => Promise.resolve(),
         stop: () => Promise.resolve(),
         outlook: () => lookOf(slug),
         nudge: () => undefined,
       };
-      return Promise.resolve(engine as LocalEngine);
+      return Promise.resolve(engine as LedgerEngine);
     },
   });
   await keeper.start();

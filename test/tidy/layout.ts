@@ -83,8 +83,8 @@ const places: readonly (readonly [RegExp, Layer])[] = [
   [/^src\/ledger\/(backup|restore|transfer|check|check-\w+|copy-location)\.ts$/, 'ledger'],
   [/^src\/ledger\/(used|table-digest|tenant-location)\.ts$/, 'ledger'],
   [/^src\/ledger\/postgres\/open\.ts$/, 'ledger'],
-  // The active configuration, which services read.
-  [/^src\/engine\/(generation|rules)\.ts$/, 'generation'],
+  // The active configuration and the context of a ledger, which services read.
+  [/^src\/engine\/(generation|rules|context|commit-events)\.ts$/, 'generation'],
   // Everything that knows all operations.
   [/^src\/operation\/(all|invoke|openapi)\.ts$/, 'dispatch'],
   // Folders of one layer, in which each file would repeat the suffix.

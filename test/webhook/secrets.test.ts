@@ -5,6 +5,8 @@ import { makeHookStore } from '../../src/webhook/store.service.ts';
 import { ask } from '../support/direct.ts';
 import { databases, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
+import { makeContext } from '../support/context.ts';
+import type { Vault } from '../../src/access/vault.ts';
 
 test.each(databases)('the secret of a disabled webhook is not read, on %s', async (database) => {
   const place = await makePlace({ database, plugins: { p: { program: succeeds } } });
@@ -30,8 +32,8 @@ test.each(databases)('the secret of a disabled webhook is not read, on %s', asyn
     format: 'json',
     destination: { write: () => undefined },
   });
-  const vault = { open: () => 'the token of all' };
-  const store = makeHookStore({ ledger: counting, vault, log });
+  const vault: Partial<Vault> = { open: () => 'the token of all' };
+  const store = makeHookStore(makeContext({ ledger: counting, vault: vault as Vault }), log);
   expect(await store.find('off')).toMatchObject({ webhook: { enabled: false }, secrets: [] });
   expect(reads).toBe(0);
   expect((await store.find('on'))?.secrets).toEqual(['the token of all']);

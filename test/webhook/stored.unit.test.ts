@@ -5,6 +5,8 @@ import { makeHookStore } from '../../src/webhook/store.service.ts';
 import { findWebhookFaults } from '../../src/webhook/unreachable.service.ts';
 import type { WebhookRow } from '../../src/webhook/types.ts';
 import { collectLog } from '../support/instance.ts';
+import { makeContext } from '../support/context.ts';
+import type { Vault } from '../../src/access/vault.ts';
 
 function row(id: string, settings: JsonObject): WebhookRow {
   const at = '2026-11-18T00:00:00.000Z';
@@ -32,14 +34,12 @@ const rows = [
 
 test('a stored rate limit of 0 is a disabled webhook, and a bad placeholder stays as it is', async () => {
   const { log, records } = collectLog();
-  const store = makeHookStore({
-    ledger: {
-      webhooks: { list: () => Promise.resolve(rows) },
-      credentials: { find: () => Promise.resolve(undefined) },
-    },
-    vault: { open: () => '' },
-    log,
-  });
+  const ledger = {
+    webhooks: { list: () => Promise.resolve(rows) },
+    credentials: { find: () => Promise.resolve(undefined) },
+  };
+  const vault: Partial<Vault> = { open: () => '' };
+  const store = makeHookStore(makeContext({ ledger, vault: vault as Vault }), log);
   expect((await store.find('idle'))?.webhook.enabled).toBe(false);
   expect((await store.find('braces'))?.webhook.enabled).toBe(true);
   expect(records).toEqual([]);

@@ -5,17 +5,7 @@ import { DuctileError, messageOf } from '../../base/errors.ts';
 import { makeToken } from '../../base/ids.ts';
 import { limits } from '../../base/limits.ts';
 import { makeLoop, type Loop } from '../../base/service.ts';
-import type { LedgerSubset } from '../../ledger/ledger.ts';
-import type { RunNews } from './types.ts';
-
-export interface AdvancerOptions {
-  readonly ledger: LedgerSubset<'runs.claimBranches' | 'runs.advance' | 'runs.releaseBranch'>;
-  readonly processId: string;
-  /** How often to look without being told. */
-  readonly pollMs: () => number;
-  readonly onNews: (news: RunNews) => void;
-  readonly log: Log;
-}
+import type { LedgerContext } from '../../engine/context.ts';
 
 export interface Advancer extends Loop {
   /** A branch is due in this time; look then, if that is sooner than the next look. */
@@ -27,9 +17,9 @@ export interface Advancer extends Loop {
  * Each step is one bounded transaction under the branch's token, and branches take turns, so that a
  * block of a hundred thousand neither blocks the event loop nor keeps others waiting.
  */
-export function makeAdvancer(options: AdvancerOptions): Advancer {
-  const { pollMs, log } = options;
-  const hands = makeHands(options);
+export function makeAdvancer(context: LedgerContext): Advancer {
+  const log = context.log.child('advancer');
+  const hands = makeHands(context, log);
   let isWanted = false;
   let isStopping = false;
   let nextInMs = 0;
@@ -45,7 +35,10 @@ export function makeAdvancer(options: AdvancerOptions): Advancer {
       for (;;) {
         isWanted = false;
         const taken = await hands.take();
-        nextInMs = Math.max(1, Math.min(pollMs(), taken.nextInMs ?? Infinity));
+        nextInMs = Math.max(
+          1,
+          Math.min(context.config.service.pollIntervalMs, taken.nextInMs ?? Infinity),
+        );
         isWanted ||= taken.isFull;
         const hasMoved = await hands.move();
         complaint.reset();
@@ -92,7 +85,7 @@ interface HeldBranch {
   readonly token: string;
 }
 
-function makeHands({ ledger, processId, onNews, log }: AdvancerOptions): Hands {
+function makeHands({ ledger, processId, commits }: LedgerContext, log: Log): Hands {
   let held: HeldBranch[] = [];
 
   /** Whether the branch is still ours to move. */
@@ -102,7 +95,7 @@ function makeHands({ ledger, processId, onNews, log }: AdvancerOptions): Hands {
       if (answer.verdict === 'fenced') {
         log.warn('a branch was moved on by somebody else', { branch_id: branchId });
       }
-      onNews(answer);
+      commits.publish(answer);
       return answer.verdict === 'more';
     } catch (thrown) {
       // The database is away: that is nobody's fault, and the branch stays ours until it is back.
@@ -110,7 +103,7 @@ function makeHands({ ledger, processId, onNews, log }: AdvancerOptions): Hands {
       const error = messageOf(thrown);
       log.error('an advancement failed', { branch_id: branchId, error });
       const triesMax = limits.advancementTriesMax;
-      onNews(await ledger.runs.releaseBranch({ branchId, token, error, triesMax }));
+      commits.publish(await ledger.runs.releaseBranch({ branchId, token, error, triesMax }));
       return false;
     }
   };

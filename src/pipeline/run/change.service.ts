@@ -1,3 +1,4 @@
+import type { LedgerContext } from '../../engine/context.ts';
 import { DuctileError } from '../../base/errors.ts';
 import { makeId } from '../../base/ids.ts';
 import { limits } from '../../base/limits.ts';
@@ -12,39 +13,25 @@ import {
   type ReviveChoice,
   type RunChoice,
 } from './change-directives.ts';
-import type { CancelAnswer } from '../../job/job.ts';
 import type { Revival } from '../../directive/types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { noNews, type RunNews } from './types.ts';
 import type { NodeKind } from '../language/graph.ts';
 import { type Run, type Step, describeAnswer } from './run.ts';
 import { hopsBehind } from '../../job/enqueue.service.ts';
 import type { Asked, DirectiveDefinition, Prepared } from '../../directive/define.service.ts';
 import type { Directives } from '../../directive/request.service.ts';
 
-export interface RunSeams {
-  readonly ledger: Ledger;
-  /** The end of a job was asked for. */
-  readonly onCancel: (jobId: string, answer: CancelAnswer) => void;
-  /** Runs can be moved on. */
-  readonly onNews: (news: RunNews) => void;
-}
-
 /** So many are counted for a plan. */
 const OPEN_COUNTED_MAX = 100;
 
-export function registerRunDirectives(directives: Directives, seams: RunSeams): void {
-  directives.registerDirective(cancelRunDirective(seams));
-  directives.registerDirective(reviveDirective(seams));
-  directives.registerDirective(retryFromDirective(seams));
-  directives.registerDirective(decideDirective(seams));
+export function registerRunDirectives(directives: Directives, context: LedgerContext): void {
+  directives.registerDirective(cancelRunDirective(context));
+  directives.registerDirective(reviveDirective(context));
+  directives.registerDirective(retryFromDirective(context));
+  directives.registerDirective(decideDirective(context));
 }
 
-function cancelRunDirective({
-  ledger,
-  onCancel,
-  onNews,
-}: RunSeams): DirectiveDefinition<RunChoice> {
+function cancelRunDirective({ ledger, commits }: LedgerContext): DirectiveDefinition<RunChoice> {
   return {
     ...cancelRunType,
     async plan({ run_id: id }) {
@@ -68,15 +55,15 @@ function cancelRunDirective({
     after({ run_id: runId }, { outcome, stopping }) {
       if (outcome !== 'cancelled') return;
       for (const jobId of Array.isArray(stopping) ? stopping : []) {
-        if (typeof jobId === 'string') onCancel(jobId, 'requested');
+        if (typeof jobId === 'string') commits.publish({ cancelling: [jobId] });
       }
       // Another one of its key may begin.
-      onNews({ ...noNews, advancing: true, ended: [runId] });
+      commits.publish({ advancing: true, ended: [runId] });
     },
   };
 }
 
-function reviveDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<ReviveChoice> {
+function reviveDirective({ ledger, commits }: LedgerContext): DirectiveDefinition<ReviveChoice> {
   return {
     ...reviveRunType,
     async plan({ run_id: id, context }) {
@@ -94,11 +81,14 @@ function reviveDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<Revi
     },
     prepare: ({ run_id: of, context }, asked) =>
       prepareRevival(ledger, { of, withContext: context }, asked),
-    after: () => onNews({ ...noNews, advancing: true }),
+    after: () => commits.publish({ advancing: true }),
   };
 }
 
-function retryFromDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<RetryFromChoice> {
+function retryFromDirective({
+  ledger,
+  commits,
+}: LedgerContext): DirectiveDefinition<RetryFromChoice> {
   return {
     ...retryFromType,
     async plan({ run_id: id, step, context }) {
@@ -124,7 +114,7 @@ function retryFromDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<R
     },
     prepare: ({ run_id: of, step: from, context }, asked) =>
       prepareRevival(ledger, { of, withContext: context, from }, asked),
-    after: () => onNews({ ...noNews, advancing: true }),
+    after: () => commits.publish({ advancing: true }),
   };
 }
 
@@ -138,7 +128,7 @@ async function prepareRevival(
   return { work: { kind: 'run.revive', revival }, jobs: 1 };
 }
 
-function decideDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<DecisionChoice> {
+function decideDirective({ ledger, commits }: LedgerContext): DirectiveDefinition<DecisionChoice> {
   return {
     ...decideType,
     async plan({ run_id: id, step, approved }) {
@@ -160,7 +150,7 @@ function decideDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<Deci
         decision: { runId, step, approved, ...(why === undefined ? {} : { why }) },
       },
     }),
-    after: () => onNews({ ...noNews, advancing: true }),
+    after: () => commits.publish({ advancing: true }),
   };
 }
 

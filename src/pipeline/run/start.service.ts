@@ -3,8 +3,7 @@ import { makeBatcher } from '../../base/batch.ts';
 import { makeId } from '../../base/ids.ts';
 import { toStoredJson, type JsonObject } from '../../base/json.ts';
 import type { ContextDraft, Enqueued } from '../../job/types.ts';
-import type { LedgerSubset } from '../../ledger/ledger.ts';
-import type { RunDraft, RunNews, RunStart } from './types.ts';
+import type { RunDraft, RunStart } from './types.ts';
 import { toPipelineStart, type Pipeline, type PipelineStart } from '../language/pipeline.ts';
 import { suggest } from '../../config/nearest.ts';
 import type { Catalog } from '../../plugin/catalog.ts';
@@ -14,23 +13,17 @@ import {
   draftJob,
   toContext,
   toDedupe,
-  untilDue,
   type DraftedJob,
   type Submission,
+  announceWork,
+  findFirstDue,
+  findSuppressedJobs,
 } from '../../job/enqueue.service.ts';
 import type { JobDraft, SubmittedBy } from '../../job/job.ts';
 import type { RunStatus } from './run.ts';
-
-export interface RunDoorOptions {
-  readonly ledger: LedgerSubset<'runs.start'>;
-  readonly pipelines: () => readonly Pipeline[];
-  readonly catalog: () => Catalog;
-  readonly dedupeTtlMs: () => number;
-  readonly onNews: (news: RunNews) => void;
-  readonly onEnqueued: (enqueued: readonly Enqueued[]) => void;
-  /** A job was accepted that is due in this time. */
-  readonly onDelayed: (ms: number) => void;
-}
+import type { LedgerContext } from '../../engine/context.ts';
+import type { SuppressedWork } from '../../engine/commit-events.ts';
+import type { Generation } from '../../engine/generation.ts';
 
 export interface RunSubmission {
   /** Made by the caller when the same request may come again; a new one otherwise. */
@@ -97,14 +90,14 @@ export interface DraftedRun {
   readonly hasFirstJob: boolean;
 }
 
-export function makeRunDoor(options: RunDoorOptions): RunDoor {
-  const { catalog, dedupeTtlMs } = options;
-  const begin = makeBatcher<Wanted, Given>((batch) => write(batch, options));
+export function makeRunDoor(context: LedgerContext): RunDoor {
+  const begin = makeBatcher<Wanted, Given>((batch) => write(batch, context));
 
   const trigger = async ({ job, runs }: TriggerSubmission): Promise<Triggered> => {
-    const draftedJob =
-      job === undefined ? undefined : await draftJob(job, catalog(), dedupeTtlMs());
-    const draftedRuns = await Promise.all(runs.map((run) => draftRun(run, options)));
+    const { catalog, config, generation } = context;
+    const { dedupeTtlMs } = config.service;
+    const draftedJob = job === undefined ? undefined : await draftJob(job, catalog, dedupeTtlMs);
+    const draftedRuns = await Promise.all(runs.map((run) => draftRun(run, generation)));
     const given = await begin({ job: draftedJob, runs: draftedRuns });
     return {
       job: given.job,
@@ -126,37 +119,51 @@ export function makeRunDoor(options: RunDoorOptions): RunDoor {
 /** Refuses what there is no such pipeline for, or what its first step could not take. */
 export async function draftRun(
   submission: RunSubmission,
-  {
-    pipelines,
-    catalog,
-    dedupeTtlMs,
-  }: Pick<RunDoorOptions, 'pipelines' | 'catalog' | 'dedupeTtlMs'>,
+  { pipelines, catalog, config }: Pick<Generation, 'pipelines' | 'catalog' | 'config'>,
 ): Promise<DraftedRun> {
-  const pipeline = findPipeline(submission.pipeline, pipelines());
-  const draft = toDraft(submission, pipeline, dedupeTtlMs());
-  await checkFirst(pipeline, submission, catalog());
+  const pipeline = findPipeline(submission.pipeline, pipelines);
+  const draft = toDraft(submission, pipeline, config.service.dedupeTtlMs);
+  await checkFirst(pipeline, submission, catalog);
   return draft;
 }
 
-async function write(
-  batch: readonly Wanted[],
-  { ledger, onNews, onEnqueued, onDelayed }: RunDoorOptions,
-): Promise<Given[]> {
+async function write(batch: readonly Wanted[], context: LedgerContext): Promise<Given[]> {
+  const { ledger, quota, commits } = context;
   const drafts = batch.flatMap(({ job, runs }) => [...(job === undefined ? [] : [job]), ...runs]);
   const jobs = batch.flatMap(({ job }) => job?.job ?? []);
+  const runs = batch.flatMap((one) => one.runs.map(({ run }) => run));
+  announceWork(context, [...jobs, ...runs]);
   const started = await ledger.runs.start({
     jobs,
-    runs: batch.flatMap(({ runs }) => runs.map(({ run }) => run)),
-    contexts: drafts.flatMap(({ context }) => context ?? []),
+    runs,
+    contexts: drafts.flatMap(({ context: baggage }) => baggage ?? []),
+    queueLimit: quota.queueLimit(),
   });
-  onNews(started);
-  if (jobs.length > 0) onEnqueued(started.jobs);
-  for (const { due } of jobs) if (due !== undefined) onDelayed(untilDue(due));
-  const [jobsLeft, runsLeft] = [[...started.jobs], [...started.runs]];
-  return batch.map(({ job, runs }) => ({
-    job: job === undefined ? undefined : jobsLeft.shift(),
-    runs: runsLeft.splice(0, runs.length),
+  const { jobs: enqueued, runs: starts, ...news } = started;
+  commits.publish({
+    ...news,
+    enqueued,
+    jobDueInMs: findFirstDue(jobs),
+    suppressed: [...findSuppressedJobs(jobs, enqueued), ...findSuppressedRuns(runs, starts)],
+  });
+  const [jobsLeft, runsLeft] = [[...enqueued], [...starts]];
+  return batch.map((one) => ({
+    job: one.job === undefined ? undefined : jobsLeft.shift(),
+    runs: runsLeft.splice(0, one.runs.length),
   }));
+}
+
+/** Lists the runs that were dropped because their dedupe key is taken. */
+function findSuppressedRuns(
+  drafts: readonly RunDraft[],
+  started: readonly RunStart[],
+): SuppressedWork[] {
+  return started.flatMap(({ duplicateOf }, at): SuppressedWork[] => {
+    const draft = drafts[at];
+    if (duplicateOf === undefined || draft?.dedupe === undefined) return [];
+    const { pipeline: target, payload, dedupe } = draft;
+    return [{ target, dedupeKey: dedupe.key, payload, holderKind: 'run', holderId: duplicateOf }];
+  });
 }
 
 function toStarted(

@@ -1,6 +1,6 @@
 /** Those who ask for work, at any host that is up, and ask again when nobody answers. */
 import type { JsonObject } from '../../../src/base/json.ts';
-import type { LocalEngine } from '../../../src/engine/local-engine.ts';
+import type { LedgerEngine } from '../../../src/engine/ledger-engine.ts';
 import { between, type Random } from '../../support/crash/random.ts';
 import type { Checker } from './checker.ts';
 import type { Host } from './host.ts';
@@ -130,7 +130,7 @@ export class Client {
   }
 
   /** Until somebody answers, or it is of no use. Undefined when it was refused. */
-  async #insist<T>(ask: (engine: LocalEngine) => Promise<T>): Promise<T | undefined> {
+  async #insist<T>(ask: (engine: LedgerEngine) => Promise<T>): Promise<T | undefined> {
     const { time, random, untilMs } = this.#options;
     for (;;) {
       const up = this.#options.hosts().filter(({ isUp }) => isUp);
@@ -144,7 +144,7 @@ export class Client {
 
   #ask<T>(
     host: Host,
-    ask: (engine: LocalEngine) => Promise<T>,
+    ask: (engine: LedgerEngine) => Promise<T>,
   ): Promise<{ readonly value: T | undefined } | 'late' | 'failed'> {
     const { time } = this.#options;
     return new Promise((resolve) => {

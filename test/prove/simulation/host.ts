@@ -1,8 +1,8 @@
 /** One host: an engine with its spawner, which starts, is frozen, dies and comes back. */
+import { createProcessContext } from '../../../src/engine/process.ts';
 import type { Log } from '../../../src/base/log.ts';
 import type { Blueprint } from '../../../src/engine/generation.ts';
-import { LocalEngine } from '../../../src/engine/local-engine.ts';
-import { RunTokens } from '../../../src/access/attempt-tokens.service.ts';
+import { LedgerEngine } from '../../../src/engine/ledger-engine.ts';
 import type { Vault } from '../../../src/access/vault.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { silent, type Notifier } from '../../../src/ledger/notifier.ts';
@@ -29,7 +29,7 @@ export interface HostOptions {
 
 export class Host {
   readonly actor: Actor;
-  readonly engine: LocalEngine;
+  readonly engine: LedgerEngine;
   readonly spawner: Spawner;
   isUp = false;
   wasUp = false;
@@ -51,25 +51,25 @@ export class Host {
     this.spawner = new Spawner({ time, random, actor, checker, onPoison });
     this.engine = time.as(actor, () => {
       const ledger = database.connect(actor, options.notifier);
-      return new LocalEngine({
+      const { maxWorkers } = blueprint.config.service;
+      const shared = createProcessContext(() => maxWorkers, {
+        version: '0.0.0',
+        authorize: refuseLate,
+      });
+      return new LedgerEngine(shared, {
         blueprint,
-        load: () => blueprint,
-        compile: () => blueprint,
+        source: { load: () => blueprint, compile: () => blueprint },
         ledger: options.spoil(ledger, this),
         host: this.spawner,
         runner: this.spawner.runner,
-        version: '0.0.0',
         vault,
-        runTokens: new RunTokens(),
-        reach: { api: undefined, hooks: undefined },
-        authorize: refuseLate,
         log,
       });
     });
   }
 
   /** Does something as this host would. */
-  as<T>(work: (engine: LocalEngine) => T): T {
+  as<T>(work: (engine: LedgerEngine) => T): T {
     return this.#options.time.as(this.actor, () => work(this.engine));
   }
 

@@ -1,4 +1,3 @@
-import { DuctileError } from '../base/errors.ts';
 import type { LogRing } from '../base/log-ring.ts';
 import { settlesWithin } from '../base/timer.ts';
 import type { Config } from '../config/config.ts';
@@ -26,24 +25,24 @@ import type {
   TriggerSubmission,
 } from '../pipeline/run/start.service.ts';
 import type { Submission } from '../job/enqueue.service.ts';
-import { tellSchemas, type Blueprint } from './generation.ts';
+import { tellSchemas, type Blueprint, makeGeneration, tellFindings } from './generation.ts';
 import { hasInit } from '../job/plugin-init.service.ts';
 import { drain, endStart, LAST_WRITES_MS, startInSteps, takeLeave } from './lifecycle.ts';
 import type { Meters } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
-import type { EngineParts } from './parts.ts';
 import type { Quota } from '../tenant/admission.ts';
 import type { Webhooks, WebhookIntake } from '../webhook/webhooks.ts';
-import type { Reach, RunTokens } from '../access/attempt-tokens.service.ts';
+import type { RunTokens } from '../access/attempt-tokens.service.ts';
 import type { TokenStore } from '../access/tokens.service.ts';
 import { refuseUnisolated } from '../tenant/require-isolation.service.ts';
-import { observeWebhooks } from '../webhook/metrics.service.ts';
 import type { ExpectedEnd } from '../job/completion.service.ts';
-import { makeWebhooks } from '../webhook/receive.service.ts';
-import { Wiring } from './wiring.ts';
+import { createLedgerContext, type LedgerContext, type Reach } from './context.ts';
+import type { LedgerSetup, ProcessContext } from './process.ts';
+import { createServices, subscribeServices, type LedgerServices } from './services.ts';
+import { makeQuota, unlimited } from '../tenant/quota.service.ts';
 
-/** The engine of this process: what can be asked of it, and how it starts and stops. */
-export class LocalEngine implements Engine {
+/** The engine of one ledger: what can be asked of it, and how it starts and stops. */
+export class LedgerEngine implements Engine {
   readonly ledger: Ledger;
   readonly processId: string;
   readonly tenant: string | undefined;
@@ -57,100 +56,93 @@ export class LocalEngine implements Engine {
   readonly reach: Reach;
   readonly hooks: WebhookIntake;
   readonly webhooks: Webhooks;
-  readonly #parts: EngineParts;
-  readonly #wiring: Wiring;
+  readonly meters: Meters;
+  readonly observations: Pick<Observations, 'note'>;
+  readonly quota: Quota;
+  readonly #setup: LedgerSetup;
+  readonly #context: LedgerContext;
+  readonly #services: LedgerServices;
   readonly #startedAt = performance.now();
-  #state: 'stopped' | 'starting' | 'running' | 'stopping' = 'stopped';
+  /** Whether the log has the findings of the first generation. */
+  #hasLoggedFindings = false;
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
 
-  constructor(parts: EngineParts) {
-    const wiring = new Wiring(parts, {
-      isRunning: () => this.#state === 'running',
-      admit: () => this.#refuseWhenStopping(),
-      status: () => this.status(),
-      receive: (hookId, incoming) => this.webhooks.receive(hookId, incoming),
-      authorize: (principal, directive) => parts.authorize(this, principal, directive),
-    });
-    this.#parts = parts;
-    this.#wiring = wiring;
-    this.ledger = parts.ledger;
-    this.ring = parts.log.ring;
-    this.processId = wiring.processId;
-    this.tenant = parts.tenant?.slug;
-    this.tenants = parts.tenants;
-    this.activity = wiring.activity;
-    this.directives = wiring.directives;
-    this.signals = guard(wiring.runs.signals, wiring.quota);
-    this.tokens = wiring.tokens;
-    this.runTokens = parts.runTokens;
-    this.reach = parts.reach;
-    this.hooks = wiring.runs.hooks;
-    const webhooks = makeWebhooks({
-      door: wiring.runs.hooks,
-      engine: this,
-      config: () => this.config.webhooks,
-      ledger: parts.ledger,
-      tenants: parts.tenants,
-      log: parts.log.child('webhooks'),
-    });
-    this.webhooks = observeWebhooks(webhooks, wiring);
+  constructor(process: ProcessContext, setup: LedgerSetup) {
+    const { ledger, tenant, tenants, vault, blueprint, log } = setup;
+    const { reach, runTokens } = process;
+    const quota = tenant === undefined ? unlimited : makeQuota(ledger, tenant);
+    const generation = makeGeneration(blueprint, 1, log);
+    const context = createLedgerContext({ ledger, tenant, quota, vault, reach, log, generation });
+    this.#setup = setup;
+    this.#context = context;
+    this.ledger = ledger;
+    this.ring = log.ring;
+    this.processId = context.processId;
+    this.tenant = tenant?.slug;
+    this.tenants = tenants;
+    this.runTokens = runTokens;
+    this.reach = reach;
+    this.quota = quota;
+    this.meters = process.meters;
+    const services = createServices(context, process, setup, this);
+    subscribeServices(context, services);
+    this.#services = services;
+    this.activity = services.activity;
+    this.directives = services.directives;
+    this.signals = services.signals;
+    this.tokens = services.tokens;
+    this.hooks = services.hooks;
+    this.webhooks = services.webhooks;
+    this.observations = services.observations;
   }
 
   /** Throws when plugins of tenants would see what is not theirs. */
   refuseUnisolated(): void {
-    refuseUnisolated(this.config, this.#parts.isolation);
-  }
-
-  get meters(): Meters {
-    return this.#wiring.meters;
-  }
-
-  get observations(): Pick<Observations, 'note'> {
-    return this.#wiring.observations;
-  }
-
-  get quota(): Pick<Quota, 'workers' | 'held'> {
-    return this.#wiring.quota;
+    refuseUnisolated(this.config, this.#setup.isolation);
   }
 
   isolation(): IsolationState {
     const unknown = { tier: 'none', hasOwnUser: false, reason: 'it is not known here' } as const;
-    return this.#parts.isolation?.(this.config) ?? unknown;
+    return this.#setup.isolation?.(this.config) ?? unknown;
   }
 
   get config(): Config {
-    return this.#wiring.generation.config;
+    return this.#context.generation.config;
   }
 
   /** All that is in force. */
   get blueprint(): Blueprint {
-    return this.#wiring.generation;
+    return this.#context.generation;
   }
 
   get keyIds(): readonly string[] {
-    return this.#wiring.vault.keyIds;
+    return this.#context.vault.keyIds;
   }
 
   get catalog(): Catalog {
-    return this.#wiring.generation.catalog;
+    return this.#context.generation.catalog;
   }
 
   get pipelines(): readonly Pipeline[] {
-    return this.#wiring.generation.pipelines;
+    return this.#context.generation.pipelines;
   }
 
   get refused(): readonly RefusedInstallation[] {
-    return this.#wiring.generation.installed?.refused ?? [];
+    return this.#context.generation.installed?.refused ?? [];
   }
 
   packages(): PackageListing {
-    return findPackages(this.#wiring.inForce.packageRoots);
+    return findPackages(this.#services.packageRoots());
   }
 
   /** For an engine that is asked without being started: what is installed counts too. */
-  extend(): Promise<void> {
-    return this.#wiring.inForce.extend();
+  async extend(): Promise<void> {
+    const { blueprint, log } = this.#setup;
+    const extended = await this.#services.installations.extend(blueprint);
+    if (extended !== blueprint) this.#context.generation = makeGeneration(extended, 1, log);
+    if (!this.#hasLoggedFindings) tellFindings(this.#context.generation, log);
+    this.#hasLoggedFindings = true;
   }
 
   direct(request: DirectRequest): Promise<DirectAnswer> {
@@ -158,24 +150,24 @@ export class LocalEngine implements Engine {
   }
 
   async startRun(submission: RunSubmission): Promise<StartedRun> {
-    this.#refuseWhenStopping();
-    return await this.#wiring.quota.within(one, () => this.#wiring.runs.door.start(submission));
+    this.#context.requireAccepting();
+    return await this.quota.within(one, () => this.#services.runs.start(submission));
   }
 
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run> {
-    return this.#wiring.waiters.waitForRun(runId, timeoutMs, signal);
+    return this.#services.waiters.waitForRun(runId, timeoutMs, signal);
   }
 
   async submit(submission: Submission): Promise<Enqueued> {
-    this.#refuseWhenStopping();
+    this.#context.requireAccepting();
     const plugin = this.#findInit(submission);
-    if (plugin !== undefined) return this.#wiring.health.renew(plugin, submission);
-    return await this.#wiring.quota.within(one, () => this.#wiring.door.submit(submission));
+    if (plugin !== undefined) return this.#services.health.renew(plugin, submission);
+    return await this.quota.within(one, () => this.#services.door.submit(submission));
   }
 
   async trigger({ job, runs }: TriggerSubmission): Promise<Triggered> {
-    this.#refuseWhenStopping();
-    const { door } = this.#wiring.runs;
+    this.#context.requireAccepting();
+    const { runs: door } = this.#services;
     // An init is no job like others: there is one for each configuration, whoever asks.
     const init = job !== undefined && this.#findInit(job) !== undefined ? job : undefined;
     const wanted = { job: init === undefined ? job : undefined, runs };
@@ -183,7 +175,7 @@ export class LocalEngine implements Engine {
     const jobs = runs.length + (wanted.job === undefined ? 0 : 1);
     const asked = { jobs, signals: 0, isCountedThere: true };
     if (jobs === 0) return { job: begun, runs: [] };
-    const given = await this.#wiring.quota.within(asked, () => door.trigger(wanted));
+    const given = await this.quota.within(asked, () => door.trigger(wanted));
     return begun === undefined ? given : { ...given, job: begun };
   }
 
@@ -193,90 +185,90 @@ export class LocalEngine implements Engine {
   }
 
   waitFor(jobId: string, timeoutMs: number, givenUp?: AbortSignal): Promise<Job> {
-    return this.#wiring.waiters.waitFor(jobId, timeoutMs, givenUp);
+    return this.#services.waiters.waitFor(jobId, timeoutMs, givenUp);
   }
 
   expectEnd(jobId: string): ExpectedEnd {
-    return this.#wiring.waiters.expectEnd(jobId);
+    return this.#services.waiters.expectEnd(jobId);
   }
 
   status(): EngineStatus {
-    const { running } = this.#wiring.dispatcher;
-    const trouble = this.#wiring.dispatcher.trouble ?? this.#wiring.vitals.heartbeat.trouble;
-    const healthy = this.#wiring.pause.isOn ? 'paused' : this.#state;
+    const { running } = this.#services.dispatcher;
+    const trouble = this.#services.dispatcher.trouble ?? this.#services.vitals.heartbeat.trouble;
+    const healthy = this.#services.pause.isOn ? 'paused' : this.#context.state;
     return {
       processId: this.processId,
-      generation: this.#wiring.inForce.reloader.status(),
-      state: trouble === undefined || this.#state === 'stopping' ? healthy : 'degraded',
+      generation: this.#services.reloader.status(),
+      state: trouble === undefined || this.#context.state === 'stopping' ? healthy : 'degraded',
       detail: trouble,
       slots: this.config.service.maxWorkers,
       running: running.map(({ id, plugin, command }) => ({ jobId: id, plugin, command })),
-      spawner: this.#parts.host.kind,
+      spawner: this.#setup.host.kind,
       uptimeMs: Math.round(performance.now() - this.#startedAt),
       plugins: this.catalog.plugins.size,
-      counts: this.#wiring.tally.counts(),
+      counts: this.#services.tally.counts(),
     };
   }
 
   /** Calls back when a reload begins and when it has ended. */
   watchReloads(listener: (isUnderWay: boolean) => void): void {
-    this.#wiring.inForce.reloader.watch(listener);
+    this.#services.reloader.watch(listener);
   }
 
   get isPaused(): boolean {
-    return this.#wiring.pause.isOn;
+    return this.#services.pause.isOn;
   }
 
   /** What is to be done in it, so as to see whether it may sleep. */
   async outlook(): Promise<Outlook> {
     const outlook = await this.ledger.workload.readDue();
-    const isRunning = outlook.isRunning || !this.#wiring.dispatcher.isIdle;
+    const isRunning = outlook.isRunning || !this.#services.dispatcher.isIdle;
     return { ...outlook, isRunning };
   }
 
   /** What the process has in force is another now. */
   async renew(): Promise<void> {
-    await this.#wiring.inForce.reloader.reload('system');
+    await this.#services.reloader.reload('system');
   }
 
   /** Others may have made something ready. */
   nudge(): void {
-    this.#wiring.waker.dueIn(0);
+    this.#services.waker.dueIn(0);
   }
 
   /** Looks for what is wrong now, and not only with the next round. */
   lookForIncidents(): void {
-    this.#wiring.watch.soon();
+    this.#services.watch.soon();
   }
 
   /** Starts nothing more, until it is told to go on; resolves when what runs has ended. */
   async rest(): Promise<void> {
-    await this.#wiring.dispatcher.shut();
-    await this.#wiring.dispatcher.drained();
+    await this.#services.dispatcher.shut();
+    await this.#services.dispatcher.drained();
   }
 
   /** Returns claims that wait for a slot; resolves when no claim is in progress. */
   withholdAll(): Promise<void> {
-    return this.#wiring.dispatcher.withhold(() => true);
+    return this.#services.dispatcher.withhold(() => true);
   }
 
   goOn(): void {
-    if (this.#state === 'running' && !this.isPaused) this.#wiring.dispatcher.open();
+    if (this.#context.state === 'running' && !this.isPaused) this.#services.dispatcher.open();
   }
 
   /** Resolves with the ledger's schema when a newer program has changed it: this one has to go. */
   get outgrown(): Promise<number> {
-    return this.#wiring.vitals.outgrown;
+    return this.#services.vitals.outgrown;
   }
 
   /** Whether it was well for long enough to presume other processes dead. */
   mayJudge(): boolean {
-    return this.#wiring.vitals.mayJudge();
+    return this.#services.vitals.mayJudge();
   }
 
   /** Whether the parts still turn. */
   isSound(): boolean {
-    return this.#wiring.vitals.isSound();
+    return this.#services.vitals.isSound();
   }
 
   start(duties: Duties = 'all'): Promise<void> {
@@ -284,84 +276,71 @@ export class LocalEngine implements Engine {
   }
 
   async stop(): Promise<void> {
-    if (this.#state !== 'stopped') this.#stopping ??= this.#stop();
+    if (this.#context.state !== 'stopped') this.#stopping ??= this.#stop();
     await this.#stopping;
     // Whoever only looks into tenants never starts.
-    await this.#parts.tenants?.stop();
+    await this.#setup.tenants?.stop();
   }
 
   async #start(duties: Duties): Promise<void> {
-    this.#state = 'starting';
-    const { waker, vitals, pruner, scheduler, runs, inForce, health, watch } = this.#wiring;
+    this.#context.state = 'starting';
+    const { waker, vitals, pruner, scheduler, advancer, health, watch, reloader } = this.#services;
     const usual = duties === 'all' ? [pruner, scheduler, watch] : [];
-    const parts = [waker, vitals.reaper, this.tokens, runs.advancer, ...usual];
+    const parts = [waker, vitals.reaper, this.tokens, advancer, ...usual];
     const steps = [
       // The helper is ready only when no helper of an earlier engine lives, so neither does its work.
-      () => this.#parts.host.start(),
-      () => inForce.extend(),
-      () => this.#parts.runner.prewarm(this.#wiring.generation),
+      () => this.#setup.host.start(),
+      () => this.extend(),
+      () => this.#setup.runner.prewarm(this.#context.generation),
       () => vitals.heartbeat.start(),
-      () => inForce.reloader.begin(),
+      () => reloader.begin(),
       () => health.require(),
-      () => inForce.installations.note(this.#wiring.generation.installed),
+      () => this.#services.installations.note(this.#context.generation.installed),
       () => vitals.recover(),
-      () => this.#wiring.pause.begin(),
-      () => this.#wiring.switches.refresh(),
-      () => this.#wiring.credentials.start(),
+      () => this.#services.pause.begin(),
+      () => this.#services.switches.refresh(),
+      () => this.#services.credentials.start(),
       () => watch.recall(),
       () => this.#open(),
       ...parts.map((part) => () => part.start()),
-      () => (this.tenant === undefined ? this.#wiring.tracer.start() : undefined),
-      () => this.#parts.tenants?.start(),
+      () => (this.tenant === undefined ? this.#services.tracer.start() : undefined),
+      () => this.#setup.tenants?.start(),
     ];
     await startInSteps(steps, () => this.#stopping !== undefined);
   }
 
   #open(): void {
-    this.#state = 'running';
-    if (!this.#wiring.pause.isOn) this.#wiring.dispatcher.open();
-    void tellSchemas(this.#wiring.generation, this.#parts.log);
+    this.#context.state = 'running';
+    if (!this.#services.pause.isOn) this.#services.dispatcher.open();
+    void tellSchemas(this.#context.generation, this.#setup.log);
   }
 
   async #stop(): Promise<void> {
-    const starting = this.#state === 'starting' ? this.#starting : undefined;
-    this.#state = 'stopping';
-    const others = this.#parts.tenants?.stop();
-    const { dispatcher, scheduler, waker, vitals, pruner, runs, watch } = this.#wiring;
-    const log = this.#parts.log.child('engine');
+    const starting = this.#context.state === 'starting' ? this.#starting : undefined;
+    this.#context.state = 'stopping';
+    const others = this.#setup.tenants?.stop();
+    const { dispatcher, scheduler, waker, vitals, pruner, advancer, watch } = this.#services;
+    const log = this.#setup.log.child('engine');
     void dispatcher.shut();
-    if (starting !== undefined) await endStart(starting, this.#parts.host);
-    for (const part of [watch, scheduler, waker, vitals.reaper, pruner, runs.advancer]) {
+    if (starting !== undefined) await endStart(starting, this.#setup.host);
+    for (const part of [watch, scheduler, waker, vitals.reaper, pruner, advancer]) {
       await part.stop();
     }
     await drain(dispatcher, this.config.service.shutdownTimeoutMs, log);
     await settlesWithin(this.directives.stop(), LAST_WRITES_MS);
     await this.tokens.stop();
-    await this.#wiring.credentials.stop();
-    await settlesWithin(this.#wiring.observations.stop(), LAST_WRITES_MS);
+    await this.#services.credentials.stop();
+    await settlesWithin(this.#services.observations.stop(), LAST_WRITES_MS);
     // Their attempts run in the host of this one, which is there for as long as it beats.
     await others;
     await vitals.heartbeat.stop();
     await takeLeave(this.ledger, this.processId, log);
-    if (this.tenant === undefined) await this.#wiring.tracer.stop();
-    this.#parts.runner.stop();
-    await this.#parts.host.stop();
+    if (this.tenant === undefined) await this.#services.tracer.stop();
+    this.#setup.runner.stop();
+    await this.#setup.host.stop();
     dispatcher.leave();
-    this.#state = 'stopped';
-  }
-
-  #refuseWhenStopping(): void {
-    if (this.#state === 'stopping') throw new DuctileError('STOPPING', 'the engine is stopping');
+    this.#context.state = 'stopped';
   }
 }
 
 const one = { jobs: 1, signals: 0, isCountedThere: true };
-
-function guard(door: SignalDoor, quota: Quota): SignalDoor {
-  const told = (signals: number) => ({ jobs: 0, signals });
-  return {
-    ...door,
-    emit: (submission) => quota.within(told(1), () => door.emit(submission)),
-    emitAll: (all) => quota.within(told(all.length), () => door.emitAll(all)),
-  };
-}

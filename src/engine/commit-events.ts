@@ -1,0 +1,70 @@
+import type { AskedDirective } from '../directive/types.ts';
+import type { DirectiveMoment, Directive } from '../directive/directive.ts';
+import type { Enqueued } from '../job/types.ts';
+import type { Closing } from '../ledger/commit.ts';
+import type { RunNews } from '../pipeline/run/types.ts';
+import type { SignalDraft } from '../signal/signal.ts';
+
+/**
+ * What a commit of this process made ready, for the services that act on it. The fields about runs are those that the
+ * ledger returns: `queued` (steps were queued), `advancing`, `dueInMs` (until a branch is due) and `ended` (runs).
+ */
+export interface CommitEvents extends Partial<RunNews> {
+  /** Work is about to be written; see `announceWork`. */
+  readonly arriving?: boolean;
+  /** Jobs that were accepted, and the duplicates among them. */
+  readonly enqueued?: readonly Enqueued[];
+  /** Until a delayed job is due. */
+  readonly jobDueInMs?: number | undefined;
+  /** Queued jobs may be claimable that weren't before. */
+  readonly claimable?: boolean;
+  /** Running jobs whose cancellation was requested. */
+  readonly cancelling?: readonly string[];
+  /** Attempts whose end was written. */
+  readonly endedJobs?: readonly Closing[];
+  /** How long the commit of those ends took. */
+  readonly settleMs?: number;
+  readonly signals?: readonly SignalDraft[];
+  /** Work that was dropped because its dedupe key is taken. */
+  readonly suppressed?: readonly SuppressedWork[];
+  /** Directives that a signal requested. */
+  readonly requested?: readonly AskedDirective[];
+  /** Directives that came to these moments. */
+  readonly moments?: readonly DirectiveStep[];
+  /** Schedules may be due sooner. */
+  readonly schedules?: boolean;
+  /** Findings were acknowledged, so incidents may be over. */
+  readonly acknowledged?: boolean;
+  /** Due jobs were promoted, so the database answers. */
+  readonly promoted?: boolean;
+  /** A reload made another generation active. */
+  readonly adopted?: boolean;
+}
+
+export interface SuppressedWork {
+  /** The work that would have been done, such as `mail/handle`. */
+  readonly target: string;
+  readonly dedupeKey: string;
+  readonly holderKind: 'job' | 'run' | 'signal';
+  readonly holderId: string;
+  readonly payload: string;
+}
+
+/** A directive and what happened to it. */
+export interface DirectiveStep {
+  readonly directive: Pick<Directive, 'id' | 'type' | 'target' | 'actor' | 'correlationId'>;
+  readonly moment: DirectiveMoment;
+}
+
+/** Hands the events of each commit to its subscribers, at once and in the order in which they subscribed. */
+export class CommitBus {
+  readonly #subscribers: ((events: CommitEvents) => void)[] = [];
+
+  subscribe(subscriber: (events: CommitEvents) => void): void {
+    this.#subscribers.push(subscriber);
+  }
+
+  publish(events: CommitEvents): void {
+    for (const subscriber of this.#subscribers) subscriber(events);
+  }
+}

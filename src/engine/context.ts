@@ -1,0 +1,62 @@
+import type { Vault } from '../access/vault.ts';
+import { DuctileError } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
+import type { Log } from '../base/log.ts';
+import type { Config } from '../config/config.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Catalog } from '../plugin/catalog.ts';
+import type { Quota } from '../tenant/admission.ts';
+import type { TenantSelf } from '../tenant/tenants.ts';
+import { CommitBus } from './commit-events.ts';
+import type { Generation } from './generation.ts';
+
+/** The addresses of this process's listeners; set as soon as they are open. */
+export interface Reach {
+  api: string | undefined;
+  hooks: string | undefined;
+}
+
+/** What all services of one ledger share. */
+export interface LedgerContext {
+  readonly ledger: Ledger;
+  /** Identifies this process in the ledger. */
+  readonly processId: string;
+  /** Undefined for the root ledger. */
+  readonly tenant: TenantSelf | undefined;
+  readonly quota: Quota;
+  readonly vault: Vault;
+  readonly reach: Readonly<Reach>;
+  readonly commits: CommitBus;
+  readonly log: Log;
+  /** The active generation; a reload replaces it. */
+  generation: Generation;
+  /** The configuration and the plugins of the active generation. */
+  readonly config: Config;
+  readonly catalog: Catalog;
+  state: 'stopped' | 'starting' | 'running' | 'stopping';
+  /** Throws STOPPING while nothing new is accepted. */
+  requireAccepting(): void;
+}
+
+export function createLedgerContext(
+  given: Pick<
+    LedgerContext,
+    'ledger' | 'tenant' | 'quota' | 'vault' | 'reach' | 'log' | 'generation'
+  >,
+): LedgerContext {
+  return {
+    ...given,
+    processId: makeId(),
+    commits: new CommitBus(),
+    state: 'stopped',
+    get config() {
+      return this.generation.config;
+    },
+    get catalog() {
+      return this.generation.catalog;
+    },
+    requireAccepting() {
+      if (this.state === 'stopping') throw new DuctileError('STOPPING', 'the engine is stopping');
+    },
+  };
+}

@@ -1,0 +1,86 @@
+import {
+  deleteCredentialDirective,
+  setCredentialDirective,
+} from '../access/change-credential.service.ts';
+import {
+  createTokenDirective,
+  revokeTokenDirective,
+  rotateTokenDirective,
+} from '../access/change-token.service.ts';
+import { rotateKeyDirective } from '../access/rotate-key.service.ts';
+import type { TokenStore } from '../access/tokens.service.ts';
+import type { Directives } from '../directive/request.service.ts';
+import { acknowledgeDirective } from '../insight/acknowledge.service.ts';
+import { cancelDirective, retryDirective } from '../job/change.service.ts';
+import type { Dispatcher } from '../job/dispatcher.service.ts';
+import type { Pause, Switches } from '../job/pause.service.ts';
+import { initDirective, type HealthKeeper } from '../job/plugin-init.service.ts';
+import { pruneDirective, retentionDirective } from '../job/prune.service.ts';
+import { backupDirective, exportDirective } from '../ledger/change-backup.service.ts';
+import { registerPackageDirectives, type Provisioner } from '../package/change.service.ts';
+import { registerRunDirectives } from '../pipeline/run/change.service.ts';
+import { registerScheduleDirectives } from '../schedule/change.service.ts';
+import { replayDirective } from '../signal/replay.service.ts';
+import { registerTenantDirectives } from '../tenant/change.service.ts';
+import type { IsolationOf } from '../tenant/require-isolation.service.ts';
+import type { Tenants } from '../tenant/tenants.ts';
+import { registerWebhookDirectives } from '../webhook/change.service.ts';
+import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
+import { pauseDirective, resumeDirective, switchDirective } from './change-switch.ts';
+import type { LedgerContext } from './context.ts';
+import type { Engine } from './engine.ts';
+import { reloadDirective, type Reloader } from './reload.ts';
+
+/** The services that directives change something through. */
+export interface DirectedServices {
+  readonly dispatcher: Dispatcher;
+  readonly pause: Pause;
+  readonly switches: Switches;
+  readonly tokens: TokenStore;
+  readonly health: HealthKeeper;
+  readonly reloader: Reloader;
+  readonly hooks: WebhookIntake;
+  readonly webhooks: Webhooks;
+  readonly packages: Provisioner;
+  /** Undefined for tenants. */
+  readonly tenants: Tenants<Engine> | undefined;
+  readonly isolation: IsolationOf | undefined;
+}
+
+/** Registers every type of directive that this ledger knows. */
+export function registerAllDirectives(
+  directives: Directives,
+  context: LedgerContext,
+  services: DirectedServices,
+): void {
+  const { dispatcher, pause, switches, tokens, health, reloader } = services;
+  const { hooks, webhooks, packages, tenants, isolation } = services;
+  directives.registerDirective(cancelDirective(context));
+  directives.registerDirective(retryDirective(context));
+  directives.registerDirective(pauseDirective(context, pause, dispatcher));
+  directives.registerDirective(resumeDirective(context, pause));
+  directives.registerDirective(switchDirective(context, switches, dispatcher, true));
+  directives.registerDirective(switchDirective(context, switches, dispatcher, false));
+  directives.registerDirective(createTokenDirective(context, tokens));
+  directives.registerDirective(revokeTokenDirective(context, tokens));
+  directives.registerDirective(rotateTokenDirective(context, tokens));
+  registerScheduleDirectives(directives, context);
+  // A tenant doesn't change what belongs to the process.
+  if (context.tenant === undefined) {
+    directives.registerDirective(reloadDirective(reloader));
+    directives.registerDirective(backupDirective(context));
+    directives.registerDirective(exportDirective(context));
+  }
+  if (tenants !== undefined) registerTenantDirectives(directives, context, tenants, isolation);
+  directives.registerDirective(initDirective(health, () => context.catalog));
+  registerRunDirectives(directives, context);
+  directives.registerDirective(acknowledgeDirective(context));
+  registerPackageDirectives(directives, packages);
+  registerWebhookDirectives(directives, context, hooks, webhooks);
+  directives.registerDirective(replayDirective(context));
+  directives.registerDirective(pruneDirective(context));
+  directives.registerDirective(retentionDirective(context));
+  directives.registerDirective(setCredentialDirective(context, hooks));
+  directives.registerDirective(deleteCredentialDirective(context, hooks));
+  directives.registerDirective(rotateKeyDirective(context, tenants));
+}

@@ -1,0 +1,71 @@
+import type { Principal } from '../access/principal.service.ts';
+import { RunTokens } from '../access/attempt-tokens.service.ts';
+import type { Vault } from '../access/vault.ts';
+import type { Log } from '../base/log.ts';
+import type { Directive } from '../directive/directive.ts';
+import { makeIndexChecks, type IndexChecks } from '../insight/index-checks.service.ts';
+import { makeMeters, type Meters } from '../insight/metrics.service.ts';
+import { noTracer, type Tracer } from '../insight/tracer.service.ts';
+import type { Runner } from '../job/run-plugin.service.ts';
+import { makeTurns, type Turns } from '../job/slots.service.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Host } from '../plugin/process.ts';
+import type { TenantKeeper, TenantSelf } from '../tenant/tenants.ts';
+import type { IsolationOf } from '../tenant/require-isolation.service.ts';
+import type { Reach } from './context.ts';
+import type { Engine } from './engine.ts';
+import type { Blueprint } from './generation.ts';
+import type { BlueprintSource } from './reload.ts';
+
+/** What all ledgers of a process share. */
+export interface ProcessContext {
+  readonly version: string;
+  /** The directory of the packages that come with the program; undefined if there is none. */
+  readonly shippedPackages: string | undefined;
+  readonly reach: Reach;
+  /** The tokens of attempts that run in this process. */
+  readonly runTokens: RunTokens;
+  /** The slots for attempts. */
+  readonly turns: Turns;
+  /** Compares indexes, one ledger at a time. */
+  readonly indexChecks: IndexChecks;
+  readonly meters: Meters;
+  readonly tracer: Tracer;
+  /** Throws if a requester may not have a directive done any more, after it has waited. */
+  readonly authorize: (engine: Engine, principal: Principal, directive: Directive) => Promise<void>;
+}
+
+/** Creates what is not given; `slots` is the number of attempts that may run at once. */
+export function createProcessContext(
+  slots: () => number,
+  given: Pick<ProcessContext, 'version' | 'authorize'> & Partial<ProcessContext>,
+): ProcessContext {
+  return {
+    shippedPackages: undefined,
+    reach: { api: undefined, hooks: undefined },
+    runTokens: new RunTokens(),
+    turns: makeTurns(slots),
+    indexChecks: makeIndexChecks(),
+    meters: makeMeters(),
+    tracer: noTracer,
+    ...given,
+  };
+}
+
+/** What an engine needs for one ledger. The caller owns the ledger. */
+export interface LedgerSetup {
+  readonly ledger: Ledger;
+  /** The first generation is made from it. */
+  readonly blueprint: Blueprint;
+  readonly source: BlueprintSource;
+  readonly host: Host;
+  readonly runner: Runner;
+  readonly vault: Vault;
+  /** Undefined for the root ledger. */
+  readonly tenant?: TenantSelf | undefined;
+  /** The other ledgers of the process; only the root ledger has them. */
+  readonly tenants?: TenantKeeper<Engine> | undefined;
+  /** Isolates the plugins of tenants; only for the root ledger. */
+  readonly isolation?: IsolationOf | undefined;
+  readonly log: Log;
+}
