@@ -2,7 +2,7 @@ import { matchesGlob, relative } from 'node:path';
 import type { Reporter } from 'vitest/node';
 import { core } from './core.ts';
 
-/** What the reporter needs of a map of coverage. */
+/** The parts of a coverage map that the reporter needs. */
 interface Coverage {
   files(): readonly string[];
   fileCoverageFor(path: string): { toSummary(): { branches: Count } };

@@ -99,7 +99,7 @@ async function bundle(): Promise<Bundle[]> {
     ...common,
     format: 'cjs',
     define: { 'import.meta.dirname': '__dirname' },
-    // One file loads another with `require`, which is there already.
+    // The bundles load each other with `require`, which exists already.
     supported: { 'dynamic-import': false },
     // Names are kept, so that a stack trace can be read; the rest is only read by machines.
     minifySyntax: true,
@@ -259,7 +259,7 @@ async function buildSpawner(): Promise<string> {
   return 'no native spawner';
 }
 
-/** What earlier builds left: a program that still runs from one may need it for one more day. */
+/** Files of earlier builds: a program that still runs from one may need them for one more day. */
 async function removeLeftovers(current: ReadonlySet<string>): Promise<void> {
   for (const entry of await readdir(dist, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);

@@ -1,4 +1,7 @@
-/** Where a wrong branch loses work or does it twice: of all branches, how many per cent the tests take. */
+/**
+ * Files in which a wrong branch loses work or does it twice, with the percentage of branches that
+ * the tests must take.
+ */
 export const core: Readonly<Record<string, number>> = {
   'src/{directive/{approval,directive,type},access/{roles,token-origin},**/*-directives}.ts': 62,
   'src/job/{attempt,job,outcome}.ts': 100,

@@ -36,10 +36,10 @@ const { values, positionals } = parseArgs({
 interface Found {
   readonly file: string;
   readonly mutants: number;
-  /** Of how many each was one. */
+  /** The sampling rate: one of so many is tried. */
   readonly every: number;
   readonly killed: number;
-  /** Of those, by never ending. */
+  /** The mutants that were caught because they never ended. */
   readonly endless: number;
   readonly survivors: readonly Mutant[];
   readonly ms: number;
@@ -122,7 +122,7 @@ async function makeJudge(file: string, tests: readonly string[]): Promise<Judge>
   return (text) => judge(text, patienceMs);
 }
 
-/** Those that survived the last time; the file must still be what it was then. */
+/** The survivors of the last run; the file must be unchanged since then. */
 function survivorsOf(file: string, mutants: readonly Mutant[]): readonly Mutant[] {
   const lines = readFileSync(record, 'utf8').trim().split('\n');
   const found = lines.map((line) => JSON.parse(line) as Found);
@@ -138,7 +138,7 @@ function keyOf({ start, end, replacement }: Mutant): string {
   return JSON.stringify([start, end, replacement]);
 }
 
-/** What is unclear is asked again, of another process. */
+/** An unclear verdict is repeated in another process. */
 async function ask(task: Task, scale: Scale, patienceMs: number): Promise<Answer> {
   for (let left = TRIES; ; left -= 1) {
     const answer = await askOnce(task, scale, patienceMs);
@@ -147,7 +147,7 @@ async function ask(task: Task, scale: Scale, patienceMs: number): Promise<Answer
   }
 }
 
-/** One that does not answer in time has been noticed; its process is given up. */
+/** A mutant that does not respond in time has been noticed; its process is killed. */
 async function askOnce(task: Task, scale: Scale, patienceMs: number): Promise<Answer> {
   if (runner?.scale !== scale) stopRunner();
   const { child } = (runner ??= { child: await startRunner(scale), scale });

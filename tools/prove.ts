@@ -19,7 +19,7 @@ const campaigns = join(root, 'test/prove');
 const kept = join(root, 'build/prove');
 const ENDING = '.test.ts';
 const SEED_MAX = 1_000_000_000;
-/** Of one run: each is a test of its own. */
+/** The limit of one run: each trial is a test of its own. */
 const TRIALS_MAX = 10_000;
 const MS_PER_MINUTE = 60_000;
 
@@ -52,7 +52,7 @@ if (values.help) {
   for (const name of positionals) if (!(await prove(name))) process.exitCode = 1;
 }
 
-/** Whether all that is known of it, also from earlier runs, is clean. */
+/** Returns true if all known results are clean, including those of earlier runs. */
 async function prove(name: string): Promise<boolean> {
   if (!known.includes(name)) {
     console.error(`there is no campaign ${name}; there are: ${known.join(', ')}`);
@@ -83,7 +83,7 @@ async function prove(name: string): Promise<boolean> {
 function goOn(lines: readonly TrialLine[]): Pick<Asked, 'seed' | 'from'> {
   const last = lines.at(-1);
   const seed = count('seed') ?? (last === undefined ? randomInt(SEED_MAX) : last.seed - last.index);
-  // Those that ran side by side did not end in their order.
+  // Trials that ran side by side did not end in order.
   const behind = lines.reduce((next, { index }) => Math.max(next, index + 1), 0);
   return { seed, from: count('from') ?? behind };
 }

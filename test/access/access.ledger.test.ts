@@ -194,7 +194,7 @@ describe.each(databases)('a key of a caller on %s', (kind) => {
       kind: 'open',
       subjectId: next.subjectId,
     });
-    // One that was under way beside the first may not give back what is the next one's by now.
+    // A late close by the first request must not release the key, which belongs to the next one.
     await ledger.idempotencyKeys.close(first, undefined);
     await ledger.idempotencyKeys.close(first, { status: 200, answer: 'late' });
     expect(await ledger.idempotencyKeys.open(keyed('k'))).toEqual({

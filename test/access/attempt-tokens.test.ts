@@ -1,4 +1,7 @@
-/** What running jobs may ask of the API: with a token that is theirs alone and dies with the attempt. */
+/**
+ * Requests of running jobs to the API, with a token that belongs to one attempt and expires with
+ * it.
+ */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

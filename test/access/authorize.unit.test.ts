@@ -1,4 +1,4 @@
-/** Who is let in, by a process that knows a few tokens and a tenant. */
+/** Authorization in a process that knows a few tokens and a tenant. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
@@ -31,14 +31,14 @@ const runOf = (tenant: string | undefined): Principal => ({
   tenant,
 });
 
-/** What the process knows; a test changes what it is about. */
+/** The state of the process; a test changes the part that it is about. */
 let world: {
   metrics: 'open' | 'token';
   discovery: 'open' | 'token';
   sseQueryToken: boolean;
   trust: 'shared' | 'isolated';
   tenants: string[];
-  /** What a visit to the tenant comes to. */
+  /** The result of opening the tenant. */
   visit: () => Promise<Principal | undefined> | never;
   asked: string[];
   visits: number;

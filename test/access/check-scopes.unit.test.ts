@@ -1,4 +1,4 @@
-/** What is said of scopes that do not do what somebody meant by them. */
+/** Warnings about scopes that do not do what the operator probably meant. */
 import { expect, test } from 'vitest';
 import {
   explainCommand,

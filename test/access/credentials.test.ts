@@ -19,7 +19,7 @@ function set(engine: Engine, name: string, value: string): Promise<DirectAnswer>
   return engine.direct({ type: 'credential.set', params: { name }, actor, secret: value });
 }
 
-/** What the self-check says of credentials. */
+/** Credentials in the self-check. */
 async function check(engine: Engine): Promise<unknown> {
   const context = { engine, principal: ownerOf(actor), submittedBy: 'cli' as const };
   const { checks } = await invoke(systemSelfcheck, context);
@@ -251,7 +251,7 @@ describe.each(databases)('rotating the key on %s', (database) => {
     expect(after?.keyId).not.toBe(before?.keyId);
     expect(await run('worker')).toMatchObject({ status: 'succeeded' });
 
-    // One that was not reached yet, as after a crash between two steps.
+    // A row that was not reached yet, as after a crash between two steps.
     await place.sql('update credentials set key_id = ?, sealed = ?', 'f00f00f00f00', 'v1.x.y');
     expect((await rotate()).result).toMatchObject({ resealed: 0, left: 1 });
     expect(await place.notes()).toEqual(['value-one']);

@@ -1,4 +1,4 @@
-/** What scopes are not: near misses of the words that grant something. */
+/** Invalid scopes: near misses of the words that grant something. */
 import { describe, expect, test } from 'vitest';
 import { allows, describeNeed, hintForNeed, mayAllow, type Need } from '../../src/access/scopes.ts';
 
@@ -14,12 +14,12 @@ describe('a scope', () => {
     [['jobs:rw', 'read:*'], 'jobs', false],
     [['jobs:x'], 'jobs:x', false],
     [['*'], 'jobs', true],
-    // Whatever comes first, the most that was granted counts.
+    // The widest grant counts, in any order.
     [['jobs:rw', 'jobs:ro'], 'jobs:rw', true],
     [['jobs:ro', 'jobs:rw'], 'jobs:rw', true],
     [['echo:rw', 'echo:ro'], write, true],
     [['echo:ro', 'echo:rw'], write, true],
-    // One word too many makes it no scope at all.
+    // An additional word makes the scope invalid.
     [['jobs:logs:ro:x'], 'jobs:logs:ro', false],
     [['echo:allow:handle:x'], write, false],
     [['echo:rw:handle'], write, false],

@@ -1,4 +1,4 @@
-/** What scopes mean, by example and by law. */
+/** The meaning of scopes, by example and by law. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { allows, type Need } from '../../src/access/scopes.ts';

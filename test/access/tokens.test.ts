@@ -1,4 +1,4 @@
-/** Who is let in, and what a stranger learns. */
+/** Access to the API, and what a stranger can learn. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { isOffered } from '../../src/operation/define.ts';

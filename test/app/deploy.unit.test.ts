@@ -111,7 +111,8 @@ describe('the unit for systemd', () => {
     expect(said).toEqual([]);
   });
 
-  // Of 100, where 0 is best. The rest is what plugins need: the network, namespaces, files.
+  // The score is between 0 and 100, and 0 is best. Plugins need the rest: the network, namespaces,
+  // files.
   test.runIf(hasAnalyze)('is exposed no more than systemd calls acceptable', async () => {
     const path = join(await makeDirectory(), 'ductile.service');
     writeFileSync(path, unit);

@@ -1,4 +1,4 @@
-/** What whoever reads our output is told to type. */
+/** The command that a reader of our output is asked to type. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';

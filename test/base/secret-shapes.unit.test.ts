@@ -1,4 +1,7 @@
-/** What is recognized as a secret, and what is not. Built from parts: no file here holds a token. */
+/**
+ * Texts that are recognized as secrets, and texts that aren't. They are built from parts: no file
+ * here holds a token.
+ */
 import { describe, expect, test } from 'vitest';
 import { isSecretKey, maskText, REDACTED } from '../../src/base/secrets.ts';
 

@@ -1,4 +1,4 @@
-/** What each command line asks for, and what is said about a wrong one. */
+/** The request of each command line, and the message about a wrong one. */
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';

@@ -1,4 +1,4 @@
-/** What a shell is offered, asked as the scripts ask, and once in a real bash. */
+/** Completions, requested as the shell scripts request them, and once in a real bash. */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

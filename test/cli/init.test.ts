@@ -8,7 +8,7 @@ import { makeDirectory } from '../support/directory.ts';
 import { run, type CliResult } from '../support/fake-cli.ts';
 
 interface Person {
-  /** What they type, when somebody is there to type. */
+  /** The typed input, if there is a terminal. */
   readonly typed?: string;
 }
 

@@ -50,7 +50,7 @@ async function type(...args: readonly string[]): Promise<CliResult> {
   });
 }
 
-/** What it printed; the note is on standard error, on one line. */
+/** The printed text; the note is on standard error, on one line. */
 async function done(...args: readonly string[]): Promise<string> {
   const told = await type(...args);
   // A change that leaves warnings exits with 2, as in the original.

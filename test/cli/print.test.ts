@@ -1,4 +1,4 @@
-/** What the command line prints, and how it exits. */
+/** The output of the command line, and its exit codes. */
 import { describe, expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import { job, run } from '../support/fake-cli.ts';
@@ -224,7 +224,8 @@ describe('bad news is an exit code', () => {
     [{ ...base, status: 'failed' }, 1],
     [{ ...base, status: 'dead' }, 1],
     [{ ...base, status: 'cancelled' }, 1],
-    // Nobody waited for its end; somebody did, and it cannot go on here; somebody did for too short.
+    // No caller waited for its end; a caller waited and it can't continue here; a caller waited for
+    // too short.
     [{ ...base, status: 'queued', completed_at: null, timeout_exceeded: undefined }, 0],
     [{ ...base, status: 'queued', completed_at: null }, 1],
     [{ ...base, status: 'running', completed_at: null, timeout_exceeded: true }, 1],

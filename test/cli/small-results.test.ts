@@ -25,7 +25,7 @@ const untried: Readonly<Record<string, string>> = {
 let directory: string;
 let server: Server;
 let agent: Agent;
-/** Of the run with two hundred steps. */
+/** The run with two hundred steps. */
 let run = '';
 const ends: (() => Promise<unknown>)[] = [];
 
@@ -62,7 +62,7 @@ afterAll(async () => {
   for (const end of ends.toReversed()) await end();
 });
 
-/** What each operation is given; those that need nothing are left out. */
+/** The input of each operation; operations without input are left out. */
 function inputs(): Readonly<Record<string, JsonObject>> {
   const plugin = { plugin: 'plugin-1' };
   const job = { id: JOB };
@@ -252,7 +252,7 @@ describe('--json', () => {
       const dry = await ductile(...words, '--dry-run');
       expect(Buffer.byteLength(dry.stdout)).toBeLessThanOrEqual(limits.resultBytes);
       expect(Buffer.byteLength(dry.stderr)).toBeLessThanOrEqual(limits.resultBytes);
-      // What can't be done is refused by a dry run, too; but never because of its flags.
+      // A dry run refuses impossible changes, too, but never because of its flags.
       if (dry.stdout !== '') expect(parse(dry.stdout)).toMatchObject({ dry_run: true });
       else expect(parse(dry.stderr)['code']).not.toMatch(/INPUT_INVALID|INTERNAL/);
     },

@@ -1,4 +1,4 @@
-/** What is looked at again and again: `--watch`, `logs --follow`, and what shows that work goes on. */
+/** Repeated reads: `--watch`, `logs --follow`, and the progress of running work. */
 import { describe, expect, test, vi } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import type { CliIo } from '../../src/cli/host.ts';

@@ -1,4 +1,4 @@
-/** What somebody might write to hold the program up: refused with its place, and soon. */
+/** Hostile input that could hold up the program: it is refused with its location, and soon. */
 import { describe, expect, test } from 'vitest';
 import { parseDocument } from '../../src/config/document.ts';
 import { makeConfigTree, listProblems } from '../support/config-tree.ts';

@@ -15,7 +15,7 @@ if how == "fail": fail("as asked")
 ok("as always")`);
 const hook = python('note(json.dumps([request["command"], payload]) ); ok()');
 
-/** What ended, of all jobs of a plugin. */
+/** The ended jobs of a plugin. */
 async function jobsOf({ ledger }: TestInstance, plugin: string): Promise<Job[]> {
   return ledger.jobs.list({ plugin, limit: 20 });
 }

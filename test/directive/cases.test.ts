@@ -16,7 +16,7 @@ async function open(database: Database, directives: object = {}) {
   return { place, ...(await place.start()) };
 }
 
-/** What this process executes, and how it goes is for the test to say. */
+/** The directive that this process executes; the test decides how it ends. */
 function register(directives: Directives, execute: () => Promise<object>): void {
   directives.registerDirective({
     type: 'test.work',

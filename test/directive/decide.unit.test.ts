@@ -1,4 +1,4 @@
-/** Who may let a directive be done, and who may take it back. */
+/** Permissions to approve and to cancel a directive. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { makePrincipal, type Principal } from '../../src/access/principal.service.ts';
 import { ownerOf } from '../../src/operation/context.ts';

@@ -1,4 +1,4 @@
-/** What the first pages tell a newcomer to type works, in an empty home. */
+/** The commands of the first pages work for a newcomer, in an empty home. */
 import { execFile } from 'node:child_process';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -7,7 +7,7 @@ import { makeDirectory } from '../support/directory.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** What goes on for ever, takes minutes, or needs what goes on for ever. */
+/** Commands that run for ever or for minutes, or that need such a command. */
 const isEndless =
   /^(npm test|\.\/ductile (demo|system start|system status|system reload)|curl |\s+-H )/;
 

@@ -1,4 +1,4 @@
-/** What only several hosts, or a database behind a network, can suffer. */
+/** Failures that need several hosts, or a database behind a network. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { readState, waitForDeath } from '../support/hosts.ts';
@@ -13,7 +13,7 @@ const outageMs = 2000;
 const fenced = 'a result came after its claim was lost, and was discarded';
 
 describe('a host that falls silent for longer than the others wait', () => {
-  // Nobody finds the work by looking: who takes it over says so.
+  // No host finds the work by polling: the host that released it notifies the others.
   const service = { poll_interval: '1h' };
 
   test('has its late result discarded', { timeout }, async () => {
@@ -66,7 +66,7 @@ test('a database that goes away for a while is waited for', { timeout }, async (
   await proxy.cut();
   const until = performance.now() + outageMs;
   let refused = 0;
-  // What was under way may be answered only when the database is back: such a client waits.
+  // A request in progress may get its response only when the database is back: such a client waits.
   while (performance.now() < until) {
     expect(await stage.client.enqueue()).toMatchObject({
       outcome: 'refused',
@@ -75,7 +75,7 @@ test('a database that goes away for a while is waited for', { timeout }, async (
     refused += 1;
     await sleep(100);
   }
-  // Nobody could know that it still lives, so its work had to stop.
+  // No other host could know that it still lives, so its work had to stop.
   await waitForDeath(pid);
   expect(server.isAlive).toBe(true);
   await proxy.restore();

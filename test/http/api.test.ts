@@ -138,7 +138,7 @@ describe.each(databases)('on %s', (database) => {
 
     test('from a request whose response was lost returns the same job', async () => {
       const before = await run(place, '{"a":3}', key('k3'));
-      // As if the process had died between the commit of the job and that of its answer.
+      // Simulates a process that died between the commit of the job and that of its response.
       const raw = openRaw(api.server.instance.config.state);
       await raw.run('update idempotency_keys set status = null, answer = null where key = ?', [
         'k3',

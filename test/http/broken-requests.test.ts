@@ -1,4 +1,7 @@
-/** What is broken on a connection is answered after what was asked on it before, and never within. */
+/**
+ * An error on a connection is returned after the responses to earlier requests, and never within
+ * one.
+ */
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -19,7 +19,7 @@ afterEach(async () => {
   await listener?.close();
 });
 
-/** Where all bodies together may have 100,000 bytes, besides those of up to 1,000. */
+/** The limit for all bodies together is 100,000 bytes, besides bodies of up to 1,000. */
 async function serve(): Promise<number> {
   arrived = 0;
   const crowd = createBodyBudget(100_000, 1000);

@@ -25,7 +25,7 @@ const NUMBERS = `{${FIELDS.join(',')}}`;
 
 interface Place {
   readonly api: TestApi;
-  /** What a plugin was asked, as the bytes that it read. */
+  /** The request of a plugin, as the bytes that it read. */
   readonly asked: (plugin: string) => Promise<string>;
 }
 

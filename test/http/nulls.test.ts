@@ -86,7 +86,7 @@ test('an edit that changes nothing is refused and is not on record', async () =>
   expect((await api.ask('/directives')).text).toBe(before);
 });
 
-/** Of document 4, but for its secrets, and what came to it since. */
+/** The fields of document 4 without secrets, and the later ones. */
 const fields = [
   'id title description mode prompt_template enabled task_folder created_at trigger_count',
   'last_triggered_at last_error auth_mode hmac_header hmac_algorithm hmac_encoding hmac_sig_prefix',

@@ -1,4 +1,4 @@
-/** What clients of the original send to the API, and what they look for in its responses. */
+/** Requests of the original's clients, and the fields that they read in responses. */
 import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';

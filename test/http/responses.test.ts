@@ -128,7 +128,7 @@ describe('waiting', () => {
     const refused = replies.find(({ status }) => status === 503);
     expect(refused?.body).toMatchObject({ code: 'BUSY', place: 'api.max_concurrent_sync' });
     expect(refused?.headers['retry-after']).toBe('1');
-    // Whoever was refused has not been accepted either.
+    // A refused request has not been accepted either.
     const { body } = await api.ask('/jobs?plugin=sleeper');
     expect(body['total']).toBe(1);
   });

@@ -1,4 +1,4 @@
-/** What doctor, status and incidents say of what is wrong on the ledger, and until when. */
+/** Problems on the ledger in doctor, status and incidents, and when they are over. */
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** What checks read: dead jobs, halted runs, steps that wait for a person, and keys that seal. */
+/** The reads of checks: dead jobs, halted runs, steps that wait for a person, and sealing keys. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';

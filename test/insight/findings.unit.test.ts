@@ -1,4 +1,4 @@
-/** What `doctor` and `config check` show of findings in files. */
+/** Findings in files, as `doctor` and `config check` show them. */
 import { expect, test } from 'vitest';
 import { toFinding } from '../../src/config/findings.ts';
 import { makeProblem } from '../../src/config/problem.ts';

@@ -1,4 +1,4 @@
-/** What is an incident, and when it is over, with plain data. */
+/** The rules of incidents, with plain data. */
 import { describe, expect, test } from 'vitest';
 import { bareReport } from '../../src/job/attempt.ts';
 import { endFailed, endSucceeded, type Ending } from '../../src/job/outcome.ts';

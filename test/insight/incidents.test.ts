@@ -32,7 +32,7 @@ test('a streak opens an incident, a route hears of it, and a success closes it',
     count: limits.incident.streak,
   });
   expect(JSON.parse(incident?.detail ?? '')).toMatchObject({ error: 'not today', failures: 5 });
-  // What follows from two signals may run side by side.
+  // The consequences of two signals may run side by side.
   await eventually('it was told', async () => (await place.notes()).length === 1);
   await run('moody', { good: true });
   engine.lookForIncidents();

@@ -1,4 +1,4 @@
-/** What can be seen from outside: why, incidents, figures and traces, of one server. */
+/** The service seen from outside: why, incidents, metrics and traces. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseTraceparent } from '../../src/base/trace.ts';
@@ -66,7 +66,7 @@ afterAll(async () => {
 
 let hookToken = '';
 
-/** What its deliveries are to bring; it is shown with the first webhook alone. */
+/** The token for deliveries; it is shown with the first webhook alone. */
 async function openHook(hook: JsonObject): Promise<string> {
   const { body } = await api.ask('/webhooks', { body: JSON.stringify(hook) });
   if (typeof body['global_token'] === 'string') hookToken = body['global_token'];
@@ -127,7 +127,7 @@ describe('why', () => {
       code: 'SCHEDULE_NOT_FOUND',
     });
     expect((await api.ask('/why/run/0199', { token: READER })).status).toBe(403);
-    // Whoever may see anything may ask; what they may not see is not there.
+    // A caller with any read scope may ask; objects that it may not see don't exist for it.
     expect(await api.ask('/why/any/0199aaaa', { token: RUNNER })).toMatchObject({
       status: 404,
       body: { code: 'SUBJECT_NOT_FOUND' },

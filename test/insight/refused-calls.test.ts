@@ -1,4 +1,4 @@
-/** What a running service turns away is on record: doctor names the token, the scope and the key. */
+/** Refused calls are recorded: doctor names the token, the scope and the key. */
 import { describe, expect, test } from 'vitest';
 import { databases } from '../support/ledger/bench.ts';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';

@@ -1,4 +1,4 @@
-/** What holds a job back in the order of repair, and what is said of running and ended jobs. */
+/** Blockers of a job in the order of repair, and texts about running and ended jobs. */
 import { describe, expect, test } from 'vitest';
 import type { Job } from '../../src/job/job.ts';
 import { explainJob } from '../../src/insight/why/job.ts';

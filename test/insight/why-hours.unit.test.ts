@@ -1,4 +1,4 @@
-/** What windows and quiet hours mean for a schedule, with plain data. */
+/** Windows and quiet hours of a schedule, with plain data. */
 import { describe, expect, test } from 'vitest';
 import { findHours } from '../../src/insight/why/schedule-facts.ts';
 import { timed } from '../schedule/support.ts';

@@ -1,4 +1,4 @@
-/** What `why` finds under the names that people type, with real processes. */
+/** The objects that `why` finds under typed names, with real processes. */
 import { describe, expect, test } from 'vitest';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
 import { invoke } from '../../src/operation/invoke.ts';

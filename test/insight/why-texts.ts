@@ -89,7 +89,7 @@ export const run: Run = {
   completedAt: null,
 };
 
-/** What a queued job waits for, over a sound house. */
+/** Returns the blockers of a queued job in an otherwise healthy service. */
 export interface Waiting {
   readonly job?: Partial<Job>;
   readonly house?: Partial<HouseFacts>;

@@ -73,7 +73,7 @@ describe.each(databases)('a claim on %s', (kind) => {
     const { ledger } = await openBench(kind);
     await claimAs(ledger, 'p1');
     const look = () => ledger.jobs.settle([], request('p1'));
-    // What is asked for in one breath is done in the order in which it is asked for.
+    // Requests of one tick run in their order.
     const [, seen] = await Promise.all([ledger.jobs.enqueue({ jobs: [draft()] }), look()]);
     const known = kind === 'sqlite' ? { after: true, before: false } : {};
     expect(seen.isLatest?.()).toBe(known.after);

@@ -5,7 +5,7 @@ import type { Job } from '../../src/job/job.ts';
 import type { JobEnd, KnownEnds } from '../../src/job/types.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 
-/** So seldom that a test which needs it would not end. */
+/** So rarely that a test which needs it would not end. */
 const NEVER_MS = 1_000_000_000;
 const LONG_MS = 60_000;
 

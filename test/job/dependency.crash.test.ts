@@ -44,7 +44,8 @@ test('a holder that dies with its server gives the key back', { timeout }, async
   await expectOneByOne(stage);
 });
 
-// What is lost at each of them hangs on the transaction around it, which is the same one on both.
+// A loss at each of these points depends on the surrounding transaction, which is the same on both
+// databases.
 test.each([
   ['claim.before-commit', 'postgres'],
   ['claim.after-commit', 'sqlite'],

@@ -1,4 +1,4 @@
-/** Of the jobs with one dependency key, one runs at a time, and they take their turns as they came. */
+/** One job of each dependency key runs at a time, in the order of arrival. */
 import { describe, expect, test } from 'vitest';
 import type { JobDraft } from '../../src/job/job.ts';
 import { ref, task } from '../pipeline/graphs.ts';

@@ -1,4 +1,4 @@
-/** What the dispatcher hands over at once, and what it keeps apart. */
+/** Results that the dispatcher settles together, and those that it keeps apart. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ClaimRequest } from '../../src/job/types.ts';
 import { releaseUnstarted } from '../../src/job/settle.service.ts';

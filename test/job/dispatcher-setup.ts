@@ -19,7 +19,7 @@ const generation = {
   snapshotId: 'snapshot',
 } as Generation;
 
-/** What is asked of the ledger and of the processes, answered by the test. */
+/** A ledger and processes whose responses come from the test. */
 export class World {
   readonly asked: { ends: string[]; causes: string[]; slots: number; atMs: number }[] = [];
   readonly told: CommitEvents[] = [];
@@ -31,7 +31,7 @@ export class World {
   queue: string[] = [];
   mayStart = true;
   down = false;
-  /** What an answer says of itself: whether nothing was written after it. */
+  /** The flag of a response that says whether nothing was written after it. */
   isLatest: (() => boolean) | undefined;
   /** Looks at the dispatcher while an answer is under way. */
   onAsked: (claim: ClaimRequest | undefined) => void = () => undefined;
@@ -90,12 +90,12 @@ export class World {
   }
 }
 
-/** Where timers are not real ones. */
+/** Fake timers. */
 export function soon(): Promise<unknown> {
   return vi.advanceTimersByTimeAsync(0);
 }
 
-/** One slot, whose first attempt took a millisecond: `a` has ended, `b` runs, `c` waits. */
+/** A single slot whose first attempt took a millisecond: `a` has ended, `b` runs, `c` waits. */
 export async function makeAhead(): Promise<World> {
   const world = new World(1);
   world.queue = ['a', 'b', 'c', 'd'];

@@ -1,4 +1,4 @@
-/** Who waits for a job or a run is told of its end, wherever that happens. */
+/** A caller that waits for a job or a run is notified of its end, wherever that happens. */
 import { describe, expect, test, vi } from 'vitest';
 import { makeWaiters } from '../../src/job/completion.service.ts';
 import type { KnownEnds } from '../../src/job/types.ts';

@@ -79,7 +79,7 @@ test('a place that is kept for nothing goes to the next', () => {
   expect(busy.seat.take()).toBe(false);
   wanting.seat.pass();
   expect(wanting.seat.isKept).toBe(false);
-  // One of two places is left to the others, whoever they are.
+  // A single slot of two is left to the other ledgers.
   expect(busy.seat.take()).toBe(false);
   other.seat.want();
   expect(other.seat.take()).toBe(true);

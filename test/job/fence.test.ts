@@ -33,7 +33,7 @@ function isFenced(records: LogRecords): boolean {
   );
 }
 
-/** As if another process had given up on the claim. */
+/** Simulates another process that gave up on the claim. */
 function takeClaim(place: TestPlace, jobId: string): Promise<void> {
   return place.sql(
     `update job_queue set status = 'queued', attempt = attempt + 1, claim_token = null,
@@ -111,7 +111,7 @@ describe.each(databases)('a claim that was lost on %s', (database) => {
 test('a process whose lease has run out claims nothing before its next heartbeat', async () => {
   let isAway = false;
   let isHeard = true;
-  /** What it asked for with the end of its attempt, and whether that was answered. */
+  /** The jobs that it requested with the end of its attempt, and the result. */
   const ends: { readonly slots: number; readonly isAway: boolean }[] = [];
   const away = new DuctileError('LEDGER_UNAVAILABLE', 'not yet');
   const seam = (real: Ledger): Ledger =>

@@ -43,7 +43,7 @@ describe('job.logs', () => {
     const third = await ask({ cursor: second.next, limit: 2 });
     const none = await ask({ cursor: third.next, limit: 2 });
     expect([...first.ids, ...second.ids, ...third.ids]).toEqual(ids);
-    // What ends later is found after the same place.
+    // An attempt that ends later is found after the same cursor.
     expect([none.ids, none.next]).toEqual([[], third.next]);
     const [later] = await finishJobs(1);
     expect((await ask({ cursor: none.next })).ids).toEqual([later]);
@@ -59,7 +59,7 @@ describe('job.logs', () => {
   test('without one go back from the newest, page by page, to the oldest', async () => {
     const ids = await finishJobs(5);
     const first = await ask({ limit: 2 });
-    // What ends meanwhile is on no later page.
+    // An attempt that ends meanwhile is on no later page.
     await finishJobs(1);
     const second = await ask({ limit: 2, cursor: first.next });
     const third = await ask({ limit: 2, cursor: second.next });

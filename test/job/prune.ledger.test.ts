@@ -84,7 +84,7 @@ describe.each(databases)('pruning on %s', (kind) => {
     expect(await pruneAll(bench, 'attempts')).toBe(1);
     expect(await ledger.attempts.listByJob([ended.id])).toEqual([]);
     expect(await ledger.attempts.listByJob([open.id])).toHaveLength(1);
-    // What was pruned is not missed by the check, also not when the open job ends.
+    // The check doesn't miss pruned rows, even if the open job ends.
     expect(await ledger.check()).toEqual([]);
     if (again !== undefined) await settleOne(ledger, succeed(again));
     expect(await ledger.check()).toEqual([]);

@@ -8,7 +8,9 @@ import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';
 const emits = python('ok(events=[{"type": "made", "payload": {}}], state_updates=payload)');
 const factOutputs = 'fact_outputs: [{when: {command: poll}, fact_type: seen}]';
 
-/** So long that the engine's own pruner, which starts with it, finds no key that is past its time. */
+/**
+ * The interval is so long that the engine's own pruner, which starts with it, finds no expired key.
+ */
 const KEYS_MS = 3_600_000;
 
 async function pruneAll(ledger: Ledger, olderThanMs: number): Promise<Record<string, number>> {
@@ -39,7 +41,7 @@ describe.each(databases)('pruning on %s', (database) => {
     await eventually('the keys are past their time', async () => {
       return (await ledger.now()) > ((await ledger.jobs.list({ limit: 1 }))[0]?.completedAt ?? '');
     });
-    // Of the facts the latest stays: it is the plugin's memory.
+    // The latest fact stays: it is the plugin's state.
     expect(await pruneAll(ledger, 0)).toMatchObject({
       jobs: 4,
       attempts: 4,

@@ -1,4 +1,4 @@
-/** What a queued job is behind, and the attempts of a whole chain, on both databases. */
+/** The queue position of a job, and the attempts of a whole chain, on both databases. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';

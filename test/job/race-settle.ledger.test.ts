@@ -203,7 +203,7 @@ describe('two changes of one state', () => {
       () => ledger.jobs.settle([succeed(a, { state, jobs: [draft({ dedupe: strict('y') })] })]),
       () => other.jobs.settle([succeed(b, { state })]),
     );
-    // Nobody had to be sacrificed, and so nobody began anew.
+    // No transaction was rolled back, so none was repeated.
     const rolledBack = query.mock.calls.filter(([text]) => text === 'rollback');
     expect(rolledBack).toHaveLength(1);
   });

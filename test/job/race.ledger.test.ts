@@ -128,7 +128,7 @@ describe('a key that is pruned while it is claimed again', () => {
     const { ledger, other, barrier, sql } = await openMeeting();
     await settleOne(ledger, succeed(await startOne(ledger, 'p1', { dedupe: strict('k') })));
     await sql('update job_dedupe set blocks_until = ?', [LONG_AGO]);
-    // Somebody adds the same job: the enqueue has taken its key and waits for that.
+    // Another process adds the same job: the enqueue has locked its key and waits.
     const next = draft({ dedupe: strict('k') });
     const columns = `id, plugin, command, status, submitted_by, actor, created_at, ready_at,
       root_job_id, idempotency_key`;

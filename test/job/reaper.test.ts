@@ -10,7 +10,7 @@ function draftFor(plugin: string): JobDraft {
   return { ...work, id: makeId(), submittedBy: 'cli', actor: 'test' };
 }
 
-/** Of a host that judges others soon. */
+/** The settings of a host that soon presumes others dead. */
 const quick = { heartbeat_interval: '100ms', reap_after: '2s' };
 const service = { heartbeat_interval: '50ms', reap_after: '1s', runner_grace: '200ms' };
 

@@ -171,7 +171,7 @@ describe('the running jobs of a dead process', () => {
     const [place, ids] = await makePaused({ plugins }, 3);
     await (await crashAndRecover(place, 2)).close();
     await (await crashAndRecover(place, 2)).close();
-    // Of the two suspects one is claimed, together with the third job, which is none.
+    // A claim takes one of the two suspects, and the third job, which isn't a suspect.
     const instance = await crashAndRecover(place, 2);
     const jobs = await look(instance, ids);
     expect(jobs).toMatchObject([

@@ -1,4 +1,4 @@
-/** Who is given what was started ahead, and when its place is filled again. */
+/** The use of prewarmed processes, and their replacement. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeRunner } from '../../src/job/run-plugin.service.ts';

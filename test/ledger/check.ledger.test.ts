@@ -23,7 +23,7 @@ async function repeatedScans({ kind, sql }: Bench, statement: string): Promise<s
   if (kind === 'sqlite') {
     const rows = await sql(`explain query plan ${statement}`);
     const scans = rows.map((row) => String(row['detail'])).filter((line) => /^SCAN \w+/.test(line));
-    // What a statement goes over first is read once; what it made itself is no table.
+    // A statement reads the first table once; tables that it creates itself don't count.
     return scans.filter((line) => !line.startsWith('SCAN twice')).slice(1);
   }
   const rows = await sql(`explain ${statement}`);

@@ -12,7 +12,7 @@ import { collectLog, eventually, type LogRecords } from '../support/instance.ts'
 import { draft } from '../support/ledger/drafts.ts';
 
 const PAGES = 300;
-/** So many that it never is what keeps a journal short here. */
+/** The limit is so high that it never keeps a journal short here. */
 const NET = 100_000;
 const PAGE_BYTES = 4096;
 const payload = JSON.stringify({ padding: 'x'.repeat(16_000) });

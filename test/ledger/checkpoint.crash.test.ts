@@ -12,7 +12,7 @@ import { eventually } from '../support/instance.ts';
 const timeout = 90_000;
 const program = fileURLToPath(new URL('../support/crash/writer.ts', import.meta.url));
 
-/** Where SQLite's shared memory says how far the journal is in the file, and is about to be. */
+/** The offsets in SQLite's shared memory of what is checkpointed and what is about to be. */
 const BACKFILLED_AT = 96;
 const ATTEMPTED_AT = 128;
 

@@ -43,7 +43,7 @@ async function open() {
 
 const unavailable = { code: 'LEDGER_UNAVAILABLE' };
 
-/** As SQLite reports an error of its own. */
+/** Has the form of an error of SQLite. */
 function sqliteError(errcode: number): Error {
   return Object.assign(new Error('disk I/O error'), { code: 'ERR_SQLITE_ERROR', errcode });
 }

@@ -1,4 +1,4 @@
-/** What a server says in the moment in which a connection is nobody's yet. */
+/** The message of a server on a connection that isn't assigned yet. */
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** What is done all the time may not look at every row: the plans of both databases say so. */
+/** Frequent statements may not read every row: the plans of both databases prove it. */
 import { describe, expect, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import { prunable, type ClaimedJob } from '../../src/job/types.ts';
@@ -308,7 +308,7 @@ const big = [
   'tenant_keys',
 ];
 
-/** As many rows of one table as a statement may visit; a look at a whole one is many times that. */
+/** The rows of one table that a statement may visit; a full scan visits many times that. */
 const VISITED_MAX = 1000;
 
 /** The steps that look at a whole table, or at much more of it than they give. */
@@ -330,7 +330,7 @@ function findWalks({ statement, steps }: Plan): string[] {
       /^SCAN (\w+)(?!.*(job_queue_running|run_branches_claimed|directives_open|VIRTUAL TABLE))/.exec(
         step,
       ) ?? [];
-    // What is newest is walked no further than the list is long, unless something is looked for.
+    // The newest rows are read up to the length of the list, unless there is a search.
     const isNewest = /\bwhere true\s+order by \w+ desc/.test(statement);
     const named = new RegExp(`\\b(${big.join('|')}) (as )?${alias}\\b`);
     return !isNewest && alias !== '' && (big.includes(alias) || named.test(statement));
@@ -374,7 +374,7 @@ describe.each(databases)('with many rows on %s', (kind) => {
     expect(ways).toMatch(/job_queue_keyed/);
     expect(ways).toMatch(/job_queue_dependency/);
     const scans: Record<string, string[]> = {};
-    // What would have to look at all of them is seen to do so.
+    // A statement that has to read all rows is recognized.
     const words = { query: 'no such words', order: 'oldest', limit: 1 } as const;
     expect(findScans(kind, await explain(() => ledger.jobs.list(words)))).not.toEqual([]);
     for (const [name, verb] of Object.entries(verbs)) {

@@ -1,4 +1,4 @@
-/** What an engine asks again and again is planned once: SQLite takes longer to plan than to look. */
+/** Frequent statements are planned once: SQLite takes longer to plan than to read. */
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { makeId, makeToken } from '../../src/base/ids.ts';
@@ -7,7 +7,7 @@ import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openBench } from '../support/ledger/bench.ts';
 import { beat, request } from '../support/ledger/drafts.ts';
 
-/** What the types of Node do not know yet. */
+/** Members that the types of Node don't have yet. */
 type Counting = StatementSync & { stat(counter: 'reprepare' | 'run'): number };
 
 /** The statements that were compiled while somebody looked. */

@@ -47,7 +47,7 @@ const notes = (store: SqliteStore): Promise<unknown[]> =>
     (await session.run('select text from notes')).map((row) => row['text']),
   );
 
-/** What has happened once everything that can happen by itself has. */
+/** Waits until everything has happened that happens by itself. */
 async function whatIsDone(promise: Promise<unknown>): Promise<'done' | 'waits'> {
   const turns = async (): Promise<'waits'> => {
     for (let turn = 0; turn < 20; turn++) await new Promise((next) => setImmediate(next));
@@ -118,7 +118,7 @@ describe('a sync that fails', () => {
     const next = note(store, 'two');
     (await disk.isAsked(2)).resolve();
     await next;
-    // What was in the journal is in the file itself; the journal holds the second note alone.
+    // The content of the journal is in the file itself; the journal holds the second note alone.
     expect(statSync(`${store.path}-wal`).size).toBeLessThan(before);
     expect(await notes(store)).toEqual(['one', 'two']);
     await store.close();
@@ -130,7 +130,7 @@ describe('a sync that fails', () => {
     const lost = note(store, 'one');
     (await disk.isAsked(1)).reject(new Error('EIO'));
     await expect(lost).rejects.toMatchObject({ code: 'LEDGER_UNAVAILABLE' });
-    // Somebody who reads is in the way of the checkpoint.
+    // An open reader blocks the checkpoint.
     const { DatabaseSync } = await import('node:sqlite');
     const other = new DatabaseSync(store.path);
     other.exec('begin');

@@ -1,4 +1,4 @@
-/** Who may speak to the place of agents, and how. */
+/** Access to the MCP endpoint. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startApi, type Ask, type Reply, type TestApi } from '../support/api-server.ts';
 import { readData } from '../support/mcp-client.ts';
@@ -80,7 +80,7 @@ describe('access', () => {
       error: { code: 'HANDLE_NOT_FOUND' },
     });
     expect(await call(two, 'signal_list', { type })).toMatchObject({ answer: { signals: [] } });
-    // What is about the whole process is not even offered.
+    // Tools about the whole process aren't even offered.
     const { text } = await post(LIST, { token: one });
     expect(text).toContain('"signal_list"');
     for (const name of ['system_reload', 'tenant_list']) expect(text).not.toContain(`"${name}"`);

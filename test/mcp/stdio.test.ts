@@ -58,7 +58,7 @@ test('a number that a double can’t hold reaches the plugin, and lines that are
   expect(await readFile(join(directory, 'asked'), 'utf8')).toContain('"id":12345678901234567890');
 });
 
-/** What a client is told that says all it has to say at once, and listens to the end. */
+/** The responses to a client that sends everything at once and reads to the end. */
 async function askAndClose(
   args: readonly string[] = [],
   change = (lines: readonly string[]): readonly string[] => lines,

@@ -243,7 +243,7 @@ describe('a request under a key', () => {
     isDryRun: false,
   };
 
-  /** What another host has under way for the same request. */
+  /** The directive that another host runs for the same request. */
   async function beginElsewhere(subjectId: string): Promise<DirectRequest> {
     const key = callerKey('cli:ann', `request:${subjectId}`);
     const asked = pausing(
@@ -336,7 +336,7 @@ describe('directive.request', () => {
     await expect(ask('directive.request', other, { principal })).rejects.toMatchObject({
       code: 'IDEMPOTENCY_MISMATCH',
     });
-    // What one caller calls `k` is nothing to another.
+    // The key `k` of one caller is independent of another's.
     expect(await ask('directive.request', other)).toMatchObject({ repeated: false });
     await expect(ask('directive.show', { id: 'nobody' })).rejects.toMatchObject({
       code: 'DIRECTIVE_NOT_FOUND',

@@ -1,8 +1,8 @@
 /**
- * What a list costs must not depend on how many rows there are. Every list that the surfaces offer is
- * asked for with every combination of its filters, over tables that are much longer than any list may
- * look at and whose statistics say that they have a million rows. SQLite counts its steps, PostgreSQL
- * the rows that it visits. The lists come from the operations: a new filter has to be named here.
+ * The cost of a list must not depend on the number of rows. Every list of the surfaces is read with
+ * every combination of its filters, over tables that are much longer than any list may read and
+ * whose statistics claim a million rows. SQLite counts its steps, PostgreSQL the rows that it
+ * visits. The lists come from the operations: a new filter has to be named here.
  */
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -164,7 +164,7 @@ type CountedStatement = StatementSync & { stat(counter: 'vmStep'): number };
 
 interface Meter {
   readonly ledger: Ledger;
-  /** What the work cost at the most in one statement, and which that was. */
+  /** The highest cost of a single statement, with that statement. */
   readonly measure: (work: () => Promise<unknown>) => Promise<{ cost: number; step: string }>;
 }
 
@@ -260,7 +260,7 @@ describe.each(databases)('with a million rows on %s', (kind) => {
       principal: ownerOf('cli:ann'),
       submittedBy: 'cli',
     } as const;
-    // What would have to look at all of them is seen to do so.
+    // A statement that has to read all rows is recognized.
     const scan = await measure(() => ledger.jobs.list({ query: 'nonesuch', limit: 1 }));
     expect(scan.cost).toBeGreaterThan(costMax[kind]);
     const costly: unknown[] = [];

@@ -92,7 +92,7 @@ function referencesOf(document: Document): string[] {
   return [...JSON.stringify(document).matchAll(/"\$ref":"([^"]*)"/g)].map(([, to = '']) => to);
 }
 
-/** What a reference within the document leads to. */
+/** Resolves a reference within the document. */
 function resolve(document: Document, reference: string): unknown {
   let found: unknown = document;
   for (const part of reference.split('/').slice(1)) {

@@ -1,4 +1,4 @@
-/** What each operation answers, over a real ledger. */
+/** The results of operations, over a real ledger. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';

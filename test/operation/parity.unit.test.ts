@@ -77,7 +77,7 @@ describe.each(operations.map((operation) => [operation.name, operation] as const
         expect([tool, place.absent]).toEqual([undefined, expect.stringMatching(/\w+ \w+/)]);
         return;
       }
-      // What has no route is done beside the files, where the command line can do it too.
+      // An operation without a route works on files, and the command line has it, too.
       expect(place === 'server' ? isOffered(http) : isOffered(cli)).toBe(true);
       expect(tool?.description.name).toMatch(/^[a-z_]{1,64}$/);
       expect(tool?.description.annotations.readOnlyHint).toBe(effect === 'read');

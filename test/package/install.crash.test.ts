@@ -49,7 +49,7 @@ async function started(place: TestPlace, probe = ''): Promise<{ server: Server; 
 const install = (client: Client, version: string) =>
   client.post('/packages/greeter/install', { version }).catch(() => undefined);
 
-/** What the ledger has of it, without a server. */
+/** Reads the ledger of the installation, without a service. */
 async function standing(place: TestPlace) {
   const ledger = await openLedger(place.config.state);
   try {

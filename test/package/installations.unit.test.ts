@@ -1,4 +1,4 @@
-/** What another host installed comes into force here, also when the first try meets a fault. */
+/** An installation of another host becomes active here, even if the first try meets a fault. */
 import { makeContext } from '../support/context.ts';
 import { expect, test } from 'vitest';
 import { DuctileError, type ErrorCode } from '../../src/base/errors.ts';

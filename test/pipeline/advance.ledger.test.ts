@@ -1,4 +1,7 @@
-/** What is left to advancers: wide blocks, waits, signals, and what failed where it was settled. */
+/**
+ * The work of advancers: wide blocks, waits, signals, and steps that failed where they were
+ * settled.
+ */
 import { describe, expect, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
@@ -377,7 +380,7 @@ describe.each(databases)('an ended run on %s', (kind) => {
     expect(await ledger.history.prune({ what: 'definitions', olderThanMs: 1, limit: 10 })).toBe(0);
     await sql("update job_queue set completed_at = ? where status = 'succeeded'", [LONG_AGO]);
     await ledger.history.prune({ what: 'jobs', olderThanMs: 60_000, limit: 100 });
-    // Those of the runs that are still there.
+    // The definitions of runs that still exist.
     expect(await ledger.jobs.list({ limit: 100 })).toHaveLength(4);
   });
 

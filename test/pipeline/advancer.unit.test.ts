@@ -26,7 +26,7 @@ class Fake {
   readonly releases: { branchId: string; error: string; triesMax: number }[] = [];
   readonly news: CommitEvents[] = [];
   readonly lines: string[] = [];
-  /** Of each claim, how many were asked for beside those that are held. */
+  /** The requested branches of each claim, beside those that are held. */
   readonly asked: { limit: number; held: number }[] = [];
   /** How often it was tried to move any. */
   tries = 0;
@@ -35,7 +35,7 @@ class Fake {
   fault: (branchId: string) => Error | undefined = () => undefined;
   verdict: AdvanceResult['verdict'] | undefined;
   readonly advancer: Advancer;
-  /** Those that are claimed, each under its token: nothing else moves it. */
+  /** The claimed branches, each under its token: nothing else moves it. */
   readonly #held = new Map<string, string>();
 
   constructor() {

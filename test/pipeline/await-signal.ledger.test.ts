@@ -57,7 +57,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     await tell(ledger, [6, 7, 7]);
     const { news } = await ledger.jobs.settle([done(ask)]);
     expect(news.dueInMs).toBe(0);
-    // One that comes before anybody has looked hides none of the earlier ones.
+    // A signal that comes before the first read hides none of the earlier ones.
     await tell(ledger, [8]);
     await advanceAll(ledger);
     expect(await outputOf(ledger, run.id)).toEqual({ result: null, w: { n: 7 } });
@@ -195,7 +195,7 @@ test('the wait looks a second time for signals that were being committed', async
   const graph = await define(ledger, [wait('w', { signal: awaited() })]);
   const run = await start(ledger, graph);
   await advanceAll(ledger);
-  // As if it were inserted by a transaction that cannot see the branch wait.
+  // Simulates an insert by a transaction that can't see the branch wait.
   await sql("update run_branches set waits_for = 'unseen'");
   await tell(ledger, [1]);
   await sql("update run_branches set waits_for = 'paid'");

@@ -16,7 +16,7 @@ describe.each(databases)("a run whose first step can't be computed, on %s", (kin
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, { ...graph, hash: makeToken() });
     await ledger.processes.heartbeat(beat('p1'));
-    /** One try of an advancer, which fails as it does. */
+    /** Runs an advancer once; it fails. */
     const tryOnce = async () => {
       await bench.sql('update run_branches set due_at = ?', ['2000-01-01T00:00:00.000Z']);
       const token = makeToken();

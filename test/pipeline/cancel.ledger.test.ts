@@ -1,4 +1,4 @@
-/** What somebody does to a run that is under way: ending it, and answering what it asks. */
+/** Changes of a running run: cancelling it, and answering its questions. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';

@@ -1,4 +1,4 @@
-/** Who may move a branch on, until when, and what is on record of it. */
+/** The claim of a branch: its holder, its deadline, and its record. */
 import { describe, expect, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
@@ -197,7 +197,7 @@ describe.each(databases)('a branch that waits for a signal on %s', (kind) => {
     const { ledger, sql } = await openBench(kind);
     const graph = await define(ledger, nodes);
     await tell(ledger, 2);
-    // What came in the same millisecond as the run counts, as nobody can tell which was first.
+    // A signal of the same millisecond as the run counts, because the order is unknown.
     await sql(`update signals set inserted_at = '2026-01-01T00:00:00.000Z'`, []);
     const run = await start(ledger, graph);
     await tell(ledger, 1);
@@ -210,7 +210,7 @@ describe.each(databases)('a branch that waits for a signal on %s', (kind) => {
     const graph = await define(ledger, nodes);
     await start(ledger, graph);
     await tell(ledger, ...range(limits.signalLookMax).map(() => 1));
-    // As many as one look considers, and then the next look finds that there are no more.
+    // The first read returns a full batch, and the next one finds that there are no more.
     expect(await advanceAll(ledger)).toMatchObject([{ queued: false }, { queued: false }]);
     await tell(ledger, ...range(limits.signalLookMax + 1).map(() => 1), 2);
     expect((await advanceAll(ledger)).at(-1)).toMatchObject({ queued: true });

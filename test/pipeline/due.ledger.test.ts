@@ -173,7 +173,7 @@ describe('runs for later on two hosts', () => {
     await barrier.hold('select 1 from pipeline_runs where id = $1 for update', [run.id]);
     const cancelling = direct(other, run.id, { kind: 'run.cancel', runId: run.id });
     await barrier.untilWaiting(1);
-    // Whoever looks meanwhile passes by what others have in their hands.
+    // A concurrent reader skips rows that others have locked.
     await advanceAll(ledger);
     await barrier.lift();
     await cancelling;

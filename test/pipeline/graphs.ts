@@ -138,7 +138,7 @@ export function statuses({ steps }: Transition): string[] {
   return steps.map(({ node, status }) => `${node} ${status}`);
 }
 
-/** What a branch that is over gave. */
+/** The result of an ended branch. */
 export function output({ landing }: Transition): Json | undefined {
   return landing.kind === 'end' ? (JSON.parse(landing.output) as Json) : undefined;
 }

@@ -1,4 +1,4 @@
-/** What follows from a halt, whichever transaction it happens in, and from what could not follow. */
+/** The consequences of a halt, whichever transaction it happens in, and of failed consequences. */
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
@@ -22,7 +22,7 @@ import { beat, draft, fail, pausing } from '../support/ledger/drafts.ts';
 
 const LONG_AGO = '2020-01-01T00:00:00.000Z';
 
-/** Whoever halts causes one job and one run. */
+/** A halt causes one job and one run. */
 function follow(ledger: Ledger, alarm: Graph): RunHalt[] {
   const halts: RunHalt[] = [];
   ledger.followHalts((halt) => {
@@ -133,7 +133,7 @@ describe.each(databases)('an event for a halted run on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const run = runOf(graph);
-    // One that resumes: claims find nothing in a paused ledger.
+    // A resume comes first: claims find nothing in a paused ledger.
     const asked = pausing({}, { kind: 'system.pause', paused: false });
     const completed = { ...asked.ends.completed, runs: [run] };
     await ledger.directives.create({ ...asked, ends: { ...asked.ends, completed } });

@@ -25,7 +25,7 @@ const ID_LENGTH = 36;
 
 type Asked = Meaning['asked'][number];
 
-/** Where a branch is, from its id: the run's, then for each level the move and the index. */
+/** The position of a branch, from its id: the run's, then the move and the index of each level. */
 function pathOf(branchId: string): string {
   const parts = branchId.slice(ID_LENGTH).split('.').slice(1);
   const indexes = parts.filter((_, at) => at % 2 === 1).map(Number);

@@ -34,7 +34,7 @@ export function lay(steps: readonly Tree[], list: string, end: NodeId | null): N
     }
     if (tree.kind === 'steps') return lay(tree.steps, id, next);
     if (tree.kind === 'foreach') {
-      // One or two at a time, or all of them: that must not change what it means.
+      // The batch size is one, two or all: that must not change the result.
       const concurrency = Number(id.slice(1)) % 3 || undefined;
       const each = foreach(id, firstOf(tree.steps), { ...leads, concurrency });
       return [each, ...lay(tree.steps, '', null)];
@@ -83,7 +83,7 @@ export function firstOf([tree]: readonly Tree[]): NodeId {
 interface State {
   readonly own: JsonObject;
   readonly base: JsonObject;
-  /** What plugins get of the base: without the list of which they have an element. */
+  /** The input of plugins: the base without the list of which they have an element. */
   readonly sent: JsonObject;
 }
 
@@ -91,7 +91,7 @@ type Outcome = { readonly go: State } | { readonly end: Json } | { readonly halt
 
 export interface Meaning {
   readonly outcome: { readonly end: Json } | { readonly halt: string };
-  /** What was asked of plugins, in order: step, branch, all that it got. */
+  /** The requests of plugins, in order: step, branch, input. */
   readonly asked: readonly (readonly [id: string, branch: string, input: JsonObject])[];
 }
 

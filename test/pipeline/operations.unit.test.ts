@@ -1,4 +1,4 @@
-/** What can be asked about pipelines that nobody runs. */
+/** Operations on pipelines that aren't running. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ownerOf } from '../../src/operation/context.ts';
 import type { JsonOutput, Operation } from '../../src/operation/define.ts';

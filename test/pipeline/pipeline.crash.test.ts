@@ -10,7 +10,7 @@ import { launch } from '../support/crash/server.ts';
 
 const timeout = 120_000;
 const patienceMs = 60_000;
-/** One batch of an advancer and a part of the next. */
+/** A full batch of an advancer and a part of the next. */
 const WIDTH = limits.advanceBatchMax * 1.5;
 
 /** Notes the job's id and its key: one line for each time that the work was done. */
@@ -89,7 +89,7 @@ test.each(cases)(
     const lines = await place.notes();
     const keys = new Set(lines.map((line) => line.split(' ')[1]));
     const jobs = new Set(lines.map((line) => line.split(' ')[0]));
-    // What was running when the server died is done again, as the same job under the same key.
+    // A job that was running when the service died runs again, as the same job under the same key.
     expect(keys.size).toBe(WIDTH);
     expect(jobs.size).toBe(WIDTH);
   },

@@ -226,7 +226,7 @@ describe.each(databases)('a run on %s', (database) => {
     const run = await finish(instance, 'hurried');
     expect(run).toMatchObject({ status: 'halted', haltReason: 'timeout' });
     const [step] = await stepsOf(instance, run.id);
-    // Whether its program came to say anything within its time is not asked.
+    // The output of its program within its time is not checked.
     const attempts = await instance.attempts(step?.jobId ?? 'none');
     expect(attempts.map(({ attempt, cause }) => [attempt, cause])).toEqual([
       [1, 'timeout'],

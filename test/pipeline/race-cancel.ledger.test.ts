@@ -1,4 +1,4 @@
-/** Somebody changes a run in the moment in which it moves on, or two do, from two connections. */
+/** Concurrent changes of a run while it moves on, from two connections. */
 import { describe, expect, test } from 'vitest';
 import { task } from './graphs.ts';
 import { openMeeting, runTogether } from '../support/ledger/barrier.ts';

@@ -76,7 +76,7 @@ describe('siblings that end at the same moment on two hosts', () => {
       () => ledger.jobs.settle([done(a1), done(b1)]),
       () => other.jobs.settle([done(b2), done(a2)]),
     );
-    // Nobody had to be sacrificed, and so nobody began anew.
+    // No transaction was rolled back, so none was repeated.
     expect(query.mock.calls.filter(([text]) => text === 'rollback')).toHaveLength(1);
     for (const id of ids) expect((await findRun(ledger, id)).status).toBe('succeeded');
   });

@@ -1,4 +1,4 @@
-/** What comes after a step, and what is in it. */
+/** The steps that follow a step, and those within it. */
 import { expect, test } from 'vitest';
 import {
   listAfterBlock,

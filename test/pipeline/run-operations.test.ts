@@ -1,4 +1,4 @@
-/** What people ask of runs and do to them, with real processes. */
+/** Operations on runs, with real processes. */
 import { describe, expect, test } from 'vitest';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
 import type { Operation } from '../../src/operation/define.ts';

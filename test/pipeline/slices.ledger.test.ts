@@ -1,4 +1,4 @@
-/** What is shown of a run that is too large to be shown whole. */
+/** The slices of a run that is too large to be shown whole. */
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { findOwners } from '../../src/pipeline/run/blocks.ts';

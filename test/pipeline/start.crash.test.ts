@@ -10,7 +10,7 @@ import { launch } from '../support/crash/server.ts';
 const timeout = 60_000;
 const patienceMs = 30_000;
 
-/** One line with the job's key for each time that the work was done. */
+/** Writes one line with the job's key for each time that the work was done. */
 const notes = shell(`
 request=$(cat)
 key=\${request#*'"idempotency_key":"'}
@@ -65,7 +65,7 @@ test.each(moments)(
     const victim = launch(place.directory, probe);
     const { control } = await victim.ready;
     const body = { payload: { who: 'ann' } };
-    // Whether an answer comes depends on the moment; what was committed counts.
+    // A response may come or not; the committed row counts.
     const reply = await makeClient(() => control)
       .post(`/pipeline/${name}?delay=100ms`, body)
       .catch(() => undefined);

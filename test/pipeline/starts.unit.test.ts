@@ -1,4 +1,4 @@
-/** What starts runs, and what the end of a job means to the branch that waited for it. */
+/** The starts of runs, and the effect of a job's end on the branch that waited for it. */
 import { describe, expect, test, vi } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeLogger } from '../../src/base/log.ts';

@@ -1,4 +1,4 @@
-/** What jobs and runs say about themselves: what they wait for, who decided, and what can be done. */
+/** The state of jobs and runs: what they wait for, who decided, and what can be done. */
 import { describe, expect, test } from 'vitest';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
 import type { JsonOutput, Operation } from '../../src/operation/define.ts';

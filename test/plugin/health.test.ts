@@ -1,4 +1,4 @@
-/** What operators see of plugins' health, of a reload and of the figures, on a real engine. */
+/** Operations on plugin health, reloads and metrics, on a real engine. */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { ownerOf } from '../../src/operation/context.ts';

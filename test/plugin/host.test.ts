@@ -1,4 +1,4 @@
-/** What a plugin's process can do to its host, and what the host makes of it, over each spawner. */
+/** The behavior of plugin processes, and how the host handles it, over each spawner. */
 import { existsSync, realpathSync, writeFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ import {
 
 const MIB = 1024 * 1024;
 const spawner = useNativeSpawner();
-/** Of a process that neither blocks nor ignores any. */
+/** The signals of a process that neither blocks nor ignores any. */
 const noSignals = /^SigBlk:\t0+\nSigIgn:\t0+\n$/;
 
 describe.each(builds)('the host over the %s spawner', (build) => {

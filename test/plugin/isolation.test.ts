@@ -1,4 +1,6 @@
-/** What a confined process can do in each isolation tier, as the service's user and as another. */
+/**
+ * The rights of a confined process in each isolation tier, as the service's user and as another.
+ */
 import { chmodSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

@@ -175,7 +175,7 @@ describe('the pool', () => {
   const want = (fingerprint: string, count: number, entrypoint = '/a') => {
     return { fingerprint, count, spec: makeSpec(entrypoint) };
   };
-  /** What becomes due is done, and what that leaves for a later turn, a millisecond later here. */
+  /** Runs due timers, and those that they create, a millisecond later. */
   async function advance(ms: number): Promise<void> {
     await vi.advanceTimersByTimeAsync(ms);
     await vi.advanceTimersByTimeAsync(1);

@@ -39,7 +39,7 @@ async function examine(...args: string[]): Promise<{ code: number; findings: Fin
   return { code, findings };
 }
 
-/** What of it did not simply pass. */
+/** The results other than a plain pass. */
 function marks(findings: readonly Finding[]): string[] {
   return findings
     .filter(({ verdict }) => verdict !== 'passed')

@@ -292,7 +292,7 @@ function state(session: JsonObject, conversation = '42'): JsonObject {
   return { [`session:${conversation}`]: toValue(session) };
 }
 
-/** What the last turn left in the folder of its conversation. */
+/** The session that the last turn left in the folder of its conversation. */
 async function leave(session: JsonObject, conversation = '42'): Promise<void> {
   const folder = await makeFolder(conversation);
   await writeFile(join(folder, '.session'), JSON.stringify(toValue(session)));

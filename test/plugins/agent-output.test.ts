@@ -1,4 +1,4 @@
-/** What agents print, in all the ways they do. */
+/** The output formats of agents. */
 import { describe, expect, test } from 'vitest';
 import { stripToken } from '../../plugins/agent/heartbeat.ts';
 import { parseOutput } from '../../plugins/agent/output.ts';

@@ -221,7 +221,10 @@ describe('hosts that the operator names', () => {
   });
 });
 
-/** One request with a resolver that says what an attacker would like, and no socket but to this machine. */
+/**
+ * Sends a request with a resolver that returns what an attacker would like, and no socket but to
+ * this machine.
+ */
 function askInPython(addresses: string[], url: string, allowPrivate: boolean): Promise<unknown> {
   const program = `
 import json, socket, sys

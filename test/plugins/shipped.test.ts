@@ -1,4 +1,4 @@
-/** What every shipped plugin has in common, whatever it does. */
+/** Rules for every shipped plugin. */
 import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -143,7 +143,7 @@ describe.each(names)('%s', (name) => {
   });
 });
 
-/** One plugin for each language: the rest share the same reading of requests. */
+/** A plugin for each language: the rest share the same reading of requests. */
 describe.each(['echo', 'file-watch', 'notify'])('the protocol of %s', (name) => {
   test.each([
     ['nothing', ''],

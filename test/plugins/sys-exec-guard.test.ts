@@ -119,7 +119,7 @@ const allowed: readonly (readonly string[])[] = [
 
 let faults: ReadonlyMap<string, string | null>;
 
-/** One process judges them all: starting Python takes far longer than the check. */
+/** A single process checks them all: starting Python takes far longer than the check. */
 beforeAll(() => {
   const all = [...refused, ...allowed];
   const program = `

@@ -115,7 +115,7 @@ async function makeHolders(api: TestApi): Promise<Holder[]> {
   ];
 }
 
-/** What a holder must get: `open` to all, let in, refused, or whatever the input decides. */
+/** The expected result for a holder: `open` to all, let in, refused, or decided by the input. */
 function expectedOf({ name, scope, isForRoot, offeredWith, effect }: Operation, holder: Holder) {
   const { scopes, role, isTenant, kind } = holder;
   if (scope === undefined) return 'open';
@@ -196,7 +196,7 @@ async function checkTools(api: TestApi, holder: Holder): Promise<number> {
   return names.size;
 }
 
-/** What a request could have changed. */
+/** The state that a request could have changed. */
 async function standing(api: TestApi): Promise<unknown> {
   const { ledger } = api.server.instance.engine;
   return {

@@ -47,7 +47,7 @@ function apart(act: Action): Action {
   };
 }
 
-/** What came of it; ids are told by the order of their jobs. */
+/** The outcome; ids are replaced by the order of their jobs. */
 function tell({ jobs, log }: Model): string {
   const names = new Map(jobs.map(({ id }, index) => [id, index]));
   const rows = jobs.map(({ plugin, status, attempt }) => [plugin, status, attempt]);

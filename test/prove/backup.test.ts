@@ -55,7 +55,7 @@ async function copy({ client }: CrashTest, path: string): Promise<Copy> {
   const { status, body } = await client.post('/system/backup', { to: path });
   if (status >= 300) throw new Error(`no backup: ${JSON.stringify(body)}`);
   const ms = Math.round(performance.now() - before);
-  // Those that are under way have no answer yet.
+  // Requests in progress have no response yet.
   const UNANSWERED_MAX = 3;
   return { path, owed, lastRef: client.history.length + UNANSWERED_MAX, ms };
 }

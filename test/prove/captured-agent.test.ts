@@ -12,7 +12,7 @@ import { eventually } from '../support/instance.ts';
 import type { Random } from '../support/crash/random.ts';
 import { campaign } from './support/campaign.ts';
 
-/** As many as one delivery brings. */
+/** The number of jobs of one delivery. */
 const AT_ONCE = 60;
 
 /** An attempt, and whether an answer below 400 is one that its scopes allow. */
@@ -113,7 +113,9 @@ function directives({ job, tenant }: Targets): Attempt[] {
   }));
 }
 
-/** What is forbidden under other names, with other words about who asks, or through other doors. */
+/**
+ * Forbidden requests under other names, with other claims about the caller, or over other surfaces.
+ */
 function disguises({ job, tenant, tenantJob }: Targets): Attempt[] {
   const pauses = [
     '/system/pause',

@@ -83,7 +83,7 @@ async function live(
   random: Random,
 ) {
   let nowMs = start;
-  // Whatever was begun is over, also when the clock fell back behind its beginning.
+  // A started job ends, even if the clock fell back behind its beginning.
   const memory = makeMemorySchedules(() => nowMs, -DAY);
   const service = { tickIntervalMs: 10 * MINUTE, timezone, quietHours: {}, reapAfterMs: 1000 };
   const settings = {
@@ -114,7 +114,7 @@ async function live(
   let jumps = 0;
   let endMs = start;
   while (endMs < start + DAYS * DAY) {
-    // Whoever comes looks, sometimes all at once.
+    // Hosts look at random times, sometimes all at once.
     const those = random() < 0.3 ? hosts : [pick(hosts, random)];
     const looks = await Promise.all(those.map((host) => host.tick()));
     endMs = Math.max(endMs, nowMs);

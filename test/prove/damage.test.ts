@@ -46,7 +46,7 @@ async function tryLedgers({ random }: Trial) {
 
 type Outcome = 'refused' | 'undetectable' | 'foundByCheck' | 'toldInUse';
 
-/** Where the damage cannot be told from what somebody meant, using it is all that can be asked. */
+/** A damage that looks like a valid file can only be used as it is. */
 const codes = ['LEDGER_CORRUPT', 'LEDGER_FOREIGN', 'LEDGER_NEWER', 'LEDGER_UNSUITABLE'];
 
 async function tryLedger(

@@ -18,7 +18,7 @@ const HOSTS = 2;
 const OUTAGES = isShort ? 2 : 8;
 const requests: readonly [number, number] = isShort ? [1, 6] : [100, 400];
 const load = isShort ? {} : { clients: 12, backlogMax: 300 };
-/** What they do beside the work is done seldom enough to leave time for it. */
+/** Their periodic tasks are rare enough to leave time for the work. */
 const service = isShort
   ? {}
   : { max_workers: 8, heartbeat_interval: '500ms', poll_interval: '250ms' };
@@ -27,7 +27,7 @@ const WORKFLOW_SHARE = 0.85;
 const workMs = [0, 400] as const;
 const shortMs = [20, 500] as const;
 const longMs = [500, 5000] as const;
-/** Of so many trials, one has an outage of so many milliseconds. */
+/** Every so many trials, one has an outage of so many milliseconds. */
 const ENDLESS_EVERY = 20;
 const endlessMs = [60_000, 100_000] as const;
 const slowMs = [5, 60] as const;
@@ -65,7 +65,7 @@ const outages: Readonly<Record<Kind, Outage>> = {
   async silences(proxy, forMs, random) {
     proxy.hold('requests', 'answers');
     await sleep(forMs);
-    // What was under way arrives late, or never.
+    // Requests in progress arrive late, or never.
     if (random() < 0.5) return proxy.release();
     await proxy.cut();
     await proxy.restore();

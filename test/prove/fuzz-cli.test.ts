@@ -8,7 +8,7 @@ import { fuzzing } from './support/fuzzing.ts';
 
 const exitCodes = new Set(Object.values(catalogue).map(({ exit }) => exit));
 
-/** What would write files or ask somebody elsewhere is not what is tried here. */
+/** Commands that would write files or call a remote service are left out. */
 const isOutside = /^(init|skills|demo|--url.*|-.*-file.*|.*[/~].*|\.\..*)$/;
 
 const flags = new Set(

@@ -1,4 +1,4 @@
-/** What operators write: configurations, variables, files of variables, addresses of keys. */
+/** Input of operators: configurations, variables, files of variables, addresses of keys. */
 import assert from 'node:assert/strict';
 import { DuctileError } from '../../src/base/errors.ts';
 import { describeUnsafeJson } from '../../src/base/json.ts';
@@ -83,7 +83,7 @@ const yaml: Target = {
     }
     assert.equal(describeUnsafeJson(value, limits.jsonDepthMax), undefined);
     const filled = interpolate(value, env);
-    // What a variable holds never becomes a key.
+    // The value of a variable never becomes a key.
     assert.deepEqual(keysOf(filled.value), keysOf(value));
     return `ok ${typeof value} ${filled.faults.length > 0}`;
   },

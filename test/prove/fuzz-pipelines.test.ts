@@ -1,4 +1,4 @@
-/** What pipelines say: conditions, expressions, templates, ranges of versions. */
+/** Texts in pipelines: conditions, expressions, templates, ranges of versions. */
 import assert from 'node:assert/strict';
 import { isObject, type Json } from '../../src/base/json.ts';
 import { parseStrictJson } from '../../src/base/strict-json.ts';
@@ -31,7 +31,7 @@ const scope: Scope = {
 /** Nothing that it sees is changed by being looked at. */
 const before = JSON.stringify(scope);
 
-/** What it gives; only a fault that a run can tell may be thrown. */
+/** The result; only a fault that a run can report may be thrown. */
 function attempt(run: () => Json): string {
   try {
     const value = run();

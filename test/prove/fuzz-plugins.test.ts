@@ -1,4 +1,4 @@
-/** What plugins and the helper that starts them may say: answers, frames, manifests. */
+/** Output of plugins and of the spawner: responses, frames, manifests. */
 import assert from 'node:assert/strict';
 import { DuctileError } from '../../src/base/errors.ts';
 import { describeUnsafeJson } from '../../src/base/json.ts';

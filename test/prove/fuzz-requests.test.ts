@@ -1,4 +1,4 @@
-/** What callers send: JSON, cursors, paths and queries, CloudEvents, places in traces. */
+/** Input of callers: JSON, cursors, paths and queries, CloudEvents, trace contexts. */
 import assert from 'node:assert/strict';
 import { DuctileError } from '../../src/base/errors.ts';
 import { describeUnsafeJson, isObject, replaceExact } from '../../src/base/json.ts';
@@ -19,7 +19,7 @@ import { fromCloudEvent, fromCloudEvents, readCloudEvent } from '../../src/signa
 import type { Target } from './support/fuzz.ts';
 import { fuzzing } from './support/fuzzing.ts';
 
-/** What it gives, or the code of the one kind of error that it may throw. */
+/** The result, or the code of the one kind of error that it may throw. */
 function attempt<T>(run: () => T): { readonly value: T } | { readonly refused: string } {
   try {
     return { value: run() };
@@ -70,12 +70,12 @@ const json: Target = {
   check(input) {
     const parsed = parseStrictJson(input);
     if (!parsed.ok) return parsed.fault.replace(/^\$\S*/, '$');
-    // As doubles they are what JSON.parse gives; as numbers they are those of the text.
+    // As doubles they equal those of JSON.parse; as numbers they equal those of the text.
     const asDoubles = replaceExact(parsed.value, (number) => Number(number.text));
     assert.deepEqual(asDoubles, JSON.parse(input));
     assert.deepEqual(numbersIn(JSON.stringify(parsed.value)), numbersIn(input));
     assert.equal(describeUnsafeJson(parsed.value, limits.jsonDepthMax), undefined);
-    // What was accepted is accepted again as we would write it, and means the same.
+    // An accepted input is accepted again in our own spelling, with the same meaning.
     const written = JSON.stringify(parsed.value);
     const again = parseStrictJson(written);
     assert.ok(again.ok, 'it is refused as we write it');

@@ -1,4 +1,4 @@
-/** What people write about time: durations, cron lines, windows of the day, whole entries. */
+/** Texts about time: durations, cron lines, windows of the day, whole entries. */
 import assert from 'node:assert/strict';
 import { formatDuration, parseDuration } from '../../src/base/quantity.ts';
 import { parseDocument } from '../../src/config/document.ts';

@@ -1,4 +1,4 @@
-/** What strangers deliver: signatures, bodies, and what they put into templates and patterns. */
+/** Input of strangers: signatures, bodies, and values in templates and patterns. */
 import assert from 'node:assert/strict';
 import { DuctileError } from '../../src/base/errors.ts';
 import { describeUnsafeJson, type JsonObject } from '../../src/base/json.ts';
@@ -73,7 +73,7 @@ const signature: Target = {
     const { preset, secret, at = AT } = vector;
     const verdict = verifyDelivery(presets[preset], request, [secret], at);
     if (verdict.kind === 'refused') return `${preset} ${verdict.reason}`;
-    // Nobody here knows the secret, so what was signed is what it was signed with.
+    // No generator knows the secret, so an accepted input is the signed one.
     assert.ok(
       vectors.some((other) => isProven(other, vector, request)),
       'it is forged',
@@ -89,7 +89,7 @@ function isProven(one: Vector, asked: Vector, request: WebhookRequest): boolean 
   return fieldsOf(request) === fieldsOf(one.request) || request.rawBody.equals(one.request.rawBody);
 }
 
-/** What that sender signs of a form, whose order and encoding say nothing. */
+/** The signed part of a form, whose order and encoding don't matter. */
 function fieldsOf({ rawBody }: WebhookRequest): string {
   const fields = readForm(rawBody);
   if (!fields.ok) return '';
@@ -215,7 +215,7 @@ const template: Target = {
   },
 };
 
-/** What lies within, by its name with dots. */
+/** Nested values, by their names with dots. */
 const within: ReadonlyMap<string, number> = new Map([
   ['deep.n', 2],
   ['deep.x.y', 3],

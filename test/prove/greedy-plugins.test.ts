@@ -14,8 +14,8 @@ import { makeTenant, type TestTenant } from '../support/tenants.ts';
 import { campaign } from './support/campaign.ts';
 
 /**
- * What it does is in the payload, and bounded, so that a limit that fails harms nobody. A plugin of a
- * tenant sees no home directory, so its Python is the system's.
+ * The payload says what it does, with a bound, so that a limit that fails harms nothing. A plugin
+ * of a tenant sees no home directory, so its Python is the system's.
  */
 const greedy = python(`
 import os, signal

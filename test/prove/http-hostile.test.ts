@@ -69,7 +69,7 @@ async function expectNothingDone(api: TestApi): Promise<void> {
   expect(await ledger.jobs.list({ limit: 1 })).toEqual([]);
 }
 
-/** Whatever it is: an answer below 500, or a connection that is closed. */
+/** The only valid results are a response below 500 and a closed connection. */
 async function sendBroken(
   api: TestApi,
   random: Random,

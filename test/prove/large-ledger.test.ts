@@ -27,7 +27,9 @@ const ROUNDS = isShort ? 2 : 20;
 const MONITORS = isShort ? 50 : 2000;
 const SUBMITTED = isShort ? 40 : 500;
 
-/** What a statement may do in the thread of the service: a read by key, or a small write. */
+/**
+ * The allowed work of a statement in the thread of the service: a read by key, or a small write.
+ */
 const STEPS_MAX = 3000;
 
 /** Node counts what SQLite did; its types don't say so yet. */
@@ -127,7 +129,7 @@ function collectStatements(): Map<CountedStatement, string> {
   return statements;
 }
 
-/** Those that took many steps each time they ran. */
+/** Statements that took many steps each time they ran. */
 function findHeavy(statements: ReadonlyMap<CountedStatement, string>): string[] {
   return [...statements].flatMap(([statement, sql]) => {
     try {

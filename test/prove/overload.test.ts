@@ -1,7 +1,7 @@
 /**
- * One tenant asks for far more than can be done while another asks for a little now and then: the
- * second one's work is begun as if the first were not there, memory stays bounded, and nothing of
- * what waits is lost.
+ * A tenant submits far more than can be done while another submits a little now and then. The
+ * second tenant's work starts as if the first didn't exist, memory stays bounded, and no queued
+ * work is lost.
  */
 import { readFileSync } from 'node:fs';
 import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';

@@ -7,7 +7,7 @@ import { openStage, runWorld } from './simulation/world.ts';
 import { campaign } from './support/campaign.ts';
 
 const WORLDS_MAX = 1000;
-/** What takes more of them than this is sooner found in large ones. */
+/** A mistake that takes more worlds than this is found sooner in large ones. */
 const SMALL_MAX = 300;
 const planted = Object.entries(mistakes);
 let stage: Stage;

@@ -109,7 +109,7 @@ function perform(host: Host, spec: ProcessSpec, request: Buffer, mode: Mode): Pr
   return mode === 'cold' ? host.run(spec, request) : host.hold(spec).feed(request);
 }
 
-/** Of the spawner, where the system tells. */
+/** The memory of the spawner, if the system reports it. */
 async function countDescriptors(): Promise<number> {
   const below = await findDescendants(process.pid);
   const spawner = below.find(

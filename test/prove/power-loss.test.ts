@@ -65,7 +65,7 @@ interface Scene {
   readonly lastRef: number;
 }
 
-/** What happened, when all of it is there. */
+/** The complete history. */
 async function lookBack(served: Served): Promise<Scene> {
   const { stage, entries, answers } = served;
   const { directory } = stage.place;
@@ -166,7 +166,7 @@ function idsOf({ what }: { readonly what: Operation }): string[] {
   return what.outcome === 'acknowledged' && id !== undefined ? [id] : [];
 }
 
-/** Whoever was told that a job succeeded is not told otherwise later. */
+/** A caller that learned that a job succeeded never learns otherwise later. */
 function findForgotten({ jobs }: Story, { successes }: Served, atMs: number): string[] {
   const succeeded = new Set(
     jobs.filter(({ status }) => status === 'succeeded').map(({ id }) => id),

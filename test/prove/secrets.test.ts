@@ -17,7 +17,7 @@ import { dumpLedger } from '../support/leak-search.ts';
 import { encodingsOf, makeCanaries, type Canary } from './secrets/canaries.ts';
 import { campaign } from './support/campaign.ts';
 
-/** So many trials are all of them. */
+/** The complete number of trials. */
 const SLICES = 16;
 
 /** Repeats what it was given: as its answer, as logs, in keys, in lines that are no answer at all. */
@@ -166,7 +166,7 @@ function findLeaks(sinks: Readonly<Record<string, string>>, planted: readonly Ca
   );
 }
 
-/** As it stands in the bytes of a file. */
+/** The form in the bytes of a file. */
 function inLatin1(text: string): string {
   return Buffer.from(text).toString('latin1');
 }

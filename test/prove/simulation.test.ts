@@ -10,7 +10,7 @@ import type { Stage } from './simulation/stage.ts';
 import { openStage, runWorld, type WorldReport } from './simulation/world.ts';
 import { campaign, isShort } from './support/campaign.ts';
 
-/** One of them is large. */
+/** A single world is large. */
 const SHORT = Array.from({ length: 25 }, (_, index) => 100 + index);
 const LONG_WORLDS = 1000;
 const HOUR = 3_600_000;

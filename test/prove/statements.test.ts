@@ -32,7 +32,7 @@ const scenes: readonly (readonly [string, Scene])[] = [
 interface Fault {
   readonly name: string;
   readonly strike: () => Striker;
-  /** What it is called where it is told. */
+  /** Its name in reports. */
   readonly code: string;
 }
 
@@ -175,7 +175,7 @@ async function setUp({ bench, scene }: Play): Promise<Stand> {
   return { verb, before: await bench.dump() };
 }
 
-/** What was answered, and what is different on the ledger then. */
+/** The result, and the changes on the ledger. */
 async function ask({ bench, striker, forEver, withNeighbour }: Play, stand: Stand, at?: number) {
   const beside = draft({ plugin: 'neighbour' });
   if (at !== undefined) striker.arm(at, forEver);

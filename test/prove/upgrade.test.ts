@@ -26,7 +26,7 @@ const KILLED = isShort ? 0 : 0.4;
 const REFUSED = isShort ? 1 : 0.5;
 const EXIT_CONFIG = 78;
 const PATIENCE_MS = 60_000;
-/** One that was made before programs knew of newer ones goes on as if nothing had happened. */
+/** A version that doesn't know newer ones continues as if nothing had happened. */
 const unawareMs = 2000;
 
 /** How an older host ends; most are left alone. */
@@ -120,7 +120,7 @@ async function dropLedger({ place }: CrashTest): Promise<void> {
     await place.sql(`drop schema "${TEMPLATE.schema}" cascade`);
 }
 
-/** What the made-up migration adds disturbs no judge; only its number would. */
+/** The additions of the made-up migration disturb no check; only its number would. */
 async function forgetNewer({ place }: CrashTest): Promise<void> {
   await place.sql('delete from schema_migrations where version > ?', schemaVersion);
   if (place.config.state.kind === 'sqlite')

@@ -19,10 +19,10 @@ import { openScene, type Scene } from './support/scene.ts';
 const { HOSTS, VICTIMS, ROUNDS } = isShort
   ? { HOSTS: 3, VICTIMS: 1, ROUNDS: 1 }
   : { HOSTS: 4, VICTIMS: 3, ROUNDS: 8 };
-/** Those who ask wait for whoever is frozen, so there are more of them. */
+/** Clients wait for frozen hosts, so there are more of them. */
 const load = isShort ? {} : { clients: 12, backlogMax: 40 };
 const workers = isShort ? 3 : 5;
-/** So much of the work lasts for so long that a host is in the middle of it whenever it is frozen. */
+/** Much of the work is so long that a host is in the middle of it whenever it is frozen. */
 const LASTING_SHARE = 0.4;
 const lastingMs = [200, 2000] as const;
 const leaseMs = 1500;
@@ -51,7 +51,7 @@ campaign(
 
 interface Freezing {
   readonly scene: Scene;
-  /** Those that are not to be woken. */
+  /** The hosts that stay frozen. */
   readonly held: Set<number>;
 }
 
@@ -91,7 +91,7 @@ function drawPlaces(random: Random): number[] {
   return drawn.map(({ place }) => place);
 }
 
-/** One that comes to its point only now has stopped itself, and nobody else would let it go on. */
+/** A host that reaches its point only now has stopped itself, and must be continued here. */
 function wakeLate({ scene, held }: Freezing): void {
   for (const { isAlive, pid } of scene.servers) {
     if (!isAlive || held.has(pid) || readState(pid) !== 'T') continue;
@@ -162,7 +162,7 @@ async function hold(
   });
 }
 
-/** What the hosts themselves noticed of it. */
+/** The log lines of the hosts about it. */
 function countSaid({ servers }: Scene): Figures {
   const records = servers.flatMap((server) => server.records);
   const count = (words: string): number =>

@@ -219,7 +219,7 @@ describe('a late slot', () => {
     });
   });
 
-  /** What comes of it when the moment that it was put off to has come. */
+  /** The result at the postponed moment. */
   function putOff(entry: Readonly<Record<string, unknown>>): unknown {
     const on = timed(entry);
     const [slotMs, dueMs] = [at('2026-11-14T16:00:00Z'), at(MORNING)];

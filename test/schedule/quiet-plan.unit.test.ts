@@ -1,4 +1,4 @@
-/** What quiet hours make of due times, when they come and when they are only shown. */
+/** The effect of quiet hours on due times, when they fire and in a preview. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { makeYield } from '../../src/base/timer.ts';
@@ -24,7 +24,7 @@ interface Passed {
   readonly reason: string | undefined;
 }
 
-/** What a host does that looks at each due time as it comes, and whose jobs take no time. */
+/** Simulates a host that fires each due time at once and whose jobs take no time. */
 function passAll(on: Timed, fromMs: number, toMs: number): Passed[] {
   const passed: Passed[] = [];
   let slot = firstSlot(on, 0, fromMs);

@@ -45,7 +45,7 @@ test.each(cases)(
     expect(jobs.map(({ scheduleId }) => scheduleId ?? '').sort()).toEqual(ids.toSorted());
     expect(jobs.every(({ status }) => status === 'succeeded')).toBe(true);
     expect(notes.sort()).toEqual(jobs.map(({ id }) => id).sort());
-    // What was fired before the crash is the very job that was done.
+    // A job that was fired before the crash is the very job that was done.
     for (const { id } of left) expect(notes).toContain(id);
   },
 );

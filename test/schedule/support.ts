@@ -15,7 +15,7 @@ export function timed(
   return makeTimed('echo', schedule(entry), { timezone, quietHours });
 }
 
-/** What is wrong with an entry: key, colon, message. */
+/** The problems of an entry: key, colon, message. */
 export function faults(entry: Readonly<Record<string, unknown>>): string[] {
   const parsed = scheduleEntry.safeParse(entry);
   return (parsed.error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`);

@@ -1,4 +1,4 @@
-/** What plugins are made with: the same promises in both languages. */
+/** The SDKs of plugins: the same promises in both languages. */
 import { execFile, spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';

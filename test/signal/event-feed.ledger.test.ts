@@ -76,7 +76,7 @@ describe.each(databases)('events on %s', (kind) => {
       const found = (await ledger.events.list(end, AMPLE)).signals.rows.map(({ type }) => type);
       return found.includes('new') && found;
     });
-    // Who asks for the end while others write may get a little of what was before it.
+    // A read of the end during writes may return a few earlier events.
     if (kind === 'sqlite') expect(types).toEqual(['new']);
   });
 
@@ -117,7 +117,7 @@ describe.each(databases)('events on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     for (const _ of range(40)) await start(ledger, graph);
     const claimed = await claimSteps(ledger, graph);
-    // Those that began last end first.
+    // The last started runs end first.
     const writing = Promise.all(
       claimed
         .toReversed()

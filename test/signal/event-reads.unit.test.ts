@@ -1,4 +1,4 @@
-/** Those who follow a ledger read together. */
+/** Followers of a ledger share reads. */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import type { Timestamp } from '../../src/base/clock.ts';
@@ -36,7 +36,7 @@ test('readers at the same cursor share a read that has not begun', async () => {
   const first = [read(), read(), read()];
   await turn();
   expect(asked).toEqual([1]);
-  // What is asked for now may be there only since that read began.
+  // An event that is requested now may be newer than the start of that read.
   const later = [read(), read()];
   await turn();
   expect(asked).toEqual([1, 1]);
@@ -111,14 +111,14 @@ describe('readers of folded events', () => {
     const pages = await Promise.all(all);
     expect(asked).toEqual([0]);
     expect(new Set(pages).size).toBe(1);
-    // Where it has led, there is nothing new for any of them until the next beat.
+    // The read found nothing new for any of them until the next interval.
     const end = pages[0]?.end ?? placeAt(0);
     await Promise.all(all.map(() => beats.page(end, 10)));
     expect(asked).toEqual([0, 7]);
     vi.setSystemTime(6_000);
     await Promise.all(all.map(() => beats.page(end, 10)));
     expect(asked).toEqual([0, 7, 7]);
-    // One who comes late to where the others were goes their way.
+    // A late reader at an earlier cursor follows the same path.
     expect(await beats.page(placeAt(0), 10)).toBe(pages[0]);
   });
 
@@ -134,7 +134,7 @@ describe('readers of folded events', () => {
     expect(asked).toEqual([0, 10, 20, 30]);
     expect(first.more).toBe(false);
     expect(first.end.signals.seq).toBe(35);
-    // What only some may see is a sum of its own.
+    // Restricted events have a sum of their own.
     expect(
       first.merged.map(({ isHidden, count, place }) => [isHidden, count, place.signals.seq]),
     ).toEqual([

@@ -74,7 +74,7 @@ describe('folded events', () => {
     });
     await all;
     const beats = Math.ceil((Date.now() - beganAt) / limits.eventBeatMs) + 1;
-    // One read tells what is new; another sees that this was all.
+    // The first read returns the new events; another one sees that this was all.
     expect(reads.mock.calls.length).toBeLessThanOrEqual(3 * beats);
     expect(reads.mock.calls.length).toBeGreaterThan(0);
     reads.mockRestore();

@@ -249,7 +249,7 @@ test('a slow commit on PostgreSQL delays later events and is never lost', async 
   onTestFinished(() => raw.close());
   const reader = await follow(api, '?type=slow.*');
   await raw.run('begin');
-  // Of now, or it would be pruned as soon as it is there.
+  // The current time, because older events would be pruned at once.
   const now = toTimestamp(Date.now());
   await raw.run(
     `insert into signals (id, type, source, data, correlation_id, occurred_at, inserted_at)

@@ -11,7 +11,7 @@ const routes = [{ event_type: 'order.paid', to: 'mail' }];
 const thanks = { name: 'thanks', on: 'order.paid', steps: [{ id: 'thank', uses: 'other.poll' }] };
 const failsOnce = python('ok() if os.path.exists("../../gate-mended") else fail(retry=False)');
 
-/** As if somebody had reported them, many at once. */
+/** Simulates many reported signals at once. */
 async function emitMany(ledger: Ledger, count: number, data = '{"n":1}'): Promise<void> {
   const emissions = Array.from({ length: count }, () => {
     const id = makeId();
@@ -123,7 +123,7 @@ describe.each(databases)('a replay on %s', (database) => {
     });
     const total = steps * limits.bulkStepJobs;
     expect(JSON.parse(ended.result ?? '')).toMatchObject({ signals: total, jobs: total });
-    // Those of the step that was done before are not started here again.
+    // The jobs of a finished step are not started here again.
     const jobs = await ledger.jobs.count({ plugin: 'mail', limit: total });
     expect(jobs).toBe(total - signals.length);
     expect(ended.attempt).toBe(2);
@@ -146,7 +146,7 @@ describe.each(databases)('a replay on %s', (database) => {
       const directive = await next.ledger.directives.find(id);
       return directive?.status === 'completed' && directive;
     });
-    // Where the machine was quick, it had ended before it was told to stop.
+    // A quick machine had ended it before the stop.
     expect(ended.attempt).toBe(1);
     expect(['completed', 'requested', 'unknown']).toContain(status);
     const jobs = await next.ledger.jobs.list({ plugin: 'mail', limit: 1000 });
@@ -185,7 +185,7 @@ describe.each(databases)('a signal that was reported before, on %s', (database) 
     const [one, two] = jobs.map(({ idempotencyKey }) => idempotencyKey);
     expect(one).not.toBe(two);
     expect(await ledger.runs.list({ sourceEventId: signalId, limit: 9 })).toHaveLength(2);
-    // What is new is just handled, whatever was asked for.
+    // A new signal is just handled, whatever the request says.
     const fresh = await engine.signals.emit({ ...reported, dedupeKey: 'other', rerun: true });
     expect(fresh.created).toBe(true);
     const own = await ledger.jobs.list({ plugin: 'mail', sourceEventId: fresh.signalId, limit: 9 });

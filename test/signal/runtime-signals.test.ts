@@ -1,4 +1,4 @@
-/** What the runtime says of itself is an event like any other: routes and pipelines may wait for it. */
+/** A runtime signal is an event like any other: routes and pipelines may wait for it. */
 import { describe, expect, test } from 'vitest';
 import { runtimePayloadKeys } from '../../src/signal/signal.ts';
 import { resume } from '../support/direct.ts';

@@ -1,6 +1,6 @@
 /**
- * What is to be done when the tests of the file that asked are over. A worker runs many files and
- * loads the modules of `support` once, so hooks of their own would only be those of the first file.
+ * Cleanups for the end of the calling test file. A worker runs many files and loads the modules of
+ * `support` once, so hooks of their own would only run for the first file.
  */
 type Cleanup = () => Promise<void>;
 

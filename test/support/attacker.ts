@@ -3,7 +3,7 @@ import { chmodSync, lstatSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 
-/** What to attack, by the paths and numbers that an attacker would have to guess. */
+/** The targets, by the paths and numbers that an attacker would have to guess. */
 export interface AttackTargets {
   /** Directories of others that plugins need: readable, and never writable. */
   readonly readOnly: readonly string[];
@@ -97,8 +97,8 @@ export function writeAttacker(directory: string, targets: AttackTargets): string
 
 export interface AttackResult {
   /**
-   * What worked. Changes of files may have worked on a copy in the process's own memory, so what they
-   * changed on the host decides (`describeTree`).
+   * The successful attacks. File changes may have worked on a copy in the process's own memory, so
+   * the changes on the host decide (`describeTree`).
    */
   readonly done: readonly string[];
   readonly uid: number;
@@ -109,7 +109,7 @@ export function readAttack(result: unknown): AttackResult {
   return JSON.parse(String(result)) as AttackResult;
 }
 
-/** What the process reached, besides files that it changed for itself alone. */
+/** Lists what the process reached, besides files that it changed for itself alone. */
 export function listReached({ done }: AttackResult): string[] {
   return done.filter(
     (name) => !/^(plant|append|rename|chmod|chown|utimes|write|unlink|create) /.test(name),

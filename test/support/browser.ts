@@ -17,7 +17,7 @@ const quiet = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  // As a server elsewhere that is asked without https: browsers trust such a name less than loopback.
+  // A remote host without https: browsers trust such a name less than loopback.
   `--host-resolver-rules=MAP ${ELSEWHERE} 127.0.0.1`,
 ];
 
@@ -34,13 +34,13 @@ export async function startBrowser(): Promise<Browser> {
 export interface Tab {
   readonly page: Page;
   readonly context: BrowserContext;
-  /** What the page complained about, a blocked script included. */
+  /** The errors of the page, including blocked scripts. */
   readonly complaints: string[];
   /** Opens a page of the dashboard and waits until it has something to show. */
   readonly open: (path: string) => Promise<void>;
   /** Turns to another page as a link does, without loading the dashboard anew. */
   readonly turn: (path: string) => Promise<void>;
-  /** What the rules of accessibility say against what is shown now. */
+  /** Returns the violations of accessibility rules on the current page. */
   readonly audit: (wish?: Audit) => Promise<string[]>;
   readonly close: () => Promise<void>;
 }
@@ -58,7 +58,7 @@ export interface TabOptions {
   readonly width?: number;
 }
 
-/** Said of every page that comes without https; nothing of the page depends on it. */
+/** A message about every page without https; nothing of the page depends on it. */
 const ONLY_HTTPS = 'The Cross-Origin-Opener-Policy header has been ignored';
 const HEIGHT = 900;
 /** Shorter than that of a test, so that what was waited for is told. */

@@ -9,7 +9,7 @@ import { eventually } from './instance.ts';
 import { pluginsRoot } from './plugin-process.ts';
 import { makeTenant, type TestTenant } from './tenants.ts';
 
-/** What it came to. */
+/** The outcome. */
 export interface CapturedResult {
   readonly prompt: string;
   readonly argv: readonly string[];
@@ -23,7 +23,7 @@ export interface CapturedAgent {
   readSeen(): Promise<CapturedResult[]>;
   /** Delivers orders as a stranger would, and gives what the agent came to. */
   order(orders: readonly JsonObject[], more?: JsonObject): Promise<CapturedResult>;
-  /** What an agent could have changed; its own tasks aside. */
+  /** The state that an agent could have changed, without its own tasks. */
   standing(): Promise<unknown>;
 }
 

@@ -18,7 +18,7 @@ export async function makeConfigTree(files: Readonly<Record<string, string>>): P
   return directory;
 }
 
-/** What is wrong with it, as `file:line:column key message`, with paths relative to the directory. */
+/** Returns the problems as `file:line:column key message`, with paths relative to the directory. */
 export function listProblems(directory: string, options: LoadOptions = {}): string[] {
   try {
     loadConfig({ env: {}, home: '/people/somebody', ...options, given: directory });

@@ -25,7 +25,7 @@ export interface Dashboard {
 const fails = shell(`cat > /dev/null; echo 'it went wrong' >&2
 echo '{"status":"error","error":"no such thing","retry":false}'`);
 
-/** What its configuration opens for deliveries. */
+/** The endpoint in its configuration. */
 export const ENDPOINT = {
   path: '/hook/parcels',
   plugin: 'echo',
@@ -35,7 +35,7 @@ export const ENDPOINT = {
 export const ENDPOINT_KEY = 'the-key-of-the-parcels';
 
 export interface DashboardSetup {
-  /** Of the plugin `broken`, instead of one that fails. */
+  /** The payload for the plugin `broken`, instead of one that fails. */
   readonly program?: string;
   /** Pipelines besides the one that asks for a decision. */
   readonly pipelines?: readonly JsonObject[];

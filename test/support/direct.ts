@@ -1,4 +1,4 @@
-/** What tests ask of an engine by directive, in short. */
+/** Short functions for directives that tests request. */
 import { DuctileError } from '../../src/base/errors.ts';
 import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
 import type { DirectRequest } from '../../src/directive/define.service.ts';

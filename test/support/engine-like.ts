@@ -1,6 +1,6 @@
 /**
- * As much of an engine as a spawner can see: it holds a host, starts one plugin, and waits for its
- * own end. argv: the options of the host and the spec of the plugin, as JSON.
+ * A minimal engine, as a spawner sees it: it holds a host, starts one plugin, and waits for its own
+ * end. argv: the options of the host and the spec of the plugin, as JSON.
  */
 import { makeHost, type HostOptions } from '../../src/plugin/host.ts';
 import type { ProcessSpec } from '../../src/plugin/process.ts';

@@ -23,7 +23,10 @@ export interface EngineOverrides {
   readonly runner?: (real: Runner) => Runner;
 }
 
-/** As the program does it, but for the seams and the lock of the state directory. */
+/**
+ * Opens an instance as the program does, except for the overrides and the lock of the state
+ * directory.
+ */
 export async function openWithOverrides(
   config: Config,
   log: Log,

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeDirectory } from './directory.ts';
 
-/** What it does when it is run. */
+/** The behavior of a run. */
 export interface Behaviour {
   readonly stdout?: string;
   readonly stderr?: string;
@@ -23,13 +23,13 @@ export interface Behaviour {
 export interface Call {
   readonly pid: number;
   readonly ppid: number;
-  /** Who may enter its temporary directory. */
+  /** The mode of its temporary directory. */
   readonly tmpMode: number;
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly stdin: string;
-  /** What stood in the file after --mcp-config, and who may read it. */
+  /** The content of the file after --mcp-config, and its mode. */
   readonly mcp?: { readonly text: string; readonly mode: number };
   /** The same for the file after --file. */
   readonly prompt?: { readonly text: string; readonly mode: number };

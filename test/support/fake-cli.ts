@@ -3,11 +3,11 @@ import type { CliHost, CliIo } from '../../src/cli/host.ts';
 import { watchAll } from '../../extras/watch/snapshot.ts';
 import { runCli } from '../../src/cli/run.ts';
 
-/** What time it is there. */
+/** The current time in these tests. */
 export const NOW = Date.parse('2026-01-02T03:10:00.000Z');
 
 export interface Script {
-  /** What every call is answered with, or the error that it meets. */
+  /** The result of every call, or its error. */
   readonly answer?: Answer | ((name: string, input: unknown) => Answer);
   readonly host?: Partial<CliHost>;
   readonly io?: Partial<CliIo>;
@@ -20,7 +20,7 @@ export interface CliResult {
   readonly out: string;
   readonly err: string;
   readonly calls: readonly (readonly [name: string, input: unknown])[];
-  /** What was asked of the host itself. */
+  /** The calls of the host itself. */
   readonly asked: readonly unknown[];
 }
 

@@ -215,7 +215,7 @@ export function collectLog(): { readonly log: Log; readonly records: LogRecords 
   return { log: makeLogger({ level: 'debug', format: 'json', destination }), records };
 }
 
-/** What the look gives as soon as it gives something; the test fails when that takes too long. */
+/** Returns the first defined result of `look`; the test fails when that takes too long. */
 export async function eventually<T>(
   what: string,
   look: () => T | undefined | false | Promise<T | undefined | false>,

@@ -21,7 +21,7 @@ export async function dumpLedger(ledger: Ledger): Promise<Record<string, string>
   }
 }
 
-/** Where one of these texts is found, by the names of the sinks. */
+/** Returns the names of the sinks that contain one of these texts. */
 export function findLeaks(
   sinks: Readonly<Record<string, string>>,
   secrets: readonly string[],

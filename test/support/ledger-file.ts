@@ -12,7 +12,7 @@ declare module 'vitest' {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // What the root provides is there for all projects, and each of them asks.
+  // The root provides it for all projects, and each of them runs this setup.
   const root = project.vitest.getRootProject();
   if (root.getProvidedContext().ledgerFile !== undefined) return async () => {};
   const directory = await mkdtemp(join(tmpdir(), 'ductile-ledger-'));

@@ -41,7 +41,7 @@ export function toAgent(client: Client): Agent {
 
 const FRAME = /^[^\n]+\n=== data (\w{20}) ===\n([^\n]*)\n=== end of data \1 ===$/;
 
-/** What stands between the markers; nothing else may stand there. */
+/** Returns the text between the markers; nothing else may be there. */
 export function readData(text: string): JsonObject {
   const json = FRAME.exec(text)?.[2];
   const data: unknown = json === undefined ? undefined : JSON.parse(json);

@@ -8,7 +8,7 @@ import {
 import { parseResponse } from '../../src/plugin/response.ts';
 import { encodeParts, type OkResponse, type RequestParts } from './plugin-process.ts';
 
-/** What the runtime would make of its answer. */
+/** Returns the runtime's reading of its response. */
 export async function commandOk(command: Command, parts: RequestParts): Promise<OkResponse> {
   const answer = await command(parseRequest(encodeParts(parts)));
   const response = parseResponse(Buffer.from(JSON.stringify({ status: 'ok', ...answer })));

@@ -10,7 +10,7 @@ export const pluginsRoot = resolve(import.meta.dirname, '../../plugins');
 const binaries = resolve(import.meta.dirname, '../../node_modules/.bin');
 const killAfterMs = 20_000;
 
-/** Where python3 really is: what a version manager puts before it takes longer than the plugins. */
+/** The real path of python3: the shim of a version manager takes longer than the plugins. */
 const python = execFileSync(
   'python3',
   ['-c', 'import os, sys; print(os.path.dirname(sys.executable))'],
@@ -20,7 +20,7 @@ const python = execFileSync(
 ).trim();
 const path = [binaries, python, process.env['PATH'] ?? ''].join(delimiter);
 
-/** What a test says of a request; the rest is filled in as the runtime would. */
+/** The parts of a request that a test sets; the rest is filled in as the runtime would. */
 export interface RequestParts {
   readonly command: string;
   readonly config?: JsonObject;

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 
 let interpreter: string | undefined;
 
-/** Where python3 really is: what a version manager puts before it takes longer than the plugins. */
+/** The real path of python3: the shim of a version manager takes longer than the plugins. */
 function findPython(): string {
   interpreter ??= execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], {
     encoding: 'utf8',

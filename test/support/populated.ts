@@ -7,7 +7,7 @@ import { succeeds } from './plugin-program.ts';
 export const PLUGINS = 50;
 export const STEPS = 200;
 export const ATTEMPTS = 100;
-/** Of jobs that are dead, signals, deliveries, incidents, directives and facts. */
+/** The number of dead jobs, signals, deliveries, incidents, directives and facts. */
 export const ROWS = 120;
 
 /** The job with a hundred attempts, and a signal of it. */

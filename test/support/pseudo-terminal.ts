@@ -61,7 +61,10 @@ export function startOnTerminal(
   };
 }
 
-/** As far as the program uses a terminal: it clears all of it, and writes whole lines to their places. */
+/**
+ * Supports what the program uses of a terminal: it clears all of it, and writes whole lines to
+ * their positions.
+ */
 function readScreen(written: string): string[] {
   const lines: string[] = [];
   const since = written.slice(Math.max(0, written.lastIndexOf('␛[2J')));

@@ -41,10 +41,10 @@ import {
 import type { ClaimedJob } from '../../src/job/types.ts';
 
 export interface StubEngine extends Engine {
-  /** What `status()` says on top of the usual. */
+  /** Additional fields of `status()`. */
   set(status: Partial<EngineStatus>): void;
   readonly submitted: Submission[];
-  /** What waits for approval. */
+  /** The types that wait for approval. */
   approvals: Approvals;
   /** Called by `waitFor` before it answers, as the place where a real engine would work. */
   work: (jobId: string) => Promise<void>;

@@ -10,11 +10,11 @@ export interface SentMessage {
 export interface TelegramServer {
   readonly url: string;
   readonly token: string;
-  /** What was accepted, in order. */
+  /** The accepted messages, in order. */
   readonly sent: SentMessage[];
-  /** What people wrote; given until it is asked for later ones. */
+  /** The messages of users, returned until later ones are requested. */
   readonly updates: { readonly update_id: number; readonly message?: unknown }[];
-  /** What getUpdates was asked with. */
+  /** The parameters of getUpdates. */
   readonly polls: Record<string, unknown>[];
   /** Answers to the next messages, before it accepts any; undefined accepts one. */
   readonly refusals: (Refusal | undefined)[];

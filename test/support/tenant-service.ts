@@ -13,7 +13,7 @@ import { writePlugin } from './plugin-tree.ts';
 
 export interface TenantService {
   readonly pid: number;
-  /** Of the state, with the key of credentials in it. */
+  /** The state directory, with the key of credentials in it. */
   readonly state: string;
   readonly config: string;
   /** Roots outside of both: nothing but isolation guards them. */
@@ -109,7 +109,7 @@ async function launch(config: string, uid: number | undefined) {
   throw new Error(`the service did not start: ${await complaints}`);
 }
 
-/** What the responses have in them that is used here. */
+/** The used fields of responses. */
 interface Answer {
   readonly token?: string;
   readonly job_id?: string;

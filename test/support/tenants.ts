@@ -12,7 +12,7 @@ export function makeSlug(): string {
 
 export interface TestTenant {
   readonly slug: string;
-  /** Of its owner. */
+  /** The token of its owner. */
   readonly token: string;
   ask(path: string, as?: string): Promise<Reply>;
   post(path: string, body?: object, as?: string): Promise<Reply>;
@@ -44,7 +44,7 @@ export async function makeTenant(api: TestApi, more: object = {}): Promise<TestT
   };
 }
 
-/** Whatever is left of them: with SQLite it goes with the directory. */
+/** Drops all that is left of them: with SQLite it is deleted with the directory. */
 export async function dropTenants(place: RootPlace, slugs: readonly string[]): Promise<void> {
   if (place.kind === 'sqlite') return;
   for (const slug of slugs) await removeLedger(tenantPlace(place, slug));

@@ -12,7 +12,7 @@ export interface ReceivedRequest {
 export interface WebServer {
   readonly port: number;
   readonly url: string;
-  /** What it was asked, in order; a test may empty it. */
+  /** The received requests, in order; a test may empty it. */
   readonly received: ReceivedRequest[];
 }
 

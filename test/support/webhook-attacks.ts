@@ -78,7 +78,7 @@ export function parseResponse(said: string): AttackResponse {
   return { status, head, text: rest.join('\r\n\r\n') };
 }
 
-/** What deliveries could have started; refused ones are rows that start nothing. */
+/** The work that deliveries could have started; refused ones are rows that start nothing. */
 async function recordOf({ server }: TestApi): Promise<object> {
   const { ledger } = server.instance.engine;
   const limit = 1000;

@@ -1,4 +1,4 @@
-/** Where plugins cannot be kept apart, and where another host still has a tenant. */
+/** Tenants whose plugins can't be isolated, and tenants that another host still has open. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';

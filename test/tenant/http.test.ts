@@ -171,7 +171,7 @@ describe.runIf(process.platform === 'linux')('plugins', { timeout: 180_000 }, ()
     });
   }
 
-  /** What a plugin of a tenant could read. */
+  /** The files that a plugin of a tenant could read. */
   async function look(trust: 'isolated' | 'shared'): Promise<unknown> {
     const api = await start(trust);
     try {

@@ -1,4 +1,4 @@
-/** What a token of one tenant can get at: nothing of another's, by any way there is. */
+/** A token of one tenant can reach nothing of another, over any surface. */
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -103,7 +103,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     const seen: string[] = [];
     const asked = reads.flatMap((place) => {
       const paths = named(place) ? pathsOf(place) : [place.surface.path];
-      // What is for the operator alone tells others nothing, and the operator how the process is.
+      // Operations for the operator alone reveal nothing to others.
       const tokens = [
         second.token,
         ...(place.operation.isForRoot === true ? [] : [OWNER, undefined]),

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { makeGate } from '../../src/tenant/open-limit.ts';
 
-/** Those who pass, and how each of them is let go. */
+/** The admitted callers, and how each of them is released. */
 function makeCrowd(passingMax: number, insideMax: number) {
   const passing: ((isInside: boolean) => void)[] = [];
   let asked = 0;

@@ -15,7 +15,7 @@ vi.mock('../../src/base/limits.ts', async (load) => {
 });
 
 const tenants = { trust: 'shared' };
-/** So many take longer than a turn. */
+/** So many that they take longer than a tick. */
 const JOBS = 8;
 const patienceMs = 60_000;
 const timeout = 2 * patienceMs;
@@ -62,7 +62,7 @@ describe.each(databases)('a tenant on %s', (database) => {
     const lastBegun = Math.max(...times.map((ran) => Math.min(...ran)));
     const firstEnded = Math.min(...times.map((ran) => Math.max(...ran)));
     expect(lastBegun).toBeLessThan(firstEnded);
-    // One attempt each: whoever went let end what it ran.
+    // A single attempt each: a tenant that went to sleep let its jobs end.
     expect(notes.toSorted()).toEqual([...towns.values()].flat().toSorted());
   });
 });
@@ -76,7 +76,7 @@ async function enqueue(ledger: Ledger, count: number): Promise<readonly string[]
   return ids;
 }
 
-/** Whoever asks the root ledger about a tenant waits until all are let go. */
+/** Reads of the root ledger about a tenant wait until all are released. */
 function holdReadings(ledger: Ledger): { readonly count: number; letGo(): void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   const read = ledger.tenants.find.bind(ledger);

@@ -1,4 +1,4 @@
-/** Who is let in and put to sleep when many come at once, with ledgers and engines that do as told. */
+/** Opening and sleeping tenants under many callers, with scripted ledgers and engines. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
@@ -26,9 +26,9 @@ interface Town {
   /** How often the ledger of each was opened and closed. */
   readonly opened: Map<string, number>;
   readonly closed: Map<string, number>;
-  /** What each has to do; nothing unless it says so. */
+  /** The work of each tenant (default: none). */
   readonly outlook: Map<string, () => Promise<Outlook>>;
-  /** Those whose ledger does not open. */
+  /** The tenants whose ledger does not open. */
   readonly broken: Set<string>;
   readonly told: string[];
 }
@@ -79,7 +79,7 @@ async function makeTown(idleMs: number): Promise<Town> {
   return { ...town, keeper };
 }
 
-/** Whatever name is asked for, there is a tenant of that name, and nothing is due in it. */
+/** Every name is a tenant without due work. */
 function makeRoot(): Ledger {
   const root: LedgerOverlay = {
     kind: 'postgres',
@@ -127,7 +127,7 @@ function total(counts: ReadonlyMap<string, number>): number {
 test('a tenant goes to sleep for each waiting caller, and each sleeps once', async () => {
   const town = await makeTown(60_000);
   for (const visit of await fillUp(town)) visit.end();
-  // One that takes its time to say whether it is idle lets both look at the same ones.
+  // A slow idle check lets both callers look at the same tenants.
   town.outlook.set('t0', async () => {
     await turn();
     return quiet;

@@ -1,4 +1,4 @@
-/** What a tenant may use, counted while others come in. */
+/** The use of a tenant, counted while others submit. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { makeQuota } from '../../src/tenant/quota.service.ts';
 import type { TenantRow } from '../../src/tenant/types.ts';

@@ -1,4 +1,4 @@
-/** What is on record of a tenant: its directives in the log, its signals, and what leads to it. */
+/** The records of a tenant: its directives in the log, its signals, and the links to it. */
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startApi, type TestApi } from '../support/api-server.ts';

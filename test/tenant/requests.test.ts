@@ -45,7 +45,7 @@ describe('requests of a tenant', { timeout: 180_000 }, () => {
     expect(inside.received).toEqual([]);
   });
 
-  /** What it does with the address is tested with the plugin itself; Python may be out of sight here. */
+  /** The plugin's own tests cover the address; Python may be out of sight here. */
   test('are not opened to private networks by the address that a package notifies', async () => {
     const config = { folder: await makeDirectory(), url: `${inside.url}/`, every: '1h' };
     const opened = await tenant.post('/packages/folder-notify/install', {

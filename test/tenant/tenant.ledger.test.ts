@@ -1,4 +1,4 @@
-/** What the root ledger knows of tenants, and what any ledger tells of itself. */
+/** The root ledger's rows about tenants, and each ledger's view of itself. */
 import { describe, expect, test } from 'vitest';
 import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
 import { makeId } from '../../src/base/ids.ts';
@@ -62,7 +62,7 @@ describe.each(databases)('a tenant on %s', (kind) => {
     expect(await ledger.tenants.listDue(9)).toEqual({ slugs: [], nextInMs: undefined });
     await ledger.tenants.recordDue('one', 'now');
     expect((await ledger.tenants.listDue(9)).slugs).toEqual(['one']);
-    // Whoever puts it to sleep replaces what is past.
+    // Putting it to sleep replaces a due time in the past.
     await ledger.tenants.recordDue('one', await after(ledger, HOUR_MS));
     await ledger.tenants.recordDue('one', await after(ledger, 2 * HOUR_MS));
     await ledger.tenants.recordDue('one', null);

@@ -362,13 +362,13 @@ test('another host helps with a tenant that has too much work', async () => {
   });
 });
 
-/** What was to come in it is due. */
+/** Its future work is due. */
 function letTimePass(place: TestPlace, slug: string): Promise<void> {
   const past = '2020-01-01T00:00:00.000Z';
   return runSql(place, slug, `update job_queue set next_retry_at = '${past}'`);
 }
 
-/** As a newer program would have left it. */
+/** Simulates the schema of a newer program. */
 function breakSchema(place: TestPlace, slug: string): Promise<void> {
   const row = `(${schemaVersion + 1}, 'newer', 'then')`;
   return runSql(

@@ -21,7 +21,7 @@ const timeout = 240_000;
 const patienceMs = 120_000;
 const JOBS = 12;
 const KILLS = 2;
-/** So many notes more, and the next kill comes. */
+/** The next kill comes after so many notes more. */
 const NOTES = 7;
 const LATER_MS = 4000;
 

@@ -90,7 +90,7 @@ describe('signing in', () => {
   });
 });
 
-/** What another colour or width can change; the rest is the same. */
+/** The parts that another color or width can change; the rest is the same. */
 const aboutLooks = [
   'color-contrast',
   'link-in-text-block',

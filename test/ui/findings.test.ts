@@ -1,4 +1,4 @@
-/** What needs attention: the panel of the Overview, the page of `doctor`, and its count in the menu. */
+/** Attention: the panel of the Overview, the page of `doctor`, and its count in the menu. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { openDashboard, startWaitingRun, type Dashboard } from '../support/dashboard.ts';

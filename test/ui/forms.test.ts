@@ -1,4 +1,4 @@
-/** What the dashboard asks for before it starts something. */
+/** The forms of the dashboard before it starts something. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openDashboard, type Dashboard } from '../support/dashboard.ts';
 

@@ -1,4 +1,4 @@
-/** Whatever a plugin, a webhook or a tenant writes: it is shown, and it is nothing but text. */
+/** Texts of plugins, webhooks and tenants are shown as nothing but text. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   openDashboard,

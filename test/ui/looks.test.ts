@@ -1,4 +1,4 @@
-/** What the dashboard shows, and where it is drawn. */
+/** The content of the dashboard, and its layout. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   openDashboard,

@@ -1,4 +1,4 @@
-/** What the dashboard says of runs that wait, of decisions, and of jobs that were repeated. */
+/** The dashboard's texts about waiting runs, decisions, and repeated jobs. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openDashboard, runJob, startWaitingRun, type Dashboard } from '../support/dashboard.ts';
 import { eventually } from '../support/instance.ts';

@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(() => place.close());
 
-/** What a sender with this secret is answered. */
+/** The response to a sender with this secret. */
 async function deliver(path: string, secret: string): Promise<number> {
   return (await place.api.ask(path, { token: secret, body: '{"n":1}' })).status;
 }

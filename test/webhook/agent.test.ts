@@ -271,7 +271,7 @@ describe('a conversation', () => {
       ...turn('silent', 'failed'),
       ...turn('7', 'succeeded'),
     ]);
-    // One answer is enough.
+    // A single response is enough.
     expect(await shown('wake')).toMatchObject({ last_status: 'success', last_error: null });
     await ended(await deliver('wake', { word: 'error:exit_1' }), 3);
     const silent = { last_error: 'error:no_response', last_detail: 'error:exit_1: as it was told' };
@@ -352,7 +352,7 @@ describe('quiet hours', () => {
     expect(only.body['deliveries']).toHaveLength(1);
     const others = await api.ask('/webhooks/deliveries?id=night&verdict=accepted');
     expect(others.body['deliveries']).toEqual([]);
-    // Who asks for it wants it now.
+    // A manual request runs now.
     const { delivery_id: id } = await lastDelivery('night');
     const replayed = await api.ask(`/webhooks/deliveries/${String(id)}/replay`, { body: '{}' });
     expect(replayed.body).toMatchObject({ jobs: 1 });

@@ -41,7 +41,7 @@ function secretOf(id: string): string {
   return secrets.get(id) ?? '';
 }
 
-/** What a sender signs with now, and where that stands. */
+/** The current key of a sender, and its header. */
 const schemes = {
   gh: ['x-hub-signature-256', 'sha256=', () => mac(secretOf('gh'), BODY, 'hex')],
   static: ['x-signature', 'sha256=', () => mac(secretOf('static'), BODY, 'hex')],

@@ -1,4 +1,4 @@
-/** Where deliveries come from cannot be made up, and an address without a secret cannot be opened. */
+/** The source of deliveries can't be forged, and an endpoint without a secret can't be opened. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

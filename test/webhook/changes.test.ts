@@ -1,4 +1,4 @@
-/** What may be changed about a webhook, and what its deliveries are verified with then. */
+/** Changes of a webhook, and how its deliveries are verified afterwards. */
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Engine } from '../../src/engine/engine.ts';
 import { ask } from '../support/direct.ts';

@@ -86,7 +86,7 @@ describe.each(databases)('on %s', (database) => {
       const jobs = await stage.withLedger((ledger) =>
         ledger.jobs.list({ plugin: 'recorder', limit: 9 }),
       );
-      // Whether the first response was lost or not, the sender learns the one job.
+      // The sender learns the one job, even if the first response was lost.
       const job = { job_id: jobs[0]?.id };
       expect([repeated.body, again.body, ended.body, jobs]).toMatchObject([
         job,

@@ -1,4 +1,4 @@
-/** What was delivered, looked at one by one: by a whole id or its beginning, on both databases. */
+/** Single deliveries, by a whole id or its beginning, on both databases. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
@@ -31,7 +31,7 @@ async function idsOf(api: TestApi, query = ''): Promise<string[]> {
   return (body['deliveries'] as { delivery_id: string }[]).map(({ delivery_id: id }) => id);
 }
 
-/** As much of the first as the second does not begin with. */
+/** The shortest prefix of the first id that the second doesn't share. */
 function shorten(id: string, other: string): string {
   let end = 4;
   while (other.startsWith(id.slice(0, end))) end += 1;

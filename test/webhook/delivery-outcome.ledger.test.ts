@@ -77,7 +77,7 @@ describe.each(databases)('deliveries on %s', (kind) => {
     expect(await ledger.deliveries.listAgentJobs([])).toEqual([]);
     expect(await ledger.deliveries.list({ verdict: 'skipped', limit: 9 })).toHaveLength(1);
     expect(await ledger.deliveries.list({ verdict: 'accepted', limit: 9 })).toHaveLength(2);
-    // What was skipped was taken: the same again is the same.
+    // A skipped delivery was accepted: a repetition is a duplicate.
     const again = { ...skipped, id: makeId() };
     const { told: repeated } = await ledger.webhooks.accept([again]);
     expect(repeated).toEqual([{ signalId: signals[2], isNew: false, skipped: reason }]);

@@ -1,4 +1,6 @@
-/** What is from a webhook was delivered to it: nobody else reports under its name. */
+/**
+ * A signal with a webhook as its source was delivered to it: no caller can report under its name.
+ */
 import { expect, onTestFinished, test } from 'vitest';
 import { openAttackedService } from '../support/webhook-attacks.ts';
 import { databases } from '../support/instance.ts';
@@ -27,6 +29,6 @@ test.each(databases)('a delivery cannot be reported before it comes, on %s', asy
     ['x-gitlab-event-uuid', 'd-1'],
   ] as const;
   expect((await at.post('/hooks/gl', proof, '{"message":"hi"}')).status).toBe(202);
-  // Who relays what reaches them elsewhere may say so.
+  // A relay may report what reached it elsewhere.
   expect((await post('/signals', { ...report, source: 'webhook:slack' })).status).toBe(201);
 });

@@ -1,4 +1,4 @@
-/** Where one part of what is signed ends and the next begins, which a sender must not choose. */
+/** The boundaries of signed parts, which a sender must not choose. */
 import { describe, expect, test } from 'vitest';
 import { fillPayload, parsePayload } from '../../src/webhook/verify/signed.ts';
 import { makeRequest } from './support.ts';
@@ -10,7 +10,7 @@ interface Sent {
   readonly host?: string;
 }
 
-/** What a template makes of a request: the signed text, or why it has none. */
+/** Returns the signed text of a request, or why it has none. */
 function fill(template: string, { id = 'id7', body = '{}', url, host = 'h' }: Sent): string {
   const parsed = parsePayload(template);
   if (!parsed.ok) throw new Error(parsed.message);

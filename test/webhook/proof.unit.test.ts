@@ -1,4 +1,4 @@
-/** What a verified delivery proves, to the letter, and what it does not make of it. */
+/** The exact claims that a verified delivery proves. */
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';

@@ -1,4 +1,4 @@
-/** What is written down of a delivery, and what of it nobody sees. */
+/** The record of a delivery, and its hidden parts. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import {

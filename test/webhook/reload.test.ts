@@ -1,4 +1,4 @@
-/** What a reload means for webhooks: whether they can be verified, and what they start. */
+/** The effect of a reload on webhooks: their verification, and their targets. */
 import { expect, test } from 'vitest';
 import { ownerOf } from '../../src/operation/context.ts';
 import { systemSelfcheck } from '../../src/insight/selfcheck.operations.ts';

@@ -1,4 +1,4 @@
-/** What is read for a delivery before anybody is let in. */
+/** The reads before a delivery is verified. */
 import { expect, test } from 'vitest';
 import { makeLogger } from '../../src/base/log.ts';
 import { makeHookStore } from '../../src/webhook/store.service.ts';

@@ -1,4 +1,4 @@
-/** What is signed here is what is verified here, for every form that does not need its sender. */
+/** Our own signatures are verified here, for every form that does not need its sender. */
 import { expect, test } from 'vitest';
 import { makeEndpointScheme } from '../../src/webhook/verify/hmac.ts';
 import { parsePattern } from '../../src/webhook/verify/pattern.ts';

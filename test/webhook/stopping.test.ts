@@ -1,4 +1,4 @@
-/** What senders hear of a server that shuts down. */
+/** The responses of a service that shuts down. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';

@@ -97,7 +97,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
         409,
       );
     }
-    // Somebody else's address is only the name of one's own.
+    // Another tenant's address is only a name in one's own.
     const taken = await bob.post('/webhooks', { ...entry, id: `${ann.slug}-one` });
     const free = await bob.post('/webhooks', { ...entry, id: `${ann.slug}-two` });
     expect([taken.status, free.status]).toEqual([201, 201]);

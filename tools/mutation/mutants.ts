@@ -5,7 +5,7 @@ import { lieAboutSql, type Lie } from './sql.ts';
 export interface Mutant {
   /** Counted from 1. */
   readonly line: number;
-  /** What was done, such as `=== → !==`. */
+  /** The change, such as `=== → !==`. */
   readonly change: string;
   readonly start: number;
   readonly end: number;
@@ -105,7 +105,7 @@ function changesOf(node: Node, text: string, source: SourceFile): Change[] {
   }
 }
 
-/** What is wrong about a template of SQL, counted from its beginning. */
+/** The mutants of a template of SQL, with offsets from its beginning. */
 function liesIn(node: Node, source: SourceFile): Lie[] {
   const { kind } = node;
   if (kind !== SyntaxKind.TemplateExpression && kind !== SyntaxKind.NoSubstitutionTemplateLiteral)

@@ -7,14 +7,14 @@ import { createVitest, type TestModule, type TestSpecification, type Vitest } fr
 /** With the databases of the tests, for those that need them; named by its first argument. */
 export type Scale = 'unit' | 'whole';
 
-/** What it is asked, over the channel to whoever forked it. */
+/** The request over the channel to the parent process. */
 export interface Task {
   /** Absolute. */
   readonly file: string;
   readonly tests: readonly string[];
-  /** Whether only those are asked that say that they are of SQLite. */
+  /** Only tests with SQLite in their name run. */
   readonly isSqliteOnly: boolean;
-  /** What is in the file instead; undefined for what is, which must pass. */
+  /** The changed content of the file; undefined for the original, which must pass. */
   readonly text: string | undefined;
 }
 
@@ -33,7 +33,7 @@ const found = new Map<string, readonly TestSpecification[]>();
 process.on('message', (task: Task) => {
   void run(task).then((answer) => process.send?.(answer));
 });
-// Whoever asked is gone.
+// The parent is gone.
 process.on('disconnect', () => process.exit());
 process.send?.('ready');
 
@@ -55,7 +55,7 @@ async function open(): Promise<Vitest> {
       pool: 'forks',
       isolate: false,
       fileParallelism: false,
-      // One that notices is enough.
+      // The first failure is enough.
       bail: 1,
       // A test that is only slow has noticed nothing.
       testTimeout: 30_000,
@@ -86,7 +86,7 @@ async function run({ file, tests, isSqliteOnly, text: instead }: Task): Promise<
   const specifications = found.get(key) ?? (await vitest.globTestSpecifications([...tests]));
   found.set(key, specifications);
   const ran = await vitest.runTestSpecifications([...specifications]);
-  // Those of earlier runs are among them, as they were then.
+  // The modules of earlier runs are among them, with their old results.
   const asked = new Set(specifications.map(({ moduleId }) => moduleId));
   const testModules = ran.testModules.filter(({ moduleId }) => asked.has(moduleId));
   const noticing = testModules.find(hasFailed);

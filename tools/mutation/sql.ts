@@ -3,7 +3,7 @@ export interface Lie {
   readonly start: number;
   readonly end: number;
   readonly replacement: string;
-  /** What becomes of what stood there, in few words. */
+  /** The replacement, in few words. */
   readonly told: string;
 }
 
@@ -16,7 +16,9 @@ export function lieAboutSql(template: string, masked: string): Lie[] {
   return [...lieAboutConditions(template, masked), ...lieAboutWords(masked)];
 }
 
-/** What narrows could always hold, and what widens never; a choice could fall either way. */
+/**
+ * A narrowing condition could always hold, and a widening one never; a choice could go either way.
+ */
 const truthsAfter: Readonly<Record<string, readonly boolean[]>> = {
   where: [true],
   and: [true],
@@ -33,7 +35,7 @@ function lieAboutConditions(template: string, masked: string): Lie[] {
     const end = endOfCondition(masked, start);
     const word = found[0].trim();
     const condition = template.slice(start, end);
-    // Of what is only put together here, each part is told lies about where it is written.
+    // Parts that are only joined here are mutated where they are written.
     const isPart = word === '`' && condition.startsWith('${') && condition.endsWith('}');
     if (isPart || !isCondition(masked.slice(start, end))) continue;
     for (const truth of truthsAfter[word] ?? [true]) {
@@ -67,7 +69,7 @@ const behind = new Set(
 
 function isBehind(token: string, before: string): boolean {
   if (token === 'from' && before === 'distinct') return false;
-  // What follows an operand without an operator between them is no part of it, such as a lock.
+  // A clause after an operand without an operator isn't part of it, such as a lock.
   const isOperand = /^[?)']$|\}$|^'/.test(before);
   return behind.has(token) || (isOperand && token.startsWith('$'));
 }
@@ -89,7 +91,7 @@ const words: readonly (readonly [word: RegExp, other: string])[] = [
   [/(?<= )desc\b/g, 'asc'],
   [/\bmin(?=\()/g, 'max'],
   [/\bmax(?=\()/g, 'min'],
-  // What is to be emptied keeps what it has.
+  // A column that is set to null keeps its value.
   [/\b(\w+) = null\b/g, '$1 = $1'],
 ];
 

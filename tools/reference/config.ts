@@ -32,7 +32,9 @@ This page is written by \`tools/generate\` from \`src/config/schema.ts\`.
 `;
 }
 
-/** As they stand in an effective configuration; what the machine decides on is in the meaning. */
+/**
+ * The values of an effective configuration; the meaning explains those that depend on the machine.
+ */
 function findDefaults(): Map<string, string> {
   const parsed = configSchema.parse({ plugin_roots: ['./plugins'], plugins: { name: {} } });
   const effective = showEffective({ plugins: { name: {} } }, parsed);

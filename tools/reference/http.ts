@@ -58,7 +58,7 @@ function rowsOf(operation: Operation): EndpointRow[] {
   }));
 }
 
-/** What a token must allow, in a word. */
+/** The scope that a token needs, in a word. */
 export function scopeOf({ scope, name }: Operation): string {
   if (scope === undefined) return 'open';
   if (typeof scope === 'function') return name.startsWith('plugin.') ? 'by plugin' : 'by type';

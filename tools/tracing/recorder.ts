@@ -7,7 +7,7 @@ import { Session } from 'node:inspector';
 export interface RecordedFunction {
   readonly url: string;
   readonly name: string;
-  /** Where it begins in its file, to tell functions without a name apart. */
+  /** The offset in its file, which distinguishes functions without a name. */
   readonly offset: number;
   calls: number;
   /** The turn of the event loop in which it was called first. */

@@ -1,4 +1,4 @@
-/** One kind of broken installation, and how an operator repairs it with nothing but `doctor`. */
+/** A kind of broken installation, and how an operator repairs it with nothing but `doctor`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { messageOf } from '../../../src/base/errors.ts';
 import type { Database } from '../../support/instance.ts';
@@ -18,13 +18,16 @@ export interface Breakage {
   break(installation: Installation): Promise<Broken>;
   /** The service that answers `why` is another one, which has no such finding. */
   readonly isUnexplained?: boolean;
-  /** What one finding of `doctor` must say. */
+  /** The expected content of one finding of `doctor`. */
   readonly finding: ExpectedFinding;
 }
 
 /** How the rest of the story goes. */
 export interface Broken {
-  /** What no command does: the edit, the file or the decision that the finding's `fix` asks for. */
+  /**
+   * A repair that no command does: the edit, the file or the decision that the finding's `fix` asks
+   * for.
+   */
   byHand?(finding: Finding): Promise<void>;
   /** Fills in what only the operator knows, such as where a backup is. */
   adapt?(command: string): string;

@@ -60,5 +60,5 @@ export const breakages: readonly Breakage[] = [
   fullDisk,
 ];
 
-/** Those of `npm test`, which are quick. */
+/** The kinds of `npm test`, which are quick. */
 export const shortBreakages: readonly Breakage[] = [haltedRuns, failedSetup, unseenApproval, typo];

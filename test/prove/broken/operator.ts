@@ -95,7 +95,7 @@ function readAnswer({ line, stdout, stderr }: Answer): JsonObject {
   }
 }
 
-/** What is wrong with the answers on the way; an operator has to read all of them. */
+/** The faults of the results on the way; an operator has to read all of them. */
 export function findLongAnswers(answers: readonly Answer[]): string[] {
   return answers.flatMap(({ line, stdout, stderr }) => {
     const bytes = Buffer.byteLength(stdout) + Buffer.byteLength(stderr);

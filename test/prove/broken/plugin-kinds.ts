@@ -9,7 +9,7 @@ export const failsInTrouble = shell(`cat > /dev/null
 if [ -e ../../trouble ]; then echo '{"status":"error","error":"the mailbox is away"}'
 else echo '{"status":"ok","result":"done"}'; fi`);
 
-/** One failure is final. */
+/** A single failure is final. */
 export const once = { retry: { max_attempts: 1 } };
 
 export const lostExecuteBit: Breakage = {

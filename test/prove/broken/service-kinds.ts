@@ -1,4 +1,4 @@
-/** What takes the whole service away: a job that kills it, a disk without room. */
+/** Failures of the whole service: a job that kills it, a full disk. */
 import { chmodSync, rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { disks } from '../../support/crash/disk.ts';

@@ -11,7 +11,7 @@ export const hangsInTrouble = shell(`cat > /dev/null
 if [ -e ../../trouble ]; then touch ../../hanging; exec sleep 3600; fi
 echo '{"status":"ok","result":"done"}'`);
 
-/** So that it is known how long they usually take. */
+/** Gives the commands a history of durations. */
 const USUAL_RUNS = 6;
 
 async function makeUsual(installation: Installation, plugin: string): Promise<void> {

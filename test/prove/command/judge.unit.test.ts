@@ -1,4 +1,4 @@
-/** What `ductile prove` makes up, changes and concludes. */
+/** The scripts, changes and conclusions of `ductile prove`. */
 import { describe, expect, test } from 'vitest';
 import { breakCircles, type StandInAnswer } from '../../../extras/prove/answers.ts';
 import { judge, recoveryOf, type Evidence } from '../../../extras/prove/judge.ts';

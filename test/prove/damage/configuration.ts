@@ -32,7 +32,7 @@ routes:
   'scopes/ci.json': '{"scopes": ["jobs:ro", "plugin:ro"]}',
 };
 const names = [...Object.keys(files), '.checksums'];
-/** What others could gain by is never taken when it is not what was locked. */
+/** A file that is not the locked one is never used if others could gain by it. */
 const high = ['tokens.yaml', 'scopes/ci.json'];
 const env = { CI: 'a-secret-of-ci' };
 const MIB = 1024 * 1024;
@@ -72,7 +72,7 @@ const damages: Readonly<Record<string, Damage>> = {
   }),
 };
 
-/** Whoever reads it says what is wrong with it, soon, or takes it as it is. */
+/** A reader reports the fault soon, or uses the file as it is. */
 export async function tryConfigurations({ random }: Trial, count: number) {
   const whole = await makeConfigTree(files);
   lockConfig(whole);
@@ -114,7 +114,7 @@ function load(directory: string): { error?: unknown; warnings: number } {
   }
 }
 
-/** What is there no more gives nobody anything, but somebody should know. */
+/** A missing file gives no rights to anyone, but it should be reported. */
 function isChanged(directory: string, name: string, warnings: number): boolean {
   const file = join(directory, name);
   if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) return warnings === 0;

@@ -10,7 +10,7 @@ import { between, type Random } from '../../support/crash/random.ts';
 import { foreach, task } from '../../pipeline/graphs.ts';
 
 const PAGE = 4096;
-/** Where the header of a SQLite file keeps them. */
+/** The offsets in the header of a SQLite file. */
 const USER_VERSION = 60;
 const APPLICATION_ID = 68;
 
@@ -26,7 +26,7 @@ export async function makeLedgerFile(path: string): Promise<void> {
   const ledger = await openLedger(made);
   const claimed = await claimAs(ledger, 'p1', { slots: 10 });
   await ledger.jobs.settle(claimed.map((job) => succeed(job, { signals: [signalOf(job)] })));
-  // As a crash leaves it: the file and its journal, without a goodbye.
+  // The state after a crash: the file and its journal, not closed.
   for (const suffix of ['', '-wal']) copyFileSync(made.path + suffix, path + suffix);
   await ledger.close();
 }
@@ -145,7 +145,7 @@ export function noise(random: Random, length: number): Buffer {
   return Buffer.from(Array.from({ length }, () => between(random, 0, 255)));
 }
 
-/** What SQLite itself says of a file, asked beside the program, on a copy. */
+/** SQLite's own check of a file, outside of the program, on a copy. */
 export function judge(path: string, directory: string): { quick: string[]; full: string[] } {
   const copy = join(directory, 'judged.db');
   for (const suffix of ['', '-wal', '-shm']) {

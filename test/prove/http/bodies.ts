@@ -5,12 +5,12 @@ import { host, lines, post, token, type Hostile } from './hostile.ts';
 
 const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
 const many = `{${Array.from({ length: 50_000 }, (_, index) => `"k${index}":1`).join(',')}}`;
-/** As many elements as fit into the largest body that is read. */
+/** The largest number of elements that fit into the largest body that is read. */
 const wide = (element: string): string => {
   const count = Math.floor((limits.requestBytesMax - 100) / (element.length + 1));
   return `[${Array.from({ length: count }, () => element).join(',')}]`;
 };
-/** As wide as is parsed, so that it gets as far as a schema. */
+/** The widest object that is parsed, so that it gets as far as a schema. */
 const widest = (element: string, count: number): string =>
   `[${Array.from({ length: count }, () => element).join(',')}]`;
 const strange = Array.from(
@@ -78,7 +78,7 @@ function write(start: string, headers: readonly string[], body: string | Buffer)
 const cancel = 'POST /job/0199a1b2/cancel HTTP/1.1';
 const batch = 'POST /signals/batch HTTP/1.1';
 
-/** What is parsed, and then refused by the fields of an operation. */
+/** A body that is parsed and then refused by the fields of an operation. */
 const refused: readonly (readonly [what: string, start: string, body: string])[] = [
   ['as many unknown keys as are parsed', cancel, `{${strange.join(',')}}`],
   ['a wide list in an unknown field', cancel, `{"a":${widest('1', 99_000)}}`],

@@ -1,4 +1,4 @@
-/** What strangers send over a socket, each with the one answer that it gets. */
+/** Raw input of strangers over a socket, each with its expected response. */
 import { connect } from 'node:net';
 import { OWNER } from '../../support/api-server.ts';
 
@@ -8,7 +8,7 @@ export interface Hostile {
   readonly what: string;
   readonly bytes: string | Buffer;
   readonly status: number;
-  /** Where a request ends is in doubt, so the connection must be closed behind the answer. */
+  /** The end of a request is in doubt, so the connection must be closed behind the response. */
   readonly isOpenEnded?: boolean;
 }
 

@@ -14,13 +14,13 @@ export const preloadLack: string | undefined =
       ? undefined
       : 'there is no C compiler (cc)';
 
-/** What a program is started with to have the library. */
+/** The environment that loads the library into a program. */
 export function preload(name: string): Record<string, string> {
   const source = join(import.meta.dirname, `${name}.c`);
   const library = join(build, `${name}.so`);
   if (timeOf(library) < timeOf(source)) {
     mkdirSync(build, { recursive: true });
-    // Whoever does the same meanwhile has the same.
+    // Concurrent callers share the same result.
     const draft = `${library}.${process.pid}`;
     execFileSync('cc', [...flags, '-o', draft, source]);
     renameSync(draft, library);

@@ -10,7 +10,7 @@ export interface Kind {
   readonly reply: Reply['kind'];
   /** In the message of a failure, or the result of a success. */
   readonly says?: RegExp;
-  /** Whether another attempt may help, where it failed; usually it may. */
+  /** The failure is retryable; usually it is. */
   readonly retry?: boolean;
   /** It is asked with more than any pipe holds. */
   readonly isLarge?: boolean;

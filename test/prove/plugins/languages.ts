@@ -10,7 +10,7 @@ export interface Deeds {
   readonly head: string;
   readonly read: string;
   readonly print: (text: string | Buffer) => string;
-  /** So many zero bytes to a descriptor. */
+  /** Writes so many zero bytes to a descriptor. */
   readonly flood: (descriptor: 1 | 2, bytes: number) => string;
   readonly pause: (seconds: number) => string;
   readonly hang: string;
@@ -29,7 +29,7 @@ export interface Deeds {
   readonly answerPids: string;
   /** More memory than any machine has. */
   readonly takeMemory: string;
-  /** So many small files in its directory. */
+  /** Writes so many small files to its directory. */
   readonly litter: (files: number) => string;
   /** Answers with its environment and its descriptors. */
   readonly tellSetting: string;

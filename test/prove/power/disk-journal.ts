@@ -1,4 +1,4 @@
-/** What a server did to its files, as the library that is preloaded into it wrote it down. */
+/** The file operations of a server, recorded by the library that is preloaded into it. */
 import { existsSync, readFileSync } from 'node:fs';
 import { preload } from '../native/preload.ts';
 
@@ -20,7 +20,7 @@ export interface DiskEntry {
   readonly atMs: number;
   /** The inode. */
   readonly file: number;
-  /** Where it was written, the new length, or the number of the sync; 1 when it was not there before. */
+  /** The offset of a write, the new length, or the number of the sync; 1 for a new file. */
   readonly offset: number;
   readonly isDirectory: boolean;
   readonly name: string;
@@ -30,7 +30,7 @@ export interface DiskEntry {
 const HEADER = 40;
 const NS_PER_MS = 1e6;
 
-/** What a server is started with to keep a journal; `syncUs` is how much longer a sync takes. */
+/** The environment of a server that keeps a journal; `syncUs` is how much longer a sync takes. */
 export function journalTo(file: string, root: string, syncUs: number): Record<string, string> {
   return {
     ...preload('disk'),
@@ -53,7 +53,7 @@ export function readDiskJournal(file: string): DiskEntry[] {
     const kind = kinds[String.fromCharCode(bytes.readUInt32LE(at)) as keyof typeof kinds];
     const nameEnd = at + HEADER + bytes.readUInt32LE(at + 4);
     const end = nameEnd + bytes.readUInt32LE(at + 8);
-    // Whoever was killed while it was written had not done it yet.
+    // A process that was killed during the write had not done the operation yet.
     if (end > bytes.length) break;
     const name = bytes.toString('utf8', at + HEADER, nameEnd);
     if (kind === 'notFollowed') throw new Error(`the journal cannot follow ${name}`);

@@ -22,7 +22,7 @@ function write(text: string, offset = 0, file = 1): DiskEntry {
   return entry('written', { data: Buffer.from(text), offset, file });
 }
 
-/** What may be found under a name, over many cuts of every kind. */
+/** The possible content under a name, over many cuts of every kind. */
 function findings(entries: readonly DiskEntry[], name = '/d/a'): Set<string | undefined> {
   const disk = replay(entries, entries.length);
   const found = new Set<string | undefined>();

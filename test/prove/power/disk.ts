@@ -7,7 +7,9 @@ import { dirname } from 'node:path';
 import { between, pick, type Random } from '../../support/crash/random.ts';
 import type { DiskEntry } from './disk-journal.ts';
 
-/** What was done to a file or a directory, in its order, and how much of it is on the disk for sure. */
+/**
+ * The operations on a file or a directory, in order, and how many of them are surely on the disk.
+ */
 interface Story<T> {
   readonly changes: T[];
   synced: number;
@@ -43,7 +45,7 @@ export type Way = (typeof ways)[number];
 const SECTOR = 512;
 const shares = [0.1, 0.5, 0.9] as const;
 
-/** What the disk knows after so many entries; a sync that `isDone` denies had no effect. */
+/** The state of the disk after so many entries; a sync that `isDone` denies had no effect. */
 export function replay(
   entries: readonly DiskEntry[],
   count: number,
@@ -92,7 +94,7 @@ export function replay(
   return { directories };
 }
 
-/** What is there when it begins is on the disk when it is over. */
+/** Operations before the start of a sync are on the disk when it is over. */
 function beginSync(story: Story<unknown> | undefined): () => void {
   if (story === undefined) return () => undefined;
   const count = story.changes.length;
@@ -109,7 +111,7 @@ function ensure<K, T>(stories: Map<K, Story<T>>, key: K): Story<T> {
   return story;
 }
 
-/** One of the disks that may be found when the power is back. */
+/** A possible disk after the power is back. */
 export function cutPower({ directories }: Disk, root: string, way: Way, random: Random): Image {
   const image = new Map<string, Buffer | undefined>();
   const visit = (directory: string): void => {

@@ -24,7 +24,7 @@ export interface Served {
   readonly answers: readonly Told<Operation>[];
   /** Jobs that were told to have succeeded. */
   readonly successes: readonly Told<string>[];
-  /** What is added to the clock that only goes forward, to have the time of day. */
+  /** The offset from the monotonic clock to the time of day. */
   readonly dayMs: number;
   readonly kills: number;
   readonly stops: number;
@@ -37,7 +37,9 @@ const requests = [5, 40] as const;
 const REQUESTS_SHORT = 8;
 const afterMs = [0, 300] as const;
 const stoppingMs = [0, 200] as const;
-/** What a disk takes for a sync: one with memory of its own, a quick one, and a busy one that turns. */
+/**
+ * The durations of a sync: a disk with memory of its own, a quick one, and a busy one that turns.
+ */
 const syncUs = [0, 1000, 5000, 30_000] as const;
 const PADDING_MAX = 6000;
 /** Large enough that the journal is put into the file now and then. */
@@ -106,7 +108,7 @@ async function end(server: Server, random: Random): Promise<'kills' | 'stops'> {
   return 'stops';
 }
 
-/** Somebody who looks what has become of the jobs. */
+/** A reader that polls the state of the jobs. */
 function startLooking({ client }: CrashTest) {
   const successes = new Map<string, number>();
   const stopping = new AbortController();

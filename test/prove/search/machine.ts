@@ -20,7 +20,7 @@ const CRASH_RULES = { crashesMax: 2, suspectAfter: 2 };
 export interface MachineJob {
   readonly status: JobStatus;
   readonly attempt: number;
-  /** Who holds it, as `<worker>.<life>.<claim>`. */
+  /** The holder, as `<worker>.<life>.<claim>`. */
   readonly token: string | null;
   readonly retryCount: number;
   readonly crashCount: number;
@@ -38,7 +38,7 @@ export interface Worker {
   /** It is another process after each crash. */
   readonly life: number;
   readonly claims: number;
-  /** What it believes that it holds. */
+  /** The claims that it believes it holds. */
   readonly held:
     | {
         readonly job: number;
@@ -54,7 +54,7 @@ export interface Bounds {
   readonly crashes: number;
   /** A worker that lives is taken for dead. */
   readonly expiries: number;
-  /** Nobody hears of a commit. */
+  /** The notification of a commit is lost. */
   readonly losses: number;
   readonly cancels: number;
   /** A worker stops as it should. */
@@ -155,7 +155,9 @@ function endOf(job: MachineJob, phase: Phase): Ending {
   return endFailed(counts(job), report, 'retryable', policy, 0);
 }
 
-/** What the ledger believes is held against what is: lost claims are given back, and ends asked for. */
+/**
+ * The ledger's view is compared with the worker's: lost claims are released, and ends are repeated.
+ */
 function beat(state: State, index: number): State[] {
   const { life, held } = at(state.workers, index);
   const mine = state.jobs.flatMap((job, place) =>
@@ -175,7 +177,7 @@ function crash(state: State, index: number): State {
   return { ...died, crashes: state.crashes - 1 };
 }
 
-/** What it holds goes back, if it still holds it. */
+/** The held claims are released, if it still holds them. */
 function leave(state: State, index: number): State {
   const { held } = at(state.workers, index);
   const job = held && at(state.jobs, held.job);
@@ -194,8 +196,8 @@ function restart(state: State, index: number): State {
 }
 
 /**
- * Somebody takes a worker's earlier lives for dead, or one that is only silent. Then it goes on as if
- * nothing had happened, and finds out.
+ * A worker's earlier lives are presumed dead, or a worker that is only silent. Then it continues as
+ * if nothing had happened, and finds out.
  */
 function reap(state: State, index: number): State[] {
   const worker = at(state.workers, index);

@@ -25,7 +25,7 @@ const bodies = {
   hex: '0123456789abcdef',
 };
 
-/** What breaks quoting, escaping and lines. */
+/** Characters that break quoting, escaping and lines. */
 const awkward = [
   'quotes"and\'more`of',
   'back\\slash\\\\twice\\n',

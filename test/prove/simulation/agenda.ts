@@ -1,4 +1,4 @@
-/** What is to happen, by its time; of one moment, in the order in which it was asked for. */
+/** Future events by time; those of one moment are in the order of their requests. */
 import type { Actor } from './time.ts';
 
 export interface Entry {
@@ -21,7 +21,7 @@ export class Agenda {
     return entry;
   }
 
-  /** What was taken is to happen later; its place among those of one moment stays. */
+  /** A removed event is to happen later; its position within one moment stays. */
   putOff(entry: Entry, at: number): void {
     entry.at = at;
     this.#push(entry);

@@ -1,4 +1,4 @@
-/** What must hold after every commit, seen from the rows and from the processes alone. */
+/** The invariants after every commit, from the rows and from the processes alone. */
 import { createHash } from 'node:crypto';
 import { AttemptBook, type Running } from './attempts.ts';
 import { JobBook } from './jobs.ts';
@@ -24,7 +24,7 @@ export interface Commit {
 export type Accuse = (invariant: string, what: string) => void;
 
 export interface CheckerOptions {
-  /** Whether others may take a process for dead only by its silence. */
+  /** A process may be presumed dead only because of its silence. */
   readonly isShared: boolean;
   readonly isLeaving: (processId: string) => boolean;
 }

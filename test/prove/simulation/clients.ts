@@ -1,4 +1,4 @@
-/** Those who ask for work, at any host that is up, and ask again when nobody answers. */
+/** Clients that submit work at any host that is up, and repeat requests without a response. */
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { LedgerEngine } from '../../../src/engine/ledger-engine.ts';
 import { between, type Random } from '../../support/crash/random.ts';
@@ -37,7 +37,7 @@ export class Client {
   async run(): Promise<void> {
     const { time, random, plan, checker, untilMs } = this.#options;
     while (time.now < untilMs && this.#wishes < plan.wishes) {
-      // One who sees that nothing is done asks for nothing more.
+      // A client that sees no progress submits nothing more.
       if (checker.jobs.openCount < OPEN_MAX) await this.#wish();
       await time.wait(between(random, 1, plan.pauseMs));
     }
@@ -57,7 +57,7 @@ export class Client {
     const id = this.#nextId();
     const isLong = random() < this.#options.plan.longShare;
     const plugin = isLong ? 'long' : this.#pick(['worker', 'worker', 'single', 'counter', 'child']);
-    // Whoever waits in line for those that run long would wait for longer than any world lasts.
+    // A job queued behind long ones would wait for longer than any world lasts.
     const keyed = isLong ? 0.5 : random();
     const submission = {
       ...asker,
@@ -164,7 +164,7 @@ export class Client {
 
   #nextId(): string {
     this.#wishes += 1;
-    // Of one length, as real ids are.
+    // All ids have one length, as real ids do.
     return `${this.#name}-${String(this.#wishes).padStart(5, '0')}`;
   }
 
@@ -173,7 +173,7 @@ export class Client {
   }
 }
 
-/** Whether it would be refused again. */
+/** A repeated request would be refused again. */
 function isRefusal(error: unknown): boolean {
   const kind = (error as { kind?: { retryable?: boolean } }).kind;
   return kind !== undefined && kind.retryable !== true;

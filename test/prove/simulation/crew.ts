@@ -6,7 +6,7 @@ import { atEnd } from '../../support/at-end.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import type { WorldReport } from './world.ts';
 
-/** What a thread tells of a world. */
+/** The report of a thread about a world. */
 export interface Played {
   readonly number: number;
   readonly report: WorldReport;

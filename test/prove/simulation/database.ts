@@ -27,7 +27,7 @@ export interface DatabaseFaults {
   readonly away: number;
   /** A statement fails, and with it its transaction. */
   readonly broken: number;
-  /** Nobody hears whether a commit happened: it did, or it did not. */
+  /** The result of a commit is lost: it happened, or it did not. */
   readonly lost: number;
   readonly undone: number;
   /** The host dies before its commit, or before it hears of it. */
@@ -115,7 +115,7 @@ export class Database {
     return { ...ledger, kind: this.#options.kind };
   }
 
-  /** What the ledger's own invariants find. */
+  /** The violations of the ledger's own invariants. */
   check(): Promise<string[]> {
     return this.#plain.read((session) => checkLedger(session));
   }
@@ -124,7 +124,7 @@ export class Database {
     return this.#plain.read((session) => session.run(sql));
   }
 
-  /** Nobody at the other end any more: what it had begun is undone, and others go on. */
+  /** The client is gone: its open transaction is rolled back, and others continue. */
   abandon(actor: Actor): void {
     const hold = this.#hold;
     if (hold?.actor !== actor) return;
@@ -150,7 +150,7 @@ export class Database {
     }
   }
 
-  /** As a host does it: what is not known is asked again, and says so. */
+  /** Repeats an unknown commit and says so, as a host does. */
   async #write<T>(
     actor: Actor,
     work: (tx: Transaction) => Promise<T>,
@@ -227,7 +227,7 @@ export class Database {
     });
   }
 
-  /** One at a time, in the order in which they came. */
+  /** Processes one at a time, in the order of arrival. */
   #lock(actor: Actor): Promise<Hold> {
     const hold = { actor, isLost: false };
     if (this.#hold === undefined) {

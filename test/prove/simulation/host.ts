@@ -1,4 +1,4 @@
-/** One host: an engine with its spawner, which starts, is frozen, dies and comes back. */
+/** A host: an engine with its spawner, which starts, is frozen, dies and comes back. */
 import { createProcessContext } from '../../../src/engine/process.ts';
 import type { Log } from '../../../src/base/log.ts';
 import type { Blueprint } from '../../../src/engine/generation.ts';

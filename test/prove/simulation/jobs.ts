@@ -38,7 +38,7 @@ export class JobBook {
     return [...this.#running.values()].filter((job) => job['claimed_by'] === processId).length;
   }
 
-  /** Somebody was told that it is accepted. */
+  /** A client learned that it is accepted. */
   acknowledged(id: string): void {
     if (!this.all.has(id)) this.#accuse('I1', `job ${id} was acknowledged and is not there`);
   }
@@ -83,7 +83,7 @@ export class JobBook {
     const last = other && this.all.get(String(other['id']));
     if (last !== undefined) {
       const endedMs = Date.parse(String(last['completed_at']));
-      // Who has it done again on purpose is not held up by its own success.
+      // A deliberate repetition is not blocked by its own success.
       const isAgain = job['retry_of'] === last['id'];
       const isFresh = last['status'] === 'succeeded' && nowMs - endedMs < DEDUPE_TTL_MS;
       const blocks = isFresh && !isAgain;

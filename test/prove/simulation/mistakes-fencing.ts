@@ -30,7 +30,7 @@ export const mistakesInFencing: Readonly<Record<string, Mistake>> = {
   }),
 };
 
-/** What becomes of a deadline: another one, or none. */
+/** The changed deadline; undefined for none. */
 type Renewal = (ms: number, spawner: Spawner) => number | undefined;
 
 function renews(change: Renewal): Mistake {

@@ -1,7 +1,7 @@
 /** Mistakes in statements: a condition that is missing, a number that is wrong. */
 import type { Mistake } from './world.ts';
 
-/** What is found is true, whatever it says; its parameters stay where they are. */
+/** The found condition becomes true; its parameters stay where they are. */
 function without(condition: RegExp): Mistake {
   return { rewrite: (sql) => sql.replace(condition, '($& or true)') };
 }

@@ -1,4 +1,4 @@
-/** What a seed makes of a world: each has some kinds of trouble, more or less of each. */
+/** The plan of a world from its seed: each has some kinds of trouble, more or less of each. */
 import { between, type Random } from '../../support/crash/random.ts';
 import type { DatabaseFaults } from './database.ts';
 import { REAP_AFTER_MS } from './stage.ts';
@@ -16,7 +16,7 @@ export interface Plan {
   readonly clients: number;
   /** How long things go wrong. */
   readonly stormMs: number;
-  /** What goes wrong with hosts, and how often. */
+  /** The failures of hosts, and their rates. */
   readonly troubles: readonly Trouble[];
   readonly troubleEveryMs: number;
   /** How long what passes lasts at most: some of it for longer than `reap_after`. */
@@ -43,7 +43,7 @@ export function drawPlan(random: Random, size: Size): Plan {
   return random() < FROZEN ? { ...plan, ...asleep, ...frozen[size] } : plan;
 }
 
-/** What a fence is for is rare: a host that sleeps while others take over what it holds. */
+/** The fence matters rarely: a host sleeps while others continue its work. */
 const FROZEN = 0.25;
 const asleep = {
   kind: 'postgres',
@@ -62,7 +62,7 @@ const frozen: Readonly<Record<Size, Partial<Plan>>> = {
   },
 };
 
-/** What the sizes differ in. */
+/** The differences between sizes. */
 interface Scale {
   readonly hosts: (random: Random) => number;
   readonly clientsMax: number;

@@ -56,7 +56,7 @@ export class Changes {
   #seen: Change[] = [];
 
   constructor(db: DatabaseSync) {
-    // As values, not as JSON: rows change far more often than anything else happens.
+    // Values, not JSON: rows change far more often than anything else happens.
     db.function('observe', { varargs: true }, (table, moment, ...cells) => {
       const columns: readonly string[] = watched[table as Watched];
       const first = toRow(columns, cells as Cell[], 0);

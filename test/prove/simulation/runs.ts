@@ -20,7 +20,7 @@ export class RunBook {
     return [...this.all.values()].filter(({ status }) => OPEN.has(status));
   }
 
-  /** Somebody asked for it, with so many items. */
+  /** A client submitted it, with so many items. */
   asked(id: string, items: number): void {
     this.#items.set(id, items);
   }

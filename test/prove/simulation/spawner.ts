@@ -1,6 +1,6 @@
 /**
- * What starts plugins, and the plugins: processes of their own, which a frozen engine does not stop,
- * and which die with an engine that dies. Each does what its job's payload says.
+ * A spawner and its plugins: processes of their own, which a frozen engine does not stop, and which
+ * die with an engine that dies. Each does what its job's payload says.
  */
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { Runner } from '../../../src/job/run-plugin.service.ts';
@@ -34,7 +34,7 @@ export class Spawner implements Host {
   readonly kind = 'native';
   readonly #options: SpawnerOptions;
   readonly #attempts = new Set<Attempt>();
-  /** Whether it starts nothing once its deadline has passed. */
+  /** The spawner starts nothing once its deadline has passed. */
   refusesLate = true;
   #fenceAt = Infinity;
   #fence: Entry | undefined;

@@ -32,7 +32,7 @@ export class Tables {
     return made;
   }
 
-  /** As a new ledger has them, under somebody's clock. */
+  /** The tables of a new ledger, under a virtual clock. */
   renew(now: () => number): Changes {
     if (this.#changes === undefined) throw new Error('the tables are not open');
     this.#clock.now = now;

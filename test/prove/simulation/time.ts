@@ -163,7 +163,8 @@ export class VirtualTime {
   }
 
   #putRandomness(put: Put): void {
-    // Of their own: how many bytes are drawn depends on what earlier worlds have left over.
+    // The randomness has its own buffer, because the drawn bytes depend on what earlier worlds
+    // left.
     const bytes = makeRandom(BYTES_SEED);
     const fill = (buffer: Buffer): Buffer => {
       for (let index = 0; index < buffer.length; index += 1) buffer[index] = bytes() * 256;
@@ -178,7 +179,7 @@ export class VirtualTime {
 type Callback = (...given: unknown[]) => void;
 type Put = (target: object, name: string, value: unknown) => void;
 
-/** What Node gives for a timer, as far as anybody asks of it. */
+/** The parts of Node's timer object that are used. */
 class Timer {
   readonly #entry: Entry;
 

@@ -1,4 +1,4 @@
-/** One world: hosts, clients and a database, under what its seed has them suffer, and then in peace. */
+/** A world: hosts, clients and a database, under the failures of its seed, and then in peace. */
 import { makeLogger, type Log } from '../../../src/base/log.ts';
 import { LogRing } from '../../../src/base/log-ring.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
@@ -15,7 +15,7 @@ import { VirtualTime, type Actor } from './time.ts';
 
 /** A mistake that we could have made. */
 export interface Mistake {
-  /** What failed stays, or what was not committed counts. */
+  /** A failed transaction stays, or an uncommitted one counts. */
   readonly transactions?: 'kept' | 'believed';
   readonly rewrite?: Rewrite;
   readonly spoil?: (ledger: Ledger, host: { readonly spawner: Spawner }) => Ledger;
@@ -26,7 +26,7 @@ export interface WorldReport {
   readonly trace: string;
   readonly size: Size;
   readonly virtualMs: number;
-  /** What it took of the processor. */
+  /** The CPU time that it used. */
   readonly cpuMs: number;
   readonly steps: number;
   readonly commits: number;
@@ -65,11 +65,11 @@ export async function openStage(directory: string): Promise<Stage> {
 
 const FIRST_SEED = 6;
 const FIRST_WORLDS = 10;
-/** What clients give ids to has others in each world: the process remembers some of them. */
+/** Clients use other ids in each world, because the process remembers some of them. */
 let plays = 0;
 
 export interface Play {
-  /** Where nothing is said, it follows from the seed. */
+  /** The seed decides everything that isn't given. */
   readonly size?: Size;
   readonly mistake?: Mistake;
   /** Hears what the hosts log; where nobody does, nothing is written. */

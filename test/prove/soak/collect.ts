@@ -5,7 +5,7 @@ import type { Server } from '../../support/crash/server.ts';
 import { eventually } from '../../support/instance.ts';
 import { COLLECT, LEFT_FILE, type Left } from './left.ts';
 
-/** What a server is started with to do so. */
+/** The environment of such a server. */
 export const collecting: Readonly<Record<string, string>> = {
   NODE_OPTIONS: `--import=${new URL('collecting.ts', import.meta.url).href}`,
 };

@@ -19,7 +19,7 @@ function listen(): void {
   const file = join(process.cwd(), LEFT_FILE);
   let times = 0;
   process.on(COLLECT, () => {
-    // What is only let go of when its holder was collected is collected by the second.
+    // The second collection frees objects whose holder was freed by the first.
     for (let round = 0; round < 2; round += 1)
       collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
     const { heapUsed, external } = process.memoryUsage();

@@ -1,4 +1,4 @@
-/** What was measured over the slices of a run, and whether it stays where it is. */
+/** The measurements over the slices of a run, and whether they stay level. */
 import type { Figures } from '../support/report.ts';
 import { floors, measures, type Floor, type Measure, type Sample } from './sample.ts';
 import { medianOf, slopeOf } from './slope.ts';
@@ -57,7 +57,7 @@ function bySlope(warm: readonly number[]): Growth {
   return { grown: slopeOf(warm) * slices, slices };
 }
 
-/** Whatever lies above the lowest may be gone the next time; what the lowest grows by stays. */
+/** Memory above the lowest point may be freed the next time; growth of the lowest point stays. */
 function byThirds(warm: readonly number[]): Growth {
   const third = Math.floor(warm.length / 3);
   const grown = lowestOf(warm.slice(-third)) - lowestOf(warm.slice(0, third));

@@ -1,4 +1,4 @@
-/** One server that lives through all slices of a run, under a load of every kind. */
+/** A server that lives through all slices of a run, under a load of every kind. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -142,7 +142,7 @@ async function sampleFor({ stage, server, ms }: Slice): Promise<Sample[]> {
   return samples;
 }
 
-/** What those who asked know of one slice. */
+/** The clients' knowledge of one slice. */
 interface Seen {
   readonly fromMs: number;
   /** How many requests of earlier slices there are. */

@@ -1,4 +1,4 @@
-/** What a server and those who watch it agree on: how it is told to collect its garbage, and says what is left. */
+/** The protocol between a server and its watcher: collect garbage, and report what is left. */
 export const COLLECT = 'SIGUSR2';
 /** In the directory of the server. */
 export const LEFT_FILE = 'left.json';

@@ -1,4 +1,4 @@
-/** What a server and its helper take of the machine at a moment, as the kernel tells it. */
+/** The resources of a server and its spawner at a moment, as the kernel reports them. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { findHelper, type Server } from '../../support/crash/server.ts';
 import type { TestPlace } from '../../support/instance.ts';
@@ -42,7 +42,7 @@ export async function takeSample({ pid }: Server, { config }: TestPlace): Promis
   };
 }
 
-/** What is left of it when nothing is under way. */
+/** The resources that are left when nothing is running. */
 export async function takeFloor(server: Server, { directory }: TestPlace): Promise<Sample> {
   const { heapMib } = await collect(server, directory);
   return { leftHeapMib: heapMib, leftRssMib: residentMib(server.pid), zombies: 0 };

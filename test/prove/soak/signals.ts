@@ -1,4 +1,4 @@
-/** Somebody who says something now and then, and remembers what was heard. */
+/** A sender that emits a signal now and then and remembers the responses. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '../../support/crash/client.ts';
 

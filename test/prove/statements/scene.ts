@@ -1,4 +1,4 @@
-/** One question to a ledger that can be asked again and again until it is answered. */
+/** A request to a ledger that can be repeated until it succeeds. */
 import { makeId } from '../../../src/base/ids.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import type { Emission } from '../../../src/signal/types.ts';

@@ -114,7 +114,7 @@ const HASTE = 50;
 /** Longer times are limits, not pauses. */
 const PAUSE_MS_MAX = 1000;
 
-/** Nobody waits long between tries that fail anyway. */
+/** The waits between tries that fail anyway are short. */
 export function hurry(): void {
   const { setTimeout: patient } = globalThis;
   const hasty = ((work: () => void, ms = 0) =>

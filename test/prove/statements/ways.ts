@@ -1,4 +1,4 @@
-/** What single verbs do in many ways: the work of directives, and the ends of steps. */
+/** Verbs with many variants: the work of directives, and the ends of steps. */
 import { makeId } from '../../../src/base/ids.ts';
 import { draftRetry } from '../../../src/job/directives.ts';
 import type { DirectiveWork } from '../../../src/directive/types.ts';

@@ -25,7 +25,7 @@ export interface CampaignOptions {
   readonly timeoutMs: number;
 }
 
-/** What `npm run prove` asks of the file, in DUCTILE_PROVE. */
+/** The request of `npm run prove` to the file, in DUCTILE_PROVE. */
 export interface Asked {
   readonly seed: number;
   readonly from: number;
@@ -34,7 +34,7 @@ export interface Asked {
   readonly trials: number;
   /** No trial begins after this, in milliseconds since 1970. */
   readonly untilMs: number;
-  /** Where a line for each trial is added. */
+  /** The file to which each trial adds a line. */
   readonly file: string;
 }
 
@@ -53,7 +53,7 @@ export function campaign(
   const indices = Array.from({ length: count }, (_, nth) => from + nth * step);
   test.for(indices)(`${name}, trial %i`, { timeout: timeoutMs }, async (index, { skip }) => {
     if (asked !== undefined && Date.now() >= asked.untilMs) skip();
-    // What a trial used is gone before the next one: there may be thousands.
+    // The resources of a trial are released before the next one: there may be thousands.
     const before = countCleanups();
     onTestFinished(() => runCleanups(before));
     const trial = { index, seed: seed + index, random: makeRandom(seed + index), isShort };

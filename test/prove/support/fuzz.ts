@@ -8,11 +8,11 @@ import { between, type Random } from '../../support/crash/random.ts';
 /** A parser, or several in a row. Bytes travel as text of which each character is one. */
 export interface Target {
   readonly name: string;
-  /** What the others are made of. */
+  /** The building blocks of the others. */
   readonly examples: readonly string[];
-  /** What means something to it, wherever it stands. */
+  /** The tokens that mean something to it, at any position. */
   readonly words: readonly string[];
-  /** Of all the cases of a trial, compared with the other targets; slow ones get fewer. */
+  /** The share of all cases of a trial, compared with the other targets; slow ones get fewer. */
   readonly share?: number;
   /** In few words what it answered. It throws when a promise is broken. */
   readonly check: (input: string) => string | Promise<string>;
@@ -20,7 +20,7 @@ export interface Target {
 
 export interface Fuzzed {
   readonly cases: number;
-  /** One input for each kind of answer. */
+  /** An input for each kind of response. */
   readonly found: ReadonlyMap<string, string>;
   readonly slowestMs: number;
 }
@@ -29,7 +29,10 @@ const CHARS_MAX = 4000;
 const CHANGES_MAX = 4;
 const ANSWER_CHARS_MAX = 8000;
 const KIND_CHARS_MAX = 60;
-/** Of one trial: where an answer repeats pieces of the input, every one of them is a new kind. */
+/**
+ * The limit of one trial: if a response repeats pieces of the input, every one of them is a new
+ * kind.
+ */
 const FOUND_MAX = 500;
 
 /** Tries all of `kept`, and then so many that are made of them. */
@@ -95,7 +98,7 @@ async function isBroken(target: Target, input: string): Promise<boolean> {
   }
 }
 
-/** What is quoted of the input makes no other kind of answer, nor do numbers. */
+/** Quoted input and numbers don't make another kind of response. */
 function kindOf(answer: string, input: string): string {
   const own = input === '' ? answer : answer.slice(0, ANSWER_CHARS_MAX).replaceAll(input, '');
   return own

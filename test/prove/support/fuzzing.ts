@@ -5,16 +5,16 @@ import { campaign } from './campaign.ts';
 import { fuzz, type Target } from './fuzz.ts';
 
 export interface FuzzOptions {
-  /** Of one trial, over all targets. */
+  /** The limit of one trial, over all targets. */
   readonly cases: number;
 }
 
 const kept = join(import.meta.dirname, '../corpus');
 const found = join(import.meta.dirname, '../../../build/prove/corpus');
-/** What `npm test` tries of all that a trial otherwise tries. */
+/** The share of a trial's cases that `npm test` tries. */
 const SHORT_SHARE = 0.1;
 
-/** One trial tries every target, with as many cases as its share is. */
+/** A trial tries every target, with its share of cases. */
 export function fuzzing(name: string, { cases }: FuzzOptions, targets: readonly Target[]): void {
   const shares = targets.reduce((sum, { share = 1 }) => sum + share, 0);
   const corpus = new Map(targets.map((target) => [target, readCorpus(target.name)]));
@@ -46,7 +46,7 @@ function readCorpus(name: string): string[] {
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as string);
 }
 
-/** What got an answer of a new kind is laid beside the reports, for the corpus. */
+/** Inputs with a new kind of response are stored beside the reports, for the corpus. */
 function keep(name: string, answers: ReadonlyMap<string, string>, known: Set<string>): void {
   mkdirSync(found, { recursive: true });
   for (const [answer, input] of answers) {

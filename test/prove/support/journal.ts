@@ -1,8 +1,8 @@
-/** What was done to the servers of a trial, and how soon they were at work again. */
+/** The disturbances of a trial's servers, and how soon they worked again. */
 import type { Disturbance, Evidence, SeenAttempt } from '../../support/crash/evidence.ts';
 import type { Figures } from './report.ts';
 
-/** Whether a server ended of it, or all of them stood still until it was over. */
+/** A server ended, or all of them stood still until it was over. */
 export type Effect = 'death' | 'standstill' | 'other';
 
 interface Entry extends Disturbance {

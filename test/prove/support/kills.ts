@@ -1,4 +1,6 @@
-/** One trial of a campaign of kills: a few of every kind, at moments and points that the seed chooses. */
+/**
+ * A trial of a campaign of kills: a few of every kind, at moments and points that the seed chooses.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { probes } from '../../../src/base/probe.ts';
 import { makeMixedWishes } from '../../support/crash/mixed-work.ts';
@@ -26,7 +28,7 @@ const stoppingMs = [0, 200] as const;
 const ARMED = 0.4;
 const NTH_MAX = 12;
 
-/** What this load never does. */
+/** The points that this load never reaches. */
 const unreached = /^(install|reload|rotate|tenant|prune)\./;
 const points = probes.filter((probe) => !unreached.test(probe));
 

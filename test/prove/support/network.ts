@@ -8,9 +8,9 @@ import type { Direction, Proxy } from '../../support/crash/proxy.ts';
 import { preload, preloadLack } from '../native/preload.ts';
 
 export interface Network {
-  /** Where the server finds this machine. */
+  /** The address of this machine for the server. */
   readonly address: string;
-  /** What the server is started with to be in it. */
+  /** The command prefix that starts the server in it. */
   readonly environment: Readonly<Record<string, string>>;
   lose(...directions: readonly Direction[]): void;
   restore(): void;

@@ -51,7 +51,7 @@ export function makePlaces(stage: CrashTest, configs: readonly string[], journal
         () => false,
       );
       if (isReady && server.isAlive) return server;
-      // Whoever follows one that ended itself is there in the same turn.
+      // A follower of a process that ended itself is there in the same tick.
       if (server === hostAt(place)) throw new Error(`a server ended: ${server.complaints}`);
     }
   };

@@ -14,9 +14,9 @@ export interface Programs {
 }
 
 const ARCHIVE_BYTES_MAX = 2 ** 29;
-/** What a directory of the program has besides its bundles. */
+/** The files of the program besides its bundles. */
 const linked = ['build', 'packages', 'plugins', 'sdk'];
-/** As in real ones: tables that everybody writes get a column, under the load of those who do. */
+/** A realistic migration: tables that every process writes get a column, under load. */
 const extra = `{version:${schemaVersion + 1},name:"next",statements:(d)=>["signals","processes","job_queue"].map(
   (name)=>\`alter table \${d.table(name)} add column next_word \${d.types.text}\`)}`;
 

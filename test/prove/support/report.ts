@@ -1,15 +1,15 @@
-/** What the trials of a campaign add up to. */
+/** The sum of a campaign's trials. */
 
 /** Counts are summed over trials; lists are samples, of which the middle and the ends are told. */
 export type Figures = Readonly<Record<string, number | readonly number[]>>;
 
-/** One line of a campaign's file. */
+/** A line of a campaign's file. */
 export interface TrialLine {
   readonly index: number;
   readonly seed: number;
   readonly ms: number;
   readonly figures?: Figures | undefined;
-  /** What was found; a trial without one is clean. */
+  /** The faults; a trial without one is clean. */
   readonly fault?: string | undefined;
 }
 

@@ -38,10 +38,10 @@ export interface SceneOptions {
   readonly environmentOf?: EnvironmentOf;
   /** The directory of the program, when it is another than the one that is tried. */
   readonly program?: string;
-  /** What is done to the ledger before anybody uses it, and when nobody does any more. */
+  /** Changes of the ledger before its first use and after its last one. */
   readonly before?: (stage: CrashTest) => Promise<void>;
   readonly after?: (stage: CrashTest) => Promise<void>;
-  /** What is asked for, and how fast. */
+  /** The load, and its rate. */
   readonly makeWish?: MakeWish;
   readonly load?: LoadPace;
 }
@@ -50,7 +50,7 @@ export interface Scene extends Omit<Places, 'settle'> {
   readonly stage: CrashTest;
   /** Lets them take so many more requests, and go on for so long: however fast the machine is. */
   work(requests: number, ms: number): Promise<void>;
-  /** What else is done to them, from its beginning to its end. */
+  /** Another disturbance, from its beginning to its end. */
   disturb<T>(kind: string, work: () => Promise<T>, aftermathMs?: number): Promise<T>;
   /** The same of what keeps all of them from working; how soon they do again after it is timed. */
   outage<T>(kind: string, work: () => Promise<T>): Promise<T>;

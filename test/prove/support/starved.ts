@@ -1,4 +1,4 @@
-/** Whether servers get the time that they need; where they do not, they fall silent through nobody's fault. */
+/** Detects servers that don't get the CPU time that they need and therefore fall silent. */
 import { readFileSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
 import type { Server } from '../../support/crash/server.ts';

@@ -1,4 +1,4 @@
-/** What is on a ledger, and whether it is the beginning of what is on another. */
+/** The content of a ledger, and whether it is a prefix of another's. */
 import type { Row } from '../../../src/ledger/dialect.ts';
 import type { LedgerPlace } from '../../../src/ledger/open.ts';
 import { openRaw } from '../../support/ledger/bench.ts';
@@ -11,11 +11,11 @@ export interface Story {
 }
 
 export interface Known {
-  /** What had been acknowledged before. */
+  /** The rows that had been acknowledged before. */
   readonly owed: readonly string[];
   /** The last that had been asked for. */
   readonly lastRef: number;
-  /** What came before something that is on the ledger is on it, too. */
+  /** Everything before a row on the ledger is on it, too. */
   readonly hasOneWriter: boolean;
 }
 
@@ -56,7 +56,7 @@ function unasked({ jobs }: Story, lastRef: number): string[] {
     .map((job) => `${job['id']} was not asked for yet`);
 }
 
-/** What has ended is the same for ever. */
+/** An ended job never changes. */
 function changed(part: Story, whole: Story): string[] {
   const known = new Set(ended(whole));
   return ended(part)
@@ -78,14 +78,14 @@ function half({ jobs, signals }: Story): string[] {
     .filter((job) => {
       const { id = null, status } = job;
       const isDone = status === 'succeeded';
-      // Of those with a key, one has a follower.
+      // A single job of each key has a follower.
       const isFollowed = wishOf(job).dedupe === undefined ? followed.has(id) : isDone;
       return told.has(id) !== isDone || isFollowed !== isDone;
     })
     .map(({ id, status }) => `${id} is ${status}, and what follows from that is not in it`);
 }
 
-/** One writer: what came before something that is in it is in it, too. */
+/** SQLite has a single writer: everything before a row in it is in it, too. */
 function gaps(part: Story, whole: Story): string[] {
   const there = new Set(part.jobs.map(({ id }) => id));
   const last = Math.max(0, ...part.jobs.map(({ seq }) => Number(seq)));

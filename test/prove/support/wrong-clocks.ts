@@ -50,7 +50,7 @@ export async function tryWrongClocks(trial: Trial, database: Database): Promise<
   });
   const jumps = isShort ? JUMPS_SHORT : JUMPS;
   for (let done = 0; done < jumps; done += 1) await jump(scene, [...clocks.values()], random);
-  // What is due at a time that a clock once showed comes when it shows that time again.
+  // A job that was due at a time that a clock once showed is due when it shows that time again.
   if (database === 'sqlite') for (const clock of clocks.values()) clock.set(2 * aheadS[1], 0);
   const { starved = 0, ...figures } = await scene.end({ clockWasSet: database === 'sqlite' });
   return { ...figures, starved, clocksSet: jumps * hosts };
@@ -65,7 +65,7 @@ async function jump(scene: Scene, clocks: readonly Clock[], random: Random): Pro
 }
 
 interface Clock {
-  /** What a program is started with to have it. */
+  /** The environment of a program with such a clock. */
   readonly environment: Readonly<Record<string, string>>;
   set(aheadS: number, gainsPerMille: number): void;
 }

@@ -1,4 +1,4 @@
-/** What must be true of pipelines, schedules, dedupe keys and repeats, whatever happened meanwhile. */
+/** The invariants of pipelines, schedules, dedupe keys and repeats, under any failure. */
 import {
   wasRequested,
   type Disturbance,
@@ -12,7 +12,7 @@ import type { Wish } from './recorder.ts';
 
 /** Clocks of the same machine, read by different programs. */
 const SKEW_MS = 50;
-/** What was begun while a fault was not over yet may still suffer from it. */
+/** Work that began before the end of a fault may still suffer from it. */
 const AFTERMATH_MS = 3000;
 
 interface SpreadOutput {
@@ -78,7 +78,7 @@ export function judgeKeys({ jobs, runs }: Evidence): string[] {
   return [...ofJobs, ...ofRuns];
 }
 
-/** Whatever did not end by itself met a fault, and what failed was asked to. */
+/** Every run that did not end by itself met a fault, and failed ones were asked to fail. */
 export function judgeRepeats({ jobs, attempts, disturbances }: Evidence): string[] {
   const wishOf = new Map(jobs.map(({ id, payload }) => [id, wishIn(payload).fail_before]));
   return attempts.flatMap((row) => {

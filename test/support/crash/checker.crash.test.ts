@@ -100,7 +100,7 @@ const tick: SeenJob = { ...job, id: 'tick', scheduleId: 'default', scheduleSlot:
 
 const keyed: SeenJob = { ...stray, id: 'keyed', payload: '{"ref":3,"dedupe":"k"}' };
 
-/** What is true of jobs besides their attempts, which these have none of. */
+/** The properties of jobs without attempts. */
 function withWork(jobs: readonly SeenJob[], runs: readonly SeenRun[] = []): Partial<Evidence> {
   return { jobs: [...sound.jobs, ...jobs], runs };
 }

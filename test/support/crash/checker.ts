@@ -8,14 +8,14 @@ import { wasRequested, refOf, type Evidence, type SeenAttempt, type SeenJob } fr
 import { doneEvent, type RecordLine } from './recorder.ts';
 
 export interface Verdict {
-  /** What must never be; empty when the promises were kept. */
+  /** Violations; empty when the promises were kept. */
   readonly faults: readonly string[];
   readonly counts: Counts;
 }
 
-/** What may be, and is worth a look. */
+/** Allowed events that are worth a look. */
 export interface Counts extends Readonly<Record<Outcome, number>> {
-  /** Of the unknown, those that had been accepted. */
+  /** The accepted ones among the unknown. */
   readonly recovered: number;
   readonly jobs: number;
   /** Starts of a job beyond its first. */
@@ -58,7 +58,7 @@ export function check(evidence: Evidence): Verdict {
   };
 }
 
-/** What was acknowledged is in the ledger under the id that was given, and done. */
+/** An acknowledged job is in the ledger under its id, and done. */
 function findLost({ history, jobs, runs }: Evidence): string[] {
   const known = new Set([...jobs, ...runs].map(({ id }) => id));
   return history
@@ -67,7 +67,9 @@ function findLost({ history, jobs, runs }: Evidence): string[] {
     .map(({ ref, id }) => `lost: ${ref} was acknowledged as ${id} and is gone`);
 }
 
-/** What is in the ledger was asked for, once, and not refused; or something in it caused it. */
+/**
+ * Every job in the ledger was requested once and not refused, or something in the ledger caused it.
+ */
 function findUnexpected({ history, jobs, runs }: Evidence): string[] {
   const asked = new Map(history.map((operation) => [operation.ref, operation]));
   const known = new Set(jobs.map(({ id }) => id));
@@ -108,7 +110,7 @@ function judgeAttempts(job: SeenJob, rows: readonly SeenAttempt[]): string[] {
   return faults;
 }
 
-/** What the plugins saw agrees with what is told of their attempts. */
+/** The record of the plugins agrees with the attempts. */
 function judgeStarts(
   job: SeenJob,
   rows: readonly SeenAttempt[],
@@ -165,7 +167,7 @@ function findBroken({ jobs, attempts, signals }: Evidence): string[] {
     const attempt = commitOf.get(id);
     const wanted = attempt === undefined ? 0 : 1;
     if (told.length !== wanted) faults.push(`${id} has ${told.length} signals, not ${wanted}`);
-    // Of those with a key, one has a follower, and which one is told with the keys.
+    // A single job of each key has a follower; the keys say which one.
     if (followers.length > wanted || (followers.length < wanted && !payload.includes('"dedupe"')))
       faults.push(`${id} has ${followers.length} followers, not ${wanted}`);
     if (told.some((signal) => signal.jobAttempt !== attempt))

@@ -1,4 +1,4 @@
-/** Somebody who asks for work over the control socket and remembers what became of each request. */
+/** A client that submits work over the control socket and remembers the outcome of each request. */
 import { request } from 'node:http';
 import { dirname } from 'node:path';
 import type { Json, JsonObject } from '../../../src/base/json.ts';
@@ -6,8 +6,8 @@ import { readControlKey } from '../../../src/http/control-socket.ts';
 import type { Wish } from './recorder.ts';
 
 /**
- * What a client can know, in the sense of Jepsen: `acknowledged` certainly happened, `refused`
- * certainly did not, and of `unknown` nobody can tell.
+ * The knowledge of a client, in the sense of Jepsen: `acknowledged` certainly happened, `refused`
+ * certainly did not, and `unknown` may have happened.
  */
 export type Outcome = 'acknowledged' | 'refused' | 'unknown';
 
@@ -28,7 +28,7 @@ export interface Client {
   enqueue(wish?: Wish): Promise<Operation>;
   /** How many jobs wait or run; undefined when nobody knows. */
   backlog(): Promise<number | undefined>;
-  /** Whether a run of a pipeline is not over, as far as anybody knows. */
+  /** A run of a pipeline is not known to be over. */
   hasRuns(): Promise<boolean>;
   get(path: string): Promise<Answer>;
   post(path: string, body?: JsonObject): Promise<Answer>;
@@ -66,7 +66,7 @@ export function makeClient(control: () => string | undefined): Client {
       const ref = (lastRef += 1);
       const asking = ask('POST', pathOf(wish), { payload: { ref, ...wish, ...itemsOf(wish) } });
       const operation: Operation = { ref, ...(await asking.then(judge, judgeFailure)) };
-      // Where nobody was, nothing was asked.
+      // A request without a listener was not received.
       if (operation.code !== NOBODY) history.push(operation);
       if (operation.outcome === 'acknowledged') acknowledged += 1;
       return operation;

@@ -16,7 +16,7 @@ import { launch, type Later, type Server } from './server.ts';
 
 /** Long enough for PostgreSQL to end a transaction whose owner was stopped in the middle of it. */
 const patienceMs = 60_000;
-/** Where all that is left of a long trial is done on a machine that has other things to do. */
+/** The time limit for the rest of a long trial on a busy machine. */
 const drainMs = 240_000;
 const SIGNALS_MAX = 1_000_000;
 const RUNS_MAX = 100_000;
@@ -40,12 +40,12 @@ export interface CrashTest {
   judge(known?: Circumstances, meanwhile?: () => Promise<void>): Promise<Judgement>;
 }
 
-/** What the ones who disturbed the servers know of it. */
+/** The knowledge of the processes that disturbed the servers. */
 export type Circumstances = Partial<
   Pick<Evidence, 'disturbances' | 'mayOverlap' | 'clockWasSet' | 'history'>
 >;
 
-/** What else the servers of a configuration find in their environment. */
+/** Additional environment variables of the servers of a configuration. */
 export type EnvironmentOf = (config: string | undefined) => Readonly<Record<string, string>>;
 
 export interface Judgement extends Verdict {
@@ -69,7 +69,7 @@ export async function makeCrashTest(
   const servers = new Map<Server, string>();
   let turn = 0;
   const client = makeClient(() => {
-    // Whoever is frozen would keep the one who asks, and with them the whole load.
+    // A frozen server would block the client, and with it the whole load.
     const live = [...servers].filter(([{ isAlive, pid }]) => isAlive && readState(pid) !== 'T');
     return live[(turn += 1) % live.length]?.[1];
   });
@@ -152,7 +152,7 @@ function fits(line: RecordLine, wanted: Partial<RecordLine>): boolean {
   return Object.entries(wanted).every(([key, value]) => line[key as keyof RecordLine] === value);
 }
 
-/** What the ledger tells, beside what others do. */
+/** The content of the ledger, beside the records of others. */
 export async function collectEvidence(
   ledger: Ledger,
   history: readonly Operation[],

@@ -16,10 +16,10 @@ const BACKLOG_MAX = 150;
 const LOOK_EVERY = 16;
 const PATIENCE_MS = 60_000;
 const pauseMs = 3;
-/** Whoever looks more often costs the one who works more than it is worth. */
+/** More frequent reads cost the service more than they are worth. */
 const fullPauseMs = 50;
 
-/** What became of one delivery, as its sender knows it. */
+/** The outcome of a delivery, as its sender knows it. */
 export interface Sent {
   readonly id: string;
   /** How often no answer came. */
@@ -35,7 +35,7 @@ export interface Deliveries {
   stop(): Promise<readonly Sent[]>;
 }
 
-/** Where they go, and how many at a time; each sender rests after a delivery. */
+/** The target of deliveries, and their concurrency; each sender rests after a delivery. */
 export interface DeliveryPace {
   readonly hookId?: string;
   readonly senders?: number;
@@ -103,7 +103,7 @@ async function deliver(
         .then((said) => {
           const answer = JSON.parse(said) as { signal_id?: string; job_id?: string };
           const { statusCode: status = 0 } = response;
-          // Whoever is about to stop refuses; whoever sends comes back.
+          // A stopping server refuses; a sender repeats.
           if (status === 503) return resolve(undefined);
           return resolve({ status, signalId: answer.signal_id ?? '', jobId: answer.job_id });
         })
@@ -120,7 +120,7 @@ export interface DeliveryVerdict {
     readonly acknowledged: number;
     /** No answer came to the first try. */
     readonly unanswered: number;
-    /** Of those, taken all the same. */
+    /** The accepted ones among those. */
     readonly foundTaken: number;
     readonly jobs: number;
   };

@@ -1,4 +1,4 @@
-/** What is known of a run from outside: what clients, plugins and the ledger tell. */
+/** The outside view of a run: the records of clients, plugins and the ledger. */
 import type { Attempt } from '../../../src/job/attempt.ts';
 import type { Job } from '../../../src/job/job.ts';
 import type { Run } from '../../../src/pipeline/run/run.ts';
@@ -33,7 +33,7 @@ export type SeenRun = Pick<
   'id' | 'payload' | 'status' | 'output' | 'haltMessage' | 'dedupeKey'
 >;
 
-/** What was done to the servers, and when: from its beginning until it could have no more effect. */
+/** A disturbance of the servers, from its beginning until it could have no more effect. */
 export interface Disturbance {
   readonly kind: string;
   readonly fromMs: number;
@@ -47,19 +47,19 @@ export interface Evidence {
   readonly attempts: readonly SeenAttempt[];
   readonly signals: readonly SeenSignal[];
   readonly runs: readonly SeenRun[];
-  /** What the ledger's own check found. */
+  /** The findings of the ledger's own check. */
   readonly problems: readonly string[];
   /** Processes of plugins that live although no server does. */
   readonly leftovers: readonly number[];
   /** When it is told, whatever was repeated must have one of them before it. */
   readonly disturbances?: readonly Disturbance[] | undefined;
-  /** Whoever would have ended a plugin was frozen as well, so nobody could. */
+  /** The process that would have ended a plugin was frozen as well. */
   readonly mayOverlap?: boolean | undefined;
   /** The ledger's own clock was set, so that what lies between two of its times says nothing. */
   readonly clockWasSet?: boolean | undefined;
 }
 
-/** Whether a client asked for this very job. */
+/** A client requested this very job. */
 export function wasRequested({ parentJobId, runId, scheduleId }: SeenJob): boolean {
   return parentJobId === null && runId === null && scheduleId === null;
 }

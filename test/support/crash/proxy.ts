@@ -8,7 +8,7 @@ import { onTestFinished } from 'vitest';
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { TestPlace } from '../instance.ts';
 
-/** What goes to the database, and what comes from it. */
+/** The direction to the database, and the direction from it. */
 export type Direction = 'requests' | 'answers';
 
 export interface Proxy {
@@ -18,7 +18,7 @@ export interface Proxy {
   restore(): Promise<void>;
   /** Keeps what goes this way, as a network does that sends it again until it arrives. */
   hold(...directions: readonly Direction[]): void;
-  /** What was held arrives now. */
+  /** Delayed data arrives now. */
   release(): void;
   /** Every piece takes so long, in both directions. */
   slow(ms: number): void;
@@ -61,7 +61,7 @@ async function startProxy(target: { host: string; port: number }, address: strin
       from.on('error', () => to.destroy());
       from.on('close', () => {
         sockets.delete(from);
-        // That it is gone is told the same way.
+        // The end of the connection is forwarded the same way.
         void gate.pass().then(() => to.destroy());
       });
       forward(from, to, gate);

@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** What a payload may ask for besides being recorded. */
+/** The options of a payload besides being recorded. */
 export interface Wish {
   readonly sleep_ms?: number;
   /** Every attempt with a smaller number fails. */
@@ -43,7 +43,10 @@ export const doneEvent = 'recorder.done';
 /** Its number in the kernel. */
 const TMPFS = 0x1021994;
 
-/** What is in memory is as safe without it, and a process for each sync costs more than all the rest. */
+/**
+ * Data in memory is as safe without a sync, and a process for each sync costs more than all the
+ * rest.
+ */
 const sync = statfsSync(tmpdir()).type === TMPFS ? 'sync() { :; }' : '';
 
 /** In the shell, which is there ten times sooner than an interpreter: campaigns start thousands. */
@@ -61,7 +64,7 @@ export async function readRecord(path: string): Promise<RecordLine[]> {
     .map((line) => JSON.parse(line) as RecordLine);
 }
 
-/** Whether the very process that wrote the line still lives. */
+/** The process that wrote the line still lives. */
 export function isRunning({ pid, born }: RecordLine): boolean {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');

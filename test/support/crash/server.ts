@@ -8,7 +8,7 @@ import { waitForDeath } from '../hosts.ts';
 import type { LogRecord, LogRecords } from '../instance.ts';
 import { findDescendants } from '../processes.ts';
 
-/** Where the program is that is tried. */
+/** The root of the tested program. */
 export const root = resolve(import.meta.dirname, '../../..');
 const ownNode = join(root, 'node_modules/.bin/node');
 const node = existsSync(ownNode) ? ownNode : process.execPath;
@@ -21,11 +21,11 @@ export interface Server {
   readonly exited: Promise<Exit>;
   readonly isAlive: boolean;
   readonly records: LogRecords;
-  /** What it said besides its log. */
+  /** The output besides its log. */
   readonly complaints: string;
   signal(name: NodeJS.Signals): void;
   kill(): Promise<Exit>;
-  /** As a service manager does it. */
+  /** Stops it as a service manager does. */
   stop(): Promise<Exit>;
 }
 
@@ -43,7 +43,7 @@ export interface Exit {
 export interface LaunchOptions {
   /** The directory itself, unless it is told. */
   readonly config?: string | undefined;
-  /** Where the program is, when it is another than the one that is tried. */
+  /** The root of another program than the tested one. */
   readonly program?: string | undefined;
   /** When it and its helper have to be gone; with the test, unless it is told. */
   readonly later?: Later | undefined;
@@ -111,7 +111,7 @@ export function launch(
   };
 }
 
-/** What was written when it was killed may be cut off anywhere. */
+/** A line that was being written at the kill may be cut off anywhere. */
 function parseLine(line: string): LogRecord | undefined {
   try {
     return JSON.parse(line) as LogRecord;

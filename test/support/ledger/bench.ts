@@ -1,4 +1,4 @@
-/** One bench for each database: the same tests, the same words, two kinds of ledger. */
+/** A test ledger for each database: the same tests, two kinds of ledger. */
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';

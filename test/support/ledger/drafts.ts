@@ -1,4 +1,4 @@
-/** What the tests say to a ledger: work, processes, and every way an attempt can end. */
+/** Drafts for tests of a ledger: jobs, processes, and every way an attempt can end. */
 import { makeId, makeToken } from '../../../src/base/ids.ts';
 import type { DirectiveDraft } from '../../../src/directive/directive.ts';
 import { type AttemptCause, bareReport, type AttemptReport } from '../../../src/job/attempt.ts';

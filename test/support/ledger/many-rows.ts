@@ -13,10 +13,10 @@ export async function fillTables({ kind, sql }: Bench, rows: number): Promise<vo
       : `to_char((clock_timestamp() - (${ms}) * interval '1 millisecond') at time zone 'utc',
           'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
   const old = at(`1000 * (${rows} - i)`);
-  // Of a hundred: 70 ended, 25 wait, 4 are delayed, 1 runs.
+  // The shares of a hundred: 70 ended, 25 wait, 4 are delayed, 1 runs.
   const status = `case when i % 100 < 70 then 'succeeded' when i % 100 < 99 then 'queued'
     else 'running' end`;
-  // Of those that wait, most stand in the line of one key, and of the others each in its own.
+  // Most waiting rows are in the queue of one key, and each of the others in its own.
   const inLine = `case when i % 100 between 75 and 94 then 'crowded' when i % 1000 = 70 then 'key ' || i end`;
   const running = (value: string): string => `case when i % 100 = 99 then ${value} end`;
   await sql(`insert into job_queue (id, plugin, command, status, submitted_by, actor, created_at,

@@ -8,7 +8,7 @@ export interface ModelJob {
   readonly plugin: string;
   readonly target: string | undefined;
   readonly dependencyKey: string | undefined;
-  /** As the ledger says: nobody else can know which came first in one millisecond. */
+  /** The ledger decides the order within a millisecond; a model can't know it. */
   readyAt: string;
   status: JobStatus;
   attempt: number;
@@ -114,12 +114,12 @@ export class Model {
     return due.length;
   }
 
-  /** Of those with the key that are due, unless one runs. */
+  /** The due rows of the key, unless one runs. */
   #firstInLine(key: string): ModelJob | undefined {
     const open = this.jobs.filter(({ dependencyKey }) => dependencyKey === key);
     const due = open.filter(({ status, delayed }) => status === 'queued' && !delayed);
     if (open.some(({ status }) => status === 'running')) return undefined;
-    // Those who were asked for first stand first, and sorting keeps that.
+    // The first requests come first, and a stable sort keeps that.
     return due.toSorted((a, b) => (a.readyAt < b.readyAt ? -1 : a.readyAt > b.readyAt ? 1 : 0))[0];
   }
 

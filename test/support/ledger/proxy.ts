@@ -3,8 +3,8 @@ import { createServer, connect, type Server, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
 /**
- * What becomes of the chosen statement: `unsent` never reaches the server; `unanswered` is carried
- * out, but its answer is lost; `unheard` is sent, and nobody waits for what becomes of it.
+ * The fate of the chosen statement: `unsent` never reaches the server; `unanswered` is carried out,
+ * but its response is lost; `unheard` is sent, and the client doesn't wait for the result.
  */
 export type Loss = 'unsent' | 'unanswered' | 'unheard';
 
@@ -30,7 +30,7 @@ export async function makeProxy(target: string): Promise<Proxy> {
   let plan: Plan | undefined;
   let lost = 0;
 
-  /** Whether this statement is the one, once. */
+  /** This statement is the chosen one; true once. */
   const strikes = (statement: Statement): Loss | undefined => {
     if (plan === undefined) return undefined;
     if (plan.left === 'commit' ? !statement.isCommit : (plan.left -= 1) > 0) return undefined;
@@ -114,7 +114,9 @@ interface Statement {
 
 interface Message {
   readonly bytes: Buffer;
-  /** Of a message that ends a statement: a simple query, or the sync after prepared ones. */
+  /**
+   * The code of a message that ends a statement: a simple query, or the sync after prepared ones.
+   */
   readonly statement?: Statement;
 }
 

@@ -1,4 +1,4 @@
-/** One of several threads that work on the same ledger as hard as they can. */
+/** A thread that works on the same ledger as others, as fast as it can. */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { ClaimedJob } from '../../../src/job/types.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';

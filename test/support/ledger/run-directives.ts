@@ -1,4 +1,4 @@
-/** What the tests ask of ended runs. */
+/** Directives about ended runs. */
 import { makeId } from '../../../src/base/ids.ts';
 import type { Directive } from '../../../src/directive/directive.ts';
 import type { DirectiveWork, Revival } from '../../../src/directive/types.ts';

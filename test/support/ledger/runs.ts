@@ -1,4 +1,4 @@
-/** What the tests say to a ledger about runs, and a small engine that carries them on. */
+/** Drafts of runs for tests of a ledger, and a small engine that advances them. */
 import { makeId, makeToken } from '../../../src/base/ids.ts';
 import type { Json, JsonObject } from '../../../src/base/json.ts';
 import type { ClaimedJob } from '../../../src/job/types.ts';

@@ -1,4 +1,4 @@
-/** What the tests say to a ledger about schedules. */
+/** Drafts of schedules for tests of a ledger. */
 import { makeId } from '../../../src/base/ids.ts';
 import type { ClaimedJob } from '../../../src/job/types.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
@@ -34,7 +34,7 @@ export function entry(given: Partial<ScheduleDraft> = {}): ScheduleDraft {
 
 type FireAct = Extract<FiringAct, { kind: 'fire' }>;
 
-/** What a host asks for that found this schedule due. */
+/** The request of a host that found this schedule due. */
 export function firing(found: DueSchedule, given: Partial<FireAct> = {}): Firing {
   const slot = `${found.generation}:${found.seq}`;
   const job = draft({

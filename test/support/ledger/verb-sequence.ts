@@ -177,7 +177,7 @@ export const actions = fc.array(
   { minLength: 10, maxLength: 60, size: 'max' },
 );
 
-/** What was once final stays so, whatever else happens. */
+/** A final state stays final, whatever else happens. */
 async function verify({ ledger, model }: World, ended: Map<string, string>): Promise<void> {
   const jobs = await ledger.jobs.list({ limit: 1000, order: 'oldest' });
   expect(jobs.map(({ id, status, attempt }) => [id, status, attempt])).toEqual(
