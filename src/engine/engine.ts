@@ -24,7 +24,7 @@ import type { DirectRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import type { SignalDoor } from '../signal/emit.service.ts';
 import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
-import type { Meters } from '../insight/metrics.service.ts';
+import type { Metrics } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
 import type { Counts } from '../insight/job-counts.service.ts';
 import type { Reach } from './context.ts';
@@ -45,7 +45,7 @@ export interface Engine {
   /** The other ledgers of this process; undefined for who has none. */
   readonly tenants: Tenants<Engine> | undefined;
   /** What this process has counted, for all of its ledgers. */
-  readonly meters: Pick<Meters, 'read'>;
+  readonly meters: Pick<Metrics, 'read'>;
   /** Counts what is turned away; undefined where nothing is recorded. */
   readonly observations?: Pick<Observations, 'note'>;
   /** What the tenant may use now; the root ledger has everything. */

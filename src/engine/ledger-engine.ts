@@ -28,7 +28,7 @@ import type { Submission } from '../job/enqueue.service.ts';
 import { tellSchemas, type Blueprint, makeGeneration, tellFindings } from './generation.ts';
 import { hasInit } from '../job/plugin-init.service.ts';
 import { drain, endStart, LAST_WRITES_MS, startInSteps, takeLeave } from './lifecycle.ts';
-import type { Meters } from '../insight/metrics.service.ts';
+import type { Metrics } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
 import type { Quota } from '../tenant/admission.ts';
 import type { Webhooks, WebhookIntake } from '../webhook/webhooks.ts';
@@ -56,7 +56,7 @@ export class LedgerEngine implements Engine {
   readonly reach: Reach;
   readonly hooks: WebhookIntake;
   readonly webhooks: Webhooks;
-  readonly meters: Meters;
+  readonly meters: Metrics;
   readonly observations: Pick<Observations, 'note'>;
   readonly quota: Quota;
   readonly #setup: LedgerSetup;

@@ -4,7 +4,7 @@ import type { Vault } from '../access/vault.ts';
 import type { Log } from '../base/log.ts';
 import type { Directive } from '../directive/directive.ts';
 import { makeIndexChecks, type IndexChecks } from '../insight/index-checks.service.ts';
-import { makeMeters, type Meters } from '../insight/metrics.service.ts';
+import { makeMetrics, type Metrics } from '../insight/metrics.service.ts';
 import { noTracer, type Tracer } from '../insight/tracer.service.ts';
 import type { Runner } from '../job/run-plugin.service.ts';
 import { makeTurns, type Turns } from '../job/slots.service.ts';
@@ -29,7 +29,7 @@ export interface ProcessContext {
   readonly turns: Turns;
   /** Compares indexes, one ledger at a time. */
   readonly indexChecks: IndexChecks;
-  readonly meters: Meters;
+  readonly meters: Metrics;
   readonly tracer: Tracer;
   /** Throws if a requester may not have a directive done any more, after it has waited. */
   readonly authorize: (engine: Engine, principal: Principal, directive: Directive) => Promise<void>;
@@ -46,7 +46,7 @@ export function createProcessContext(
     runTokens: new RunTokens(),
     turns: makeTurns(slots),
     indexChecks: makeIndexChecks(),
-    meters: makeMeters(),
+    meters: makeMetrics(),
     tracer: noTracer,
     ...given,
   };

@@ -9,7 +9,7 @@ import { Directives } from '../directive/request.service.ts';
 import { makeObservations } from '../insight/observations.service.ts';
 import { makeObserver } from '../insight/observer.service.ts';
 import { makeTally } from '../insight/job-counts.service.ts';
-import { makeWatch } from '../insight/incident-watcher.service.ts';
+import { makeIncidentWatcher } from '../insight/incident-watcher.service.ts';
 import { makeWaiters } from '../job/completion.service.ts';
 import { Dispatcher } from '../job/dispatcher.service.ts';
 import { makeDoor } from '../job/enqueue.service.ts';
@@ -131,7 +131,7 @@ export function createServices(
 
   // 6. What looks after it from time to time.
   const pruner = makePruner(context, directives);
-  const watch = makeWatch(context, pause, switches, process.indexChecks);
+  const watch = makeIncidentWatcher(context, pause, switches, process.indexChecks);
   const observer = makeObserver(context, meters, tracer, watch);
   const waker = makeWaker(context, async () => {
     await context.quota.review();
@@ -239,7 +239,7 @@ export function subscribeServices(context: LedgerContext, services: LedgerServic
   // Counters, traces and readers that wait for something new.
   commits.subscribe(({ endedJobs, ended, signals, settleMs, suppressed, ...events }) => {
     if (endedJobs !== undefined || signals !== undefined) services.activity.notice();
-    if (settleMs !== undefined) services.meters.committed(settleMs);
+    if (settleMs !== undefined) services.meters.observeCommit(settleMs);
     if (ended !== undefined) services.observer.ended(ended);
     if (endedJobs !== undefined) services.observer.saw(endedJobs);
     if (signals !== undefined) services.tally.emitted(signals);

@@ -3,7 +3,7 @@ import type { Finding } from '../config/findings.ts';
 import { readConfig, type ConfigReading } from '../config/load.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { findingsShape, rankAll, showFindings } from './findings.service.ts';
+import { findingsShape, rankAllFindings, showFindings } from './findings.service.ts';
 import { findTier } from '../tenant/isolation-findings.operations.ts';
 import {
   findInPlace,
@@ -54,7 +54,7 @@ async function examineService(context: Context): Promise<ShownFindings> {
     ...(await listAllConfigFindings(reading, credentials)),
     ...findTier(reading, context, hasTenants),
   ];
-  return showFindings(rankAll(dropRepeated(found, credentials !== undefined)));
+  return showFindings(rankAllFindings(dropRepeated(found, credentials !== undefined)));
 }
 
 /** Only what is in the tenant's own ledger: nothing about files, the machine or other tenants. */
@@ -65,7 +65,7 @@ async function examineTenant({ engine }: Context): Promise<ShownFindings> {
   ]);
   // A package's location is a file of the machine.
   const own = faults.map((one) => ({ ...one, place: one.live?.id ?? one.key }));
-  return showFindings(rankAll([...live, ...own]));
+  return showFindings(rankAllFindings([...live, ...own]));
 }
 
 /** The server's own, or from the command line the one that the files name, if they can be read. */

@@ -2,7 +2,7 @@ import { maskText } from '../base/secrets.ts';
 import type { Job } from '../job/job.ts';
 import type { Incident, JobEnd } from './types.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { Seen, Trouble } from './incident-rules.ts';
+import type { AttemptTroubles, IncidentTrouble } from './incident-rules.ts';
 
 /**
  * How jobs ended in this process, counted as they do: failures in a row for each command, crashes that
@@ -14,9 +14,9 @@ export interface Outcomes {
   /** True when somebody should look at once. */
   note(closings: readonly Closing[]): boolean;
   /** What was seen and not yet told, beside the incidents that are open now. */
-  look(open: readonly Incident[]): Seen;
+  look(open: readonly Incident[]): AttemptTroubles;
   /** It is on the ledger now. */
-  told(seen: Seen): void;
+  told(seen: AttemptTroubles): void;
 }
 
 interface Streak {
@@ -37,7 +37,7 @@ export function makeOutcomes(
   /** When each command succeeded last. */
   const well = new Map<string, number>();
   let openStreaks = new Set<string>();
-  let passing: Trouble[] = [];
+  let passing: IncidentTrouble[] = [];
 
   const noteEnd = ({ job, ending, report }: Closing): boolean => {
     const key = keyOf(job);
@@ -133,7 +133,10 @@ function countStreaks(ends: readonly JobEnd[]): ReadonlyMap<string, Streak> {
 
 const failures: ReadonlySet<string> = new Set(['failed', 'dead', 'timed_out']);
 
-function toTrouble(key: string, { failures: count, told, job, error, isAlarm }: Streak): Trouble {
+function toTrouble(
+  key: string,
+  { failures: count, told, job, error, isAlarm }: Streak,
+): IncidentTrouble {
   return {
     kind: 'failure_streak',
     key,
@@ -150,9 +153,9 @@ function toTrouble(key: string, { failures: count, told, job, error, isAlarm }: 
   };
 }
 
-function findPassing({ job, ending, signals }: Closing): Trouble[] {
+function findPassing({ job, ending, signals }: Closing): IncidentTrouble[] {
   const { id, plugin, command, runtimeCaused: isAlarm } = job;
-  const found: Trouble[] = [];
+  const found: IncidentTrouble[] = [];
   if (ending.reason === 'crashes_exhausted') {
     const message = `a job of ${plugin} ${command} was put aside: the engine crashed whenever it ran`;
     const detail = { message, plugin, command, job_id: id, crashes: ending.crashCount };
@@ -168,8 +171,8 @@ function findPassing({ job, ending, signals }: Closing): Trouble[] {
 }
 
 /** One for each kind and key, with the latest words. */
-function joinAlike(troubles: readonly Trouble[]): Trouble[] {
-  const joined = new Map<string, Trouble>();
+function joinAlike(troubles: readonly IncidentTrouble[]): IncidentTrouble[] {
+  const joined = new Map<string, IncidentTrouble>();
   for (const trouble of troubles) {
     const key = `${trouble.kind} ${trouble.key}`;
     const before = joined.get(key);

@@ -103,7 +103,7 @@ export function formatAge(since: Timestamp, now: Timestamp): string {
 const MINUTE_MS = 60_000;
 
 /** What checks of ended jobs and runs ask the ledger for. */
-export function lookBack(now: Timestamp): {
+export function toFindingWindow(now: Timestamp): {
   since: Timestamp;
   visitMax: number;
   groupsMax: number;

@@ -30,7 +30,7 @@ export const findingsShape = z.object({
 /** Findings in the files have no time; their proof is where they were found. */
 function describeStill(finding: Finding): FindingEvidence {
   const { severity, category, place, key, hint } = finding;
-  const named = listCommands(hint);
+  const named = parseFixCommands(hint);
   const usual = severity === 'error' ? ['ductile config check'] : [];
   return {
     id: `${category}:${key === '' ? place : key}`,
@@ -49,7 +49,7 @@ function describeStill(finding: Finding): FindingEvidence {
  * Reads the commands that a fix names, the last first: fixes say what to look at before what to do.
  * A command with a part that the reader has to fill in can't be run as it is.
  */
-export function listCommands(fix: string): string[] {
+export function parseFixCommands(fix: string): string[] {
   const named = fix.matchAll(/`((?:ductile|chmod) [^`]+)`|^Run: (\S.*)$/g);
   const commands = [...named].map(([, quoted, plain]) => quoted ?? plain ?? '');
   return commands.filter((command) => !/[<…]/.test(command)).toReversed();
@@ -58,7 +58,7 @@ export function listCommands(fix: string): string[] {
 const severities: readonly Finding['severity'][] = ['error', 'warning', 'info'];
 
 /** Ranks findings of files and of the ledger together. */
-export function rankAll(findings: readonly Finding[]): Finding[] {
+export function rankAllFindings(findings: readonly Finding[]): Finding[] {
   const rank = ({ severity, live }: Finding): number =>
     severities.indexOf(severity) * IMPACTS + (live?.impact ?? 1);
   return findings.toSorted((a, b) => rank(a) - rank(b));

@@ -17,7 +17,7 @@ import { followRuntime } from '../pipeline/follow-signal.ts';
 import type { FollowRules } from '../pipeline/follow-event.ts';
 
 /** Something that is wrong now, or went wrong since somebody last looked. */
-export interface Trouble {
+export interface IncidentTrouble {
   readonly kind: IncidentKind;
   readonly key: string;
   /** How often it was seen since. */
@@ -27,7 +27,7 @@ export interface Trouble {
   readonly isAlarm?: boolean;
 }
 
-export interface TroubleRules {
+export interface IncidentRules {
   readonly overdueMs: number;
   readonly stalledMs: number;
   readonly quietMs: number;
@@ -35,7 +35,7 @@ export interface TroubleRules {
 }
 
 /** What one host looks at for all. */
-export interface Standing {
+export interface WatchedState {
   /** Schedules whose time came longer ago than may be. */
   readonly overdue: readonly DueSchedule[];
   readonly queue: QueueHeads;
@@ -51,12 +51,12 @@ export interface Standing {
 }
 
 /** Whether a check could not run. */
-export function isPartialLook(findings: readonly LiveFinding[]): boolean {
+export function hasFailedCheck(findings: readonly LiveFinding[]): boolean {
   return findings.some(({ kind }) => kind === CHECK_FAILED);
 }
 
 /** What stands wrong, each as long as it does. */
-export function findTroubles(standing: Standing, rules: TroubleRules): Trouble[] {
+export function findTroubles(standing: WatchedState, rules: IncidentRules): IncidentTrouble[] {
   return [
     ...standing.overdue.filter(({ isLastOpen }) => !isLastOpen).map(toOverdue),
     ...findStall(standing, rules),
@@ -76,7 +76,7 @@ const standingKinds: ReadonlySet<IncidentKind> = new Set([
 /** Those that only happen: they are over when they have not happened for long. */
 const passingKinds: ReadonlySet<IncidentKind> = new Set(['poison_job', 'hops_limit']);
 
-function toFindingTrouble(finding: LiveFinding): Trouble[] {
+function toFindingTrouble(finding: LiveFinding): IncidentTrouble[] {
   const { kind, key, severity, message, evidence, fix, commands, why, since, detail } = finding;
   if (!isCheckedKind(kind)) return [];
   const found = { ...detail, message, severity, evidence, fix, commands: [...commands] };
@@ -91,7 +91,7 @@ function isCheckedKind(kind: string): kind is IncidentKind {
   return (checkedKinds as readonly string[]).includes(kind);
 }
 
-function toOverdue({ plugin, scheduleId, dueAt }: DueSchedule): Trouble {
+function toOverdue({ plugin, scheduleId, dueAt }: DueSchedule): IncidentTrouble {
   return {
     kind: 'schedule_overdue',
     key: `${plugin}/${scheduleId}`,
@@ -105,7 +105,7 @@ function toOverdue({ plugin, scheduleId, dueAt }: DueSchedule): Trouble {
   };
 }
 
-function findStall(standing: Standing, { stalledMs }: TroubleRules): Trouble[] {
+function findStall(standing: WatchedState, { stalledMs }: IncidentRules): IncidentTrouble[] {
   const { queue, isHeld, isPaused, slots } = standing;
   const running = [...queue.running.values()].reduce((sum, count) => sum + count, 0);
   // What is busy is not stalled: jobs may take long.
@@ -125,7 +125,7 @@ function findStall(standing: Standing, { stalledMs }: TroubleRules): Trouble[] {
 
 const PLUGINS_TOLD = 10;
 
-function findDamage({ damage }: Standing): Trouble[] {
+function findDamage({ damage }: WatchedState): IncidentTrouble[] {
   if (damage.length === 0) return [];
   const message =
     'indexes do not match their tables; stop the service, then restore a backup with ' +
@@ -135,21 +135,21 @@ function findDamage({ damage }: Standing): Trouble[] {
   ];
 }
 
-export interface Seen {
+export interface AttemptTroubles {
   /** What went wrong here since the last look. */
-  readonly troubles: readonly Trouble[];
+  readonly troubles: readonly IncidentTrouble[];
   /** How many of those that only happen are in it. */
   readonly passed: number;
   /** How long ago commands, as `<plugin>/<command>`, succeeded here and have not failed after it. */
   readonly well: ReadonlyMap<string, number>;
 }
 
-export interface Looked {
+export interface IncidentLook {
   readonly now: Timestamp;
   readonly open: readonly Incident[];
-  readonly seen: Seen;
+  readonly seen: AttemptTroubles;
   /** What stands wrong, where this host is the one that looks. */
-  readonly standing: readonly Trouble[] | undefined;
+  readonly lasting: readonly IncidentTrouble[] | undefined;
   /** False before indexes were compared for the first time: what was found earlier stays open. */
   readonly isDamageKnown?: boolean;
   /** When findings were acknowledged, by their id. */
@@ -159,31 +159,31 @@ export interface Looked {
 }
 
 /** What is to be opened, renewed and closed; each opening and closing is told. */
-export function toMoves(
+export function planIncidentMoves(
   {
     now,
     open,
     seen,
-    standing,
+    lasting,
     isPartial = false,
     isDamageKnown = true,
     acknowledged = new Map(),
-  }: Looked,
-  rules: TroubleRules,
+  }: IncidentLook,
+  rules: IncidentRules,
   follow: FollowRules,
 ): IncidentMoves {
-  const troubles = [...seen.troubles, ...(standing ?? [])];
-  const byKey = new Map(open.map((incident) => [keyOf(incident), incident]));
+  const troubles = [...seen.troubles, ...(lasting ?? [])];
+  const byKey = new Map(open.map((incident) => [incidentKey(incident), incident]));
   const nowMs = fromTimestamp(now);
   const isAcknowledged = (incident: Incident): boolean =>
     incident.lastSeenAt <= (acknowledged.get(findingId(incident)) ?? '');
   /** It was acknowledged, and nothing has happened since. Findings of checks are new if they are found. */
-  const isSettled = ({ kind, key, count }: Trouble): boolean => {
-    const known = byKey.get(keyOf({ kind, key }));
+  const isSettled = ({ kind, key, count }: IncidentTrouble): boolean => {
+    const known = byKey.get(incidentKey({ kind, key }));
     return count === 0 && !isCheckedKind(kind) && known !== undefined && isAcknowledged(known);
   };
   const opened = troubles.flatMap((trouble) => {
-    if (byKey.has(keyOf(trouble))) return [];
+    if (byKey.has(incidentKey(trouble))) return [];
     const id = makeId();
     const { kind, key, count } = trouble;
     const detail = JSON.stringify({ ...trouble.detail, routed: trouble.isAlarm !== true });
@@ -193,7 +193,7 @@ export function toMoves(
   const renewed = troubles
     .filter((trouble) => !isSettled(trouble))
     .flatMap((trouble) => {
-      const known = byKey.get(keyOf(trouble));
+      const known = byKey.get(incidentKey(trouble));
       if (known === undefined) return [];
       const isFresh = nowMs - fromTimestamp(known.lastSeenAt) < rules.renewMs;
       if (trouble.count === 0 && isFresh) return [];
@@ -201,16 +201,16 @@ export function toMoves(
       const detail = JSON.stringify({ ...trouble.detail, routed: routed ?? true });
       return [{ id: known.id, count: trouble.count, detail }];
     });
-  const wrong = new Set(troubles.filter((trouble) => !isSettled(trouble)).map(keyOf));
+  const wrong = new Set(troubles.filter((trouble) => !isSettled(trouble)).map(incidentKey));
   const isOver = (incident: Incident): boolean => {
-    if (wrong.has(keyOf(incident))) return false;
+    if (wrong.has(incidentKey(incident))) return false;
     if (isAcknowledged(incident) && !standingKinds.has(incident.kind)) return true;
     if (incident.kind === 'failure_streak') {
       // One that began elsewhere after the success is not over by it.
       const agoMs = seen.well.get(incident.key);
       return agoMs !== undefined && fromTimestamp(incident.openedAt) <= nowMs - agoMs;
     }
-    if (standing === undefined) return false;
+    if (lasting === undefined) return false;
     if (incident.kind === 'ledger_damaged' && !isDamageKnown) return false;
     if (standingKinds.has(incident.kind)) return !isPartial;
     const quietMs = nowMs - fromTimestamp(incident.lastSeenAt);
@@ -222,13 +222,17 @@ export function toMoves(
   return { opened, renewed, closed };
 }
 
-function keyOf({ kind, key }: Pick<Incident, 'kind' | 'key'>): string {
+function incidentKey({ kind, key }: Pick<Incident, 'kind' | 'key'>): string {
   return `${kind} ${key}`;
 }
 
-type Told = Pick<Incident, 'id' | 'kind' | 'key' | 'count' | 'detail'>;
+type IncidentNotice = Pick<Incident, 'id' | 'kind' | 'key' | 'count' | 'detail'>;
 
-function toEmission(moment: 'opened' | 'closed', incident: Told, rules: FollowRules): Emission {
+function toEmission(
+  moment: 'opened' | 'closed',
+  incident: IncidentNotice,
+  rules: FollowRules,
+): Emission {
   const { id: incidentId, kind, key, count } = incident;
   const detail = parseJson(incident.detail) as JsonObject;
   const said = {

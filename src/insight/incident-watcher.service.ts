@@ -10,10 +10,10 @@ import { findCircleOf } from '../pipeline/check-routes.service.ts';
 import { makeOutcomes } from './failure-streaks.service.ts';
 import {
   findTroubles,
-  isPartialLook,
-  toMoves,
-  type Standing,
-  type Trouble,
+  hasFailedCheck,
+  planIncidentMoves,
+  type WatchedState,
+  type IncidentTrouble,
 } from './incident-rules.ts';
 import { readKeyIds } from '../access/vault.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
@@ -21,7 +21,7 @@ import type { Pause, Switches } from '../job/pause.service.ts';
 import type { IndexChecks } from './index-checks.service.ts';
 
 /** Keeps the incidents: what is wrong is opened once over all hosts, told, and closed when it is over. */
-export interface Watch extends Service {
+export interface IncidentWatcher extends Service {
   /** Counts on from how jobs ended before, here and elsewhere. */
   recall(): Promise<void>;
   /** These attempts have ended, and it is on the ledger. */
@@ -32,12 +32,12 @@ export interface Watch extends Service {
 const OPEN = { isOpen: true, limit: limits.pageRowsMax };
 const RULES = { ...limits.incident, ...limits.incidentWatch };
 
-export function makeWatch(
+export function makeIncidentWatcher(
   context: LedgerContext,
   pause: Pick<Pause, 'isOn'>,
   switches: Pick<Switches, 'isOff'>,
   indexChecks: IndexChecks,
-): Watch {
+): IncidentWatcher {
   const { ledger, commits, tenant } = context;
   const log = context.log.child('watch');
   const rules = RULES;
@@ -56,15 +56,15 @@ export function makeWatch(
         ? await lookAround(context, { pause, switches }, damage ?? [], acknowledged)
         : undefined;
       const now = await ledger.now();
-      const standing = look === undefined ? undefined : findTroubles(look, rules);
-      const isPartial = look !== undefined && isPartialLook(look.findings);
+      const lasting = look === undefined ? undefined : findTroubles(look, rules);
+      const isPartial = look !== undefined && hasFailedCheck(look.findings);
       const isDamageKnown = damage !== undefined;
       const told = {
         ...seen,
         troubles: seen.troubles.map((one) => nameCircle(one, context.generation)),
       };
-      const looked = { now, open, seen: told, standing, isPartial, isDamageKnown, acknowledged };
-      const moves = toMoves(looked, rules, context.generation.rules);
+      const looked = { now, open, seen: told, lasting, isPartial, isDamageKnown, acknowledged };
+      const moves = planIncidentMoves(looked, rules, context.generation.rules);
       if (moves.opened.length + moves.renewed.length + moves.closed.length > 0) {
         const moved = await ledger.incidents.update(moves);
         commits.publish(moved.news);
@@ -94,7 +94,10 @@ const BREAK_CIRCLE =
   'Break the circle of routes that the evidence names, as its own finding says. Then acknowledge this one.';
 
 /** Adds the circle of routes to the incident of a chain that became too long. */
-function nameCircle(trouble: Trouble, { config, routes, catalog }: Generation): Trouble {
+function nameCircle(
+  trouble: IncidentTrouble,
+  { config, routes, catalog }: Generation,
+): IncidentTrouble {
   if (trouble.kind !== 'hops_limit') return trouble;
   const circle = findCircleOf(trouble.key, config.routes, routes, catalog);
   if (circle === undefined) return trouble;
@@ -113,7 +116,7 @@ async function lookAround(
   }: { readonly pause: Pick<Pause, 'isOn'>; readonly switches: Pick<Switches, 'isOff'> },
   damage: readonly string[],
   acknowledged: ReadonlyMap<string, Timestamp>,
-): Promise<Standing> {
+): Promise<WatchedState> {
   const { config, catalog, claimable } = generation;
   // Findings about the whole machine are not for tenants.
   const isRoot = tenant === undefined;

@@ -16,10 +16,10 @@ import type { CheckContext } from './check.service.ts';
 import { findLiveFindings } from './checks.service.ts';
 import { findingId, impactRank, type LiveFinding, type Severity } from './finding.ts';
 import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
-import * as z from 'zod';
 import { countFindings, findingShape } from './findings.service.ts';
 import { SharedFigure } from './figures.operations.ts';
 import { bareLedger } from '../access/visibility.operations.ts';
+import * as z from 'zod';
 
 export interface LedgerFindings {
   readonly findings: readonly Finding[];

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { Engine } from '../engine/engine.ts';
-import { type Family, METRICS_TYPE, writeMetrics } from './metrics.service.ts';
+import { type MetricFamily, METRICS_TYPE, formatMetrics } from './metrics.service.ts';
 import { incidentKinds } from './types.ts';
 import { defineOperation } from '../operation/define.ts';
 import { figuresOf } from './figures.operations.ts';
@@ -40,7 +40,7 @@ export const systemMetrics = defineOperation({
     isForScrapers: true,
     textForm: {
       type: METRICS_TYPE,
-      write: (output) => writeMetrics((output as z.output<typeof metricsShape>).families),
+      write: (output) => formatMetrics((output as z.output<typeof metricsShape>).families),
     },
   },
   cli: { examples: ['ductile system metrics', 'ductile system metrics --json'] },
@@ -60,7 +60,7 @@ export const systemMetrics = defineOperation({
   },
 });
 
-function aboutProcess(engine: Engine): Family[] {
+function aboutProcess(engine: Engine): MetricFamily[] {
   const { running, slots, uptimeMs, counts, state } = engine.status();
   const { user, system } = process.cpuUsage();
   const directives = Object.entries({
@@ -103,7 +103,7 @@ function aboutProcess(engine: Engine): Family[] {
   ];
 }
 
-async function aboutLedger({ ledger }: Engine): Promise<Family[]> {
+async function aboutLedger({ ledger }: Engine): Promise<MetricFamily[]> {
   const { watched } = figuresOf(ledger);
   await watched.prime();
   const known = watched.peek();
@@ -146,10 +146,10 @@ async function aboutLedger({ ledger }: Engine): Promise<Family[]> {
   ];
 }
 
-function gauge(name: string, help: string, value: number): Family {
+function gauge(name: string, help: string, value: number): MetricFamily {
   return { name, type: 'gauge', help, samples: [{ labels: {}, value }] };
 }
 
-function counter(name: string, help: string, samples: Family['samples']): Family {
+function counter(name: string, help: string, samples: MetricFamily['samples']): MetricFamily {
   return { name, type: 'counter', help, samples };
 }

@@ -3,24 +3,24 @@ import { isTerminal } from '../job/job.ts';
 import type { Closing } from '../ledger/commit.ts';
 
 /** What one process has counted and measured since it started, for all of its ledgers. */
-export interface Meters {
+export interface Metrics {
   /** These attempts have ended, and it is on the ledger. */
-  settled(closings: readonly Closing[]): void;
+  countAttempts(closings: readonly Closing[]): void;
   /** A transaction of the ledger took so long, from its asking to its commit. */
-  committed(ms: number): void;
-  delivered(status: number): void;
+  observeCommit(ms: number): void;
+  countDelivery(status: number): void;
   /** Everything so far; the lag of the event loop since it was read last. */
-  read(): readonly Family[];
+  read(): readonly MetricFamily[];
 }
 
-export interface Family {
+export interface MetricFamily {
   readonly name: string;
   readonly type: 'counter' | 'gauge' | 'histogram';
   readonly help: string;
-  readonly samples: readonly Sample[];
+  readonly samples: readonly MetricSample[];
 }
 
-export interface Sample {
+export interface MetricSample {
   /** What comes behind the name of the family, such as `_bucket`. */
   readonly suffix?: string | undefined;
   readonly labels: Readonly<Record<string, string>>;
@@ -33,7 +33,7 @@ const OTHER = '_other';
 
 const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
 
-export function makeMeters(): Meters {
+export function makeMetrics(): Metrics {
   const plugins = new Set<string>();
   const jobs = new Counter();
   const attempts = new Counter();
@@ -49,7 +49,7 @@ export function makeMeters(): Meters {
   };
 
   return {
-    settled(closings) {
+    countAttempts(closings) {
       for (const { job, report, ending } of closings) {
         const plugin = labelOf(job.plugin);
         attempts.add({ plugin, status: report.status });
@@ -60,8 +60,8 @@ export function makeMeters(): Meters {
         }
       }
     },
-    committed: (ms) => commits.observe(ms / 1000),
-    delivered: (status) => deliveries.add({ verdict: verdictOf(status) }),
+    observeCommit: (ms) => commits.observe(ms / 1000),
+    countDelivery: (status) => deliveries.add({ verdict: verdictOf(status) }),
     read() {
       lag ??= startLag();
       return [
@@ -105,7 +105,7 @@ function startLag(): Lag {
   return lag;
 }
 
-function readLag(lag: Lag): Family {
+function readLag(lag: Lag): MetricFamily {
   const at = (percentile: number): number =>
     // It measures from one look to the next, which is never less than its interval.
     lag.count === 0 ? 0 : Math.max(0, lag.percentile(percentile) / 1e9 - LAG_RESOLUTION_MS / 1000);
@@ -123,7 +123,7 @@ function readLag(lag: Lag): Family {
   };
 }
 
-function counter(name: string, help: string, counted: Counter): Family {
+function counter(name: string, help: string, counted: Counter): MetricFamily {
   return { name, type: 'counter', help, samples: counted.samples() };
 }
 
@@ -137,7 +137,7 @@ class Counter {
     else known.value += 1;
   }
 
-  samples(): Sample[] {
+  samples(): MetricSample[] {
     return [...this.#counts.values()].map((sample) => ({ ...sample }));
   }
 }
@@ -153,7 +153,7 @@ class Histogram {
     this.#sum += seconds;
   }
 
-  samples(labels: Readonly<Record<string, string>>): Sample[] {
+  samples(labels: Readonly<Record<string, string>>): MetricSample[] {
     let count = 0;
     const buckets = this.#counts.map((more, index) => {
       count += more;
@@ -172,7 +172,7 @@ class Histogram {
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 /** Families in the text format; whatever stands in a label stays in that label. */
-export function writeMetrics(families: readonly Family[]): string {
+export function formatMetrics(families: readonly MetricFamily[]): string {
   return families
     .map(({ name, type, help, samples }) =>
       [
@@ -185,7 +185,7 @@ export function writeMetrics(families: readonly Family[]): string {
     .join('');
 }
 
-function writeSample(name: string, { suffix = '', labels, value }: Sample): string {
+function writeSample(name: string, { suffix = '', labels, value }: MetricSample): string {
   const written = Object.entries(labels).map(
     ([label, text]) => `${label}="${escape(text, /[\\"\n]/g)}"`,
   );

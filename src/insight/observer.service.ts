@@ -1,17 +1,17 @@
 import { TRACE_KEY } from '../base/trace.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { Meters } from './metrics.service.ts';
+import type { Metrics } from './metrics.service.ts';
 import { runSpanOf, spansOf } from './spans.service.ts';
 import type { Tracer } from './tracer.service.ts';
-import type { Watch } from './incident-watcher.service.ts';
+import type { IncidentWatcher } from './incident-watcher.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
-/** Whoever counts, measures or watches is told here of attempts that have ended, after the commit. */
+/** Passes ended attempts to metrics, traces and the incident watcher, after the commit. */
 export function makeObserver(
   { ledger }: LedgerContext,
-  meters: Meters,
+  meters: Metrics,
   tracer: Tracer,
-  watch: Watch,
+  watcher: IncidentWatcher,
 ) {
   const traceRun = async (runId: string): Promise<void> => {
     const run = await ledger.runs.find(runId);
@@ -24,8 +24,8 @@ export function makeObserver(
 
   return {
     saw(closings: readonly Closing[]): void {
-      watch.saw(closings);
-      meters.settled(closings);
+      watcher.saw(closings);
+      meters.countAttempts(closings);
       if (!tracer.isOn || closings.length === 0) return;
       const nowMs = Date.now();
       tracer.add(closings.flatMap((closing) => spansOf(closing, nowMs)));

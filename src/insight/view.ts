@@ -2,7 +2,7 @@ import type { JsonOutput } from '../operation/define.ts';
 import { showCell, type Printer, type Row } from '../cli/print.ts';
 import { listOf, rowsOf, rowOf, type View } from '../cli/view-parts.ts';
 import { toVisibleText } from '../base/text.ts';
-import { writeMetrics } from './metrics.service.ts';
+import { formatMetrics } from './metrics.service.ts';
 
 /** The answer, the chain that leads to it, and what can be done; nothing that takes long to read. */
 export function showWhy(output: JsonOutput, printer: Printer): void {
@@ -123,6 +123,6 @@ function showAcknowledged(output: JsonOutput, printer: Printer): void {
 
 /** As a monitor would get them. */
 export function showMetrics({ families }: JsonOutput, printer: Printer): void {
-  const text = writeMetrics(families as Parameters<typeof writeMetrics>[0]);
+  const text = formatMetrics(families as Parameters<typeof formatMetrics>[0]);
   for (const line of text.trimEnd().split('\n')) printer.line(toVisibleText(line));
 }

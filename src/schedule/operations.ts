@@ -16,7 +16,7 @@ import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 import { readScheduleFacts } from '../insight/why/schedule-facts.ts';
 import {
   holdKinds,
-  listHolds,
+  listScheduleHolds,
   readNextStart,
   type ScheduleFacts,
   type ScheduleHold,
@@ -328,7 +328,7 @@ async function showSchedules(
 
 function showSchedule(facts: ScheduleFacts): z.output<typeof scheduleShape> {
   const { row } = facts;
-  const holds = listHolds(facts);
+  const holds = listScheduleHolds(facts);
   return {
     plugin: row.plugin,
     schedule_id: row.scheduleId,

@@ -8,13 +8,13 @@ import {
 import type { WebhookResponse } from './check.ts';
 import type { IncomingDelivery } from './request.ts';
 import type { Webhooks } from './webhooks.ts';
-import type { Meters } from '../insight/metrics.service.ts';
+import type { Metrics } from '../insight/metrics.service.ts';
 import type { Tracer } from '../insight/tracer.service.ts';
 
 /** Counts what is delivered, and traces what was verified: strangers fill nobody's collector. */
 export function observeWebhooks(
   webhooks: Webhooks,
-  { meters, tracer }: { readonly meters: Meters; readonly tracer: Tracer },
+  { meters, tracer }: { readonly meters: Metrics; readonly tracer: Tracer },
 ): Webhooks {
   const begin = (name: string, incoming: IncomingDelivery) => {
     const outer = parseTraceparent(traceparentIn(incoming));
@@ -22,7 +22,7 @@ export function observeWebhooks(
     const startMs = Date.now();
     const note = (answer: WebhookResponse): WebhookResponse => {
       const { status } = answer;
-      meters.delivered(status);
+      meters.countDelivery(status);
       if (place?.isSampled === true && isVerified(answer)) {
         tracer.add([toSpan({ name, place, outer, startMs, status })]);
       }

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { toFinding } from '../../src/config/findings.ts';
 import { makeProblem } from '../../src/config/problem.ts';
-import { listCommands, showFindings } from '../../src/insight/findings.service.ts';
+import { parseFixCommands, showFindings } from '../../src/insight/findings.service.ts';
 
 test('a finding in a file has its location as evidence and the commands that its fix names', () => {
   const fix = 'Compare with `ductile config diff`, then accept it with `ductile config lock`.';
@@ -29,5 +29,5 @@ test.each([
   ['Put a value there with `ductile credential set <name>`.', []],
   ['Set `service.max_workers` to more than 1.', []],
 ])('the commands in "%s" are %j', (fix, commands) => {
-  expect(listCommands(fix)).toEqual(commands);
+  expect(parseFixCommands(fix)).toEqual(commands);
 });

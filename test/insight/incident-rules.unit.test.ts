@@ -7,11 +7,11 @@ import type { Closing } from '../../src/ledger/commit.ts';
 import { makeOutcomes } from '../../src/insight/failure-streaks.service.ts';
 import {
   findTroubles,
-  isPartialLook,
-  toMoves,
-  type Looked,
-  type Standing,
-  type Trouble,
+  hasFailedCheck,
+  planIncidentMoves,
+  type IncidentLook,
+  type WatchedState,
+  type IncidentTrouble,
 } from '../../src/insight/incident-rules.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 
@@ -24,7 +24,7 @@ const follow = {
   dedupeTtlMs: 1000,
 };
 
-const sound: Standing = {
+const sound: WatchedState = {
   overdue: [],
   queue: { now, heads: [], running: new Map(), isMoving: false },
   isHeld: () => false,
@@ -34,10 +34,11 @@ const sound: Standing = {
   findings: [],
 };
 const stuck = { ...sound.queue, heads: [{ plugin: 'mail', readyAt: early }] };
-const kindsOf = (troubles: readonly Trouble[]) => troubles.map(({ kind, key }) => `${kind} ${key}`);
+const kindsOf = (troubles: readonly IncidentTrouble[]) =>
+  troubles.map(({ kind, key }) => `${kind} ${key}`);
 
 describe('a standing problem', () => {
-  test.each<[string, Partial<Standing>, string[]]>([
+  test.each<[string, Partial<WatchedState>, string[]]>([
     ['nothing', {}, []],
     ['a stalled queue', { queue: stuck }, ['queue_stalled queue']],
     ['not one that moves', { queue: { ...stuck, isMoving: true } }, []],
@@ -87,16 +88,21 @@ function incident(more: Partial<Incident> = {}): Incident {
   };
 }
 
-function moves(more: Partial<Looked>) {
+function moves(more: Partial<IncidentLook>) {
   const seen = { troubles: [], passed: 0, well: new Map<string, number>() };
-  return toMoves({ now, open: [], seen, standing: [], ...more }, rules, follow);
+  return planIncidentMoves({ now, open: [], seen, lasting: [], ...more }, rules, follow);
 }
 
-const full: Trouble = { kind: 'disk_full', key: 'state', count: 0, detail: { message: 'full' } };
+const full: IncidentTrouble = {
+  kind: 'disk_full',
+  key: 'state',
+  count: 0,
+  detail: { message: 'full' },
+};
 
 describe('incidents', () => {
   test('a problem is opened and reported, with its consequences', () => {
-    const { opened } = moves({ standing: [full] });
+    const { opened } = moves({ lasting: [full] });
     expect(opened[0]).toMatchObject({ kind: 'disk_full', key: 'state', count: 1 });
     const { signal, jobs } = opened[0]?.emission ?? { signal: undefined, jobs: [] };
     expect(signal).toMatchObject({ type: 'incident.opened', source: 'ductile' });
@@ -105,9 +111,9 @@ describe('incidents', () => {
 
   test('an alert has a sentence and the command that comes next', () => {
     const commands = ['ductile run revive r1', 'ductile run cancel r1'];
-    const halted: Trouble = { ...full, detail: { message: 'A run halted.', commands } };
-    const payloadOf = (trouble: Trouble): unknown =>
-      JSON.parse(moves({ standing: [trouble] }).opened[0]?.emission.signal.data ?? '');
+    const halted: IncidentTrouble = { ...full, detail: { message: 'A run halted.', commands } };
+    const payloadOf = (trouble: IncidentTrouble): unknown =>
+      JSON.parse(moves({ lasting: [trouble] }).opened[0]?.emission.signal.data ?? '');
     expect(payloadOf(halted)).toMatchObject({ message: 'A run halted.', next: commands[0] });
     expect(payloadOf(full)).toMatchObject({
       message: 'full',
@@ -122,17 +128,17 @@ describe('incidents', () => {
   });
 
   test('an open incident is not opened again, and is renewed now and then', () => {
-    expect(moves({ standing: [full], open: [incident({ lastSeenAt: now })] })).toEqual({
+    expect(moves({ lasting: [full], open: [incident({ lastSeenAt: now })] })).toEqual({
       opened: [],
       renewed: [],
       closed: [],
     });
-    expect(moves({ standing: [full], open: [incident()] }).renewed).toHaveLength(1);
+    expect(moves({ lasting: [full], open: [incident()] }).renewed).toHaveLength(1);
   });
 
   test('a solved problem is closed by the host that checks, and by no other', () => {
     expect(moves({ open: [incident()] }).closed).toHaveLength(1);
-    expect(moves({ open: [incident()], standing: undefined }).closed).toEqual([]);
+    expect(moves({ open: [incident()], lasting: undefined }).closed).toEqual([]);
   });
 
   test('an incident about single events is over when none has happened for long', () => {
@@ -145,7 +151,7 @@ describe('incidents', () => {
     const open = [incident({ kind: 'failure_streak', key: 'mail/handle' })];
     expect(moves({ open }).closed).toEqual([]);
     const seen = { troubles: [], passed: 0, well: new Map([['mail/handle', 1000]]) };
-    expect(moves({ open, seen, standing: undefined }).closed).toHaveLength(1);
+    expect(moves({ open, seen, lasting: undefined }).closed).toHaveLength(1);
   });
 
   test('an incident that was acknowledged is closed, unless it happened again', () => {
@@ -180,15 +186,15 @@ describe('incidents', () => {
     const troubles = findTroubles({ ...sound, findings: [finding, failed] }, rules);
     expect(kindsOf(troubles)).toEqual(['run_halted flow']);
     expect(troubles[0]?.detail).toMatchObject({ evidence: 'run 1', severity: 'error' });
-    expect(isPartialLook([finding])).toBe(false);
-    expect(isPartialLook([failed])).toBe(true);
+    expect(hasFailedCheck([finding])).toBe(false);
+    expect(hasFailedCheck([failed])).toBe(true);
     const open = [incident({ kind: 'run_halted', key: 'flow' })];
     expect(moves({ open }).closed).toHaveLength(1);
     expect(moves({ open, isPartial: true }).closed).toEqual([]);
   });
 
   test('an alarm about an alarm is recorded and not routed, when it opens and when it closes', () => {
-    const { opened } = moves({ standing: [{ ...full, isAlarm: true }] });
+    const { opened } = moves({ lasting: [{ ...full, isAlarm: true }] });
     expect(opened[0]?.emission.jobs).toEqual([]);
     const open = [incident({ detail: opened[0]?.detail ?? '' })];
     expect(moves({ open }).closed[0]?.emission.jobs).toEqual([]);

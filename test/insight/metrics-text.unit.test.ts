@@ -1,6 +1,6 @@
 /** The text that monitors read: what stands in a name or label stays there. */
 import { expect, test } from 'vitest';
-import { makeMeters, writeMetrics } from '../../src/insight/metrics.service.ts';
+import { makeMetrics, formatMetrics } from '../../src/insight/metrics.service.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import { endSucceeded } from '../../src/job/outcome.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
@@ -24,12 +24,12 @@ function valueOf(text: string, sample: string): number | undefined {
 }
 
 test('counters and histograms add up', () => {
-  const meters = makeMeters();
-  meters.settled([closing('mail', 30), closing('mail', 3000), closing('echo', null)]);
-  meters.committed(7);
-  meters.delivered(202);
-  meters.delivered(401);
-  const text = writeMetrics(meters.read());
+  const meters = makeMetrics();
+  meters.countAttempts([closing('mail', 30), closing('mail', 3000), closing('echo', null)]);
+  meters.observeCommit(7);
+  meters.countDelivery(202);
+  meters.countDelivery(401);
+  const text = formatMetrics(meters.read());
   expect(valueOf(text, 'ductile_jobs_total{plugin="mail",status="succeeded"}')).toBe(2);
   expect(valueOf(text, 'ductile_attempt_phase_seconds_bucket{phase="run",le="0.05"}')).toBe(1);
   expect(valueOf(text, 'ductile_attempt_phase_seconds_bucket{phase="run",le="5"}')).toBe(2);
@@ -42,7 +42,7 @@ test('counters and histograms add up', () => {
 });
 
 test('a hostile name stays in its label, and every line is one', () => {
-  const text = writeMetrics([
+  const text = formatMetrics([
     {
       name: 'x_total',
       type: 'counter',
@@ -59,8 +59,8 @@ test('a hostile name stays in its label, and every line is one', () => {
 });
 
 test('ever new names do not make ever more samples', () => {
-  const meters = makeMeters();
-  for (let n = 0; n < 1000; n += 1) meters.settled([closing(`plugin-${n}`, 1)]);
+  const meters = makeMetrics();
+  for (let n = 0; n < 1000; n += 1) meters.countAttempts([closing(`plugin-${n}`, 1)]);
   const [jobs] = meters.read();
   expect(jobs?.samples).toHaveLength(201);
   expect(jobs?.samples.at(-1)).toMatchObject({ labels: { plugin: '_other' }, value: 800 });

@@ -12,7 +12,7 @@ describe('blockers', () => {
 
   test('are all listed, in the order of repair', () => {
     const told = waitingFor({
-      house: { hosts: [], paused },
+      service: { hosts: [], paused },
       plugin: {
         credentials: unopened,
         switchedOff: { plugin: 'worker', changedBy: 'ann', changedAt: at },
@@ -28,18 +28,18 @@ describe('blockers', () => {
   });
 
   test('a resume is not suggested while a credential cannot be opened', () => {
-    const told = waitingFor({ house: { paused }, plugin: { credentials: unopened } });
+    const told = waitingFor({ service: { paused }, plugin: { credentials: unopened } });
     expect(told.commands[0]).toBe('ductile credential set imap');
     expect(told.commands).not.toContain('ductile system resume');
     expect(told.blockers[1]).toMatchObject({
       fact: 'the system is paused',
       moves_by: expect.stringMatching(/repair the credentials before/),
     });
-    expect(waitingFor({ house: { paused } }).commands).toContain('ductile system resume');
+    expect(waitingFor({ service: { paused } }).commands).toContain('ductile system resume');
   });
 
   test('a plugin that a start makes known is not another blocker', () => {
-    const told = waitingFor({ house: { hosts: [] }, plugin: { isKnown: false } });
+    const told = waitingFor({ service: { hosts: [] }, plugin: { isKnown: false } });
     expect(told.blockers.map(({ fact }) => fact)).toEqual(['the service is not running']);
   });
 

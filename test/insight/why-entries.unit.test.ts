@@ -12,7 +12,7 @@ import {
 import { explainSignal, type SignalFacts } from '../../src/insight/why/signal.ts';
 import { type ScheduleFacts, explainSchedule } from '../../src/insight/why/schedule.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
-import { at, hookSignal, house, later, plugin, queued, run } from './why-texts.ts';
+import { at, hookSignal, later, plugin, queued, run, service } from './why-texts.ts';
 
 const schedule: ScheduleRow = {
   plugin: 'worker',
@@ -44,7 +44,7 @@ describe('a schedule', () => {
     explainSchedule({
       row: { ...schedule, ...row },
       now: at,
-      house,
+      service,
       plugin,
       isOtherwise: false,
       ...more,
@@ -135,10 +135,10 @@ describe('a webhook', () => {
     explainWebhook({
       row: hook,
       isEnabled: true,
-      isHeard: true,
+      hasListener: true,
       ratePerMinute: 600,
-      turnedAway: 0,
-      house,
+      refusedCount: 0,
+      service,
       missing: undefined,
       deliveries: [],
       jobs: [],
@@ -154,11 +154,11 @@ describe('a webhook', () => {
       /nothing to start: there is no plugin x/,
       'webhook show deploys',
     ],
-    ['is not heard', { isHeard: false }, /nothing listens/i, 'config set webhooks.listen='],
+    ['is not heard', { hasListener: false }, /nothing listens/i, 'config set webhooks.listen='],
     ['takes nothing', { ratePerMinute: 0 }, /limit is 0/, '--rate-limit-per-minute 600'],
     [
       'was sent too much',
-      { turnedAway: 3 },
+      { refusedCount: 3 },
       /3 deliveries came faster/,
       'edit deploys --rate-limit-per-minute 1200',
     ],
@@ -306,7 +306,7 @@ describe('a signal', () => {
       runs: [],
       hopsMax: 32,
       isRuntimeCaused: false,
-      takers: [],
+      handlers: [],
       refusals: [],
       ...more,
     });
@@ -345,11 +345,11 @@ describe('a signal', () => {
   test.each<[string, Partial<SignalFacts>, RegExp]>([
     ['nobody wants', {}, /no route and no pipeline takes webhook.received/i],
     ['came too late in its chain', { hopsMax: 0 }, /chain is longer/],
-    ['something wants by now', { takers: ['a route to x'] }, /now something would/],
+    ['something wants by now', { handlers: ['a route to x'] }, /now something would/],
     [
       'was held back by the dedupe key of its event',
       {
-        takers: ['a route to x'],
+        handlers: ['a route to x'],
         signal: { ...hookSignal, metadata: '{"schema_version":1,"dedupe_key":"k1"}' },
       },
       /the same was done or under way, by its dedupe key k1/,

@@ -1,6 +1,6 @@
 /** Windows and quiet hours of a schedule, with plain data. */
 import { describe, expect, test } from 'vitest';
-import { findHours } from '../../src/insight/why/schedule-facts.ts';
+import { describeScheduleHours } from '../../src/insight/why/schedule-facts.ts';
 import { timed } from '../schedule/support.ts';
 
 const usual = { start: 22, end: 6 };
@@ -8,7 +8,13 @@ const usual = { start: 22, end: 6 };
 function hours(entry: Readonly<Record<string, unknown>>, now: string, dueAt: string) {
   const quiet = entry['usual'] === true ? usual : undefined;
   const { usual: _, ...rest } = entry;
-  return findHours({ timed: timed(rest, 'UTC', quiet), now, seq: 1, slotAt: dueAt, dueAt });
+  return describeScheduleHours({
+    timed: timed(rest, 'UTC', quiet),
+    now,
+    seq: 1,
+    slotAt: dueAt,
+    dueAt,
+  });
 }
 
 const noon = '2030-01-01T12:00:00.000Z';

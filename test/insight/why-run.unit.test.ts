@@ -1,9 +1,9 @@
 /** Why a run waits or ended, with plain data. */
 import { describe, expect, test } from 'vitest';
-import { explainRunFacts, type RunFacts } from '../../src/insight/why/run.ts';
+import { explainRunRecord, type RunFacts } from '../../src/insight/why/run.ts';
 import type { ApproveNode, Node, OnError, WaitNode } from '../../src/pipeline/language/graph.ts';
 import type { Run } from '../../src/pipeline/run/run.ts';
-import { holder, house, later, plugin, queued, run } from './why-texts.ts';
+import { holder, service, later, plugin, queued, run } from './why-texts.ts';
 
 const leads = { id: 'ok', next: null, end: null, list: 'ok', when: undefined };
 
@@ -25,7 +25,7 @@ function listening(onError: OnError): WaitNode {
 
 describe('a run', () => {
   const explain = (more: Partial<RunFacts>) =>
-    explainRunFacts({ run, links: [], house, waits: [], rivals: [], ...more });
+    explainRunRecord({ run, links: [], service, waits: [], rivals: [], ...more });
   const wait = { branch: '', step: 'ok', why: '', until: null, job_id: null, step_id: null };
 
   test('that waits for a person says how that person answers', () => {
@@ -78,10 +78,10 @@ describe('a run', () => {
   });
 
   test('whose job waits says what holds the job', () => {
-    const job = { job: queued, house, plugin: { ...plugin, parallelism: 1 } };
-    const line = { running: [holder('a')], ahead: 0 };
+    const job = { job: queued, service, plugin: { ...plugin, parallelism: 1 } };
+    const queue = { running: [holder('a')], ahead: 0 };
     const waits = [{ ...wait, why: 'worker poll is queued', job_id: 'job-9' }];
-    const told = explain({ waits, job: { ...job, line } });
+    const told = explain({ waits, job: { ...job, queue } });
     expect(told.chain.map(({ fact }) => fact)).toEqual([
       'step ok: worker poll is queued',
       'the plugin worker runs 1 at a time',

@@ -1,16 +1,16 @@
-/** Facts of a sound house, for the tests of why. */
+/** Facts of a sound service, for the tests of why. */
 import type { Job } from '../../src/job/job.ts';
 import type { RunningJob } from '../../src/tenant/outlook.ts';
 import type { Run } from '../../src/pipeline/run/run.ts';
 import type { Signal } from '../../src/signal/signal.ts';
 import { explainJob } from '../../src/insight/why/job.ts';
-import type { HouseFacts, PluginFacts, WaitFacts } from '../../src/insight/why/wait-facts.ts';
+import type { PluginFacts, WaitFacts, ServiceFacts } from '../../src/insight/why/wait-facts.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 
 export const at = '2030-01-01T00:00:00.000Z';
 export const later = '2030-01-01T01:00:00.000Z';
 
-export const house: HouseFacts = {
+export const service: ServiceFacts = {
   hosts: [{ id: 'process-1', host: 'here', slots: 4 }],
   trouble: undefined,
   paused: undefined,
@@ -19,7 +19,7 @@ export const house: HouseFacts = {
 
 export const plugin: PluginFacts = {
   name: 'worker',
-  standing: 'loaded',
+  state: 'loaded',
   isKnown: true,
   switchedOff: undefined,
   init: undefined,
@@ -92,7 +92,7 @@ export const run: Run = {
 /** Returns the blockers of a queued job in an otherwise healthy service. */
 export interface Waiting {
   readonly job?: Partial<Job>;
-  readonly house?: Partial<HouseFacts>;
+  readonly service?: Partial<ServiceFacts>;
   readonly plugin?: Partial<PluginFacts>;
   readonly running?: readonly RunningJob[];
   readonly ahead?: number;
@@ -105,9 +105,9 @@ export function waitingFor(more: Waiting = {}) {
   const job = { ...queued, ...more.job };
   const waits: WaitFacts = {
     job,
-    house: { ...house, ...more.house },
+    service: { ...service, ...more.service },
     plugin: { ...plugin, ...more.plugin },
-    line: { running: more.running ?? [], ahead: more.ahead ?? 0 },
+    queue: { running: more.running ?? [], ahead: more.ahead ?? 0 },
     holder: more.holder,
     now: more.now ?? at,
     usual: more.usual,

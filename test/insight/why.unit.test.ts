@@ -81,24 +81,30 @@ describe('a queued job', () => {
       null,
       'job list --plugin worker',
     ],
-    ['a process', { house: { hosts: [] } }, /service is not running/, null, 'ductile system start'],
+    [
+      'a process',
+      { service: { hosts: [] } },
+      /service is not running/,
+      null,
+      'ductile system start',
+    ],
     [
       'the ledger',
-      { house: { trouble: 'disk full' } },
+      { service: { trouble: 'disk full' } },
       /does not take what is written/,
       null,
       'doctor',
     ],
     [
       'somebody to resume',
-      { house: { paused: { actor: 'cli:ann', at } } },
+      { service: { paused: { actor: 'cli:ann', at } } },
       /system is paused/,
       null,
       'ductile system resume',
     ],
     [
       'its tenant',
-      { house: { tenant: { slug: 'acme', held: 'tenant_suspended', workers: 0 } } },
+      { service: { tenant: { slug: 'acme', held: 'tenant_suspended', workers: 0 } } },
       /tenant acme is suspended/,
       null,
       'ductile tenant resume acme',
@@ -106,7 +112,7 @@ describe('a queued job', () => {
     [
       'the limit of its tenant',
       {
-        house: { tenant: { slug: 'acme', held: undefined, workers: 1 } },
+        service: { tenant: { slug: 'acme', held: undefined, workers: 1 } },
         running: [holder('a', { plugin: 'x' })],
       },
       /tenant acme may run 1 at a time/,
@@ -122,7 +128,7 @@ describe('a queued job', () => {
     ],
     [
       'a runner',
-      { plugin: { isKnown: false, standing: 'disabled' } },
+      { plugin: { isKnown: false, state: 'disabled' } },
       /no running process knows/,
       null,
       'ductile config set plugins.worker.enabled=true --apply',
@@ -167,7 +173,7 @@ describe('a queued job', () => {
   test('that is held twice moves when both are over, and not at the time of one', () => {
     const told = waitingFor({
       job: { nextRetryAt: later },
-      house: { paused: { actor: null, at } },
+      service: { paused: { actor: null, at } },
     });
     expect(told.chain.map(({ fact }) => fact)).toContain('the system is paused');
     expect(told.moves_at).toBeNull();

@@ -12,7 +12,7 @@ import type { Engine, EngineStatus } from '../../src/engine/engine.ts';
 import type { Submission } from '../../src/job/enqueue.service.ts';
 import { backupDirective } from '../../src/ledger/change-backup.service.ts';
 import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
-import { makeMeters } from '../../src/insight/metrics.service.ts';
+import { makeMetrics } from '../../src/insight/metrics.service.ts';
 import { unlimited } from '../../src/tenant/quota.service.ts';
 import { makeSwitches } from '../../src/job/pause.service.ts';
 import { makeTally } from '../../src/insight/job-counts.service.ts';
@@ -129,7 +129,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     tenant: undefined,
     tenants: undefined,
     quota: unlimited,
-    meters: makeMeters(),
+    meters: makeMetrics(),
     isolation: () => ({ tier: 'none', hasOwnUser: false, reason: 'it is a stub' }) as const,
     refused: [],
     packages: () => ({ packages: [], problems: [] }),

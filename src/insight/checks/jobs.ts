@@ -1,7 +1,7 @@
 import { limits } from '../../base/limits.ts';
 import type { DeadJob } from '../finding-reads.ts';
 import { type Check, type CheckContext, showText } from '../check.service.ts';
-import { findingId, type LiveFinding, groupUnacknowledged, lookBack } from '../finding.ts';
+import { findingId, type LiveFinding, groupUnacknowledged, toFindingWindow } from '../finding.ts';
 import { fromTimestamp, type Timestamp, toTimestamp } from '../../base/clock.ts';
 import { formatDuration } from '../../base/quantity.ts';
 import { type Job, isTerminal } from '../../job/job.ts';
@@ -17,7 +17,7 @@ const KIND = 'job_dead';
 
 /** Finds commands with dead jobs that weren't retried, one finding for each command. */
 export const findDeadJobs: Check = async (context) => {
-  const all = await context.ledger.jobs.listDead(lookBack(context.now));
+  const all = await context.ledger.jobs.listDead(toFindingWindow(context.now));
   // An init can't be retried as a job; `plugin_not_set_up` reports it.
   const jobs = all.filter(({ command }) => command !== 'init');
   const keyOf = ({ plugin, command }: DeadJob): string => `${plugin}/${command}`;

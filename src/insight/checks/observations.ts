@@ -26,10 +26,10 @@ export function describeRefused(
   tokens: FileTokens = [],
 ): LiveFinding | undefined {
   const detail = readDetail(row);
-  const actor = readText(detail, 'actor');
-  const scope = readText(detail, 'scope');
+  const actor = readDetailText(detail, 'actor');
+  const scope = readDetailText(detail, 'scope');
   const times = row.count === 1 ? 'once' : `${row.count} times`;
-  const what = readText(detail, 'operation') ?? 'an unknown path';
+  const what = readDetailText(detail, 'operation') ?? 'an unknown path';
   const name = actor?.replace(/^token:/, '');
   const common = {
     kind: 'call_refused',
@@ -91,7 +91,7 @@ export function describeSuppressed(
   acknowledged: CheckContext['acknowledged'],
 ): LiveFinding | undefined {
   const detail = readDetail(row);
-  const read = (name: string): string => readText(detail, name) ?? 'unknown';
+  const read = (name: string): string => readDetailText(detail, name) ?? 'unknown';
   const [target, dedupeKey] = [read('target'), read('dedupe_key')];
   const [kind, id] = [read('holder_kind'), read('holder_id')];
   const different = Number(detail['different'] ?? 0);
@@ -127,7 +127,7 @@ export function readDetail({ detail }: Pick<Observation, 'detail'>): JsonObject 
 }
 
 /** A text in the detail of an observation. */
-export function readText(detail: JsonObject, name: string): string | undefined {
+export function readDetailText(detail: JsonObject, name: string): string | undefined {
   const value = detail[name];
   return typeof value === 'string' ? value : undefined;
 }

@@ -5,7 +5,7 @@ import {
   findingId,
   type LiveFinding,
   groupUnacknowledged,
-  lookBack,
+  toFindingWindow,
   formatAge,
 } from '../finding.ts';
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
@@ -18,7 +18,7 @@ const KIND = 'run_halted';
 
 /** Finds pipelines with halted runs that weren't revived, one finding for each pipeline. */
 export const findHaltedRuns: Check = async (context) => {
-  const runs = await context.ledger.runs.listHalted(lookBack(context.now));
+  const runs = await context.ledger.runs.listHalted(toFindingWindow(context.now));
   const byPipeline = groupUnacknowledged(runs, KIND, ({ pipeline }) => pipeline, context);
   const groups = byPipeline.slice(0, limits.findingGroupsMax);
   return await Promise.all(

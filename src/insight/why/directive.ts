@@ -1,15 +1,20 @@
 import type { Directive } from '../../directive/directive.ts';
-import { firstLine, toExplanation, type Cause, type Explanation } from './explanation.ts';
-import type { HouseFacts } from './wait-facts.ts';
-import { houseCauses } from './waits.ts';
+import {
+  toFirstLine,
+  toExplanation,
+  type ExplanationCause,
+  type Explanation,
+} from './explanation.ts';
+import type { ServiceFacts } from './wait-facts.ts';
+import { listServiceCauses } from './waits.ts';
 
 export interface DirectiveFacts {
   readonly directive: Directive;
-  readonly house: Pick<HouseFacts, 'hosts' | 'trouble'>;
+  readonly service: Pick<ServiceFacts, 'hosts' | 'trouble'>;
 }
 
 /** Why a change was made, was not, or waits. A paused system and a suspended tenant do not hold it. */
-export function explainDirective({ directive, house }: DirectiveFacts): Explanation {
+export function explainDirective({ directive, service }: DirectiveFacts): Explanation {
   const { id, type, target, actor, status, requestedAt } = directive;
   const subject = { kind: 'directive', id, state: status } as const;
   const origin = [
@@ -23,13 +28,15 @@ export function explainDirective({ directive, house }: DirectiveFacts): Explanat
       : [{ fact: 'because of something else', evidence: directive.causationId }]),
   ];
   const held =
-    status === 'requested' ? houseCauses({ ...house, paused: undefined, tenant: undefined }) : [];
-  return toExplanation(subject, [standing(directive), ...held], origin, [
+    status === 'requested'
+      ? listServiceCauses({ ...service, paused: undefined, tenant: undefined })
+      : [];
+  return toExplanation(subject, [describeDirectiveState(directive), ...held], origin, [
     `ductile directive show ${id}`,
   ]);
 }
 
-function standing(directive: Directive): Cause {
+function describeDirectiveState(directive: Directive): ExplanationCause {
   const { id, status, runAt, attempt, processId, startedAt, completedAt } = directive;
   if (status === 'requested' && directive.awaitingApproval) {
     return {
@@ -58,7 +65,7 @@ function standing(directive: Directive): Cause {
     return { fact: `${by} cancelled it`, evidence: 'before it began', at: completedAt };
   }
   if (status === 'failed') {
-    const evidence = firstLine(directive.error ?? 'no error was told');
+    const evidence = toFirstLine(directive.error ?? 'no error was told');
     return { fact: `it failed: ${directive.errorCode ?? 'UNKNOWN'}`, evidence, at: completedAt };
   }
   return { fact: 'it was done', evidence: `attempt ${attempt}`, at: completedAt };

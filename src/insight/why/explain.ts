@@ -28,11 +28,17 @@ import { showWebhook } from '../../webhook/shapes.operations.ts';
 import type { Explanation } from './explanation.ts';
 import { explainDelivery, explainWebhook, type WebhookFacts } from './webhook.ts';
 import { explainDirective } from './directive.ts';
-import { type Found, findSubject, kindScopes, splitName } from './find-subject.ts';
-import { readHouse, readLinks, readPlugin, readProgress, readWaits } from './facts.ts';
+import { type SubjectRecord, findSubject, kindScopes, splitSubjectName } from './find-subject.ts';
+import {
+  readServiceFacts,
+  readOriginLinks,
+  readPluginFacts,
+  readProgress,
+  readWaitFacts,
+} from './facts.ts';
 import { explainJob, type StepRunFacts } from './job.ts';
-import { explainRunFacts } from './run.ts';
-import { readOneSchedule } from './schedule-facts.ts';
+import { explainRunRecord } from './run.ts';
+import { readOneScheduleFacts } from './schedule-facts.ts';
 import { explainSchedule } from './schedule.ts';
 import { explainSignal, type SignalFacts } from './signal.ts';
 import { DuctileError } from '../../base/errors.ts';
@@ -43,40 +49,44 @@ import { explainFinding, explainIncident, readLiveFindings } from './finding.ts'
 import { explainPipeline, explainPlugin } from './plugin.ts';
 
 /** Reads what is on record about it; what that means is said by pure functions. */
-export async function explain(context: Context, found: Found): Promise<Explanation> {
+export async function explainRecord(context: Context, found: SubjectRecord): Promise<Explanation> {
   const { engine } = context;
-  if (found.kind === 'job') return await ofJob(context, found.job);
-  if (found.kind === 'run') return await ofRun(context, found.run);
-  if (found.kind === 'schedule') return explainSchedule(await readOneSchedule(engine, found.row));
-  if (found.kind === 'webhook') return await ofWebhook(engine, found.row);
-  if (found.kind === 'signal') return await ofSignal(context, found.signal);
-  if (found.kind === 'delivery') return await ofDelivery(engine, found.delivery);
-  if (found.kind === 'plugin') return await explainPluginName(context, found.name, explain);
-  if (found.kind === 'pipeline') return await explainPipelineName(context, found.name, explain);
-  if (found.kind === 'finding') return await explainFindingOf(context, found.finding, explain);
-  if (found.kind === 'incident') return await explainIncidentOf(context, found.incident, explain);
-  return explainDirective({ directive: found.directive, house: await readHouse(engine) });
+  if (found.kind === 'job') return await readJobExplanation(context, found.job);
+  if (found.kind === 'run') return await readRunExplanation(context, found.run);
+  if (found.kind === 'schedule')
+    return explainSchedule(await readOneScheduleFacts(engine, found.row));
+  if (found.kind === 'webhook') return await readWebhookExplanation(engine, found.row);
+  if (found.kind === 'signal') return await readSignalExplanation(context, found.signal);
+  if (found.kind === 'delivery') return await readDeliveryExplanation(engine, found.delivery);
+  if (found.kind === 'plugin') return await explainPluginName(context, found.name, explainRecord);
+  if (found.kind === 'pipeline')
+    return await explainPipelineName(context, found.name, explainRecord);
+  if (found.kind === 'finding')
+    return await explainFindingOf(context, found.finding, explainRecord);
+  if (found.kind === 'incident')
+    return await explainIncidentOf(context, found.incident, explainRecord);
+  return explainDirective({ directive: found.directive, service: await readServiceFacts(engine) });
 }
 
 const FEW = { limit: 5 };
 
-function seenBy({ principal }: Context): (signal: Signal) => boolean {
+function isVisibleTo({ principal }: Context): (signal: Signal) => boolean {
   return (signal) => isVisible(signal, principal);
 }
 
-async function ofJob(context: Context, job: Job): Promise<Explanation> {
+async function readJobExplanation(context: Context, job: Job): Promise<Explanation> {
   const { engine } = context;
   const { ledger } = engine;
   const { plugin, command } = job;
   const isFailed = isTerminal(job.status) && !['succeeded', 'cancelled'].includes(job.status);
   const [links, attempts, [breaker], retries, run, progress, facts] = await Promise.all([
-    readLinks(ledger, { job }, seenBy(context)),
+    readOriginLinks(ledger, { job }, isVisibleTo(context)),
     ledger.attempts.listByJob([job.id]),
     ledger.breakers.list({ plugin, command }),
     findRetries(ledger, [job]),
     readStepRun(ledger, job),
     job.status === 'running' ? readProgress(ledger, job) : undefined,
-    isFailed ? readPlugin(engine, plugin) : undefined,
+    isFailed ? readPluginFacts(engine, plugin) : undefined,
   ]);
   return explainJob({
     job,
@@ -88,7 +98,9 @@ async function ofJob(context: Context, job: Job): Promise<Explanation> {
     progress,
     plugin: facts,
     waits:
-      job.status === 'queued' ? await readWaits(engine, job, await readHouse(engine)) : undefined,
+      job.status === 'queued'
+        ? await readWaitFacts(engine, job, await readServiceFacts(engine))
+        : undefined,
   });
 }
 
@@ -101,36 +113,36 @@ async function readStepRun(ledger: Ledger, job: Job): Promise<StepRunFacts | und
   return run && { id: run.id, status: run.status, revivedAs: successor?.id };
 }
 
-async function ofRun(context: Context, run: Run): Promise<Explanation> {
+async function readRunExplanation(context: Context, run: Run): Promise<Explanation> {
   const { engine } = context;
   const { ledger } = engine;
   const { concurrencyKey } = run;
   const isInLine = run.status === 'queued' && run.dueAt === null && concurrencyKey !== null;
-  const [links, waits, house, [successor], rivals, graph] = await Promise.all([
-    readLinks(ledger, { run }, seenBy(context)),
+  const [links, waits, service, [successor], rivals, graph] = await Promise.all([
+    readOriginLinks(ledger, { run }, isVisibleTo(context)),
     explainRun(ledger, run),
-    readHouse(engine),
+    readServiceFacts(engine),
     ledger.runs.list({ revivedFrom: run.id, limit: 1 }),
     isInLine ? ledger.runs.list({ concurrencyKey, ...FEW }) : [],
     run.completedAt === null ? ledger.runs.findDefinition(run.definitionHash) : undefined,
   ]);
   const jobId = waits[0]?.job_id ?? null;
   const job = jobId === null ? undefined : await ledger.jobs.find(jobId);
-  return explainRunFacts({
+  return explainRunRecord({
     run,
     links,
     waits,
     nodes: graph?.nodes,
-    house,
+    service,
     rivals,
     revivedAs: successor?.id,
-    job: job?.status === 'queued' ? await readWaits(engine, job, house) : undefined,
+    job: job?.status === 'queued' ? await readWaitFacts(engine, job, service) : undefined,
   });
 }
 
-async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> {
-  const [house, deliveries] = await Promise.all([
-    readHouse(engine),
+async function readWebhookExplanation(engine: Engine, row: WebhookRow): Promise<Explanation> {
+  const [service, deliveries] = await Promise.all([
+    readServiceFacts(engine),
     engine.ledger.deliveries.list({ hookId: row.id, ...FEW }),
   ]);
   const started = await readStarted(engine.ledger, deliveries[0]);
@@ -139,11 +151,11 @@ async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> 
   return explainWebhook({
     row,
     isEnabled: enabled,
-    isHeard: api.enabled || webhooks.enabled,
+    hasListener: api.enabled || webhooks.enabled,
     ratePerMinute: rate,
-    house,
+    service,
     missingKey: missingKeyOf(engine, row),
-    turnedAway: engine.hooks.rejected.count(row.id, performance.now()),
+    refusedCount: engine.hooks.rejected.count(row.id, performance.now()),
     missing: findStranded([row], engine).get(row.id),
     deliveries,
     ...started,
@@ -167,7 +179,10 @@ async function readStarted(
   return { jobs: jobs.toReversed(), runs, outcome: outcomes.get(delivery.id) };
 }
 
-async function ofDelivery({ ledger, config }: Engine, delivery: DeliveryRow): Promise<Explanation> {
+async function readDeliveryExplanation(
+  { ledger, config }: Engine,
+  delivery: DeliveryRow,
+): Promise<Explanation> {
   const [started, webhook] = await Promise.all([
     startedBy(ledger, delivery),
     ledger.webhooks.find(delivery.hookId),
@@ -178,10 +193,10 @@ async function ofDelivery({ ledger, config }: Engine, delivery: DeliveryRow): Pr
   return explainDelivery({ delivery, hasWebhook, isReplayable, ...started });
 }
 
-async function ofSignal(context: Context, signal: Signal): Promise<Explanation> {
+async function readSignalExplanation(context: Context, signal: Signal): Promise<Explanation> {
   const { ledger, config } = context.engine;
   const [links, jobs, runs, cause] = await Promise.all([
-    readLinks(ledger, { signal }, seenBy(context)),
+    readOriginLinks(ledger, { signal }, isVisibleTo(context)),
     ledger.jobs.list({ sourceEventId: signal.id, order: 'oldest', limit: limits.pageRowsMax }),
     ledger.runs.list({ sourceEventId: signal.id, limit: limits.pageRowsMax }),
     signal.jobId === null ? undefined : ledger.jobs.find(signal.jobId),
@@ -193,7 +208,7 @@ async function ofSignal(context: Context, signal: Signal): Promise<Explanation> 
     runs,
     hopsMax: config.service.maxHops,
     isRuntimeCaused: cause?.runtimeCaused === true,
-    ...findTakers(context.engine, signal, await contextOf(ledger, cause)),
+    ...findSignalHandlers(context.engine, signal, await contextOf(ledger, cause)),
   });
 }
 
@@ -203,11 +218,11 @@ function contextOf(ledger: Ledger, cause: Job | undefined): Promise<JsonObject> 
 }
 
 /** By what the signal shows: where something was masked, a condition may have seen more. */
-function findTakers(
+function findSignalHandlers(
   { config, pipelines }: Engine,
   signal: Signal,
   context: JsonObject,
-): Pick<SignalFacts, 'takers' | 'refusals'> {
+): Pick<SignalFacts, 'handlers' | 'refusals'> {
   const event = {
     source: senderOf(signal.source),
     type: signal.type,
@@ -219,21 +234,21 @@ function findTakers(
   const trigger = { ...event, payload, context: seen };
   const { started, skipped, unwanted } = matchPipelines(pipelines, trigger);
   return {
-    takers: [...routes, ...started.map(({ name }) => `the pipeline ${name}`)],
+    handlers: [...routes, ...started.map(({ name }) => `the pipeline ${name}`)],
     refusals: [
-      ...unwanted.map(({ name, when }) => ({ pipeline: name, reason: sayUnwanted(when) })),
+      ...unwanted.map(({ name, when }) => ({ pipeline: name, reason: describeUnwanted(when) })),
       ...skipped.map(({ pipeline, message }) => ({ pipeline: pipeline.name, reason: message })),
     ],
   };
 }
 
-function sayUnwanted(when: Condition | undefined): string {
+function describeUnwanted(when: Condition | undefined): string {
   return when === undefined ? 'not wanted' : `${formatCondition(when)} does not hold`;
 }
 
 /** Reads what is on record about names of the configuration, findings and incidents. */
 
-type Explain = (context: Context, found: Found) => Promise<Explanation>;
+type Explain = (context: Context, found: SubjectRecord) => Promise<Explanation>;
 
 /** The newest of a list; one of them is explained. */
 const NEWEST = { limit: 4 };
@@ -244,11 +259,11 @@ export async function explainPluginName(
   explain: Explain,
 ): Promise<Explanation> {
   const { engine } = context;
-  const { plugin, part } = splitName(name);
+  const { plugin, part } = splitSubjectName(name);
   const of = { plugin, ...(part === undefined ? {} : { command: part }) };
-  const [house, facts, breakers, findings, jobs] = await Promise.all([
-    readHouse(engine),
-    readPlugin(engine, plugin),
+  const [service, facts, breakers, findings, jobs] = await Promise.all([
+    readServiceFacts(engine),
+    readPluginFacts(engine, plugin),
     engine.ledger.breakers.list(of),
     readFindings(context),
     isAllowed(context, 'job') ? engine.ledger.jobs.list({ ...of, ...NEWEST }) : [],
@@ -257,7 +272,7 @@ export async function explainPluginName(
   const [newest] = jobs;
   const isGood = newest === undefined || newest.status === 'succeeded';
   const deeper = isGood ? undefined : await explain(context, { kind: 'job', job: newest });
-  return explainPlugin({ name, house, plugin: facts, breakers, findings: about, jobs, deeper });
+  return explainPlugin({ name, service, plugin: facts, breakers, findings: about, jobs, deeper });
 }
 
 function isAbout(

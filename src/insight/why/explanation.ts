@@ -2,7 +2,7 @@ import { quoteShell } from '../../base/text.ts';
 import * as z from 'zod';
 import type { Timestamp } from '../../base/clock.ts';
 
-export const kinds = [
+export const subjectKinds = [
   'job',
   'run',
   'schedule',
@@ -15,12 +15,12 @@ export const kinds = [
   'plugin',
   'pipeline',
 ] as const;
-export type Kind = (typeof kinds)[number];
+export type SubjectKind = (typeof subjectKinds)[number];
 
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 
 export const explanationShape = z.object({
-  kind: z.enum(kinds),
+  kind: z.enum(subjectKinds),
   id: z.string().describe('of a schedule: <plugin>/<schedule id>'),
   state: z.string(),
   verdict: z.string().describe('the answer in one sentence'),
@@ -63,7 +63,7 @@ export const explanationShape = z.object({
 export type Explanation = z.output<typeof explanationShape>;
 
 /** Something on record. */
-export interface Fact {
+export interface ExplanationFact {
   readonly fact: string;
   readonly evidence: string;
   readonly at?: Timestamp | null | undefined;
@@ -73,18 +73,18 @@ export interface Fact {
  * What a blocker belongs to, in the order in which blockers have to be repaired. `switch` stands for a
  * pause or something disabled: work starts as soon as it is undone, so that comes last.
  */
-export const repairs = ['ledger', 'secret', 'plugin', 'service', 'switch'] as const;
+export const repairOrder = ['ledger', 'secret', 'plugin', 'service', 'switch'] as const;
 
 /** Why something does not move; when and by what it would, and what somebody could do. */
-export interface Cause extends Fact {
-  readonly repair?: (typeof repairs)[number] | undefined;
+export interface ExplanationCause extends ExplanationFact {
+  readonly repair?: (typeof repairOrder)[number] | undefined;
   readonly movesAt?: Timestamp | null | undefined;
   readonly movesBy?: string | undefined;
   readonly commands?: readonly string[] | undefined;
 }
 
-export interface Subject {
-  readonly kind: Kind;
+export interface ExplainedSubject {
+  readonly kind: SubjectKind;
   readonly id: string;
   readonly state: string;
 }
@@ -94,9 +94,9 @@ export interface Subject {
  * it came from. It moves by itself when the last of its causes is over, if that is known of all.
  */
 export function toExplanation(
-  subject: Subject,
-  causes: readonly [Cause, ...Cause[]],
-  origin: readonly Fact[],
+  subject: ExplainedSubject,
+  causes: readonly [ExplanationCause, ...ExplanationCause[]],
+  origin: readonly ExplanationFact[],
   more: readonly string[] = [],
   { blockers = [], progress = null }: Partial<ExplanationParts> = {},
 ): Explanation {
@@ -122,11 +122,11 @@ export function toExplanation(
 /** Parts that only some explanations have. */
 export interface ExplanationParts {
   /** What holds the subject back, in the order of repair. */
-  readonly blockers: readonly Cause[];
+  readonly blockers: readonly ExplanationCause[];
   readonly progress: Explanation['progress'];
 }
 
-function showBlocker({ fact, evidence, at, movesAt, movesBy, commands = [] }: Cause) {
+function showBlocker({ fact, evidence, at, movesAt, movesBy, commands = [] }: ExplanationCause) {
   return {
     fact,
     evidence,
@@ -146,12 +146,12 @@ function toSentence(fact: string): string {
 }
 
 /** Text of others may have many lines; a chain has short ones. */
-export function firstLine(text: string, charsMax = 200): string {
+export function toFirstLine(text: string, charsMax = 200): string {
   const [line = ''] = text.trim().split('\n');
   return line.length <= charsMax ? line : `${line.slice(0, charsMax)}…`;
 }
 
-export function plural(count: number, one: string, many = `${one}s`): string {
+export function formatCount(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
@@ -165,12 +165,12 @@ const states: Readonly<Record<string, string>> = {
 };
 
 /** That something is in a state, after its name. */
-export function isInState(status: string): string {
+export function describeState(status: string): string {
   return states[status] ?? `is ${status}`;
 }
 
 /** A change in the files is active after a reload. */
-export function setting(key: string, value: string): string {
+export function formatSetCommand(key: string, value: string): string {
   const assignment = quoteShell(`${key}=${value}`);
   return `ductile config set ${assignment} --apply && ductile system reload`;
 }

@@ -14,13 +14,19 @@ import type { RunningJob } from '../../tenant/outlook.ts';
 import { findCredentials } from '../../base/credential-ref.ts';
 import { readKeyIds } from '../../access/vault.service.ts';
 import { sortByAge } from './queue-causes.ts';
-import type { Link } from './origin.ts';
-import type { By, CredentialFault, HouseFacts, PluginFacts, WaitFacts } from './wait-facts.ts';
+import type { OriginLink } from './origin.ts';
+import type {
+  DirectiveAuthor,
+  CredentialFault,
+  ServiceFacts,
+  PluginFacts,
+  WaitFacts,
+} from './wait-facts.ts';
 
 /** How far back a chain is told. */
 const LINKS_MAX = 7;
 
-export async function readHouse(engine: Engine): Promise<HouseFacts> {
+export async function readServiceFacts(engine: Engine): Promise<ServiceFacts> {
   const { ledger, config, quota, tenant } = engine;
   const [processes, paused, now] = await Promise.all([
     ledger.processes.list(),
@@ -32,7 +38,7 @@ export async function readHouse(engine: Engine): Promise<HouseFacts> {
   return {
     hosts: processes.filter(({ lastHeartbeatAt }) => lastHeartbeatAt >= since),
     trouble: engine.status().detail,
-    paused: paused === '1' ? await readBy(ledger, 'system.pause') : undefined,
+    paused: paused === '1' ? await readDirectiveAuthor(ledger, 'system.pause') : undefined,
     tenant:
       tenant === undefined
         ? undefined
@@ -41,7 +47,11 @@ export async function readHouse(engine: Engine): Promise<HouseFacts> {
 }
 
 /** Who did this last. */
-export async function readBy(ledger: Ledger, type: string, target?: string): Promise<By> {
+export async function readDirectiveAuthor(
+  ledger: Ledger,
+  type: string,
+  target?: string,
+): Promise<DirectiveAuthor> {
   const [last] = await ledger.directives.list({
     type,
     status: ['completed'],
@@ -51,12 +61,12 @@ export async function readBy(ledger: Ledger, type: string, target?: string): Pro
   return { actor: last?.actor ?? null, at: last?.completedAt ?? null };
 }
 
-export async function readPlugin(engine: Engine, name: string): Promise<PluginFacts> {
-  return (await readPlugins(engine))(name);
+export async function readPluginFacts(engine: Engine, name: string): Promise<PluginFacts> {
+  return (await readAllPluginFacts(engine))(name);
 }
 
 /** Reads once what holds plugins, and returns the facts of any of them. */
-export async function readPlugins(engine: Engine): Promise<(name: string) => PluginFacts> {
+export async function readAllPluginFacts(engine: Engine): Promise<(name: string) => PluginFacts> {
   const { ledger, catalog, config } = engine;
   const { reapAfterMs, runnerGraceMs } = config.service;
   const [switches, health, live, faultsOf] = await Promise.all([
@@ -74,7 +84,7 @@ export async function readPlugins(engine: Engine): Promise<(name: string) => Plu
     const most = plugin === undefined ? Infinity : toClaimable(plugin, config).parallelism;
     return {
       name,
-      standing: standingOf(name, { catalog }),
+      state: findPluginState(name, { catalog }),
       isKnown: known.has(name),
       switchedOff: switches.find((one) => one.plugin === name),
       init: init?.status === 'healthy' ? undefined : init,
@@ -102,23 +112,35 @@ async function readCredentialFaults(
   };
 }
 
-function standingOf(name: string, { catalog }: Pick<Engine, 'catalog'>): PluginFacts['standing'] {
+function findPluginState(name: string, { catalog }: Pick<Engine, 'catalog'>): PluginFacts['state'] {
   if (catalog.plugins.has(name)) return 'loaded';
   if (catalog.disabled.has(name)) return 'disabled';
   if (catalog.dormant.has(name)) return 'dormant';
   return catalog.problems.some(({ plugin }) => plugin === name) ? 'broken' : 'unknown';
 }
 
-export async function readWaits(engine: Engine, job: Job, house: HouseFacts): Promise<WaitFacts> {
+export async function readWaitFacts(
+  engine: Engine,
+  job: Job,
+  service: ServiceFacts,
+): Promise<WaitFacts> {
   const { dependencyKey } = job;
   const { ledger } = engine;
-  const [plugin, line, holder, now] = await Promise.all([
-    readPlugin(engine, job.plugin),
+  const [plugin, queue, holder, now] = await Promise.all([
+    readPluginFacts(engine, job.plugin),
     ledger.jobs.readQueuePosition(job),
     dependencyKey === null ? undefined : ledger.jobs.findDependencyHolder(dependencyKey),
     ledger.now(),
   ]);
-  return { job, house, plugin, line, holder, now, usual: await readUsual(ledger, line.running) };
+  return {
+    job,
+    service,
+    plugin,
+    queue,
+    holder,
+    now,
+    usual: await readUsual(ledger, queue.running),
+  };
 }
 
 /** Jobs whose usual duration is read, the oldest first: those that may hang. */
@@ -152,32 +174,32 @@ export async function readProgress(ledger: Ledger, job: Job): Promise<ProgressFa
   return { now, startedAt, lastRecordAt: records.toSorted().at(-1), usual };
 }
 
-type Beginning = { readonly job: Job } | { readonly run: Run } | { readonly signal: Signal };
+type OriginStart = { readonly job: Job } | { readonly run: Run } | { readonly signal: Signal };
 
 /** From something back to what began it; signals that may not be seen are left out. */
-export async function readLinks(
+export async function readOriginLinks(
   ledger: Ledger,
-  from: Beginning,
+  from: OriginStart,
   isSeen: (signal: Signal) => boolean,
-): Promise<Link[]> {
-  const links: Link[] = [];
-  for (let link: Link | undefined = toLink(from); link !== undefined;) {
+): Promise<OriginLink[]> {
+  const links: OriginLink[] = [];
+  for (let link: OriginLink | undefined = toLink(from); link !== undefined;) {
     if (link.kind !== 'signal' || isSeen(link.signal)) links.push(link);
     if (links.length === LINKS_MAX) {
       links.push({ kind: 'gap', rootJobId: rootOf(link) });
       break;
     }
-    link = await readBefore(ledger, link);
+    link = await readPreviousLink(ledger, link);
   }
   return links;
 }
 
-function toLink(from: Beginning): Link {
+function toLink(from: OriginStart): OriginLink {
   if ('job' in from) return { kind: 'job', job: from.job };
   return 'run' in from ? { kind: 'run', run: from.run } : { kind: 'signal', signal: from.signal };
 }
 
-async function readBefore(ledger: Ledger, link: Link): Promise<Link | undefined> {
+async function readPreviousLink(ledger: Ledger, link: OriginLink): Promise<OriginLink | undefined> {
   if (link.kind === 'gap') return undefined;
   if (link.kind === 'signal') {
     return link.signal.jobId === null ? undefined : await readJob(ledger, link.signal.jobId);
@@ -194,12 +216,12 @@ async function readBefore(ledger: Ledger, link: Link): Promise<Link | undefined>
   return parentJobId === null ? undefined : await readJob(ledger, parentJobId);
 }
 
-async function readJob(ledger: Ledger, id: string): Promise<Link | undefined> {
+async function readJob(ledger: Ledger, id: string): Promise<OriginLink | undefined> {
   const job = await ledger.jobs.find(id);
   return job === undefined ? undefined : { kind: 'job', job };
 }
 
-function rootOf(link: Link): string {
+function rootOf(link: OriginLink): string {
   if (link.kind === 'gap') return link.rootJobId;
   if (link.kind === 'signal') return link.signal.correlationId;
   return link.kind === 'job' ? link.job.rootJobId : link.run.rootJobId;

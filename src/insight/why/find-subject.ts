@@ -12,7 +12,7 @@ import {
 } from '../../operation/find-by-id.ts';
 import { allows } from '../../access/scopes.ts';
 import { isVisible } from '../../access/visibility.operations.ts';
-import { kinds, type Kind } from './explanation.ts';
+import { subjectKinds, type SubjectKind } from './explanation.ts';
 import { readLiveFindings } from './finding.ts';
 import type { Directive } from '../../directive/directive.ts';
 import type { Job } from '../../job/job.ts';
@@ -23,7 +23,7 @@ import type { Run } from '../../pipeline/run/run.ts';
 import type { Signal } from '../../signal/signal.ts';
 
 /** What a token must allow to ask about each. */
-export const kindScopes: Readonly<Record<Kind, string>> = {
+export const kindScopes: Readonly<Record<SubjectKind, string>> = {
   job: 'jobs:ro',
   run: 'runs:ro',
   schedule: 'schedules:ro',
@@ -37,22 +37,22 @@ export const kindScopes: Readonly<Record<Kind, string>> = {
   pipeline: 'plugin:ro',
 };
 
-export function kindsSeenBy({ scopes: granted }: Context['principal']): Kind[] {
-  return kinds.filter((one) => allows(granted, kindScopes[one]));
+export function listVisibleKinds({ scopes: granted }: Context['principal']): SubjectKind[] {
+  return subjectKinds.filter((one) => allows(granted, kindScopes[one]));
 }
 
 /** Finds what a text names. A text that several things have in common is refused with all of them. */
 export async function findSubject(
   context: Context,
   given: string,
-  asked: Kind | 'any',
-): Promise<Found> {
+  asked: SubjectKind | 'any',
+): Promise<SubjectRecord> {
   const { kind, id } = parseSubject(given, asked);
   if (kind !== 'any') {
     if (!allows(context.principal.scopes, kindScopes[kind])) throw notFound(id);
     return await findOfKind(context, kind, id);
   }
-  const seen = kindsSeenBy(context.principal);
+  const seen = listVisibleKinds(context.principal);
   const found = isIdLike(id) ? await findByPrefix(context, id, seen) : undefined;
   return found ?? (await findByName(context, id, seen));
 }
@@ -67,8 +67,8 @@ const CANDIDATES_MAX = 5;
 async function findByPrefix(
   context: Context,
   given: string,
-  seen: readonly Kind[],
-): Promise<Found | undefined> {
+  seen: readonly SubjectKind[],
+): Promise<SubjectRecord | undefined> {
   const id = given.toLowerCase();
   const wanted = idKinds.filter((kind) => seen.includes(kind));
   if (id.length === ID_LENGTH) {
@@ -83,20 +83,20 @@ async function findByPrefix(
 }
 
 /** A run and its own steps are one answer: that of the run. */
-function preferRun(found: readonly Found[]): Found | undefined {
+function preferRun(found: readonly SubjectRecord[]): SubjectRecord | undefined {
   const runs = found.flatMap((one) => (one.kind === 'run' ? [one] : []));
   const [run] = runs;
   if (run === undefined || runs.length > 1) return undefined;
-  const isOwn = (one: Found): boolean =>
+  const isOwn = (one: SubjectRecord): boolean =>
     one.kind === 'run' || (one.kind === 'job' && one.job.runId === run.run.id);
   return found.every(isOwn) ? run : undefined;
 }
 
-function refuseAmbiguous(given: string, found: readonly Found[]): never {
-  throw ambiguousName(given, found.map(nameFound));
+function refuseAmbiguous(given: string, found: readonly SubjectRecord[]): never {
+  throw ambiguousName(given, found.map(nameRecord));
 }
 
-function nameFound(found: Found): NamedCandidate {
+function nameRecord(found: SubjectRecord): NamedCandidate {
   const { kind } = found;
   if (kind === 'job') {
     return { kind, id: found.job.id, label: `${found.job.plugin} ${found.job.command}` };
@@ -115,8 +115,8 @@ function nameFound(found: Found): NamedCandidate {
 }
 
 interface IdFinder {
-  readonly exact: (context: Context, id: string) => Promise<Found | undefined>;
-  readonly beginning: (context: Context, idPrefix: string) => Promise<Found[]>;
+  readonly exact: (context: Context, id: string) => Promise<SubjectRecord | undefined>;
+  readonly beginning: (context: Context, idPrefix: string) => Promise<SubjectRecord[]>;
 }
 
 const idFinders: Readonly<Record<IdKind, IdFinder>> = {
@@ -160,10 +160,10 @@ interface PrefixPage {
 function finderOf<Row>(
   exact: (ledger: Ledger, id: string) => Promise<Row | undefined>,
   beginning: (ledger: Ledger, page: PrefixPage) => Promise<Row[]>,
-  toFound: (row: Row) => Found,
+  toFound: (row: Row) => SubjectRecord,
 ): IdFinder {
   // Signals that only administrators see are not there for others.
-  const isSeen = ({ principal }: Context, found: Found): boolean =>
+  const isSeen = ({ principal }: Context, found: SubjectRecord): boolean =>
     found.kind !== 'signal' || isVisible(found.signal, principal);
   return {
     async exact(context, id) {
@@ -180,10 +180,14 @@ function finderOf<Row>(
 }
 
 /** Names of the configuration, and findings. A schedule comes first: it says more than its plugin. */
-const nameKinds: readonly Kind[] = ['schedule', 'webhook', 'finding', 'pipeline', 'plugin'];
+const nameKinds: readonly SubjectKind[] = ['schedule', 'webhook', 'finding', 'pipeline', 'plugin'];
 
-async function findByName(context: Context, id: string, seen: readonly Kind[]): Promise<Found> {
-  const found: Found[] = [];
+async function findByName(
+  context: Context,
+  id: string,
+  seen: readonly SubjectKind[],
+): Promise<SubjectRecord> {
+  const found: SubjectRecord[] = [];
   for (const kind of nameKinds.filter((one) => seen.includes(one))) {
     const one = await findOfKind(context, kind, id).catch(ignoreMissing);
     const isCovered = kind === 'plugin' && found.some((other) => other.kind === 'schedule');
@@ -208,7 +212,7 @@ function ignoreMissing(error: unknown): undefined {
   throw error;
 }
 
-async function findOfKind(context: Context, kind: Kind, id: string): Promise<Found> {
+async function findOfKind(context: Context, kind: SubjectKind, id: string): Promise<SubjectRecord> {
   const { ledger, config, catalog, pipelines } = context.engine;
   if (kind === 'webhook') {
     const row = await ledger.webhooks.find(id);
@@ -235,7 +239,7 @@ async function findOfKind(context: Context, kind: Kind, id: string): Promise<Fou
     throw new DuctileError('PIPELINE_NOT_FOUND', `there is no pipeline ${id}`, { place: 'id' });
   }
   if (kind === 'plugin') {
-    const { plugin, part } = splitName(id);
+    const { plugin, part } = splitSubjectName(id);
     const isKnown = catalog.plugins.has(plugin) || config.plugins[plugin] !== undefined;
     const [job] = await ledger.jobs.list({
       plugin,
@@ -251,9 +255,9 @@ async function findOfKind(context: Context, kind: Kind, id: string): Promise<Fou
   return await findOneById(context, kind, id.toLowerCase());
 }
 
-async function findOneById(context: Context, kind: IdKind, id: string): Promise<Found> {
+async function findOneById(context: Context, kind: IdKind, id: string): Promise<SubjectRecord> {
   const { exact, beginning } = idFinders[kind];
-  const wrap = (found: Found) => ({ id: nameFound(found).id, found });
+  const wrap = (found: SubjectRecord) => ({ id: nameRecord(found).id, found });
   const { found } = await findById(id, {
     noun: kind,
     nouns: kind === 'delivery' ? 'deliveries' : `${kind}s`,
@@ -277,25 +281,25 @@ const missingCodes = {
 } as const;
 
 function scheduleIn(id: string): ScheduleName {
-  const { plugin, part = 'default' } = splitName(id);
+  const { plugin, part = 'default' } = splitSubjectName(id);
   return { plugin, scheduleId: part };
 }
 
 /** What was asked about: a kind if it was said, and an id or a name. */
 export interface SubjectName {
-  readonly kind: Kind | 'any';
+  readonly kind: SubjectKind | 'any';
   readonly id: string;
 }
 
 const uuid = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
 const attemptPattern = new RegExp(`^(${uuid})[-. #]\\d+$`, 'i');
-const saidPattern = new RegExp(`^(${[...kinds, 'attempt'].join('|')})s?[ :]+(\\S.*)$`, 'i');
+const saidPattern = new RegExp(`^(${[...subjectKinds, 'attempt'].join('|')})s?[ :]+(\\S.*)$`, 'i');
 
 /**
  * Reads the names that people type and that Ductile prints: `job 0199a1b2`, `webhook:deploys`,
  * `feed poll`, and the id of an attempt, which is that of its job and a number.
  */
-export function parseSubject(text: string, kind: Kind | 'any' = 'any'): SubjectName {
+export function parseSubject(text: string, kind: SubjectKind | 'any' = 'any'): SubjectName {
   const said = kind === 'any' ? saidPattern.exec(text) : null;
   const word = said?.[1]?.toLowerCase();
   const rest = (said?.[2] ?? text).trim();
@@ -303,7 +307,7 @@ export function parseSubject(text: string, kind: Kind | 'any' = 'any'): SubjectN
   if (attempt?.[1] !== undefined) return { kind: 'job', id: attempt[1].toLowerCase() };
   if (word === 'attempt') return { kind: 'job', id: rest };
   const id = /^\S+ \S+$/.test(rest) ? rest.replace(' ', '/') : rest;
-  return { kind: word === undefined ? kind : (word as Kind), id };
+  return { kind: word === undefined ? kind : (word as SubjectKind), id };
 }
 
 /** Whether a text can be an id, or the beginning of one. */
@@ -312,13 +316,16 @@ export function isIdLike(text: string): boolean {
 }
 
 /** A name in two parts, such as `feed/poll`; one part stands for the first one. */
-export function splitName(name: string): { readonly plugin: string; readonly part?: string } {
+export function splitSubjectName(name: string): {
+  readonly plugin: string;
+  readonly part?: string;
+} {
   const at = name.indexOf('/');
   return at === -1 ? { plugin: name } : { plugin: name.slice(0, at), part: name.slice(at + 1) };
 }
 
 /** What was found under a name. */
-export type Found =
+export type SubjectRecord =
   | { readonly kind: 'job'; readonly job: Job }
   | { readonly kind: 'run'; readonly run: Run }
   | { readonly kind: 'schedule'; readonly row: ScheduleRow }

@@ -4,7 +4,12 @@ import { readKeyIds } from '../../access/vault.service.ts';
 import { findLiveFindings } from '../checks.service.ts';
 import { findingId, type LiveFinding } from '../finding.ts';
 import type { Incident } from '../types.ts';
-import { toExplanation, type Cause, type Explanation, type Fact } from './explanation.ts';
+import {
+  toExplanation,
+  type ExplanationCause,
+  type Explanation,
+  type ExplanationFact,
+} from './explanation.ts';
 
 /** Runs the checks of `doctor` for the ledger of this engine. */
 export async function readLiveFindings(engine: Engine): Promise<LiveFinding[]> {
@@ -31,7 +36,7 @@ export function explainFinding({ finding, deeper }: FindingFacts): Explanation {
   if (finding === undefined) throw new Error('a finding is needed to explain one');
   const subject = { kind: 'finding', id: findingId(finding), state: finding.severity } as const;
   const cause = toCause(finding);
-  return toExplanation(subject, [cause], behind(deeper), whyOf(finding), { blockers: [cause] });
+  return toExplanation(subject, [cause], listChain(deeper), whyOf(finding), { blockers: [cause] });
 }
 
 /** Explains an incident by the finding that keeps it open; one without a finding is over or seen once. */
@@ -39,27 +44,27 @@ export function explainIncident(incident: Incident, facts: FindingFacts): Explan
   const { finding, deeper } = facts;
   const { id, kind, key, openedAt, closedAt, lastSeenAt, count } = incident;
   const subject = { kind: 'incident', id, state: closedAt === null ? 'open' : 'closed' } as const;
-  const record: Fact = {
+  const record: ExplanationFact = {
     fact: `the incident ${kind} of ${key} was opened, and seen ${count} times since`,
     evidence: `incident ${id}, last seen at ${lastSeenAt}`,
     at: openedAt,
   };
-  const origin = [record, ...behind(deeper)];
+  const origin = [record, ...listChain(deeper)];
   if (closedAt !== null) {
-    const over: Cause = {
+    const over: ExplanationCause = {
       fact: 'it is over',
       evidence: `${kind} of ${key}: ${messageIn(incident)}`,
       at: closedAt,
     };
     return toExplanation(subject, [over], origin, [`ductile incident show ${id}`]);
   }
-  const cause = finding === undefined ? unconfirmed(incident) : toCause(finding);
+  const cause = finding === undefined ? describeUnconfirmed(incident) : toCause(finding);
   const more = finding === undefined ? [] : whyOf(finding);
   const commands = [...more, `ductile incident show ${id}`];
   return toExplanation(subject, [cause], origin, commands, { blockers: [cause] });
 }
 
-function toCause({ message, evidence, fix, commands, since }: LiveFinding): Cause {
+function toCause({ message, evidence, fix, commands, since }: LiveFinding): ExplanationCause {
   return { fact: message.replace(/\.$/, ''), evidence, at: since, movesBy: fix, commands };
 }
 
@@ -67,7 +72,7 @@ function whyOf({ why }: LiveFinding): string[] {
   return why === undefined ? [] : [`ductile why ${why}`];
 }
 
-function unconfirmed(incident: Incident): Cause {
+function describeUnconfirmed(incident: Incident): ExplanationCause {
   return {
     fact: messageIn(incident),
     evidence: `${incident.kind} of ${incident.key}; the checks of this process do not find it now`,
@@ -84,6 +89,6 @@ function messageIn({ kind, key, detail }: Incident): string {
 }
 
 /** What is behind a finding: the verdict about its object, and the chain that led there. */
-function behind(deeper: Explanation | undefined): Fact[] {
+function listChain(deeper: Explanation | undefined): ExplanationFact[] {
   return deeper === undefined ? [] : deeper.chain;
 }

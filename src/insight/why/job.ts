@@ -6,23 +6,23 @@ import type { Job } from '../../job/job.ts';
 import type { BreakerRow } from '../../schedule/types.ts';
 import type { RunStatus } from '../../pipeline/run/run.ts';
 import {
-  firstLine,
-  plural,
+  toFirstLine,
+  formatCount,
   toExplanation,
-  type Cause,
+  type ExplanationCause,
   type Explanation,
-  type Fact,
-  type Subject,
+  type ExplanationFact,
+  type ExplainedSubject,
 } from './explanation.ts';
 import { describeProgress, type Progress, type ProgressFacts } from '../usual-duration.service.ts';
-import { tellOrigin, type Link } from './origin.ts';
+import { describeOrigin, type OriginLink } from './origin.ts';
 import type { PluginFacts, WaitFacts } from './wait-facts.ts';
-import { findWaits, orderRepairs, pluginCauses } from './waits.ts';
+import { listWaitCauses, orderRepairs, listPluginCauses } from './waits.ts';
 
 export interface JobFacts {
   readonly job: Job;
   /** From the job itself back. */
-  readonly links: readonly Link[];
+  readonly links: readonly OriginLink[];
   /** Of one that waits. */
   readonly waits?: WaitFacts | undefined;
   /** Of one that has ended, or is tried again. */
@@ -49,25 +49,25 @@ export interface StepRunFacts {
 export function explainJob(facts: JobFacts): Explanation {
   const { job, waits } = facts;
   const subject = { kind: 'job', id: job.id, state: job.status } as const;
-  const origin = tellOrigin(facts.links);
+  const origin = describeOrigin(facts.links);
   if (job.status === 'queued' && waits !== undefined) {
-    const blockers = findWaits(waits);
+    const blockers = listWaitCauses(waits);
     const cancel = [`ductile job cancel ${job.id}`];
     return toExplanation(subject, blockers, origin, cancel, { blockers });
   }
   if (job.status === 'running') return explainRunning(subject, facts, origin);
-  const [end, ...history] = endOf(facts);
+  const [end, ...history] = describeJobEnd(facts);
   // A repeated job would meet the same fault: what is still broken is repaired before.
   const isFailed = job.status !== 'succeeded' && facts.plugin !== undefined;
-  const blockers = isFailed ? orderRepairs(pluginCauses(facts.plugin, job)) : [];
+  const blockers = isFailed ? orderRepairs(listPluginCauses(facts.plugin, job)) : [];
   const commands = [...blockers.flatMap((one) => one.commands ?? []), ...remedies(facts)];
   return toExplanation(subject, [end, ...history], origin, commands, { blockers });
 }
 
 function explainRunning(
-  subject: Subject,
+  subject: ExplainedSubject,
   { job, progress }: JobFacts,
-  origin: readonly Fact[],
+  origin: readonly ExplanationFact[],
 ): Explanation {
   const told = progress === undefined ? undefined : describeProgress(progress);
   const cause = describeRunning(job, told);
@@ -86,7 +86,7 @@ function explainRunning(
   });
 }
 
-function describeRunning(job: Job, progress: Progress | undefined): Cause {
+function describeRunning(job: Job, progress: Progress | undefined): ExplanationCause {
   const { id, attempt, startedAt, claimedBy, claimExpiresAt, cancelRequestedAt } = job;
   const isStopping = cancelRequestedAt !== null;
   const where = `on process ${claimedBy ?? 'unknown'}`;
@@ -103,15 +103,24 @@ function describeRunning(job: Job, progress: Progress | undefined): Cause {
   };
 }
 
-function endOf({ job, attempts, breaker, retriedAs }: JobFacts): [Cause, ...Fact[]] {
-  const history: Fact[] = [
+function describeJobEnd({
+  job,
+  attempts,
+  breaker,
+  retriedAs,
+}: JobFacts): [ExplanationCause, ...ExplanationFact[]] {
+  const history: ExplanationFact[] = [
     ...(retriedAs === undefined ? [] : [{ fact: 'it was retried', evidence: `job ${retriedAs}` }]),
     ...describeUsage(attempts.at(-1)),
-    ...tellAttempts(attempts, job),
-    ...tellBreaker(breaker, job),
+    ...describeAttempts(attempts, job),
+    ...describeBreakerState(breaker, job),
   ];
   return [
-    { fact: verdictOf(job, attempts), evidence: lastWords(job, attempts), at: job.completedAt },
+    {
+      fact: verdictOf(job, attempts),
+      evidence: describeLastError(job, attempts),
+      at: job.completedAt,
+    },
     ...history,
   ];
 }
@@ -121,12 +130,12 @@ function verdictOf(job: Job, attempts: readonly Attempt[]): string {
   const last = attempts.at(-1);
   if (status === 'succeeded') {
     const tries = attempts.length > 1 ? ` with attempt ${job.attempt}` : '';
-    return `it succeeded${tries}${tookOf(last)}`;
+    return `it succeeded${tries}${describeAttemptDuration(last)}`;
   }
   if (status === 'cancelled') return 'somebody cancelled it';
   if (status === 'skipped') return `it was skipped: ${reason ?? 'no reason'}`;
   if (reason === 'crashes_exhausted') {
-    return `the engine crashed ${plural(job.crashCount, 'time')} while it ran alone, so it was put aside`;
+    return `the engine crashed ${formatCount(job.crashCount, 'time')} while it ran alone, so it was put aside`;
   }
   if (reason === 'attempt_failed' || (reason === 'retries_exhausted' && job.maxAttempts === 1)) {
     const what = status === 'timed_out' ? 'timed out' : 'failed';
@@ -134,7 +143,7 @@ function verdictOf(job: Job, attempts: readonly Attempt[]): string {
   }
   if (reason === 'retries_exhausted') {
     const how = status === 'timed_out' ? 'the last one timed out' : 'none is left';
-    return `all ${plural(job.maxAttempts, 'attempt')} failed, ${how}`;
+    return `all ${formatCount(job.maxAttempts, 'attempt')} failed, ${how}`;
   }
   if (reason !== null && Object.hasOwn(finals, reason)) return finals[reason] ?? reason;
   return `it ended as ${status}${reason === null ? '' : ` (${reason})`}, and trying again would not help`;
@@ -151,19 +160,19 @@ const finals: Readonly<Record<string, string>> = {
   no_runner: 'no process knows its plugin',
 };
 
-function lastWords({ lastError }: Job, attempts: readonly Attempt[]): string {
+function describeLastError({ lastError }: Job, attempts: readonly Attempt[]): string {
   const last = attempts.at(-1);
-  if (lastError !== null) return firstLine(lastError);
+  if (lastError !== null) return toFirstLine(lastError);
   if (last === undefined) return 'it never started';
   return `attempt ${last.attempt}: ${last.cause}`;
 }
 
 /** One line for all that ended alike. */
-function tellAttempts(attempts: readonly Attempt[], job: Job): Fact[] {
+function describeAttempts(attempts: readonly Attempt[], job: Job): ExplanationFact[] {
   const earlier = attempts.slice(0, -1);
   const groups: { attempts: Attempt[]; words: string }[] = [];
   for (const attempt of earlier) {
-    const words = `${attempt.status}: ${firstLine(attempt.error ?? attempt.cause)}`;
+    const words = `${attempt.status}: ${toFirstLine(attempt.error ?? attempt.cause)}`;
     const group = groups.at(-1);
     if (group?.words === words) group.attempts.push(attempt);
     else groups.push({ attempts: [attempt], words });
@@ -179,7 +188,7 @@ function tellAttempts(attempts: readonly Attempt[], job: Job): Fact[] {
 
 const GROUPS_MAX = 3;
 
-function tellBreaker(breaker: BreakerRow | undefined, job: Job): Fact[] {
+function describeBreakerState(breaker: BreakerRow | undefined, job: Job): ExplanationFact[] {
   if (breaker === undefined || breaker.state === 'closed') return [];
   const isOwn = breaker.lastJobId === job.id;
   return [
@@ -196,7 +205,7 @@ function remedies(facts: JobFacts): string[] {
   const { id, status, plugin } = job;
   if (status === 'succeeded') return [`ductile job inspect ${id}`];
   return [
-    ...repeats(facts),
+    ...listRepeatCommands(facts),
     `ductile logs --job ${id}`,
     ...(breaker === undefined || breaker.state === 'closed'
       ? []
@@ -205,7 +214,7 @@ function remedies(facts: JobFacts): string[] {
 }
 
 /** How the work is done again: a step by its run, an init by its plugin, and nothing twice. */
-function repeats({ job, retriedAs, run }: JobFacts): string[] {
+function listRepeatCommands({ job, retriedAs, run }: JobFacts): string[] {
   if (retriedAs !== undefined) return [`ductile why ${retriedAs}`];
   if (job.runId !== null) {
     if (run?.revivedAs !== undefined) return [`ductile why ${run.revivedAs}`];
@@ -217,7 +226,7 @@ function repeats({ job, retriedAs, run }: JobFacts): string[] {
 }
 
 /** Nothing of an attempt that was not measured. */
-function describeUsage(attempt: Attempt | undefined): Fact[] {
+function describeUsage(attempt: Attempt | undefined): ExplanationFact[] {
   const { cpuMs = null, memoryPeakBytes = null } = attempt ?? {};
   const parts = [
     ...(cpuMs === null ? [] : [`${formatDuration(cpuMs)} of CPU time`]),
@@ -228,7 +237,7 @@ function describeUsage(attempt: Attempt | undefined): Fact[] {
   return [{ fact, evidence: 'job_log', at: attempt.completedAt }];
 }
 
-function tookOf(attempt: Attempt | undefined): string {
+function describeAttemptDuration(attempt: Attempt | undefined): string {
   if (attempt?.startedAt === undefined || attempt.startedAt === null) return '';
   const ms = fromTimestamp(attempt.completedAt) - fromTimestamp(attempt.startedAt);
   return ` in ${formatDuration(Math.max(0, ms))}`;

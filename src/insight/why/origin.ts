@@ -1,10 +1,10 @@
 import type { Job } from '../../job/job.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import type { Signal } from '../../signal/signal.ts';
-import type { Fact } from './explanation.ts';
+import type { ExplanationFact } from './explanation.ts';
 
 /** One step of a chain of causes, from what is asked about back towards what began it. */
-export type Link =
+export type OriginLink =
   | { readonly kind: 'job'; readonly job: Job }
   | { readonly kind: 'run'; readonly run: Run }
   | { readonly kind: 'signal'; readonly signal: Signal }
@@ -12,21 +12,21 @@ export type Link =
   | { readonly kind: 'gap'; readonly rootJobId: string };
 
 /** What a chain was read from, the thing itself first. */
-export function tellOrigin(links: readonly Link[]): Fact[] {
-  return links.flatMap((link, index) => tell(link, index === 0));
+export function describeOrigin(links: readonly OriginLink[]): ExplanationFact[] {
+  return links.flatMap((link, index) => describeLink(link, index === 0));
 }
 
-function tell(link: Link, isFirst: boolean): Fact[] {
+function describeLink(link: OriginLink, isFirst: boolean): ExplanationFact[] {
   if (link.kind === 'gap') {
     return [{ fact: 'the chain goes further back', evidence: `to job ${link.rootJobId}` }];
   }
-  if (link.kind === 'signal') return [tellSignal(link.signal)];
-  if (link.kind === 'run') return tellRun(link.run, isFirst);
-  return tellJob(link.job, isFirst);
+  if (link.kind === 'signal') return [describeOriginSignal(link.signal)];
+  if (link.kind === 'run') return describeOriginRun(link.run, isFirst);
+  return describeOriginJob(link.job, isFirst);
 }
 
-function tellJob(job: Job, isFirst: boolean): Fact[] {
-  const facts: Fact[] = [];
+function describeOriginJob(job: Job, isFirst: boolean): ExplanationFact[] {
+  const facts: ExplanationFact[] = [];
   const evidence = `job ${job.id}`;
   const name = `${job.plugin} ${job.command}`;
   if (!isFirst) facts.push({ fact: `${name} ${job.status}`, evidence, at: job.completedAt });
@@ -36,15 +36,15 @@ function tellJob(job: Job, isFirst: boolean): Fact[] {
   if (job.scheduleId !== null) {
     const schedule = `schedule ${job.plugin}/${job.scheduleId}`;
     facts.push({ fact: 'its schedule was due', evidence: schedule, at: job.createdAt });
-  } else if (isBeginning(job)) facts.push(tellActor(job));
+  } else if (isBeginning(job)) facts.push(describeActor(job));
   if (job.runId !== null) {
     facts.push({ fact: `it is step ${job.stepId} of a run`, evidence: `run ${job.runId}` });
   }
   return facts;
 }
 
-function tellRun(run: Run, isFirst: boolean): Fact[] {
-  const facts: Fact[] = [];
+function describeOriginRun(run: Run, isFirst: boolean): ExplanationFact[] {
+  const facts: ExplanationFact[] = [];
   if (!isFirst) {
     const fact = `pipeline ${run.pipeline} ${run.status}`;
     facts.push({ fact, evidence: `run ${run.id}`, at: run.startedAt ?? run.createdAt });
@@ -52,11 +52,17 @@ function tellRun(run: Run, isFirst: boolean): Fact[] {
   if (run.revivedFrom !== null) {
     facts.push({ fact: 'it goes on with the work of a run', evidence: `run ${run.revivedFrom}` });
   }
-  if (run.sourceEventId === null && run.parentJobId === null) facts.push(tellActor(run));
+  if (run.sourceEventId === null && run.parentJobId === null) facts.push(describeActor(run));
   return facts;
 }
 
-function tellSignal({ id, type, source, insertedAt, sourceEventId }: Signal): Fact {
+function describeOriginSignal({
+  id,
+  type,
+  source,
+  insertedAt,
+  sourceEventId,
+}: Signal): ExplanationFact {
   const hook = source.startsWith(HOOK) ? source.slice(HOOK.length) : undefined;
   const named = sourceEventId === null ? '' : `, which the sender calls ${sourceEventId}`;
   if (hook === undefined) {
@@ -71,11 +77,11 @@ function tellSignal({ id, type, source, insertedAt, sourceEventId }: Signal): Fa
 
 const HOOK = 'webhook:';
 
-function tellActor({
+function describeActor({
   actor,
   submittedBy,
   createdAt,
-}: Pick<Job, 'actor' | 'submittedBy' | 'createdAt'>): Fact {
+}: Pick<Job, 'actor' | 'submittedBy' | 'createdAt'>): ExplanationFact {
   return { fact: `${actor} asked for it`, evidence: `it came by ${submittedBy}`, at: createdAt };
 }
 

@@ -4,14 +4,19 @@ import { isTerminal, type Job } from '../../job/job.ts';
 import type { BreakerRow } from '../../schedule/types.ts';
 import type { LiveFinding } from '../finding.ts';
 import type { Run } from '../../pipeline/run/run.ts';
-import { toExplanation, type Cause, type Explanation, type Fact } from './explanation.ts';
-import type { HouseFacts, PluginFacts } from './wait-facts.ts';
-import { houseCauses, orderRepairs, pluginCauses } from './waits.ts';
+import {
+  toExplanation,
+  type ExplanationCause,
+  type Explanation,
+  type ExplanationFact,
+} from './explanation.ts';
+import type { ServiceFacts, PluginFacts } from './wait-facts.ts';
+import { listServiceCauses, orderRepairs, listPluginCauses } from './waits.ts';
 
-export interface PluginSubject {
+export interface PluginExplanationFacts {
   /** `<plugin>`, or `<plugin>/<command>`. */
   readonly name: string;
-  readonly house: HouseFacts;
+  readonly service: ServiceFacts;
   readonly plugin: PluginFacts;
   readonly breakers: readonly BreakerRow[];
   /** Findings of `doctor` about it. */
@@ -23,17 +28,20 @@ export interface PluginSubject {
 }
 
 /** Explains whether jobs of a plugin or of one of its commands run, and what holds them back. */
-export function explainPlugin(facts: PluginSubject): Explanation {
-  const { name, house, plugin, breakers, findings, jobs } = facts;
+export function explainPlugin(facts: PluginExplanationFacts): Explanation {
+  const { name, service, plugin, breakers, findings, jobs } = facts;
   const blockers = [
-    ...orderRepairs([...houseCauses(house), ...pluginCauses(plugin)]),
+    ...orderRepairs([...listServiceCauses(service), ...listPluginCauses(plugin)]),
     ...findings.map(toBlocker),
     ...(findings.length === 0 ? breakers.filter(isOpen).map(describeBreaker) : []),
   ];
-  const state = blockers.length === 0 ? plugin.standing : 'held';
+  const state = blockers.length === 0 ? plugin.state : 'held';
   const subject = { kind: 'plugin', id: name, state } as const;
   const [first = describeLast(name, jobs[0]), ...others] = blockers;
-  const origin = [...(facts.deeper?.chain ?? []), ...jobs.slice(1, JOBS_TOLD).map(tellJob)];
+  const origin = [
+    ...(facts.deeper?.chain ?? []),
+    ...jobs.slice(1, JOBS_TOLD).map(describeListedJob),
+  ];
   const more = [
     ...jobs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
     `ductile job list --plugin ${quoteShell(plugin.name)}`,
@@ -43,7 +51,7 @@ export function explainPlugin(facts: PluginSubject): Explanation {
 
 const JOBS_TOLD = 4;
 
-export interface PipelineSubject {
+export interface PipelineExplanationFacts {
   readonly name: string;
   readonly findings: readonly LiveFinding[];
   /** The newest first. */
@@ -53,12 +61,17 @@ export interface PipelineSubject {
 }
 
 /** Explains the newest run of a pipeline, and lists what `doctor` finds about all of them. */
-export function explainPipeline({ name, findings, runs, deeper }: PipelineSubject): Explanation {
+export function explainPipeline({
+  name,
+  findings,
+  runs,
+  deeper,
+}: PipelineExplanationFacts): Explanation {
   const [newest] = runs;
   const subject = { kind: 'pipeline', id: name, state: newest?.status ?? 'unused' } as const;
   const blockers = findings.map(toBlocker);
   const [first = describeNewest(name, newest, deeper), ...others] = blockers;
-  const origin = [...(deeper?.chain ?? []), ...runs.slice(1, JOBS_TOLD).map(tellRun)];
+  const origin = [...(deeper?.chain ?? []), ...runs.slice(1, JOBS_TOLD).map(describeListedRun)];
   const more = [
     ...(newest === undefined ? [] : [`ductile why ${newest.id}`]),
     `ductile run list --pipeline ${quoteShell(name)}`,
@@ -66,7 +79,7 @@ export function explainPipeline({ name, findings, runs, deeper }: PipelineSubjec
   return toExplanation(subject, [first, ...others], origin, more, { blockers });
 }
 
-function toBlocker({ message, evidence, since, fix, commands }: LiveFinding): Cause {
+function toBlocker({ message, evidence, since, fix, commands }: LiveFinding): ExplanationCause {
   return { fact: message.replace(/\.$/, ''), evidence, at: since, movesBy: fix, commands };
 }
 
@@ -74,7 +87,13 @@ function isOpen({ state }: BreakerRow): boolean {
   return state !== 'closed';
 }
 
-function describeBreaker({ plugin, command, state, openedAt, ...row }: BreakerRow): Cause {
+function describeBreaker({
+  plugin,
+  command,
+  state,
+  openedAt,
+  ...row
+}: BreakerRow): ExplanationCause {
   return {
     fact: `the breaker of ${plugin} ${command} is ${state}`,
     evidence: `${row.failureCount} of ${row.threshold} failures in a row`,
@@ -84,7 +103,7 @@ function describeBreaker({ plugin, command, state, openedAt, ...row }: BreakerRo
   };
 }
 
-function describeLast(name: string, job: Job | undefined): Cause {
+function describeLast(name: string, job: Job | undefined): ExplanationCause {
   if (job === undefined) return { fact: `nothing holds ${name}`, evidence: 'it has no jobs' };
   const fact = isTerminal(job.status)
     ? `nothing holds ${name}; its last job is ${job.status}`
@@ -96,7 +115,7 @@ function describeNewest(
   name: string,
   run: Run | undefined,
   deeper: Explanation | undefined,
-): Cause {
+): ExplanationCause {
   if (run === undefined) return { fact: `${name} has no runs`, evidence: 'the ledger' };
   const verdict = deeper === undefined ? '' : `: ${deeper.verdict.replace(/\.$/, '')}`;
   return {
@@ -109,11 +128,18 @@ function describeNewest(
   };
 }
 
-function tellJob({ id, plugin, command, status, completedAt, createdAt }: Job): Fact {
+function describeListedJob({
+  id,
+  plugin,
+  command,
+  status,
+  completedAt,
+  createdAt,
+}: Job): ExplanationFact {
   const fact = `${plugin} ${command} ${status}`;
   return { fact, evidence: `job ${id}`, at: completedAt ?? createdAt };
 }
 
-function tellRun({ id, pipeline, status, completedAt, createdAt }: Run): Fact {
+function describeListedRun({ id, pipeline, status, completedAt, createdAt }: Run): ExplanationFact {
   return { fact: `${pipeline} ${status}`, evidence: `run ${id}`, at: completedAt ?? createdAt };
 }

@@ -3,45 +3,49 @@ import { quoteShell } from '../../base/text.ts';
 import { fromTimestamp } from '../../base/clock.ts';
 import { overlongAfterMs, describeUsual, roundDuration } from '../usual-duration.service.ts';
 import type { RunningJob } from '../../tenant/outlook.ts';
-import { plural, setting, type Cause } from './explanation.ts';
+import { formatCount, formatSetCommand, type ExplanationCause } from './explanation.ts';
 import type { WaitFacts } from './wait-facts.ts';
 
 /** Lists what other jobs do that keeps a job waiting. */
-export function findCrowd(facts: WaitFacts): Cause[] {
-  const { job, house, plugin } = facts;
-  const { running } = facts.line;
-  const causes: Cause[] = [];
+export function listQueueCauses(facts: WaitFacts): ExplanationCause[] {
+  const { job, service, plugin } = facts;
+  const { running } = facts.queue;
+  const causes: ExplanationCause[] = [];
   const ofPlugin = running.filter((one) => one.plugin === job.plugin);
   const { parallelism } = plugin;
   if (parallelism !== undefined && ofPlugin.length >= parallelism) {
     const fact = `the plugin ${job.plugin} runs ${parallelism} at a time`;
-    const wider = setting(`plugins.${job.plugin}.parallelism`, String(parallelism + 1));
-    causes.push(heldBy(facts, ofPlugin, fact, plugin.isConcurrencySafe === false ? [] : [wider]));
+    const wider = formatSetCommand(`plugins.${job.plugin}.parallelism`, String(parallelism + 1));
+    causes.push(
+      describeHolders(facts, ofPlugin, fact, plugin.isConcurrencySafe === false ? [] : [wider]),
+    );
   }
-  causes.push(...keyCauses(facts));
+  causes.push(...listKeyCauses(facts));
   if (job.suspect && running.some(({ suspect }) => suspect)) {
     const suspects = running.filter(({ suspect }) => suspect);
-    causes.push(heldBy(facts, suspects, 'it met crashes, so it runs alone among those that did'));
+    causes.push(
+      describeHolders(facts, suspects, 'it met crashes, so it runs alone among those that did'),
+    );
   }
-  const { workers = 0, slug = '' } = house.tenant ?? {};
+  const { workers = 0, slug = '' } = service.tenant ?? {};
   if (workers > 0 && running.length >= workers) {
     const fact = `the tenant ${slug} may run ${workers} at a time`;
     const wider = `ductile tenant limit ${quoteShell(slug)} --workers ${workers + 1}`;
-    causes.push(heldBy(facts, running, fact, [wider]));
+    causes.push(describeHolders(facts, running, fact, [wider]));
   }
-  const slots = house.hosts.reduce((sum, host) => sum + host.slots, 0);
+  const slots = service.hosts.reduce((sum, host) => sum + host.slots, 0);
   if (slots > 0 && running.length >= slots) {
     const fact = slots === 1 ? 'the only worker is busy' : `all ${slots} workers are busy`;
-    const wider = setting('service.max_workers', String(slots + 1));
-    causes.push(heldBy(facts, running, fact, [wider]));
+    const wider = formatSetCommand('service.max_workers', String(slots + 1));
+    causes.push(describeHolders(facts, running, fact, [wider]));
   }
   return causes;
 }
 
-function keyCauses(facts: WaitFacts): Cause[] {
+function listKeyCauses(facts: WaitFacts): ExplanationCause[] {
   const { job, holder: first } = facts;
-  const { running } = facts.line;
-  const causes: Cause[] = [];
+  const { running } = facts.queue;
+  const causes: ExplanationCause[] = [];
   const { dependencyKey, dedupeKey } = job;
   const holder =
     dependencyKey === null
@@ -57,7 +61,7 @@ function keyCauses(facts: WaitFacts): Cause[] {
   }
   if (holder !== undefined) {
     const fact = `dependency ${dependencyKey}, held by job ${holder.id}`;
-    causes.push(heldBy(facts, [holder], fact));
+    causes.push(describeHolders(facts, [holder], fact));
   }
   const twin = running.find(
     (other) =>
@@ -68,7 +72,7 @@ function keyCauses(facts: WaitFacts): Cause[] {
   );
   if (twin !== undefined) {
     const fact = `a job with its dedupe key ${dedupeKey} is running`;
-    causes.push(heldBy(facts, [twin], fact));
+    causes.push(describeHolders(facts, [twin], fact));
   }
   return causes;
 }
@@ -77,12 +81,12 @@ function keyCauses(facts: WaitFacts): Cause[] {
  * Names those that have run longest. If one of them hangs, that is the cause: more room would only be
  * filled by the next one, so `wider` is offered when all of them take as long as they usually do.
  */
-function heldBy(
+function describeHolders(
   facts: WaitFacts,
   holders: readonly RunningJob[],
   fact: string,
   wider: readonly string[] = [],
-): Cause {
+): ExplanationCause {
   const byAge = sortByAge(holders);
   const [oldest] = byAge;
   const named = byAge.slice(0, NAMED_MAX).map(nameJob).join(', ');
@@ -98,14 +102,14 @@ function heldBy(
   };
   if (hanging === undefined) {
     const evidence = `${named}${more} ${isOne ? 'is' : 'are'} running`;
-    return { ...cause, fact, evidence, commands: [...explains(oldest), ...wider] };
+    return { ...cause, fact, evidence, commands: [...listJobCommands(oldest), ...wider] };
   }
   return {
     ...cause,
     fact: `${fact}, and ${nameJob(hanging)} seems to hang`,
     evidence: `it has run for ${describeAge(facts, hanging)}${more}`,
     at: hanging.startedAt,
-    commands: [`ductile job cancel ${hanging.id}`, ...explains(hanging)],
+    commands: [`ductile job cancel ${hanging.id}`, ...listJobCommands(hanging)],
   };
 }
 
@@ -129,13 +133,13 @@ function nameJob({ id, plugin, command }: RunningJob): string {
   return `job ${id} (${plugin} ${command})`;
 }
 
-function explains(job: RunningJob | undefined): string[] {
+function listJobCommands(job: RunningJob | undefined): string[] {
   return job === undefined ? [] : [`ductile why ${job.id}`, `ductile job cancel ${job.id}`];
 }
 
 /** What is told of a job that nothing else holds. */
-export function nextInLine({ job, line }: WaitFacts): Cause {
-  if (line.ahead === 0) {
+export function describeQueuePosition({ job, queue }: WaitFacts): ExplanationCause {
+  if (queue.ahead === 0) {
     return {
       fact: 'it is next in line',
       evidence: 'nothing on record holds it back',
@@ -144,7 +148,7 @@ export function nextInLine({ job, line }: WaitFacts): Cause {
     };
   }
   return {
-    fact: `${plural(line.ahead, 'job')} of ${job.plugin} came before it`,
+    fact: `${formatCount(queue.ahead, 'job')} of ${job.plugin} came before it`,
     evidence: 'jobs of a plugin run in the order in which they came',
     at: job.readyAt,
     movesBy: 'its turn comes after them',

@@ -2,15 +2,21 @@ import { quoteShell } from '../../base/text.ts';
 import type { ApproveNode, Node } from '../../pipeline/language/graph.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import type { Wait } from '../../pipeline/run/waits.service.ts';
-import { firstLine, plural, toExplanation, type Cause, type Explanation } from './explanation.ts';
-import { tellOrigin, type Link } from './origin.ts';
-import type { HouseFacts, WaitFacts } from './wait-facts.ts';
-import { findWaits, houseCauses } from './waits.ts';
+import {
+  toFirstLine,
+  formatCount,
+  toExplanation,
+  type ExplanationCause,
+  type Explanation,
+} from './explanation.ts';
+import { describeOrigin, type OriginLink } from './origin.ts';
+import type { ServiceFacts, WaitFacts } from './wait-facts.ts';
+import { listWaitCauses, listServiceCauses } from './waits.ts';
 
 export interface RunFacts {
   readonly run: Run;
-  readonly links: readonly Link[];
-  readonly house: HouseFacts;
+  readonly links: readonly OriginLink[];
+  readonly service: ServiceFacts;
   /** What its branches wait for. */
   readonly waits: readonly Wait[];
   /** Of its pipeline as it was when it began, by their names. */
@@ -24,29 +30,29 @@ export interface RunFacts {
 }
 
 /** Why a run waits, runs, or ended as it did. */
-export function explainRunFacts(facts: RunFacts): Explanation {
+export function explainRunRecord(facts: RunFacts): Explanation {
   const { run } = facts;
   const subject = { kind: 'run', id: run.id, state: run.status } as const;
-  const origin = tellOrigin(facts.links);
+  const origin = describeOrigin(facts.links);
   if (run.completedAt !== null) {
-    return toExplanation(subject, [endOf(facts)], origin, remedies(facts));
+    return toExplanation(subject, [describeRunEnd(facts)], origin, remedies(facts));
   }
   const cancel = [`ductile run cancel ${run.id}`];
-  const causes = run.status === 'queued' ? lineCauses(facts) : waitCauses(facts);
+  const causes = run.status === 'queued' ? listQueuedCauses(facts) : listRunWaitCauses(facts);
   const [first, ...others] = causes;
   const parts = { blockers: causes };
-  return toExplanation(subject, [first ?? moving(run), ...others], origin, cancel, parts);
+  return toExplanation(subject, [first ?? describeMoving(run), ...others], origin, cancel, parts);
 }
 
-function moving({ startedAt }: Run): Cause {
+function describeMoving({ startedAt }: Run): ExplanationCause {
   return { fact: 'it is being moved on', evidence: 'all of its branches are', at: startedAt };
 }
 
-function lineCauses({ run, house, rivals }: RunFacts): Cause[] {
+function listQueuedCauses({ run, service, rivals }: RunFacts): ExplanationCause[] {
   const { dueAt } = run;
-  const held = houseCauses(house);
+  const held = listServiceCauses(service);
   if (dueAt !== null) {
-    const due: Cause = {
+    const due: ExplanationCause = {
       fact: 'its time has not come',
       evidence: `accepted from ${run.actor} for a later time`,
       at: dueAt,
@@ -57,7 +63,7 @@ function lineCauses({ run, house, rivals }: RunFacts): Cause[] {
   }
   const named = rivals.slice(0, RIVALS_NAMED).map(({ id }) => `run ${id}`);
   const first = rivals[0];
-  const rival: Cause = {
+  const rival: ExplanationCause = {
     fact: 'its turn among the runs of its concurrency key has not come',
     evidence:
       named.length === 0 ? 'it begins as soon as somebody looks' : `${named.join(', ')} first`,
@@ -70,48 +76,48 @@ function lineCauses({ run, house, rivals }: RunFacts): Cause[] {
 
 const RIVALS_NAMED = 3;
 
-function waitCauses({ run, waits, job, nodes = {} }: RunFacts): Cause[] {
+function listRunWaitCauses({ run, waits, job, nodes = {} }: RunFacts): ExplanationCause[] {
   const causes = waits.slice(0, WAITS_TOLD).map((wait) => toCause(run, wait, nodes));
   const [first, ...others] = causes;
   if (first === undefined) return [];
   // What holds its job is what holds it.
-  const deeper = job === undefined ? [] : findWaits(job);
+  const deeper = job === undefined ? [] : listWaitCauses(job);
   const more = waits.length - WAITS_TOLD;
   // What stands for no step stands for branches that were not looked at.
   const about = waits.at(-1)?.step === null ? 'at least ' : '';
-  const fact = `${about}${plural(more, 'branch', 'branches')} more wait`;
+  const fact = `${about}${formatCount(more, 'branch', 'branches')} more wait`;
   const rest = more <= 0 ? [] : [{ fact, evidence: `run ${run.id}` }];
   return [first, ...deeper, ...others, ...rest];
 }
 
 const WAITS_TOLD = 5;
 
-function toCause(run: Run, wait: Wait, nodes: NonNullable<RunFacts['nodes']>): Cause {
+function toCause(run: Run, wait: Wait, nodes: NonNullable<RunFacts['nodes']>): ExplanationCause {
   const place = wait.step === null ? '' : `step ${wait.step}: `;
   const branch = wait.branch === '' ? '' : `branch ${wait.branch}, `;
   const named = wait.job_id === null ? `run ${run.id}` : `job ${wait.job_id}`;
   const isAsked = wait.step_id !== null && wait.why.startsWith('somebody');
   return {
-    fact: `${place}${firstLine(wait.why)}`,
+    fact: `${place}${toFirstLine(wait.why)}`,
     evidence: `${branch}${named}`,
     movesAt: wait.until,
     movesBy:
       isAsked && wait.until === null
         ? 'it goes on when somebody decides'
-        : timeDoes(nodes[wait.step ?? '']),
+        : describeTimeout(nodes[wait.step ?? '']),
     commands: isAsked ? decisions(run, wait) : whyOf(wait),
   };
 }
 
 /** What a step does when its time has come, by its own rule. */
-function timeDoes(node: Node | undefined): string {
-  if (node?.kind === 'approve') return `${deadlineDoes(node)}, unless somebody decides before`;
+function describeTimeout(node: Node | undefined): string {
+  if (node?.kind === 'approve') return `${describeDeadline(node)}, unless somebody decides before`;
   if (node?.kind !== 'wait' || node.signal === undefined) return 'it goes on then';
   const does = node.onError === 'halt' ? 'it halts then' : 'it goes on without it then';
   return `${does}, unless that comes before`;
 }
 
-function deadlineDoes({ onTimeout, onError }: ApproveNode): string {
+function describeDeadline({ onTimeout, onError }: ApproveNode): string {
   if (onTimeout === 'halt') return 'it halts then';
   if (onTimeout === 'approve') return 'it is approved then';
   return onError === 'halt'
@@ -128,7 +134,7 @@ function whyOf({ job_id: jobId }: Wait): string[] {
   return jobId === null ? [] : [`ductile why ${jobId}`];
 }
 
-function endOf({ run }: RunFacts): Cause {
+function describeRunEnd({ run }: RunFacts): ExplanationCause {
   const at = run.completedAt;
   if (run.status === 'succeeded') {
     return { fact: 'it succeeded', evidence: `pipeline ${run.pipeline}`, at };
@@ -140,7 +146,7 @@ function endOf({ run }: RunFacts): Cause {
   const reason = run.haltReason === null ? '' : `: ${run.haltReason}`;
   return {
     fact: `it halted${step}${reason}`,
-    evidence: firstLine(run.haltMessage ?? 'no error was told'),
+    evidence: toFirstLine(run.haltMessage ?? 'no error was told'),
     at,
   };
 }

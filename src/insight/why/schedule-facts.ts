@@ -5,8 +5,8 @@ import { isOtherwise } from '../../schedule/timetable.service.ts';
 import type { JobStatus } from '../../job/job.ts';
 import type { ScheduleRow } from '../../schedule/types.ts';
 import { makeTimed, type Timed, deferred, quietEnd, type Slot } from '../../schedule/plan.ts';
-import type { Cause } from './explanation.ts';
-import { readBy, readHouse, readPlugins } from './facts.ts';
+import type { ExplanationCause } from './explanation.ts';
+import { readDirectiveAuthor, readServiceFacts, readAllPluginFacts } from './facts.ts';
 import type { ScheduleFacts } from './schedule.ts';
 import { findNextStart } from '../../schedule/preview.ts';
 import { findObstacle, type DayWindow, type Obstacle } from '../../schedule/window.ts';
@@ -16,10 +16,10 @@ export async function readScheduleFacts(
   engine: Engine,
 ): Promise<(row: ScheduleRow) => ScheduleFacts> {
   const { ledger, config } = engine;
-  const [now, house, plugins, breakers] = await Promise.all([
+  const [now, service, plugins, breakers] = await Promise.all([
     ledger.now(),
-    readHouse(engine),
-    readPlugins(engine),
+    readServiceFacts(engine),
+    readAllPluginFacts(engine),
     ledger.breakers.list({}),
   ]);
   const byCommand = new Map(breakers.map((one) => [`${one.plugin} ${one.command}`, one]));
@@ -28,7 +28,7 @@ export async function readScheduleFacts(
     return {
       row,
       now,
-      house,
+      service,
       plugin: plugins(row.plugin),
       isOtherwise: isOtherwise(config, row),
       timed,
@@ -40,14 +40,17 @@ export async function readScheduleFacts(
 }
 
 /** Reads what is only told about one schedule: who paused it, and its last job. */
-export async function readOneSchedule(engine: Engine, row: ScheduleRow): Promise<ScheduleFacts> {
+export async function readOneScheduleFacts(
+  engine: Engine,
+  row: ScheduleRow,
+): Promise<ScheduleFacts> {
   const { ledger } = engine;
   const { plugin, scheduleId, lastJobId } = row;
   const [factsOf, lastJob, pausedBy] = await Promise.all([
     readScheduleFacts(engine),
     lastJobId === null ? undefined : ledger.jobs.find(lastJobId),
     row.status === 'paused'
-      ? readBy(ledger, 'schedule.pause', `schedule:${plugin}/${scheduleId}`)
+      ? readDirectiveAuthor(ledger, 'schedule.pause', `schedule:${plugin}/${scheduleId}`)
       : undefined,
   ]);
   return { ...factsOf(row), lastJob, pausedBy };
@@ -63,9 +66,9 @@ function describeHours(
   timed: Timed | undefined,
   { seq, nextSlotAt: slotAt, nextDueAt: dueAt }: ScheduleRow,
   now: Timestamp,
-): Cause | undefined {
+): ExplanationCause | undefined {
   if (timed === undefined || slotAt === null || dueAt === null) return undefined;
-  return findHours({ timed, now, seq, slotAt, dueAt });
+  return describeScheduleHours({ timed, now, seq, slotAt, dueAt });
 }
 
 function lastJobOf({ lastJobId, lastJobStatus, lastFiredAt }: ScheduleRow) {
@@ -74,7 +77,7 @@ function lastJobOf({ lastJobId, lastJobStatus, lastFiredAt }: ScheduleRow) {
   return { id: lastJobId, status, startedAt: null, createdAt: lastFiredAt };
 }
 
-export interface Hours {
+export interface ScheduleHours {
   readonly timed: Timed;
   readonly now: Timestamp;
   readonly seq: number;
@@ -83,7 +86,7 @@ export interface Hours {
 }
 
 /** Why a schedule does not fire at this hour, or will not at its next time; undefined when it may. */
-export function findHours(hours: Hours): Cause | undefined {
+export function describeScheduleHours(hours: ScheduleHours): ExplanationCause | undefined {
   const { timed, now, dueAt } = hours;
   const end = quietEnd(timed, fromTimestamp(dueAt));
   if (end !== undefined) return quietCause(hours, toTimestamp(end));
@@ -106,7 +109,7 @@ const outside: Readonly<Record<Obstacle, string>> = {
   outside_preferred_window: 'it is outside of the hours that it prefers',
 };
 
-function quietCause(hours: Hours, end: Timestamp): Cause {
+function quietCause(hours: ScheduleHours, end: Timestamp): ExplanationCause {
   const { timed, seq, slotAt, dueAt } = hours;
   const evidence = `${namedHours(timed)} (${timed.zone.name})`;
   const slot: Slot = { slotMs: fromTimestamp(slotAt), dueMs: fromTimestamp(dueAt) };
@@ -133,21 +136,21 @@ function namedHours({ schedule: { quiet }, usualQuiet }: Timed): string {
   const isOwn = quiet.start !== undefined || quiet.end !== undefined;
   const [start = 0, end = 0] = [quiet.start ?? usualQuiet.start, quiet.end ?? usualQuiet.end];
   const from = isOwn ? 'quiet_start and quiet_end' : 'service.quiet_hours';
-  return `${from}: ${clock(start * 60)}-${clock(end * 60)}`;
+  return `${from}: ${formatMinutes(start * 60)}-${formatMinutes(end * 60)}`;
 }
 
 function windowOf({ schedule, zone }: Timed, obstacle: Obstacle): string {
   if (obstacle === 'outside_day_constraint') return `not_on (${zone.name})`;
   const isOnly = obstacle === 'outside_time_window';
   const window = isOnly ? schedule.onlyBetween : schedule.preferredWindow;
-  return `${isOnly ? 'only_between' : 'preferred_window'}: ${spell(window)} (${zone.name})`;
+  return `${isOnly ? 'only_between' : 'preferred_window'}: ${formatDayWindow(window)} (${zone.name})`;
 }
 
-function spell(window: DayWindow | undefined): string {
-  return window === undefined ? '' : `${clock(window.start)}-${clock(window.end)}`;
+function formatDayWindow(window: DayWindow | undefined): string {
+  return window === undefined ? '' : `${formatMinutes(window.start)}-${formatMinutes(window.end)}`;
 }
 
-function clock(minutes: number): string {
+function formatMinutes(minutes: number): string {
   const two = (count: number): string => String(count).padStart(2, '0');
   return `${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
 }

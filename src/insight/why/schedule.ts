@@ -1,26 +1,31 @@
 import { quoteShell } from '../../base/text.ts';
 import type { ScheduleRow, BreakerRow } from '../../schedule/types.ts';
-import { toExplanation, type Cause, type Explanation, type Fact } from './explanation.ts';
+import {
+  toExplanation,
+  type ExplanationCause,
+  type Explanation,
+  type ExplanationFact,
+} from './explanation.ts';
 import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
 import { isTerminal, type Job } from '../../job/job.ts';
 import { findNextStart } from '../../schedule/preview.ts';
 import type { Timed } from '../../schedule/plan.ts';
-import type { By, HouseFacts, PluginFacts } from './wait-facts.ts';
-import { houseCauses, orderRepairs, pluginCauses } from './waits.ts';
+import type { DirectiveAuthor, ServiceFacts, PluginFacts } from './wait-facts.ts';
+import { listServiceCauses, orderRepairs, listPluginCauses } from './waits.ts';
 
 /** Why a schedule fires, does not, or did not the last time. */
 export function explainSchedule(facts: ScheduleFacts): Explanation {
   const { row } = facts;
   const id = `${row.plugin}/${row.scheduleId}`;
   const subject = { kind: 'schedule', id, state: row.status } as const;
-  const blocks = listHolds(facts).map(({ cause }) => cause);
-  const [first = nextDue(facts), ...others] = blocks;
+  const blocks = listScheduleHolds(facts).map(({ cause }) => cause);
+  const [first = describeNextDue(facts), ...others] = blocks;
   const more = [`ductile schedule preview --plugin ${quoteShell(row.plugin)}`];
-  const origin = [...history(facts), defined(row)];
+  const origin = [...describeHistory(facts), describeDefinition(row)];
   return toExplanation(subject, [first, ...others], origin, more, { blockers: blocks });
 }
 
-function nextDue({ row, now }: ScheduleFacts): Cause {
+function describeNextDue({ row, now }: ScheduleFacts): ExplanationCause {
   const { nextDueAt, timing, mode, timezone } = row;
   const evidence = `${mode} ${timing} (${timezone})`;
   if (nextDueAt === null) return { fact: 'it is never due', evidence };
@@ -42,8 +47,8 @@ function nextDue({ row, now }: ScheduleFacts): Cause {
 }
 
 /** What it did last, and why not more. */
-function history({ row, lastJob }: ScheduleFacts): Fact[] {
-  const facts: Fact[] = [];
+function describeHistory({ row, lastJob }: ScheduleFacts): ExplanationFact[] {
+  const facts: ExplanationFact[] = [];
   const { lastFiredAt, lastJobId, lastSkippedAt, lastSkipReason } = row;
   if (lastSkippedAt !== null) {
     const reason = lastSkipReason ?? 'unknown';
@@ -74,7 +79,14 @@ const skips: Readonly<Record<string, string>> = {
   tenant_suspended: 'the tenant was suspended',
 };
 
-function defined({ plugin, command, mode, timing, timezone, firstSeenAt }: ScheduleRow): Fact {
+function describeDefinition({
+  plugin,
+  command,
+  mode,
+  timing,
+  timezone,
+  firstSeenAt,
+}: ScheduleRow): ExplanationFact {
   const fact = `${plugin} ${command} is scheduled: ${mode} ${timing}`;
   return { fact, evidence: `configuration, ${timezone}`, at: firstSeenAt };
 }
@@ -82,15 +94,15 @@ function defined({ plugin, command, mode, timing, timezone, firstSeenAt }: Sched
 export interface ScheduleFacts {
   readonly row: ScheduleRow;
   readonly now: Timestamp;
-  readonly house: HouseFacts;
+  readonly service: ServiceFacts;
   readonly plugin: PluginFacts;
   /** Another host defines it otherwise. */
   readonly isOtherwise: boolean;
   /** Its times by the configuration; undefined when it isn't in there. */
   readonly timed?: Timed | undefined;
   /** What its windows and quiet hours mean for its next time. */
-  readonly hours?: Cause | undefined;
-  readonly pausedBy?: By | undefined;
+  readonly hours?: ExplanationCause | undefined;
+  readonly pausedBy?: DirectiveAuthor | undefined;
   readonly lastJob?: Pick<Job, 'id' | 'status' | 'startedAt' | 'createdAt'> | undefined;
   readonly breaker?: BreakerRow | undefined;
 }
@@ -109,21 +121,21 @@ export const holdKinds = [
 /** A reason why a schedule does not start a job at its due time. */
 export interface ScheduleHold {
   readonly kind: (typeof holdKinds)[number];
-  readonly cause: Cause;
+  readonly cause: ExplanationCause;
 }
 
 /** Lists what keeps a schedule from starting, in the order of repair. */
-export function listHolds(facts: ScheduleFacts): ScheduleHold[] {
-  if (facts.row.status !== 'active') return [{ kind: 'status', cause: inactive(facts) }];
-  const of = (kind: ScheduleHold['kind'], causes: readonly Cause[]): ScheduleHold[] =>
+export function listScheduleHolds(facts: ScheduleFacts): ScheduleHold[] {
+  if (facts.row.status !== 'active') return [{ kind: 'status', cause: describeInactive(facts) }];
+  const of = (kind: ScheduleHold['kind'], causes: readonly ExplanationCause[]): ScheduleHold[] =>
     causes.map((cause) => ({ kind, cause }));
   return [
     ...orderHolds([
-      ...of('service', houseCauses(facts.house)),
-      ...of('tenant', tenantCause(facts.house)),
-      ...of('plugin', pluginCauses(facts.plugin)),
+      ...of('service', listServiceCauses(facts.service)),
+      ...of('tenant', tenantCause(facts.service)),
+      ...of('plugin', listPluginCauses(facts.plugin)),
     ]),
-    ...of('configuration', otherwiseCause(facts)),
+    ...of('configuration', listConfigCauses(facts)),
     ...of('breaker', breakerCause(facts)),
     ...of('hours', facts.hours === undefined ? [] : [facts.hours]),
     ...of('job', openJobCause(facts)),
@@ -145,7 +157,7 @@ export function readNextStart({ row, now }: ScheduleFacts, holds: readonly Sched
   return latest.at(-1) ?? (row.nextDueAt === null || row.nextDueAt > now ? row.nextDueAt : now);
 }
 
-function inactive({ row, pausedBy }: ScheduleFacts): Cause {
+function describeInactive({ row, pausedBy }: ScheduleFacts): ExplanationCause {
   const named = `${quoteShell(row.plugin)} ${quoteShell(row.scheduleId)}`;
   const reason = row.reason ?? row.status;
   if (row.status === 'paused') {
@@ -179,7 +191,7 @@ function inactive({ row, pausedBy }: ScheduleFacts): Cause {
   };
 }
 
-function otherwiseCause({ isOtherwise }: ScheduleFacts): Cause[] {
+function listConfigCauses({ isOtherwise }: ScheduleFacts): ExplanationCause[] {
   if (!isOtherwise) return [];
   return [
     {
@@ -190,7 +202,7 @@ function otherwiseCause({ isOtherwise }: ScheduleFacts): Cause[] {
   ];
 }
 
-function openJobCause({ row, lastJob }: ScheduleFacts): Cause[] {
+function openJobCause({ row, lastJob }: ScheduleFacts): ExplanationCause[] {
   if (row.mode !== 'every' || lastJob === undefined || isTerminal(lastJob.status)) return [];
   return [
     {
@@ -203,7 +215,7 @@ function openJobCause({ row, lastJob }: ScheduleFacts): Cause[] {
   ];
 }
 
-function tenantCause({ tenant }: HouseFacts): Cause[] {
+function tenantCause({ tenant }: ServiceFacts): ExplanationCause[] {
   if (tenant?.held !== 'tenant_limit') return [];
   return [
     {
@@ -215,7 +227,7 @@ function tenantCause({ tenant }: HouseFacts): Cause[] {
   ];
 }
 
-function breakerCause(facts: ScheduleFacts): Cause[] {
+function breakerCause(facts: ScheduleFacts): ExplanationCause[] {
   const { row, breaker } = facts;
   if (breaker === undefined || breaker.state === 'closed') return [];
   const { openedAt, resetAfterMs, probeJobId } = breaker;

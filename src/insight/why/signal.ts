@@ -5,26 +5,26 @@ import type { Job } from '../../job/job.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import { RUNTIME_SOURCE, type Signal } from '../../signal/signal.ts';
 import {
-  isInState,
-  plural,
+  describeState,
+  formatCount,
   toExplanation,
-  type Cause,
+  type ExplanationCause,
   type Explanation,
-  type Fact,
+  type ExplanationFact,
 } from './explanation.ts';
-import { tellOrigin, type Link } from './origin.ts';
+import { describeOrigin, type OriginLink } from './origin.ts';
 
 export interface SignalFacts {
   readonly signal: Signal;
   /** From the signal itself back. */
-  readonly links: readonly Link[];
+  readonly links: readonly OriginLink[];
   readonly jobs: readonly Job[];
   readonly runs: readonly Run[];
   readonly hopsMax: number;
   /** Whether its cause was itself caused by what the runtime said. */
   readonly isRuntimeCaused: boolean;
   /** What would take such a signal now: routes and pipelines, each in a few words. */
-  readonly takers: readonly string[];
+  readonly handlers: readonly string[];
   /** Pipelines for such signals that do not want this one, each with the reason. */
   readonly refusals: readonly { readonly pipeline: string; readonly reason: string }[];
 }
@@ -35,31 +35,42 @@ export function explainSignal(facts: SignalFacts): Explanation {
   const isHandled = jobs.length + runs.length > 0;
   const state = isHandled ? 'handled' : 'unhandled';
   const subject = { kind: 'signal', id: signal.id, state } as const;
-  const first = isHandled ? handled(facts) : unhandled(facts);
-  const origin = tellOrigin(facts.links);
+  const first = isHandled ? describeHandled(facts) : describeUnhandled(facts);
+  const origin = describeOrigin(facts.links);
   const hook = hookBehind(signal);
   // What the webhook itself started is done again by its delivery, not by its signal.
-  const isReplayed = facts.takers.length > 0 || (isHandled && hook === undefined);
+  const isReplayed = facts.handlers.length > 0 || (isHandled && hook === undefined);
   const commands = [
     ...jobs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
     ...runs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
     ...(hook === undefined ? [] : [`ductile webhook deliveries ${quoteShell(hook)}`]),
     ...(isReplayed ? [`ductile signal replay ${signal.id}`] : []),
   ];
-  return toExplanation(subject, [first, ...once(signal), ...tellStarted(facts)], origin, commands);
+  return toExplanation(
+    subject,
+    [first, ...describeDedupe(signal), ...describeStarted(facts)],
+    origin,
+    commands,
+  );
 }
 
 const FOLLOWERS_TOLD = 5;
 
 /** The first of what was started. */
-export function tellStarted({ jobs, runs }: Pick<SignalFacts, 'jobs' | 'runs'>): Fact[] {
-  return [...jobs.map(tellJob), ...runs.map(tellRun)].slice(0, FOLLOWERS_TOLD);
+export function describeStarted({
+  jobs,
+  runs,
+}: Pick<SignalFacts, 'jobs' | 'runs'>): ExplanationFact[] {
+  return [...jobs.map(describeStartedJob), ...runs.map(describeStartedRun)].slice(
+    0,
+    FOLLOWERS_TOLD,
+  );
 }
 
-function handled({ signal, jobs, runs }: SignalFacts): Cause {
+function describeHandled({ signal, jobs, runs }: SignalFacts): ExplanationCause {
   const parts = [
-    ...(jobs.length === 0 ? [] : [plural(jobs.length, 'job')]),
-    ...(runs.length === 0 ? [] : [plural(runs.length, 'run')]),
+    ...(jobs.length === 0 ? [] : [formatCount(jobs.length, 'job')]),
+    ...(runs.length === 0 ? [] : [formatCount(runs.length, 'run')]),
   ];
   return {
     fact: `it started ${parts.join(' and ')}`,
@@ -68,8 +79,8 @@ function handled({ signal, jobs, runs }: SignalFacts): Cause {
   };
 }
 
-function unhandled(facts: SignalFacts): Cause {
-  const { signal, hopsMax, isRuntimeCaused, takers, refusals } = facts;
+function describeUnhandled(facts: SignalFacts): ExplanationCause {
+  const { signal, hopsMax, isRuntimeCaused, handlers, refusals } = facts;
   const at = signal.insertedAt;
   if (signal.hops > hopsMax) {
     return {
@@ -86,13 +97,13 @@ function unhandled(facts: SignalFacts): Cause {
       at,
     };
   }
-  if (takers.length > 0) {
+  if (handlers.length > 0) {
     const key = eventKeyOf(signal);
     const fact =
       key === undefined
         ? 'nothing took it when it came; now something would'
         : `it started nothing: very likely the same was done or under way, by its dedupe key ${key}`;
-    return { fact, evidence: takers.slice(0, FOLLOWERS_TOLD).join(', '), at };
+    return { fact, evidence: handlers.slice(0, FOLLOWERS_TOLD).join(', '), at };
   }
   const [refusal] = refusals;
   if (refusal !== undefined) {
@@ -122,18 +133,24 @@ function eventKeyOf({ metadata }: Signal): string | undefined {
 }
 
 /** What was told before leads to nothing: there is one signal for a key. */
-function once({ dedupeKey, sourceEventId, source }: Signal): Fact[] {
+function describeDedupe({ dedupeKey, sourceEventId, source }: Signal): ExplanationFact[] {
   const key = dedupeKey ?? sourceEventId;
   if (key === null) return [];
   return [{ fact: 'the same told again starts nothing', evidence: `key ${key} of ${source}` }];
 }
 
-export function tellJob({ id, plugin, command, status, createdAt }: Job): Fact {
-  const fact = `${plugin} ${command} ${isInState(status)}`;
+export function describeStartedJob({
+  id,
+  plugin,
+  command,
+  status,
+  createdAt,
+}: Job): ExplanationFact {
+  const fact = `${plugin} ${command} ${describeState(status)}`;
   return { fact, evidence: `job ${id}`, at: createdAt };
 }
 
-export function tellRun({ id, pipeline, status, createdAt }: Run): Fact {
-  const fact = `pipeline ${pipeline} ${isInState(status)}`;
+export function describeStartedRun({ id, pipeline, status, createdAt }: Run): ExplanationFact {
+  const fact = `pipeline ${pipeline} ${describeState(status)}`;
   return { fact, evidence: `run ${id}`, at: createdAt };
 }

@@ -6,18 +6,18 @@ import type { PluginHealth } from '../../config/snapshot-types.ts';
 import type { DependencyHolder, Line } from '../../tenant/outlook.ts';
 
 /** Who paused or suspended something, as far as that is on record. */
-export interface By {
+export interface DirectiveAuthor {
   readonly actor: string | null;
   readonly at: Timestamp | null;
 }
 
 /** What holds everything back in a ledger. */
-export interface HouseFacts {
+export interface ServiceFacts {
   /** Processes that have said lately that they live. */
   readonly hosts: readonly { readonly id: string; readonly host: string; readonly slots: number }[];
   /** Why the process that answers cannot write to the ledger. */
   readonly trouble: string | undefined;
-  readonly paused: By | undefined;
+  readonly paused: DirectiveAuthor | undefined;
   readonly tenant:
     | {
         readonly slug: string;
@@ -30,7 +30,7 @@ export interface HouseFacts {
 /** What holds a plugin back. */
 export interface PluginFacts {
   readonly name: string;
-  readonly standing: 'loaded' | 'disabled' | 'dormant' | 'broken' | 'unknown';
+  readonly state: 'loaded' | 'disabled' | 'dormant' | 'broken' | 'unknown';
   /** Some live process knows it, here or elsewhere. */
   readonly isKnown: boolean;
   readonly switchedOff: PluginSwitch | undefined;
@@ -54,9 +54,9 @@ export interface CredentialFault {
 
 export interface WaitFacts {
   readonly job: Job;
-  readonly house: HouseFacts;
+  readonly service: ServiceFacts;
   readonly plugin: PluginFacts;
-  readonly line: Line;
+  readonly queue: Line;
   /** Who has its dependency key, or stands first in the line of it. */
   readonly holder?: DependencyHolder | undefined;
   /** The database's time. */

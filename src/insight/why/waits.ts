@@ -2,27 +2,36 @@ import { quoteShell } from '../../base/text.ts';
 import { formatDuration } from '../../base/quantity.ts';
 import type { Job } from '../../job/job.ts';
 import type { PluginHealth } from '../../config/snapshot-types.ts';
-import { firstLine, plural, repairs, setting, type Cause } from './explanation.ts';
-import { findCrowd, nextInLine } from './queue-causes.ts';
-import type { CredentialFault, HouseFacts, PluginFacts, WaitFacts } from './wait-facts.ts';
+import {
+  toFirstLine,
+  formatCount,
+  repairOrder,
+  formatSetCommand,
+  type ExplanationCause,
+} from './explanation.ts';
+import { listQueueCauses, describeQueuePosition } from './queue-causes.ts';
+import type { CredentialFault, ServiceFacts, PluginFacts, WaitFacts } from './wait-facts.ts';
 
 /** Why a queued job does not run, in the order of repair. */
-export function findWaits(facts: WaitFacts): [Cause, ...Cause[]] {
-  const lasting = [...houseCauses(facts.house), ...pluginCauses(facts.plugin, facts.job)];
+export function listWaitCauses(facts: WaitFacts): [ExplanationCause, ...ExplanationCause[]] {
+  const lasting = [
+    ...listServiceCauses(facts.service),
+    ...listPluginCauses(facts.plugin, facts.job),
+  ];
   const due = dueCause(facts.job);
   // Who is in the way now says nothing about the time when it will be due.
-  const passing = due === undefined ? findCrowd(facts) : [due];
+  const passing = due === undefined ? listQueueCauses(facts) : [due];
   const [first, ...others] = [...orderRepairs(lasting), ...passing];
-  return first === undefined ? [nextInLine(facts)] : [first, ...others];
+  return first === undefined ? [describeQueuePosition(facts)] : [first, ...others];
 }
 
 /**
  * Sorts causes by when they have to be repaired: first what is broken, last the switch that lets work
  * go again. While a secret can't be opened, that switch isn't offered: jobs would only fail.
  */
-export function orderRepairs(causes: readonly Cause[]): Cause[] {
-  const rank = ({ repair }: Cause): number =>
-    repair === undefined ? repairs.length : repairs.indexOf(repair);
+export function orderRepairs(causes: readonly ExplanationCause[]): ExplanationCause[] {
+  const rank = ({ repair }: ExplanationCause): number =>
+    repair === undefined ? repairOrder.length : repairOrder.indexOf(repair);
   const isStopped = causes.some(({ repair }) => repair === 'service');
   const sorted = causes
     .filter((cause) => !(isStopped && isCuredByStart(cause)))
@@ -36,17 +45,22 @@ export function orderRepairs(causes: readonly Cause[]): Cause[] {
 }
 
 /** A plugin that is loaded here is known to a process as soon as the service runs. */
-function isCuredByStart({ repair, commands = [] }: Cause): boolean {
+function isCuredByStart({ repair, commands = [] }: ExplanationCause): boolean {
   return repair === 'plugin' && commands.length === 1 && commands[0] === 'ductile system start';
 }
 
-export function houseCauses({ hosts, trouble, paused, tenant }: HouseFacts): Cause[] {
-  const causes: Cause[] = [];
+export function listServiceCauses({
+  hosts,
+  trouble,
+  paused,
+  tenant,
+}: ServiceFacts): ExplanationCause[] {
+  const causes: ExplanationCause[] = [];
   if (trouble !== undefined) {
     causes.push({
       repair: 'ledger',
       fact: 'the ledger does not take what is written',
-      evidence: firstLine(trouble),
+      evidence: toFirstLine(trouble),
       movesBy: 'it goes on when the ledger does',
       commands: ['ductile system status', 'ductile doctor'],
     });
@@ -84,9 +98,14 @@ export function houseCauses({ hosts, trouble, paused, tenant }: HouseFacts): Cau
   return causes;
 }
 
-export function pluginCauses(plugin: PluginFacts, job?: Pick<Job, 'command'>): Cause[] {
-  const { name, standing, isKnown, switchedOff, init, runnerGraceMs } = plugin;
-  const causes: Cause[] = (plugin.credentials ?? []).map((fault) => credentialCause(name, fault));
+export function listPluginCauses(
+  plugin: PluginFacts,
+  job?: Pick<Job, 'command'>,
+): ExplanationCause[] {
+  const { name, state, isKnown, switchedOff, init, runnerGraceMs } = plugin;
+  const causes: ExplanationCause[] = (plugin.credentials ?? []).map((fault) =>
+    credentialCause(name, fault),
+  );
   if (switchedOff !== undefined) {
     causes.push({
       repair: 'switch',
@@ -101,9 +120,9 @@ export function pluginCauses(plugin: PluginFacts, job?: Pick<Job, 'command'>): C
     causes.push({
       repair: 'plugin',
       fact: `no running process knows the plugin ${name}`,
-      evidence: standings[standing],
+      evidence: standings[state],
       movesBy: `it ends as dead when nobody has known the plugin for ${formatDuration(runnerGraceMs)}`,
-      commands: remedyOf(name, standing),
+      commands: remedyOf(name, state),
     });
   }
   const isCare = job !== undefined && ['init', 'health'].includes(job.command);
@@ -111,7 +130,7 @@ export function pluginCauses(plugin: PluginFacts, job?: Pick<Job, 'command'>): C
   return causes;
 }
 
-function credentialCause(plugin: string, { name, keyId }: CredentialFault): Cause {
+function credentialCause(plugin: string, { name, keyId }: CredentialFault): ExplanationCause {
   const commands = [`ductile credential set ${quoteShell(name)}`];
   if (keyId === undefined) {
     return {
@@ -133,7 +152,7 @@ function credentialCause(plugin: string, { name, keyId }: CredentialFault): Caus
   };
 }
 
-const standings: Readonly<Record<PluginFacts['standing'], string>> = {
+const standings: Readonly<Record<PluginFacts['state'], string>> = {
   loaded: 'it is loaded here, but no live process has told that it runs it',
   disabled: 'the configuration disables it',
   dormant: 'it was found, and waits to be set up',
@@ -141,15 +160,15 @@ const standings: Readonly<Record<PluginFacts['standing'], string>> = {
   unknown: 'it is in none of the plugin roots of this configuration',
 };
 
-function remedyOf(name: string, standing: PluginFacts['standing']): string[] {
+function remedyOf(name: string, standing: PluginFacts['state']): string[] {
   if (standing === 'disabled') {
-    return [setting(`plugins.${name}.enabled`, 'true')];
+    return [formatSetCommand(`plugins.${name}.enabled`, 'true')];
   }
   if (standing === 'loaded') return ['ductile system start'];
   return standing === 'unknown' ? ['ductile plugin list'] : ['ductile doctor'];
 }
 
-function initCause({ plugin, status, reason, jobId, updatedAt }: PluginHealth): Cause {
+function initCause({ plugin, status, reason, jobId, updatedAt }: PluginHealth): ExplanationCause {
   if (status === 'pending') {
     return {
       repair: 'plugin',
@@ -163,21 +182,26 @@ function initCause({ plugin, status, reason, jobId, updatedAt }: PluginHealth): 
   return {
     repair: 'plugin',
     fact: `the setup of the plugin ${plugin} failed`,
-    evidence: `init, job ${jobId}: ${firstLine(reason ?? 'no reason')}`,
+    evidence: `init, job ${jobId}: ${toFirstLine(reason ?? 'no reason')}`,
     at: updatedAt,
     movesBy: 'it goes on when an init has succeeded',
     commands: [`ductile plugin init ${quoteShell(plugin)}`, `ductile job inspect ${jobId}`],
   };
 }
 
-function dueCause({ nextRetryAt, retryCount, crashCount, ...job }: Job): Cause | undefined {
+function dueCause({
+  nextRetryAt,
+  retryCount,
+  crashCount,
+  ...job
+}: Job): ExplanationCause | undefined {
   if (nextRetryAt === null) return undefined;
   const when = { at: nextRetryAt, movesAt: nextRetryAt };
   const cancel = [`ductile job cancel ${job.id}`];
   if (crashCount > 0 && job.suspect) {
     return {
-      fact: `the engine crashed ${plural(crashCount, 'time')} while it ran, and it is tried again later`,
-      evidence: firstLine(job.lastError ?? 'the process that ran it died'),
+      fact: `the engine crashed ${formatCount(crashCount, 'time')} while it ran, and it is tried again later`,
+      evidence: toFirstLine(job.lastError ?? 'the process that ran it died'),
       movesBy: 'its next attempt is due then',
       commands: cancel,
       ...when,
@@ -186,7 +210,7 @@ function dueCause({ nextRetryAt, retryCount, crashCount, ...job }: Job): Cause |
   if (retryCount > 0) {
     return {
       fact: `attempt ${retryCount} of ${job.maxAttempts} failed, and the next one is due later`,
-      evidence: firstLine(job.lastError ?? 'no error was told'),
+      evidence: toFirstLine(job.lastError ?? 'no error was told'),
       movesBy: 'its next attempt is due then',
       commands: cancel,
       ...when,

@@ -4,27 +4,27 @@ import type { DeliveryRow, WebhookRow } from '../../webhook/types.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import type { AgentOutcome } from '../../webhook/agent-outcome.ts';
 import {
-  firstLine,
-  plural,
+  toFirstLine,
+  formatCount,
   toExplanation,
-  type Cause,
+  type ExplanationCause,
   type Explanation,
-  type Fact,
+  type ExplanationFact,
 } from './explanation.ts';
-import { tellJob, tellRun, tellStarted } from './signal.ts';
-import type { HouseFacts } from './wait-facts.ts';
-import { houseCauses, orderRepairs } from './waits.ts';
+import { describeStartedJob, describeStartedRun, describeStarted } from './signal.ts';
+import type { ServiceFacts } from './wait-facts.ts';
+import { listServiceCauses, orderRepairs } from './waits.ts';
 import type { Started } from '../../webhook/shapes.operations.ts';
 
 export interface WebhookFacts {
   readonly row: WebhookRow;
   readonly isEnabled: boolean;
   /** The configuration has a listener that deliveries can come to. */
-  readonly isHeard: boolean;
+  readonly hasListener: boolean;
   readonly ratePerMinute: number;
   /** Deliveries of late that came faster than it takes them. */
-  readonly turnedAway: number;
-  readonly house: HouseFacts;
+  readonly refusedCount: number;
+  readonly service: ServiceFacts;
   /** The key that sealed its secret, if this process doesn't have it. */
   readonly missingKey?: string | undefined;
   /** Why it is on and has nothing to start. */
@@ -43,29 +43,31 @@ export function explainWebhook(facts: WebhookFacts): Explanation {
   const { row, isEnabled, deliveries } = facts;
   const state = isEnabled ? 'enabled' : 'disabled';
   const subject = { kind: 'webhook', id: row.id, state } as const;
-  const [first = lastVerdict(facts), ...others] = blocks(facts);
-  const told = others.length + 1 > blocks(facts).length ? deliveries.slice(1) : deliveries;
-  const origin = [...told.slice(0, DELIVERIES_TOLD).map(tellDelivery), made(row)];
+  const [first = lastVerdict(facts), ...others] = listBlockers(facts);
+  const told = others.length + 1 > listBlockers(facts).length ? deliveries.slice(1) : deliveries;
+  const origin = [...told.slice(0, DELIVERIES_TOLD).map(describeDelivery), describeCreation(row)];
   const more = [
     `ductile webhook test ${quoteShell(row.id)}`,
     `ductile webhook deliveries ${quoteShell(row.id)}`,
   ];
-  return toExplanation(subject, [first, ...others], origin, more, { blockers: blocks(facts) });
+  return toExplanation(subject, [first, ...others], origin, more, {
+    blockers: listBlockers(facts),
+  });
 }
 
 const DELIVERIES_TOLD = 3;
 
-function blocks({
+function listBlockers({
   row,
   isEnabled,
-  isHeard,
+  hasListener,
   ratePerMinute,
-  turnedAway,
-  house,
+  refusedCount,
+  service,
   missing,
   missingKey,
-}: WebhookFacts): Cause[] {
-  const causes = orderRepairs([...houseCauses(house), ...secretCause(row, missingKey)]);
+}: WebhookFacts): ExplanationCause[] {
+  const causes = orderRepairs([...listServiceCauses(service), ...secretCause(row, missingKey)]);
   if (!isEnabled) {
     causes.push({
       fact: 'it is disabled, so nothing is taken',
@@ -75,7 +77,7 @@ function blocks({
       commands: [`ductile webhook edit ${quoteShell(row.id)} --enabled=true`],
     });
   }
-  if (!isHeard) {
+  if (!hasListener) {
     causes.push({
       fact: 'nothing listens for deliveries',
       evidence: 'neither webhooks.listen nor api.enabled is set',
@@ -90,9 +92,9 @@ function blocks({
       commands: [`ductile webhook edit ${quoteShell(row.id)} --rate-limit-per-minute 600`],
     });
   }
-  if (turnedAway > 0 && ratePerMinute > 0) {
+  if (refusedCount > 0 && ratePerMinute > 0) {
     causes.push({
-      fact: `${plural(turnedAway, 'delivery', 'deliveries')} came faster than it takes them`,
+      fact: `${formatCount(refusedCount, 'delivery', 'deliveries')} came faster than it takes them`,
       evidence: `it takes ${ratePerMinute} for each minute; as this process saw it of late`,
       movesBy: 'senders were answered 429, and when to come again',
       commands: [
@@ -111,7 +113,7 @@ function blocks({
   return causes;
 }
 
-function secretCause({ id }: WebhookRow, keyId: string | undefined): Cause[] {
+function secretCause({ id }: WebhookRow, keyId: string | undefined): ExplanationCause[] {
   if (keyId === undefined) return [];
   return [
     {
@@ -126,7 +128,7 @@ function secretCause({ id }: WebhookRow, keyId: string | undefined): Cause[] {
   ];
 }
 
-function lastVerdict(facts: WebhookFacts): Cause {
+function lastVerdict(facts: WebhookFacts): ExplanationCause {
   const { row, deliveries, ratePerMinute } = facts;
   const [last] = deliveries;
   if (last === undefined) {
@@ -136,14 +138,14 @@ function lastVerdict(facts: WebhookFacts): Cause {
       movesBy: 'its sender has to deliver something',
     };
   }
-  const { fact, evidence, at } = tellDelivery(last);
+  const { fact, evidence, at } = describeDelivery(last);
   if (last.verdict !== 'accepted' || last.signalId === null) {
     return { fact: `the last delivery: ${fact}`, evidence, at, commands: remedyOf(last, row) };
   }
   const started = lastOfEach(facts);
   const bad = started.filter(({ isBad }) => isBad);
   return {
-    fact: `the last delivery: ${fact}; ${comesTo(facts.outcome, started)}`,
+    fact: `the last delivery: ${fact}; ${describeStartedWork(facts.outcome, started)}`,
     evidence,
     at,
     commands: [
@@ -165,8 +167,12 @@ function lastOfEach({ jobs, runs }: WebhookFacts): StartedWork[] {
   // The steps of a run are told by the run.
   const own = jobs.filter(({ runId }) => runId === null);
   const all = [
-    ...own.map((job) => [`${job.plugin} ${job.command}`, toStarted(job, tellJob(job))] as const),
-    ...runs.map((run) => [`pipeline ${run.pipeline}`, toStarted(run, tellRun(run))] as const),
+    ...own.map(
+      (job) => [`${job.plugin} ${job.command}`, toStarted(job, describeStartedJob(job))] as const,
+    ),
+    ...runs.map(
+      (run) => [`pipeline ${run.pipeline}`, toStarted(run, describeStartedRun(run))] as const,
+    ),
   ];
   const last = [...new Map(all.toReversed()).values()];
   return last.toSorted((a, b) => Number(b.isBad) - Number(a.isBad));
@@ -174,13 +180,16 @@ function lastOfEach({ jobs, runs }: WebhookFacts): StartedWork[] {
 
 const badStates = new Set<string>(['failed', 'timed_out', 'dead', 'halted', 'cancelled']);
 
-function toStarted({ id, status }: Job | Run, { fact }: Fact): StartedWork {
+function toStarted({ id, status }: Job | Run, { fact }: ExplanationFact): StartedWork {
   return { id, fact, isBad: badStates.has(status) };
 }
 
-function comesTo(outcome: AgentOutcome | undefined, started: readonly StartedWork[]): string {
+function describeStartedWork(
+  outcome: AgentOutcome | undefined,
+  started: readonly StartedWork[],
+): string {
   if (outcome !== undefined) {
-    const detail = outcome.detail === null ? '' : ` (${firstLine(outcome.detail)})`;
+    const detail = outcome.detail === null ? '' : ` (${toFirstLine(outcome.detail)})`;
     return `its agent: ${outcome.status}${detail}`;
   }
   if (started.length === 0) return 'nothing that it started is on record';
@@ -200,10 +209,10 @@ function remedyOf({ verdict, id }: DeliveryRow, row: WebhookRow): string[] {
   ];
 }
 
-export function tellDelivery(delivery: DeliveryRow): Fact {
+export function describeDelivery(delivery: DeliveryRow): ExplanationFact {
   const { verdict, reason, source, signalId, duplicates, receivedAt } = delivery;
-  const again = duplicates === 0 ? '' : `, and came ${plural(duplicates, 'time')} again`;
-  const why = reason === null ? '' : ` (${firstLine(reason)})`;
+  const again = duplicates === 0 ? '' : `, and came ${formatCount(duplicates, 'time')} again`;
+  const why = reason === null ? '' : ` (${toFirstLine(reason)})`;
   const record = signalId === null ? `delivery ${delivery.id}` : `signal ${signalId}`;
   return {
     fact: `${verdict}${why}, from ${source}${again}`,
@@ -212,11 +221,11 @@ export function tellDelivery(delivery: DeliveryRow): Fact {
   };
 }
 
-function made({ createdBy, createdAt, triggerCount }: WebhookRow): Fact {
+function describeCreation({ createdBy, createdAt, triggerCount }: WebhookRow): ExplanationFact {
   const fact = `${createdBy} opened it`;
   return {
     fact,
-    evidence: `${plural(triggerCount, 'delivery', 'deliveries')} taken since`,
+    evidence: `${formatCount(triggerCount, 'delivery', 'deliveries')} taken since`,
     at: createdAt,
   };
 }
@@ -233,14 +242,14 @@ export interface DeliveryFacts extends Started {
 export function explainDelivery(facts: DeliveryFacts): Explanation {
   const { id, hookId, verdict } = facts.delivery;
   const subject = { kind: 'delivery', id, state: verdict } as const;
-  const { fact, evidence, at } = tellDelivery(facts.delivery);
+  const { fact, evidence, at } = describeDelivery(facts.delivery);
   const origin = {
     fact: `it came to the webhook ${hookId}`,
     evidence: hookId.startsWith('/') ? hookId : `/hooks/${hookId}`,
   };
   const commands = [...remedies(facts), `ductile webhook delivery ${id}`];
   const first = { fact: `it was ${fact}`, evidence, at };
-  return toExplanation(subject, [first, ...tellStarted(facts)], [origin], commands);
+  return toExplanation(subject, [first, ...describeStarted(facts)], [origin], commands);
 }
 
 function remedies({ delivery, hasWebhook, isReplayable, jobs, runs }: DeliveryFacts): string[] {

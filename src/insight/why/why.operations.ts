@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import { defineOperation } from '../../operation/define.ts';
-import { explanationShape, kinds } from './explanation.ts';
-import { explain } from './explain.ts';
+import { explanationShape, subjectKinds } from './explanation.ts';
+import { explainRecord } from './explain.ts';
 import { explainFinding } from './finding.ts';
-import { findSubject, kindScopes, kindsSeenBy } from './find-subject.ts';
+import { findSubject, kindScopes, listVisibleKinds } from './find-subject.ts';
 import type { LiveFinding, FindingCategory } from '../finding.ts';
 import type { Context } from '../../operation/context.ts';
 import { systemDoctor } from '../doctor.operations.ts';
@@ -16,7 +16,7 @@ export const explainWhy = defineOperation({
     'Say why something ran, did not run, or waits; when it will move, and what would move it.',
   effect: 'read',
   scope: ({ principal }, { kind }) =>
-    kindScopes[kind === 'any' ? (kindsSeenBy(principal)[0] ?? 'job') : kind],
+    kindScopes[kind === 'any' ? (listVisibleKinds(principal)[0] ?? 'job') : kind],
   input: z.strictObject({
     id: z
       .string()
@@ -28,7 +28,7 @@ export const explainWhy = defineOperation({
           '<plugin>/<command>, a plugin, a pipeline or a webhook',
       ),
     kind: z
-      .enum([...kinds, 'any'])
+      .enum([...subjectKinds, 'any'])
       .default('any')
       .describe('what it is (default: found by its name)'),
   }),
@@ -66,7 +66,7 @@ export const explainWhy = defineOperation({
   async run(context, { kind, id }) {
     const inFiles = kind === 'any' ? await findFileFinding(context, id) : undefined;
     if (inFiles !== undefined) return explainFinding({ finding: inFiles });
-    return await explain(context, await findSubject(context, id, kind));
+    return await explainRecord(context, await findSubject(context, id, kind));
   },
 });
 

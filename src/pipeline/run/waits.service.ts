@@ -4,7 +4,7 @@ import type { Job } from '../../job/job.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Advancement } from './types.ts';
 import { HELD_DAY, type Branch, type Run, type Step } from './run.ts';
-import { isInState } from '../../insight/why/explanation.ts';
+import { describeState } from '../../insight/why/explanation.ts';
 
 /** Branches whose reason is told; of the others it is enough to know that they are open. */
 const TOLD_MAX = 50;
@@ -83,7 +83,7 @@ function explainJob(branch: Branch, job: Job | undefined): Wait {
 /** Why a job has not ended, in a sentence. */
 export function sayWait({ plugin, command, status, nextRetryAt, lastError }: Job): string {
   const name = `${plugin} ${command}`;
-  if (status !== 'queued' || nextRetryAt === null) return `${name} ${isInState(status)}`;
+  if (status !== 'queued' || nextRetryAt === null) return `${name} ${describeState(status)}`;
   return `${name} will be tried again${lastError === null ? '' : `: ${lastError}`}`;
 }
 
