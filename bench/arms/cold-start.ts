@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +17,10 @@ export default [
   coldArm('ductile --version', () => Promise.resolve([program, '--version'])),
   coldArm('ductile job list --json', async () => {
     const { config } = await setUp(setup);
-    const ledger = await openLedger({ kind: 'sqlite', path: join(config, 'data', 'state.db') });
+    const ledger = await openLedger(
+      { kind: 'sqlite', path: join(config, 'data', 'state.db') },
+      noRules,
+    );
     await ledger.close();
     return [program, 'job', 'list', '--json', '--config', config];
   }),

@@ -1,4 +1,5 @@
 /** The same rows written by hand, with the same durability and as many in one commit. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
 import { z } from 'zod';
@@ -18,7 +19,7 @@ const columns = `id, type, source, data, metadata, hops, correlation_id, visibil
 
 await measure(shape, async ({ config, jobs, atOnce }) => {
   const { state } = readConfig(config);
-  await (await openLedger(state)).close();
+  await (await openLedger(state, noRules)).close();
   const insert = state.kind === 'sqlite' ? openFile(state.path, atOnce) : openPool(state.url);
   await insert(WARM_UP);
   return await timed(() => insert(jobs));

@@ -2,6 +2,7 @@
  * The rows that a delivery leaves on a ledger, written by nothing but three statements, in commits that
  * are synced before anybody is answered: what no engine could do without.
  */
+import { noRules } from '../../src/ledger/rules.ts';
 import { fdatasyncSync, openSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { limits } from '../../src/base/limits.ts';
@@ -28,7 +29,7 @@ export interface BareRows {
 }
 
 export async function openBareRows(path: string): Promise<BareRows> {
-  await (await openLedger({ kind: 'sqlite', path })).close();
+  await (await openLedger({ kind: 'sqlite', path }, noRules)).close();
   const db = new DatabaseSync(path);
   db.exec('pragma journal_mode = wal; pragma synchronous = normal');
   db.exec(`pragma wal_autocheckpoint = ${limits.journalPages}`);

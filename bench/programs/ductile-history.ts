@@ -1,4 +1,5 @@
 /** Makes a ledger on SQLite with so many finished and so many queued jobs, and leaves it closed. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { DatabaseSync } from 'node:sqlite';
 import { z } from 'zod';
 import { toTimestamp } from '../../src/base/clock.ts';
@@ -11,7 +12,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const shape = z.object({ path: z.string(), finished: z.number(), queued: z.number() });
 
 await measure(shape, async ({ path, finished, queued }) => {
-  const ledger = await openLedger({ kind: 'sqlite', path });
+  const ledger = await openLedger({ kind: 'sqlite', path }, noRules);
   await fillQueue(ledger, LEDGER_PLUGIN, queued);
   await ledger.close();
   if (finished > 0) addFinished(path, finished);

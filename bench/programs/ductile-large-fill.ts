@@ -1,4 +1,5 @@
 /** Makes a large ledger where a configuration says, and leaves it closed. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { DatabaseSync } from 'node:sqlite';
 import { Client } from 'pg';
 import { z } from 'zod';
@@ -11,7 +12,7 @@ const shape = placeShape.extend({ finished: z.number(), queued: z.number() });
 
 await measure(shape, async ({ config, plugin, finished, queued }) => {
   const { state } = readConfig(config);
-  await (await openLedger(state)).close();
+  await (await openLedger(state, noRules)).close();
   const statements = writeLargeLedger({
     kind: state.kind,
     finished,

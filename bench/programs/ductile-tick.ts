@@ -1,4 +1,5 @@
 /** What one look of the scheduler costs the event loop, with many schedules of which some are due. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { CommitBus } from '../../src/engine/commit-events.ts';
 import type { LedgerContext } from '../../src/engine/context.ts';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -20,7 +21,7 @@ const NOON = Date.parse('2026-11-16T12:00:00Z');
 const PLUGINS = 100;
 
 await measure(shape, async ({ path, schedules, due }) => {
-  const ledger = await openLedger({ kind: 'sqlite', path });
+  const ledger = await openLedger({ kind: 'sqlite', path }, noRules);
   let nowMs = MORNING;
   const context = {
     ledger,

@@ -1,4 +1,5 @@
 /** What the programs that run the product share. */
+import { engineRules } from '../../src/ledger/rules.ts';
 import { z } from 'zod';
 import { openVault } from '../../src/app/vault.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
@@ -146,7 +147,7 @@ export async function openWithoutProcesses(
   return new LedgerEngine(shared, {
     blueprint,
     source: { load: () => blueprint, compile: () => blueprint },
-    ledger: await openLedger(config.state),
+    ledger: await openLedger(config.state, engineRules),
     host: noHost,
     runner: {
       run: ({ name }) => {

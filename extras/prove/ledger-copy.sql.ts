@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { backupPostgres, copySqlite } from '../../src/ledger/backup.ts';
 import type { Dialect, TableName, Transaction } from '../../src/ledger/dialect.ts';
 import { refuseNewer } from '../../src/ledger/migrate.ts';
@@ -26,7 +27,7 @@ export interface Rehearsed {
 export async function copyForRehearsal(place: LedgerPlace, target: string): Promise<Rehearsed> {
   await copy(place, target);
   // An older one is brought to this program's schema; the copy, that is.
-  await (await openLedger({ kind: 'sqlite', path: target })).close();
+  await (await openLedger({ kind: 'sqlite', path: target }, noRules)).close();
   const store = openSqlite(target);
   try {
     return await store.write(['other'], async (tx) => {

@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
@@ -49,7 +50,10 @@ async function perform(
     const ms = minutes * MS_PER_MINUTE;
     const enough = interrupted.signal;
     const played = await play({ given, directory, script, seed, ms, enough });
-    const ledger = await openLedger({ kind: 'sqlite', path: stagePaths(directory).ledger });
+    const ledger = await openLedger(
+      { kind: 'sqlite', path: stagePaths(directory).ledger },
+      noRules,
+    );
     try {
       return await conclude(ledger, scene, played, seed);
     } finally {

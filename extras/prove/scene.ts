@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -46,7 +47,7 @@ async function prepare(
   const paths = stagePaths(directory);
   mkdirSync(paths.state, { mode: PRIVATE_DIRECTORY });
   const copied = await copyForRehearsal(config.state, paths.ledger);
-  const ledger = await openLedger({ kind: 'sqlite', path: paths.ledger });
+  const ledger = await openLedger({ kind: 'sqlite', path: paths.ledger }, noRules);
   try {
     const log = makeLogger({ level: 'error', format: 'text', destination: process.stderr });
     const engine = await openOnlooker(config, ledger, log);

@@ -1,3 +1,4 @@
+import { engineRules } from '../ledger/rules.ts';
 import { createProcessContext } from '../engine/process.ts';
 import { join } from 'node:path';
 import type { FileLock } from '../base/file-lock.ts';
@@ -49,7 +50,7 @@ export async function openInstance(
   const lock = state.kind === 'sqlite' ? takeInstanceLock(state.dir, file) : undefined;
   let ledger: Ledger;
   try {
-    ledger = await openSoundLedger(config.state, signal, log);
+    ledger = await openSoundLedger(config.state, engineRules, signal, log);
   } catch (error) {
     lock?.release();
     throw error;

@@ -1,3 +1,4 @@
+import { engineRules } from '../ledger/rules.ts';
 import { createHash } from 'node:crypto';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
@@ -71,7 +72,7 @@ function openTenantLedger({ slug }: TenantRow, { root, current, log }: Household
     hint: rarely(tell),
     ...(state.kind === 'postgres' ? { rootSchema: state.schema } : {}),
   };
-  return openSoundLedger(place, undefined, log.forTenant(slug), tenancy);
+  return openSoundLedger(place, engineRules, undefined, log.forTenant(slug), tenancy);
 }
 
 /** The first at once; those that come soon after it are one. */

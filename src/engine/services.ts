@@ -1,3 +1,4 @@
+import type { LedgerRules } from '../ledger/rules.ts';
 import { makeSealingMask } from '../signal/seal.service.ts';
 import { makeGrantAccess } from '../access/attempt-tokens.service.ts';
 import { makeCredentials } from '../access/credentials.service.ts';
@@ -179,12 +180,14 @@ export function createServices(
 function giveRules(context: LedgerContext): void {
   const { ledger, vault, commits, log } = context;
   const follow = makeFollowHalt(() => context.generation.rules);
-  ledger.followHalts(follow, follow);
-  ledger.openSignals((id, sealed) => vault.open(sealed, purposes.payload(id)));
-  ledger.handleSignals(
-    makeAsksOf(() => context.config, log.child('handlers')),
-    (requested) => commits.publish({ requested }),
-  );
+  const rules: LedgerRules = {
+    followHalt: follow,
+    followQuestion: follow,
+    openSignal: (id, sealed) => vault.open(sealed, purposes.payload(id)),
+    asksOf: makeAsksOf(() => context.config, log.child('handlers')),
+    onAsked: (requested) => commits.publish({ requested }),
+  };
+  ledger.provideRules(rules);
 }
 
 /** Hands the events of each commit to the services that act on them. */

@@ -1,9 +1,9 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { CopyDirective, AsksOf, OnAsked } from '../directive/types.ts';
+import type { CopyDirective } from '../directive/types.ts';
 import type { KnownEnds } from '../job/types.ts';
-import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
 import type { IndexCheck } from './check-indexes.ts';
 import type { nouns } from './nouns.ts';
+import type { LedgerRules } from './rules.ts';
 import type { BoundNouns } from './verbs.ts';
 
 type LedgerNouns = BoundNouns<typeof nouns>;
@@ -44,15 +44,8 @@ export interface Ledger extends LedgerNouns {
   checkIndexes(): Promise<IndexCheck>;
   close(): Promise<void>;
 
-  /**
-   * Only the transaction that moves a run knows whether the run halts: so the jobs and runs that follow
-   * are asked for there, and written with it. The same holds for a run that begins to wait for a person.
-   */
-  followHalts(follow: FollowHalt, followQuestion?: FollowHalt): void;
-  /** A run that waits for a signal gets all of its data, including what is masked in the signal. */
-  openSignals(open: OpenSignal): void;
-  /** Sets which directives signals ask for, and the callback after the commit. */
-  handleSignals(asksOf: AsksOf, onAsked: OnAsked): void;
+  /** Replaces rules that the ledger was opened with. An engine calls it before its first write. */
+  provideRules(rules: Partial<LedgerRules>): void;
 }
 
 type VerbPath = {

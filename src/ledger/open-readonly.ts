@@ -5,6 +5,7 @@ import type { Store } from './dialect.ts';
 import type { Ledger, LedgerSubset } from './ledger.ts';
 import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
 import { silent } from './notifier.ts';
+import { noRules } from './rules.ts';
 import { careOfFile, makeLedger, type LedgerPlace } from './open.ts';
 import { storeOver } from './sqlite/store.ts';
 import { openToRead, pragma } from './sqlite/file.ts';
@@ -16,7 +17,7 @@ import { openToRead, pragma } from './sqlite/file.ts';
 export async function openToLook(place: LedgerPlace): Promise<Ledger> {
   const store = await openStore(place);
   const care = (): Promise<LedgerSubset<'check' | 'quickCheck'>> => careOf(place, store);
-  return makeLedger(store, silent, {
+  return makeLedger(store, noRules, silent, {
     backup: () => Promise.reject(new Error('a ledger that is only looked at is not copied')),
     check: async () => (await care()).check(),
     quickCheck: async () => (await care()).quickCheck(),

@@ -1,4 +1,5 @@
 import { nouns } from './nouns.ts';
+import { applyRules, type LedgerRules } from './rules.ts';
 import { bindNouns } from './verbs.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
@@ -13,13 +14,11 @@ import {
   isOfFile,
 } from './check.ts';
 import { checkSqliteIndexes, type IndexCheck } from './check-indexes.ts';
-import type { Store, Transaction } from './dialect.ts';
-import type { AskedDirective, AsksOf, OnAsked } from '../directive/types.ts';
+import type { Store } from './dialect.ts';
 import { withEnds } from './ended-jobs.ts';
 import type { Ledger, LedgerSubset } from './ledger.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import { silent, type Notifier } from './notifier.ts';
-import type { OpenSignal } from '../pipeline/run/types.ts';
 import { text } from './row.ts';
 import { readInThread, type Reading } from './sqlite/read-thread.ts';
 import { openSqlite } from './sqlite/store.ts';
@@ -31,13 +30,14 @@ export type LedgerPlace =
 /** Opens a ledger and brings its schema up to date. The signal ends what waits for other hosts. */
 export async function openLedger(
   place: LedgerPlace,
+  rules: LedgerRules,
   signal?: AbortSignal,
   log?: Pick<Log, 'warn'>,
   tenancy?: Tenancy,
 ): Promise<Ledger> {
   return place.kind === 'sqlite'
-    ? openSqliteLedger(place.path, log)
-    : openPostgresLedger(place, signal, tenancy);
+    ? openSqliteLedger(place.path, rules, log)
+    : openPostgresLedger(place, rules, signal, tenancy);
 }
 
 /**
@@ -46,11 +46,12 @@ export async function openLedger(
  */
 export async function openSoundLedger(
   place: LedgerPlace,
+  rules: LedgerRules,
   signal?: AbortSignal,
   log?: Pick<Log, 'warn'>,
   tenancy?: Tenancy,
 ): Promise<Ledger> {
-  const ledger = await openLedger(place, signal, log, tenancy);
+  const ledger = await openLedger(place, rules, signal, log, tenancy);
   if (place.kind === 'postgres') return ledger;
   try {
     const damage = (await ledger.quickCheck()).filter(isOfFile);
@@ -69,7 +70,11 @@ export interface Tenancy {
   readonly rootSchema?: string;
 }
 
-async function openSqliteLedger(path: string, log?: Pick<Log, 'warn'>): Promise<Ledger> {
+async function openSqliteLedger(
+  path: string,
+  rules: LedgerRules,
+  log?: Pick<Log, 'warn'>,
+): Promise<Ledger> {
   const store = openSqlite(path, log);
   try {
     await store.write(['other'], async (tx) => {
@@ -86,7 +91,7 @@ async function openSqliteLedger(path: string, log?: Pick<Log, 'warn'>): Promise<
     ...silent,
     close: () => Promise.resolve(closed.abort()),
   };
-  return makeLedger(store, notifier, {
+  return makeLedger(store, rules, notifier, {
     backup: (target, directive) => backupSqlite(store, target, directive),
     ...careOfFile(path, closed.signal),
   });
@@ -108,6 +113,7 @@ export function careOfFile(
 
 async function openPostgresLedger(
   { url, schema }: Extract<LedgerPlace, { kind: 'postgres' }>,
+  rules: LedgerRules,
   signal: AbortSignal | undefined,
   tenancy: Tenancy | undefined,
 ): Promise<Ledger> {
@@ -115,12 +121,12 @@ async function openPostgresLedger(
   const { openPostgresParts } = await import('./postgres/open.ts');
   if (tenancy === undefined) {
     const { store, notifier, care } = await openPostgresParts(url, schema, signal);
-    return makeLedger(store, notifier, care);
+    return makeLedger(store, rules, notifier, care);
   }
   const { hint, rootSchema = schema } = tenancy;
   const options = { connectionsMax: limits.tenantConnectionsMax, rootSchema };
   const { store, care } = await openPostgresParts(url, schema, signal, options);
-  return makeLedger(store, { ...silent, hint }, care);
+  return makeLedger(store, rules, { ...silent, hint }, care);
 }
 
 /** Operations on the database as a whole. */
@@ -129,9 +135,14 @@ export type LedgerCare = LedgerSubset<'backup' | 'check' | 'quickCheck'> &
 
 const uncheckedIndexes: IndexCheck = { problems: [], skipped: 'its indexes cannot be checked' };
 
-export function makeLedger(plainStore: Store, notifier: Notifier, care: LedgerCare): Ledger {
+export function makeLedger(
+  plainStore: Store,
+  rules: LedgerRules,
+  notifier: Notifier,
+  care: LedgerCare,
+): Ledger {
   const { store: tellingStore, ...telling } = withEnds(plainStore, notifier);
-  const { store, followHalts, openSignals, handleSignals } = withFollower(tellingStore);
+  const { store, provideRules } = applyRules(tellingStore, rules);
   const copies = new Set<Promise<void>>();
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
@@ -150,9 +161,7 @@ export function makeLedger(plainStore: Store, notifier: Notifier, care: LedgerCa
       return copy;
     },
     ...bindNouns(nouns, store),
-    followHalts,
-    openSignals,
-    handleSignals,
+    provideRules,
     now: () =>
       store.find(async (session) => {
         const [row] = await session.run(`select ${session.dialect.now} as now`);
@@ -160,47 +169,5 @@ export function makeLedger(plainStore: Store, notifier: Notifier, care: LedgerCa
       }),
     ...telling,
     close: () => (closing ??= close()),
-  };
-}
-
-/** A store whose transactions know what follows from what happens in them, once somebody has said it. */
-function withFollower(store: Store): {
-  readonly store: Store;
-  readonly followHalts: Ledger['followHalts'];
-  readonly openSignals: Ledger['openSignals'];
-  readonly handleSignals: Ledger['handleSignals'];
-} {
-  let followers: Pick<Transaction, 'followHalt' | 'followQuestion'> = {};
-  let openSignal: OpenSignal | undefined;
-  let handling: { readonly asksOf: AsksOf; readonly onAsked: OnAsked } | undefined;
-  const write: Store['write'] = async (names, work) => {
-    let all: AskedDirective[] = [];
-    const asksOf: AsksOf = (signal) => {
-      const asked = handling?.asksOf(signal) ?? [];
-      all.push(...asked);
-      return asked;
-    };
-    const more = {
-      ...followers,
-      ...(openSignal === undefined ? {} : { openSignal }),
-      ...(handling === undefined ? {} : { asksOf }),
-    };
-    const answer = await store.write(names, (tx) => {
-      // It may be tried again, and what the last try asks for counts.
-      all = [];
-      return work({ ...tx, ...more });
-    });
-    if (all.length > 0) handling?.onAsked(all);
-    return answer;
-  };
-  return {
-    store: { ...store, write },
-    followHalts: (followHalt, followQuestion) =>
-      void (followers = {
-        followHalt,
-        ...(followQuestion === undefined ? {} : { followQuestion }),
-      }),
-    openSignals: (open) => void (openSignal = open),
-    handleSignals: (asksOf, onAsked) => void (handling = { asksOf, onAsked }),
   };
 }

@@ -1,3 +1,4 @@
+import { noRules } from './rules.ts';
 import { existsSync, linkSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -208,7 +209,7 @@ async function restorePostgres(
 ): Promise<void> {
   const isBegun = await isUnfinished(place);
   // One that somebody was stopped while filling is opened by nobody, and has all its tables.
-  if (!isBegun) await (await openLedger(place)).close();
+  if (!isBegun) await (await openLedger(place, noRules)).close();
   const store = openPostgres(place.url, place.schema);
   const file = new DatabaseSync(path, { readOnly: true });
   try {

@@ -1,3 +1,4 @@
+import { noRules } from './rules.ts';
 import { createHash } from 'node:crypto';
 import { createReadStream, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -57,7 +58,7 @@ export async function exportLedgers(
   const ledgers: MovedLedger[] = [];
   for (const { slug, status } of await root.tenants.list()) {
     if (status === 'creating' || status === 'deleting') continue;
-    const own = await openLedger(tenantPlace(place, slug));
+    const own = await openLedger(tenantPlace(place, slug), noRules);
     try {
       ledgers.push(await copyOut(own, directory, { tenant: slug, file: `org_${slug}.db` }));
     } finally {
@@ -187,7 +188,7 @@ async function refuseUsed(moved: MovedLedger, directory: string, root: RootPlace
   const place = placeOf(root, moved);
   if ((await schemaOf(place)) === undefined) return;
   if (await isLeftOver(moved, directory, place)) return;
-  const own = await openLedger(place);
+  const own = await openLedger(place, noRules);
   try {
     const found = await Promise.all([
       own.jobs.list({ limit: 1 }),
@@ -233,7 +234,7 @@ function compare({ tenant, tables }: MovedLedger, found: Digests): void {
 
 /** When something is due in them was true where they came from. */
 async function wakeAll(place: RootPlace): Promise<void> {
-  const root = await openLedger(place);
+  const root = await openLedger(place, noRules);
   try {
     for (const { slug } of await root.tenants.list()) await root.tenants.recordDue(slug, 'now');
   } finally {

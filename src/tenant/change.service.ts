@@ -1,3 +1,4 @@
+import { noRules } from '../ledger/rules.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
@@ -90,7 +91,7 @@ async function makeTenantLedger({ ledger, config }: LedgerContext, slug: string)
   const epoch = (await ledger.meta.read('epoch')) ?? '';
   const mark = `${epoch} ${slug}`;
   const isThere = (await schemaOf(place)) !== undefined;
-  const own = await openLedger(place);
+  const own = await openLedger(place, noRules);
   try {
     const found = await own.meta.read('tenant_of');
     // Unmarked and empty is what whoever was interrupted here has left.

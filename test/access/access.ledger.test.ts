@@ -1,4 +1,5 @@
 /** Tokens, switches, and the keys under which callers ask. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { join } from 'node:path';
@@ -228,7 +229,7 @@ test.each(ways)(
     await ledger.backup(from);
     const place = await makePlace(target);
     await restoreLedger(from, place);
-    const restored = await openLedger(place);
+    const restored = await openLedger(place, noRules);
     onTestFinished(() => restored.close());
     expect(await restored.directives.list({ limit: 9 })).toEqual(
       await ledger.directives.list({ limit: 9 }),

@@ -1,4 +1,5 @@
 /** Secrets on the command line: through standard input or a prompt, never as an argument. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -83,7 +84,10 @@ describe('without a server', () => {
     ];
     expect(told.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 0]);
     expect(told[2]?.out).toMatch(/api +github +active/);
-    const ledger = await openLedger({ kind: 'sqlite', path: join(directory, 'data', 'state.db') });
+    const ledger = await openLedger(
+      { kind: 'sqlite', path: join(directory, 'data', 'state.db') },
+      noRules,
+    );
     const sinks = { ...(await dumpLedger(ledger)), told: JSON.stringify(told) };
     await ledger.close();
     expect(findLeaks(sinks, [value])).toEqual([]);

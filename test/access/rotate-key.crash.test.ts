@@ -1,4 +1,5 @@
 /** A server that is killed while it seals all anew: the next one does what was left, with the same key. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -28,7 +29,7 @@ describe.each(databases)('a server on %s that is killed while it rotates the key
       const vault = makeVault(makeKeyRing({ directory, environment: {} }));
       const total = 2 * limits.bulkStepJobs + 50;
       const ids = Array.from({ length: total }, () => makeId());
-      const ledger = await openLedger(place.config.state);
+      const ledger = await openLedger(place.config.state, noRules);
       await ledger.signals.emit(
         ids.map((id) => {
           const sealed = vault.seal(`"of ${id}"`, purposes.payload(id));
@@ -55,7 +56,7 @@ describe.each(databases)('a server on %s that is killed while it rotates the key
       await next.stop();
       const file = await readFile(join(directory, 'credential.key'), 'utf8');
       expect(file.trim().split('\n')).toHaveLength(2);
-      const after = await openLedger(place.config.state);
+      const after = await openLedger(place.config.state, noRules);
       expect(await after.seals.count()).toEqual([
         { keyId: vault.keyId, credentials: 0, payloads: total, webhooks: 0 },
       ]);

@@ -1,4 +1,5 @@
 /** Without a server: who looks disturbs nobody, who writes is alone, and an old ledger is left as it is. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { closeSync, existsSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -34,7 +35,7 @@ const ductile = (...argv: string[]) =>
   run([...argv, '--config', directory], { host: { ...cliHost } });
 
 async function makeLedger(): Promise<void> {
-  await (await openLedger({ kind: 'sqlite', path: state })).close();
+  await (await openLedger({ kind: 'sqlite', path: state }, noRules)).close();
 }
 
 /** An index that nothing asks for while it is empty. */
@@ -278,7 +279,7 @@ const places = {
 describe.each(Object.entries(places))('%s', (_, placeOf) => {
   test('operations that say that they need the ledger alone ask for nothing else', async () => {
     const place = await placeOf();
-    const ledger = await openLedger(place);
+    const ledger = await openLedger(place, noRules);
     await ledger.close();
     const door = await openLookout(place);
     const inputs: Record<string, object> = {

@@ -1,4 +1,5 @@
 /** Reloads and inits of the program as people run it: by signals, and killed in the middle. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { execFile } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -141,7 +142,7 @@ ok()`);
     expect(await place.notes()).toEqual(['init 1', 'init 2', 'poll 1']);
     await eventually('nothing is left', async () => (await second.client.backlog()) === 0);
     expect(await second.server.stop()).toEqual({ code: 0, signal: null });
-    const ledger = await openLedger(place.config.state);
+    const ledger = await openLedger(place.config.state, noRules);
     const health = await ledger.plugins.listHealth();
     await ledger.close();
     expect(health.map(({ plugin, status }) => [plugin, status])).toEqual([['recorder', 'healthy']]);

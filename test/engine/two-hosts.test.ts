@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -133,7 +134,7 @@ ok()`);
     service: { max_workers: 1, heartbeat_interval: '500ms', reap_after: '2500ms' },
   });
   const frozen = await startProcess(place);
-  const ledger = await openLedger(place.config.state);
+  const ledger = await openLedger(place.config.state, noRules);
   onTestFinished(() => ledger.close());
   const id = makeId();
   const draft = { plugin: 'worker', command: 'poll', payload: '{}', actor: 'test' };

@@ -89,14 +89,13 @@ describe.each(databases)('a step that waits for a person on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const told = await define(ledger, [task('bell')]);
     const asked: RunHalt[] = [];
-    ledger.followHalts(
-      () => ({ jobs: [], runs: [] }),
-      (question) => {
+    ledger.provideRules({
+      followQuestion: (question) => {
         asked.push(question);
         const cause = { sourceEventId: question.signal.id };
         return { jobs: [draft({ plugin: 'pager', ...cause })], runs: [runOf(told, {}, cause)] };
       },
-    );
+    });
     const graph = await define(ledger, [
       task('a', { next: 'ok' }),
       approve('ok', { next: 'b' }),

@@ -1,4 +1,5 @@
 /** A server that is killed in the middle of a bulk retry or cancel: the result counts every job. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeId } from '../../src/base/ids.ts';
@@ -17,7 +18,7 @@ async function makeQueued(database: Database) {
     plugins: { mail: { program: succeeds } },
     service: { reap_after: '300ms' },
   });
-  const ledger = await openLedger(place.config.state);
+  const ledger = await openLedger(place.config.state, noRules);
   await ledger.meta.write('paused', '1');
   const ids = Array.from({ length: TOTAL }, () => makeId());
   const draft = { plugin: 'mail', command: 'poll', payload: '{}', actor: 'test' } as const;
@@ -54,7 +55,7 @@ describe.each(databases)('a server on %s that is killed in a bulk retry', (datab
       });
       expect(directive.result).toEqual({ jobs: limit, queued: limit });
       await next.stop();
-      const after = await openLedger(place.config.state);
+      const after = await openLedger(place.config.state, noRules);
       const queued = await after.jobs.list({
         plugin: 'mail',
         status: ['queued'],

@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { openLedger } from '../../src/ledger/open.ts';
@@ -14,11 +15,11 @@ import {
 describe.each(databases)('enqueue on %s', (kind) => {
   test('an acknowledged job is there after the ledger was opened again', async () => {
     const place = await makePlace(kind);
-    const before = await openLedger(place);
+    const before = await openLedger(place, noRules);
     const wanted = draft({ payload: '{"kept":true}' });
     await before.jobs.enqueue({ jobs: [wanted] });
     await before.close();
-    const after = await openLedger(place);
+    const after = await openLedger(place, noRules);
     try {
       expect(await after.jobs.find(wanted.id)).toMatchObject({
         status: 'queued',

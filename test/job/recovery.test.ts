@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { Job } from '../../src/job/job.ts';
@@ -21,7 +22,7 @@ async function withLedger<T>(
   { config }: TestPlace,
   work: (ledger: Ledger) => Promise<T>,
 ): Promise<T> {
-  const ledger = await openLedger(config.state);
+  const ledger = await openLedger(config.state, noRules);
   try {
     return await work(ledger);
   } finally {

@@ -1,4 +1,5 @@
 /** Copies of the ledgers: who had one made is on record, in the ledger and in the copy. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -38,7 +39,7 @@ describe.each(databases)('a copy of %s', (database) => {
     const file = name === 'system.export' ? join(to, 'root.db') : to;
     const elsewhere = await makePlace({ plugins: { worker: { program: succeeds } } });
     await restoreLedger(file, elsewhere.config.state);
-    const copied = await openLedger(elsewhere.config.state);
+    const copied = await openLedger(elsewhere.config.state, noRules);
     const completed = {
       actor: 'cli:ann',
       status: 'completed',

@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -67,7 +68,7 @@ describe.each(databases)('a backup on %s', (kind) => {
     expect(countRows(path)).toEqual(Object.fromEntries(expected));
     expect(((await stat(path)).mode & 0o777).toString(8)).toBe('600');
 
-    const copy = await openLedger({ kind: 'sqlite', path });
+    const copy = await openLedger({ kind: 'sqlite', path }, noRules);
     try {
       expect(await copy.check()).toEqual([]);
       expect(await copy.jobs.countQueue()).toEqual(await ledger.jobs.countQueue());
@@ -114,7 +115,7 @@ describe.each(databases)('a backup on %s', (kind) => {
     done.abort();
     await writing;
     expect(rounds).toBeGreaterThan(0);
-    const copy = await openLedger({ kind: 'sqlite', path });
+    const copy = await openLedger({ kind: 'sqlite', path }, noRules);
     try {
       expect(await copy.check()).toEqual([]);
       const pairs = await copy.jobs.list({ plugin: 'pair', limit: 100_000 });

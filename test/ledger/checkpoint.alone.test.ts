@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, StatementSync } from 'node:sqlite';
@@ -74,7 +75,7 @@ interface Opened {
 async function open(): Promise<Opened> {
   const path = join(await makeDirectory(), 'ledger.db');
   const { log, records } = collectLog();
-  const ledger = await openLedger({ kind: 'sqlite', path }, undefined, log);
+  const ledger = await openLedger({ kind: 'sqlite', path }, noRules, undefined, log);
   onTestFinished(() => ledger.close());
   const write = async (times: number): Promise<void> => {
     for (let time = 0; time < times; time += 1)
@@ -162,7 +163,7 @@ describe('the thread', () => {
     expect(seen.threads.every(isGone)).toBe(true);
     expect(existsSync(`${path}-wal`)).toBe(false);
     expect(records).toEqual([]);
-    const again = await openLedger({ kind: 'sqlite', path });
+    const again = await openLedger({ kind: 'sqlite', path }, noRules);
     expect(await again.jobs.count({ limit: 10_000 })).toBe(written);
     expect(await again.check()).toEqual([]);
     await again.close();

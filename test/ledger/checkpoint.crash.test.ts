@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readSync } from 'node:fs';
@@ -28,7 +29,7 @@ test(
       writer.child.kill('SIGKILL');
       expect(await writer.ended).toEqual([null, 'SIGKILL']);
       acknowledged.push(...writer.lines());
-      const ledger = await openLedger({ kind: 'sqlite', path });
+      const ledger = await openLedger({ kind: 'sqlite', path }, noRules);
       const found = await Promise.all(acknowledged.map((id) => ledger.jobs.find(id)));
       expect(found.filter((job) => job === undefined)).toEqual([]);
       expect(await ledger.check()).toEqual([]);

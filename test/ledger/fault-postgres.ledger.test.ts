@@ -1,4 +1,5 @@
 /** The way to PostgreSQL breaks: each verb has happened once, or not at all and says so. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
@@ -33,7 +34,7 @@ async function openBroken(): Promise<Broken> {
   const bench = await openBench('postgres');
   const place = bench.place as PostgresPlace;
   const proxy = await makeProxy(place.url);
-  const far = await openLedger({ ...place, url: proxy.url });
+  const far = await openLedger({ ...place, url: proxy.url }, noRules);
   onTestFinished(() => far.close());
   return { ...bench, far, proxy };
 }
@@ -361,9 +362,9 @@ describe('a server that cannot be reached', () => {
   test('keeps a ledger from being opened, and says why', async () => {
     const { proxy, place } = await openBroken();
     await proxy.down();
-    await expect(openLedger({ ...(place as PostgresPlace), url: proxy.url })).rejects.toMatchObject(
-      { ...unavailable, message: expect.stringContaining('ECONNREFUSED') },
-    );
+    await expect(
+      openLedger({ ...(place as PostgresPlace), url: proxy.url }, noRules),
+    ).rejects.toMatchObject({ ...unavailable, message: expect.stringContaining('ECONNREFUSED') });
     await proxy.up();
   });
 

@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openLedger } from '../../src/ledger/open.ts';
 import {
@@ -70,8 +71,8 @@ describe('hints between hosts', () => {
     const place = await makePostgresPlace();
     const schema = place.schema.padEnd(63, 'x');
     const ledgers = [
-      await openLedger({ ...place, schema }),
-      await openLedger({ ...place, schema }),
+      await openLedger({ ...place, schema }, noRules),
+      await openLedger({ ...place, schema }, noRules),
     ];
     onTestFinished(async () => {
       await Promise.all(ledgers.map((ledger) => ledger.close()));

@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -44,14 +45,14 @@ describe.each(databases)('opening a ledger on %s', (kind) => {
       schemaVersion + 1,
     ]);
     const before = await dump();
-    await expect(openLedger(place)).rejects.toMatchObject({ code: 'LEDGER_NEWER' });
+    await expect(openLedger(place, noRules)).rejects.toMatchObject({ code: 'LEDGER_NEWER' });
     expect(await dump()).toEqual(before);
     await sql('delete from schema_migrations where version = ?', [schemaVersion + 1]);
   });
 
   test('by many at once makes it once', async () => {
     const place = await makePlace(kind);
-    const ledgers = await Promise.all(range(8).map(() => openLedger(place)));
+    const ledgers = await Promise.all(range(8).map(() => openLedger(place, noRules)));
     onTestFinished(async () => {
       await Promise.all(ledgers.map((ledger) => ledger.close()));
     });
@@ -70,7 +71,7 @@ describe.each(databases)('opening a ledger on %s', (kind) => {
   });
 
   test('closed, it answers everything with its being closed, also twice', async () => {
-    const ledger = await openLedger(await makePlace(kind));
+    const ledger = await openLedger(await makePlace(kind), noRules);
     const last = ledger.jobs.enqueue({ jobs: [draft()] });
     const closed = [ledger.close(), ledger.close()];
     await expect(last).resolves.toHaveLength(1);
@@ -98,11 +99,11 @@ describe('a PostgreSQL user of few rights', () => {
     const url = new URL(place.url);
     url.username = role;
     url.password = 'p';
-    const ledger = await openLedger({ ...place, url: url.href });
+    const ledger = await openLedger({ ...place, url: url.href }, noRules);
     await ledger.jobs.enqueue({ jobs: [draft()] });
     await ledger.close();
     const elsewhere = { ...place, url: url.href, schema: 'another' };
-    await expect(openLedger(elsewhere)).rejects.toMatchObject({
+    await expect(openLedger(elsewhere, noRules)).rejects.toMatchObject({
       code: 'LEDGER_UNAVAILABLE',
       message: expect.stringContaining('permission denied'),
     });
@@ -112,7 +113,7 @@ describe('a PostgreSQL user of few rights', () => {
     const place = await makePostgresPlace();
     const url = new URL(place.url);
     url.password = 'wrong';
-    await expect(openLedger({ ...place, url: url.href })).rejects.toMatchObject({
+    await expect(openLedger({ ...place, url: url.href }, noRules)).rejects.toMatchObject({
       code: 'LEDGER_UNAVAILABLE',
       message: expect.stringContaining('password'),
     });
@@ -122,17 +123,17 @@ describe('a PostgreSQL user of few rights', () => {
 test('a file with obvious damage is refused for every use', async () => {
   const place = await makePlace('sqlite');
   if (place.kind !== 'sqlite') throw new Error('it is no file');
-  const ledger = await openLedger(place);
+  const ledger = await openLedger(place, noRules);
   await ledger.jobs.enqueue({ jobs: range(200).map(() => draft()) });
   await ledger.close();
-  const sound = await openSoundLedger(place);
+  const sound = await openSoundLedger(place, noRules);
   await sound.close();
   const bytes = readFileSync(place.path);
   // A page of rows, which nobody would look at before its time.
   bytes.fill(0, bytes.length - 2 * 4096, bytes.length - 4096);
   writeFileSync(place.path, bytes);
-  await (await openLedger(place)).close();
-  await expect(openSoundLedger(place)).rejects.toMatchObject({
+  await (await openLedger(place, noRules)).close();
+  await expect(openSoundLedger(place, noRules)).rejects.toMatchObject({
     code: 'LEDGER_CORRUPT',
     place: place.path,
   });

@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { chown, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -57,7 +58,7 @@ function incident(): IncidentMoves['opened'][number] {
 }
 
 async function openRestored(place: LedgerPlace): Promise<Ledger> {
-  const ledger = await openLedger(place);
+  const ledger = await openLedger(place, noRules);
   onTestFinished(() => ledger.close());
   return ledger;
 }
@@ -189,7 +190,7 @@ describe("a backup that can't be restored", () => {
   test('a used file of SQLite is moved aside', async () => {
     const { from } = await makeBackup('sqlite');
     const place = await makePlace('sqlite');
-    const old = await openLedger(place);
+    const old = await openLedger(place, noRules);
     const wanted = draft();
     await old.jobs.enqueue({ jobs: [wanted] });
     await old.close();
@@ -334,7 +335,7 @@ async function makeFile(): Promise<{ path: string; place: LedgerPlace }> {
 }
 
 async function fillOne(place: LedgerPlace): Promise<string> {
-  const ledger = await openLedger(place);
+  const ledger = await openLedger(place, noRules);
   const job = draft();
   await ledger.jobs.enqueue({ jobs: [job] });
   await ledger.close();

@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -35,13 +36,13 @@ async function makePath(): Promise<string> {
 }
 
 async function make(path: string): Promise<void> {
-  const ledger = await openLedger({ kind: 'sqlite', path });
+  const ledger = await openLedger({ kind: 'sqlite', path }, noRules);
   await ledger.jobs.enqueue({ jobs: [draft()] });
   await ledger.close();
 }
 
 function refusal(path: string): Promise<DuctileError> {
-  return openLedger({ kind: 'sqlite', path }).then(
+  return openLedger({ kind: 'sqlite', path }, noRules).then(
     async (ledger) => {
       await ledger.close();
       throw new Error('it was opened');
@@ -56,7 +57,7 @@ function refusal(path: string): Promise<DuctileError> {
 describe('the file of a ledger', () => {
   test('and its directories are for its owner alone', async () => {
     const path = await makePath();
-    const ledger = await openLedger({ kind: 'sqlite', path });
+    const ledger = await openLedger({ kind: 'sqlite', path }, noRules);
     try {
       await ledger.jobs.enqueue({ jobs: [draft()] });
       const modes = [dirname(dirname(path)), dirname(path), path, `${path}-wal`, `${path}-shm`];
@@ -75,7 +76,7 @@ describe('the file of a ledger', () => {
   });
 
   test('keeps a log, which the store itself syncs, and is marked as ours', async () => {
-    const ledger = await openLedger({ kind: 'sqlite', path: await makePath() });
+    const ledger = await openLedger({ kind: 'sqlite', path: await makePath() }, noRules);
     try {
       const [writer] = writers;
       if (writer === undefined) throw new Error('no writer was opened');
@@ -188,7 +189,7 @@ describe('a file of ours', () => {
     const bytes = await readFile(path);
     bytes.fill(0xa5, from, from + length);
     await writeFile(path, bytes);
-    const found = await openLedger({ kind: 'sqlite', path }).then(
+    const found = await openLedger({ kind: 'sqlite', path }, noRules).then(
       async (ledger) => {
         const problems = await ledger.check().catch((error: unknown) => [String(error)]);
         await ledger.close();
@@ -204,7 +205,7 @@ describe('a file of ours', () => {
     const path = await makePath();
     await make(path);
     await writeFile(path, (await readFile(path)).subarray(0, 5000));
-    const error = await openLedger({ kind: 'sqlite', path }).then(
+    const error = await openLedger({ kind: 'sqlite', path }, noRules).then(
       async (ledger) => {
         const problems = await ledger.check().catch(() => ['LEDGER_CORRUPT']);
         await ledger.close();
@@ -244,13 +245,13 @@ describe('the requirements of the machine', () => {
 describe('damage that keeps the form of the file', () => {
   test("in a value that its column doesn't allow is found before it is used", async () => {
     const path = await makePath();
-    const ledger = await openLedger({ kind: 'sqlite', path });
+    const ledger = await openLedger({ kind: 'sqlite', path }, noRules);
     await ledger.jobs.enqueue({ jobs: [draft()] });
     await ledger.close();
     const raw = new DatabaseSync(path);
     raw.exec("pragma ignore_check_constraints = on; update job_queue set status = 'quewed'");
     raw.close();
-    await expect(openSoundLedger({ kind: 'sqlite', path })).rejects.toMatchObject({
+    await expect(openSoundLedger({ kind: 'sqlite', path }, noRules)).rejects.toMatchObject({
       code: 'LEDGER_CORRUPT',
       message: expect.stringContaining('job_queue'),
     });
@@ -262,7 +263,7 @@ describe('damage that keeps the form of the file', () => {
     const raw = new DatabaseSync(path);
     raw.exec('delete from schema_migrations');
     raw.close();
-    await expect(openLedger({ kind: 'sqlite', path })).rejects.toMatchObject({
+    await expect(openLedger({ kind: 'sqlite', path }, noRules)).rejects.toMatchObject({
       code: 'LEDGER_CORRUPT',
     });
   });
@@ -275,7 +276,7 @@ describe('damage that keeps the form of the file', () => {
     expect(at).toBeGreaterThan(0);
     bytes.write('coalescm', at);
     await writeFile(path, bytes);
-    const ledger = await openLedger({ kind: 'sqlite', path });
+    const ledger = await openLedger({ kind: 'sqlite', path }, noRules);
     expect(await ledger.check()).toEqual([expect.stringMatching(/^integrity: .*coalescm/)]);
     const refused = ledger.jobs.enqueue({ jobs: [draft()] });
     await expect(refused).rejects.toMatchObject({ code: 'LEDGER_CORRUPT' });
@@ -286,7 +287,7 @@ describe('damage that keeps the form of the file', () => {
 test('a check of the whole file blocks no other work', async () => {
   const path = await makePath();
   await make(path);
-  const ledger = await openLedger({ kind: 'sqlite', path });
+  const ledger = await openLedger({ kind: 'sqlite', path }, noRules);
   for (const check of [() => ledger.check(), () => ledger.quickCheck()]) {
     let turns = 0;
     const turning = setInterval(() => (turns += 1), 0);

@@ -1,4 +1,5 @@
 /** Reads of SQLite that aren't by key run in threads, and hold up nobody. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, describe, expect, test, vi } from 'vitest';
@@ -47,7 +48,7 @@ afterEach(() => vi.restoreAllMocks());
 describe('reader threads', () => {
   test('a list of jobs prepares no statement in the thread of the service', async () => {
     const place = { kind: 'sqlite', path: join(await makeDirectory(), 'ledger.db') } as const;
-    const ledger = await openLedger(place);
+    const ledger = await openLedger(place, noRules);
     await ledger.jobs.enqueue({ jobs: [draft()] });
     const prepare = vi.spyOn(DatabaseSync.prototype, 'prepare');
     expect(await ledger.jobs.list({ limit: 10 })).toHaveLength(1);
@@ -58,7 +59,7 @@ describe('reader threads', () => {
 
   test('a read sees every write that was acknowledged before it', async () => {
     const place = { kind: 'sqlite', path: join(await makeDirectory(), 'ledger.db') } as const;
-    const ledger = await openLedger(place);
+    const ledger = await openLedger(place, noRules);
     for (let jobs = 1; jobs <= 50; jobs += 1) {
       await ledger.jobs.enqueue({ jobs: [draft()] });
       expect(await ledger.jobs.count({ limit: 100 })).toBe(jobs);

@@ -1,4 +1,5 @@
 /** All ledgers from one database into another, and what is found when something is not right. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { createHash } from 'node:crypto';
 import { appendFile, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -36,7 +37,7 @@ async function makeRoot(kind: Kind): Promise<RootPlace> {
 }
 
 async function open(place: LedgerPlace): Promise<Ledger> {
-  const ledger = await openLedger(place);
+  const ledger = await openLedger(place, noRules);
   onTestFinished(() => ledger.close());
   return ledger;
 }
@@ -58,7 +59,7 @@ async function exported(
   const jobs = [12, 7];
   for (const [index, slug] of slugs.entries()) {
     await root.tenants.insert({ slug, title: slug, limits, createdBy: 'test' });
-    const own = await openLedger(tenantPlace(place, slug));
+    const own = await openLedger(tenantPlace(place, slug), noRules);
     await fill(own, jobs[index] ?? 0);
     await own.close();
     await root.tenants.updateStatus(slug, ['creating'], 'active');
@@ -89,7 +90,7 @@ describe.each(ways)('from %s to %s', (source, target) => {
     expect(moved).toHaveLength(20);
     expect(moved.map(({ dependencyKey }) => dependencyKey)).toContain('k');
     for (const [index, slug] of slugs.entries()) {
-      const own = await openLedger(tenantPlace(place, slug));
+      const own = await openLedger(tenantPlace(place, slug), noRules);
       expect(await own.check()).toEqual([]);
       expect((await own.jobs.list({ limit: 100 })).length).toBe(jobs[index]);
       expect(await own.meta.read('paused')).toBe('1');
@@ -136,11 +137,11 @@ test.each(databases)('an import that was killed midway can be repeated (%s)', as
   // The first one had arrived, the second one in part.
   await restoreLedger(join(directory, `org_${slugs[0]}.db`), first);
   if (kind === 'postgres') {
-    const half = await openLedger(second);
+    const half = await openLedger(second, noRules);
     await fill(half, 3);
     await half.meta.write('restoring', join(directory, `org_${slugs[1]}.db`));
     await half.close();
-    await expect(openLedger(second)).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
+    await expect(openLedger(second, noRules)).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
   }
   expect(await planImport(directory, place)).toHaveLength(3);
   await importLedgers(directory, place);
@@ -158,7 +159,7 @@ test.each(databases)('a ledger that holds anything is not replaced (%s)', async 
   const place = await makeRoot(kind);
   const own = tenantPlace(place, slugs[0] ?? '');
   onTestFinished(() => removeLedger(own));
-  const root = await openLedger(place);
+  const root = await openLedger(place, noRules);
   await root.tenants.insert({ slug: 'other', title: 'other', limits, createdBy: 'test' });
   await root.close();
   await expect(importLedgers(directory, place)).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
@@ -187,7 +188,7 @@ test.each(databases)(
     await writeFile(path, JSON.stringify(manifest));
     const place = await makeRoot(kind);
     await expect(importLedgers(directory, place)).rejects.toThrow(/job_queue/);
-    const own = await openLedger(tenantPlace(place, slugs[0] ?? ''));
+    const own = await openLedger(tenantPlace(place, slugs[0] ?? ''), noRules);
     expect(await own.jobs.list({ limit: 1 })).toEqual([]);
     await own.close();
     await removeLedger(tenantPlace(place, slugs[0] ?? ''));

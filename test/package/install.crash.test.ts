@@ -1,4 +1,5 @@
 /** The server is killed at every moment of an installation: all of it is there then, or nothing. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { openLedger } from '../../src/ledger/open.ts';
@@ -51,7 +52,7 @@ const install = (client: Client, version: string) =>
 
 /** Reads the ledger of the installation, without a service. */
 async function standing(place: TestPlace) {
-  const ledger = await openLedger(place.config.state);
+  const ledger = await openLedger(place.config.state, noRules);
   try {
     const rows = await ledger.installations.list({ withEnded: true });
     const directives = await ledger.directives.list({ limit: 10 });

@@ -1,7 +1,4 @@
-/**
- * The work of advancers: wide blocks, waits, signals, and steps that failed where they were
- * settled.
- */
+/** The work of advancers: wide blocks, waits, signals, and steps whose settlement failed. */
 import { describe, expect, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';

@@ -132,9 +132,11 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const sealed = { keyId: 'k1', text: 'v1.a.b' };
     const opened: unknown[] = [];
-    ledger.openSignals((id, what) => {
-      opened.push([id, what]);
-      return '{"n":7,"token":"t"}';
+    ledger.provideRules({
+      openSignal: (id, what) => {
+        opened.push([id, what]);
+        return '{"n":7,"token":"t"}';
+      },
     });
     const when = { path: ['signal', 'token'], op: 'eq', value: 't' } as const;
     const graph = await define(ledger, [wait('w', { signal: awaited({ when }) })]);
@@ -150,8 +152,10 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
 
   test('is not handed what a signal shows in place of what cannot be opened', async () => {
     const { ledger } = await openBench(kind);
-    ledger.openSignals(() => {
-      throw new DuctileError('CREDENTIAL_KEY_MISSING', 'the key k1 is not here');
+    ledger.provideRules({
+      openSignal: () => {
+        throw new DuctileError('CREDENTIAL_KEY_MISSING', 'the key k1 is not here');
+      },
     });
     const hidden = {
       metadata: '{"redacted":["data.token"]}',

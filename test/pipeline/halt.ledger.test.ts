@@ -25,13 +25,15 @@ const LONG_AGO = '2020-01-01T00:00:00.000Z';
 /** A halt causes one job and one run. */
 function follow(ledger: Ledger, alarm: Graph): RunHalt[] {
   const halts: RunHalt[] = [];
-  ledger.followHalts((halt) => {
-    halts.push(halt);
-    const cause = { sourceEventId: halt.signal.id, rootJobId: halt.run.rootJobId };
-    return {
-      jobs: [draft({ plugin: 'siren', ...cause })],
-      runs: [runOf(alarm, { of: halt.run.id }, cause)],
-    };
+  ledger.provideRules({
+    followHalt: (halt) => {
+      halts.push(halt);
+      const cause = { sourceEventId: halt.signal.id, rootJobId: halt.run.rootJobId };
+      return {
+        jobs: [draft({ plugin: 'siren', ...cause })],
+        runs: [runOf(alarm, { of: halt.run.id }, cause)],
+      };
+    },
   });
   return halts;
 }
@@ -94,7 +96,9 @@ describe.each(databases)('a halt on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     const alarm = await define(ledger, [task('bell')]);
     const concurrency = { key: 'one at a time', limit: 1 };
-    ledger.followHalts(() => ({ jobs: [], runs: [runOf(alarm, {}, { concurrency })] }));
+    ledger.provideRules({
+      followHalt: () => ({ jobs: [], runs: [runOf(alarm, {}, { concurrency })] }),
+    });
     await start(ledger, graph);
     await start(ledger, graph);
     await carryOn(ledger, graph, (job) => fail(job));

@@ -1,4 +1,5 @@
 /** A server is killed in the middle of a wide block: every element is done, and none is begun twice. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { openLedger } from '../../src/ledger/open.ts';
@@ -76,7 +77,7 @@ test.each(cases)(
     };
     await eventually('the run has ended', isOver, patienceMs);
     expect(await server.stop()).toEqual({ code: 0, signal: null });
-    const ledger = await openLedger(place.config.state);
+    const ledger = await openLedger(place.config.state, noRules);
     const run = await ledger.runs.find(runId);
     expect(run).toMatchObject({ status: 'succeeded' });
     const { all } = outputOf({ output: run?.output ?? null }) as { all: { item: number }[] };

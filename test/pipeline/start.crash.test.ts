@@ -1,4 +1,5 @@
 /** A server is killed around the start of a run that is for later, or has a key: it happens once. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { openLedger } from '../../src/ledger/open.ts';
@@ -78,7 +79,7 @@ test.each(moments)(
     await untilAllSucceeded(client);
     expect(await runsOf(client)).toHaveLength(1);
     expect(await server.stop()).toEqual({ code: 0, signal: null });
-    const ledger = await openLedger(place.config.state);
+    const ledger = await openLedger(place.config.state, noRules);
     expect(await ledger.jobs.list({ limit: 9 })).toHaveLength(1);
     expect(await ledger.check()).toEqual([]);
     await ledger.close();

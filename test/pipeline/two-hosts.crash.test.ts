@@ -1,4 +1,5 @@
 /** A server dies in the middle of a wide run, and another one, or the next one, finishes what it began. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { openLedger } from '../../src/ledger/open.ts';
@@ -71,7 +72,7 @@ test.each(databases)(
   { timeout },
   async (database) => {
     const place = await makeWidePlace(database);
-    const opened = await openLedger(place.config.state);
+    const opened = await openLedger(place.config.state, noRules);
     await opened.meta.write('paused', '1');
     await opened.close();
     const width = 3 * limits.sweepBatchMax;
@@ -93,7 +94,7 @@ test.each(databases)(
     const next = makeClient(() => second.control);
     await eventually('nothing is queued', async () => (await next.backlog()) === 0, patienceMs);
     expect(await server.stop()).toEqual({ code: 0, signal: null });
-    const ledger = await openLedger(place.config.state);
+    const ledger = await openLedger(place.config.state, noRules);
     expect(await ledger.runs.find(runId)).toMatchObject({ status: 'cancelled' });
     expect(await ledger.jobs.count({ status: ['cancelled'], limit: 2 * width })).toBe(width);
     expect(await ledger.check()).toEqual([]);

@@ -3,6 +3,7 @@
  * second tenant's work starts as if the first didn't exist, memory stays bounded, and no queued
  * work is lost.
  */
+import { noRules } from '../../src/ledger/rules.ts';
 import { readFileSync } from 'node:fs';
 import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
 import { makeId } from '../../src/base/ids.ts';
@@ -38,7 +39,7 @@ campaign('overload', { trials: 1, timeoutMs: 180_000 }, async ({ random }) => {
     plugins: { worker: { program, settings: { shared: true, parallelism: SLOTS } } },
     tenants: { trust: 'shared', idle: '200ms' },
   });
-  const root = await openLedger(place.config.state);
+  const root = await openLedger(place.config.state, noRules);
   const [loud, quiet] = [
     await makeTenant(root, place.config),
     await makeTenant(root, place.config),

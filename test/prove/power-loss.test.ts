@@ -4,6 +4,7 @@
  * there, and of the rest whatever the seed draws. Each is sound, is a beginning of what happened, and
  * has everything that anybody was told; on some of them the server is started again and does the rest.
  */
+import { noRules } from '../../src/ledger/rules.ts';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openLedger } from '../../src/ledger/open.ts';
@@ -143,7 +144,7 @@ async function judge(scene: Scene, { atMs }: Cut, image: Image): Promise<string[
   const target = await makeDirectory();
   const place = placeOf(await write(image, served.stage.place.directory, target));
   try {
-    const ledger = await openLedger(place);
+    const ledger = await openLedger(place, noRules);
     const problems = await ledger.check();
     await ledger.close();
     const part = await readStory(place);

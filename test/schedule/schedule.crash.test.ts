@@ -1,4 +1,5 @@
 /** A server is killed around the commit that fires a schedule: each slot has one job, done once. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { expect, test } from 'vitest';
 import { openLedger } from '../../src/ledger/open.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
@@ -25,7 +26,7 @@ test.each(cases)(
     const place = await makePlace({ database, plugins });
     const victim = launch(place.directory, `${probe}:kill`);
     expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
-    const ledger = await openLedger(place.config.state);
+    const ledger = await openLedger(place.config.state, noRules);
     const left = await ledger.jobs.list({ limit: 10 });
     await ledger.close();
     expect(left.length > 0).toBe(probe === 'fire.after-commit');
@@ -38,7 +39,7 @@ test.each(cases)(
       return found.length >= ids.length ? found : undefined;
     });
     expect(await server.stop()).toEqual({ code: 0, signal: null });
-    const after = await openLedger(place.config.state);
+    const after = await openLedger(place.config.state, noRules);
     const jobs = await after.jobs.list({ limit: 10 });
     expect(await after.check()).toEqual([]);
     await after.close();

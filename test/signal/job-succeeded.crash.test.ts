@@ -1,4 +1,5 @@
 /** A server is killed around the commit of a success: the signal about it exists exactly if the success does. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { expect, test } from 'vitest';
 import { openLedger } from '../../src/ledger/open.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
@@ -33,7 +34,7 @@ test.each(cases)(
     const victim = launch(place.directory, `${probe}:kill`);
     expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
     const isCommitted = probe === 'settle.after-commit';
-    const ledger = await openLedger(place.config.state);
+    const ledger = await openLedger(place.config.state, noRules);
     const [worker] = await ledger.jobs.list({ plugin: 'worker', limit: 9 });
     expect(worker?.status === 'succeeded').toBe(isCommitted);
     const left = await ledger.signals.list({ type: 'job.succeeded', limit: 9 });
@@ -42,7 +43,7 @@ test.each(cases)(
 
     const server = launch(place.directory);
     await server.ready;
-    const after = await openLedger(place.config.state);
+    const after = await openLedger(place.config.state, noRules);
     await eventually('everything is done', async () => {
       const jobs = await after.jobs.list({ limit: 9 });
       const runs = await after.runs.list({ limit: 9 });

@@ -1,4 +1,5 @@
 /** A server that is killed in the middle of a replay: the next one starts exactly what was left. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeId } from '../../src/base/ids.ts';
@@ -26,7 +27,7 @@ async function makeSignals(database: Database): Promise<TestPlace> {
     routes: [{ event_type: 'order.paid', to: 'mail' }],
     service: { reap_after: '300ms' },
   });
-  const ledger = await openLedger(place.config.state);
+  const ledger = await openLedger(place.config.state, noRules);
   await ledger.meta.write('paused', '1');
   await ledger.signals.emit(
     Array.from({ length: TOTAL }, () => {
@@ -55,7 +56,7 @@ async function findReplay(client: Client): Promise<Replay | undefined> {
 
 /** Each signal has one job, and no more. */
 async function expectOneJobEach({ config }: TestPlace): Promise<void> {
-  const ledger = await openLedger(config.state);
+  const ledger = await openLedger(config.state, noRules);
   const jobs = await ledger.jobs.list({ plugin: 'mail', limit: 2 * TOTAL });
   await ledger.close();
   expect(jobs).toHaveLength(TOTAL);

@@ -1,4 +1,5 @@
 /** An instance with something of its own between the engine and its ledger or its processes. */
+import { engineRules } from '../../src/ledger/rules.ts';
 import { createProcessContext } from '../../src/engine/process.ts';
 import { join } from 'node:path';
 import type { Instance } from '../../src/app/instance.ts';
@@ -35,7 +36,7 @@ export async function openWithOverrides(
   const catalog = loadCatalog(config);
   const { routes } = checkRoutes(config.routes, catalog);
   const { pipelines } = checkPipelines(config.pipelines, catalog);
-  const real = await openLedger(config.state);
+  const real = await openLedger(config.state, engineRules);
   const ledger = seams.ledger?.(real) ?? real;
   const { nativeSpawner: nativePath, nodeSpawner: nodeScript, version } = findPlace();
   const lockPath =

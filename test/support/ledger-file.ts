@@ -1,4 +1,5 @@
 /** Set up once for a test run: an empty ledger in a file, which those of the tests are copies of. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +18,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   if (root.getProvidedContext().ledgerFile !== undefined) return async () => {};
   const directory = await mkdtemp(join(tmpdir(), 'ductile-ledger-'));
   const path = join(directory, 'ledger.db');
-  const ledger = await openLedger({ kind: 'sqlite', path });
+  const ledger = await openLedger({ kind: 'sqlite', path }, noRules);
   await ledger.close();
   root.provide('ledgerFile', path);
   return () => rm(directory, { recursive: true, force: true });

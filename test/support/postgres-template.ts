@@ -1,3 +1,4 @@
+import { noRules } from '../../src/ledger/rules.ts';
 import pg from 'pg';
 import { openLedger } from '../../src/ledger/open.ts';
 import { startPostgres, type PostgresServer } from './postgres-process.ts';
@@ -28,6 +29,9 @@ async function makeTemplate(serverUrl: string): Promise<void> {
   await client.end();
   const url = new URL(serverUrl);
   url.pathname = `/${TEMPLATE.database}`;
-  const ledger = await openLedger({ kind: 'postgres', url: url.href, schema: TEMPLATE.schema });
+  const ledger = await openLedger(
+    { kind: 'postgres', url: url.href, schema: TEMPLATE.schema },
+    noRules,
+  );
   await ledger.close();
 }

@@ -1,4 +1,5 @@
 /** An engine that runs nothing, over a real ledger, for tests of what stands in front of it. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { join } from 'node:path';
 import { DuctileError } from '../../src/base/errors.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
@@ -53,7 +54,7 @@ export interface StubEngine extends Engine {
 export async function makeStubEngine(): Promise<StubEngine> {
   const path = join(await makeDirectory(), 'ductile.db');
   await placeLedger(path);
-  const ledger = await openLedger({ kind: 'sqlite', path });
+  const ledger = await openLedger({ kind: 'sqlite', path }, noRules);
   await ledger.processes.heartbeat({
     id: 'stub',
     host: 'here',

@@ -1,4 +1,5 @@
 /** Tenants for tests: made behind the back of directives, gone when the test is over. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { randomBytes } from 'node:crypto';
 import { onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
@@ -27,7 +28,7 @@ export async function makeTenant(
   onTestFinished(() => removeLedger(place));
   const draft = { slug, title: slug, createdBy: 'test', limits: { ...noLimits, ...limits } };
   await root.tenants.insert(draft);
-  await (await openLedger(place)).close();
+  await (await openLedger(place, noRules)).close();
   await prepare?.(slug);
   await root.tenants.updateStatus(slug, ['creating'], 'active');
   return slug;
@@ -39,7 +40,7 @@ export async function withTenantLedger<T>(
   slug: string,
   work: (ledger: Ledger) => Promise<T>,
 ): Promise<T> {
-  const ledger = await openLedger(tenantPlace(state, slug));
+  const ledger = await openLedger(tenantPlace(state, slug), noRules);
   try {
     return await work(ledger);
   } finally {

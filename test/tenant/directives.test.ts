@@ -1,4 +1,5 @@
 /** Tenants whose plugins can't be isolated, and tenants that another host still has open. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -19,7 +20,7 @@ const limits = { workers: null, queueLength: null, signalsPerMinute: null, stora
 test("the service refuses to start with tenants that can't be isolated, and says why", async () => {
   const place = await makePlace({ plugins });
   const { pluginRoots, state } = place.config;
-  const ledger = await openLedger(state);
+  const ledger = await openLedger(state, noRules);
   await ledger.tenants.insert({ slug: 'acme', title: 'Acme', limits, createdBy: 'test' });
   await ledger.close();
   // Plugins would have to read a directory that the ledgers are in.
@@ -113,7 +114,7 @@ test('to suspend what is suspended is asking once', async () => {
 test('X-06: a ledger that cannot be migrated is reported, and the others are', async () => {
   const place = await makePlace({ plugins });
   const { state } = place.config;
-  const root = await openLedger(state);
+  const root = await openLedger(state, noRules);
   for (const slug of ['bad', 'good']) {
     await root.tenants.insert({ slug, title: slug, limits, createdBy: 'test' });
     await root.tenants.updateStatus(slug, ['creating'], 'active');
@@ -128,7 +129,7 @@ test('X-06: a ledger that cannot be migrated is reported, and the others are', a
     { slug: 'bad', schema_before: null, schema: null, error: expect.stringMatching(/./) },
     { slug: 'good', schema_before: null, schema: schemaVersion, error: null },
   ]);
-  const again = await openLedger(state);
+  const again = await openLedger(state, noRules);
   const [bad, good] = await again.tenants.list();
   expect([bad?.schemaError, good?.schemaError]).toEqual([expect.stringMatching(/./), null]);
   await again.close();

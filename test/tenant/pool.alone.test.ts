@@ -1,4 +1,5 @@
 /** Which tenants are awake: each once, and each in turn where there is not room for all. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, test, vi } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
@@ -45,7 +46,7 @@ describe.each(databases)('a tenant on %s', (database) => {
     const program = python('note(request["job_id"]); time.sleep(0.2); ok()');
     const plugins = { worker: { program, settings: { shared: true, parallelism: 1 } } };
     const place = await makePlace({ database, plugins, tenants });
-    const ledger = await openLedger(place.config.state);
+    const ledger = await openLedger(place.config.state, noRules);
     const towns = new Map<string, readonly string[]>();
     for (let n = 0; n < 3; n += 1) {
       const slug = await makeTenant(ledger, place.config);

@@ -1,4 +1,5 @@
 /** The jobs of tenants after a crash of their host. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { openLedger } from '../../src/ledger/open.ts';
@@ -17,7 +18,7 @@ test('a tenant that sleeps is recovered without waiting for another threshold', 
     tenants: { trust: 'shared', idle: '200ms' },
     service: { heartbeat_interval: '1s', reap_after: `${reapAfterMs}ms` },
   });
-  const root = await openLedger(place.config.state);
+  const root = await openLedger(place.config.state, noRules);
   onTestFinished(() => root.close());
   const slug = await makeTenant(root, place.config);
   const id = makeId();

@@ -1,4 +1,5 @@
 /** Servers are killed while several tenants work and others sleep over what is due: nothing is lost. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, test } from 'vitest';
 import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
 import { makeId } from '../../src/base/ids.ts';
@@ -47,7 +48,7 @@ async function makeTown(database: Database): Promise<Town> {
     },
   });
   const jobs = new Map<string, readonly string[]>();
-  const root = await openLedger(place.config.state);
+  const root = await openLedger(place.config.state, noRules);
   for (const due of ['now', 'now', 'now', 'later', 'never'] as const) {
     const slug = await makeTenant(root, place.config);
     const ids = Array.from({ length: { now: JOBS, later: 1, never: 0 }[due] }, () => makeId());
@@ -143,7 +144,7 @@ test('a host is killed, and another host does its work', { timeout }, async () =
   await someNoted(town, NOTES);
   await victim.kill();
   await allDone(town);
-  const root = await openLedger(town.place.config.state);
+  const root = await openLedger(town.place.config.state, noRules);
   await eventually(
     'the dead one is forgotten',
     async () => (await root.processes.list()).length === 1,

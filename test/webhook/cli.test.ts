@@ -1,4 +1,5 @@
 /** Webhooks on the command line: secrets that senders made, agents, and tests without a server. */
+import { noRules } from '../../src/ledger/rules.ts';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -200,7 +201,10 @@ describe('without a server', () => {
     const directives = await ask(['directive', 'list']);
     const all = [planned, made, rotated, directives, await ask(['webhook', 'show', 'pay'])];
     for (const text of all) expect(text).not.toContain(secret);
-    const ledger = await openLedger({ kind: 'sqlite', path: join(directory, 'data', 'state.db') });
+    const ledger = await openLedger(
+      { kind: 'sqlite', path: join(directory, 'data', 'state.db') },
+      noRules,
+    );
     const sinks = await dumpLedger(ledger);
     await ledger.close();
     expect(findLeaks(sinks, [secret, other])).toEqual([]);

@@ -1,4 +1,5 @@
 /** Files of a ledger, and all that can befall them. */
+import { noRules } from '../../../src/ledger/rules.ts';
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -17,13 +18,13 @@ const APPLICATION_ID = 68;
 /** A ledger on which something happened; its journal holds what came last. */
 export async function makeLedgerFile(path: string): Promise<void> {
   const made = { kind: 'sqlite', path: `${path}.made` } as const;
-  const before = await openLedger(made);
+  const before = await openLedger(made, noRules);
   const graph = await define(before, [foreach('each', 'a'), task('a')]);
   await start(before, graph, { items: range(20) });
   await carryOn(before, graph);
   await before.jobs.enqueue({ jobs: range(300).map(() => draft({ payload: filler })) });
   await before.close();
-  const ledger = await openLedger(made);
+  const ledger = await openLedger(made, noRules);
   const claimed = await claimAs(ledger, 'p1', { slots: 10 });
   await ledger.jobs.settle(claimed.map((job) => succeed(job, { signals: [signalOf(job)] })));
   // The state after a crash: the file and its journal, not closed.

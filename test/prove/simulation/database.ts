@@ -14,6 +14,7 @@ import {
 } from '../../../src/ledger/dialect.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import type { Notifier } from '../../../src/ledger/notifier.ts';
+import { engineRules } from '../../../src/ledger/rules.ts';
 import { makeLedger } from '../../../src/ledger/open.ts';
 import type { Random } from '../../support/crash/random.ts';
 import type { Change, Changes } from './rows.ts';
@@ -111,7 +112,7 @@ export class Database {
     };
     const check = (): Promise<string[]> => this.check();
     const backup = (): Promise<void> => Promise.resolve();
-    const ledger = makeLedger(store, notifier, { backup, check, quickCheck: check });
+    const ledger = makeLedger(store, engineRules, notifier, { backup, check, quickCheck: check });
     return { ...ledger, kind: this.#options.kind };
   }
 

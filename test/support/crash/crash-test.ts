@@ -1,4 +1,5 @@
 /** A place where servers are started, killed and started again, and what they did is judged. */
+import { noRules } from '../../../src/ledger/rules.ts';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { JsonObject } from '../../../src/base/json.ts';
@@ -87,7 +88,7 @@ export async function makeCrashTest(
   };
   const record = (): Promise<RecordLine[]> => readRecord(join(place.directory, 'record'));
   const withLedger: CrashTest['withLedger'] = async (work) => {
-    const ledger = await openLedger(place.config.state);
+    const ledger = await openLedger(place.config.state, noRules);
     try {
       return await work(ledger);
     } finally {

@@ -1,4 +1,5 @@
 /** A test ledger for each database: the same tests, two kinds of ledger. */
+import { noRules } from '../../../src/ledger/rules.ts';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
@@ -35,7 +36,7 @@ export interface Bench {
 export async function openBench(kind: Kind): Promise<Bench> {
   const place = await makePlace(kind);
   if (place.kind === 'sqlite') await placeLedger(place.path);
-  const ledger = await openLedger(place);
+  const ledger = await openLedger(place, noRules);
   const handles: Ledger[] = [ledger];
   const raw = openRaw(place);
   onTestFinished(async () => {
@@ -51,7 +52,7 @@ export async function openBench(kind: Kind): Promise<Bench> {
     place,
     ledger,
     async open() {
-      const handle = await openLedger(place);
+      const handle = await openLedger(place, noRules);
       handles.push(handle);
       return handle;
     },

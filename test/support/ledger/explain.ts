@@ -1,4 +1,5 @@
 /** A ledger whose verbs tell how the database went about each of their statements. */
+import { noRules } from '../../../src/ledger/rules.ts';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
 import { onTestFinished, vi } from 'vitest';
@@ -100,7 +101,7 @@ async function explainPostgres(place: PostgresPlace): Promise<Explainer> {
     return Boolean(Reflect.apply(emit, this, [event, ...values]));
   });
   const { url, forget } = await makeTalkativeRole(place);
-  const ledger = await openLedger({ ...place, url });
+  const ledger = await openLedger({ ...place, url }, noRules);
   onTestFinished(async () => {
     await ledger.close();
     spy.mockRestore();

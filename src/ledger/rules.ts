@@ -1,0 +1,73 @@
+import type { AskedDirective, AsksOf, OnAsked } from '../directive/types.ts';
+import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
+import type { Store } from './dialect.ts';
+
+/** What else a transaction writes because of what happens in it. Only the transaction itself knows. */
+export interface LedgerRules {
+  /** Returns the jobs and runs that follow when a run halts. */
+  readonly followHalt: FollowHalt;
+  /** Returns the jobs and runs that follow when a run begins to wait for a person. */
+  readonly followQuestion: FollowHalt;
+  /** Opens the masked data of a signal for a run that waits for it. Undefined: the data stays masked. */
+  readonly openSignal: OpenSignal | undefined;
+  /** Returns the directives that a signal asks for. */
+  readonly asksOf: AsksOf;
+  /** Called after the commit with the directives that signals asked for. */
+  readonly onAsked: OnAsked;
+}
+
+/** For tools that only look, copy or test: nothing follows from a write. */
+export const noRules: LedgerRules = {
+  followHalt: () => ({ jobs: [], runs: [] }),
+  followQuestion: () => ({ jobs: [], runs: [] }),
+  openSignal: undefined,
+  asksOf: () => [],
+  onAsked: () => undefined,
+};
+
+/** For an engine, which is built over an open ledger and then provides its rules. A write before that fails. */
+export const engineRules: LedgerRules = {
+  followHalt: refuseWrite,
+  followQuestion: refuseWrite,
+  openSignal: refuseWrite,
+  asksOf: refuseWrite,
+  onAsked: refuseWrite,
+};
+
+function refuseWrite(): never {
+  throw new Error('the engine has not provided the rules of its ledger yet');
+}
+
+/** Gives each transaction of a store the rules. */
+export function applyRules(
+  store: Store,
+  first: LedgerRules,
+): { readonly store: Store; readonly provideRules: (rules: Partial<LedgerRules>) => void } {
+  let rules = first;
+  const write: Store['write'] = async (names, work) => {
+    const { followHalt, followQuestion, openSignal } = rules;
+    let all: AskedDirective[] = [];
+    const asksOf: AsksOf = (signal) => {
+      const asked = rules.asksOf(signal);
+      all.push(...asked);
+      return asked;
+    };
+    const own = {
+      followHalt,
+      followQuestion,
+      asksOf,
+      ...(openSignal === undefined ? {} : { openSignal }),
+    };
+    const result = await store.write(names, (tx) => {
+      // A repeated transaction counts only with what its last attempt asks for.
+      all = [];
+      return work({ ...tx, ...own });
+    });
+    if (all.length > 0) rules.onAsked(all);
+    return result;
+  };
+  return {
+    store: { ...store, write },
+    provideRules: (given) => void (rules = { ...rules, ...given }),
+  };
+}
