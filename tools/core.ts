@@ -8,7 +8,7 @@ export const core: Readonly<Record<string, number>> = {
   'src/package/{checksum,fill,manifest,package,provision,version}.ts': 79,
   'src/pipeline/{language/*,route,run/{advance,begin-block,enter,run,transition,wait,walk}}.ts': 91,
   'src/base/hash.ts': 94,
-  'src/schedule/{breaker,cron,entry,every,parse-result,plan,preview,schedule,window,zone}.ts': 94,
+  'src/schedule/{breaker,cron,entry,parse-result,plan,preview,schedule,window,zone}.ts': 94,
   'src/signal/{cloudevent,envelope,mask,signal}.ts': 92,
   'src/webhook/{verify/*,agent-outcome,auth-settings,body,check,confusables,defaults,delivery-id}.ts': 94,
   'src/webhook/{event-fields,event-type,form,media,packaged,payload,prompt-boundary,rate-limit}.ts': 94,

@@ -4,7 +4,7 @@ import type { Transaction } from '../ledger/dialect.ts';
 import type { BulkDone, DirectiveEnd, DirectiveWork, Retry, RetryAnswer } from './types.ts';
 import type { BreakerRow, PauseRequest } from '../schedule/types.ts';
 import { resetBreakers } from '../schedule/breaker.sql.ts';
-import { cancel, retryMany } from '../job/bulk.sql.ts';
+import { cancelJob, retryJobs } from '../job/bulk.sql.ts';
 import { deleteCredential, setCredential } from '../access/credential.sql.ts';
 import { decide } from '../pipeline/run/decide-approval.sql.ts';
 import { changeInstallation, install } from '../package/installation.sql.ts';
@@ -24,8 +24,8 @@ export async function perform(
   actor: string,
 ): Promise<DirectiveEnd> {
   if (work.kind === 'refused') return work.end;
-  if (work.kind === 'job.cancel') return endCancel(work.jobId, await cancel(tx, work.jobId));
-  if (work.kind === 'job.retry') return endRetry(work.retry, await retryMany(tx, [work.retry]));
+  if (work.kind === 'job.cancel') return endCancel(work.jobId, await cancelJob(tx, work.jobId));
+  if (work.kind === 'job.retry') return endRetry(work.retry, await retryJobs(tx, [work.retry]));
   if (work.kind === 'plugin.switch') return switchPlugin(tx, work.plugin, work.enabled, actor);
   if (work.kind === 'schedule.pause') return endPause(work, await pauseSchedule(tx, work));
   if (work.kind === 'breaker.reset') return endReset(await resetBreakers(tx, work));

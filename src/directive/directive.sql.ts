@@ -19,7 +19,7 @@ import type {
   DirectRequest,
 } from './types.ts';
 import { perform } from './directive-work.sql.ts';
-import { enqueue } from '../job/enqueue.sql.ts';
+import { enqueueJobs } from '../job/enqueue.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { beginRuns } from '../pipeline/run/start.sql.ts';
 import { Where } from '../ledger/where.ts';
@@ -217,7 +217,7 @@ export async function follow(
   tx: Transaction,
   { signals, jobs, runs = [] }: Consequences,
 ): Promise<void> {
-  await enqueue(tx, { signals, jobs });
+  await enqueueJobs(tx, { signals, jobs });
   await beginRuns(tx, runs);
 }
 

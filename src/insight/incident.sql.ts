@@ -11,7 +11,7 @@ import type {
 import type { MetaKey } from '../ledger/meta.ts';
 import { noNews } from '../pipeline/run/types.ts';
 import { hasNoKey } from '../job/dependency.sql.ts';
-import { emit } from '../signal/emit.sql.ts';
+import { insertEmissions } from '../signal/emit.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { isReady, withWaiting } from '../job/queue.sql.ts';
 import { orderOf, Where } from '../ledger/where.ts';
@@ -65,7 +65,7 @@ export async function moveIncidents(
     ...closed.filter(({ id }) => over.has(id)),
   ];
   const emissions = moved.map(({ emission }) => emission);
-  const { news } = emissions.length === 0 ? { news: noNews } : await emit(tx, emissions);
+  const { news } = emissions.length === 0 ? { news: noNews } : await insertEmissions(tx, emissions);
   return { opened: [...begun], closed: [...over], news };
 }
 

@@ -26,23 +26,24 @@ export async function listAttempts(session: Session, filter: AttemptFilter): Pro
 }
 
 interface NarrowedAttempts {
-  /** The conditions that an index answers. */
+  /** The conditions that the index covers. */
   readonly where: Where;
   readonly inOrder: string;
-  /** The table to read, with its index where the database accepts a hint. */
+  /** The table, with an index hint if the database accepts hints. */
   readonly source: string;
 }
 
 /**
- * A filter as a statement has it. SQLite would rather sort all of an index that has every column it is
- * asked for, so the statement names the index. PostgreSQL accepts no hint, and would rather walk by
- * time through the attempts of all plugins: so times are compared together with what is before them in the index.
+ * Translates a filter into conditions. SQLite prefers to sort a covering index, so the statement
+ * names the right one. PostgreSQL accepts no hints and prefers to walk through the attempts of all
+ * plugins by time. So the time is compared as a row together with the columns before it in the
+ * index.
  */
 function narrowAttempts(d: Dialect, filter: AttemptFilter): NarrowedAttempts {
   const { correlationId, jobId, plugin, status, since, from, to, after, before } = filter;
   const isChain = correlationId !== undefined;
   const where = new Where().equals({ plugin, job_id: jobId });
-  // Written out, with the condition of the index of attempts that didn't succeed.
+  // As literals: the planner compares the text with the condition of the partial index.
   if (status === 'succeeded') where.and(`status = 'succeeded'`);
   else if (status !== undefined) where.and(`status = '${status}' and status <> 'succeeded'`);
   if (jobId !== undefined) {
@@ -80,11 +81,14 @@ function narrowAttempts(d: Dialect, filter: AttemptFilter): NarrowedAttempts {
 
 interface AttemptIndex {
   readonly name: string;
-  /** Its columns before the time. */
+  /** The columns before the time. */
   readonly columns: readonly ('plugin' | 'status')[];
 }
 
-/** The index that has the rows of a filter in the order of time; undefined where ids find them. */
+/**
+ * Finds the index that has the rows of a filter in the order of time. Undefined if ids select the
+ * rows.
+ */
 function findAttemptIndex(filter: AttemptFilter): AttemptIndex | undefined {
   const { plugin, status, jobId, correlationId, parentJobIds } = filter;
   if ((jobId ?? correlationId ?? parentJobIds) !== undefined) return undefined;
@@ -98,13 +102,14 @@ function findAttemptIndex(filter: AttemptFilter): AttemptIndex | undefined {
   return { name: 'job_log_completed', columns: [] };
 }
 
-/** Adds a bound on the time of the end. */
+/** Returns a function that adds a bound on the time of the end. */
 function comparerOf(d: Dialect, filter: AttemptFilter, index: AttemptIndex | undefined) {
   const { jobId } = filter;
   const columns = d.name === 'postgres' ? (index?.columns ?? []) : [];
   const values = columns.map((column) => filter[column] ?? null);
   const marks = [...columns, 'completed_at'].map(() => '?').join(', ');
-  // The few attempts of a job are found by their ids, never by when they ended.
+  // A job has few attempts: find them by their ids. The expression keeps the planner from using the
+  // time.
   const ended = jobId === undefined ? 'completed_at' : "completed_at || ''";
   return (where: Where, sign: '>=' | '<' | '<=', moment: string): void => {
     if (columns.length === 0) where.and(`${ended} ${sign} ?`, moment);
@@ -112,7 +117,10 @@ function comparerOf(d: Dialect, filter: AttemptFilter, index: AttemptIndex | und
   };
 }
 
-/** Each by its own id: asked for together and in order, PostgreSQL would walk through all of them again. */
+/**
+ * Reads each row by its id: with one ordered statement PostgreSQL would walk through all attempts
+ * again.
+ */
 async function readInOrder(session: Session, found: readonly Row[]): Promise<Attempt[]> {
   if (found.length === 0) return [];
   const rows = await session.each(
@@ -127,13 +135,13 @@ async function readInOrder(session: Session, found: readonly Row[]): Promise<Att
 }
 
 /**
- * A table `found` of the attempts of a lineage that has this name, and of those that signals of this
- * correlation began. They are found before anything else is asked of them: PostgreSQL would rather walk
- * through the attempts of all chains by the time they ended.
+ * Writes a table `found` of the attempts of a lineage, and of those that signals of this
+ * correlation started. It is materialized first: PostgreSQL prefers to walk through all attempts by
+ * time.
  */
 function withFound(d: Dialect): string {
   const jobs = d.table('job_queue');
-  // In this order: from the few that are named to their rows, by the indexes of just those.
+  // In this order the joins go from few named rows to their rows by index.
   return `with roots(id) as (
       select id from ${jobs} where id = ?
       union select j.root_job_id from ${d.table('signals')} s cross join ${jobs} j
@@ -152,12 +160,12 @@ const selectById = defineRows({
     `select q.* from ${r.lateral(`select * from ${d.table('job_log')} l where l.id = ${r('id')}`)}`,
 });
 
-/** The columns that a search looks through. */
+/** The columns in which a search looks. */
 const searched = ['last_error', 'stderr', 'result'];
 
 /**
- * Reads a page of attempts. No index answers who submitted an attempt or what it said, so rows are
- * visited in their order, no more than a fixed number; then the page ends early and names the last of them.
+ * Reads a page of attempts. No index covers the submitter or the text, so a bounded number of rows
+ * is read in order. Then the page ends early with the position of the last row.
  */
 export async function readAttemptPage(
   session: Session,
@@ -175,8 +183,8 @@ export async function readAttemptPage(
   const values: Value[] = [...(isChain ? [correlationId, correlationId] : []), ...where.values];
   const rows = (columns: string): string =>
     `select ${columns} from ${isChain ? 'found' : source} where ${where.text} ${inOrder}`;
-  // The rows of a chain are joined to the ids that were found. Others come in the order of the inner
-  // list; sorted again, all of them would be read.
+  // The rows of a chain are joined to the ids that were found. Other rows keep the order of the
+  // inner list: sorting them again would read all of them.
   const columns = ['command', 'submitted_by', ...(query === undefined ? [] : searched)].join(', ');
   const visited = isChain
     ? `(${rows('id, completed_at')} limit ?) v cross join ${log} w where w.id = v.id and`
@@ -196,7 +204,7 @@ export async function readAttemptPage(
   return { attempts, cut };
 }
 
-/** Output may be 10 MiB long; what is searched of it is not. */
+/** Output can be 10 MiB long, so only its beginning is searched. */
 function beginningOf(column: string): string {
   return `substr(w.${column}, 1, ${limits.searchCharsMax})`;
 }

@@ -11,10 +11,10 @@ import { text } from '../ledger/row.ts';
 import { toAttempt } from './job.sql.ts';
 
 /**
- * The guard of every close of an attempt. It holds only for the claim, and for the very attempt,
- * that the closing speaks of; once somebody asked for the job's end, only for a success or that end.
- * The status is an expression, because SQLite would plan the statement again for every value of a
- * parameter that it can compare with the condition of an index.
+ * Writes the guard of every close of an attempt. It matches only the claim and the attempt that the
+ * closing names. After a request to cancel, it matches only a success or a cancellation. The status
+ * is an expression, because SQLite would prepare the statement again for every value of a parameter
+ * that it can compare with the condition of an index.
  */
 export function fence(r: RowsWriter, job: string): string {
   return `${job}.seq ${r.isKey()} and ${job}.status = case when ${r('token')} is null then 'queued' else 'running' end
@@ -38,10 +38,12 @@ export function toFenceRow({ job, claimToken, ending }: Closing): Row {
   };
 }
 
-/** When jobs were closed, by their ids: the time from which the wait for their next attempt counts. */
+/** By job id: the time of the close, from which the wait for the next attempt counts. */
 export type ClosedAt = ReadonlyMap<string, string>;
 
-/** One row for every attempt that was started; a job closed while it was queued had none. */
+/**
+ * Inserts one row for each attempt that was started. A job that was closed while queued had none.
+ */
 export function insertAttempts(
   tx: Transaction,
   closed: readonly Closing[],
@@ -55,10 +57,10 @@ export function insertAttempts(
 }
 
 /**
- * Of these closings, the jobs whose attempt was closed already by this very claim and in this very
- * way. A reaper closes under the same token, but tells another end than the one who lost the claim.
+ * Finds the jobs whose attempt was already closed by the same claim in the same way. A reaper uses
+ * the same token, but reports another end.
  */
-export async function settledBefore(
+export async function findSettledBefore(
   tx: Transaction,
   closings: readonly Closing[],
 ): Promise<Set<string>> {
@@ -74,7 +76,10 @@ export async function settledBefore(
   return new Set(rows.map((row) => text(row, 'job_id')));
 }
 
-export async function attemptsOf(session: Session, jobIds: readonly string[]): Promise<Attempt[]> {
+export async function listAttemptsOfJobs(
+  session: Session,
+  jobIds: readonly string[],
+): Promise<Attempt[]> {
   const rows = await session.each(
     selectOfJob,
     jobIds.map((id) => ({ job_id: id })),
@@ -88,17 +93,17 @@ function attemptId(jobId: string, attempt: number): string {
   return `${jobId}-${attempt}`;
 }
 
-/** The same in SQL; nothing else has an index that finds the attempt of a job. */
+/** Writes the same id in SQL. No other index finds the attempts of a job. */
 export function attemptIdIn(jobId: string, attempt: string): string {
   return `${jobId} || '-' || ${attempt}`;
 }
 
-/** The ids of a job's attempts are neighbours, so their own index finds them; '.' follows '-'. */
+/** The ids of a job's attempts are adjacent, so the primary key finds them. '.' sorts after '-'. */
 export function isAmongIdsOf(log: string, jobId: string): string {
   return `${log}.id > ${jobId} || '-' and ${log}.id < ${jobId} || '.'`;
 }
 
-/** What only the closing knows; the rest of the row is the job's own. */
+/** The columns that come from the closing. The other columns are copied from the job. */
 const told = {
   status: 'text',
   cause: 'text',

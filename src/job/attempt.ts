@@ -1,6 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 
-/** How one attempt ended, in its own row of job_log whatever becomes of the job. */
+/** The ways in which one attempt can end. Each attempt has its own row in `job_log`. */
 export const attemptStatuses = [
   'succeeded',
   'failed',
@@ -12,7 +12,7 @@ export const attemptStatuses = [
 
 export type AttemptStatus = (typeof attemptStatuses)[number];
 
-/** The closed list of what ended an attempt. */
+/** The closed list of reasons for the end of an attempt. */
 export const causes = [
   'ok',
   'plugin_error',
@@ -42,12 +42,12 @@ export const causes = [
 
 export type AttemptCause = (typeof causes)[number];
 
-/** The story of one attempt, as it is told in job_log. */
+/** The facts about one attempt that `job_log` records. */
 export interface AttemptReport {
   readonly status: AttemptStatus;
   readonly cause: AttemptCause;
   readonly error: string | null;
-  /** What the plugin printed, verbatim. */
+  /** The plugin's output, verbatim. */
   readonly result: string | null;
   readonly stderr: string | null;
   readonly stderrTruncated: boolean;
@@ -57,7 +57,7 @@ export interface AttemptReport {
   readonly queueMs: number | null;
   readonly spawnMs: number | null;
   readonly runMs: number | null;
-  /** User and system time; null where the spawner can't tell. */
+  /** User and system time. Null if the spawner can't measure it. */
   readonly cpuMs: number | null;
   readonly memoryPeakBytes: number | null;
   readonly settleMs: number | null;
@@ -78,11 +78,11 @@ export interface Attempt extends AttemptReport {
   readonly claimToken: string | null;
   readonly parentJobId: string | null;
   readonly sourceEventId: string | null;
-  /** What it ran with. */
+  /** The configuration that the attempt ran with. */
   readonly configSnapshotId: string | null;
 }
 
-/** A report of an attempt that left nothing behind but its end. */
+/** Creates the report of an attempt of which nothing but its end is known. */
 export function bareReport(
   status: AttemptStatus,
   cause: AttemptCause,
@@ -107,7 +107,7 @@ export function bareReport(
   };
 }
 
-/** Among attempts in the order of their ends. */
+/** The position of an attempt in the order of their ends. */
 export interface AttemptPosition {
   readonly completedAt: Timestamp;
   readonly logId: string;
@@ -115,20 +115,20 @@ export interface AttemptPosition {
 
 export interface AttemptFilter {
   readonly plugin?: string;
-  /** Only attempts of jobs that follow from one of these. */
+  /** Only attempts of jobs that one of these jobs caused. */
   readonly parentJobIds?: readonly string[];
   readonly jobId?: string;
-  /** Only attempts of the chain that began with this job or signal. */
+  /** Only attempts of the chain that this job or signal started. */
   readonly correlationId?: string;
   readonly status?: AttemptStatus;
-  /** Ended at or after this moment; oldest first then. */
+  /** Only attempts that ended at or after this time. Sorts the oldest first. */
   readonly since?: Timestamp;
-  /** Ended not before, and before; they don't change the order. */
+  /** Only attempts that ended in [from, to). Doesn't change the order. */
   readonly from?: Timestamp;
   readonly to?: Timestamp;
-  /** Keyset page, oldest first: what ended after this one. */
+  /** Keyset page, oldest first: only attempts that ended after this one. */
   readonly after?: AttemptPosition;
-  /** Keyset page, newest first: what ended before this one. */
+  /** Keyset page, newest first: only attempts that ended before this one. */
   readonly before?: AttemptPosition;
   readonly limit: number;
 }
@@ -136,12 +136,12 @@ export interface AttemptFilter {
 export interface AttemptPageFilter extends AttemptFilter {
   readonly command?: string;
   readonly submittedBy?: string;
-  /** Part of its error, its stderr or its result, whatever the case. */
+  /** Part of the error, stderr or result. Case is ignored. */
   readonly query?: string;
 }
 
 export interface AttemptPage {
   readonly attempts: readonly Attempt[];
-  /** The last row that was looked at, if the page ended there before it was full. */
+  /** The last row that was read, if the page ended there before it was full. */
   readonly cut: AttemptPosition | undefined;
 }

@@ -6,20 +6,20 @@ import { endCancelled } from './outcome.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { BulkDone, BulkStep, Retry, RetryAnswer } from '../directive/types.ts';
 import type { Closing } from '../ledger/commit.ts';
-import { enqueue } from './enqueue.sql.ts';
+import { enqueueJobs } from './enqueue.sql.ts';
 import { lockProgress, writeProgress } from '../directive/progress.sql.ts';
 import { int, text } from '../ledger/row.ts';
 import { jobColumns, toJob } from './job.sql.ts';
 import { askToStop } from '../pipeline/run/sweep.sql.ts';
-import { settle } from './settle.sql.ts';
+import { settleClosings } from './settle.sql.ts';
 
-export async function cancel(tx: Transaction, jobId: string): Promise<CancelAnswer> {
-  const { answers } = await cancelMany(tx, [jobId]);
+export async function cancelJob(tx: Transaction, jobId: string): Promise<CancelAnswer> {
+  const { answers } = await cancelJobs(tx, [jobId]);
   return answers[0] ?? 'unknown';
 }
 
-/** Cancels jobs with a bounded number of statements, however many they are. */
-export async function cancelMany(
+/** Cancels jobs with a number of statements that doesn't depend on their count. */
+export async function cancelJobs(
   tx: Transaction,
   jobIds: readonly string[],
   step?: BulkStep,
@@ -33,16 +33,16 @@ export async function cancelMany(
       tx,
       running.map(({ id }) => id),
     );
-    if (queued.length > 0) await settle(tx, queued.map(toCancelled));
+    if (queued.length > 0) await settleClosings(tx, queued.map(toCancelled));
     return jobIds.map((id) => cancelAnswerOf(jobs.get(id)));
   });
 }
 
 /**
- * Queues the work of ended jobs again, unless the same work waits or runs already. The old rows are
- * locked, so the second of two callers finds what the first did.
+ * Queues the work of ended jobs again, unless it is queued or running already. The old rows are
+ * locked, so the second of two callers sees what the first one did.
  */
-export async function retryMany(
+export async function retryJobs(
   tx: Transaction,
   retries: readonly Retry[],
   step?: BulkStep,
@@ -57,12 +57,12 @@ export async function retryMany(
       if (refusal !== undefined) answers.set(retry, refusal);
     }
     const wanted = retries.filter((retry) => !answers.has(retry));
-    // Their own success must not keep them from being done again.
+    // The success of a job must not block its own retry.
     await tx.each(
       dropKeys,
       wanted.flatMap(({ of }) => toKeyRow(jobs.get(of))),
     );
-    const added = await enqueue(tx, { jobs: wanted.map(({ job }) => job) });
+    const added = await enqueueJobs(tx, { jobs: wanted.map(({ job }) => job) });
     wanted.forEach((retry, index) => {
       const jobId = added[index]?.duplicateOf;
       const queued = { kind: 'queued', jobId: retry.job.id } as const;
@@ -72,7 +72,10 @@ export async function retryMany(
   });
 }
 
-/** Does the work and records the directive's progress together, unless another process has it by now. */
+/**
+ * Does the work and records the directive's progress in one transaction, unless another process has
+ * taken the directive over.
+ */
 async function inStep<T extends CancelAnswer | RetryAnswer>(
   tx: Transaction,
   step: BulkStep | undefined,
@@ -83,7 +86,7 @@ async function inStep<T extends CancelAnswer | RetryAnswer>(
   if (stored === undefined) {
     throw new DuctileError('STOPPING', 'another process continues the directive');
   }
-  // Asked again after a lost response: the step is committed.
+  // A repeated call after a lost response: the step is committed.
   if (stored !== null && stored.cursor >= step.cursor) return { answers: [], progress: stored };
   const answers = await work();
   const outcomes = answers.map((answer) => (typeof answer === 'string' ? answer : answer.kind));
@@ -92,10 +95,10 @@ async function inStep<T extends CancelAnswer | RetryAnswer>(
   return { answers, progress };
 }
 
-/** Locks in the order in which attempts are closed, so that two transactions can't wait for each other. */
+/** Locks in the order in which attempts are closed, so that two transactions can't deadlock. */
 async function lockJobs(tx: Transaction, ids: readonly string[]): Promise<Map<string, Job>> {
   if (ids.length === 0) return new Map();
-  // By an expression: SQLite would rather walk over all jobs in their order than sort these.
+  // An expression: SQLite prefers to walk through all jobs in order over sorting these few.
   const rows = await tx.run(
     `select ${jobColumns} from ${tx.dialect.table('job_queue')}
       where id in (${ids.map(() => '?').join(', ')}) order by seq + 0 ${tx.dialect.forUpdate}`,
@@ -126,7 +129,7 @@ interface Other {
   readonly isOpen: boolean;
 }
 
-/** The retries of each of these jobs, newest first. */
+/** Finds the retries of each of these jobs, newest first. */
 async function findRetries(
   tx: Transaction,
   ids: readonly string[],

@@ -1,7 +1,9 @@
 import { DuctileError } from '../base/errors.ts';
 import type { JobDraft } from './job.ts';
 
-/** The running job on whose behalf something is asked for: whatever comes of it descends from it. */
+/**
+ * The running job on whose behalf a caller acts. Everything that it starts descends from this job.
+ */
 export interface JobCause {
   readonly jobId: string;
   readonly rootJobId: string;
@@ -12,17 +14,19 @@ export interface JobCause {
 
 type Descent = Pick<JobDraft, 'parentJobId' | 'rootJobId' | 'hops' | 'runtimeCaused'>;
 
-/** Where a job or a run stands that was asked for in this way; nothing of that without a cause. */
+/**
+ * Returns the lineage of a job or run that was started on behalf of a job. Empty without a cause.
+ */
 export function descentOf(cause: JobCause | undefined): Descent {
   if (cause === undefined) return {};
   const { jobId, rootJobId, hops, runtimeCaused } = cause;
   return { parentJobId: jobId, rootJobId, hops: hops + 1, runtimeCaused };
 }
 
-/** How a running job that asks for something is called. */
+/** The prefix of the actor name of a running job. */
 export const JOB_ACTOR = 'job:';
 
-/** What waits for a person is not decided by what that person is to look at. */
+/** Throws if a running job tries to make a decision that is reserved for a person. */
 export function refuseDecision({ cause }: { readonly cause?: JobCause }, what: string): void {
   if (cause === undefined) return;
   throw new DuctileError('FORBIDDEN', `${what} is for a person to decide, not for a running job`, {
@@ -30,7 +34,7 @@ export function refuseDecision({ cause }: { readonly cause?: JobCause }, what: s
   });
 }
 
-/** Jobs that start each other over the API come to an end like signals that go in a circle. */
+/** Throws if a chain of jobs that start each other over the API has reached its limit. */
 export function refuseLoop(cause: JobCause | undefined, hopsMax: number): void {
   if (cause === undefined || cause.hops < hopsMax) return;
   const message = `the job ${cause.jobId} is the last in a chain of ${hopsMax}, and may start nothing`;

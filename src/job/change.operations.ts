@@ -10,7 +10,7 @@ import { history } from './directives.ts';
 
 const directiveId = z.string().describe('the record of this change');
 
-export const cancelJob = defineOperation({
+export const cancelJobOperation = defineOperation({
   name: 'job.cancel',
   summary: 'Stop a job: a queued one never starts, a running one is stopped.',
   effect: 'destroy',
@@ -36,7 +36,7 @@ export const cancelJob = defineOperation({
   },
 });
 
-export const retryJob = defineOperation({
+export const retryJobOperation = defineOperation({
   name: 'job.retry',
   summary: 'Do the work of an ended job again, as a new job.',
   effect: 'write',
@@ -110,7 +110,7 @@ const flags = {
   limit: '-n, --limit <count>',
 };
 
-export const cancelJobs = defineOperation({
+export const cancelJobsOperation = defineOperation({
   name: 'jobs.cancel',
   summary: 'Stop all queued and running jobs that a filter finds.',
   effect: 'destroy',
@@ -145,7 +145,7 @@ export const cancelJobs = defineOperation({
   plan: (context, input) => planDirective(context, 'job.cancel', toParams(input)),
 });
 
-export const retryJobs = defineOperation({
+export const retryJobsOperation = defineOperation({
   name: 'jobs.retry',
   summary: 'Do the work of all ended jobs again that a filter finds and nobody retried yet.',
   effect: 'write',

@@ -12,13 +12,16 @@ import { text, int } from '../ledger/row.ts';
 import { toJob } from './job.sql.ts';
 import { anyInLine } from './dependency.sql.ts';
 
-/** What attempts need besides their own rows; many jobs share one text. */
-export interface Companions {
+/** The plugin states and baggage that claimed jobs need. Many jobs share one text. */
+export interface ClaimContext {
   readonly states: ReadonlyMap<string, string>;
   readonly contexts: ReadonlyMap<string, string>;
 }
 
-export async function readCompanions(tx: Transaction, jobs: readonly Row[]): Promise<Companions> {
+export async function readClaimContext(
+  tx: Transaction,
+  jobs: readonly Row[],
+): Promise<ClaimContext> {
   const states = tx.each(selectStates, keysIn(jobs, 'plugin'));
   const contextKeys = keysIn(jobs, 'event_context_id');
   if (contextKeys.length === 0) return { states: toTexts(await states), contexts: new Map() };
@@ -26,7 +29,7 @@ export async function readCompanions(tx: Transaction, jobs: readonly Row[]): Pro
   return { states: toTexts(found), contexts: toTexts(contexts) };
 }
 
-export function toClaimed(row: Row, { states, contexts }: Companions): ClaimedJob {
+export function toClaimedJob(row: Row, { states, contexts }: ClaimContext): ClaimedJob {
   const job = toJob(row);
   const startedAt = text(row, 'started_at');
   return {
@@ -71,9 +74,9 @@ export interface RunningCounts {
   readonly byPlugin: ReadonlyMap<string, number>;
   /** Plugins whose jobs wait until an operator enables them again. */
   readonly disabled: ReadonlySet<string>;
-  /** Suspects that this process runs. */
+  /** The number of suspects that this process runs. */
   readonly suspects: number;
-  /** Whether a job waits that has a dependency key. */
+  /** Whether a job with a dependency key is ready. */
   readonly anyInLine: boolean;
   /** By the database's clock. */
   readonly now: Timestamp;
@@ -99,8 +102,8 @@ export async function countRunning(
 }
 
 /**
- * Reads the pause and the disabled plugins inside the claim's transaction, after its lock. Whoever
- * writes them takes the same lock, so a claim can't miss what an operator was told is recorded.
+ * Reads the pause and the disabled plugins inside the claim's transaction, after its lock. Writers
+ * of both take the same lock, so a claim can't miss a pause that was confirmed to an operator.
  */
 const selectRunning = writeOnce(
   (d) => `select counted.plugin, counted.running, counted.suspects, counted.disabled,

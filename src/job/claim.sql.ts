@@ -8,39 +8,45 @@ import {
 } from '../ledger/dialect.ts';
 import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from './types.ts';
 import {
-  readCompanions,
-  toClaimed,
+  readClaimContext,
+  toClaimedJob,
   countRunning,
   type RunningCounts,
 } from './claim-context.sql.ts';
-import { hasNoKey, makeLineReader } from './dependency.sql.ts';
+import { hasNoKey, makeKeyHeadReader } from './dependency.sql.ts';
 import { int, intOrNull, text } from '../ledger/row.ts';
 import { jobColumns } from './job.sql.ts';
 
 /**
- * Takes up to `slots` ready jobs, oldest first, for a process that the ledger knows; the last thing
- * that its transaction does. Limits are counted from running rows inside the transaction, never from
- * a counter that could leak. The heads of the plugins below their cap are merged, so a capped
- * plugin's backlog is not even walked past.
+ * Claims up to `slots` ready jobs, oldest first, for a process that the ledger knows. It is the
+ * last step of its transaction. Limits are counted from running rows inside the transaction, never
+ * from a counter that could leak. Only the first jobs of the plugins below their cap are merged, so
+ * the backlog of a capped plugin costs nothing.
  */
-export async function claim(tx: Transaction, request: ClaimRequest): Promise<ClaimedJob[]> {
-  return await take(tx, request, await look(tx, request));
+export async function claimJobs(tx: Transaction, request: ClaimRequest): Promise<ClaimedJob[]> {
+  return await claimCandidates(tx, request, await readCandidates(tx, request));
 }
 
-/** What a claim chooses from, seen while no other claim is under way. */
-export type View = { readonly earlier: readonly ClaimedJob[] } | { readonly seen: Seen };
+/** The candidates of a claim, read while no other claim is in progress. */
+export type ClaimCandidates = { readonly earlier: readonly ClaimedJob[] } | { readonly seen: Seen };
 
 interface Seen {
   /**
-   * Undefined when nothing may be claimed: the ledger is paused, or it doesn't know the process,
-   * which was reaped and must record a heartbeat first.
+   * Undefined if nothing can be claimed: the ledger is paused, or it doesn't know the process. A
+   * process that was reaped must record a heartbeat first.
    */
   readonly running: RunningCounts | undefined;
   readonly heads: readonly Row[];
 }
 
-/** The first half of a claim, for those who have more to ask before they know what it will find. */
-export async function look(tx: Transaction, request: ClaimRequest): Promise<View> {
+/**
+ * Reads the candidates of a claim. It is a function of its own, so that a settlement can send it
+ * together with its own statements.
+ */
+export async function readCandidates(
+  tx: Transaction,
+  request: ClaimRequest,
+): Promise<ClaimCandidates> {
   if (tx.again) {
     const earlier = await readBack(tx, request.token);
     if (earlier.length > 0) return { earlier };
@@ -48,13 +54,13 @@ export async function look(tx: Transaction, request: ClaimRequest): Promise<View
   if (request.slots <= 0 || request.plugins.length === 0) return { earlier: [] };
   const { lockClaims } = tx.dialect;
   if (lockClaims === undefined) return { seen: await lookOnce(tx, request, request.slots) };
-  // A statement of its own: the next one must take its snapshot after the lock is held.
+  // A separate statement: the next one must take its snapshot after the lock is held.
   const [, seen] = await together(tx.run(lockClaims), lookOnce(tx, request, request.slots));
   return { seen };
 }
 
 async function lookOnce(tx: Transaction, request: ClaimRequest, slots: number): Promise<Seen> {
-  // Asked for before it is known what runs, so as to get both answers at once.
+  // Both reads are sent together, before it is known what is running.
   const [running, heads] = await together(
     countRunning(tx, request.processId),
     readHeads(tx, request.plugins, slots, true),
@@ -62,11 +68,11 @@ async function lookOnce(tx: Transaction, request: ClaimRequest, slots: number): 
   return { running, heads };
 }
 
-/** The second half. */
-export async function take(
+/** Claims from the candidates that were read. */
+export async function claimCandidates(
   tx: Transaction,
   request: ClaimRequest,
-  view: View,
+  view: ClaimCandidates,
 ): Promise<ClaimedJob[]> {
   if ('earlier' in view) return [...view.earlier];
   const claimed: ClaimedJob[] = [];
@@ -82,7 +88,7 @@ export async function take(
 
 interface Round {
   readonly claimed: readonly ClaimedJob[];
-  /** Heads had to wait for others of the same round, so younger jobs may have their places. */
+  /** Some heads must wait for others of the same round, so younger jobs may take their slots. */
   readonly passedOver: boolean;
 }
 
@@ -118,11 +124,11 @@ async function takeOnce(
       running.now,
       request.snapshotId ?? null,
     ]),
-    readCompanions(tx, chosen),
+    readClaimContext(tx, chosen),
   );
   if (!passedOver) tx.finish();
   const [taken, companions] = await answers;
-  const claimed = taken.map((row) => toClaimed(row, companions));
+  const claimed = taken.map((row) => toClaimedJob(row, companions));
   return { claimed, passedOver: passedOver && claimed.length > 0 };
 }
 
@@ -139,12 +145,12 @@ async function readHeads(
     open,
     tx.each(selectCare, toAsked(caredFor, slots, suspects)),
   );
-  // What a plugin needs to be well comes first; where nothing is held back, both find it.
+  // Inits and health checks come first. If the plugin isn't held, both statements find them.
   const found = new Set(care.map((head) => head['seq']));
   return [...care, ...heads.filter((head) => !found.has(head['seq'] ?? null))];
 }
 
-/** Those that are not held back until they are well. */
+/** Returns the plugins that don't wait for their init. */
 function openOf(plugins: readonly ClaimablePlugin[]): ClaimablePlugin[] {
   return plugins.filter(({ init }) => init?.isHeld !== true);
 }
@@ -158,7 +164,7 @@ function toAsked(plugins: readonly ClaimablePlugin[], slots: number, suspects: b
   }));
 }
 
-/** Beside those heads, the first in the line of each key; of plugins that are full nobody is asked for. */
+/** Adds the first job of each dependency key, for plugins below their cap. */
 async function withKeyed(
   tx: Transaction,
   heads: readonly Row[],
@@ -171,7 +177,10 @@ async function withKeyed(
   return merge(heads, await readFirstInLine(tx, asked), slots, plugins);
 }
 
-/** As many of each plugin as if there had been one line of them; what it needs to be well stays first. */
+/**
+ * Merges heads with and without a dependency key, as many per plugin as if there were one list.
+ * Inits and health checks stay first.
+ */
 function merge(
   heads: readonly Row[],
   keyed: readonly Row[],
@@ -187,7 +196,7 @@ function merge(
   return [...heads.filter(isCare), ...inOrder.filter((head) => countDown(left, head))];
 }
 
-/** As many heads of each plugin as may run beside those that do. */
+/** Returns as many heads of each plugin as may run beside its running jobs. */
 function withinLimits(
   heads: readonly Row[],
   plugins: readonly ClaimablePlugin[],
@@ -200,7 +209,7 @@ function withinLimits(
   return heads.filter((head) => countDown(free, head));
 }
 
-/** Whether its plugin has one left; if so, it is taken. */
+/** Takes one of the plugin's free slots. Returns whether there was one. */
 function countDown(left: Map<string, number>, head: Row): boolean {
   const plugin = text(head, 'plugin');
   const count = left.get(plugin) ?? 0;
@@ -212,14 +221,14 @@ function bySeq(one: Row, two: Row): number {
   return int(one, 'seq') - int(two, 'seq');
 }
 
-/** Of what the whole ledger may run at once. */
+/** Returns how many more jobs the whole ledger may run. */
 function placesLeft({ workersMax }: ClaimRequest, { byPlugin }: RunningCounts): number {
   if (workersMax === undefined) return Infinity;
   const running = [...byPlugin.values()].reduce((sum, count) => sum + count, 0);
   return Math.max(0, workersMax - running);
 }
 
-/** Of one key, nothing is claimed while another runs. */
+/** Writes the condition that no job with the same dedupe key and target is running. */
 function isFreeOfKey(d: Dialect): string {
   return `(h.dedupe_key is null or not exists (
     select 1 from ${d.table('job_queue')} x where x.status = 'running'
@@ -229,7 +238,7 @@ function isFreeOfKey(d: Dialect): string {
 const headColumns =
   'h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id, h.timeout_ms';
 
-const readFirstInLine = makeLineReader({ columns: headColumns, isFree: isFreeOfKey });
+const readFirstInLine = makeKeyHeadReader({ columns: headColumns, isFree: isFreeOfKey });
 
 const selectHeads = defineRows({
   columns: { plugin: 'text', heads: 'int', suspects: 'int' },
@@ -242,7 +251,10 @@ const selectHeads = defineRows({
     )}`,
 });
 
-/** Inits for this very configuration, and checks; the words of their index, so that it is used. */
+/**
+ * Selects inits for the current configuration, and health checks. It repeats the condition of their
+ * index, so that the index is used.
+ */
 const selectCare = defineRows({
   columns: { plugin: 'text', heads: 'int', suspects: 'int', fingerprint: 'text' },
   sql: (r, d) =>
@@ -255,7 +267,10 @@ const selectCare = defineRows({
     )}`,
 });
 
-/** Oldest first; of one key only the first; of suspects one at a time in a process. */
+/**
+ * Chooses the oldest heads. Per dedupe key only the first one, and per process one suspect at a
+ * time.
+ */
 function choose(
   heads: readonly Row[],
   slots: number,
@@ -266,8 +281,8 @@ function choose(
   const chosen: Row[] = [];
   let suspectTaken = false;
   let passedOver = false;
-  // Whoever is passed over makes room for one of its plugin that is not among these heads; nobody
-  // who came after that one may go before it, so they are left to the next round.
+  // A skipped head leaves a slot to a job of its plugin that isn't among these heads. A younger job
+  // must not overtake that one, so it is left to the next round.
   let horizon = Infinity;
   for (const head of ordered) {
     if (chosen.length === slots || int(head, 'seq') > horizon) break;
@@ -285,7 +300,7 @@ function choose(
   return { chosen, passedOver };
 }
 
-/** What only one may run of at a time. */
+/** Returns the key of which only one job may run at a time. */
 function targetOf(head: Row): string {
   return JSON.stringify([head['dedupe_key'], head['plugin'], head['command']]);
 }
@@ -313,7 +328,7 @@ const markTaken = defineRows({
     returning ${jobColumns}`,
 });
 
-/** What is left of a cancelled run stands in the queue until it is swept, and does not start. */
+/** The jobs of a cancelled run stay in the queue until they are swept, and must not start. */
 function isNotCancelled(d: Dialect): string {
   return `(job_queue.run_id is null or not exists (select 1 from ${d.table('pipeline_runs')} r
     where r.id = job_queue.run_id and r.status = 'cancelled'))`;
@@ -325,6 +340,6 @@ async function readBack(tx: Transaction, token: string): Promise<ClaimedJob[]> {
       where claim_token = ? and status = 'running'`,
     [token],
   );
-  const companions = await readCompanions(tx, rows);
-  return rows.map((row) => toClaimed(row, companions)).sort((a, b) => a.seq - b.seq);
+  const companions = await readClaimContext(tx, rows);
+  return rows.map((row) => toClaimedJob(row, companions)).sort((a, b) => a.seq - b.seq);
 }

@@ -4,9 +4,9 @@ import type { Closing } from '../ledger/commit.ts';
 import { text } from '../ledger/row.ts';
 
 /**
- * Answers, for each keyed job that is not to be added, with the job that does or did its work. Of
- * several with one target in a batch, the first decides for the strict ones after it; the lenient
- * ones, which only a success can block, share the fate of the last of them.
+ * Finds, for each keyed job that must not be added, the job that does or did its work. Among
+ * several jobs of a batch with one target, the first one decides for the strict ones after it.
+ * Lenient ones can only be blocked by a success and share the result of the last of them.
  */
 export async function findDuplicates(
   tx: Transaction,
@@ -51,13 +51,13 @@ function groupByTarget(jobs: readonly JobDraft[]): Map<string, JobDraft[]> {
 }
 
 /**
- * Takes the dedupe row of each job, all of different targets, and answers for each that is refused
- * with the job that holds it. The row is taken by one conditional upsert, so of two hosts only one
- * succeeds; a refusal locks the row too, so its holder is still there to be named.
+ * Takes the dedupe rows of jobs with different targets. Returns the holder for each job that is
+ * refused. A conditional upsert takes the row, so only one of two hosts succeeds. A refusal locks
+ * the row, too, so that its holder can't disappear.
  */
 async function takeKeys(tx: Transaction, jobs: readonly JobDraft[]): Promise<Map<string, string>> {
   if (jobs.length === 0) return new Map();
-  // A fixed order of locks, so that two batches with the same keys cannot deadlock.
+  // Lock in a fixed order, so that two batches with the same keys can't deadlock.
   const ordered = jobs
     .map((job) => ({ job, target: targetOf(job.dedupe?.key ?? '', job.plugin, job.command) }))
     .sort((a, b) => (a.target < b.target ? -1 : 1))
@@ -69,14 +69,14 @@ async function takeKeys(tx: Transaction, jobs: readonly JobDraft[]): Promise<Map
     ...(await tx.each(takeUnlessSucceeded, lenient.map(toDedupeRow))),
   ];
   const takenIds = new Set(taken.map((row) => text(row, 'job_id')));
-  return findHolders(
+  return findKeyHolders(
     tx,
     ordered.filter(({ id }) => !takenIds.has(id)),
   );
 }
 
-/** The job that has the key of each of these, unless it is on the ledger itself. */
-export async function findHolders(
+/** Finds the holder of each job's key, unless the job itself is in the ledger. */
+export async function findKeyHolders(
   tx: Transaction,
   jobs: readonly JobDraft[],
 ): Promise<Map<string, string>> {
@@ -101,8 +101,8 @@ const dedupeColumns = {
 } as const;
 
 /**
- * Both forms pass a holder whose time is over, and leave alone the row of a job that is asked for
- * again: it may have ended since, and would then hold its key for ever.
+ * Both statements ignore a holder whose time is over. They leave the row of a job that is already
+ * in the ledger: it may have ended, and would then hold its key forever.
  */
 function takeDedupe(inFlight: 'blocks' | 'is-passed'): RowsStatement {
   return defineRows({
@@ -124,7 +124,7 @@ function takeDedupe(inFlight: 'blocks' | 'is-passed'): RowsStatement {
 const takeUnlessBlocked = takeDedupe('blocks');
 const takeUnlessSucceeded = takeDedupe('is-passed');
 
-/** Gives nothing for a job that is on the ledger already: that one is not a duplicate but itself. */
+/** Returns nothing for a job that is already in the ledger: it isn't a duplicate of itself. */
 const selectHolders = defineRows({
   columns: dedupeColumns,
   sql: (r, d) =>
@@ -136,7 +136,7 @@ const selectHolders = defineRows({
     )}`,
 });
 
-/** A success keeps its key taken for its time; any other final end gives the key back. */
+/** A success holds its key for the TTL. Any other final end releases the key. */
 export async function recordDedupe(tx: Transaction, closed: readonly Closing[]): Promise<void> {
   const keyed = closed
     .filter(({ job, ending }) => job.dedupeKey !== null && isTerminal(ending.status))

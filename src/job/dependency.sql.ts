@@ -10,24 +10,34 @@ import {
 import type { DependencyHolder } from '../tenant/outlook.ts';
 import { text } from '../ledger/row.ts';
 
-/** The condition of the index of jobs in the line of a key, word for word, so that it is used. */
+/**
+ * Repeats the condition of the index of jobs with a dependency key, word for word, so that the
+ * index is used.
+ */
 function isInLine(job: string): string {
   return `${job}.status = 'queued' and ${job}.next_retry_at is null and ${job}.dependency_key is not null`;
 }
 
-/** Of jobs, those that wait for no key; an expression, because the index of ready jobs has it so. */
+/**
+ * Writes the condition that a job has no dependency key. It is the expression of the index of ready
+ * jobs.
+ */
 export function hasNoKey(job: string): string {
   return `coalesce(${job}.dependency_key, '') = ''`;
 }
 
-/** Whether any job stands in the line of a key: one look at an index that most ledgers have empty. */
+/**
+ * Writes the condition that any ready job has a dependency key. It reads one entry of an index that
+ * is mostly empty.
+ */
 export function anyInLine(d: Dialect): string {
   return `exists (select 1 from ${d.table('job_queue')} k where ${isInLine('k')})`;
 }
 
 /**
- * A table `lines(key, first)` of the keys that jobs wait for, with the number of the first in each
- * line, to be put after `with recursive`. It hops from one key to the next, however long the lines are.
+ * Writes a table `lines(key, first)` of the dependency keys of ready jobs, with the number of each
+ * key's first job, for use after `with recursive`. It hops from one key to the next, so long queues
+ * cost nothing.
  */
 export function linesOf(d: Dialect): string {
   const jobs = d.table('job_queue');
@@ -39,25 +49,30 @@ export function linesOf(d: Dialect): string {
     ), lines(key, first) as (select key, ${firstOf(d, 'keys.key')} from keys where key is not null)`;
 }
 
-/** An expression that only their own index has: PostgreSQL would rather walk through all jobs by number. */
+/** An expression that only one index has: PostgreSQL prefers to walk through all jobs by number. */
 function byNumber(job: string): string {
   return `${job}.seq + 0`;
 }
 
-/** The number of the first in the line of a key: of those that could start, who became due first. */
+/**
+ * Writes the number of a key's first job: among the jobs that could start, the one that became due
+ * first.
+ */
 function firstOf(d: Dialect, key: string): string {
   return `(select f.seq from ${d.table('job_queue')} f where ${isInLine('f')}
     and f.dependency_key = ${key} and ${isPluginOn(d, 'f')} and ${isPluginWell(d, 'f')}
     order by f.ready_at, f.seq limit 1)`;
 }
 
-/** Who waits until somebody acts must not hold up the others of its key until then. */
+/**
+ * A job of a disabled plugin waits for an operator. It must not hold up the other jobs of its key.
+ */
 function isPluginOn(d: Dialect, job: string): string {
   return `not exists (select 1 from ${d.table('plugin_switches')} s
     where s.plugin_name = ${job}.plugin and s.enabled = 0)`;
 }
 
-/** One that is being set up keeps its place; where that went wrong, it may take for ever. */
+/** A job keeps its position while its plugin is being set up, but not after the init has failed. */
 function isPluginWell(d: Dialect, job: string): string {
   const inits = (init: string): string =>
     `${d.table('plugin_health')} ${init} where ${init}.plugin_name = ${job}.plugin and ${init}.kind = 'init'`;
@@ -70,22 +85,25 @@ function isKeyFree(d: Dialect, key: string): string {
     where x.status = 'running' and x.dependency_key = ${key})`;
 }
 
-/** What heads are made of, in words of a job that is named h. */
+/** The columns and the condition of heads, for a job with the alias h. */
 interface HeadWords {
   readonly columns: string;
-  /** What else must hold of it. */
+  /** A further condition. */
   readonly isFree: (d: Dialect) => string;
 }
 
-/** How many jobs of a plugin are looked at before those of all keys are: most have few, or many keys. */
+/**
+ * Jobs of a plugin that are read before all keys are. Most plugins have fewer jobs with a key, or
+ * many different keys.
+ */
 const WALKED_MAX = 40;
 
 /**
- * Reads, for rows of a plugin, of how many heads are wanted and whether suspects are, those of its
- * jobs that are the first in the line of a key of which nothing runs. Who cannot start yet because
- * its plugin has no place, or no host knows it any more, keeps its own: nobody goes before it.
+ * Creates a function that reads, per plugin, the jobs that are first of a dependency key of which
+ * no job is running. A job that can't start yet, because its plugin is at its cap or no host has
+ * the plugin, keeps its position: no other job of the key overtakes it.
  */
-export function makeLineReader(
+export function makeKeyHeadReader(
   words: HeadWords,
 ): (tx: Transaction, asked: readonly Row[]) => Promise<Row[]> {
   const selectFirsts = selectFirstsOf(words);
@@ -126,7 +144,7 @@ function selectFirstsOf({ columns, isFree }: HeadWords): RowsStatement {
   });
 }
 
-/** The plugins that have more in line than were looked at. */
+/** Selects the plugins that have more such jobs than were read. */
 const selectLonger = defineRows({
   columns: askedColumns,
   sql: (r, d) =>
@@ -136,7 +154,7 @@ const selectLonger = defineRows({
     )}`,
 });
 
-/** The same by the lines of all keys, for plugins whose oldest jobs wait for few of them. */
+/** Reads the same by all keys, for plugins whose oldest jobs wait for few keys. */
 async function readAllFirsts(
   tx: Transaction,
   { columns, isFree }: HeadWords,
@@ -158,7 +176,7 @@ async function readAllFirsts(
   );
 }
 
-export async function readHolder(
+export async function findDependencyHolder(
   session: Session,
   key: string,
 ): Promise<DependencyHolder | undefined> {

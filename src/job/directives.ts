@@ -5,10 +5,10 @@ import type { DirectiveType } from '../directive/directive.ts';
 
 const open: readonly JobStatus[] = jobStatuses.filter((status) => !isTerminal(status));
 const ended: readonly JobStatus[] = jobStatuses.filter(isTerminal);
-/** What a bulk retry takes up unless it is told: what ended without success, not by somebody's will. */
+/** The default of a bulk retry: jobs that ended without success and weren't cancelled. */
 const unsuccessful: readonly JobStatus[] = ['failed', 'timed_out', 'dead'];
 
-/** Which jobs: one by its id, or all that a filter finds. */
+/** The jobs that a directive is about: one by its id, or all that match a filter. */
 export interface JobChoice {
   readonly job_id?: string | undefined;
   readonly plugin?: string | undefined;
@@ -38,22 +38,24 @@ export const retryType: DirectiveType<JobChoice> = {
   params: choiceOf(ended),
   isRepeatable: true,
   isResumable: true,
-  // Whether it is under way already is a question to the job, not to who asked before.
+  // The job itself shows whether it is being retried, so an earlier request doesn't matter.
   sameness: () => 'each',
   target: targetOf,
 };
 
-/** How far a directive over many jobs is, and what became of them. */
+/** The progress of a directive over many jobs, with the counts of outcomes. */
 export interface BulkProgress {
-  /** The last job that was looked at, and the newest one that existed when the directive began. */
+  /**
+   * The last job that was processed, and the newest one that existed when the directive started.
+   */
   readonly cursor: number;
   readonly upTo: number;
-  /** How many jobs count toward the limit. */
+  /** The number of jobs that count toward the limit. */
   readonly jobs: number;
   readonly counts: Readonly<Record<string, number>>;
 }
 
-/** Why a retry leaves a job out. Such a job would be found each time, so it doesn't count. */
+/** The reasons to skip a job in a retry. A skipped job would match again, so it doesn't count. */
 const retrySkips = ['unknown_plugin', 'init', 'run_step'] as const;
 export type RetrySkip = (typeof retrySkips)[number];
 
@@ -73,7 +75,7 @@ export function advanceBulk(
   return { cursor, upTo, jobs: jobs + counted.length, counts: sums };
 }
 
-/** The states that a filter which names none stands for. */
+/** Returns the states that a choice means. Without a filter by state, the default of the verb. */
 export function statusesOf(verb: 'cancel' | 'retry', { status }: JobChoice): readonly JobStatus[] {
   return status ?? (verb === 'cancel' ? open : unsuccessful);
 }
@@ -82,11 +84,11 @@ interface RetryDraft {
   readonly id: string;
   readonly actor: string;
   readonly maxAttempts: number;
-  /** How far from its first cause it is at least. */
+  /** The minimum number of hops from its first cause. */
   readonly hops?: number;
 }
 
-/** The same work once more: a new job of the same lineage, under the same key for the plugin. */
+/** Drafts a new job that repeats the work of another: same lineage, same idempotency key. */
 export function draftRetry(job: Job, { id, actor, maxAttempts, hops = 0 }: RetryDraft): JobDraft {
   return {
     id,
@@ -162,7 +164,7 @@ function targetOf({ job_id: id, plugin, command }: JobChoice): string {
   return id ?? `*:${plugin ?? '*'}:${command ?? '*'}`;
 }
 
-/** What is history, and goes when it is past its retention. */
+/** The kinds of rows that are history and are deleted after their retention. */
 export const history = [
   'jobs',
   'attempts',
@@ -183,9 +185,9 @@ export const history = [
 export type History = (typeof history)[number];
 
 export interface PruneChoice {
-  /** All of them unless some are named. */
+  /** All kinds if undefined. */
   readonly what?: readonly History[] | undefined;
-  /** In place of what the configuration says. */
+  /** Overrides the configured retention. */
   readonly older_than_ms?: number | undefined;
 }
 
@@ -194,7 +196,7 @@ export const pruneType: DirectiveType<PruneChoice> = {
   summary: 'Delete history that is past its retention, or older than told.',
   lasting: 'What is deleted cannot be brought back but from a backup.',
   scope: 'system:rw',
-  // Doing it again does what is left, and nothing else.
+  // A second run deletes only what is left.
   isRepeatable: true,
   isResumable: true,
   params: z
@@ -210,7 +212,7 @@ export const pruneType: DirectiveType<PruneChoice> = {
   target: ({ what = ['*'] }) => what.join(','),
 };
 
-/** What the runtime does by itself, by the configuration alone; nobody is asked about it. */
+/** Ductile's own pruning, by the configuration alone. It needs no approval. */
 export const retentionType: DirectiveType<object> = {
   type: 'system.retention',
   summary: 'Delete history that is past its retention, as configured.',

@@ -8,18 +8,18 @@ import {
 } from '../ledger/dialect.ts';
 import type { ContextDraft, Enqueued } from './types.ts';
 import type { EnqueueBatch } from '../ledger/commit.ts';
-import { findDuplicates, findHolders } from './dedupe.sql.ts';
+import { findDuplicates, findKeyHolders } from './dedupe.sql.ts';
 import { insertSignals } from '../signal/signal.sql.ts';
 
-/** The one way work gets onto a ledger, alone or inside the settling of its cause. */
-export async function enqueue(tx: Transaction, batch: EnqueueBatch): Promise<Enqueued[]> {
+/** Adds jobs, alone or as part of a settlement. All jobs are added here. */
+export async function enqueueJobs(tx: Transaction, batch: EnqueueBatch): Promise<Enqueued[]> {
   insertContexts(tx, batch.contexts ?? []);
   insertSignals(tx, batch.signals ?? []);
   if (batch.jobs.every(({ dedupe }) => dedupe === undefined)) {
     insertAll(tx, batch.jobs);
     return batch.jobs.map(({ id }) => ({ jobId: id }));
   }
-  // Asked for twice in one batch is asked for once.
+  // A job that appears twice in a batch is added once.
   const jobs = [...new Map(batch.jobs.map((job) => [job.id, job])).values()];
   const duplicates = await findDuplicates(tx, jobs);
   insertAll(
@@ -29,7 +29,7 @@ export async function enqueue(tx: Transaction, batch: EnqueueBatch): Promise<Enq
   return batch.jobs.map((job) => toAnswer(job, duplicates));
 }
 
-/** One that is there already is the same one, asked for again. */
+/** A job that is in the ledger already is the same request again. */
 function insertAll(tx: Transaction, jobs: readonly JobDraft[]): void {
   const listener = tx.ends?.listener ?? null;
   const rows: Row[] = [];
@@ -46,10 +46,13 @@ function isDelayed({ due }: JobDraft): boolean {
   return due !== undefined && ('at' in due || due.inMs > 0);
 }
 
-/** What an enqueue answered that was committed before its answer was lost. */
-export async function recall(tx: Transaction, jobs: readonly JobDraft[]): Promise<Enqueued[]> {
+/** Returns the result of an enqueue that was committed before its response was lost. */
+export async function findEnqueued(
+  tx: Transaction,
+  jobs: readonly JobDraft[],
+): Promise<Enqueued[]> {
   const keyed = jobs.filter(({ dedupe }) => dedupe !== undefined);
-  const holders = await findHolders(tx, keyed);
+  const holders = await findKeyHolders(tx, keyed);
   return jobs.map((job) => toAnswer(job, holders));
 }
 
@@ -59,7 +62,7 @@ function toAnswer(job: JobDraft, duplicates: ReadonlyMap<string, string>): Enque
   return { jobId: job.id, duplicateOf, dedupeKey: job.dedupe?.key ?? '' };
 }
 
-/** Of jobs that have no key and are ready now. */
+/** Inserts jobs that have no key and are ready now. */
 export function insertPlainJobs(tx: Transaction, jobs: readonly JobDraft[]): void {
   tx.send(
     insertJobs,
@@ -148,7 +151,7 @@ const insertJobs = defineRows({
   sql: (r, d) => insertInto(r, d, d.statementNow, 'null'),
 });
 
-/** What is due already is ready now: a time that is over does not make it older than it is. */
+/** A due time in the past means ready now: it must not make the job older than it is. */
 const insertDelayedJobs = defineRows({
   columns: { ...jobColumns, due_at: 'text', delay_ms: 'int' },
   sql: (r, d) => {

@@ -17,7 +17,10 @@ import type { JobStatus } from './job.ts';
 import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
 import { Where } from '../ledger/where.ts';
 
-/** Reads a page of jobs. It looks at a bounded number of rows, whatever the filter and the table. */
+/**
+ * Reads a page of jobs. It reads a bounded number of rows, whatever the filter and the size of the
+ * table.
+ */
 export async function readJobPage(session: Session, filter: JobPageFilter): Promise<JobPage> {
   const numbers = await findNumbers(session, filter);
   const request = requestOf(session, filter, numbers);
@@ -32,7 +35,7 @@ export async function readJobPage(session: Session, filter: JobPageFilter): Prom
   return { jobs: rows, next };
 }
 
-/** Counts the jobs of a list, of all its pages, as far as a bounded number of rows tells. */
+/** Counts the jobs of all pages, as far as a bounded number of rows allows. */
 export async function countJobPage(session: Session, filter: JobPageFilter): Promise<BoundedCount> {
   const numbers = await findNumbers(session, filter);
   let best: BoundedCount = { count: 0, isExact: false };
@@ -66,8 +69,9 @@ function findWays(session: Session, filter: JobPageFilter): Promise<WalkStream[]
 }
 
 /**
- * The numbers between which jobs of a time are. Numbers and times grow together, except when the
- * clock is set back: so the range is a little wider than asked for, and rows are compared as well.
+ * Finds the range of numbers of jobs that were created in a period. Numbers and times grow
+ * together, except if the clock is set back. So the range is slightly wider, and the rows are
+ * compared, too.
  */
 async function findNumbers(
   session: Session,
@@ -79,7 +83,7 @@ async function findNumbers(
   };
 }
 
-/** The number of the first job that was created at a time or later, by halving the range of numbers. */
+/** Finds the number of the first job that was created at this time or later, by binary search. */
 async function findNumber(session: Session, at: Timestamp, shiftMs: number): Promise<number> {
   const jobs = session.dialect.table('job_queue');
   const isEarlier = `(select j.created_at from ${jobs} j where j.seq >= (half.low + half.high) / 2
@@ -113,13 +117,13 @@ const rareStatuses: ReadonlySet<JobStatus> = new Set([
   'skipped',
 ]);
 
-/** More kinds of jobs than any configuration has; behind them a list walks through all jobs. */
+/** More kinds of jobs than configurations have. Above it, a list walks through all jobs. */
 const KINDS_MAX = 400;
 
 /**
- * The streams of a list of jobs, the best way first. All are complete; they differ in how many rows
- * they look at. Each has its own index: jobs that ended by their kind, jobs that wait by their plugin,
- * and jobs in rare states by that.
+ * Returns alternative sets of streams for a list of jobs, the best first. Each is complete; they
+ * differ in how many rows they read. Each stream has its own index: ended jobs by kind, ready jobs
+ * by plugin, and jobs in rare states by state.
  */
 async function findJobStreams(
   session: Session,
@@ -149,7 +153,7 @@ function isAnyKind({ plugin, command, submittedBy }: JobKind): boolean {
   return (plugin ?? command ?? submittedBy) === undefined;
 }
 
-/** `left`: what the index doesn't answer. */
+/** `left` is the part of the filter that the index doesn't cover. */
 function restOf(
   shared: SharedRest,
   { plugin, command, submittedBy }: JobKind = {},
@@ -164,7 +168,7 @@ function allStream(shared: SharedRest, left?: JobKind, status?: readonly JobStat
   return { index: undefined, where: new Where(), rest: restOf(shared, left, status) };
 }
 
-/** The condition of the index is written out: planners compare texts. */
+/** The condition of the index is repeated literally: planners compare the text. */
 function rareStream(
   status: JobStatus,
   { plugin, ...left }: JobKind,
@@ -178,7 +182,7 @@ function rareStream(
   };
 }
 
-/** As many as can run at once. They are sorted: in their own order, all jobs would be looked at. */
+/** Running jobs are few and are sorted: reading them in order would walk through all jobs. */
 function runningStream({ plugin, ...left }: JobKind, shared: SharedRest): WalkStream {
   return {
     index: 'job_queue_running',
@@ -252,7 +256,9 @@ async function endedStreams(
   }));
 }
 
-/** Hops from one kind to the next in the index of ended jobs, however many jobs each has. */
+/**
+ * Hops from one kind to the next in the index of ended jobs, so the number of jobs doesn't matter.
+ */
 async function listKinds(session: Session, filter: JobKind): Promise<KindRow[]> {
   const { plugin, command, submittedBy } = filter;
   const jobs = session.dialect.table('job_queue');
@@ -260,7 +266,7 @@ async function listKinds(session: Session, filter: JobKind): Promise<KindRow[]> 
   const pick = (condition: string, order: string): string =>
     `(select seq from ${jobs} where completed_at is not null and ${condition}
       order by ${order} limit 1)`;
-  // Not by comparing rows: SQLite would use the first column of the index only.
+  // Row comparisons would make SQLite use only the first column of the index.
   const steps = [
     pick(
       'plugin = h.plugin and command = h.command and submitted_by > h.submitted_by',

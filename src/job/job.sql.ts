@@ -5,7 +5,7 @@ import { int, intOrNull, text, textOrNull } from '../ledger/row.ts';
 import type { JobFilter } from './types.ts';
 import { orderOf, Where } from '../ledger/where.ts';
 
-/** Named one by one, because `returning *` would bring the columns of joined rows along. */
+/** A list of names: `returning *` would include the columns of joined rows. */
 export const jobColumns = [
   'seq',
   'id',
@@ -85,7 +85,9 @@ export async function countJobs(session: Session, filter: JobFilter): Promise<nu
   return int(row ?? {}, 'n');
 }
 
-/** Alternatives are lists of rows: with `or`, the newest would be looked for among all jobs. */
+/**
+ * Alternatives are unions of rows: with `or`, the database would search all jobs for the newest.
+ */
 function whereJobs(filter: JobFilter, dialect: Dialect): Where {
   const jobs = dialect.table('job_queue');
   const where = new Where().equals({
@@ -96,7 +98,7 @@ function whereJobs(filter: JobFilter, dialect: Dialect): Where {
     source_event_id: filter.sourceEventId,
   });
   if (filter.rootJobId !== undefined) {
-    // Most jobs are their own root; the index of lineages has only the others.
+    // Most jobs are their own root. The index of lineages contains only the others.
     const root = filter.rootJobId;
     where.and(
       `seq in (select seq from ${jobs} where id = ?
@@ -106,7 +108,7 @@ function whereJobs(filter: JobFilter, dialect: Dialect): Where {
     );
   }
   if (filter.idPrefix !== undefined) {
-    // A range that the index of ids can walk; `~` sorts behind everything in an id.
+    // A range on the index of ids. `~` sorts after every character of an id.
     where.and('id >= ? and id < ?', filter.idPrefix, `${filter.idPrefix}~`);
   }
   if (filter.status !== undefined) {

@@ -1,6 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 
-/** The ways in which work comes in. */
+/** The ways in which jobs are submitted. */
 export const submitters = [
   'scheduler',
   'webhook',
@@ -13,7 +13,7 @@ export const submitters = [
 
 export type SubmittedBy = (typeof submitters)[number];
 
-/** What somebody wants done. The id is made by the caller, so that asking twice is asking once. */
+/** A job to be enqueued. The caller creates the id, so that enqueueing is idempotent. */
 export interface JobDraft {
   readonly id: string;
   readonly plugin: string;
@@ -21,50 +21,53 @@ export interface JobDraft {
   /** JSON text; opaque to the ledger. */
   readonly payload: string;
   readonly submittedBy: SubmittedBy;
-  /** Who exactly, such as `cli:ann` or `plugin:folder-watch`. */
+  /** The exact submitter, such as `cli:ann` or `plugin:folder-watch`. */
   readonly actor: string;
   readonly maxAttempts: number;
   readonly dedupe?: Dedupe;
-  /** Of all jobs with the same one, at most one runs at any time; first come, first served. */
+  /** At most one job with the same key runs at any time, first come, first served. */
   readonly dependencyKey?: string;
-  /** Not before this: a time, or from its acceptance on, by the database's clock. */
+  /** The earliest start: a time, or a delay from its acceptance by the database's clock. */
   readonly due?: { readonly at: Timestamp } | { readonly inMs: number };
   readonly parentJobId?: string;
   /** The signal that caused it. */
   readonly sourceEventId?: string;
-  /** The first job of its lineage; a job without one is its own root. */
+  /** The first job of its lineage. A job without one is its own root. */
   readonly rootJobId?: string;
   readonly retryOf?: string;
-  /** Stable over attempts, crashes and retries of the same work. */
+  /** Stable across attempts, crashes and retries of the same work. */
   readonly idempotencyKey?: string;
-  /** How many signals lie between the first cause and this job. */
+  /** The number of signals between the first cause and this job. */
   readonly hops?: number;
-  /** A signal of the runtime itself is among its causes. */
+  /** One of Ductile's own signals is among its causes. */
   readonly runtimeCaused?: boolean;
   readonly eventContextId?: string;
   /** The schedule that caused it, and its slot: generation and number. */
   readonly schedule?: { readonly id: string; readonly slot: string };
-  /** Of an init: the fingerprint of the plugin's configuration that it is for. */
+  /** For an init job: the fingerprint of the plugin configuration that it sets up. */
   readonly initFor?: string;
-  /** The step of a run that it is. */
+  /** The step of a run that this job executes. */
   readonly run?: { readonly id: string; readonly branchId: string; readonly stepId: string };
-  /** Names what lies beneath its payload, when it is a step of a branch. */
+  /** For a step of a branch: the key of the base payload. */
   readonly baseKey?: string;
-  /** How long an attempt may take, and what its retries' delay grows from, instead of the plugin's. */
+  /** Overrides of the plugin's timeout and of the base of its backoff. */
   readonly timeoutMs?: number;
   readonly backoffMs?: number;
-  /** Whoever enqueues it waits for its end. */
+  /** The caller that enqueues the job waits for its end. */
   readonly isAwaited?: boolean;
 }
 
 export interface Dedupe {
   readonly key: string;
   readonly ttlMs: number;
-  /** Whether a queued or running job with the same key and target blocks too, not only a succeeded one. */
+  /**
+   * Blocks if a job with the same key and target is queued or running, too. Otherwise only a
+   * success blocks.
+   */
   readonly blockInFlight: boolean;
 }
 
-/** A row of job_queue, as code sees it. */
+/** A row of `job_queue`. */
 export interface Job {
   readonly seq: number;
   readonly id: string;
@@ -72,16 +75,19 @@ export interface Job {
   readonly command: string;
   readonly payload: string;
   readonly status: JobStatus;
-  /** Numbers every start, crashes and releases included; of a queued job, the coming one. */
+  /**
+   * Counts every start, crashes and releases included. For a queued job: the number of the next
+   * attempt.
+   */
   readonly attempt: number;
   readonly maxAttempts: number;
   /** Failures charged to the job so far. */
   readonly retryCount: number;
-  /** Engine crashes charged to the job so far. */
+  /** Service crashes charged to the job so far. */
   readonly crashCount: number;
-  /** Engine crashes in a row that the job met in company. */
+  /** Service crashes in a row during which other jobs ran, too. */
   readonly interruptCount: number;
-  /** Met several crashes in a row: at most one such job runs in a process at a time. */
+  /** Set after several crashes in a row. At most one suspect runs in a process at a time. */
   readonly suspect: boolean;
   readonly submittedBy: string;
   readonly actor: string;
@@ -109,22 +115,22 @@ export interface Job {
   readonly claimedBy: string | null;
   readonly claimExpiresAt: Timestamp | null;
   readonly cancelRequestedAt: Timestamp | null;
-  /** What it ran with when it was last claimed. */
+  /** The configuration of its latest claim. */
   readonly configSnapshotId: string | null;
-  /** The step of a run that it is: the run, its branch and the step's id in the pipeline. */
+  /** For a step of a run: the run, its branch and the step's id in the pipeline. */
   readonly runId: string | null;
   readonly branchId: string | null;
   readonly stepId: string | null;
-  /** `<branch>:<moves>` of what lies beneath its payload. */
+  /** `<branch>:<moves>` of its base payload. */
   readonly baseKey: string | null;
-  /** Its own, instead of the plugin's. */
+  /** Overrides of the plugin's settings. */
   readonly timeoutMs: number | null;
   readonly backoffMs: number | null;
-  /** The listener that is told of its end. */
+  /** The listener to notify of its end. */
   readonly awaitedBy: string | null;
 }
 
-/** The states of a job and the moves between them. A state without moves is terminal for ever. */
+/** The states of a job. A state without transitions is terminal. */
 export const jobStatuses = [
   'queued',
   'running',
@@ -157,5 +163,7 @@ export function isTerminal(status: JobStatus): boolean {
   return moves[status].length === 0;
 }
 
-/** What came of asking for a job's end. `requested`: it runs, and whoever runs it is told. */
+/**
+ * The result of a request to cancel. `requested`: the job is running, and its process is notified.
+ */
 export type CancelAnswer = 'cancelled' | 'requested' | 'terminal' | 'unknown';

@@ -25,7 +25,9 @@ const since = z
     'oldest first from here on: a moment such as 2026-11-15T08:00:00Z, or 15m for so long ago',
   );
 
-/** Where a page ended: when the last attempt ended, and which it was; and that what came before is next. */
+/**
+ * The end of a page: the time and id of the last attempt. `_before` continues with older attempts.
+ */
 const cursorPattern =
   /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)_([0-9a-f-]{36}-\d{1,9})(_before)?$/;
 
@@ -93,7 +95,7 @@ export const listLogs = defineOperation({
     ],
   },
   async run({ engine }, { job_id: id, limit: rows, include_result: hasResult, ...given }) {
-    // An attempt may outlive its job's row, so a whole id is not looked up.
+    // Attempts can outlive their job's row, so a complete id isn't looked up.
     const whole =
       id === undefined || id.length === ID_LENGTH ? id : (await requireJob({ engine }, id)).id;
     const { since: begin, cursor } = given;
@@ -123,7 +125,7 @@ interface Narrowing {
   readonly query?: string | undefined;
 }
 
-/** The filters that are the ledger's own, in its words. */
+/** Translates the filters to those of the ledger. */
 function narrow(given: Narrowing): Partial<AttemptPageFilter> {
   const { plugin, command, status, from, to, query } = given;
   const { submitted_by: submittedBy, correlation_id: correlationId } = given;
@@ -184,7 +186,7 @@ export const systemLogs = defineOperation({
   },
 });
 
-/** The ledger's own clock says what is so long ago, because it also wrote the times. */
+/** Relative times use the ledger's clock, because it wrote the times. */
 async function readMoment(ledger: { now(): Promise<Timestamp> }, text: string): Promise<Timestamp> {
   return toMoment(text, fromTimestamp(await ledger.now())) ?? text;
 }
@@ -203,7 +205,7 @@ function placeOf(cursor = ''): Pick<AttemptFilter, 'after' | 'before'> {
   return before === undefined ? { after: place } : { before: place };
 }
 
-/** Oldest first there may always be more to come; newest first there is an end. */
+/** Oldest first, more can always follow. Newest first, the list ends. */
 function cursorOf(
   attempts: readonly Attempt[],
   cut: AttemptPosition | undefined,

@@ -30,7 +30,6 @@ import { nextCursorField, pageFields } from '../operation/page.ts';
 
 const ROWS_USUAL = 50;
 
-/** A job's id, or the beginning of one. */
 export const jobIdField = z
   .string()
   .toLowerCase()
@@ -58,7 +57,7 @@ const nextCursor = z
       `A page ends early, even empty, after ${limits.listVisitMax} rows that don't fit`,
   );
 
-/** Other words for a status that people and older programs use. */
+/** Synonyms that people and older programs use. */
 const synonyms: Readonly<Record<string, JobStatus>> = {
   pending: 'queued',
   ok: 'succeeded',
@@ -204,7 +203,7 @@ export const inspectJob = defineOperation({
   },
 });
 
-/** What is told of a job that waits for others of its dependency key. */
+/** Describes the job that holds the dependency key for which a job waits. */
 async function findHolder(ledger: Ledger, job: Job): Promise<string | null> {
   const { dependencyKey, status: now, nextRetryAt } = job;
   if (dependencyKey === null || now !== 'queued' || nextRetryAt !== null) return null;
@@ -214,7 +213,7 @@ async function findHolder(ledger: Ledger, job: Job): Promise<string | null> {
   return `dependency ${dependencyKey}, ${how} ${holder.id}`;
 }
 
-/** What lists of jobs can be narrowed down to, besides their state. */
+/** The filters of job lists, except the state. */
 interface Narrowing {
   readonly plugin?: string | undefined;
   readonly command?: string | undefined;
@@ -229,7 +228,9 @@ function toFilter({ submitted_by: submittedBy, ...rest }: Narrowing): Partial<Jo
   return Object.fromEntries(given);
 }
 
-/** The job with this id, or the only one whose id begins so. The error says when a run has the id. */
+/**
+ * Finds a job by its id or a unique prefix, or throws. The error says if the id is that of a run.
+ */
 export async function requireJob(
   { engine: { ledger } }: Pick<Context, 'engine'>,
   id: string,
@@ -313,7 +314,7 @@ export const listQueue = defineOperation({
     const running = await read('running', rows);
     const left = rows - running.jobs.length;
     const queued = await read('queued', left);
-    // A page of queued jobs may be short although there are more.
+    // A page of queued jobs can be short although more follow.
     const next =
       queued.next === undefined ? (left === 0 ? [0, running.next] : []) : [1, queued.next];
     return {
@@ -338,7 +339,7 @@ const KIND = 'queue';
 
 const nothing: JobPage = { jobs: [], next: undefined };
 
-/** Running jobs come first, then queued ones; both by their order of acceptance. */
+/** Running jobs come first, then queued ones, both in the order of acceptance. */
 function readPlace(epoch: string, cursor: string): { isQueued: boolean; seq: number } {
   const numbers = readCursor(KIND, epoch, cursor, 2);
   if (numbers === 'reset') {

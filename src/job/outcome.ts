@@ -1,12 +1,12 @@
 import type { AttemptReport } from './attempt.ts';
 import type { JobStatus } from './job.ts';
 
-/** Where an attempt's end leads its job. */
+/** The next state of a job after the end of an attempt. */
 export interface Ending {
   readonly status: JobStatus;
-  /** Why, in a word that people can search for; null when it succeeded or is simply tried again. */
+  /** The reason in one searchable word. Null if the job succeeded or is retried. */
   readonly reason: string | null;
-  /** With `queued`: how long until it may be claimed again. */
+  /** For `queued`: the delay until it can be claimed again. */
   readonly delayMs: number;
   readonly retryCount: number;
   readonly crashCount: number;
@@ -34,9 +34,9 @@ export function endCancelled(job: Counts): Ending {
 }
 
 /**
- * A failure that is charged to the job. While the budget lasts it is queued again after a growing
- * delay, or later where the policy wants that; `random` in [0, 1) spreads retries that failed
- * together.
+ * Ends an attempt with a failure that is charged to the job. While attempts are left, the job is
+ * queued again after a growing delay, or later if the policy requires it. `random` in [0, 1)
+ * spreads retries of jobs that failed together.
  */
 export function endFailed(
   job: Counts,
@@ -52,12 +52,15 @@ export function endFailed(
     const { backoffBaseMs, atLeastMs = 0 } = policy;
     return again(charged, Math.max(backoffMs(retryCount, backoffBaseMs, random), atLeastMs));
   }
-  // Where one attempt is all there is, no retry was ever made.
+  // A job with a single attempt was never retried.
   const reason = job.maxAttempts === 1 ? 'attempt_failed' : 'retries_exhausted';
   return terminal(charged, report.status === 'timed_out' ? 'timed_out' : 'dead', reason);
 }
 
-/** Cut short by us or by the host: nobody is charged, and it is ready again at once or soon. */
+/**
+ * Ends an attempt that Ductile or the host cut short. It isn't charged to the job, which is ready
+ * again soon.
+ */
 export function endReleased(job: Counts, delayMs = 0): Ending {
   return again(job, delayMs);
 }
@@ -68,8 +71,8 @@ export interface CrashRules {
 }
 
 /**
- * The engine died under the attempt. Whoever ran alone, or as the only suspect, is charged with the
- * crash; the others have only met one more, and become suspects when that happens repeatedly.
+ * Ends an attempt during which the service crashed. A job is charged with the crash if it ran alone
+ * or was the only suspect. Other jobs become suspects after several crashes in a row.
  */
 export function endCrashed(job: Counts, charged: boolean, rules: CrashRules): Ending {
   if (!charged) {
@@ -83,7 +86,7 @@ export function endCrashed(job: Counts, charged: boolean, rules: CrashRules): En
   return again(counted, crashDelayMs(crashCount, rules.crashesMax));
 }
 
-/** Which of the jobs that ran in a crashed engine are charged with the crash. */
+/** Returns the ids of the jobs that are charged with a crash of the service. */
 export function blame(
   jobs: readonly { readonly id: string; readonly suspect: boolean }[],
 ): Set<string> {
@@ -108,7 +111,7 @@ function counts(job: Counts): Omit<Ending, 'status' | 'reason' | 'delayMs'> {
 export interface RetryPolicy {
   readonly maxAttempts: number;
   readonly backoffBaseMs: number;
-  /** The next attempt is no sooner than after this, however soon its turn would come. */
+  /** The minimum delay until the next attempt. */
   readonly atLeastMs?: number | undefined;
 }
 
@@ -116,15 +119,15 @@ const DELAY_MS_MAX = 24 * 60 * 60 * 1000;
 const DOUBLINGS_MAX = 40;
 const CRASH_STEP_MS = 10_000;
 
-/** The wait before the try that follows the nth failure: base·2^(n-1) + random(0, base). */
+/** Returns the delay after the nth failure: base·2^(n-1) + random(0, base). */
 export function backoffMs(failures: number, baseMs: number, random: number): number {
-  // Without a bound the power becomes infinite, and times a base of 0 no number at all.
+  // Without a bound the power becomes infinite, and infinity times a base of 0 is NaN.
   const doublings = Math.min(failures - 1, DOUBLINGS_MAX);
   const delay = baseMs * 2 ** doublings + random * baseMs;
   return Math.min(Math.round(delay), DELAY_MS_MAX);
 }
 
-/** The first third of the crash budget is tried again at once, then the wait grows. */
+/** The first third of the crash budget is retried at once, then the delay grows. */
 export function crashDelayMs(crashes: number, crashesMax: number): number {
   return crashes <= Math.ceil(crashesMax / 3) ? 0 : crashes * CRASH_STEP_MS;
 }

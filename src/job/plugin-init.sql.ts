@@ -1,13 +1,13 @@
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
 import type { HealthNote, HealthStatus, InitWish, PluginHealth } from '../config/snapshot-types.ts';
-import { enqueue } from './enqueue.sql.ts';
-import { cancel } from './bulk.sql.ts';
+import { enqueueJobs } from './enqueue.sql.ts';
+import { cancelJob } from './bulk.sql.ts';
 import { text, textOrNull } from '../ledger/row.ts';
 
 /**
- * Asks for the init of plugins, each once for each configuration of it: whoever writes the row first
- * queues the job, all others find the row. In the order of their names, so that two hosts that ask
- * for the same do not wait for each other in a ring.
+ * Requests the inits of plugins, one per configuration. The process that inserts the row queues the
+ * job; others find the row. Plugins are processed in the order of their names, so that two hosts
+ * can't deadlock.
  */
 export async function requireInits(
   tx: Transaction,
@@ -16,12 +16,12 @@ export async function requireInits(
   await closePending(tx);
   for (const wish of wishes.toSorted((one, two) => (one.plugin < two.plugin ? -1 : 1))) {
     if (wish.why === 'adopted') await supersede(tx, wish);
-    if (await isNew(tx, wish)) await enqueue(tx, { jobs: [wish.job] });
+    if (await isNew(tx, wish)) await enqueueJobs(tx, { jobs: [wish.job] });
   }
   return await listHealth(tx);
 }
 
-/** Notes how the jobs ended that somebody waits for, and tells all that is known. */
+/** Records how the pending jobs ended, and returns the health of all plugins. */
 export async function reviewHealth(tx: Transaction): Promise<PluginHealth[]> {
   await closePending(tx);
   return await listHealth(tx);
@@ -35,7 +35,7 @@ export async function listHealth(session: Session): Promise<PluginHealth[]> {
   return rows.map(toHealth);
 }
 
-/** What a check of its health said; only the last one is kept. */
+/** Records the result of a health check. Only the latest one is stored. */
 export async function noteHealth(tx: Transaction, note: HealthNote): Promise<void> {
   const { dialect } = tx;
   await tx.run(
@@ -51,7 +51,8 @@ export async function noteHealth(tx: Transaction, note: HealthNote): Promise<voi
 
 async function closePending(tx: Transaction): Promise<void> {
   const { dialect } = tx;
-  // An init that nobody could even begin says nothing about the plugin: whoever has it may ask anew.
+  // An init that no process could start says nothing about the plugin. A host that has the plugin
+  // may request it again.
   await tx.run(
     `delete from ${dialect.table('plugin_health')} where status = 'pending' and exists (
       select 1 from ${dialect.table('job_queue')} j
@@ -69,7 +70,7 @@ async function closePending(tx: Transaction): Promise<void> {
   );
 }
 
-/** An init for another configuration that nobody has begun would wait for a host that may never come. */
+/** Cancels queued inits of other configurations: their host may never come back. */
 async function supersede(tx: Transaction, { plugin, fingerprint }: InitWish): Promise<void> {
   const { dialect } = tx;
   const waiting = await tx.run(
@@ -80,7 +81,7 @@ async function supersede(tx: Transaction, { plugin, fingerprint }: InitWish): Pr
     [plugin, fingerprint],
   );
   for (const row of waiting) {
-    if ((await cancel(tx, text(row, 'job_id'))) !== 'cancelled') continue;
+    if ((await cancelJob(tx, text(row, 'job_id'))) !== 'cancelled') continue;
     await tx.run(
       `delete from ${dialect.table('plugin_health')}
         where plugin_name = ? and kind = 'init' and fingerprint = ?`,
@@ -89,7 +90,7 @@ async function supersede(tx: Transaction, { plugin, fingerprint }: InitWish): Pr
   }
 }
 
-/** Whether it has to run: for the first time, or again because somebody asked for it. */
+/** Returns whether the init must run: for the first time, or again on request. */
 async function isNew(tx: Transaction, { plugin, fingerprint, job, why }: InitWish) {
   const { dialect } = tx;
   const table = dialect.table('plugin_health');

@@ -9,19 +9,19 @@ import { int, text, textOrNull } from '../ledger/row.ts';
 import { rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
 import { Where } from '../ledger/where.ts';
 
-/** What the closings would make of their plugins' state, worked out before anything is written. */
+/** The effect of closings on the states of their plugins, computed before anything is written. */
 export interface StatePlan {
-  /** Closings whose state would pass its limit. */
+  /** Jobs whose closing would exceed the limit of the state. */
   readonly oversize: ReadonlySet<string>;
   /** The state after each closing, by job. */
   readonly after: ReadonlyMap<string, string>;
 }
 
-export const noPlan: StatePlan = { oversize: new Set(), after: new Map() };
+export const noStatePlan: StatePlan = { oversize: new Set(), after: new Map() };
 
 /**
- * Reads and locks the state rows, plugins in a fixed order, and applies the changes one after the
- * other. Only attempts that will close count, so the job rows are locked first.
+ * Reads and locks the states, plugins in a fixed order, and applies the changes in sequence. Only
+ * attempts that will close count, so the job rows are locked first.
  */
 export async function planState(tx: Transaction, closings: readonly Closing[]): Promise<StatePlan> {
   const asked = closings
@@ -30,7 +30,7 @@ export async function planState(tx: Transaction, closings: readonly Closing[]): 
   const locked = await tx.each(lockHeld, asked.map(toFenceRow));
   const held = new Set(locked.map((row) => text(row, 'id')));
   const changing = closings.filter(({ job, state }) => state !== undefined && held.has(job.id));
-  if (changing.length === 0) return noPlan;
+  if (changing.length === 0) return noStatePlan;
   const states = await lockStates(tx, [...new Set(changing.map(({ job }) => job.plugin))].sort());
   const oversize = new Set<string>();
   const after = new Map<string, string>();
@@ -49,7 +49,7 @@ export async function planState(tx: Transaction, closings: readonly Closing[]): 
   return { oversize, after };
 }
 
-/** Writes the facts of the closings that closed, and the state that the last of each plugin left. */
+/** Writes the facts of the closings that closed, and the last state of each plugin. */
 export async function applyState(
   tx: Transaction,
   plan: StatePlan,

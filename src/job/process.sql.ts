@@ -18,9 +18,12 @@ import { closeDirective, listUnattended } from '../directive/directive.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { jobColumns, toJob } from './job.sql.ts';
 import { isReady, withWaiting } from './queue.sql.ts';
-import { settle, type SettleResult } from './settle.sql.ts';
+import { settleClosings, type SettleResult } from './settle.sql.ts';
 
-export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<HeartbeatAnswer> {
+export async function recordHeartbeat(
+  tx: Transaction,
+  beat: ProcessBeat,
+): Promise<HeartbeatAnswer> {
   const { dialect } = tx;
   const plugins = JSON.stringify(beat.plugins);
   const { configFile = null, configDigest = null } = beat;
@@ -67,8 +70,8 @@ export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<Hea
   };
 }
 
-/** Under the lock of claims: a claim either is seen here, or finds its process gone. */
-export async function leave(tx: Transaction, processId: string): Promise<void> {
+/** Takes the lock of claims: a claim is either visible here, or finds its process gone. */
+export async function releaseProcess(tx: Transaction, processId: string): Promise<void> {
   await freeBranches(tx, processId, false);
   if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
   await tx.run(
@@ -80,10 +83,13 @@ export async function leave(tx: Transaction, processId: string): Promise<void> {
 }
 
 /**
- * Closes what a dead process left running. Its staleness is confirmed under a lock first: a
- * heartbeat that comes meanwhile waits, and then finds its row gone.
+ * Closes what a dead process left running. It confirms under a lock that the heartbeat is stale. A
+ * concurrent heartbeat waits and then finds its row gone.
  */
-export async function reap(tx: Transaction, request: ReapRequest): Promise<SettleResult> {
+export async function closeDeadProcess(
+  tx: Transaction,
+  request: ReapRequest,
+): Promise<SettleResult> {
   const { dialect } = tx;
   const [row] = await tx.run(
     `select case when last_heartbeat_at <= ${dialect.nowPlus('?')} then 1 else 0 end as stale
@@ -94,16 +100,19 @@ export async function reap(tx: Transaction, request: ReapRequest): Promise<Settl
     const verdicts = new Map(request.closings.map(({ job }) => [job.id, 'fenced' as const]));
     return { verdicts, enqueued: [], news: noNews };
   }
-  const settled = await settle(tx, request.closings);
+  const settled = await settleClosings(tx, request.closings);
   for (const closing of request.directives ?? []) await closeDirective(tx, closing);
   for (const directive of request.released ?? []) await releaseDirective(tx, directive);
   await freeBranches(tx, request.processId, true);
-  await leave(tx, request.processId);
+  await releaseProcess(tx, request.processId);
   return settled;
 }
 
-/** Processes that stopped beating, with what they left running; also claims of no process at all. */
-export async function orphans(session: Session, request: OrphanRequest): Promise<Orphan[]> {
+/**
+ * Lists processes without a recent heartbeat, with what they left running, and claims of unknown
+ * processes.
+ */
+export async function listOrphans(session: Session, request: OrphanRequest): Promise<Orphan[]> {
   const { dialect } = session;
   const cut = -request.staleMs;
   const stale = await session.run(
@@ -111,7 +120,7 @@ export async function orphans(session: Session, request: OrphanRequest): Promise
       where id <> ? and last_heartbeat_at <= (select ${dialect.nowPlus('?')})`,
     [request.self, cut],
   );
-  // By an expression: SQLite would rather walk over all jobs in their order than sort the few that run.
+  // An expression: SQLite prefers to walk through all jobs in order over sorting the few that run.
   const left = await session.run(
     `select ${jobColumns} from ${dialect.table('job_queue')}
       left join ${dialect.table('processes')} on processes.id = job_queue.claimed_by
@@ -134,7 +143,7 @@ export async function orphans(session: Session, request: OrphanRequest): Promise
   }));
 }
 
-export async function expiredClaims(session: Session): Promise<Job[]> {
+export async function listExpiredClaims(session: Session): Promise<Job[]> {
   const { dialect } = session;
   const rows = await session.run(
     `select ${jobColumns} from ${dialect.table('job_queue')}
@@ -161,7 +170,7 @@ export async function listProcesses(session: Session): Promise<ProcessRow[]> {
   }));
 }
 
-export async function livePlugins(session: Session, staleMs: number): Promise<string[]> {
+export async function listLivePlugins(session: Session, staleMs: number): Promise<string[]> {
   const { dialect } = session;
   const live = await session.run(
     `select plugins from ${dialect.table('processes')}
@@ -171,7 +180,7 @@ export async function livePlugins(session: Session, staleMs: number): Promise<st
   return [...new Set(live.flatMap((row) => parseJson(text(row, 'plugins')) as string[]))];
 }
 
-export async function lastLoaded(session: Session, staleMs: number): Promise<LastLoaded> {
+export async function findLastLoaded(session: Session, staleMs: number): Promise<LastLoaded> {
   const { dialect } = session;
   const snapshots = dialect.table('config_snapshots');
   const order = 'order by s.created_at desc, s.id desc limit 1';
@@ -189,11 +198,11 @@ export async function lastLoaded(session: Session, staleMs: number): Promise<Las
 }
 
 /**
- * Old queued jobs of plugins that no live process knows. Nothing is unrunnable before some process
- * has lived for the whole grace time with the plugins that it knows now, because the one that knows
- * the plugin may only be restarting, or a mistake in a configuration may be corrected soon.
+ * Lists old queued jobs of plugins that no live process has. Nothing is unrunnable until one
+ * process has run for the whole grace time with its current plugins: the process that has the
+ * plugin may be restarting, or the configuration may be fixed soon.
  */
-export async function unrunnable(session: Session, request: UnrunnableRequest): Promise<Job[]> {
+export async function listUnrunnable(session: Session, request: UnrunnableRequest): Promise<Job[]> {
   const { dialect } = session;
   const live = await session.run(
     `select plugins, case when coalesce(plugins_since, started_at) <= (select ${dialect.nowPlus('?')})
@@ -223,8 +232,12 @@ export async function unrunnable(session: Session, request: UnrunnableRequest): 
   return found.map(toJob);
 }
 
-/** Each half has an index of its own; with both in one condition, all jobs would be looked at. */
-export async function queuedOf(session: Session, plugin: string, limit: number): Promise<Job[]> {
+/** Two statements, each with its own index: one condition for both would read all jobs. */
+export async function listQueuedOf(
+  session: Session,
+  plugin: string,
+  limit: number,
+): Promise<Job[]> {
   const jobs = session.dialect.table('job_queue');
   const ready = await session.run(
     `select ${jobColumns} from ${jobs} where plugin = ? and ${isReady}

@@ -5,8 +5,8 @@ import { dropSealedPayloads } from '../access/credential.sql.ts';
 import { int, text } from '../ledger/row.ts';
 import { pruneRuns, selectOldRuns } from '../pipeline/run/prune.sql.ts';
 
-/** Deletes a bounded number of rows that are past their time; says how many went. */
-export async function prune(tx: Transaction, request: PruneRequest): Promise<number> {
+/** Deletes a bounded number of rows that are past their retention. Returns how many. */
+export async function pruneRows(tx: Transaction, request: PruneRequest): Promise<number> {
   const { what } = request;
   if (what === 'runs') return await pruneRuns(tx, request);
   const { dialect } = tx;
@@ -21,7 +21,7 @@ export async function prune(tx: Transaction, request: PruneRequest): Promise<num
   return gone.length;
 }
 
-/** How many rows that would delete, up to its limit. */
+/** Counts the rows that a prune would delete, up to the limit. */
 export async function countPrunable(
   session: Session,
   { what, olderThanMs, limit }: PruneRequest,
@@ -32,7 +32,7 @@ export async function countPrunable(
   return int(row ?? {}, 'n');
 }
 
-/** How far the history is gone, so that a check can tell what was pruned from what was lost. */
+/** Records up to when attempts were pruned, so that a check can tell pruned rows from lost ones. */
 async function notePruned(tx: Transaction, gone: readonly Row[]): Promise<void> {
   const last = gone.map((row) => text(row, 'completed_at')).reduce((a, b) => (a > b ? a : b));
   const key: MetaKey = 'attempts_pruned_to';
@@ -45,20 +45,20 @@ async function notePruned(tx: Transaction, gone: readonly Row[]): Promise<void> 
 
 interface Pruning {
   readonly table: TableName;
-  /** The columns that name a row. */
+  /** The columns of the primary key. */
   readonly key: string;
   readonly returns: string;
   /**
-   * The keys of rows that are past their time. It takes the age in (negative) milliseconds and the
-   * number of rows. Rows that may change are locked as they are chosen, so that one that is given a
-   * new life meanwhile is not deleted.
+   * Selects the keys of rows that are past their retention. Its parameters are the negative age in
+   * milliseconds and the number of rows. Rows that can change are locked when they are selected, so
+   * that a row that was renewed isn't deleted.
    */
   readonly select: (d: Dialect, lock: string) => string;
 }
 
 const prunings: Readonly<Record<Exclude<Prunable, 'runs'>, Pruning>> = {
-  // An interval counts from the completion of its last job, so that one stays until the next; and
-  // a run, which may wait for long or be revived, has its baggage from its jobs.
+  // An interval counts from the completion of its last job, so that job stays until the next one.
+  // Runs take their baggage from their jobs, and can wait long or be revived.
   jobs: {
     table: 'job_queue',
     key: 'seq',
@@ -118,7 +118,7 @@ const prunings: Readonly<Record<Exclude<Prunable, 'runs'>, Pruning>> = {
           where r.event_context_id = c.id)
       order by c.created_at limit ?`,
   },
-  // Whoever works with it says so; its jobs go before it does.
+  // Processes update `last_used_at` of the snapshot that they use. Its jobs are pruned before it.
   snapshots: {
     table: 'config_snapshots',
     key: 'id',
@@ -153,7 +153,7 @@ const prunings: Readonly<Record<Exclude<Prunable, 'runs'>, Pruning>> = {
     select: (d) => `select id from ${d.table('circuit_breaker_transitions')}
       where created_at <= (select ${d.nowPlus('?')}) order by created_at limit ?`,
   },
-  // While its jobs are there, they hold the slots that one of its name would number from the start.
+  // Its jobs hold the slot numbers that a schedule of the same name would use again.
   schedules: {
     table: 'schedules',
     key: '(plugin, schedule_id)',
@@ -164,7 +164,7 @@ const prunings: Readonly<Record<Exclude<Prunable, 'runs'>, Pruning>> = {
           and j.schedule_id = s.schedule_id)
       order by s.updated_at limit ? ${lock}`,
   },
-  // Whoever works with it says so.
+  // Processes update `last_used_at` of the definitions that they use.
   definitions: {
     table: 'pipeline_definitions',
     key: 'hash',
@@ -175,7 +175,7 @@ const prunings: Readonly<Record<Exclude<Prunable, 'runs'>, Pruning>> = {
           where r.definition_hash = p.hash)
       order by p.last_used_at limit ?`,
   },
-  // As long as its signal is there, the same delivery is told from a new one.
+  // As long as its signal exists, a repeated delivery must be recognized.
   deliveries: {
     table: 'webhook_deliveries',
     key: 'seq',

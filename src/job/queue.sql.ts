@@ -14,12 +14,12 @@ import { int, text, textOrNull } from '../ledger/row.ts';
 import type { Line, RunningJob } from '../tenant/outlook.ts';
 import { hasNoKey, linesOf } from './dependency.sql.ts';
 
-/** The condition of the index of ready jobs, word for word, so that it is used. */
+/** Repeats the condition of the index of ready jobs, word for word, so that the index is used. */
 export const isReady = `status = 'queued' and next_retry_at is null`;
 
 /**
- * A table `waiting` of the plugins that have ready jobs, to be put before a select. It hops from one
- * plugin to the next in the index of ready jobs, whatever the length of the queue.
+ * Writes a table `waiting` of the plugins that have ready jobs, for use before a select. It hops
+ * from one plugin to the next in the index, so the length of the queue doesn't matter.
  */
 export function withWaiting(d: Dialect): string {
   const jobs = d.table('job_queue');
@@ -48,7 +48,7 @@ export async function countQueue(session: Session): Promise<QueueCounts> {
   };
 }
 
-/** The oldest is looked for among the next in line of each plugin and key, not in the whole queue. */
+/** Reads only the first job of each plugin and dependency key, not the whole queue. */
 export async function readOldestReady(session: Session): Promise<Timestamp | null> {
   const { dialect: d } = session;
   const jobs = d.table('job_queue');
@@ -62,10 +62,10 @@ export async function readOldestReady(session: Session): Promise<Timestamp | nul
   return textOrNull(row, 'oldest');
 }
 
-/** Bounded, so that a thundering herd of retries is let in over several rounds. */
+/** A bound, so that many retries that are due at once become ready over several rounds. */
 const PROMOTED_ROWS_MAX = 1000;
 
-export async function promote(tx: Transaction): Promise<Promotion> {
+export async function promoteDueJobs(tx: Transaction): Promise<Promotion> {
   const { dialect } = tx;
   const jobs = dialect.table('job_queue');
   const promoted = await tx.run(
@@ -87,18 +87,18 @@ export async function promote(tx: Transaction): Promise<Promotion> {
 }
 
 /**
- * Throws TENANT_LIMIT when so many jobs more would not fit. It counts no further than the limit, and
- * only one transaction at a time does so on any host; the others wait for its commit.
+ * Throws TENANT_LIMIT if the jobs don't fit. It counts no further than the limit. Only one
+ * transaction at a time does so over all hosts.
  */
 export async function requireQueueRoom(
   tx: Transaction,
   { most, tenant }: QueueLimit,
   jobs: number,
 ): Promise<void> {
-  // An earlier try found room and may be committed: its own jobs must not count against it.
+  // An earlier try found room and may be committed: its own jobs must not count.
   if (jobs === 0 || tx.again) return;
   const { lockQueue } = tx.dialect;
-  // A statement of its own: the count must take its snapshot after the lock is held.
+  // A separate statement: the count must take its snapshot after the lock is held.
   const [, queued] = await together(
     lockQueue === undefined ? Promise.resolve([]) : tx.run(lockQueue),
     countQueued(tx, most),
@@ -109,7 +109,7 @@ export async function requireQueueRoom(
   throw new DuctileError('TENANT_LIMIT', message, { place: limit, details: { limit, most } });
 }
 
-/** Each half has an index of its own. */
+/** Two counts, each with its own index. */
 async function countQueued(session: Session, upTo: number): Promise<number> {
   const { dialect: d } = session;
   const [row = {}] = await session.run(
@@ -122,12 +122,15 @@ async function countQueued(session: Session, upTo: number): Promise<number> {
   return int(row, 'queued');
 }
 
-/** Rows that are read so as to name who is in the way; one is enough to say that there is somebody. */
+/** Rows that are read to name the jobs in the way. */
 const RUNNING_ROWS_MAX = 500;
 const AHEAD_MAX = 1000;
 
-/** Who runs, and how many of the job's plugin are before it; both by the index of just these rows. */
-export async function readLine(
+/**
+ * Reads the running jobs, and how many jobs of the plugin are before this one. Each has its own
+ * index.
+ */
+export async function readQueuePosition(
   session: Session,
   { plugin, seq }: Pick<Job, 'plugin' | 'seq'>,
 ): Promise<Line> {
@@ -146,7 +149,10 @@ export async function readLine(
   return { running: running.map(toRunning), ahead: int(before ?? {}, 'n') };
 }
 
-/** By the index of a plugin's attempts; of a plugin with many commands only the last attempts count. */
+/**
+ * Reads the durations of recent successful attempts by the index of a plugin's attempts. If the
+ * plugin has many commands, only its latest attempts count.
+ */
 export async function listRunDurations(
   session: Session,
   { plugin, command }: Pick<Job, 'plugin' | 'command'>,

@@ -13,21 +13,21 @@ import type { Closing, Settlement } from '../ledger/commit.ts';
 import { joinNews, noNews, type RunDraft, type RunNews } from '../pipeline/run/types.ts';
 import {
   insertAttempts,
-  settledBefore,
+  findSettledBefore,
   type ClosedAt,
   fence,
   fenceColumns,
   toFenceRow,
 } from './attempt.sql.ts';
-import { recordEnds } from '../schedule/breaker.sql.ts';
+import { recordBreakerEnds } from '../schedule/breaker.sql.ts';
 import { arrive, movesRun } from '../pipeline/run/after-job.sql.ts';
-import { claim, look, take } from './claim.sql.ts';
+import { claimJobs, readCandidates, claimCandidates } from './claim.sql.ts';
 import { recordDedupe } from './dedupe.sql.ts';
-import { enqueue, recall } from './enqueue.sql.ts';
+import { enqueueJobs, findEnqueued } from './enqueue.sql.ts';
 import { text, textOrNull } from '../ledger/row.ts';
 import { beginRuns, recallNews } from '../pipeline/run/start.sql.ts';
-import { areAwaited, isForAdmins } from '../signal/signal.sql.ts';
-import { applyState, noPlan, planState, type StatePlan } from './plugin-state.sql.ts';
+import { hasWaitingBranch, isAdminOnly } from '../signal/signal.sql.ts';
+import { applyState, noStatePlan, planState, type StatePlan } from './plugin-state.sql.ts';
 
 export interface SettleResult {
   readonly verdicts: Map<string, Verdict>;
@@ -36,42 +36,47 @@ export interface SettleResult {
 }
 
 /**
- * The one door out. Closes attempts under their fence, and with each that closes writes its log row,
- * state, facts, signals and the jobs that follow: together or not at all.
+ * Closes attempts under their fence. With each attempt that closes, it writes its log row, state,
+ * facts, signals and the jobs that follow, in one transaction. All attempts end here.
  */
-export async function settle(tx: Transaction, closings: readonly Closing[]): Promise<SettleResult> {
+export async function settleClosings(
+  tx: Transaction,
+  closings: readonly Closing[],
+): Promise<SettleResult> {
   const plan = await planState(tx, closings);
   const tried = closings.filter(({ job }) => !plan.oversize.has(job.id));
   return await follow(tx, { tried, closedAt: await close(tx, tried), plan });
 }
 
-/** Settles and claims: where the ends have no consequences, the claim need not wait to hear of them. */
-export async function exchange(
+/**
+ * Settles and claims. If the ends have no consequences, the claim doesn't wait for their result.
+ */
+export async function exchangeClaims(
   tx: Transaction,
   closings: readonly Closing[],
   request: ClaimRequest,
 ): Promise<Settlement> {
   const { isLatest } = tx;
   if (closings.length === 0) {
-    return { ...settleNothing(), claimed: await claim(tx, request), isLatest };
+    return { ...settleNothing(), claimed: await claimJobs(tx, request), isLatest };
   }
   if (closings.some(hasConsequences)) {
-    const settled = await settle(tx, closings);
-    return { ...settled, claimed: await claim(tx, request), isLatest };
+    const settled = await settleClosings(tx, closings);
+    return { ...settled, claimed: await claimJobs(tx, request), isLatest };
   }
-  const [closedAt, view] = await together(close(tx, closings), look(tx, request));
+  const [closedAt, view] = await together(close(tx, closings), readCandidates(tx, request));
   const haveClosed = closings.every(({ job }) => closedAt.has(job.id));
   const settled = haveClosed
     ? logOnly(tx, closings, closedAt)
-    : await follow(tx, { tried: closings, closedAt, plan: noPlan });
-  return { ...settled, claimed: await take(tx, request, view), isLatest };
+    : await follow(tx, { tried: closings, closedAt, plan: noStatePlan });
+  return { ...settled, claimed: await claimCandidates(tx, request, view), isLatest };
 }
 
 function settleNothing(): SettleResult {
   return { verdicts: new Map(), enqueued: [], news: noNews };
 }
 
-/** All that follows from ends without consequences that closed. */
+/** Writes the log rows of ends without consequences. */
 function logOnly(tx: Transaction, closed: readonly Closing[], closedAt: ClosedAt): SettleResult {
   insertAttempts(tx, closed, closedAt);
   const settled = settleNothing();
@@ -80,8 +85,8 @@ function logOnly(tx: Transaction, closed: readonly Closing[], closedAt: ClosedAt
 }
 
 /**
- * Whether more than the attempt's own rows is to be written. That takes further locks, and those of
- * keys and state must be had before the lock of claims, or two hosts could wait for each other.
+ * Returns whether more than the attempt's own rows must be written. That takes further locks. The
+ * locks of keys and state must be taken before the lock of claims, or two hosts could deadlock.
  */
 function hasConsequences(closing: Closing): boolean {
   const { job, state, signals, jobs } = closing;
@@ -90,9 +95,9 @@ function hasConsequences(closing: Closing): boolean {
   return isMore || movesRun(closing);
 }
 
-/** Of those that closed, when they did. */
+/** Closes attempts. Returns when each closed. */
 async function close(tx: Transaction, closings: readonly Closing[]): Promise<ClosedAt> {
-  // A fixed order of locks: whoever fires with `if_running: cancel` takes jobs by their numbers too.
+  // A fixed order of locks: a firing with `if_running: cancel` locks jobs by their numbers, too.
   const ordered = closings.toSorted((a, b) => a.job.seq - b.job.seq);
   const rows = await tx.each(closeUnderFence, ordered.map(toCloseRow));
   const byId = new Map(closings.map((closing) => [closing.job.id, closing]));
@@ -100,7 +105,7 @@ async function close(tx: Transaction, closings: readonly Closing[]): Promise<Clo
   return new Map(rows.map((row) => [text(row, 'id'), closedAtOf(row, byId.get(text(row, 'id')))]));
 }
 
-/** By the clock that wrote the row: asked again, it would have gone on since. */
+/** Uses the time in the row: the clock has moved on since. */
 function closedAtOf(row: Row, closing: Closing | undefined): Timestamp {
   const until = text(row, 'until');
   const delayMs = row['completed_at'] === null ? (closing?.ending.delayMs ?? 0) : 0;
@@ -125,12 +130,15 @@ interface Closed {
   readonly plan: StatePlan;
 }
 
-/** Reports on a job are for administrators alone if its cause is: they quote its errors. */
+/**
+ * Hides reports on a job from everybody but administrators if its cause is hidden: reports quote
+ * errors.
+ */
 async function hideReports(tx: Transaction, closed: readonly Closing[]): Promise<SignalDraft[]> {
   const all: SignalDraft[] = [];
   for (const { job, signals } of closed) {
     const isReported = signals.some(({ source }) => source === RUNTIME_SOURCE);
-    const isHidden = isReported && (await isForAdmins(tx, job));
+    const isHidden = isReported && (await isAdminOnly(tx, job));
     for (const signal of signals) {
       const isReport = isHidden && signal.source === RUNTIME_SOURCE;
       all.push(isReport ? { ...signal, visibility: 'admin_only' } : signal);
@@ -139,7 +147,7 @@ async function hideReports(tx: Transaction, closed: readonly Closing[]): Promise
   return all;
 }
 
-/** Writes what goes with the closings that closed, and finds out why others did not. */
+/** Writes what belongs to the closings that closed, and finds out why others did not. */
 async function follow(tx: Transaction, { tried, closedAt, plan }: Closed): Promise<SettleResult> {
   const verdicts = new Map<string, Verdict>();
   for (const id of plan.oversize) verdicts.set(id, 'oversize');
@@ -151,15 +159,16 @@ async function follow(tx: Transaction, { tried, closedAt, plan }: Closed): Promi
   insertAttempts(tx, closed, closedAt);
   await recordDedupe(tx, closed);
   const signals = await hideReports(tx, closed);
-  const enqueued = await enqueue(tx, {
+  const enqueued = await enqueueJobs(tx, {
     signals,
     jobs: closed.flatMap(({ jobs }) => jobs),
   });
-  const moves = await recordEnds(tx, closed);
-  const advancing = await areAwaited(tx, [...signals, ...moves.signals]);
-  // Last, because facts of all plugins share one counter, which whoever waits for a key must not hold.
+  const moves = await recordBreakerEnds(tx, closed);
+  const advancing = await hasWaitingBranch(tx, [...signals, ...moves.signals]);
+  // Last, because the facts of all plugins share one counter. A transaction that waits for a dedupe
+  // key must not hold it.
   await applyState(tx, plan, closed);
-  const before = await recall(
+  const before = await findEnqueued(
     tx,
     told.flatMap(({ jobs }) => jobs),
   );
@@ -169,7 +178,7 @@ async function follow(tx: Transaction, { tried, closedAt, plan }: Closed): Promi
   return { verdicts, enqueued: [...enqueued, ...moves.enqueued, ...before], news };
 }
 
-/** Runs that begin, runs that go on, and what was told of both before. */
+/** Starts runs, advances runs, and reads the news of closings that were settled before. */
 async function moveRuns(
   tx: Transaction,
   {
@@ -186,7 +195,7 @@ async function moveRuns(
   return joinNews([begun, await arrive(tx, closed), await recallMoves(tx, told)]);
 }
 
-/** What those had led to that were settled before. */
+/** Reads what earlier settled closings led to. */
 async function recallMoves(tx: Transaction, told: readonly Closing[]): Promise<RunNews> {
   const moving = told.filter(movesRun);
   if (moving.length === 0) return noNews;
@@ -241,8 +250,8 @@ function toCloseRow(closing: Closing): Row {
 }
 
 /**
- * Not closed: settled just so by a try whose answer was lost, asked to stop, or no longer ours.
- * Gives those of the first kind.
+ * Finds out why closings did not close: settled equally by a try whose response was lost, asked to
+ * stop, or lost the claim. Returns those that were settled before.
  */
 async function explainRefusals(
   tx: Transaction,
@@ -250,7 +259,7 @@ async function explainRefusals(
   verdicts: Map<string, Verdict>,
 ): Promise<Closing[]> {
   if (refused.length === 0) return [];
-  const settled = await settledBefore(tx, refused);
+  const settled = await findSettledBefore(tx, refused);
   const stopping = new Set(
     (await tx.each(selectStopping, refused.map(toFenceRow))).map((row) => text(row, 'id')),
   );

@@ -11,9 +11,8 @@ import { DuctileError } from '../base/errors.ts';
 import { formatDuration } from '../base/quantity.ts';
 import { joinLine } from './completion.service.ts';
 
-/** How work is to be started: once, when, and with which baggage; the same words wherever it is. */
+/** The options of every operation that starts work: dedupe, due time, baggage and waiting. */
 
-/** The two ways to say that something is for later. */
 export const dueFields = {
   run_at: moment().optional().describe('start it at this time, not before'),
   delay: duration({ minMs: 0, maxMs: limits.delayMsMax })
@@ -33,7 +32,6 @@ export const startFields = {
   ...dueFields,
 };
 
-/** What a caller said of that. */
 interface StartInput {
   readonly context?: Record<string, unknown> | undefined;
   readonly dedupe_key?: string | undefined;
@@ -42,7 +40,7 @@ interface StartInput {
   readonly delay?: number | undefined;
 }
 
-/** What a job and a run have in common, when somebody asks for one. */
+/** Translates the options that starting a job and starting a run have in common. */
 export function toStartRequest(
   { engine, principal, submittedBy, subjectId, traceparent }: Context,
   wish: StartInput & { readonly payload: Record<string, unknown> },
@@ -65,7 +63,7 @@ export function toStartRequest(
   };
 }
 
-/** The trace that it belongs to is part of what a chain carries. */
+/** Adds the caller's trace to the baggage. */
 function baggageOf(
   context: JsonObject | undefined,
   traceparent: string | undefined,
@@ -74,7 +72,7 @@ function baggageOf(
   return { context: { [TRACE_KEY]: traceparent, ...context } };
 }
 
-/** Nobody stays on the line for it who did not say so. */
+/** A delayed start isn't awaited by default. */
 export function isDelayed({ run_at: at, delay }: StartInput): boolean {
   return at !== undefined || (delay ?? 0) > 0;
 }
@@ -94,7 +92,6 @@ export function toDue({
   return inMs === undefined ? {} : { due: { inMs } };
 }
 
-/** Whether to wait for an end, or for how long. */
 export function waitField() {
   const longest = formatDuration(limits.timerMsMax);
   return z.union([z.boolean(), duration({ minMs: 0, maxMs: limits.timerMsMax })], {
@@ -102,20 +99,23 @@ export function waitField() {
   });
 }
 
-/** How long a caller may stay on the line: callers of the API no longer than its configuration says. */
+/** Limits how long a caller may wait. API callers wait no longer than the configuration allows. */
 export function limitWait({ engine, principal, submittedBy }: Context, ms: number): number {
-  // A job that waits keeps its slot: with none left, it would wait for itself.
+  // A waiting job keeps its slot. If all slots are taken, it would wait for itself.
   if (principal.cause !== undefined && isFull(engine)) return 0;
   return submittedBy === 'api' ? Math.min(ms, engine.config.api.maxSyncTimeoutMs) : ms;
 }
 
 interface AwaitedEnd<T> {
   readonly found: T;
-  /** It has not ended, and nothing of it can go on in this process. */
+  /** It hasn't ended, and it can't continue in this process. */
   readonly isStill: boolean;
 }
 
-/** Waits for an end as long as the caller does and, where this process ends with its answer, something goes on. */
+/**
+ * Waits for an end as long as the caller does. In a process that exits with its result, it waits
+ * only while the work can continue.
+ */
 export async function awaitEnd<T>(
   { hungUp, standstill }: Context,
   readRoot: () => Promise<{ readonly rootJobId: string } | undefined>,
@@ -131,7 +131,7 @@ export async function awaitEnd<T>(
     });
     try {
       const found = await wait(over.signal);
-      // It may have been read before what made it stand still.
+      // The first result may be older than the standstill.
       return { found: isStill ? await wait(over.signal) : found, isStill };
     } finally {
       over.abort();
@@ -140,7 +140,7 @@ export async function awaitEnd<T>(
   }
   const gone = hungUp?.();
   const found = await wait(gone);
-  // With an error no answer is kept for its key: who asks again waits for the same.
+  // An error keeps the idempotency key free: the same request waits again.
   if (gone?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller hung up');
   return { found, isStill: false };
 }
@@ -151,8 +151,8 @@ function isFull(engine: Context['engine']): boolean {
 }
 
 /**
- * Does something that makes its caller wait. Of callers of the API only so many may wait at once; the
- * others are refused before anything is accepted.
+ * Runs work that makes its caller wait. The number of waiting API callers is limited; further ones
+ * are refused before anything is accepted.
  */
 export async function withWaiterSlot<T>(context: Context, work: () => Promise<T>): Promise<T> {
   const { engine, submittedBy } = context;

@@ -97,7 +97,7 @@ export const runPlugin = defineOperation({
       'ductile plugin run import --payload-file - --no-wait < request.json',
     ],
     alias: { name: 'run', positionals: ['plugin'] },
-    // An end that was waited for and did not come is bad news.
+    // A timeout while waiting counts as a failure.
     exitCode: ({ status, completed_at, timeout_exceeded }) =>
       status === 'succeeded' || (typeof completed_at !== 'string' && timeout_exceeded === undefined)
         ? 0
@@ -155,7 +155,10 @@ export const waitForJob = defineOperation({
 type RunInput = Omit<z.output<typeof runInput>, 'wait' | 'async'>;
 type RunOutput = z.output<typeof jobOutput>;
 
-/** A command that only reads needs less than one that writes; one that is unknown is not found. */
+/**
+ * Returns the scope that a command needs: a command that only reads needs less than one that
+ * writes.
+ */
 export function findCommandNeed({ engine }: Context, { plugin, command }: Wanted): Need {
   const known = engine.catalog.plugins.get(plugin);
   const chosen = known === undefined ? command : (command ?? usualCommand(known));
@@ -167,7 +170,7 @@ export function findCommandNeed({ engine }: Context, { plugin, command }: Wanted
   };
 }
 
-/** Callers of the API wait no longer than `api.max_sync_timeout`, whatever they ask for. */
+/** API callers wait no longer than `api.max_sync_timeout`. */
 export function toJobWaitMs(asked: boolean | number): number {
   if (typeof asked === 'number') return asked;
   return asked ? limits.timerMsMax : 0;
@@ -189,8 +192,8 @@ export function toJobSubmission(
 }
 
 /**
- * What became of a job that was asked for. Without waiting nothing is read back but of a duplicate:
- * what was accepted is known, and callers that wait for nothing are many.
+ * Shows a job that was started. Without waiting, only a duplicate is read back: the rest is known,
+ * and most callers don't wait.
  */
 export async function showStartedJob(
   context: Context,
@@ -216,7 +219,7 @@ export async function showStartedJob(
   };
 }
 
-/** From its commit on, no failure may sound as if nothing had been accepted. */
+/** After the commit, no error may suggest that the job wasn't accepted. */
 async function readAccepted(
   context: Context,
   jobId: string,
@@ -254,7 +257,7 @@ interface Chosen {
   readonly type: string;
 }
 
-/** Refuses with the reason what cannot run; a caller who names no command means the usual one. */
+/** Chooses the command, or throws why it can't run. Without a command, it is the default one. */
 function choose({ engine: { catalog } }: Context, { plugin: name, command }: Wanted): Chosen {
   const plugin = requirePlugin(catalog, name);
   const { commands } = plugin.manifest;

@@ -8,7 +8,7 @@ import { defineOperation } from '../operation/define.ts';
 import { ID_LENGTH } from '../operation/find-by-id.ts';
 import { requireJob, jobIdField } from './operations.ts';
 
-/** Ids that one look for what follows from them may name. */
+/** Ids that one statement may name. */
 const IDS_AT_ONCE = 200;
 
 const nodeShape = z.object({
@@ -94,7 +94,7 @@ async function climb(ledger: Ledger, from: TreeNode): Promise<TreeNode> {
   return node;
 }
 
-/** Level by level, so that a wide tree costs a few questions and not one for each job. */
+/** Level by level, so that a wide tree costs few statements. */
 async function descend(
   ledger: Ledger,
   root: TreeNode,
@@ -124,7 +124,7 @@ async function findFollowers(ledger: Ledger, ids: readonly string[]): Promise<Tr
     ledger.attempts.list({ parentJobIds: ids, ...page }),
   ]);
   const known = new Set(jobs.map(({ id }) => id));
-  // A retry of one of these that has a row is told of by it, not by its attempts.
+  // A retry that has a row is shown by its row, not by its attempts.
   const logged = lastOfEach(attempts.filter(({ jobId: id }) => !known.has(id)));
   const rows = await Promise.all(logged.map(({ jobId: id }) => ledger.jobs.find(id)));
   const gone = logged.filter((_, index) => rows[index] === undefined);
@@ -147,7 +147,7 @@ function lastOfEach(attempts: readonly Attempt[]): Attempt[] {
   return [...last.values()];
 }
 
-/** Each job, then all that followed from it, oldest first. */
+/** Lists each job before its followers, oldest first. */
 function inOrder(
   root: TreeNode,
   nodes: ReadonlyMap<string, TreeNode>,

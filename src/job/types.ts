@@ -186,25 +186,25 @@ export interface JobFilter {
   readonly plugin?: string;
   readonly command?: string;
   readonly status?: readonly JobStatus[];
-  /** Only ids that begin so. */
+  /** Only ids with this prefix. */
   readonly idPrefix?: string;
   readonly rootJobId?: string;
   readonly parentJobId?: string;
   /** Only jobs that this signal caused. */
   readonly sourceEventId?: string;
-  /** Only jobs that follow from one of these, or do its work again. */
+  /** Only jobs that one of these jobs caused, or that retry one of them. */
   readonly causedBy?: readonly string[];
-  /** Only jobs that repeat the work of one of these. */
+  /** Only retries of these jobs. */
   readonly retryOf?: readonly string[];
   readonly submittedBy?: string;
-  /** Created not before, and before. */
+  /** Only jobs that were created in [from, to). */
   readonly from?: Timestamp;
   readonly to?: Timestamp;
-  /** Created at least so long ago, by the database's clock. */
+  /** The minimum age, by the database's clock. */
   readonly olderThanMs?: number;
-  /** Part of its last error, whatever the case. */
+  /** Part of the last error. Case is ignored. */
   readonly query?: string;
-  /** No other job is a retry of it. */
+  /** Only jobs without a retry. */
   readonly notRetried?: boolean;
   readonly upToSeq?: number;
   /** Keyset page: rows with a smaller seq than this. */
@@ -227,7 +227,7 @@ export type JobPageFilter = Pick<
   | 'order'
   | 'limit'
 > & {
-  /** Rows that it may look at, unless that is the usual number. */
+  /** The most rows to read, if not the default. */
   readonly visitMax?: number;
 };
 
@@ -237,7 +237,7 @@ export interface JobPage {
   readonly next: number | undefined;
 }
 
-/** How many rows there are, or at least are. */
+/** A count of rows. If it isn't exact, there are at least that many. */
 export interface BoundedCount {
   readonly count: number;
   readonly isExact: boolean;

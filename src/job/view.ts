@@ -111,7 +111,7 @@ const attemptColumns: Table['columns'] = [
   ['COMPLETED', 'completed_at'],
 ];
 
-/** Above this, equal attempts that follow each other are one line; `--verbose` lists all. */
+/** Above this, equal consecutive attempts share one line; `--verbose` lists all. */
 const ATTEMPTS_LISTED = 10;
 
 function withRange(row: Row): Row {
@@ -120,7 +120,7 @@ function withRange(row: Row): Row {
   return { ...row, cause: folded, attempt: `${showCell(first)}–${showCell(attempt)}` };
 }
 
-/** The peak as people read it, and the exit code of what they asked for; the JSON has the fields. */
+/** Adds readable columns for the memory peak and the exit code. */
 function withSummary(row: Row): Row {
   const { memory_peak_bytes: peak, command_exit_code: own, exit_code: exit, signal } = row;
   const memory = typeof peak === 'number' ? formatByteSize(peak) : null;
@@ -139,7 +139,7 @@ function describeJob(job: unknown): string | null {
   return `${showCell(job_id)} (${showCell(plugin)} ${showCell(command)}, ${showCell(status)})`;
 }
 
-/** Jobs under those that caused them; rows come with each job before what followed from it. */
+/** Prints jobs below the job that caused them. Each row comes before its followers. */
 export function showTree(output: JsonOutput, printer: Printer): void {
   const rows = rowsOf(output['jobs']);
   const byCause = Map.groupBy(rows, ({ cause_job_id }): unknown => cause_job_id);
@@ -188,7 +188,6 @@ export function printAttempt(row: Row, printer: Printer): void {
   for (const line of stderr.trimEnd().split('\n')) printer.line(`  | ${toVisibleText(line)}`);
 }
 
-/** One line of the log of the server. */
 export function printCoreLine(row: Row, printer: Printer): void {
   const fields = Object.entries(rowOf(row['fields'])).map(
     ([name, value]) => ` ${showCell(name)}=${showCell(value)}`,

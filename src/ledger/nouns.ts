@@ -55,27 +55,32 @@ import {
   queueStatistics,
 } from '../insight/statistics.sql.ts';
 import { readAttemptPage, listAttempts } from '../job/attempt-list.sql.ts';
-import { cancel, cancelMany, retryMany } from '../job/bulk.sql.ts';
-import { claim } from '../job/claim.sql.ts';
-import { readHolder } from '../job/dependency.sql.ts';
+import { cancelJob, cancelJobs, retryJobs } from '../job/bulk.sql.ts';
+import { claimJobs } from '../job/claim.sql.ts';
+import { findDependencyHolder } from '../job/dependency.sql.ts';
 import { countJobPage, readJobPage } from '../job/job-page.sql.ts';
 import { countJobs, findJob, listJobs } from '../job/job.sql.ts';
-import { countQueue, promote, listRunDurations, readLine } from '../job/queue.sql.ts';
+import {
+  countQueue,
+  promoteDueJobs,
+  listRunDurations,
+  readQueuePosition,
+} from '../job/queue.sql.ts';
 import { listHealth, noteHealth, requireInits, reviewHealth } from '../job/plugin-init.sql.ts';
 import { listFacts, readState } from '../job/plugin-state.sql.ts';
 import {
-  expiredClaims,
-  heartbeat,
-  lastLoaded,
-  leave,
+  listExpiredClaims,
+  recordHeartbeat,
+  findLastLoaded,
+  releaseProcess,
   listProcesses,
-  livePlugins,
-  orphans,
-  queuedOf,
-  reap,
-  unrunnable,
+  listLivePlugins,
+  listOrphans,
+  listQueuedOf,
+  closeDeadProcess,
+  listUnrunnable,
 } from '../job/process.sql.ts';
-import { countPrunable, prune } from '../job/prune.sql.ts';
+import { countPrunable, pruneRows } from '../job/prune.sql.ts';
 import { closeKey, openKey } from '../operation/idempotency.sql.ts';
 import {
   installationsVersion,
@@ -102,16 +107,16 @@ import {
 import { enqueueBatch, startRuns } from '../pipeline/run/start.sql.ts';
 import { findStepSignal } from '../pipeline/run/step-event.sql.ts';
 import { countOpenBreakers, listBreakers, listTransitions } from '../schedule/breaker-row.sql.ts';
-import { fire } from '../schedule/fire.sql.ts';
+import { fireSchedules } from '../schedule/fire.sql.ts';
 import {
-  dueSchedules,
+  listDueSchedules,
   listSchedules,
   retireSchedules,
   syncSchedules,
 } from '../schedule/schedule.sql.ts';
-import { emit } from '../signal/emit.sql.ts';
-import { replay } from '../signal/replay.sql.ts';
-import { readSignalPage, groupSignals, listSignals } from '../signal/signal.sql.ts';
+import { insertEmissions } from '../signal/emit.sql.ts';
+import { replayStep } from '../signal/replay.sql.ts';
+import { readSignalPage, countSignalGroups, listSignals } from '../signal/signal.sql.ts';
 import { notePruned, readOutlook, readUsage } from '../tenant/due-work.sql.ts';
 import {
   addTenant,
@@ -151,26 +156,26 @@ import { finds, reads, writes } from './verbs.ts';
 export const nouns = {
   jobs: {
     enqueue: writes(enqueueBatch, 'enqueue'),
-    claim: writes(claim, 'claim'),
+    claim: writes(claimJobs, 'claim'),
     settle: settleAndClaim,
-    cancel: writes(cancel),
-    cancelMany: writes(cancelMany),
-    retryMany: writes(retryMany, 'enqueue'),
-    promote: writes(promote),
+    cancel: writes(cancelJob),
+    cancelMany: writes(cancelJobs),
+    retryMany: writes(retryJobs, 'enqueue'),
+    promote: writes(promoteDueJobs),
     find: finds((session, id: string) => findJob(session, id)),
     list: reads(listJobs),
     count: reads(countJobs),
     page: reads(readJobPage),
     countPage: reads(countJobPage),
     countQueue: reads(countQueue),
-    listQueued: reads(queuedOf),
-    listUnrunnable: reads(unrunnable),
-    listExpiredClaims: reads(expiredClaims),
+    listQueued: reads(listQueuedOf),
+    listUnrunnable: reads(listUnrunnable),
+    listExpiredClaims: reads(listExpiredClaims),
     listDead: reads(listDeadJobs),
     listLastEnds: reads(readLastEnds),
     listDurations: reads(listRunDurations),
-    findDependencyHolder: reads(readHolder),
-    readQueuePosition: reads(readLine),
+    findDependencyHolder: reads(findDependencyHolder),
+    readQueuePosition: reads(readQueuePosition),
     readQueueHeads: reads(readHeads),
     readStatistics: reads(queueStatistics),
   },
@@ -181,13 +186,13 @@ export const nouns = {
     readStatistics: reads(attemptStatistics),
   },
   processes: {
-    heartbeat: writes(heartbeat, 'heartbeat'),
-    leave: writes(leave),
+    heartbeat: writes(recordHeartbeat, 'heartbeat'),
+    leave: writes(releaseProcess),
     reap: writes(reapProcess, 'reap'),
     list: reads(listProcesses),
-    listOrphans: reads(orphans),
-    listLivePlugins: reads(livePlugins),
-    findLastLoaded: reads(lastLoaded),
+    listOrphans: reads(listOrphans),
+    listLivePlugins: reads(listLivePlugins),
+    findLastLoaded: reads(findLastLoaded),
   },
   plugins: {
     readState: finds(readState),
@@ -199,16 +204,16 @@ export const nouns = {
     listHealth: reads(listHealth),
   },
   history: {
-    prune: writes(prune, 'prune'),
+    prune: writes(pruneRows, 'prune'),
     countPrunable: reads(countPrunable),
     recordPruned: writes(notePruned),
   },
   signals: {
-    emit: writes(emit, 'enqueue'),
-    replay: writes(replay, 'enqueue'),
+    emit: writes(insertEmissions, 'enqueue'),
+    replay: writes(replayStep, 'enqueue'),
     list: reads(listSignals),
     page: reads(readSignalPage),
-    countGroups: reads(groupSignals),
+    countGroups: reads(countSignalGroups),
     listSealedPayloads: reads(findSealedPayloads),
   },
   events: {
@@ -243,9 +248,9 @@ export const nouns = {
   schedules: {
     sync: writes(syncSchedules),
     retire: writes(retireSchedules),
-    fire: writes(fire, 'fire'),
+    fire: writes(fireSchedules, 'fire'),
     list: reads(listSchedules),
-    listDue: reads(dueSchedules),
+    listDue: reads(listDueSchedules),
   },
   breakers: {
     list: reads(listBreakers),
@@ -354,5 +359,5 @@ export const nouns = {
 };
 
 async function reapProcess(tx: Transaction, request: ReapRequest): Promise<Settlement> {
-  return { ...(await reap(tx, request)), claimed: [] };
+  return { ...(await closeDeadProcess(tx, request)), claimed: [] };
 }

@@ -3,12 +3,12 @@ import { limits } from '../base/limits.ts';
 import { startDirective } from '../directive/deferred.sql.ts';
 import { direct } from '../directive/directive.sql.ts';
 import type { DirectiveStart, DirectRequest } from '../directive/types.ts';
-import { attemptsOf } from '../job/attempt.sql.ts';
-import { exchange, settle } from '../job/settle.sql.ts';
+import { listAttemptsOfJobs } from '../job/attempt.sql.ts';
+import { exchangeClaims, settleClosings } from '../job/settle.sql.ts';
 import type { ClaimRequest } from '../job/types.ts';
 import { advanceBranch, prepareJoin } from '../pipeline/run/advance.sql.ts';
 import type { AdvanceRequest } from '../pipeline/run/types.ts';
-import { endOfEvents, listEvents, makeHorizon, type Sight } from '../signal/event-feed.sql.ts';
+import { readEventEnd, listEvents, makeHorizon, type Sight } from '../signal/event-feed.sql.ts';
 import type { EventLimit, EventPlace } from '../signal/types.ts';
 import { awakeTenants } from '../tenant/tenant.sql.ts';
 import { tenantSchema } from '../tenant/types.ts';
@@ -21,8 +21,8 @@ import type { CommitName, Store } from './dialect.ts';
 export function settleAndClaim({ write }: Store) {
   return (closings: readonly Closing[], request?: ClaimRequest): Promise<Settlement> =>
     write(listSettleCommits(closings, request !== undefined), async (tx) => {
-      if (request !== undefined) return await exchange(tx, closings, request);
-      return { ...(await settle(tx, closings)), claimed: [] };
+      if (request !== undefined) return await exchangeClaims(tx, closings, request);
+      return { ...(await settleClosings(tx, closings)), claimed: [] };
     });
 }
 
@@ -39,7 +39,9 @@ function listSettleCommits(closings: readonly Closing[], claims: boolean): Commi
 /** Lists the attempts of jobs: of few jobs in the service's own thread. */
 export function listAttemptsByJob({ find, read }: Store) {
   return (jobIds: readonly string[]) =>
-    (jobIds.length > limits.keysHere ? read : find)((session) => attemptsOf(session, jobIds));
+    (jobIds.length > limits.keysHere ? read : find)((session) =>
+      listAttemptsOfJobs(session, jobIds),
+    );
 }
 
 /** Moves a claimed branch on. A join reads many branches, so a reader prepares it before the transaction. */
@@ -93,7 +95,7 @@ export function findEventEnd(store: Store) {
   const readSight = findSightReader(store);
   return async () => {
     const sight = await readSight();
-    return store.read((session) => endOfEvents(session, sight));
+    return store.read((session) => readEventEnd(session, sight));
   };
 }
 

@@ -43,10 +43,10 @@ import {
   showIncidentOperation,
 } from '../insight/incident.operations.ts';
 import {
-  cancelJob,
-  cancelJobs,
-  retryJob,
-  retryJobs,
+  cancelJobOperation,
+  cancelJobsOperation,
+  retryJobOperation,
+  retryJobsOperation,
   systemPrune,
 } from '../job/change.operations.ts';
 import { inspectJob, listJobsOperation, listQueue } from '../job/operations.ts';
@@ -180,10 +180,10 @@ export const operations: readonly Operation[] = [
   waitForRun,
   listLogs,
   jobTree,
-  cancelJob,
-  retryJob,
-  cancelJobs,
-  retryJobs,
+  cancelJobOperation,
+  retryJobOperation,
+  cancelJobsOperation,
+  retryJobsOperation,
   explainWhy,
   listIncidents,
   showIncidentOperation,

@@ -16,7 +16,6 @@ import {
 } from '../signal/signal.ts';
 import { REDACTED_KEY, maskPayload, type PayloadMask } from '../signal/mask.ts';
 
-/** An event as a plugin emitted it. */
 export interface EmittedEvent {
   readonly type: string;
   readonly payload: Json;
@@ -31,19 +30,19 @@ export interface Target {
   readonly maxAttempts: number;
 }
 
-/** What the configuration says about consequences. */
+/** The rules of the configuration about what signals start. */
 export interface FollowRules {
-  /** Where a signal goes: the targets of every route that matches it, in order of definition. */
+  /** Returns the targets of every route that matches a signal, in the order of definition. */
   readonly targetsOf: (signal: RoutedEvent) => readonly Target[];
-  /** The pipelines that a signal starts, in order of definition. */
+  /** Returns the pipelines that a signal starts, in the order of definition. */
   readonly startsOf?: FindPipelineStarts;
   readonly hopsMax: number;
   readonly dedupeTtlMs: number;
   /** Plugins with `notify_on_complete`. */
   readonly notifying?: ReadonlySet<string>;
-  /** Whose ledger this is; undefined for the root one. */
+  /** The tenant that owns the ledger. Undefined for the root ledger. */
   readonly tenant?: string | undefined;
-  /** A signal that no route and no pipeline wanted. */
+  /** Called for a signal that no route and no pipeline matches. */
   readonly onUnmatched?: (signal: SignalDraft) => void;
 }
 
@@ -51,11 +50,13 @@ export interface SignalConsequences {
   readonly signals: SignalDraft[];
   readonly jobs: JobDraft[];
   readonly runs: RunDraft[];
-  /** Only where somebody may want to know: what follows when this end moves the job's breaker. */
+  /**
+   * Returns what follows when this end opens or closes the job's breaker. Undefined if nothing can.
+   */
   readonly followBreaker?: (signal: SignalDraft) => Followers;
 }
 
-/** The signals that a succeeded attempt's events become, and the jobs that they cause. */
+/** Drafts the signals of a succeeded attempt's events, with the jobs and runs that they start. */
 export function followPluginEvents(
   job: Job,
   events: readonly EmittedEvent[],
@@ -76,7 +77,10 @@ export function followPluginEvents(
   return result;
 }
 
-/** A dedupe key is stored and shown, so one that is a secret is replaced by its digest, which is as unique. */
+/**
+ * A dedupe key is stored and shown. A key that looks like a secret is replaced by its digest, which
+ * is as unique.
+ */
 function withSafeKey(event: EmittedEvent): EmittedEvent {
   const { dedupeKey = '' } = event;
   if (maskText(dedupeKey) === dedupeKey) return event;
@@ -111,8 +115,9 @@ export function noConsequences(): SignalConsequences {
 }
 
 /**
- * Whether a breaker moves is only known inside the transaction that settles, so what follows from that
- * is made there. Its jobs carry no dedupe key: keys are locked before breakers.
+ * Creates the function that drafts what a breaker's signal starts. It is called inside the settling
+ * transaction, because only there the breaker's new state is known. Its jobs have no dedupe key:
+ * keys are locked before breakers.
  */
 export function makeBreakerFollower(
   job: Job,
@@ -135,12 +140,12 @@ export function makeBreakerFollower(
   };
 }
 
-/** Places below zero are the runtime's own words about an attempt, not the plugin's. */
+/** Negative indexes are Ductile's own signals about an attempt. */
 export const END_INDEX = -1;
 const BREAKER_INDEX = -2;
 const LOOP_INDEX = -3;
 
-/** The place of a signal in the lineage of the job that it is about. */
+/** Returns the position of a signal in the lineage of the job that it is about. */
 export function toCausation(
   job: Job,
   eventIndex: number,
@@ -276,13 +281,15 @@ function inherited(
   };
 }
 
-/** The baggage of its chain, which only a job that was claimed here has with it. */
+/** Parses the job's baggage. Only a job that this process claimed has it. */
 function contextOf(job: Job & { readonly context?: string }): JsonObject {
   const value: unknown = parseJson(job.context ?? '{}');
   return isObject(value) ? value : {};
 }
 
-/** An event as `handle` gets it; its payload as text, where somebody has that already. */
+/**
+ * Encodes an event as `handle` gets it. `payloadText` is its payload as JSON, if the caller has it.
+ */
 export function toEnvelope(
   event: EmittedEvent,
   source: string,
@@ -301,7 +308,9 @@ export function toEnvelope(
   return `${head},"payload":${payloadText},${tail}`;
 }
 
-/** The same work of the same lineage has the same key, whichever attempt of the parent caused it. */
+/**
+ * The same work of the same lineage has the same key, whichever attempt of the parent caused it.
+ */
 function childKey(
   job: Job,
   eventIndex: number,

@@ -29,22 +29,21 @@ import { toRunPayload } from './language/pipeline.ts';
 import { maskText } from '../base/secrets.ts';
 import type { PayloadMask } from '../signal/mask.ts';
 
-/** Where in a lineage stands what follows from a signal. */
+/** The lineage of what a signal starts. */
 type Lineage = Pick<JobDraft, 'parentJobId' | 'rootJobId' | 'eventContextId'>;
 
 type Followed = Pick<SignalConsequences, 'jobs' | 'runs'>;
 
-/** On whose behalf a signal is followed, and what the keys of that work are made from. */
+/** The submitter of what a signal starts, and the base of its idempotency keys. */
 interface Following extends Lineage {
   readonly submittedBy: SubmittedBy;
   readonly actor: string;
   readonly runtimeCaused: boolean;
   readonly key: string;
-  /** When the signal happened. */
   readonly atMs: number;
 }
 
-/** The jobs and runs that a signal causes which did not come from the end of a job. */
+/** Drafts the jobs and runs that a signal starts which isn't about the end of a job. */
 export function followSignal(
   signal: Pick<SignalDraft, 'id' | 'type' | 'source' | 'hops' | 'metadata'>,
   { payload, context }: { readonly payload: Json; readonly context: JsonObject },
@@ -56,7 +55,7 @@ export function followSignal(
   const routed = { source, type, event: eventBehind(signal) };
   const targets = rules.targetsOf(routed);
   const common = { ...following, sourceEventId, hops };
-  // One text for all that get it, and none where nobody does, which is the most frequent case.
+  // Encode once for all targets, and not at all in the common case that there is none.
   const envelope = targets.some(({ command }) => command === 'handle')
     ? toEnvelope({ type, payload, ...eventMetadataOf(signal) }, source, sourceEventId, atMs)
     : '';
@@ -82,7 +81,7 @@ export function followSignal(
   return { jobs, runs };
 }
 
-/** The metadata of an event as `handle` gets it: only that of a delivery. */
+/** Returns the metadata of an event as `handle` gets it. Only deliveries have some. */
 function eventMetadataOf(signal: Pick<SignalDraft, 'source' | 'metadata'>): {
   metadata?: JsonObject;
 } {
@@ -90,12 +89,12 @@ function eventMetadataOf(signal: Pick<SignalDraft, 'source' | 'metadata'>): {
   return event === undefined ? {} : { metadata: toEventMetadata(event) };
 }
 
-/** What a signal starts belongs to the trace of whoever reported it. */
+/** Adds the reporter's trace to what a signal starts. */
 export function withTrace(emission: Emission, traceparent: string | undefined): Emission {
   return withBaggage(emission, traceparent === undefined ? {} : { [TRACE_KEY]: traceparent });
 }
 
-/** The baggage of jobs and runs that a signal starts. */
+/** Adds baggage to the jobs and runs that a signal starts. */
 export function withBaggage<F extends Followers>(
   followers: F,
   baggage: JsonObject,
@@ -111,7 +110,7 @@ export function withBaggage<F extends Followers>(
   };
 }
 
-/** The same for a signal that the runtime gave of itself. */
+/** Drafts the jobs and runs that one of Ductile's own signals starts. */
 export function followRuntime(
   signal: SignalDraft,
   scope: { readonly payload: JsonObject; readonly context: JsonObject },
@@ -124,7 +123,10 @@ export function followRuntime(
   return followSignal(signal, scope, rules, { ...following, ...lineage });
 }
 
-/** What a succeeded attempt leads to: its events, and the signal about it if its plugin wants one. */
+/**
+ * Drafts what follows from a succeeded attempt: its events, and `job.succeeded` if its plugin
+ * notifies.
+ */
 export function followSuccess(
   job: Job,
   reply: { readonly result: string; readonly events: readonly EmittedEvent[] },
@@ -141,7 +143,7 @@ export function followSuccess(
   return result;
 }
 
-/** The signal that a job ended for good without success, for routes to catch. */
+/** Drafts the signal that a job ended for good without success, with what it starts. */
 export function followDeath(
   job: Job,
   end: { readonly status: string; readonly reason: string | null; readonly error: string | null },
@@ -158,14 +160,14 @@ export function followDeath(
   return result;
 }
 
-/** A step of a run is not reported by itself: the run goes on. */
+/** A step of a run isn't reported: the run continues. */
 function isNotified(job: Job, { notifying }: FollowRules): boolean {
   return job.runId === null && notifying?.has(job.plugin) === true;
 }
 
 /**
- * Adds the signal about the end of a job, and what follows from it. When the job itself descends from
- * a signal of the runtime, the signal is recorded and not routed: alarms about alarms end here.
+ * Adds the signal about the end of a job, and what it starts. If the job descends from one of
+ * Ductile's own signals, the signal is recorded and starts nothing: no alarms about alarms.
  */
 function addEnd(
   result: SignalConsequences,
@@ -186,7 +188,7 @@ function addEnd(
     parent_job_id: job.parentJobId,
     submitted_by: job.submittedBy,
     actor: job.actor,
-    // `text` is what notifiers of the original look for.
+    // Existing notifier plugins read `text`.
     ...(isNotified(job, rules) ? { notify_on_complete: true, text: message } : {}),
   };
   const signal: SignalDraft = {

@@ -21,7 +21,7 @@ export async function listTransitions(
   filter: BreakerFilter & { readonly limit: number },
 ): Promise<TransitionRow[]> {
   const { plugin, command, limit } = filter;
-  // No index has commands without plugins: of these, the latest transitions are looked at.
+  // No index has commands without plugins, so the latest transitions are searched.
   const isApart = plugin === undefined && command !== undefined;
   const where = new Where().equals(isApart ? {} : { plugin, command });
   const latest = `select * from ${session.dialect.table('circuit_breaker_transitions')}
@@ -49,19 +49,19 @@ export interface BreakerKey {
   readonly command: string;
 }
 
-export function keyOf({ plugin, command }: BreakerKey): string {
+export function toBreakerKey({ plugin, command }: BreakerKey): string {
   return `${plugin}/${command}`;
 }
 
-export function toKeyRow({ plugin, command }: BreakerKey): Row {
+export function toBreakerKeyRow({ plugin, command }: BreakerKey): Row {
   return { plugin, command };
 }
 
-export const keyColumns = { plugin: 'text', command: 'text' } as const;
+export const breakerKeyColumns = { plugin: 'text', command: 'text' } as const;
 
-export const writeEnd = defineRows({
+export const writeBreakerEnd = defineRows({
   columns: {
-    ...keyColumns,
+    ...breakerKeyColumns,
     state: 'text',
     failure_count: 'int',
     opened_at: 'text',
@@ -77,7 +77,7 @@ export const writeEnd = defineRows({
 
 export const insertTransition = defineRows({
   columns: {
-    ...keyColumns,
+    ...breakerKeyColumns,
     id: 'text',
     from_state: 'text',
     to_state: 'text',
@@ -100,7 +100,7 @@ interface Change {
 
 export function toTransitionRow(from: BreakerRow, { to, reason, jobId }: Change): Row {
   return {
-    ...toKeyRow(from),
+    ...toBreakerKeyRow(from),
     id: makeId(),
     from_state: from.state,
     to_state: to,

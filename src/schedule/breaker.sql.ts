@@ -10,15 +10,15 @@ import type { Followers, RunDraft } from '../pipeline/run/types.ts';
 import type { BreakerFilter, BreakerRow } from './types.ts';
 import {
   insertTransition,
-  keyColumns,
-  keyOf,
+  breakerKeyColumns,
+  toBreakerKey,
   toBreaker,
-  toKeyRow,
+  toBreakerKeyRow,
   toTransitionRow,
-  writeEnd,
+  writeBreakerEnd,
   type BreakerKey,
 } from './breaker-row.sql.ts';
-import { enqueue } from '../job/enqueue.sql.ts';
+import { enqueueJobs } from '../job/enqueue.sql.ts';
 import { text } from '../ledger/row.ts';
 import { insertSignals } from '../signal/signal.sql.ts';
 import { Where } from '../ledger/where.ts';
@@ -32,25 +32,25 @@ interface Locked extends BreakerRow {
   readonly facts: BreakerFacts;
 }
 
-/** The breakers of one transaction, and the probes that it decides on. */
+/** The breakers of one transaction, and the probes that it starts. */
 export interface Breakers {
   get(plugin: string, command: string): Locked | undefined;
   probe(plugin: string, command: string, jobId: string): void;
   readonly probes: ReadonlyMap<Locked, string>;
 }
 
-/** Locks the breakers in a fixed order, makes those that are missing and tells them their settings. */
+/** Locks breakers in a fixed order, inserts missing ones, and updates their settings. */
 export async function lockBreakers(
   tx: Transaction,
   wanted: readonly BreakerSettings[],
 ): Promise<Breakers> {
-  const settings = new Map(wanted.map((one) => [keyOf(one), one]));
+  const settings = new Map(wanted.map((one) => [toBreakerKey(one), one]));
   const sorted = [...settings].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one);
-  const known = (await tx.each(lock, sorted.map(toKeyRow))).map(toBreaker);
-  const told = new Map(known.map((row) => [keyOf(row), row]));
-  const untold = sorted.filter((one) => !isTold(one, told.get(keyOf(one))));
+  const known = (await tx.each(lock, sorted.map(toBreakerKeyRow))).map(toBreaker);
+  const told = new Map(known.map((row) => [toBreakerKey(row), row]));
+  const untold = sorted.filter((one) => !isTold(one, told.get(toBreakerKey(one))));
   for (const row of (await tx.each(tell, untold.map(toSettingsRow))).map(toBreaker)) {
-    told.set(keyOf(row), row);
+    told.set(toBreakerKey(row), row);
   }
   const rows = [...told.values()];
   const probing = await openJobs(
@@ -58,29 +58,29 @@ export async function lockBreakers(
     rows.flatMap(({ state, probeJobId }) => (state === 'half_open' ? (probeJobId ?? []) : [])),
   );
   const locked = new Map<string, Locked>(
-    rows.map((row) => [keyOf(row), { ...row, facts: toFacts(row, probing) }]),
+    rows.map((row) => [toBreakerKey(row), { ...row, facts: toFacts(row, probing) }]),
   );
   const probes = new Map<Locked, string>();
   return {
-    get: (plugin, command) => locked.get(keyOf({ plugin, command })),
+    get: (plugin, command) => locked.get(toBreakerKey({ plugin, command })),
     probe(plugin, command, jobId) {
-      const breaker = locked.get(keyOf({ plugin, command }));
+      const breaker = locked.get(toBreakerKey({ plugin, command }));
       if (breaker === undefined) return;
       probes.set(breaker, jobId);
       const facts: BreakerFacts = { ...breaker.facts, state: 'half_open', isProbing: true };
-      locked.set(keyOf(breaker), { ...breaker, facts });
+      locked.set(toBreakerKey(breaker), { ...breaker, facts });
     },
     probes,
   };
 }
 
-/** Writes that circuits are half open now, each with the job that tries it. */
-export async function probeWith(tx: Transaction, { probes }: Breakers): Promise<void> {
+/** Marks circuits as half open, each with its probe. */
+export async function writeProbes(tx: Transaction, { probes }: Breakers): Promise<void> {
   if (probes.size === 0) return;
   const changes = [...probes].map(([breaker, jobId]) => ({ breaker, jobId }));
   await tx.each(
     writeProbe,
-    changes.map(({ breaker, jobId }) => ({ ...toKeyRow(breaker), probe_job_id: jobId })),
+    changes.map(({ breaker, jobId }) => ({ ...toBreakerKeyRow(breaker), probe_job_id: jobId })),
   );
   const opened = changes.filter(({ breaker }) => breaker.state === 'open');
   tx.send(
@@ -91,18 +91,18 @@ export async function probeWith(tx: Transaction, { probes }: Breakers): Promise<
   );
 }
 
-/** What the ends of jobs did to breakers. */
+/** The effects of ended jobs on breakers. */
 export interface BreakerMoves {
   readonly signals: readonly SignalDraft[];
   readonly enqueued: readonly Enqueued[];
-  /** Those that are to begin because of that. */
+  /** The runs that the breakers' signals start. */
   readonly runs: readonly RunDraft[];
 }
 
 const noMoves: BreakerMoves = { signals: [], enqueued: [], runs: [] };
 
-/** The ends of scheduled jobs move their breakers, in the order in which they were told. */
-export async function recordEnds(
+/** Applies the ends of scheduled jobs to their breakers, in order. */
+export async function recordBreakerEnds(
   tx: Transaction,
   closed: readonly Closing[],
 ): Promise<BreakerMoves> {
@@ -111,14 +111,14 @@ export async function recordEnds(
     return end === undefined ? [] : [{ closing, job: closing.job, end }];
   });
   if (ends.length === 0) return noMoves;
-  const keys = new Map(ends.map(({ job }) => [keyOf(job), toKeyRow(job)]));
+  const keys = new Map(ends.map(({ job }) => [toBreakerKey(job), toBreakerKeyRow(job)]));
   const sorted = [...keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
   const rows = (await tx.each(lock, sorted)).map(toBreaker);
   const [clock] = await tx.run(`select ${tx.dialect.now} as now`);
   const now = text(clock ?? {}, 'now');
   const steps = rows.map((row) => step(row, ends, now));
   await tx.each(
-    writeEnd,
+    writeBreakerEnd,
     steps.map(({ row }) => row),
   );
   tx.send(
@@ -127,11 +127,11 @@ export async function recordEnds(
   );
   const signals = steps.flatMap((one) => one.signals);
   const followers = steps.flatMap((one) => one.followers);
-  const enqueued = await enqueue(tx, { signals, jobs: followers.flatMap(({ jobs }) => jobs) });
+  const enqueued = await enqueueJobs(tx, { signals, jobs: followers.flatMap(({ jobs }) => jobs) });
   return { signals, enqueued, runs: followers.flatMap(({ runs }) => runs) };
 }
 
-/** A job that was cancelled or skipped says nothing about the health of its plugin. */
+/** A cancelled or skipped job says nothing about the health of its plugin. */
 function endOf({ job, ending }: Closing): 'success' | 'failure' | undefined {
   if (job.scheduleId === null || !isTerminal(ending.status)) return undefined;
   if (ending.status === 'succeeded') return 'success';
@@ -152,7 +152,7 @@ interface Steps {
 }
 
 function step(before: BreakerRow, all: readonly End[], now: Timestamp): Steps {
-  const ends = all.filter(({ job }) => keyOf(job) === keyOf(before));
+  const ends = all.filter(({ job }) => toBreakerKey(job) === toBreakerKey(before));
   const transitions: Row[] = [];
   const signals: SignalDraft[] = [];
   const followers: Followers[] = [];
@@ -178,7 +178,7 @@ function step(before: BreakerRow, all: readonly End[], now: Timestamp): Steps {
   }
   return {
     row: {
-      ...toKeyRow(breaker),
+      ...toBreakerKeyRow(breaker),
       state: breaker.state,
       failure_count: breaker.failureCount,
       opened_at: breaker.openedAt,
@@ -201,13 +201,13 @@ function openedAt(
   return hasChanged && state === 'open' ? now : breaker.openedAt;
 }
 
-/** The sentence that an alert shows. */
+/** Writes the message of the breaker's signal. */
 function describeMove({ plugin, command, failureCount }: BreakerRow, state: BreakerState): string {
   if (state !== 'open') return `The breaker of ${plugin} ${command} closed.`;
   return `The breaker of ${plugin} ${command} opened after ${failureCount} failures in a row.`;
 }
 
-/** Without a job it was somebody who reset it. */
+/** Without a job, an operator reset the breaker. */
 function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']): SignalDraft {
   const { plugin, command, failureCount, state: from } = breaker;
   const id = makeId();
@@ -217,7 +217,7 @@ function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']
     type: state === 'open' ? opened : closed,
     source: RUNTIME_SOURCE,
     subjectType: 'breaker',
-    subjectId: keyOf(breaker),
+    subjectId: toBreakerKey(breaker),
     data: JSON.stringify({
       message: describeMove(breaker, state),
       plugin,
@@ -243,9 +243,9 @@ export async function resetBreakers(tx: Transaction, filter: BreakerFilter): Pro
   );
   const reset = rows.map(toBreaker);
   await tx.each(
-    writeEnd,
+    writeBreakerEnd,
     reset.map((breaker) => ({
-      ...toKeyRow(breaker),
+      ...toBreakerKeyRow(breaker),
       state: 'closed',
       failure_count: 0,
       opened_at: null,
@@ -292,13 +292,13 @@ function toFacts(row: BreakerRow, probing: ReadonlySet<string>): BreakerFacts {
   };
 }
 
-/** Most breakers know their settings, and to look is cheaper than to write. */
+/** Most breakers have their settings, and a read is cheaper than a write. */
 function isTold(settings: BreakerSettings, row: BreakerRow | undefined): boolean {
   return row?.threshold === settings.threshold && row.resetAfterMs === settings.resetAfterMs;
 }
 
 const tell = defineRows({
-  columns: { ...keyColumns, threshold: 'int', reset_after_ms: 'int' },
+  columns: { ...breakerKeyColumns, threshold: 'int', reset_after_ms: 'int' },
   sql: (r, d) => `insert into ${d.table('circuit_breakers')} as b
     (plugin, command, state, threshold, reset_after_ms, updated_at)
     select ${r('plugin')}, ${r('command')}, 'closed', ${r('threshold')}, ${r('reset_after_ms')},
@@ -309,7 +309,7 @@ const tell = defineRows({
 });
 
 const lock = defineRows({
-  columns: keyColumns,
+  columns: breakerKeyColumns,
   sql: (r, d) =>
     `select q.* from ${r.lateral(
       `select b.* from ${d.table('circuit_breakers')} b where b.plugin = ${r('plugin')}
@@ -318,7 +318,7 @@ const lock = defineRows({
 });
 
 const writeProbe = defineRows({
-  columns: { ...keyColumns, probe_job_id: 'text' },
+  columns: { ...breakerKeyColumns, probe_job_id: 'text' },
   sql: (r, d) => `update ${d.table('circuit_breakers')} set state = 'half_open',
       probe_job_id = ${r('probe_job_id')}, updated_at = ${d.now} ${r.from}
     where circuit_breakers.plugin = ${r('plugin')} and circuit_breakers.command = ${r('command')}`,

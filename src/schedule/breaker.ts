@@ -7,18 +7,18 @@ export type TransitionReason =
   | 'cooldown_elapsed'
   | 'manual_reset';
 
-/** The circuit breaker of a (plugin, command), as far as decisions depend on it. */
+/** The circuit breaker of a (plugin, command), reduced to what decisions need. */
 export interface BreakerFacts {
   readonly state: BreakerState;
   readonly failureCount: number;
   readonly openedMs: number | undefined;
   readonly threshold: number;
   readonly resetAfterMs: number;
-  /** Whether the one job that tries a half-open circuit is still under way. */
+  /** Whether the probe of a half-open circuit is still open. */
   readonly isProbing: boolean;
 }
 
-/** Whether the scheduler may start a job: freely, as the one probe, or not at all. */
+/** Decides whether the scheduler may start a job: freely, as the single probe, or not at all. */
 export function permitStart(breaker: BreakerFacts, nowMs: number): 'free' | 'probe' | 'refused' {
   if (breaker.state === 'closed') return 'free';
   if (breaker.state === 'half_open') return breaker.isProbing ? 'refused' : 'probe';
@@ -29,11 +29,11 @@ export function permitStart(breaker: BreakerFacts, nowMs: number): 'free' | 'pro
 export interface BreakerStep {
   readonly state: BreakerState;
   readonly failureCount: number;
-  /** Why the state is another one now. */
+  /** The reason for a change of state. Undefined if the state is the same. */
   readonly reason: TransitionReason | undefined;
 }
 
-/** What the end of a scheduled job does to its breaker. */
+/** Applies the end of a scheduled job to its breaker. */
 export function applyEnd(
   { state, failureCount, threshold }: Pick<BreakerFacts, 'state' | 'failureCount' | 'threshold'>,
   end: 'success' | 'failure',

@@ -2,7 +2,7 @@ import { parseOk, parseFault, type ParseResult } from './parse-result.ts';
 import { weekdayOf } from './window.ts';
 import { instantsOf, localOf, toUtc, type Zone } from './zone.ts';
 
-/** A cron line of five fields; the values of each are sorted. */
+/** A cron line of five fields. The values of each are sorted. */
 export interface Cron {
   readonly minutes: readonly number[];
   readonly hours: readonly number[];
@@ -10,9 +10,12 @@ export interface Cron {
   readonly months: readonly number[];
   /** 0 is Sunday. */
   readonly weekdays: readonly number[];
-  /** Whether only one of them decides which days match, or both with "or". */
+  /** Which fields restrict the days. `either`: both do, combined with "or". */
   readonly daysBy: 'any' | 'day' | 'weekday' | 'either';
-  /** Minutes or hours begin with `*`: it means a rhythm, which goes on when clocks are changed. */
+  /**
+   * Minutes or hours begin with `*`: a fixed rhythm that continues in real time through clock
+   * changes.
+   */
   readonly isRhythm: boolean;
 }
 
@@ -31,7 +34,7 @@ const fields = [
 
 type Field = (typeof fields)[number];
 
-/** Longer lines than anybody writes are refused before they are looked at. */
+/** Longer lines are refused before parsing. */
 const TEXT_CHARS_MAX = 400;
 const FORM =
   'Write five fields: minute hour day-of-month month day-of-week, as in "30 6 * * mon-fri".';
@@ -89,7 +92,10 @@ interface Range {
   readonly step: number;
 }
 
-/** `*`, `5`, `1-5`, each with `/2`; a single value with a step goes on to the end. */
+/**
+ * Parses `*`, `5` or `1-5`, each with an optional `/2`. A single value with a step extends to the
+ * end.
+ */
 function parseItem(field: Field, item: string): Range | undefined {
   const match = /^(\*|[a-z0-9]+)(?:-([a-z0-9]+))?(?:\/(\d{1,2}))?$/i.exec(item);
   if (match === null) return undefined;
@@ -106,7 +112,7 @@ function parseItem(field: Field, item: string): Range | undefined {
   return first <= end ? { first, last: end, step } : undefined;
 }
 
-/** 7 is a second name of Sunday and not an eighth day. */
+/** 7 is a second name of Sunday, not an eighth day. */
 function wholeEnd({ max }: Field): number {
   return max === 7 ? 6 : max;
 }
@@ -122,17 +128,20 @@ const MINUTE_MS = 60 * 1000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
-/** Leap days are at most eight years apart, so whatever comes at all comes within these days. */
+/**
+ * Leap days are at most eight years apart, so every line that ever matches does so within these
+ * days.
+ */
 const DAYS_MAX = 9 * 366;
 
 /**
- * The first time after a moment, by the clocks of a zone. A time that the clocks skip comes at the
- * first minute after the gap, and one that they show twice comes once, the first time. A rhythm such
- * as every ten minutes goes on in real time through both.
+ * Finds the first match after a moment, by the clocks of a zone. A time that the clocks skip comes
+ * at the first minute after the gap. A time that they show twice comes once, the first time. A
+ * rhythm such as every ten minutes continues in real time through both.
  */
 export function nextCron(cron: Cron, zone: Zone, afterMs: number): number | undefined {
   const local = localOf(zone, afterMs);
-  // The day before too: where clocks go back over midnight, its times may still come.
+  // Includes the day before: if clocks go back over midnight, its times can still come.
   let day = Math.floor(local / DAY_MS) * DAY_MS - DAY_MS;
   for (let looked = 0; looked < DAYS_MAX; looked += 1) {
     if (!cron.months.includes(new Date(day).getUTCMonth() + 1)) {
@@ -191,7 +200,7 @@ function firstOfPlainHour(
   return minute === undefined ? undefined : startMs + minute * MINUTE_MS;
 }
 
-/** Near a change of the clocks, of the hours that it touches every minute is looked at. */
+/** Near a clock change, every minute of the affected hours is checked. */
 function firstOfChangingDay(
   cron: Cron,
   zone: Zone,
@@ -203,7 +212,7 @@ function firstOfChangingDay(
   let first: number | undefined;
   for (const hour of cron.hours) {
     const local = day + hour * HOUR_MS;
-    // A time that is skipped comes after the gap, at most the whole change later.
+    // A skipped time comes after the gap, at most by the size of the change later.
     if (local + HOUR_MS - least + (most - least) <= afterMs) continue;
     if (first !== undefined && local - most > first) break;
     const offset = zone.offsetAt(local - most);

@@ -3,7 +3,14 @@ import { parseDuration } from '../base/quantity.ts';
 import { count, dependencyKey } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { parseCron, type Cron } from './cron.ts';
-import { parseDistance, parseEvery } from './every.ts';
+import {
+  parseDistance,
+  parseEvery,
+  catchUps,
+  ifRunnings,
+  type Schedule,
+  type Timing,
+} from './schedule.ts';
 import { parseOk, parseFault, type ParseResult } from './parse-result.ts';
 import {
   quietActions,
@@ -13,7 +20,6 @@ import {
   parseWindow,
   type Constraints,
 } from './window.ts';
-import { catchUps, ifRunnings, type Schedule, type Timing } from './schedule.ts';
 import { daysIn, isTimezone } from './zone.ts';
 
 const idPattern = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
@@ -55,7 +61,7 @@ const shape = {
 
 type Fields = z.output<z.ZodObject<typeof shape>>;
 
-/** One entry of `plugins.<name>.schedules`, as it is written. `toSchedule` makes the schedule of it. */
+/** The schema of one entry of `plugins.<name>.schedules`. `toSchedule` translates it. */
 export const scheduleEntry = z.preprocess(
   dropEmpty,
   z.strictObject(shape).superRefine(checkTogether, { when: ({ issues }) => issues.length === 0 }),
@@ -70,7 +76,7 @@ export function toSchedule(entry: ScheduleEntry): Schedule {
     id: entry.id,
     timing,
     command: entry.command,
-    // The document was scanned for what JSON cannot hold.
+    // The document was already checked for values that JSON can't hold.
     payload: entry.payload as JsonObject,
     jitterMs: entry.jitter,
     catchUp: entry.catch_up,
@@ -123,7 +129,7 @@ function checkTogether(entry: Fields, context: z.core.$RefinementCtx): void {
   }
 }
 
-/** As far as the entry itself says it, and nothing moves its times. */
+/** Checks only the entry itself, and only if nothing moves its times. */
 function isAlwaysQuiet(entry: Fields, { hours }: Cron): boolean {
   const { quiet_start: start, quiet_end: end } = entry;
   if (start === undefined || end === undefined || start === end) return false;
@@ -146,7 +152,7 @@ function parseMoment(text: string): ParseResult<number> {
   const form = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:\d{2})$/;
   const ms = form.test(text) ? Date.parse(text.replace(' ', 'T').toUpperCase()) : Number.NaN;
   const [year = 0, month = 0, day = 0] = text.slice(0, 10).split('-').map(Number);
-  // Parsing alone makes 3 March of 31 February.
+  // `Date.parse` turns 31 February into 3 March.
   if (Number.isFinite(ms) && day <= daysIn(year, month)) return parseOk(ms);
   return parseFault(
     'is not a moment',
@@ -166,7 +172,7 @@ function parseTimezone(name: string): ParseResult<string> {
 
 const dayNames = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'];
 
-/** A name, its first three letters or a number; both 0 and 7 are Sunday. */
+/** Parses a name, its first three letters, or a number. Both 0 and 7 are Sunday. */
 function weekday() {
   return z.union([z.string(), z.int()]).transform((value, context) => {
     const text = String(value).toLowerCase();
@@ -178,7 +184,7 @@ function weekday() {
   });
 }
 
-/** A field that is kept as it was written, beside what it means. */
+/** Creates a field that keeps its text beside its value. */
 function written<T>(parse: (text: string) => ParseResult<T>) {
   return z.string().transform((text, context) => ({ text, value: take(parse(text), context) }));
 }

@@ -4,20 +4,20 @@ import { permitStart } from './breaker.ts';
 import { decideOverlap, type SkipReason } from './schedule.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { Fired, FireRequest, Firing, NextDue, ScheduleKey } from './types.ts';
-import { lockBreakers, probeWith, type Breakers } from './breaker.sql.ts';
-import { enqueue } from '../job/enqueue.sql.ts';
-import { cancel } from '../job/bulk.sql.ts';
+import { lockBreakers, writeProbes, type Breakers } from './breaker.sql.ts';
+import { enqueueJobs } from '../job/enqueue.sql.ts';
+import { cancelJob } from '../job/bulk.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { inOrder, keyColumns, toKeyRow } from './schedule.sql.ts';
+import { sortByKey, scheduleKeyColumns, toScheduleKeyRow } from './schedule.sql.ts';
 
 /**
- * Passes due times. The row of a schedule is locked and must be what was read: of many hosts one
- * passes a time, and its job commits with it. Locks are taken in the order of all writers: schedules,
- * jobs by their numbers, breakers.
+ * Handles due times. The row of a schedule is locked and must be what was read: of many hosts one
+ * handles a time, and its job commits with it. Locks are taken in the order of all writers:
+ * schedules, jobs by their numbers, breakers.
  */
-export async function fire(tx: Transaction, request: FireRequest): Promise<Fired[]> {
+export async function fireSchedules(tx: Transaction, request: FireRequest): Promise<Fired[]> {
   const { now } = request;
-  const firings = inOrder(request.firings.map((one) => ({ ...one, ...one.due })));
+  const firings = sortByKey(request.firings.map((one) => ({ ...one, ...one.due })));
   const rows = await lockSchedules(tx, firings);
   const before = new Map<string, Fired>();
   const held = firings.filter((firing) => {
@@ -33,8 +33,8 @@ export async function fire(tx: Transaction, request: FireRequest): Promise<Fired
   );
   const passed: Fired[] = [];
   for (const pass of passes) passed.push(await carryOut(tx, pass));
-  await probeWith(tx, breakers);
-  await enqueue(tx, { jobs: passes.flatMap(({ jobs }) => jobs) });
+  await writeProbes(tx, breakers);
+  await enqueueJobs(tx, { jobs: passes.flatMap(({ jobs }) => jobs) });
   tx.send(
     writePasses,
     passes.map((pass) => toPassRow(pass, now)),
@@ -53,7 +53,7 @@ interface LockedRow {
 
 type Keyed = Firing & ScheduleKey;
 
-/** What becomes of one due time. */
+/** The decision about one due time. */
 interface Pass {
   readonly firing: Keyed;
   readonly jobs: readonly JobDraft[];
@@ -61,14 +61,17 @@ interface Pass {
   readonly cancels: readonly string[];
 }
 
-/** Undefined when the row is still what was read. A try whose answer was lost is told as it went. */
+/**
+ * Returns the result if the row isn't what was read any more. A try whose response was lost gets
+ * its own result.
+ */
 function judgeRow(firing: Keyed, row: LockedRow | undefined): Fired | undefined {
   const { due, act } = firing;
   if (row !== undefined && row.status === 'active' && row.generation === due.generation) {
     if (row.seq === due.seq && row.dueAt === due.dueAt) return undefined;
   }
   const jobs = act.kind === 'fire' ? act.jobs.map(({ id }) => id) : [];
-  // A probe is only the first of them.
+  // A probe fires only the first job.
   const last = jobs.indexOf(row?.lastJobId ?? '');
   if (last === -1) return answer(firing, 'lost', {});
   return answer(firing, 'fired', { jobIds: jobs.slice(0, last + 1) });
@@ -86,7 +89,8 @@ function decide(
   if (act.kind === 'wait') return { firing, jobs: [], reason: undefined, cancels: [] };
   const changed =
     act.needsLastUnchanged && due.isLastOpen && !outstanding.includes(due.lastJobId ?? '');
-  // It was completed since, and the interval counts from there: the next look will see it.
+  // The last job was completed meanwhile, and the interval counts from there: the next tick sees
+  // it.
   if (changed) return wait(firing, { slotAt: due.slotAt, dueAt: due.dueAt });
   const overlap = decideOverlap(act.guard, outstanding.length);
   if (overlap !== 'fire' && overlap !== 'cancel') {
@@ -110,7 +114,7 @@ function wait(firing: Keyed, next: NextDue, reason?: SkipReason): Pass {
 
 async function carryOut(tx: Transaction, { firing, jobs, reason, cancels }: Pass): Promise<Fired> {
   const cancelled: Fired['cancelled'][number][] = [];
-  for (const jobId of cancels) cancelled.push({ jobId, answer: await cancel(tx, jobId) });
+  for (const jobId of cancels) cancelled.push({ jobId, answer: await cancelJob(tx, jobId) });
   if (jobs.length > 0) {
     return answer(firing, 'fired', { jobIds: jobs.map(({ id }) => id), cancelled });
   }
@@ -145,7 +149,7 @@ async function lockSchedules(
   tx: Transaction,
   keys: readonly ScheduleKey[],
 ): Promise<Map<string, LockedRow>> {
-  const rows = await tx.each(lockSchedule, keys.map(toKeyRow));
+  const rows = await tx.each(lockSchedule, keys.map(toScheduleKeyRow));
   return new Map(
     rows.map((row) => [
       keyOfRow(row),
@@ -161,14 +165,14 @@ async function lockSchedules(
 }
 
 /**
- * The open jobs of schedules. Only those that may be cancelled are locked: a job that is completed at
- * this very moment may count as open, so nobody need wait for whoever settles it.
+ * Reads the open jobs of schedules. Only jobs that may be cancelled are locked. A job that is
+ * completed at this moment may count as open, so there is no need to wait for its settlement.
  */
 async function readOutstanding(
   tx: Transaction,
   firings: readonly Keyed[],
 ): Promise<Map<string, string[]>> {
-  const open = await tx.each(selectOutstanding, firings.map(toKeyRow));
+  const open = await tx.each(selectOutstanding, firings.map(toScheduleKeyRow));
   const cancelling = new Set(firings.filter(mayCancel).map(keyOf));
   const isFree = (row: Row): boolean => !cancelling.has(keyOfRow(row));
   const bound = open.filter((row) => !isFree(row)).map((row) => int(row, 'seq'));
@@ -189,7 +193,7 @@ function keyOfRow(row: Row): string {
 }
 
 const lockSchedule = defineRows({
-  columns: keyColumns,
+  columns: scheduleKeyColumns,
   sql: (r, d) =>
     `select q.* from ${r.lateral(
       `select s.plugin, s.schedule_id, s.generation, s.seq, s.status, s.next_due_at, s.last_job_id
@@ -199,7 +203,7 @@ const lockSchedule = defineRows({
 });
 
 const selectOutstanding = defineRows({
-  columns: keyColumns,
+  columns: scheduleKeyColumns,
   sql: (r, d) =>
     `select q.* from ${r.lateral(
       `select j.plugin, j.schedule_id, j.id, j.seq from ${d.table('job_queue')} j
@@ -219,7 +223,7 @@ const lockJobs = defineRows({
 
 const writePasses = defineRows({
   columns: {
-    ...keyColumns,
+    ...scheduleKeyColumns,
     steps: 'int',
     next_slot_at: 'text',
     next_due_at: 'text',
@@ -251,7 +255,7 @@ function toPassRow({ firing, jobs, reason }: Pass, now: string): Row {
   const { act } = firing;
   const next = reason === undefined ? firing.next : firing.nextIfSkipped;
   return {
-    ...toKeyRow(firing),
+    ...toScheduleKeyRow(firing),
     steps: act.kind === 'wait' ? 0 : Math.max(1, jobs.length),
     next_slot_at: next?.slotAt ?? null,
     next_due_at: next?.dueAt ?? null,

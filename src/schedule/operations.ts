@@ -247,7 +247,6 @@ function definePause(
   });
 }
 
-/** All rows, in pages. */
 export async function readAllSchedules(
   { engine: { ledger } }: Context,
   { plugin: of, retired }: { readonly plugin?: string | undefined; readonly retired: boolean },
@@ -267,7 +266,7 @@ export async function readAllSchedules(
   }
 }
 
-/** What the configuration says, with what the ledger knows of it where both speak of the same. */
+/** Combines the configuration with the rows of the ledger. */
 async function readPreviewed(
   context: Context,
   of: string | undefined,
@@ -302,12 +301,13 @@ function toPreviewed(
   if (slotAt === null || dueAt === null) return [{ timed, ...held }];
   const state = { slotMs: fromTimestamp(slotAt), dueMs: fromTimestamp(dueAt), seq };
   if (state.dueMs >= fromMs) return [{ timed, ...held, state }];
-  // Before the first time that is looked at, it will have come: what comes only once is not there.
+  // It is due before the first time of the preview, and a time that comes only once doesn't come
+  // again.
   const isOver = state.dueMs > nowMs && ['at', 'after'].includes(row.mode);
   return isOver ? [] : [{ timed, ...held }];
 }
 
-/** As when the changed definition is loaded. */
+/** Follows the rules for loading a changed definition. */
 function outlivesChange(
   { status, mode, timing, command }: ScheduleRow,
   { schedule }: Timed,

@@ -1,4 +1,7 @@
-/** What parsing a piece of an entry gives; a fault is said as the predicate of its key. */
+/**
+ * The result of parsing a part of an entry. The message is the predicate of a sentence about its
+ * key.
+ */
 export type ParseResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly message: string; readonly hint: string };

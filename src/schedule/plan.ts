@@ -1,23 +1,22 @@
 import { limits } from '../base/limits.ts';
 import { nextCron } from './cron.ts';
-import { addEvery, countEvery } from './every.ts';
+import { addEvery, countEvery, type Schedule } from './schedule.ts';
 import { digestOf, fractionOf } from '../base/hash.ts';
 import { quietUntil, findObstacle, moveInto, type QuietHours, type Constraints } from './window.ts';
-import type { Schedule } from './schedule.ts';
 import { zoneOf, type Zone } from './zone.ts';
 
-/** A schedule with all that its due times are computed from. */
+/** A schedule with everything that its due times are computed from. */
 export interface Timed {
   readonly plugin: string;
   readonly schedule: Schedule;
   readonly zone: Zone;
-  /** The quiet hours of those that say nothing else. */
+  /** The default quiet hours. */
   readonly usualQuiet: QuietHours;
-  /** Changes with whatever changes the due times; quiet hours leave out or put off what is due. */
+  /** Changes with everything that changes the due times. Quiet hours only skip or defer them. */
   readonly generation: string;
 }
 
-/** What counts where an entry says nothing. */
+/** The service's defaults for entries. */
 export interface ScheduleDefaults {
   readonly timezone: string;
   readonly quietHours: QuietHours;
@@ -31,13 +30,16 @@ export function makeTimed(plugin: string, schedule: Schedule, usual: ScheduleDef
   return { plugin, schedule, zone, usualQuiet: usual.quietHours, generation };
 }
 
-/** A time at which something is due, before and after jitter. */
+/** A due time before and after jitter. */
 export interface Slot {
   readonly slotMs: number;
   readonly dueMs: number;
 }
 
-/** The first time of a schedule that was first seen at this moment. An interval is due at once. */
+/**
+ * Returns the first slot of a schedule that was first seen at this moment. An interval is due at
+ * once.
+ */
 export function firstSlot(timed: Timed, seq: number, seenMs: number): Slot | undefined {
   const { timing } = timed.schedule;
   if (timing.mode === 'cron') return nextCronSlot(timed, seq, seenMs);
@@ -45,7 +47,7 @@ export function firstSlot(timed: Timed, seq: number, seenMs: number): Slot | und
   return placed(timed, seq, timing.mode === 'at' ? timing.atMs : seenMs + timing.afterMs, 1);
 }
 
-/** The time after this one; for an interval, after the completion of what was last done. */
+/** Returns the next slot. An interval counts from the completion of its last job. */
 export function nextSlot(timed: Timed, seq: number, afterMs: number): Slot | undefined {
   const { timing } = timed.schedule;
   if (timing.mode === 'cron') return nextCronSlot(timed, seq, afterMs);
@@ -55,16 +57,16 @@ export function nextSlot(timed: Timed, seq: number, afterMs: number): Slot | und
   return slot === undefined ? undefined : { ...slot, dueMs: Math.max(slot.dueMs, afterMs) };
 }
 
-/** What is known of a schedule that has come due. */
+/** The state of a schedule that has come due. */
 export interface DueState extends Slot {
   readonly seq: number;
-  /** When the job that it last caused was completed; undefined when it is open or was never. */
+  /** The completion of its last job. Undefined if that is open or there was none. */
   readonly completedMs: number | undefined;
 }
 
 /**
- * `wait`: it is not due yet after all. `fire`: the times to make a job for, oldest first, and when it
- * is due again. `skip`: there are none, because they were missed and are not made up for, or quiet.
+ * `wait`: it isn't due yet. `fire`: the slots that get a job, oldest first, and the next slot.
+ * `skip`: no slot gets a job, because they were missed without catch-up, or fall into quiet hours.
  */
 export type Plan =
   | { readonly kind: 'wait'; readonly next: Slot; readonly reason?: 'quiet_hours' }
@@ -72,7 +74,7 @@ export type Plan =
       readonly kind: 'fire';
       readonly slots: readonly number[];
       readonly next: Slot | undefined;
-      /** Missed times of the clock, which are to be made up for also when a job is open now. */
+      /** Missed cron times that must be caught up even if a job is open now. */
       readonly isMissed?: boolean;
     }
   | {
@@ -81,7 +83,7 @@ export type Plan =
       readonly next: Slot | undefined;
     };
 
-/** What is to be done about a schedule whose due time has come. */
+/** Decides what to do about a schedule whose due time has come. */
 export function planDue(timed: Timed, state: DueState, nowMs: number, graceMs: number): Plan {
   const { timing, catchUp } = timed.schedule;
   const { seq } = state;
@@ -92,7 +94,7 @@ export function planDue(timed: Timed, state: DueState, nowMs: number, graceMs: n
   }
   if (!isLate(timed, due, nowMs, graceMs)) {
     const after = nextSlot(timed, seq + 1, timing.mode === 'every' ? nowMs : due.slotMs);
-    // Where jitter is longer than the distance of two times, the later one may have come before.
+    // If jitter is longer than the distance of two slots, the later one may be due already.
     const next = after && { ...after, dueMs: Math.max(after.dueMs, nowMs) };
     if (quietEnd(timed, due.dueMs) !== undefined) {
       return { kind: 'skip', reason: 'quiet_hours', next };
@@ -108,7 +110,7 @@ export function planDue(timed: Timed, state: DueState, nowMs: number, graceMs: n
   return planMissed(timed, due, seq, nowMs);
 }
 
-/** The first moment from this one on that the windows and the quiet hours of a schedule allow. */
+/** Finds the first moment from this one on that the windows and quiet hours allow. */
 export function allowedFrom(timed: Timed, ms: number): number {
   const { schedule, zone } = timed;
   let allowed = ms;
@@ -121,12 +123,12 @@ export function allowedFrom(timed: Timed, ms: number): number {
   return ms;
 }
 
-/** Until when it is quiet for a schedule at this moment; undefined when it is not. */
+/** Returns the end of the quiet hours at this moment. Undefined if it isn't quiet. */
 export function quietEnd({ schedule, usualQuiet, zone }: Timed, ms: number): number | undefined {
   return quietUntil(schedule.quiet, usualQuiet, ms, zone);
 }
 
-/** A time in quiet hours moves to their end when it is put off and not left out. */
+/** Moves a slot in quiet hours to their end, if the schedule defers instead of skipping. */
 export function deferred<S extends Slot>(timed: Timed, seq: number, slot: S): S | Slot {
   if (!isPutOff(timed)) return slot;
   const end = quietEnd(timed, slot.dueMs);
@@ -136,7 +138,7 @@ export function deferred<S extends Slot>(timed: Timed, seq: number, slot: S): S 
   return quietEnd(timed, moved.dueMs) === undefined ? moved : { ...moved, dueMs: moved.slotMs };
 }
 
-/** What comes only once is never left out: it would never come at all. */
+/** A time that comes only once is never skipped: it would never come at all. */
 function isPutOff(timed: Timed): boolean {
   return timed.schedule.quietAction === 'defer' || isDueOnce(timed);
 }
@@ -145,7 +147,7 @@ function isDueOnce({ schedule: { timing } }: Timed): boolean {
   return timing.mode === 'at' || timing.mode === 'after';
 }
 
-/** What was put off has another due time; that it is late is told by its slot. */
+/** A deferred slot has another due time, so its slot decides whether it is late. */
 function isLate(
   { schedule }: Timed,
   { slotMs, dueMs }: Slot,
@@ -155,7 +157,7 @@ function isLate(
   return nowMs - dueMs > graceMs || nowMs - slotMs > graceMs + schedule.jitterMs;
 }
 
-/** While a job is open, the next due time is only a guess; its completion moves it on. */
+/** While a job is open, the next due time is an estimate; the completion moves it. */
 function countFromCompletion(timed: Timed, state: DueState): Slot {
   if (state.completedMs === undefined) return state;
   const counted = nextSlot(timed, state.seq, state.completedMs);
@@ -171,11 +173,11 @@ function planMissed(timed: Timed, due: Slot, seq: number, nowMs: number): Plan {
   const slots = missedSlots(timed, due, seq, { nowMs, most });
   const next = nextSlot(timed, seq + Math.max(1, slots.length), nowMs);
   if (slots.length === 0) return { kind: 'skip', reason: 'quiet_hours', next };
-  // Of an interval nothing is missed while a job is open: it counts from the completion.
+  // An interval misses nothing while a job is open: it counts from the completion.
   return { kind: 'fire', slots, next, isMissed: timed.schedule.timing.mode === 'cron' };
 }
 
-/** Of an interval, the grid that the missed time lies on goes on. */
+/** An interval continues on the grid of the missed slot. */
 function nextOnGrid(timed: Timed, due: Slot, seq: number, nowMs: number): Slot | undefined {
   const { timing } = timed.schedule;
   if (timing.mode !== 'every') return nextSlot(timed, seq + 1, nowMs);
@@ -184,7 +186,7 @@ function nextOnGrid(timed: Timed, due: Slot, seq: number, nowMs: number): Slot |
   return placed(timed, seq + 1, base, 1);
 }
 
-/** The oldest of the times that were missed, as many as are made up for; what was quiet is not one. */
+/** Returns the oldest missed slots, up to the limit. Skipped quiet hours don't count. */
 function missedSlots(
   timed: Timed,
   due: Slot,
@@ -206,10 +208,10 @@ function missedSlots(
   return slots;
 }
 
-/** More than there are days and jobs to make up for in some years. */
+/** More rounds than years of daily slots and catch-up jobs need. */
 const MISSED_ROUNDS_MAX = 2000;
 
-/** The first time after a moment; of an interval on the grid of the one before. */
+/** Finds the next slot after a moment. An interval stays on the grid of the one before. */
 function missedAfter(timed: Timed, seq: number, lastMs: number, afterMs: number): Slot | undefined {
   const { timing } = timed.schedule;
   if (timing.mode !== 'every') return nextSlot(timed, seq, afterMs);
@@ -217,10 +219,10 @@ function missedAfter(timed: Timed, seq: number, lastMs: number, afterMs: number)
   return placed(timed, seq, addEvery(timing.every, lastMs, times, timed.zone), 0);
 }
 
-/** Rounds that find a time within windows: leap days on all weekdays take seven. */
+/** The rounds to find a time within windows. Leap days on all weekdays need seven. */
 const ROUNDS_MAX = 60;
 
-/** A time that `only_between` or `not_on` forbids is none; the preferred window moves it. */
+/** Skips times that `only_between` or `not_on` forbid. The preferred window moves a time. */
 function nextCronSlot(timed: Timed, seq: number, afterMs: number): Slot | undefined {
   const { schedule, zone } = timed;
   if (schedule.timing.mode !== 'cron') return undefined;
@@ -237,7 +239,7 @@ function nextCronSlot(timed: Timed, seq: number, afterMs: number): Slot | undefi
   return undefined;
 }
 
-/** The time within its windows, and the jitter of this run where the windows allow it. */
+/** Moves a time into its windows, and adds the jitter of this slot if the windows allow it. */
 function placed(
   timed: Timed,
   seq: number,
@@ -251,7 +253,7 @@ function placed(
   const range = schedule.jitterMs * share;
   if (range === 0) return { slotMs, dueMs: slotMs };
   const place = fractionOf(`${timed.plugin}/${schedule.id}/${timed.generation}/${seq}`);
-  // What was moved to the start of a window cannot come before it.
+  // A time that was moved to the start of a window can't come before it.
   const offset = side === 'around' && slotMs === baseMs ? place - 0.5 : place;
   const dueMs = slotMs + Math.floor(offset * range);
   return { slotMs, dueMs: findObstacle(schedule, dueMs, zone) === undefined ? dueMs : slotMs };

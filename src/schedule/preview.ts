@@ -1,22 +1,22 @@
 import type { Yield } from '../base/timer.ts';
 import { limits } from '../base/limits.ts';
 import { nextCron, type Cron } from './cron.ts';
-import { addEvery, countEvery } from './every.ts';
+import { addEvery, countEvery } from './schedule.ts';
 import { deferred, firstSlot, nextSlot, quietEnd, type Slot, type Timed } from './plan.ts';
 import { findObstacle } from './window.ts';
 import { localOf } from './zone.ts';
 
-/** A schedule and what is known of it; one that is not known is first seen when the preview begins. */
+/** A schedule with its state. Without a state, it is first seen when the preview starts. */
 export interface PreviewEntry {
   readonly timed: Timed;
   readonly state?: Slot & { readonly seq: number };
-  /** Why it does not fire at all, such as a pause. */
+  /** The reason why it doesn't fire at all, such as a pause. */
   readonly held?: string;
 }
 
 /**
- * One time at which it would fire, or a run of times at which it would not, for one reason. Of a
- * schedule that comes very often the later times are a run too.
+ * One time at which it would fire, or several at which it would not, for one reason. The later
+ * times of a frequent schedule share a row, too.
  */
 interface PreviewRow {
   readonly plugin: string;
@@ -26,20 +26,20 @@ interface PreviewRow {
   readonly untilMs: number;
   readonly count: number;
   readonly fires: boolean;
-  /** Why not, or why not when the entry says. */
+  /** The reason why it doesn't fire, or fires at another time than the entry says. */
   readonly reason: string | undefined;
 }
 
 interface Preview {
   readonly rows: readonly PreviewRow[];
-  /** There is more than is shown. */
+  /** There are more rows. */
   readonly truncated: boolean;
 }
 
 /**
- * What would fire from a moment until another one, and what would not and why. It needs no clock:
- * intervals are counted as if every job were completed as soon as it is due. It breathes
- * between times, because there may be very many of them.
+ * Lists what would fire in a period, and what would not and why. It needs no clock: intervals count
+ * as if every job were completed at its due time. It yields to the event loop, because there can be
+ * very many times.
  */
 export async function previewSchedules(
   entries: readonly PreviewEntry[],
@@ -53,7 +53,7 @@ export async function previewSchedules(
     const times = await joinRuns(entry, timesOf(entry, fromMs, toMs), breathe);
     rows.push(...times.rows);
     truncated ||= times.truncated;
-    // Of many schedules only the first rows of all are kept meanwhile.
+    // With many schedules, only the first rows overall are kept.
     if (rows.length < 4 * limits.previewRowsMax) continue;
     rows = firstRows(rows);
     truncated = true;
@@ -72,9 +72,9 @@ interface Time {
   readonly reason: string | undefined;
 }
 
-/** Times of one schedule that are looked at; more are not shown. */
+/** The most times of one schedule that are computed. */
 const TIMES_MAX = 20_000;
-/** Times of one schedule that have rows of their own, so that it does not hide the others. */
+/** The most rows of one schedule, so that it doesn't hide the others. */
 const ROWS_OF_ONE_MAX = 50;
 
 async function joinRuns(
@@ -142,7 +142,7 @@ function* cronTimes({ timed, state }: PreviewEntry, fromMs: number, toMs: number
   }
 }
 
-/** What quiet hours make of a time: as when it is fired. */
+/** Applies quiet hours to a slot, as firing does. */
 function hush(
   timed: Timed,
   seq: number,
@@ -157,7 +157,7 @@ function reasonOf(quiet: 'skipped' | 'deferred' | undefined): string | undefined
   return quiet === undefined ? undefined : 'quiet_hours';
 }
 
-/** Whether clocks showed no such time, so that it comes at another one. */
+/** Returns whether the clocks skipped the time, so that it comes at another one. */
 function isSkippedByClocks({ hours, minutes }: Cron, localMs: number): boolean {
   const local = new Date(localMs);
   return !hours.includes(local.getUTCHours()) || !minutes.includes(local.getUTCMinutes());
@@ -181,7 +181,7 @@ function* otherTimes({ timed, state }: PreviewEntry, fromMs: number, toMs: numbe
   }
 }
 
-/** The first time without windows. */
+/** Returns the first time without windows. */
 function wantedFirst({ schedule }: Timed, slot: Slot, fromMs: number): number {
   const { timing } = schedule;
   if (timing.mode === 'at') return timing.atMs;
@@ -189,8 +189,9 @@ function wantedFirst({ schedule }: Timed, slot: Slot, fromMs: number): number {
 }
 
 /**
- * Tells whether quiet hours skip every time of a cron line: all times of the next days, and at least a
- * few, because a line may come once a month. Other schedules move out of quiet hours sooner or later.
+ * Returns whether quiet hours skip every time of a cron line: all times of the next days, and at
+ * least a few, because a line may come once a month. Other schedules leave the quiet hours sooner
+ * or later.
  */
 export function isAlwaysQuiet(timed: Timed, fromMs: number): boolean {
   const { timing, quietAction } = timed.schedule;
@@ -207,12 +208,12 @@ export function isAlwaysQuiet(timed: Timed, fromMs: number): boolean {
   return true;
 }
 
-/** As many times are looked at; those of a minute reach over a day. */
+/** The most slots to check. Slots of each minute cover more than a day. */
 const SLOTS_MAX = 2000;
 
 /**
- * Finds the first time from a moment on at which a schedule really starts a job. Due times before it
- * are skipped, as an open breaker skips them, and so are quiet hours. Undefined when none is near.
+ * Finds the first time from a moment on at which a schedule really starts a job. It skips earlier
+ * due times, as an open breaker does, and quiet hours. Undefined if none is near.
  */
 export function findNextStart(
   timed: Timed,
@@ -231,7 +232,7 @@ export function findNextStart(
   return undefined;
 }
 
-/** Steps over many due times at once: a breaker may be open for thousands of them. */
+/** Steps over many due times at once: a breaker can be open for thousands of them. */
 function skipUntil(
   timed: Timed,
   state: Slot & { readonly seq: number },
@@ -240,7 +241,7 @@ function skipUntil(
   const { timing } = timed.schedule;
   if (state.dueMs >= notBeforeMs) return state;
   if (timing.mode === 'cron') return nextSlot(timed, state.seq + 1, notBeforeMs - 1);
-  // A time that comes only once is tried again until it is allowed.
+  // A time that comes only once is retried until it is allowed.
   if (timing.mode !== 'every') return { slotMs: state.slotMs, dueMs: notBeforeMs };
   const times = countEvery(timing.every, state.dueMs, notBeforeMs - 1, timed.zone);
   const before = addEvery(timing.every, state.dueMs, times - 1, timed.zone);

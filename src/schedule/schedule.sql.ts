@@ -18,17 +18,17 @@ export async function syncSchedules(
   tx: Transaction,
   drafts: readonly ScheduleDraft[],
 ): Promise<void> {
-  await tx.each(upsert, inOrder(drafts).map(toDraftRow));
+  await tx.each(upsert, sortByKey(drafts).map(toDraftRow));
 }
 
 export async function retireSchedules(
   tx: Transaction,
   keys: readonly ScheduleKey[],
 ): Promise<void> {
-  await tx.each(retire, inOrder(keys).map(toKeyRow));
+  await tx.each(retire, sortByKey(keys).map(toScheduleKeyRow));
 }
 
-export async function dueSchedules(session: Session, request: DueRequest): Promise<DueResult> {
+export async function listDueSchedules(session: Session, request: DueRequest): Promise<DueResult> {
   const { dialect } = session;
   const table = dialect.table('schedules');
   const where = new Where().and(`s.status = 'active'`).and('s.next_due_at <= ?', request.now);
@@ -81,7 +81,7 @@ export async function listSchedules(
 export async function pauseSchedule(tx: Transaction, request: PauseRequest): Promise<boolean> {
   const { plugin, scheduleId, paused, next, now } = request;
   const table = tx.dialect.table('schedules');
-  // One that is invalid or exhausted remembers that it is paused, and stays what it is until then.
+  // An invalid or exhausted schedule stores the pause and keeps its status.
   const [status, pausedAt] = paused ? ['paused', now] : ['active', null];
   const changed = await tx.run(
     `update ${table} set paused_at = ?, updated_at = ?,
@@ -109,21 +109,21 @@ export async function pauseSchedule(tx: Transaction, request: PauseRequest): Pro
   return changed.length > 0;
 }
 
-export const keyColumns = { plugin: 'text', schedule_id: 'text' } as const;
+export const scheduleKeyColumns = { plugin: 'text', schedule_id: 'text' } as const;
 
-/** A fixed order of locks, so that two hosts cannot wait for each other. */
-export function inOrder<Key extends ScheduleKey>(keys: readonly Key[]): Key[] {
+/** Sorts by key: a fixed order of locks, so that two hosts can't deadlock. */
+export function sortByKey<Key extends ScheduleKey>(keys: readonly Key[]): Key[] {
   return keys.toSorted((a, b) =>
     a.plugin === b.plugin ? (a.scheduleId < b.scheduleId ? -1 : 1) : a.plugin < b.plugin ? -1 : 1,
   );
 }
 
-export function toKeyRow({ plugin, scheduleId }: ScheduleKey): Row {
+export function toScheduleKeyRow({ plugin, scheduleId }: ScheduleKey): Row {
   return { plugin, schedule_id: scheduleId };
 }
 
 const draftColumns = {
-  ...keyColumns,
+  ...scheduleKeyColumns,
   command: 'text',
   mode: 'text',
   timing: 'text',
@@ -137,14 +137,15 @@ const draftColumns = {
 } as const;
 
 /**
- * A row of the same generation keeps its due time, its seq and that it is exhausted; of another one
- * only its seq, so that no slot is ever numbered twice. A pause outlives every change. What was due
- * once and is done is not done again because its timezone or a window changes.
+ * A row of the same generation keeps its due time, its seq and its exhaustion. A row of another
+ * generation keeps only its seq, so that no slot number is used twice. A pause survives every
+ * change. A schedule that was due once and is done isn't repeated because its timezone or a window
+ * changes.
  */
 const upsert = defineRows({
   columns: draftColumns,
   sql: (r, d) => {
-    // Of this generation: what an older one fired does not make this one exhausted.
+    // Only for this generation: what an older one fired doesn't exhaust this one.
     const fired = 's.last_fired_at >= s.first_seen_at';
     const same = ['mode', 'timing', 'command'].map((column) => `s.${column} = excluded.${column}`);
     const spent = `s.mode in ('at', 'after') and s.next_due_at is null and ${fired}`;
@@ -181,7 +182,7 @@ const upsert = defineRows({
 function toDraftRow(draft: ScheduleDraft): Row {
   const { invalid, next } = draft;
   return {
-    ...toKeyRow(draft),
+    ...toScheduleKeyRow(draft),
     command: draft.command,
     mode: draft.mode,
     timing: draft.timing,
@@ -196,7 +197,7 @@ function toDraftRow(draft: ScheduleDraft): Row {
 }
 
 const retire = defineRows({
-  columns: keyColumns,
+  columns: scheduleKeyColumns,
   sql: (r, d) => `update ${d.table('schedules')} set status = 'retired',
       reason = 'not_configured', updated_at = ${d.now} ${r.from}
     where schedules.plugin = ${r('plugin')} and schedules.schedule_id = ${r('schedule_id')}`,

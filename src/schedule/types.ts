@@ -4,7 +4,7 @@ import type { BreakerState, TransitionReason } from './breaker.ts';
 import type { OverlapRules, SkipReason, ScheduleMode } from './schedule.ts';
 
 export interface LastLoaded {
-  /** The configuration that was loaded last, also by a process that is gone. */
+  /** The configuration that was loaded last, even by a process that is gone. */
   readonly snapshotId: string | undefined;
   readonly liveProcessId: string | undefined;
 }
@@ -28,9 +28,9 @@ export interface ScheduleDraft extends ScheduleKey {
   readonly timing: string;
   readonly timezone: string;
   readonly generation: string;
-  /** Why it cannot be fired; undefined when it can. */
+  /** The reason why it can't fire. Undefined if it can. */
   readonly invalid: string | undefined;
-  /** Counts when the row is new or its generation is. */
+  /** Used only if the row or its generation is new. */
   readonly next: NextDue | undefined;
   readonly seenAt: Timestamp;
 }
@@ -44,7 +44,7 @@ export interface DueRequest {
 
 export interface DueResult {
   readonly due: readonly DueSchedule[];
-  /** When the first one comes due that is not yet; undefined when none will or the page is full. */
+  /** When the next schedule comes due. Undefined if none does, or the page is full. */
   readonly nextAt: Timestamp | undefined;
 }
 
@@ -54,7 +54,7 @@ export interface DueSchedule extends ScheduleKey {
   readonly slotAt: Timestamp;
   readonly dueAt: Timestamp;
   readonly lastJobId: string | null;
-  /** Whether its last job is neither completed nor forgotten, and when it was completed. */
+  /** Whether its last job exists and is open, and when it was completed. */
   readonly isLastOpen: boolean;
   readonly lastCompletedAt: Timestamp | null;
 }
@@ -64,13 +64,13 @@ export interface FireRequest {
   readonly firings: readonly Firing[];
 }
 
-/** One due time, under the fence of what the row was when it was read. */
+/** One due time, fenced by the row's state when it was read. */
 export interface Firing {
   readonly due: DueSchedule;
   readonly command: string;
-  /** When it is due after this; undefined when it never is again. */
+  /** The next due time. Undefined if it is never due again. */
   readonly next: NextDue | undefined;
-  /** The same when no job is made: what is due only once is tried again. */
+  /** The next due time if no job is created: a schedule that is due once is tried again. */
   readonly nextIfSkipped: NextDue | undefined;
   readonly act: FiringAct;
 }
@@ -81,17 +81,17 @@ export type FiringAct =
   | { readonly kind: 'skip'; readonly reason: SkipReason }
   | {
       readonly kind: 'fire';
-      /** Oldest slot first; their slots are numbered from the row's seq on. */
+      /** Oldest slot first. Their slots are numbered from the row's `seq` on. */
       readonly jobs: readonly JobDraft[];
       readonly guard: OverlapRules;
       readonly breaker: { readonly threshold: number; readonly resetAfterMs: number };
-      /** An interval counts from the completion of the last job, so it must still be what was read. */
+      /** An interval counts from the completion of its last job, so that job must be unchanged. */
       readonly needsLastUnchanged: boolean;
-      /** When to come again while a job is open still; without it, the time passes. */
+      /** The next try while a job is still open. Without it, the time passes. */
       readonly ifBusy?: NextDue | undefined;
     };
 
-/** `lost`: somebody else passed this time, or the row changed since it was read. */
+/** `lost`: another host handled this time, or the row changed since it was read. */
 export interface Fired extends ScheduleKey {
   readonly verdict: 'fired' | 'skipped' | 'moved' | 'lost';
   readonly reason: SkipReason | undefined;
@@ -130,8 +130,8 @@ export interface ScheduleRow extends ScheduleKey {
 }
 
 /**
- * `next` is when a resumed one is due, unless its due time lies ahead; one that this host does not
- * know keeps the time that passed, for the host that knows it.
+ * `next` is the due time after a resume, unless the current one is in the future. A host that
+ * doesn't know the schedule leaves the past due time to a host that does.
  */
 export interface PauseRequest extends ScheduleKey {
   readonly paused: boolean;

@@ -1,7 +1,9 @@
 import { parseOk, parseFault, type ParseResult } from './parse-result.ts';
 import { localOf, toUtc, type Zone } from './zone.ts';
 
-/** A part of each day in minutes since midnight; it passes midnight when it ends before it starts. */
+/**
+ * A part of each day in minutes since midnight. It crosses midnight if it ends before it starts.
+ */
 export interface DayWindow {
   readonly start: number;
   /** The first minute after it. */
@@ -33,7 +35,7 @@ export function isWithinWindow({ start, end }: DayWindow, minuteOfDay: number): 
   return minuteOfDay >= start || minuteOfDay < end;
 }
 
-/** What an entry says about the moments at which it may be due. */
+/** The windows and weekdays at which an entry may be due. */
 export interface Constraints {
   readonly onlyBetween: DayWindow | undefined;
   readonly notOn: readonly number[];
@@ -45,7 +47,7 @@ export type Obstacle =
   | 'outside_time_window'
   | 'outside_preferred_window';
 
-/** Why an entry may not be due at this moment; undefined when it may. */
+/** Returns why an entry may not be due at this moment. Undefined if it may. */
 export function findObstacle(
   constraints: Constraints,
   ms: number,
@@ -64,10 +66,12 @@ export function findObstacle(
   return 'outside_preferred_window';
 }
 
-/** Rounds that reach an allowed moment when there is one: a week of days, some for the windows. */
+/**
+ * The rounds to reach an allowed moment if there is one: a week of days, and some for the windows.
+ */
 const ROUNDS_MAX = 40;
 
-/** The first moment from this one on that nothing forbids; undefined when there is none. */
+/** Finds the first allowed moment from this one on. Undefined if there is none. */
 export function moveInto(constraints: Constraints, fromMs: number, zone: Zone): number | undefined {
   let ms = fromMs;
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
@@ -81,7 +85,7 @@ export function moveInto(constraints: Constraints, fromMs: number, zone: Zone): 
   return undefined;
 }
 
-/** Whether the windows leave any minute of some day. */
+/** Returns whether the windows allow any minute of some day. */
 export function hasAllowedTime({ onlyBetween, notOn, preferredWindow }: Constraints): boolean {
   if (new Set(notOn).size === 7) return false;
   for (let minute = 0; minute < 24 * 60; minute += 1) {
@@ -101,7 +105,7 @@ function nextTimeOfDay(zone: Zone, afterMs: number, minute: number): number {
   }
 }
 
-/** Of a local time: 0 is Sunday. */
+/** Returns the weekday of a local time. 0 is Sunday. */
 export function weekdayOf(localMs: number): number {
   return (((Math.floor(localMs / DAY_MS) + 4) % 7) + 7) % 7;
 }
@@ -113,20 +117,21 @@ function parseTimeOfDay(text: string): number | undefined {
   return Number(match[2]) < 60 && minute <= 24 * 60 ? minute : undefined;
 }
 
-/** Whole hours of the day in which nothing is to start; a side that is not said is undefined. */
+/** Whole hours of the day in which nothing starts. An unset side is undefined. */
 export interface QuietHours {
   readonly start: number | undefined;
-  /** The first hour that is not quiet any more. */
+  /** The first hour that isn't quiet. */
   readonly end: number | undefined;
 }
 
-/** What becomes of work that comes due meanwhile: it is left out, or waits for their end. */
+/** What happens to a job that comes due in quiet hours: it is skipped, or waits for their end. */
 export const quietActions = ['skip', 'defer'] as const;
 export type QuietAction = (typeof quietActions)[number];
 
 /**
- * Until when it is quiet, or undefined when it is not. Each side that is not said is taken from the
- * usual hours; without both there are none, and none when they begin and end at the same hour.
+ * Returns the end of the quiet hours, or undefined if it isn't quiet. Unset sides are taken from
+ * the default. There are no quiet hours without both sides, or if they start and end at the same
+ * hour.
  */
 export function quietUntil(
   own: QuietHours,

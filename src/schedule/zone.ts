@@ -1,6 +1,6 @@
 /**
- * A timezone as its changes of offset. Local times are written as the milliseconds that their
- * calendar fields would have in UTC, so that arithmetic on them is arithmetic on the calendar.
+ * A timezone as its changes of offset. Local times are the milliseconds that their calendar fields
+ * would have in UTC, so that arithmetic on them is calendar arithmetic.
  */
 export interface Zone {
   readonly name: string;
@@ -10,14 +10,14 @@ export interface Zone {
 
 const MINUTE_MS = 60 * 1000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
-/** Changes of one zone lie further apart than this, so one look for each finds them all. */
+/** Changes of one zone are further apart than this, so one probe per stride finds them all. */
 const STRIDE_MS = 7 * DAY_MS;
 /** No zone is further from UTC, and none jumps further. */
 const OFFSET_MS_MAX = 26 * 60 * MINUTE_MS;
 
 const zones = new Map<string, Zone>();
 
-/** The zone of an IANA name, which must be one; asking the system is slow, so its answers are kept. */
+/** Returns the zone of a valid IANA name. Asking the system is slow, so its results are cached. */
 export function zoneOf(name: string): Zone {
   let zone = zones.get(name);
   if (zone === undefined) zones.set(name, (zone = makeZone(name)));
@@ -36,7 +36,7 @@ export function localOf(zone: Zone, utcMs: number): number {
   return utcMs + zone.offsetAt(utcMs);
 }
 
-/** When a local time happens: once, twice when clocks go back, never when they skip it. */
+/** Returns when a local time happens: once, twice if clocks go back, never if they skip it. */
 export function instantsOf(zone: Zone, localMs: number): number[] {
   const before = zone.offsetAt(localMs - OFFSET_MS_MAX);
   const after = zone.offsetAt(localMs + OFFSET_MS_MAX);
@@ -44,7 +44,10 @@ export function instantsOf(zone: Zone, localMs: number): number[] {
   return offsets.map((offset) => localMs - offset).filter((utc) => localOf(zone, utc) === localMs);
 }
 
-/** The first time that it is this local time, or the first moment after the gap that holds it. */
+/**
+ * Returns the first moment with this local time, or the first moment after the gap that contains
+ * it.
+ */
 export function toUtc(zone: Zone, localMs: number): number {
   return instantsOf(zone, localMs)[0] ?? endOfGap(zone, localMs);
 }
@@ -53,7 +56,7 @@ export function addDays(zone: Zone, utcMs: number, days: number): number {
   return keepSide(zone, utcMs, localOf(zone, utcMs) + days * DAY_MS);
 }
 
-/** The same day of a later month; the last day of a month that is too short. */
+/** Adds months. If the month is too short, its last day. */
 export function addMonths(zone: Zone, utcMs: number, months: number): number {
   const local = new Date(localOf(zone, utcMs));
   const day = local.getUTCDate();
@@ -67,14 +70,14 @@ export function daysIn(year: number, month: number): number {
   return new Date(Date.UTC(year, month, 0)).getUTCDate();
 }
 
-/** The start of a day may come twice too; then the one further on must not lead back. */
+/** The start of a day can come twice, too. Then the second one must not lead back. */
 function keepSide(zone: Zone, fromMs: number, localMs: number): number {
   const [first, second] = instantsOf(zone, localMs);
   if (first === undefined) return endOfGap(zone, localMs);
   return first > fromMs ? first : (second ?? first);
 }
 
-/** The change of offset whose gap holds the local time. */
+/** Finds the change of offset whose gap contains the local time. */
 function endOfGap(zone: Zone, localMs: number): number {
   let low = localMs - OFFSET_MS_MAX;
   let high = localMs + OFFSET_MS_MAX;
@@ -91,7 +94,7 @@ interface Change {
   readonly offset: number;
 }
 
-/** About three years are looked up at once: that takes less than a millisecond. */
+/** About three years are computed at once, in less than a millisecond. */
 const CHUNK_MS = 160 * STRIDE_MS;
 
 function makeZone(name: string): Zone {

@@ -7,7 +7,7 @@ export const CLOUDEVENT_BATCH_TYPE = 'application/cloudevents-batch+json';
 
 const SPEC_VERSION = '1.0';
 
-/** What a CloudEvent says of a signal: the parts of a report, as they are posted. */
+/** Translates a CloudEvent to the input of a signal report. */
 export function fromCloudEvent(event: unknown): JsonObject {
   if (!isObject(event)) throw refuse('body', 'must be a CloudEvent, a JSON object');
   const { specversion, id, type, source, subject, time, data, ...rest } = event;
@@ -35,7 +35,7 @@ export function fromCloudEvent(event: unknown): JsonObject {
   });
 }
 
-/** JSON that was sent as bytes is read as JSON; other bytes stay as they came, under a name. */
+/** Decodes JSON that was sent as bytes. Other bytes are kept as they are, in an object. */
 function readBase64(bytes: Json, contentType: Json | undefined): Json {
   if (
     typeof bytes !== 'string' ||
@@ -52,18 +52,17 @@ function readBase64(bytes: Json, contentType: Json | undefined): Json {
   return parsed.value as Json;
 }
 
-/** What is reported has names. */
+/** The data of a signal is an object. */
 function toData(data: Json | undefined): JsonObject {
   if (data === undefined) return {};
   return isObject(data) ? data : { value: data };
 }
 
-/** Whether a request carries many of them. */
 export function isCloudEventBatch(headers: Headers): boolean {
   return mediaTypeOf(headers) === CLOUDEVENT_BATCH_TYPE;
 }
 
-/** What each CloudEvent of a batch says; what is wrong with one is told with its place in it. */
+/** Translates each CloudEvent of a batch. An error names the event's index. */
 export function fromCloudEvents(batch: unknown): JsonObject[] {
   if (!Array.isArray(batch)) throw refuse('body', 'must be a list of CloudEvents');
   return batch.map((event, index) => {
@@ -85,8 +84,8 @@ function mediaTypeOf(headers: Headers): string {
 type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /**
- * The CloudEvent that a request carries, whole in its body or with its attributes in headers;
- * undefined when it carries none.
+ * Reads the CloudEvent of a request: its whole body, or attributes in headers. Undefined if it has
+ * none.
  */
 export function readCloudEvent(headers: Headers, body: unknown): unknown {
   const type = mediaTypeOf(headers);
@@ -106,10 +105,12 @@ export function readCloudEvent(headers: Headers, body: unknown): unknown {
   return given({ ...Object.fromEntries(attributes), data: body as Json | undefined });
 }
 
-/** Of the headers that carry the attributes. */
+/** The prefix of the headers that carry attributes. */
 const PREFIX = 'ce-';
 
-/** Whether whoever asks speaks of CloudEvents in headers, and so wants the answer. */
+/**
+ * Returns whether the caller sends CloudEvents in headers, and so gets the response in that form.
+ */
 export function wantsBinaryCloudEvents(headers: Headers): boolean {
   return headers[`${PREFIX}specversion`] === SPEC_VERSION;
 }
@@ -122,7 +123,7 @@ function decode(name: string, value: string): string {
   }
 }
 
-/** A signal as callers are shown it. */
+/** A signal in the form of responses. */
 export interface ShownSignal {
   readonly signal_id: string;
   readonly type: string;
@@ -136,7 +137,7 @@ export interface ShownSignal {
   readonly inserted_at: string;
 }
 
-/** A source that is no URI reference is written as one. */
+/** Encodes the source as a URI reference if it isn't one. */
 export function toCloudEvent(signal: ShownSignal): JsonObject {
   const { subject_type: kind, subject_id: subject } = signal;
   return given({
@@ -154,7 +155,7 @@ export function toCloudEvent(signal: ShownSignal): JsonObject {
   });
 }
 
-/** A signal as a CloudEvent in binary mode: its attributes for headers, and its data alone. */
+/** Encodes a signal as a CloudEvent in binary mode: attributes for headers, and its data alone. */
 export function toBinaryCloudEvent(signal: ShownSignal): {
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly data: Json;
@@ -166,7 +167,7 @@ export function toBinaryCloudEvent(signal: ShownSignal): {
   return { headers, data };
 }
 
-/** What a header cannot hold, and what encodes it. */
+/** Encodes the characters that a header can't hold, and the percent sign. */
 function encode(value: string): string {
   return value.replaceAll(/[^\u0021-\u007e]|["%]/gu, (sign) => {
     const bytes = [...Buffer.from(sign)];

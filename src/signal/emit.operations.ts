@@ -12,7 +12,7 @@ import { defineOperation } from '../operation/define.ts';
 import { refuseDeniedFollowers } from '../access/denied-commands.operations.ts';
 import { listDenied } from '../access/scopes.ts';
 
-/** Programs write what it is about as `{type, id}`, people as `type/id`. */
+/** Programs send a subject as `{type, id}`, people as `type/id`. */
 const subject = z.preprocess(joinSubject, z.string());
 
 const reportInput = z.strictObject({
@@ -173,15 +173,15 @@ async function showTold(
   return warning === undefined ? told : { ...told, warning };
 }
 
-/** What would follow; refuses what would be refused. */
+/** Drafts what a signal would start. Throws what the report would throw. */
 async function foresee(submission: SignalSubmission, context: Context): Promise<Emission> {
   await refuseHookName(submission, context);
   return context.engine.signals.foresee(submission);
 }
 
 /**
- * What is from a webhook was verified by it, and routes with `from` rely on that. And one that was
- * reported under the id of a delivery would be taken for it when that comes.
+ * A webhook has verified what it delivers, and routes with `from` rely on that. A signal that was
+ * reported under the id of a delivery would be mistaken for it.
  */
 async function refuseHookName(
   { source }: SignalSubmission,
@@ -198,7 +198,7 @@ async function refuseHookName(
   });
 }
 
-/** What is wrong with one of many is told with its place among them. */
+/** Adds the index of a signal to its error. */
 async function at<T>(index: number, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -210,7 +210,7 @@ async function at<T>(index: number, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The id of the request is one, and they are many: the source's own ids tell what came before. */
+/** Many signals share one request id, so only the source's own ids recognize duplicates. */
 function toOneOfMany(context: Context, report: z.output<typeof reportInput>): SignalSubmission {
   return { ...toSubmission(context, report), id: undefined };
 }
@@ -253,7 +253,7 @@ async function findEarlier(
   return undefined;
 }
 
-/** What is neither is left as it is, and refused. */
+/** Other values are returned unchanged and refused later. */
 function joinSubject(value: unknown): unknown {
   if (!isObject(value)) return value;
   const { type, id, ...more } = value;

@@ -2,13 +2,13 @@ import type { SignalDraft } from './signal.ts';
 import type { Transaction } from '../ledger/dialect.ts';
 import { joinNews, noNews, type Followers, type RunNews } from '../pipeline/run/types.ts';
 import type { Emission, EmissionResult, ToldSignal } from './types.ts';
-import { enqueue, insertContexts } from '../job/enqueue.sql.ts';
+import { enqueueJobs, insertContexts } from '../job/enqueue.sql.ts';
 import { text } from '../ledger/row.ts';
 import { beginRuns } from '../pipeline/run/start.sql.ts';
 import { insertAndWake, insertNewSignals } from './signal.sql.ts';
 
-/** The signals that are new, with what they cause, in one transaction. */
-export async function emit(
+/** Inserts the signals that are new, with what they start, in one transaction. */
+export async function insertEmissions(
   tx: Transaction,
   emissions: readonly Emission[],
 ): Promise<EmissionResult> {
@@ -30,11 +30,14 @@ export async function emit(
   }
   const again = emissions.flatMap((emission, index) => handleAgain(emission, told[index]));
   const all = again.length === 0 ? news : joinNews([news, await startAll(tx, again)]);
-  // What an earlier try did of it, whose answer was lost, is to be noticed all the same.
+  // An earlier try may have started something before its response was lost, so wake the services.
   return { told, news: tx.again ? { ...all, advancing: true, queued: true } : all };
 }
 
-/** What handles a signal that was there before, if that was asked for: in its name, as a replay. */
+/**
+ * Returns the handlers of a signal that was reported before, if a rerun was requested. They run
+ * like a replay.
+ */
 function handleAgain(emission: Emission, told: ToldSignal | undefined): Started[] {
   const { rerun, jobs, runs, contexts = [] } = emission;
   if (rerun !== true || told === undefined || told.created) return [];
@@ -48,13 +51,13 @@ function handleAgain(emission: Emission, told: ToldSignal | undefined): Started[
   ];
 }
 
-/** Nobody can have reported it before, and nothing handles it. */
+/** Returns whether a signal can't have been reported before and starts nothing. */
 function isPlain({ signal, jobs, runs }: Emission): boolean {
   const isKeyed = signal.dedupeKey !== undefined || signal.sourceEventId !== undefined;
   return !isKeyed && jobs.length + runs.length === 0;
 }
 
-/** Nothing has to be known of it before the commit, which may travel with it. */
+/** The result isn't needed before the commit, so both are sent together. */
 async function record(tx: Transaction, signals: readonly SignalDraft[]): Promise<EmissionResult> {
   const awaited = insertAndWake(tx, signals);
   tx.finish();
@@ -69,7 +72,7 @@ async function startAll(tx: Transaction, followers: readonly Started[]): Promise
     followers.flatMap(({ contexts = [] }) => contexts),
   );
   const jobs = followers.flatMap((one) => one.jobs);
-  if (jobs.length > 0) await enqueue(tx, { jobs });
+  if (jobs.length > 0) await enqueueJobs(tx, { jobs });
   const { news } = await beginRuns(
     tx,
     followers.flatMap(({ runs }) => runs),
@@ -81,7 +84,10 @@ function asNew({ id }: SignalDraft): ToldSignal {
   return { signalId: id, created: true };
 }
 
-/** The one that took its place. By its own id, it is this very one, told again after a lost answer. */
+/**
+ * Finds the signal that was reported before. With the same id, it is this signal after a lost
+ * response.
+ */
 async function findEarlier(tx: Transaction, signal: SignalDraft): Promise<ToldSignal> {
   const { id, source, dedupeKey, sourceEventId } = signal;
   const table = tx.dialect.table('signals');

@@ -11,14 +11,14 @@ import {
 } from './signal.ts';
 import { findSecret, REDACTED_KEY } from './mask.ts';
 
-/** What somebody outside reports. Blank texts are as good as none. */
+/** A signal that an outside caller reports. Blank texts count as absent. */
 export interface SignalReport {
   readonly type: string;
   readonly source: string;
-  /** What it is about, as `<type>/<id>` or an id alone. */
+  /** The subject, as `<type>/<id>` or an id alone. */
   readonly subject?: string | undefined;
   readonly data: JsonObject;
-  /** `correlation_id` and `causation_id` in it place it in a chain. */
+  /** Its `correlation_id` and `causation_id` place the signal in a chain. */
   readonly metadata?: JsonObject | undefined;
   readonly occurredAt?: Timestamp | undefined;
   readonly dedupeKey?: string | undefined;
@@ -27,15 +27,15 @@ export interface SignalReport {
 }
 
 export interface Reporter {
-  /** The id that the signal is to have. */
+  /** The id of the new signal. */
   readonly id: string;
   readonly actor: string;
-  /** What the actor was then. */
+  /** The actor's role at that time. */
   readonly actorRole?: string | undefined;
   readonly nowMs: number;
 }
 
-/** A report as the ledger keeps it; refused, with the place, when it may not be kept. */
+/** Translates a report to a draft. Throws with the field if the report can't be stored. */
 export function toSignalDraft(report: SignalReport, reporter: Reporter): SignalDraft {
   const { id, nowMs } = reporter;
   const { type, source, data, visibility, metadata: given = {} } = report;
@@ -64,7 +64,7 @@ export function toSignalDraft(report: SignalReport, reporter: Reporter): SignalD
   };
 }
 
-/** Nobody speaks for the runtime or for a plugin: routes tell by the source who did. */
+/** Reserves the sources of Ductile and of plugins: routes trust them. */
 function checkSource(source: string): void {
   if (readText(source, 'source', limits.eventTypeBytesMax) === undefined) {
     throw refuse('source', 'must not be blank');
@@ -74,11 +74,12 @@ function checkSource(source: string): void {
   }
 }
 
-/** Most reports say nothing there, and those of one reporter are alike: they are checked once. */
+/** Most reports have no metadata, and those of one reporter are equal: they are checked once. */
 function keepMetadata(given: JsonObject, { actor, actorRole }: Reporter): string {
   const own = metadataOf(actor, actorRole);
   if (Object.keys(given).length > 0) {
-    // Nobody says of themselves who they are, or that something was masked, which refuses a replay.
+    // The caller can't set its own role, or claim that something was masked, which would refuse a
+    // replay.
     const { schema_version: usual, ...who } = own;
     const { actor_role: _, [REDACTED_KEY]: __, schema_version: version = usual, ...others } = given;
     const metadata = { schema_version: version, ...others, ...who };
@@ -122,12 +123,12 @@ function readText(
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'string') throw refuse(field, 'must be text');
   toStoredJson(value, field, bytesMax);
-  // These are kept and shown like the data, and some of them are in indexes and URLs.
+  // These texts are stored and shown like the data. Some of them are in indexes and URLs.
   refuseSecret(value, field);
   return value.trim() === '' ? undefined : value;
 }
 
-/** What a signal is about: `<type>/<id>`, or an id alone. */
+/** Splits `<type>/<id>`, or an id alone. */
 export function splitSubject(subject: string | undefined): {
   subjectType?: string;
   subjectId?: string;
@@ -138,7 +139,7 @@ export function splitSubject(subject: string | undefined): {
   return { subjectType: subject.slice(0, at), subjectId: subject.slice(at + 1) };
 }
 
-/** What has not happened yet would be kept for as long as that takes. */
+/** A signal from the future would be kept until then. */
 function checkTime(at: Timestamp | undefined, nowMs: number): Timestamp | undefined {
   if (at === undefined || fromTimestamp(at) <= nowMs + limits.occurredAheadMsMax) return at;
   throw refuse('occurred_at', 'is in the future');

@@ -101,7 +101,7 @@ export const tailSignals = defineOperation({
       ? await reads.beats.page(place, limit)
       : merge(await reads.page(place, limit), place);
     const { end, more, isPending } = page;
-    // Only who has seen everything stands where those may begin who come anew.
+    // Only a reader that has seen everything is a starting point for new readers.
     if (fold && !more) reads.beats.reach(end);
     return {
       events: showEvents(page, epoch, { type, fold, seesAll: seesHidden(principal) }),
@@ -113,7 +113,10 @@ export const tailSignals = defineOperation({
   },
 });
 
-/** Errors may quote what only administrators see, and pages are shared: `job.inspect` shows them. */
+/**
+ * Errors can quote what only administrators may see, and pages are shared. `job.inspect` shows
+ * errors.
+ */
 function withoutError(event: PlacedEvent['event']): PlacedEvent['event'] {
   const { data } = event;
   if (!event.type.startsWith('job.') || event.source !== RUNTIME_SOURCE || !isObject(data)) {
@@ -124,7 +127,7 @@ function withoutError(event: PlacedEvent['event']): PlacedEvent['event'] {
 
 const merges = new WeakMap<EventRows, Merged>();
 
-/** Rows that several share are of one place, and are merged once. */
+/** Shared rows have one cursor and are merged once. */
 function merge(rows: EventRows, place: EventPlace): Merged {
   let merged = merges.get(rows);
   if (merged === undefined) merges.set(rows, (merged = mergeEvents(rows, place)));
@@ -139,7 +142,7 @@ interface Wish {
 
 const shown = new WeakMap<Merged, Map<string, Event[]>>();
 
-/** Whoever shares a page and wishes the same shares what is shown of it too. */
+/** Readers of the same page with the same filter share its events. */
 function showEvents(page: Merged, epoch: string, wish: Wish): Event[] {
   const known = shown.get(page) ?? new Map<string, Event[]>();
   shown.set(page, known);
@@ -168,7 +171,7 @@ export interface EventPage {
   readonly reset: boolean;
 }
 
-/** A page for a surface that sends events as they come. */
+/** Reads a page for a surface that streams events. */
 export async function readEventPage(
   operation: Operation,
   context: Context,
@@ -177,12 +180,14 @@ export async function readEventPage(
   return (await invoke(operation, context, input)) as unknown as EventPage;
 }
 
-/** Until something was written here, or long enough to look for what others wrote. */
+/**
+ * Waits until this process has written something, or until it is time to look for writes of others.
+ */
 export function waitForEvents({ engine }: Context, ms: number, signal: AbortSignal): Promise<void> {
   return engine.activity.wait(ms, signal);
 }
 
-/** All who are told in sums look at the same moment, because then one look is enough for them. */
+/** Aligns the readers of folded events to the same moment, so that they share one read. */
 export async function waitForBeat(signal: AbortSignal): Promise<void> {
   await sleep(untilBeat(), undefined, { signal }).catch(() => undefined);
 }
@@ -226,28 +231,32 @@ function makeFilter(types: readonly string[] | undefined): (type: string) => boo
   return (type) => exact.has(type) || beginnings.some((beginning) => type.startsWith(beginning));
 }
 
-/** The reads of all who follow a ledger: those at the same place share one, and few run at once. */
+/**
+ * The reads of all followers of a ledger. Followers at the same cursor share one, and few run at
+ * once.
+ */
 interface SharedReads {
   page(after: EventPlace, rows: number): Promise<EventRows>;
   end(): Promise<EventPlace>;
-  /** For those who look once in a beat. */
+  /** For followers that read once per interval. */
   readonly beats: Beats;
 }
 
 /**
- * The reads of those who want to know once in a beat what has happened: what the first of them has
- * read is what all get, so that their number costs next to nothing.
+ * The reads of followers that want sums once per interval. All of them get the result of the first
+ * read, so their number costs nearly nothing.
  */
 interface Beats {
-  /** All that happened since, in sums; there is more only when it is too much for one beat. */
+  /**
+   * Returns the sums of everything since. There is more only if it is too much for one interval.
+   */
   page(after: EventPlace, rows: number): Promise<Folded>;
-  /** Where the others are, for one who comes anew. */
+  /** Returns the cursor of the other followers, for a new one. */
   begin(): Promise<EventPlace>;
-  /** All go on from here. */
+  /** Sets the cursor at which new followers start. */
   reach(place: EventPlace): void;
 }
 
-/** How long it is until the next beat. */
 function untilBeat(): number {
   return limits.eventBeatMs - (Date.now() % limits.eventBeatMs);
 }
@@ -265,7 +274,8 @@ function makeSharedReads(ledger: Ledger): SharedReads {
   const inTurn = makeTurns(limits.eventReadsMax);
   const pages = new Map<string, Promise<EventRows>>();
   const ends = new Map<string, Promise<EventPlace>>();
-  // A read that has begun may miss what its new asker knows of; only one that is to come is shared.
+  // Only a read that hasn't started is shared: one in progress may miss what the new caller knows
+  // of.
   const share = <T>(coming: Map<string, Promise<T>>, key: string, read: () => Promise<T>) => {
     let answer = coming.get(key);
     if (answer === undefined) {
@@ -285,7 +295,7 @@ function makeSharedReads(ledger: Ledger): SharedReads {
   return { page, end, beats: makeBeats(page, end) };
 }
 
-/** Beats for which a page is kept, for those who come to its place late. */
+/** The number of intervals for which a page is cached, for late followers. */
 const KEPT_BEATS = 10;
 
 function makeBeats(page: SharedReads['page'], end: SharedReads['end']): Beats {
@@ -300,7 +310,8 @@ function makeBeats(page: SharedReads['page'], end: SharedReads['end']): Beats {
       const key = JSON.stringify([after, rows]);
       for (const [old, { beat }] of pages) if (now() - beat > KEPT_BEATS) pages.delete(old);
       const kept = pages.get(key);
-      // One that led on is the same for who comes late: otherwise their ways would part for good.
+      // A page with events is the same for late followers. Otherwise their cursors would differ
+      // forever.
       if (kept !== undefined && (kept.isFull || kept.beat === now())) return kept.read;
       const read = readInSums(page, after, rows);
       const entry = { beat: now(), read, isFull: false };
@@ -309,13 +320,13 @@ function makeBeats(page: SharedReads['page'], end: SharedReads['end']): Beats {
         ({ merged }) => {
           entry.isFull = merged.length > 0;
         },
-        // Who asks again after a failure wants another try, not the same answer.
+        // A caller that retries after a failure needs a new read.
         () => pages.delete(key),
       );
       return read;
     },
     async begin() {
-      // Behind all who left long ago there is too much that nobody asked for.
+      // After a long pause, the old cursor is too far behind for a new follower.
       if (reached !== undefined && now() - reached.beat <= 1) return reached.place;
       const place = await end();
       reached = { beat: now(), place };
@@ -327,10 +338,10 @@ function makeBeats(page: SharedReads['page'], end: SharedReads['end']): Beats {
   };
 }
 
-/** So many pages make one answer at most, so that who begins far behind is told something soon. */
+/** The most pages per result, so that a follower far behind gets something soon. */
 const PAGES_MAX = 25;
 
-/** However much happened, those who share it are told once, and little. */
+/** Sums up all pages, so that followers share one small result. */
 async function readInSums(
   page: SharedReads['page'],
   after: EventPlace,
@@ -346,7 +357,7 @@ async function readInSums(
   }
 }
 
-/** Who may not see what is hidden is told of the rest of its type. */
+/** Followers that may not see hidden events get the sums of the others. */
 function keyOfSum({ event, isHidden }: PlacedEvent): string {
   return `${isHidden ? 'hidden' : 'open'} ${event.type}`;
 }
@@ -355,7 +366,7 @@ function makeTurns(max: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
   let free = max;
   return async (work) => {
-    // Those that one write has woken all ask before this is over.
+    // All followers that one write has woken ask before this resolves.
     await new Promise<void>((turn) => setImmediate(turn));
     if (free > 0) free -= 1;
     else await new Promise<void>((turn) => waiting.push(turn));

@@ -24,8 +24,8 @@ import { toAttempt } from '../job/job.sql.ts';
 import { chainOf, toSignal } from './signal.sql.ts';
 
 /**
- * What was recorded after a place, in an order that later commits only ever add to. Rows of a
- * transaction that is not over, or that began before one that is not, come later.
+ * Lists what was recorded after a cursor, in an order to which later commits only append. Rows of
+ * an open transaction, or of one that started after an open one, come later.
  */
 export async function listEvents(
   session: Session,
@@ -47,8 +47,8 @@ export async function listEvents(
   return { jobs, signals, attempts, runs, isPending: sight.isPending };
 }
 
-/** The place behind everything that was recorded so far. */
-export async function endOfEvents(session: Session, sight: Sight): Promise<EventPlace> {
+/** Returns the cursor after everything that was recorded so far. */
+export async function readEventEnd(session: Session, sight: Sight): Promise<EventPlace> {
   const [[jobs, runs], [signals, attempts]] = await together(
     together(endOfJobs(session, sight), endOf(session, runSource, sight)),
     together(endOf(session, signalSource, sight), endOf(session, attemptSource, sight)),
@@ -57,9 +57,9 @@ export async function endOfEvents(session: Session, sight: Sight): Promise<Event
 }
 
 /**
- * A schema that was brought here from another PostgreSQL has rows of transactions that this one has
- * not had yet: they would wait for them, and new rows would sort before old ones. Their order is begun
- * anew, and with a new epoch so is every place in it.
+ * Adopts a schema that was copied from another PostgreSQL server. It has rows of transaction
+ * numbers that this server hasn't reached: readers would wait for them, and new rows would sort
+ * before old ones. Their order restarts, and a new epoch resets every cursor.
  */
 export async function adoptEvents(tx: Transaction): Promise<void> {
   const { dialect } = tx;
@@ -80,13 +80,15 @@ export async function adoptEvents(tx: Transaction): Promise<void> {
 
 interface Source<T> {
   readonly table: 'job_log' | 'signals' | 'pipeline_runs';
-  /** The column that has the transaction. */
+  /** The column of the transaction number. */
   readonly tx: 'tx' | 'end_tx';
-  /** Whether it orders them also where there is one writer, whose rows are not added in this order. */
+  /**
+   * Whether the column orders the rows even with a single writer, who doesn't append in this order.
+   */
   readonly isOrdered: boolean;
-  /** Of a table that is called `e`. */
+  /** The columns of the table, which has the alias `e`. */
   readonly columns: (d: Dialect) => string;
-  /** The part of a row that may be large. */
+  /** The size of the part of a row that can be large. */
   readonly bytes: string;
   readonly toEvent: (row: Row) => T;
 }
@@ -100,7 +102,7 @@ const signalSource: Source<SignalEvent> = {
   toEvent: (row) => ({ ...toSignal(row), position: toPosition(row) }),
 };
 
-/** What an attempt said may be large, and is for those who ask for it. */
+/** Without the output, which can be large. */
 const attemptSource: Source<AttemptEvent> = {
   table: 'job_log',
   tx: 'tx',
@@ -122,7 +124,7 @@ function rootOf(d: Dialect, jobId: string): string {
   return `(select own.root_job_id from ${d.table('job_queue')} own where own.id = ${jobId})`;
 }
 
-/** Without what it was given and gave, which may be large. */
+/** Without payload and result, which can be large. */
 const runSource: Source<RunEvent> = {
   table: 'pipeline_runs',
   tx: 'end_tx',
@@ -149,7 +151,7 @@ const runSource: Source<RunEvent> = {
   }),
 };
 
-/** How large the rows are is asked first, so that no more of them are read than fit. */
+/** Reads the sizes first, so that no more rows are read than fit. */
 async function listAfter<T>(
   session: Session,
   source: Source<T>,
@@ -192,7 +194,7 @@ const jobEventColumns = (
   created_at, parent_job_id, source_event_id, root_job_id, retry_of, schedule_id,
   ${chainOf(d, () => 'e.root_job_id')} as correlation_id`;
 
-/** Of jobs only what is short is read, so that the number of rows bounds them. */
+/** Job events have no large columns, so the number of rows bounds the size. */
 async function listJobs(
   session: Session,
   after: Position,
@@ -234,7 +236,10 @@ function toJobEvent(row: Row): JobEvent {
   };
 }
 
-/** The last row that can be seen, and not a moment: readers that begin at the same row are together. */
+/**
+ * Returns the position of the last visible row. Readers that start at the same row share their
+ * reads.
+ */
 async function endOf(
   session: Session,
   { table, tx, isOrdered }: Pick<Source<unknown>, 'table' | 'tx' | 'isOrdered'>,
@@ -254,8 +259,8 @@ async function endOf(
 }
 
 /**
- * Where many write, jobs that are not committed yet may have lower numbers than some that are: while
- * there are such, the place also says from which transaction on they are wanted.
+ * With several writers, uncommitted jobs can have lower numbers than committed ones. While that is
+ * so, the position also says from which transaction on jobs are wanted.
  */
 async function endOfJobs(session: Session, sight: Sight): Promise<Position> {
   const { dialect } = session;
@@ -284,7 +289,8 @@ function comparer(
     return { text: `seq ${sign} ?`, order: 'seq', values: ({ seq }) => [seq] };
   }
   return {
-    // SQLite does not conclude from the comparison that there is a number, as its index wants it.
+    // The null check is needed: SQLite doesn't derive it from the comparison, and its partial index
+    // requires it.
     text: `${column} is not null and (${column}, seq) ${sign} (?, ?)`,
     order: `${column}, seq`,
     values: ({ tx, seq }) => [tx, seq],
@@ -295,20 +301,20 @@ function toPosition(row: Row): Position {
   return { tx: int(row, 'tx'), seq: int(row, 'seq') };
 }
 
-/** How far everything that was recorded can be seen, where many write at once. */
+/** The extent to which the record is complete, if there are several writers. */
 interface Reach {
-  /** Rows of transactions below it: all of these are over. */
+  /** All transactions below this number have ended. */
   readonly txBelow: number;
-  /** Jobs up to this number: whoever was given one of them has committed or given up. */
+  /** All jobs up to this number are committed or rolled back. */
   readonly jobsUpTo: number;
 }
 
 export interface Sight {
-  /** Undefined where there is one writer, and as long as nothing is certain yet. */
+  /** Undefined with a single writer, and until the first extent is certain. */
   readonly reach: Reach | undefined;
-  /** All transactions below it are over by now. */
+  /** All transactions below this number have ended by now. */
   readonly settledBelow: number;
-  /** Something was begun that has to be over before more can be seen. */
+  /** A transaction must end before more can be seen. */
   readonly isPending: boolean;
 }
 
@@ -317,18 +323,17 @@ interface Horizon {
 }
 
 interface Mark extends Reach {
-  /** When all transactions below it are over, the reach is certain. */
+  /** The extent is certain when all transactions below this number have ended. */
   readonly overBelow: number;
 }
 
 /**
- * Follows where the record is complete. Rows of jobs are written again with every change, so they have
- * no index by transaction. Instead, when there are new ones, a mark is set: the highest number that any
- * job was given, and then a new transaction. A job has its transaction before it has its number, so
- * when all before that transaction are over, no job up to that number can come any more.
- *
- * Other rows are shown up to a transaction that was read before the number: of a job whose end can be
- * seen, the beginning can be seen too.
+ * Tracks up to where the record is complete. Job rows are updated often, so they have no index by
+ * transaction. Instead, when there are new jobs, a mark is set: the highest job number that was
+ * assigned, and then a new transaction. A job gets its transaction before its number. So when all
+ * transactions before the mark have ended, no job up to that number can appear any more. Other rows
+ * are shown up to a transaction that was read before the number: if the end of a job is visible,
+ * its start is visible, too.
  */
 export function makeHorizon(): Horizon {
   let reach: Reach | undefined;
@@ -360,7 +365,7 @@ export function makeHorizon(): Horizon {
 
 async function setMark(session: Session, here: Reach): Promise<Mark & { isOver: boolean }> {
   const { settledBelow, newTransaction } = session.dialect;
-  // They travel together as one transaction, and the second sees what is so when its turn comes.
+  // Both are sent as one transaction. The second statement sees the state at its own start.
   const [[begun = {}], [over = {}]] = await together(
     session.run(`select ${newTransaction} as tx`),
     session.run(`select ${settledBelow} as settled`),
@@ -369,7 +374,7 @@ async function setMark(session: Session, here: Reach): Promise<Mark & { isOver: 
   return { ...here, overBelow, isOver: int(over, 'settled') >= overBelow };
 }
 
-/** Looks that overlap may end in another order than they began. */
+/** Concurrent reads can end in another order than they started. */
 function furthest(known: Reach | undefined, { txBelow, jobsUpTo }: Reach): Reach {
   return {
     txBelow: Math.max(txBelow, known?.txBelow ?? 0),

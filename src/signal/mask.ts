@@ -4,18 +4,21 @@ import { isSecretKey, isEmptySecret, maskText, REDACTED } from '../base/secrets.
 import type { SealedText } from '../base/seal.ts';
 
 export interface FoundSecret {
-  /** Where it is, such as `data.user.password`. */
+  /** The path, such as `data.user.password`. */
   readonly path: string;
-  /** By what it was recognised; never the value. */
+  /** The rule that matched. Never the value. */
   readonly rule: string;
 }
 
-/** The first place that holds what no signal may: signals are kept, shown and told again like logs. */
+/**
+ * Finds the first secret in a value. Signals are stored, shown and replayed like logs, so they must
+ * hold none.
+ */
 export function findSecret(value: unknown, path: string): FoundSecret | undefined {
   return holdsSecret(value) ? findAt(value, path) : undefined;
 }
 
-/** Without the places: nearly every value has nothing to tell. */
+/** Checks without building paths: nearly every value holds no secret. */
 function holdsSecret(value: unknown): boolean {
   if (typeof value === 'string') return maskText(value) !== value;
   if (Array.isArray(value)) return value.some(holdsSecret);
@@ -36,13 +39,13 @@ function findAt(value: unknown, path: string): FoundSecret | undefined {
 }
 
 export interface MaskedValue {
-  /** The same one when there was nothing to mask. */
+  /** The same object if nothing was masked. */
   readonly value: Json;
-  /** Where something was. */
+  /** The paths of what was masked. */
   readonly paths: readonly string[];
 }
 
-/** A copy that may be kept, for what comes from where it cannot be refused. */
+/** Masks secrets in data that can't be refused. */
 export function maskData(value: Json, path: string): MaskedValue {
   if (!holdsSecret(value)) return { value, paths: [] };
   const paths: string[] = [];
@@ -88,17 +91,17 @@ function isNamedSecret(name: string, value: unknown): boolean {
   return isSecretKey(name) && isFilled(name, value);
 }
 
-/** Objects are looked at by themselves; a bare list of texts is not. */
+/** Objects are checked on their own; a plain list of texts isn't. */
 function isFilled(name: string, value: unknown): boolean {
   if (Array.isArray(value)) return value.some((inner) => isFilled(name, inner));
   if (typeof value === 'string') return !isEmptySecret(name, value);
   return typeof value === 'number' || value instanceof ExactNumber;
 }
 
-/** The key of a signal's metadata that names what was masked. */
+/** The metadata key that lists what was masked. */
 export const REDACTED_KEY = 'redacted';
 
-/** Whether a signal with this metadata, as JSON text, shows less than it said. */
+/** Returns whether something was masked in a signal with this metadata. */
 export function isMasked(metadata: string): boolean {
   if (!metadata.includes(`"${REDACTED_KEY}"`)) return false;
   const value: unknown = parseJson(metadata);

@@ -19,7 +19,6 @@ import { runShape, showRun } from '../pipeline/run/shapes.service.ts';
 import { jobShape, showJob, showSignal, signalShape } from '../job/shapes.service.ts';
 import { isVisible, sightOf } from '../access/visibility.operations.ts';
 
-/** A signal's id, or the beginning of one. */
 export const signalIdField = z
   .string()
   .toLowerCase()
@@ -133,7 +132,7 @@ export const showSignalOperation = defineOperation({
   },
 });
 
-/** What lists of signals can be narrowed down to. */
+/** The filters of signal lists. */
 interface Narrowing {
   readonly subject?: string | undefined;
   readonly correlation_id?: string | undefined;
@@ -149,7 +148,7 @@ function toFilter({ subject, correlation_id: correlationId, ...rest }: Narrowing
   return Object.fromEntries(given) as Partial<SignalFilter>;
 }
 
-/** The signal with this id, or the only one whose id begins so, among those that may be seen. */
+/** Finds a signal by its id or a unique prefix, among those that the caller may see, or throws. */
 export function requireSignal(
   { engine: { ledger }, principal }: Pick<Context, 'engine' | 'principal'>,
   id: string,

@@ -3,18 +3,18 @@ import { moment } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { DirectiveType } from '../directive/directive.ts';
 
-/** Which signals: one by its id, or all that a filter finds. */
+/** The signals to replay: one by its id, or all that match a filter. */
 export interface ReplayChoice {
   readonly signal_id?: string | undefined;
   readonly type?: string | undefined;
   readonly source?: string | undefined;
   readonly from?: string | undefined;
   readonly to?: string | undefined;
-  /** The failed replay that this one continues, whose choice it has. */
+  /** The failed replay that this one continues. Its filter applies. */
   readonly resume?: string | undefined;
-  /** Only this one of those that handle them: a plugin, `<plugin>.<command>` or `pipeline:<name>`. */
+  /** Only this handler: a plugin, `<plugin>.<command>` or `pipeline:<name>`. */
   readonly handler?: string | undefined;
-  /** Also by what handled them well before, or does so now. */
+  /** Includes handlers that succeeded before, or are running. */
   readonly force: boolean;
   readonly limit: number;
 }
@@ -29,7 +29,7 @@ const fields = {
 export const replayType: DirectiveType<ReplayChoice> = {
   type: 'signal.replay',
   summary: 'Let signals be handled once more, by what the configuration says now.',
-  // What was done once is done again, also for signals that only administrators may see.
+  // A replay repeats work, even for signals that only administrators may see.
   scope: 'system:rw',
   lasting: 'What the handlers do cannot be undone; jobs that have not started can be cancelled.',
   isRepeatable: true,
@@ -50,7 +50,7 @@ export const replayType: DirectiveType<ReplayChoice> = {
       error:
         'must name one signal by its id, a filter (type, source, from or to), or a replay to resume',
     }),
-  // A failed replay is continued once; who asks again gets the directive that did it.
+  // A failed replay is continued once. A second request returns the directive that continues it.
   sameness: ({ resume }) => (resume === undefined ? 'each' : 'latest'),
   target: ({ signal_id: id, type, source, resume }) =>
     resume === undefined ? (id ?? `*:${type ?? '*'}:${source ?? '*'}`) : resumeTarget(resume),
@@ -61,7 +61,7 @@ export function resumeTarget(directiveId: string): string {
 }
 
 function isOneOrFiltered(choice: Readonly<Record<string, unknown>>): boolean {
-  // The record of a replay that continues another also holds the other's choice.
+  // The record of a replay that continues another contains the other's filter, too.
   if (choice['resume'] !== undefined) return true;
   const isFiltered = Object.keys(fields).some((name) => choice[name] !== undefined);
   return (choice['signal_id'] !== undefined) !== isFiltered;

@@ -3,21 +3,23 @@ import { defineRows, type Transaction } from '../ledger/dialect.ts';
 import { noNews, type Followers, type RunDraft } from '../pipeline/run/types.ts';
 import type { ReplayStepResult, ReplayProgress, ReplayStep } from './types.ts';
 import { lockDirectives } from '../directive/directive.sql.ts';
-import { enqueue, insertContexts } from '../job/enqueue.sql.ts';
+import { enqueueJobs, insertContexts } from '../job/enqueue.sql.ts';
 import { lockProgress, writeProgress } from '../directive/progress.sql.ts';
 import { text } from '../ledger/row.ts';
 import { beginRuns } from '../pipeline/run/start.sql.ts';
 
-/** What handles some signals once more, and how far the directive is by that, in one commit. */
-export async function replay(
+/**
+ * Starts the handlers of some signals again and records the directive's progress, in one commit.
+ */
+export async function replayStep(
   tx: Transaction,
   step: ReplayStep,
 ): Promise<ReplayStepResult | undefined> {
-  // One at a time over all hosts, so that two of them cannot both find that something was not done.
+  // One at a time over all hosts, so that two replays can't both find the same handler missing.
   await lockDirectives(tx);
   const stored = await lockProgress<ReplayProgress>(tx, step);
   if (stored === undefined) return undefined;
-  // Told again after a lost answer: what it started is to be noticed all the same.
+  // A repeated call after a lost response: what it started must still wake the services.
   if (stored !== null && stored.cursor >= step.cursor) {
     return { progress: stored, news: { ...noNews, advancing: true, queued: true } };
   }
@@ -27,7 +29,7 @@ export async function replay(
     tx,
     (step.contexts ?? []).filter(({ id }) => used.has(id)),
   );
-  await enqueue(tx, { jobs });
+  await enqueueJobs(tx, { jobs });
   const { news } = await beginRuns(tx, runs);
   const { before } = step;
   const progress: ReplayProgress = {

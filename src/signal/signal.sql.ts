@@ -24,7 +24,7 @@ export function insertSignals(tx: Transaction, signals: readonly SignalDraft[]):
   ask(tx, signals);
 }
 
-/** The same, and says whether a branch waited for one of them, so that somebody should look at it. */
+/** Inserts signals like `insertSignals`. Returns whether a branch waits for one of them. */
 export async function insertAndWake(
   tx: Transaction,
   signals: readonly SignalDraft[],
@@ -37,8 +37,8 @@ export async function insertAndWake(
 }
 
 /**
- * Adds those whose key and provider's id nobody of their source has had; says which, and whether a
- * branch waited for one of them.
+ * Inserts the signals whose dedupe key and source id are new for their source. Returns them, and
+ * whether a branch waits for one of them.
  */
 export async function insertNewSignals(
   tx: Transaction,
@@ -51,7 +51,10 @@ export async function insertNewSignals(
   return { added, areAwaited: (await woken).length > 0 };
 }
 
-/** What signals ask for is recorded with them; that it was asked for asks for nothing. */
+/**
+ * Records the directives that signals request. The signal of such a request requests nothing
+ * itself.
+ */
 function ask(tx: Transaction, signals: readonly SignalDraft[]): void {
   const { asksOf } = tx;
   if (asksOf === undefined) return;
@@ -68,7 +71,9 @@ function wakeWaiting(tx: Transaction, signals: readonly SignalDraft[]): void {
   tx.send(wake, firstOfEach(signals));
 }
 
-/** Of each type, in one order for everybody, so that two of them cannot wait for each other. */
+/**
+ * Returns the first signal of each type, in one order for all writers, so that they can't deadlock.
+ */
 function firstOfEach(signals: readonly SignalDraft[]): { type: string; id: string }[] {
   const first = new Map<string, string>();
   for (const { id, type } of signals) if (!first.has(type)) first.set(type, id);
@@ -76,7 +81,10 @@ function firstOfEach(signals: readonly SignalDraft[]): { type: string; id: strin
   return found.length === 1 ? found : found.toSorted((a, b) => (a.type < b.type ? -1 : 1));
 }
 
-/** Branches that wait for such a signal are looked at; from which one on, they remember. */
+/**
+ * Wakes the branches that wait for a signal of this type, and stores from which signal on they
+ * look.
+ */
 const wake = defineRows({ columns: { type: 'text', id: 'text' }, sql: wakeBranches });
 const wakeTold = defineRows({
   columns: { type: 'text', id: 'text' },
@@ -127,7 +135,10 @@ function insertInto(r: RowsWriter, d: Dialect): string {
       coalesce(${r('occurred_at')}, ${d.now}), ${d.now}`)}`;
 }
 
-/** What a chain began with names all of it: the signal before, or the one that caused its first job. */
+/**
+ * Writes the correlation that a signal inherits: of the signal before it, or of the one that caused
+ * its first job.
+ */
 function inherited(r: RowsWriter, d: Dialect): string {
   const signals = d.table('signals');
   return `coalesce(
@@ -135,19 +146,24 @@ function inherited(r: RowsWriter, d: Dialect): string {
     ${chainOf(d, () => r('correlation_id'))})`;
 }
 
-/** The name of the chain that a job began: that of the signal which caused it, else its own id. */
+/**
+ * Writes the name of a job's chain: the correlation of the signal that caused it, else its own id.
+ */
 export function chainOf(d: Dialect, root: () => string): string {
   return `coalesce((select c.correlation_id from ${d.table('job_queue')} j
     join ${d.table('signals')} c on c.id = j.source_event_id where j.id = ${root()}), ${root()})`;
 }
 
-/** A signal that is already there is the same one, told again after a lost answer. */
+/** An existing row is the same signal again, after a lost response. */
 const insert = defineRows({
   columns,
   sql: (r, d) => `${insertInto(r, d)} on conflict (id) do nothing`,
 });
 
-/** Who comes second waits for the end of who came first, and adds nothing when that was committed. */
+/**
+ * A second writer of the same key waits for the first one, and inserts nothing if that one
+ * committed.
+ */
 const insertNew = defineRows({
   columns,
   tells: 'id',
@@ -178,8 +194,8 @@ function toRow(signal: SignalDraft): Row {
   };
 }
 
-/** Whether a branch waits for one of them, so that somebody should look at it soon. */
-export async function areAwaited(
+/** Returns whether a branch waits for one of these signals. */
+export async function hasWaitingBranch(
   tx: Transaction,
   signals: readonly SignalDraft[],
 ): Promise<boolean> {
@@ -217,8 +233,11 @@ export async function listSignals(session: Session, filter: SignalFilter): Promi
   return rows.map(toSignal);
 }
 
-/** How many there are of each kind, among the oldest that fit. */
-export async function groupSignals(session: Session, filter: SignalFilter): Promise<SignalGroup[]> {
+/** Counts the oldest matching signals by source and type. */
+export async function countSignalGroups(
+  session: Session,
+  filter: SignalFilter,
+): Promise<SignalGroup[]> {
   const where = whereSignals(filter);
   const rows = await session.run(
     `select source, type, count(*) as n from (select source, type
@@ -283,8 +302,8 @@ export function toSignal(row: Row): Signal {
   };
 }
 
-/** Whether only administrators see the signal that caused a job, or the run that it is a step of. */
-export async function isForAdmins(
+/** Returns whether only administrators may see the signal that caused a job, or caused its run. */
+export async function isAdminOnly(
   tx: Transaction,
   {
     sourceEventId,
@@ -301,7 +320,7 @@ export async function isForAdmins(
   return rows.length > 0;
 }
 
-/** The columns that have an index in the order of numbers, the most telling first. */
+/** The columns with an index in the order of numbers, the most selective first. */
 const indexed = ['correlation_id', 'subject_id', 'type', 'source'] as const;
 
 const indexOf = {
@@ -328,7 +347,7 @@ export async function readSignalPage(
     const { [column ?? '']: own, ...left } = equal;
     const rest = within(new Where().equals(left), filter);
     if (column === undefined) return [{ index: undefined, where: new Where(), rest }];
-    // The condition of the index of subjects, word for word.
+    // Repeats the condition of the index of subjects, word for word.
     const where = new Where();
     if (column === 'subject_id') where.and('subject_id is not null');
     return [{ index: indexOf[column], key: [column, own ?? null], where, rest }];
@@ -361,7 +380,7 @@ function within(where: Where, { from, to }: SignalPageFilter): Where {
   return where;
 }
 
-/** A time with few signals is sorted; one with many is walked through by numbers instead. */
+/** A period with few signals is sorted. One with many is walked through by number instead. */
 async function timeStream(
   session: Session,
   filter: SignalPageFilter,

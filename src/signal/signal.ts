@@ -3,20 +3,20 @@ import { isObject, parseStoredJson, type JsonObject } from '../base/json.ts';
 import type { SealedText } from '../base/seal.ts';
 import { limits } from '../base/limits.ts';
 
-/** The source of the runtime's own signals. Plugins' signals carry `plugin:<name>`. */
+/** The source of Ductile's own signals. Plugins' signals have `plugin:<name>`. */
 export const RUNTIME_SOURCE = 'ductile';
 
 export function pluginSource(plugin: string): string {
   return `${PLUGIN_PREFIX}${plugin}`;
 }
 
-/** The form of what signals carry, which each of them names in its metadata. */
+/** The schema version that each signal names in its metadata. */
 export const SCHEMA_VERSION = 1;
 
-/** Of signals about which nothing more is to be said. */
+/** The metadata of signals without further metadata. */
 export const PLAIN_METADATA = JSON.stringify({ schema_version: SCHEMA_VERSION });
 
-/** Of signals that somebody is behind: who, and what they were then. */
+/** Returns the metadata of a signal that an actor caused, with the actor's role at that time. */
 export function metadataOf(
   actor: string,
   role: string | null | undefined,
@@ -25,7 +25,7 @@ export function metadataOf(
   return { schema_version: SCHEMA_VERSION, actor, ...told };
 }
 
-/** Who sent a signal, as routes and pipelines name them: a plugin by its name alone. */
+/** Returns the sender as routes and pipelines name it: a plugin by its name alone. */
 export function senderOf(source: string): string {
   return source.startsWith(PLUGIN_PREFIX) ? source.slice(PLUGIN_PREFIX.length) : source;
 }
@@ -35,7 +35,7 @@ const PLUGIN_PREFIX = 'plugin:';
 /** The types of the signals that a breaker opened and that it closed. */
 export const breakerSignals = ['breaker.opened', 'breaker.closed'] as const;
 
-/** An immutable fact, before it is on the ledger. The id is made by whoever reports it. */
+/** An immutable fact that isn't in the ledger yet. The reporter creates the id. */
 export interface SignalDraft {
   readonly id: string;
   readonly type: string;
@@ -45,24 +45,24 @@ export interface SignalDraft {
   /** JSON text. */
   readonly data: string;
   readonly metadata?: string;
-  /** What `data` was before something in it was masked. */
+  /** The whole `data`, if something in it was masked. */
   readonly sealed?: SealedText;
   readonly hops: number;
   readonly correlationId: string;
   readonly causationId?: string;
   readonly visibility?: 'internal' | 'admin_only';
-  /** Of a plugin's event: the attempt that emitted it and its place in the response. */
+  /** For a plugin's event: the attempt that emitted it, and its index in the response. */
   readonly jobId?: string;
   readonly jobAttempt?: number;
   readonly eventIndex?: number;
-  /** When it happened, if that is not now. */
+  /** The time of the event, if it isn't now. */
   readonly occurredAt?: Timestamp;
-  /** Of one source there is one signal with such a key, and one with such an id of the provider. */
+  /** Each source can use a dedupe key once, and an id of its own once. */
   readonly dedupeKey?: string;
   readonly sourceEventId?: string;
-  /** Its correlation was named by whoever reports it, and is not that of its cause. */
+  /** The reporter named the correlation, so it isn't inherited from the cause. */
   readonly isCorrelated?: boolean;
-  /** No directive is asked for because of it: it comes from one that was asked for so. */
+  /** The signal comes from a directive that a signal requested, so it must not request another. */
   readonly isQuiet?: boolean;
 }
 
@@ -90,8 +90,8 @@ export interface Signal {
 }
 
 /**
- * What is wrong with the type of a signal that is no plugin's, or undefined when nothing is. Plugins
- * may name their events as they like.
+ * Returns what is wrong with the type of a reported signal, or undefined. Plugins may name events
+ * freely.
  */
 export function findNameFault(name: string): string | undefined {
   if (name.length > limits.eventTypeBytesMax) {
@@ -105,25 +105,25 @@ export function findNameFault(name: string): string | undefined {
 const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)+$/;
 const VERSION = /^v\d+([_-]\d+)*$/;
 
-/** The key of a signal's metadata, and of the reserved part of the baggage, for deliveries. */
+/** The key of deliveries in a signal's metadata and in the reserved part of the baggage. */
 const WEBHOOK_KEY = 'webhook';
 
-/** How the source of a delivery's signal begins. */
+/** The prefix of the source of a delivery's signal. */
 export const WEBHOOK_SOURCE = 'webhook:';
 
 type Described = Pick<SignalDraft, 'source' | 'metadata'>;
 
-/** The webhook, event type and headers in the metadata of a delivery's signal. */
+/** Reads the webhook, event type and headers from the metadata of a delivery's signal. */
 export function deliveryEventIn({ source, metadata }: Described): JsonObject | undefined {
   if (!source.startsWith(WEBHOOK_SOURCE)) return undefined;
-  // Most signals say nothing of it, and parsing would cost all of them.
+  // Most signals have no delivery: don't parse their metadata.
   if (metadata?.includes(`"${WEBHOOK_KEY}":`) !== true) return undefined;
   const parsed = parseStoredJson(metadata);
   const event = isObject(parsed) ? parsed[WEBHOOK_KEY] : undefined;
   return isObject(event) ? event : undefined;
 }
 
-/** The sender's event type behind a signal, in the form that routes and pipelines match. */
+/** Reads the sender's event type of a signal, in the form that routes and pipelines match. */
 export function eventBehind(signal: Described): string | undefined {
   const event = deliveryEventIn(signal)?.['event'];
   return typeof event === 'string' ? event : undefined;
@@ -134,7 +134,7 @@ export function toEventMetadata(event: JsonObject | undefined): JsonObject {
   return event === undefined ? {} : { [WEBHOOK_KEY]: event };
 }
 
-/** The same as baggage, in the part that no step may write. */
+/** Returns the same as baggage, in the part that steps can't write. */
 export function toEventBaggage(event: JsonObject | undefined): JsonObject {
   return event === undefined ? {} : { ductile: { [WEBHOOK_KEY]: event } };
 }
@@ -150,14 +150,14 @@ const commonOfEnds = [
   'parent_job_id',
   'submitted_by',
   'actor',
-  // Only of plugins with `notify_on_complete`.
+  // Only for plugins with `notify_on_complete`.
   'notify_on_complete',
   'text',
 ];
 
 /**
- * The members of the payloads of Ductile's own signals, by the signal's type. A template for one of
- * these signals is checked against them before anything happens.
+ * The members of the payloads of Ductile's own signals, by type. Templates for these signals are
+ * checked against them in advance.
  */
 export const runtimePayloadKeys: Readonly<Record<string, readonly string[]>> = {
   'job.dead': [...commonOfEnds, 'reason', 'error'],

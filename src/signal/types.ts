@@ -5,42 +5,45 @@ import type { Attempt } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import type { Run } from '../pipeline/run/run.ts';
 
-/** The jobs carry no dedupe keys: the signal itself is there once. */
+/** A signal with what it starts. The jobs have no dedupe keys: the signal itself exists once. */
 export interface Emission extends Followers {
   readonly signal: SignalDraft;
-  /** Baggage that its jobs and runs begin with. */
+  /** The baggage of its jobs and runs. */
   readonly contexts?: readonly { readonly id: string; readonly accumulated: string }[];
-  /** If it was reported before, it is handled again all the same. */
+  /** Handles the signal again even if it was reported before. */
   readonly rerun?: boolean;
 }
 
 export interface ReplayStep extends Followers, Pick<Emission, 'contexts'> {
   readonly directiveId: string;
   readonly processId: string;
-  /** Also what was done well, or is under way, for the same signal. */
+  /** Includes handlers that succeeded for the same signal before, or are running. */
   readonly force: boolean;
   readonly before: ReplayProgress;
   /** The last signal of this step. */
   readonly cursor: number;
-  /** Of this step: how many there are, and how many of them nothing handles. */
+  /** The number of signals in this step, and of those that nothing handles. */
   readonly signals: number;
   readonly unhandled: number;
-  /** Of this step: what was masked in them cannot be opened, so they were left out. */
+  /**
+   * The number of signals in this step that were skipped because their masked payload can't be
+   * opened.
+   */
   readonly unopened: number;
 }
 
-/** How far a replay is, and what it has done. */
+/** The progress of a replay. */
 export interface ReplayProgress {
-  /** The last signal that was looked at, and the last one that was there when it began. */
+  /** The last signal that was processed, and the newest one when the replay started. */
   readonly cursor: number;
   readonly upTo: number;
   readonly signals: number;
   readonly jobs: number;
   readonly runs: number;
-  /** Jobs and runs that were left out, because the like was done well or is under way. */
+  /** Jobs and runs that were skipped: an equal one succeeded or is running. */
   readonly skipped: number;
   readonly unhandled: number;
-  /** Signals that were left out, because what was masked in them cannot be opened. */
+  /** Signals that were skipped because their masked payload can't be opened. */
   readonly unopened: number;
 }
 
@@ -50,20 +53,20 @@ export interface ReplayStepResult {
 }
 
 export interface EmissionResult {
-  /** One for each emission, in their order. */
+  /** One per emission, in order. */
   readonly told: readonly ToldSignal[];
   readonly news: RunNews;
 }
 
 export interface ToldSignal {
   readonly signalId: string;
-  /** False when it was there before. */
+  /** False if the signal was reported before. */
   readonly created: boolean;
 }
 
 export interface SignalFilter {
   readonly id?: string;
-  /** Only ids that begin so. */
+  /** Only ids with this prefix. */
   readonly idPrefix?: string;
   readonly type?: string;
   readonly source?: string;
@@ -75,14 +78,14 @@ export interface SignalFilter {
   readonly sourceEventId?: string;
   readonly jobId?: string;
   readonly visibility?: 'internal' | 'admin_only';
-  /** Happened not before, and before. */
+  /** Only signals that occurred in [from, to). */
   readonly from?: Timestamp;
   readonly to?: Timestamp;
   readonly upToSeq?: number;
-  /** Keyset page: rows behind this one, in the order of the list. */
+  /** Keyset page: rows after this one, in the order of the list. */
   readonly beforeSeq?: number;
   readonly order?: 'newest' | 'oldest';
-  /** No more than this much text in data; one is read however large it is. */
+  /** The most data to read. One row is returned even if it is larger. */
   readonly bytesMax?: number;
   readonly limit: number;
 }
@@ -108,7 +111,7 @@ export type SignalPageFilter = { readonly visitMax?: number } & Pick<
   | 'order'
   | 'limit'
 >;
-/** Where a reader is, in a table of rows that are only ever added. */
+/** A reader's position in an append-only table. */
 export interface Position {
   readonly tx: number;
   readonly seq: number;
@@ -121,18 +124,17 @@ export interface EventPlace {
   readonly runs: Position;
 }
 
-/** Of each kind; one row is given however large it is. */
+/** The limits per kind of row. One row is returned even if it is larger. */
 export interface EventLimit {
   readonly rows: number;
   readonly bytes: number;
 }
 
-/** What all that followed from one beginning has in common. */
 interface InChain {
   readonly correlationId: string;
 }
 
-/** A job as it was accepted, without what changes later. */
+/** A job as it was accepted, without the fields that change later. */
 export type JobEvent = Pick<
   Job,
   | 'id'
@@ -151,10 +153,10 @@ export type JobEvent = Pick<
 > &
   InChain & { readonly position: Position };
 export type SignalEvent = Signal & { readonly position: Position };
-/** Without what the attempt printed. */
+/** An attempt without its output. */
 export type AttemptEvent = Attempt & InChain & { readonly position: Position };
 
-/** The end of a run that did not halt: of one that did, a signal tells. */
+/** The end of a run that did not halt. A run that halts has a signal of its own. */
 export type RunEvent = Pick<
   Run,
   | 'id'
@@ -176,14 +178,14 @@ export interface EventRows {
   readonly signals: EventList<SignalEvent>;
   readonly attempts: EventList<AttemptEvent>;
   readonly runs: EventList<RunEvent>;
-  /** Others are still writing what comes next. */
+  /** Other transactions are still writing the next rows. */
   readonly isPending: boolean;
 }
 
 export interface EventList<T> {
   readonly rows: readonly T[];
-  /** There is more that can be had at once. */
+  /** More rows can be read at once. */
   readonly isCut: boolean;
-  /** Behind all that there is by now. */
+  /** The position after all rows so far. */
   readonly end: Position;
 }

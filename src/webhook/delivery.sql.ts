@@ -11,7 +11,7 @@ import type {
   ToldDelivery,
   UntakenDelivery,
 } from './types.ts';
-import { emit } from '../signal/emit.sql.ts';
+import { insertEmissions } from '../signal/emit.sql.ts';
 import { int, text, textOrNull, whichOf } from '../ledger/row.ts';
 import { orderOf, Where } from '../ledger/where.ts';
 
@@ -31,7 +31,7 @@ export async function receive(
   const emitted =
     fresh.length === 0
       ? { told: [], news: noNews }
-      : await emit(
+      : await insertEmissions(
           tx,
           fresh.map(({ emission }) => emission),
         );

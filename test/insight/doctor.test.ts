@@ -8,7 +8,7 @@ import { systemDoctor } from '../../src/insight/doctor.operations.ts';
 import { findingsShape } from '../../src/insight/findings.service.ts';
 import { acknowledgeIncident } from '../../src/insight/incident.operations.ts';
 import { invoke } from '../../src/operation/invoke.ts';
-import { retryJob } from '../../src/job/change.operations.ts';
+import { retryJobOperation } from '../../src/job/change.operations.ts';
 import { approveStep, reviveRun } from '../../src/pipeline/run/change.operations.ts';
 import { cancelDirective } from '../../src/directive/operations.ts';
 import { systemStatus } from '../../src/engine/system.operations.ts';
@@ -114,7 +114,7 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
     expect(await instance.ledger.signals.list({ type, limit: 9 })).toHaveLength(1);
 
     await place.openGate('good');
-    await call(retryJob, { id: dead.id });
+    await call(retryJobOperation, { id: dead.id });
     await call(reviveRun, { id: halted.id });
     await call(approveStep, { id: asking, step: 'ok' });
     await call(cancelDirective, { id: directiveId });

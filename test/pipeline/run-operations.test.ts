@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
 import type { Operation } from '../../src/operation/define.ts';
 import { invoke } from '../../src/operation/invoke.ts';
-import { retryJob, retryJobs } from '../../src/job/change.operations.ts';
+import { retryJobOperation, retryJobsOperation } from '../../src/job/change.operations.ts';
 import {
   approveStep,
   cancelRun,
@@ -197,11 +197,14 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     const { instance, ask } = await begin(database);
     const halted = await finish(instance, 'moods', { items: [] });
     const failed = (await instance.ledger.jobs.list({ plugin: 'moody', limit: 1 }))[0];
-    await expect(ask(retryJob, { id: failed?.id })).rejects.toMatchObject({
+    await expect(ask(retryJobOperation, { id: failed?.id })).rejects.toMatchObject({
       code: 'INPUT_INVALID',
       hint: expect.stringContaining(`run revive ${halted.id}`) as string,
     });
-    expect(await ask(retryJobs, { plugin: 'moody' })).toMatchObject({ queued: 0, run_step: 1 });
+    expect(await ask(retryJobsOperation, { plugin: 'moody' })).toMatchObject({
+      queued: 0,
+      run_step: 1,
+    });
   });
 
   test('a run does nothing that its token denies', async () => {

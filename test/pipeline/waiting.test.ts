@@ -4,7 +4,7 @@ import { ownerOf, type Context } from '../../src/operation/context.ts';
 import type { JsonOutput, Operation } from '../../src/operation/define.ts';
 import { invoke } from '../../src/operation/invoke.ts';
 import { inspectJob, listJobsOperation } from '../../src/job/operations.ts';
-import { retryJob } from '../../src/job/change.operations.ts';
+import { retryJobOperation } from '../../src/job/change.operations.ts';
 import {
   approveStep,
   cancelRun,
@@ -140,7 +140,7 @@ describe.each(databases)('on %s', (database) => {
       retried_as: null,
       actions: ['retry'],
     });
-    const { job_id: again } = await ask(retryJob, { id: jobId });
+    const { job_id: again } = await ask(retryJobOperation, { id: jobId });
     expect(await ask(inspectJob, { id: jobId })).toMatchObject({ retried_as: again, actions: [] });
     const listed = rowsIn(await ask(listJobsOperation), 'jobs');
     expect(listed).toMatchObject([

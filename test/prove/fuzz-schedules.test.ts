@@ -4,7 +4,7 @@ import { formatDuration, parseDuration } from '../../src/base/quantity.ts';
 import { parseDocument } from '../../src/config/document.ts';
 import { nextCron, parseCron, type Cron } from '../../src/schedule/cron.ts';
 import { scheduleEntry, toSchedule } from '../../src/schedule/entry.ts';
-import { parseEvery } from '../../src/schedule/every.ts';
+import { parseEvery } from '../../src/schedule/schedule.ts';
 import { firstSlot, makeTimed, nextSlot } from '../../src/schedule/plan.ts';
 import { parseWindow } from '../../src/schedule/window.ts';
 import { localOf, zoneOf } from '../../src/schedule/zone.ts';

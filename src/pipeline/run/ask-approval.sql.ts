@@ -4,7 +4,7 @@ import type { Transaction } from '../../ledger/dialect.ts';
 import type { Followers } from './types.ts';
 import type { Effects, Question } from './changes.sql.ts';
 import { insertRuns, leaveRoots } from './insert.sql.ts';
-import { areAwaited, isForAdmins } from '../../signal/signal.sql.ts';
+import { hasWaitingBranch, isAdminOnly } from '../../signal/signal.sql.ts';
 
 /** Emits a signal for each step that began to wait for a person, in the transaction that begins it. */
 export async function announceQuestions(tx: Transaction, effects: Effects): Promise<void> {
@@ -13,7 +13,7 @@ export async function announceQuestions(tx: Transaction, effects: Effects): Prom
   const hidden = new Map<string, boolean>();
   for (const question of questions) {
     const { id: runId, sourceEventId, parentJobId } = question.run;
-    const isHidden = hidden.get(runId) ?? (await isForAdmins(tx, { sourceEventId, runId: null }));
+    const isHidden = hidden.get(runId) ?? (await isAdminOnly(tx, { sourceEventId, runId: null }));
     hidden.set(runId, isHidden);
     const signal = toSignal(question, isHidden);
     effects.signals.push(signal);
@@ -26,7 +26,7 @@ export async function announceQuestions(tx: Transaction, effects: Effects): Prom
     });
     await putFollowers(tx, effects, followed);
   }
-  if (await areAwaited(tx, effects.signals)) effects.leaveToAdvancer();
+  if (await hasWaitingBranch(tx, effects.signals)) effects.leaveToAdvancer();
 }
 
 /** Writes what follows from a signal about a run; a run that begins so is left to an advancer. */

@@ -10,7 +10,7 @@ import { keyOfStep } from './apply.sql.ts';
 import { int, text, textOrNull } from '../../ledger/row.ts';
 import { putFollowers } from './ask-approval.sql.ts';
 import type { RunRow } from './run-row.sql.ts';
-import { areAwaited, isForAdmins } from '../../signal/signal.sql.ts';
+import { hasWaitingBranch, isAdminOnly } from '../../signal/signal.sql.ts';
 import { findGraph } from './load-branch.sql.ts';
 
 /** Ends the runs whose roots have ended; what halted is told, and handed to whoever cares for it. */
@@ -32,11 +32,11 @@ export async function closeRuns(tx: Transaction, effects: Effects): Promise<void
   for (const end of halted) {
     const graph = await findGraph(tx, end.run.definitionHash);
     const { sourceEventId } = end.run;
-    const isHidden = await isForAdmins(tx, { sourceEventId, runId: null });
+    const isHidden = await isAdminOnly(tx, { sourceEventId, runId: null });
     const signal = tellHalt(effects, { ...end, isHidden }, leaves.get(end.run.id) ?? [], graph);
     await followHalt(tx, effects, end, signal);
   }
-  const isAwaited = await areAwaited(tx, effects.signals);
+  const isAwaited = await hasWaitingBranch(tx, effects.signals);
   if (isAwaited) effects.leaveToAdvancer();
 }
 

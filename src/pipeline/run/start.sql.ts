@@ -1,8 +1,8 @@
-import { enqueue } from '../../job/enqueue.sql.ts';
+import { enqueueJobs } from '../../job/enqueue.sql.ts';
 import { requireQueueRoom } from '../../job/queue.sql.ts';
 import type { Enqueued } from '../../job/types.ts';
 import type { EnqueueBatch, Started } from '../../ledger/commit.ts';
-import { areAwaited } from '../../signal/signal.sql.ts';
+import { hasWaitingBranch } from '../../signal/signal.sql.ts';
 import type { RunStatus } from './run.ts';
 import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
 import { joinNews, noNews, type RunDraft, type RunNews, type RunStart } from './types.ts';
@@ -20,7 +20,7 @@ import { findGraph, toStands } from './load-branch.sql.ts';
 /** Accepts jobs, and the runs and signals that belong to them. */
 export async function enqueueBatch(tx: Transaction, batch: EnqueueBatch): Promise<Enqueued[]> {
   await requireRoom(tx, batch);
-  const enqueued = await enqueue(tx, batch);
+  const enqueued = await enqueueJobs(tx, batch);
   await beginRuns(tx, batch.runs ?? []);
   return enqueued;
 }
@@ -28,9 +28,9 @@ export async function enqueueBatch(tx: Transaction, batch: EnqueueBatch): Promis
 /** Accepts runs, and the jobs and signals that belong to them. */
 export async function startRuns(tx: Transaction, batch: EnqueueBatch): Promise<Started> {
   await requireRoom(tx, batch);
-  const jobs = await enqueue(tx, batch);
+  const jobs = await enqueueJobs(tx, batch);
   const { news, runs } = await beginRuns(tx, batch.runs ?? []);
-  const advancing = news.advancing || (await areAwaited(tx, batch.signals ?? []));
+  const advancing = news.advancing || (await hasWaitingBranch(tx, batch.signals ?? []));
   return { ...news, advancing, jobs, runs };
 }
 

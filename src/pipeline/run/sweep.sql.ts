@@ -6,7 +6,7 @@ import { defineRows, type Transaction } from '../../ledger/dialect.ts';
 import { text } from '../../ledger/row.ts';
 import { jobColumns, toJob } from '../../job/job.sql.ts';
 import type { Slice } from './run-slices.sql.ts';
-import { settle } from '../../job/settle.sql.ts';
+import { settleClosings } from '../../job/settle.sql.ts';
 
 /** What is left to be ended of a run that was cancelled: its root keeps this until all else has ended. */
 export interface Sweeping {
@@ -104,7 +104,7 @@ async function openJobs(tx: Transaction, { first, last }: Slice): Promise<Job[]>
 async function cancelQueued(tx: Transaction, jobs: readonly Job[]): Promise<void> {
   if (jobs.length === 0) return;
   const report = bareReport('cancelled', 'cancelled', 'its run was cancelled before it started');
-  await settle(
+  await settleClosings(
     tx,
     jobs.map((job) => ({
       job: { ...job, runId: null, branchId: null },
