@@ -5,7 +5,7 @@ import { allows, mayAllow, mayAllowPlugin } from './scopes.ts';
 import { exportType } from '../ledger/backup-directives.ts';
 import { deleteCredentialType, rotateKeyType, setCredentialType } from './credential-directives.ts';
 import * as packages from '../package/change-directives.ts';
-import * as switches from '../engine/switch-directives.ts';
+import { disablePluginType, enablePluginType } from '../job/directives.ts';
 import * as tenants from '../tenant/change-directives.ts';
 import { createTokenType } from './token-directives.ts';
 import type { DirectiveType } from '../directive/directive.ts';
@@ -68,8 +68,8 @@ const ruled: readonly Ruled[] = [
   packages.installType,
   packages.uninstallType,
   packages.upgradeType,
-  switches.disableType,
-  switches.enableType,
+  disablePluginType,
+  enablePluginType,
   tenants.createTenantType,
   tenants.deleteTenantType,
   tenants.limitTenantType,

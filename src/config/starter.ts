@@ -7,16 +7,6 @@ import { readConfig } from './load.ts';
 import { lockFiles } from './integrity.ts';
 import { configInvalid } from './problem.ts';
 
-interface StarterOptions {
-  readonly directory: string;
-  /** The directory of the plugins that are part of the program. */
-  readonly shippedPlugins: string;
-  readonly replace: boolean;
-  /** The address of the API and its new token; undefined leaves the API disabled. */
-  readonly api: StarterApi | undefined;
-  readonly now: string;
-}
-
 interface StarterApi {
   readonly listen: string;
   readonly token: string;
@@ -29,8 +19,21 @@ interface StarterFiles {
 }
 
 /** Writes a working configuration and locks it. */
-export function writeStarter(options: StarterOptions): StarterFiles {
-  const { directory, shippedPlugins, replace, api, now } = options;
+export function writeStarter({
+  directory,
+  shippedPlugins,
+  replace,
+  api,
+  now,
+}: {
+  readonly directory: string;
+  /** The directory of the plugins that are part of the program. */
+  readonly shippedPlugins: string;
+  readonly replace: boolean;
+  /** The address of the API and its new token; undefined leaves the API disabled. */
+  readonly api: StarterApi | undefined;
+  readonly now: string;
+}): StarterFiles {
   const file = join(directory, CONFIG_FILE);
   if (existsSync(file) && !replace) {
     throw new DuctileError('CONFIG_EXISTS', `${file} is there already`, { place: file });

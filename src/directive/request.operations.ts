@@ -21,12 +21,15 @@ export const directErrors = [
   'STOPPING',
 ] as const;
 
-/** Executes a directive for the caller. Throws refusals and failures. */
+/**
+ * Executes a directive for the caller. Throws refusals and failures. With `mayWait`, the caller gets a result even
+ * while the directive waits for approval.
+ */
 export async function direct(
   context: Context,
   type: string,
   params: object,
-  { mayWait = false, ...more }: DirectOptions = {},
+  { mayWait = false, ...more }: Pick<DirectRequest, 'secret'> & { readonly mayWait?: boolean } = {},
 ): Promise<DirectAnswer & { readonly id: string; readonly result: JsonObject }> {
   const { subjectId } = context;
   const answer = await askInWords(context, {
@@ -44,11 +47,6 @@ export async function direct(
   throw new DuctileError(codeOf(answer), message, {
     details: { directive_id: id, directive_status: answer.status },
   });
-}
-
-interface DirectOptions extends Pick<DirectRequest, 'secret'> {
-  /** True if the caller gets a result even while it waits for approval. */
-  readonly mayWait?: boolean;
 }
 
 /** A directive that waits, or runs on another host, must not look completed. */

@@ -247,7 +247,13 @@ export class Directives {
     definition: DirectiveDefinition<object>,
     params: object,
     draft: DirectiveDraft,
-    { secret, isQuiet = false, drawn }: CarryOptions,
+    {
+      secret,
+      isQuiet = false,
+      drawn,
+    }: Pick<DirectRequest, 'secret' | 'isQuiet'> & {
+      readonly drawn: DrawnSecret<object> | undefined;
+    },
   ): Promise<DirectAnswer> {
     const { ledger, processId, quota, commits } = this.#context;
     const asked = this.#askedOf(draft);
@@ -385,10 +391,6 @@ export class Directives {
     const now = isFinal(status) ? directive : await readDirective(this.#context.ledger, id);
     return toAnswer(now, true);
   }
-}
-
-interface CarryOptions extends Pick<DirectRequest, 'secret' | 'isQuiet'> {
-  readonly drawn: DrawnSecret<object> | undefined;
 }
 
 /** Somebody stopped the process, not the work. */

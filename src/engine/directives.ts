@@ -13,7 +13,13 @@ import type { Directives } from '../directive/request.service.ts';
 import { acknowledgeDirective } from '../insight/acknowledge.service.ts';
 import { cancelDirective, retryDirective } from '../job/change.service.ts';
 import type { Dispatcher } from '../job/dispatcher.service.ts';
-import type { Pause, Switches } from '../job/pause.service.ts';
+import {
+  type Pause,
+  type Switches,
+  pauseDirective,
+  resumeDirective,
+  switchDirective,
+} from '../job/pause.service.ts';
 import { initDirective, type HealthKeeper } from '../job/plugin-init.service.ts';
 import { pruneDirective, retentionDirective } from '../job/prune.service.ts';
 import { backupDirective, exportDirective } from '../ledger/change-backup.service.ts';
@@ -26,7 +32,6 @@ import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import type { Tenants } from '../tenant/tenants.ts';
 import { registerWebhookDirectives } from '../webhook/change.service.ts';
 import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
-import { pauseDirective, resumeDirective, switchDirective } from './change-switch.ts';
 import type { LedgerContext } from './context.ts';
 import type { Engine } from './engine.ts';
 import { reloadDirective, type Reloader } from './reload.ts';

@@ -102,19 +102,16 @@ export function findFirstDue(jobs: readonly Pick<JobDraft, 'due'>[]): number | u
   return times.length === 0 ? undefined : Math.min(...times);
 }
 
-export interface DraftOptions {
-  /** The payload as the ledger keeps it, if the caller has that already. */
-  readonly kept?: string;
-  /** Accepts a job of a plugin that did not load: a delivery must not be lost, so its job waits. */
-  readonly mayWait?: boolean;
-}
-
-/** Refuses a plugin that isn't there, and a payload that its command can't take. */
+/**
+ * Refuses a plugin that isn't there, and a payload that its command can't take. `kept` is the payload as the ledger
+ * stores it, if the caller has that. With `mayWait`, a job of a plugin that did not load waits: a delivery must not be
+ * lost.
+ */
 export async function draftJob(
   submission: Submission,
   catalog: Catalog,
   dedupeTtlMs: number,
-  { kept, mayWait = false }: DraftOptions = {},
+  { kept, mayWait = false }: { readonly kept?: string; readonly mayWait?: boolean } = {},
 ): Promise<DraftedJob> {
   const isAwaited = mayWait && catalog.unloaded.has(submission.plugin);
   const plugin = isAwaited ? undefined : findPlugin(submission, catalog);

@@ -11,14 +11,19 @@ import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
 import { automaticKey, nounOf, type DirectiveType } from '../directive/directive.ts';
-import { cancelType } from '../job/directives.ts';
+import {
+  cancelType,
+  pauseType,
+  resumeType,
+  disablePluginType,
+  enablePluginType,
+} from '../job/directives.ts';
 import { cancelRunType } from '../pipeline/run/change-directives.ts';
 import {
   pauseScheduleType,
   resetBreakerType,
   resumeScheduleType,
 } from '../schedule/change-directives.ts';
-import { disableType, enableType, pauseType, resumeType } from '../engine/switch-directives.ts';
 import type { AskedDirective, AsksOf } from '../directive/types.ts';
 import { INSTALLATION_ACTOR, type Package, type Provides } from './package.ts';
 import { type Template, renderTemplate } from '../pipeline/language/template.ts';
@@ -58,8 +63,8 @@ const types: ReadonlyMap<string, DirectiveType<object>> = new Map(
     pauseScheduleType,
     resumeScheduleType,
     resetBreakerType,
-    enableType,
-    disableType,
+    enablePluginType,
+    disablePluginType,
     pauseType,
     resumeType,
   ].map((type) => [type.type, type]),

@@ -35,20 +35,19 @@ export async function makeTimetable(config: Config, catalog: Catalog): Promise<T
     if (!settings.enabled) continue;
     for (const schedule of settings.schedules) {
       const key = keyOf({ plugin, scheduleId: schedule.id });
-      entries.set(key, makeEntry({ plugin, schedule, settings }, config, catalog));
+      entries.set(key, makeEntry(plugin, schedule, settings, { config, catalog }));
       if (entries.size % limits.scheduleSliceMax === 0) await turn();
     }
   }
   return entries;
 }
 
-interface Parts {
-  readonly plugin: string;
-  readonly schedule: Schedule;
-  readonly settings: PluginConfig;
-}
-
-function makeEntry({ plugin, schedule, settings }: Parts, config: Config, catalog: Catalog): Entry {
+function makeEntry(
+  plugin: string,
+  schedule: Schedule,
+  settings: PluginConfig,
+  { config, catalog }: { readonly config: Config; readonly catalog: Catalog },
+): Entry {
   const payload = JSON.stringify(schedule.payload);
   return {
     timed: makeTimed(plugin, schedule, config.service),

@@ -21,8 +21,8 @@ export interface TenantEngine {
   withholdAll(): Promise<void>;
 }
 
-/** What the tenants of a process are made with. */
-export interface HouseOptions<E extends TenantEngine> {
+/** Opens the tenants of a process. */
+export interface TenantFactory<E extends TenantEngine> {
   readonly root: Ledger;
   /** Opens a tenant's ledger and brings its schema up to date. */
   readonly openLedger: (row: TenantRow) => Promise<Ledger>;
@@ -30,6 +30,8 @@ export interface HouseOptions<E extends TenantEngine> {
   readonly makeEngine: (row: () => TenantRow, ledger: Ledger) => Promise<E>;
   /** Names the schedules that all tenants have: who has not seen them must be woken for them. */
   readonly schedules: () => string;
+  /** How often to look for due tenants without a hint. */
+  readonly pollMs: () => number;
   readonly log: Log;
 }
 
@@ -38,7 +40,7 @@ export class House<E extends TenantEngine = TenantEngine> {
   row: TenantRow;
   readonly engine: E;
   readonly #ledger: Ledger;
-  readonly #options: HouseOptions<E>;
+  readonly #options: TenantFactory<E>;
   #visitors = 0;
   /** Whether somebody came, or only work that was due. */
   #wasVisited = false;
@@ -49,7 +51,7 @@ export class House<E extends TenantEngine = TenantEngine> {
     row: TenantRow,
     ledger: Ledger,
     engine: E,
-    options: HouseOptions<E>,
+    options: TenantFactory<E>,
     current: { row: () => TenantRow },
   ) {
     this.row = row;
@@ -66,7 +68,7 @@ export class House<E extends TenantEngine = TenantEngine> {
   static async open<E extends TenantEngine>(
     row: TenantRow,
     why: 'visit' | 'due',
-    options: HouseOptions<E>,
+    options: TenantFactory<E>,
   ): Promise<House<E> | undefined> {
     // From here on a crash has it woken again: nothing is accepted in it before this is written.
     if (why === 'visit') await options.root.tenants.recordDue(row.slug, 'now');
@@ -156,7 +158,7 @@ export class House<E extends TenantEngine = TenantEngine> {
 
 async function openLedger(
   row: TenantRow,
-  options: Pick<HouseOptions<TenantEngine>, 'openLedger' | 'root'>,
+  options: Pick<TenantFactory<TenantEngine>, 'openLedger' | 'root'>,
 ): Promise<Ledger> {
   const { slug } = row;
   try {

@@ -4,15 +4,10 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { makeLoop } from '../base/service.ts';
 import type { TenantRow } from './types.ts';
-import { House, type HouseOptions, type TenantEngine } from './open-tenant.service.ts';
+import { House, type TenantFactory, type TenantEngine } from './open-tenant.service.ts';
 import { makeGate, type Gate } from './open-limit.ts';
 import { Room } from './eviction.service.ts';
 import type { TenantKeeper, Visit } from './tenants.ts';
-
-export interface KeeperOptions<E extends TenantEngine> extends HouseOptions<E> {
-  /** How often to look without being told. */
-  readonly pollMs: () => number;
-}
 
 /** One that could not be woken, and when it is tried again. */
 interface Failure {
@@ -22,14 +17,14 @@ interface Failure {
   readonly error: unknown;
 }
 
-export function makeTenants<E extends TenantEngine>(options: KeeperOptions<E>): TenantKeeper<E> {
+export function makeTenants<E extends TenantEngine>(options: TenantFactory<E>): TenantKeeper<E> {
   return new Keeper(options);
 }
 
 class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
   readonly name = 'tenants';
   readonly #lookComplaint: FailureLog;
-  readonly #options: KeeperOptions<E>;
+  readonly #options: TenantFactory<E>;
   readonly #houses = new Map<string, House<E>>();
   /** Being woken or put to sleep: nobody gets in until that is over. */
   readonly #changing = new Map<string, Promise<void>>();
@@ -56,7 +51,7 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
   #isStopping = false;
   #stopping: Promise<void> | undefined;
 
-  constructor(options: KeeperOptions<E>) {
+  constructor(options: TenantFactory<E>) {
     this.#options = options;
     this.#lookComplaint = makeFailureLog((fields) =>
       options.log.error('looking for due tenants failed', fields),

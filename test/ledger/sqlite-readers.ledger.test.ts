@@ -39,7 +39,7 @@ function makePool(readMs?: number) {
     started.push(thread);
     return thread;
   };
-  const readers = new SqliteReaders({ start, ...(readMs === undefined ? {} : { readMs }) });
+  const readers = new SqliteReaders(start, readMs);
   return { readers, started };
 }
 

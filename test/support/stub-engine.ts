@@ -15,7 +15,12 @@ import { backupDirective } from '../../src/ledger/change-backup.service.ts';
 import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
 import { makeMetrics } from '../../src/insight/metrics.service.ts';
 import { unlimited } from '../../src/tenant/quota.service.ts';
-import { makeSwitches } from '../../src/job/pause.service.ts';
+import {
+  makeSwitches,
+  pauseDirective,
+  resumeDirective,
+  switchDirective,
+} from '../../src/job/pause.service.ts';
 import { makeTally } from '../../src/insight/job-counts.service.ts';
 import { bareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
@@ -29,11 +34,6 @@ import { makeDirectory } from './directory.ts';
 import { placeLedger } from './place-ledger.ts';
 import { makeContext } from './context.ts';
 import { cancelDirective, retryDirective } from '../../src/job/change.service.ts';
-import {
-  pauseDirective,
-  resumeDirective,
-  switchDirective,
-} from '../../src/engine/change-switch.ts';
 import {
   createTokenDirective,
   revokeTokenDirective,

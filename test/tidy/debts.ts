@@ -42,7 +42,6 @@ export const debts: readonly string[] = [
   'src/ledger/backup.operations.ts → src/directive/request.operations.ts',
   'src/ledger/change-backup.service.ts → src/directive/define.service.ts',
   'src/operation/cursor.ts → src/access/visibility.operations.ts',
-  'src/package/handlers.service.ts → src/engine/switch-directives.ts',
   'src/pipeline/run/waits.service.ts → src/insight/why/explanation.ts',
   'src/plugin/discovery.operations.ts → src/operation/openapi.ts',
   'src/plugin/health.operations.ts → src/directive/request.operations.ts',

@@ -11,14 +11,6 @@ export interface Checkpoints {
   end(): Promise<void>;
 }
 
-export interface CheckpointSeams {
-  readonly path: string;
-  readonly writer: DatabaseSync;
-  /** Runs something while no transaction is open; nothing is written until it resolves. */
-  readonly between: (work: () => Promise<void>) => Promise<void>;
-  readonly warn: (message: string, error: unknown) => void;
-}
-
 /** What SQLite says of the journal: its pages, and how many of them are in the file as well. */
 interface Journal {
   readonly busy: number;
@@ -48,9 +40,15 @@ const PROGRAM = `
  * for it. Here a thread does it when the journal is long: first beside the writer, which goes on; then
  * what was written meanwhile, while the writes wait. Without that wait the journal would never be in
  * the file as a whole, so it could not begin anew and would grow as long as somebody writes. The
- * thread is there while it is needed; when it fails, SQLite does it as it always did.
+ * thread is there while it is needed; when it fails, SQLite does it as it always did. `between` runs
+ * work while no transaction is open; nothing is written until that resolves.
  */
-export function makeCheckpoints({ path, writer, between, warn }: CheckpointSeams): Checkpoints {
+export function makeCheckpoints(
+  path: string,
+  writer: DatabaseSync,
+  between: (work: () => Promise<void>) => Promise<void>,
+  warn: (message: string, error: unknown) => void,
+): Checkpoints {
   const look = writer.prepare('pragma wal_checkpoint(noop)');
   const thread = makeThread(path);
   let underWay: Promise<void> | undefined;

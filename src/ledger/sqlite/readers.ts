@@ -10,11 +10,6 @@ import {
 import { compileRun, toRuns } from '../batch-statement.ts';
 import { readClock, sqliteDialect, withoutReplanning } from './session.ts';
 
-interface ReaderOptions {
-  readonly start?: () => Promise<ReaderThread>;
-  readonly readMs?: number;
-}
-
 interface WaitingRead {
   readonly start: (thread: ReaderThread) => void;
   readonly reject: (error: unknown) => void;
@@ -40,7 +35,10 @@ export class SqliteReaders {
   #starting = 0;
   #idleTimer: NodeJS.Timeout | undefined;
 
-  constructor({ start = startReaderThread, readMs = limits.readMs }: ReaderOptions = {}) {
+  constructor(
+    start: () => Promise<ReaderThread> = startReaderThread,
+    readMs: number = limits.readMs,
+  ) {
     this.#start = start;
     this.#readMs = readMs;
   }

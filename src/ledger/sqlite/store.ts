@@ -79,7 +79,7 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): 
     });
   };
   const warn = (message: string, error: unknown): void => log?.warn(message, { path, error });
-  const checkpoints = makeCheckpoints({ path, writer, between, warn });
+  const checkpoints = makeCheckpoints(path, writer, between, warn);
 
   return {
     dialect: sqliteDialect,
