@@ -13,7 +13,7 @@ import {
   type DrawnToken,
   type TokenChoice,
 } from './token-directives.ts';
-import type { ApiTokenRow } from '../directive/types.ts';
+import type { ApiTokenRow } from './types.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { TokenStore } from './tokens.service.ts';

@@ -1,7 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
 import { isAtLeast, roleScopes, type Role } from './roles.ts';
 import { roleOfNew } from './token-directives.ts';
-import type { ApiTokenRow } from '../directive/types.ts';
+import type { ApiTokenRow } from './types.ts';
 import type { Context } from '../operation/context.ts';
 import { allows, forOperator, isNoun, listDenied } from './scopes.ts';
 

@@ -3,7 +3,8 @@ import { parseJson } from '../base/parse-json.ts';
 import type { TokenOrigin } from './token-origin.ts';
 import type { Role } from './roles.ts';
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
-import type { ApiTokenRow, DirectiveEnd, PluginSwitch, TokenDraft } from '../directive/types.ts';
+import type { ApiTokenRow, TokenDraft } from './types.ts';
+import type { DirectiveEnd, PluginSwitch } from '../directive/types.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 
 export async function createToken(

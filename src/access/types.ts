@@ -1,5 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { SealedText } from '../base/seal.ts';
+import type { Role } from './roles.ts';
 
 export interface CredentialRow {
   readonly id: string;
@@ -51,4 +52,29 @@ export interface SealCount {
   readonly credentials: number;
   readonly payloads: number;
   readonly webhooks: number;
+}
+
+export interface TokenDraft {
+  readonly id: string;
+  readonly name: string;
+  readonly digest: string;
+  readonly role: Role;
+  readonly scopes: readonly string[];
+  /** Measured by the database's clock. */
+  readonly expiresInMs: number | undefined;
+}
+
+export interface ApiTokenRow {
+  readonly id: string;
+  readonly name: string;
+  readonly digest: string;
+  readonly role: Role;
+  /** Without the scopes of its role. */
+  readonly scopes: readonly string[];
+  readonly createdBy: string;
+  readonly createdAt: Timestamp;
+  readonly expiresAt: Timestamp | null;
+  readonly rotatedAt: Timestamp | null;
+  readonly lastUsedAt: Timestamp | null;
+  readonly expired: boolean;
 }

@@ -1,5 +1,5 @@
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
-import type { AskedDirective } from './types.ts';
+import type { AskedDirective } from '../ledger/directive-work.ts';
 
 /** Inserts directives that handlers of signals request: due at once, each key once. */
 export function insertAsked(tx: Transaction, asked: readonly AskedDirective[]): void {

@@ -1,7 +1,6 @@
 import type { Directive } from './directive.ts';
 import type { Session, Transaction } from '../ledger/dialect.ts';
-import type { DirectiveDecision, DirectiveStart } from './types.ts';
-import { perform } from './directive-work.sql.ts';
+import type { DirectiveDecision, DirectiveStart } from '../ledger/directive-work.ts';
 import {
   closeDirective,
   findDirective,
@@ -9,6 +8,7 @@ import {
   followersOf,
   lockDirectives,
   toDirective,
+  type PerformWork,
 } from './directive.sql.ts';
 
 /**
@@ -18,6 +18,7 @@ import {
 export async function startDirective(
   tx: Transaction,
   { directive, processId, work, begin, ends }: DirectiveStart,
+  perform: PerformWork,
 ): Promise<Directive | undefined> {
   const { dialect } = tx;
   const { id, actor, attempt } = directive;

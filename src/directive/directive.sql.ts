@@ -11,24 +11,39 @@ import {
 import type { Dialect, Row, Session, Transaction, Value } from '../ledger/dialect.ts';
 import type {
   Consequences,
-  Directed,
   DirectiveClosing,
+  DirectiveInsert,
+  DirectiveWork,
+} from '../ledger/directive-work.ts';
+import type {
+  Directed,
   DirectiveEnd,
   DirectiveFilter,
   DirectiveWait,
-  DirectRequest,
+  DirectivePageFilter,
 } from './types.ts';
-import { perform } from './directive-work.sql.ts';
 import { enqueueJobs } from '../job/enqueue.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { beginRuns } from '../pipeline/run/start.sql.ts';
 import { Where } from '../ledger/where.ts';
+import { rangeAfter, readWalk, type ListPage, type WalkStream } from '../ledger/walk.ts';
+
+/** Executes SQL work. The ledger passes it in, because it knows the statements of every slice. */
+export type PerformWork = (
+  tx: Transaction,
+  work: Exclude<DirectiveWork, { readonly kind: 'process' }>,
+  actor: string,
+) => Promise<DirectiveEnd>;
 
 /**
  * Requests a directive. SQL work is done here, too, so that the request, the change, the end and
  * its signal are one commit. Other work is left running for this process.
  */
-export async function direct(tx: Transaction, request: DirectRequest): Promise<Directed> {
+export async function insertDirective(
+  tx: Transaction,
+  request: DirectiveInsert,
+  perform: PerformWork,
+): Promise<Directed> {
   const { draft, work } = request;
   const epoch = await lockDirectives(tx);
   // A repeated statement after a lost response finds itself: later changes may have changed its
@@ -48,7 +63,7 @@ export async function direct(tx: Transaction, request: DirectRequest): Promise<D
   return { directive, verdict: 'recorded' };
 }
 
-export function followersOf(end: DirectiveEnd, ends: DirectRequest['ends']): Consequences {
+export function followersOf(end: DirectiveEnd, ends: DirectiveInsert['ends']): Consequences {
   return end.status === 'failed' ? ends.failed(end) : ends.completed;
 }
 
@@ -131,7 +146,7 @@ export async function lockDirectives(tx: Transaction): Promise<string> {
  */
 async function keyOf(
   tx: Transaction,
-  { draft, wait: { due } = { forApproval: false } }: DirectRequest,
+  { draft, wait: { due } = { forApproval: false } }: DirectiveInsert,
   epoch: string,
 ): Promise<string> {
   const { id, type, target, params, sameness } = draft;
@@ -160,7 +175,7 @@ function compare(earlier: Directive, draft: DirectiveDraft): Directed {
 
 async function insert(
   tx: Transaction,
-  { draft, processId, wait }: DirectRequest,
+  { draft, processId, wait }: DirectiveInsert,
   key: string,
   end: DirectiveEnd | undefined,
 ): Promise<void> {
@@ -278,4 +293,58 @@ export function toDirective(row: Row): Directive {
     startedAt: textOrNull(row, 'started_at'),
     completedAt: textOrNull(row, 'completed_at'),
   };
+}
+
+export async function readDirectivePage(
+  session: Session,
+  filter: DirectivePageFilter,
+): Promise<ListPage<Directive>> {
+  const { status, awaitingApproval, beforeSeq } = filter;
+  const equal = { target: filter.target, type: filter.type, actor: filter.actor };
+  const left = (known: keyof typeof equal | 'status' | undefined): Where => {
+    const rest = new Where().equals({
+      ...equal,
+      ...(known === undefined ? {} : { [known]: undefined }),
+    });
+    if (status !== undefined && known !== 'status') {
+      rest.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
+    }
+    const waits = `(status = 'requested' and awaiting_approval = 1)`;
+    if (awaitingApproval !== undefined) rest.and(awaitingApproval ? waits : `not ${waits}`);
+    return rest;
+  };
+  const ways: WalkStream[][] = (['target', 'type', 'actor'] as const)
+    .filter((column) => equal[column] !== undefined)
+    .map((column) => [
+      {
+        index: `directives_${column}`,
+        key: [column, equal[column] ?? null],
+        where: new Where(),
+        rest: left(column),
+      },
+    ]);
+  const states = awaitingApproval === true ? (['requested'] as const) : status;
+  if (states !== undefined) {
+    const isKnown = awaitingApproval !== true;
+    ways.push(
+      states.map((state) => ({
+        index: 'directives_status',
+        key: ['status', state],
+        where: new Where(),
+        rest: left(isKnown ? 'status' : undefined),
+      })),
+    );
+  }
+  if (ways.length === 0)
+    ways.push([{ index: undefined, where: new Where(), rest: left(undefined) }]);
+  return readWalk(session, {
+    table: session.dialect.table('directives'),
+    columns: ['target', 'type', 'actor', 'status', 'awaiting_approval'],
+    ways,
+    order: 'newest',
+    range: rangeAfter({}, beforeSeq, 'newest'),
+    limit: filter.limit,
+    visitMax: filter.visitMax ?? limits.listVisitMax,
+    map: toDirective,
+  });
 }

@@ -2,7 +2,8 @@ import type { DirectiveMoment, Directive } from './directive.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { maskText } from '../base/secrets.ts';
-import type { DirectiveFailure, DirectRequest } from './types.ts';
+import type { DirectiveInsert } from '../ledger/directive-work.ts';
+import type { DirectiveFailure } from './types.ts';
 import { metadataOf, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import {
   noConsequences,
@@ -85,7 +86,7 @@ function joinAll(parts: readonly SignalConsequences[]): SignalConsequences {
 }
 
 /** Whichever its end will be. */
-export function followEnds(told: Told, rules: FollowRules): DirectRequest['ends'] {
+export function followEnds(told: Told, rules: FollowRules): DirectiveInsert['ends'] {
   return {
     completed: followDirective(told, 'completed', rules),
     failed: (failure) => followDirective(told, 'failed', rules, failure),

@@ -1,4 +1,4 @@
-import type { AskedDirective } from '../directive/types.ts';
+import type { AskedDirective } from '../ledger/directive-work.ts';
 import type { DirectiveMoment, Directive } from '../directive/directive.ts';
 import type { Enqueued } from '../job/types.ts';
 import type { Closing } from '../ledger/commit.ts';

@@ -1,10 +1,17 @@
 import { DuctileError } from '../base/errors.ts';
-import { advanceBulk, bulkBegin, type BulkProgress } from './directives.ts';
+import {
+  advanceBulk,
+  bulkBegin,
+  type BulkProgress,
+  type BulkDone,
+  type BulkStep,
+  type Retry,
+  type RetryAnswer,
+} from './directives.ts';
 import { bareReport } from './attempt.ts';
 import { isTerminal, type Job, type CancelAnswer } from './job.ts';
 import { endCancelled } from './outcome.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
-import type { BulkDone, BulkStep, Retry, RetryAnswer } from '../directive/types.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { enqueueJobs } from './enqueue.sql.ts';
 import { lockProgress, writeProgress } from '../directive/progress.sql.ts';

@@ -11,9 +11,10 @@ import {
   type BulkProgress,
   type JobChoice,
   type RetrySkip,
+  type BulkStep,
+  type Retry,
 } from './directives.ts';
 import { isTerminal, type Job } from './job.ts';
-import type { BulkStep, Retry } from '../directive/types.ts';
 import type { JobFilter } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { hopsBehind } from './enqueue.service.ts';

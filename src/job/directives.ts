@@ -261,3 +261,34 @@ function pluginType(type: string, summary: string): DirectiveType<PluginChoice> 
     target: ({ plugin }) => plugin,
   };
 }
+
+/** A step of a directive over many jobs. */
+export interface BulkStep {
+  readonly directiveId: string;
+  readonly processId: string;
+  readonly before: BulkProgress;
+  /** The last job of this step. */
+  readonly cursor: number;
+  /** Why jobs of this step were left out, one reason for each. */
+  readonly skipped: readonly string[];
+}
+
+export interface BulkDone<Answer> {
+  /** In the order of the request; empty if the step was committed before. */
+  readonly answers: readonly Answer[];
+  readonly progress: BulkProgress;
+}
+
+export interface Retry {
+  readonly of: string;
+  readonly job: JobDraft;
+  /** Only if it was never retried before. */
+  readonly isFirst?: boolean;
+}
+
+/** `queued` names the new job; `under_way` the job that already repeats the work. */
+export type RetryAnswer =
+  | { readonly kind: 'queued'; readonly jobId: string }
+  | { readonly kind: 'under_way'; readonly jobId: string }
+  | { readonly kind: 'open' }
+  | { readonly kind: 'unknown' };

@@ -5,7 +5,7 @@ import { replayType } from '../signal/replay-directives.ts';
 import { bareReport, type AttemptCause } from './attempt.ts';
 import { isTerminal, type Job } from './job.ts';
 import { blame, endCancelled, endCrashed, type Ending } from './outcome.ts';
-import type { DirectiveClosing } from '../directive/types.ts';
+import type { DirectiveClosing } from '../ledger/directive-work.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Orphan } from './types.ts';
 import { followDirective } from '../directive/signals.service.ts';

@@ -1,5 +1,5 @@
 import type { Directive } from '../directive/directive.ts';
-import type { DirectiveClosing } from '../directive/types.ts';
+import type { DirectiveClosing } from './directive-work.ts';
 import type { AttemptReport } from '../job/attempt.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Ending } from '../job/outcome.ts';

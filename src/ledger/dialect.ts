@@ -1,6 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-
-import type { AsksOf } from '../directive/types.ts';
+import type { AsksOf } from './directive-work.ts';
 import type { JobEnd } from '../job/types.ts';
 import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
 

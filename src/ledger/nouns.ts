@@ -31,9 +31,13 @@ import {
   listDueDirectives,
   releaseDirective,
 } from '../directive/deferred.sql.ts';
-import { readDirectivePage } from '../directive/directive-page.sql.ts';
+import {
+  readDirectivePage,
+  closeDirective,
+  findDirective,
+  listDirectives,
+} from '../directive/directive.sql.ts';
 import type { Directive } from '../directive/directive.ts';
-import { closeDirective, findDirective, listDirectives } from '../directive/directive.sql.ts';
 import {
   listDeadJobs,
   listHaltedRuns,

@@ -1,4 +1,4 @@
-import type { AskedDirective, AsksOf, OnAsked } from '../directive/types.ts';
+import type { AskedDirective, AsksOf, OnAsked } from './directive-work.ts';
 import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
 import type { Store } from './dialect.ts';
 

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../base/limits.ts';
 import { startDirective } from '../directive/deferred.sql.ts';
-import { direct } from '../directive/directive.sql.ts';
-import type { DirectiveStart, DirectRequest } from '../directive/types.ts';
+import { insertDirective } from '../directive/directive.sql.ts';
+import type { DirectiveStart, DirectiveInsert } from './directive-work.ts';
 import { listAttemptsOfJobs } from '../job/attempt.sql.ts';
 import { exchangeClaims, settleClosings } from '../job/settle.sql.ts';
 import type { ClaimRequest } from '../job/types.ts';
@@ -14,6 +14,7 @@ import { awakeTenants } from '../tenant/tenant.sql.ts';
 import { tenantSchema } from '../tenant/types.ts';
 import type { Closing, Settlement } from './commit.ts';
 import type { CommitName, Store } from './dialect.ts';
+import { performDirective } from './perform-directive.ts';
 
 /** Verbs that use the store in more than one way, or name their commit by their input. */
 
@@ -54,17 +55,17 @@ export function advanceRun({ read, write }: Store) {
 
 /** Records a directive. A directive that is pure SQL is executed and ended in the same transaction. */
 export function createDirective({ write }: Store) {
-  return (request: DirectRequest) =>
-    write([findDirectiveCommit(request)], (tx) => direct(tx, request));
+  return (request: DirectiveInsert) =>
+    write([findDirectiveCommit(request)], (tx) => insertDirective(tx, request, performDirective));
 }
 
 /** Starts a deferred directive; undefined when it may not start yet, or another process was first. */
 export function startDeferredDirective({ write }: Store) {
   return (start: DirectiveStart) =>
-    write([findDirectiveCommit(start)], (tx) => startDirective(tx, start));
+    write([findDirectiveCommit(start)], (tx) => startDirective(tx, start, performDirective));
 }
 
-function findDirectiveCommit({ work }: Pick<DirectRequest, 'work'>): CommitName {
+function findDirectiveCommit({ work }: Pick<DirectiveInsert, 'work'>): CommitName {
   return work.kind.startsWith('package.') ? 'install' : 'other';
 }
 

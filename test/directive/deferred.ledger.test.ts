@@ -1,7 +1,7 @@
 /** Directives that are not done when they are asked for. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { DirectiveDecision } from '../../src/directive/types.ts';
+import type { DirectiveDecision } from '../../src/ledger/directive-work.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
 import { beat, pausing, waiting } from '../support/ledger/drafts.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { toTimestamp } from '../../src/base/clock.ts';
 import { makeId } from '../../src/base/ids.ts';
-import type { DirectiveClosing } from '../../src/directive/types.ts';
+import type { DirectiveClosing } from '../../src/ledger/directive-work.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
 import { beat, pausing } from '../support/ledger/drafts.ts';
 

@@ -1,17 +1,9 @@
 /** A pause and a disabled plugin bind every claim, whatever the claiming process has heard. */
 import { describe, expect, test } from 'vitest';
-import type { DirectiveWork } from '../../src/directive/types.ts';
+import type { DirectiveWork } from '../../src/ledger/directive-work.ts';
 import { openMeeting } from '../support/ledger/barrier.ts';
 import { databases, openBench, range } from '../support/ledger/bench.ts';
-import {
-  beat,
-  claimable,
-  claimAs,
-  draft,
-  pausing,
-  request,
-  succeed,
-} from '../support/ledger/drafts.ts';
+import { beat, claimable, claimAs, draft, pausing, request, succeed } from '../support/ledger/drafts.ts';
 
 const resuming: DirectiveWork = { kind: 'system.pause', paused: false };
 

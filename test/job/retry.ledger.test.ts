@@ -1,21 +1,11 @@
 /** Ended jobs that are done again, jobs that are due later, and what jobs can be found by. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import { draftRetry } from '../../src/job/directives.ts';
+import { draftRetry, type Retry } from '../../src/job/directives.ts';
 import type { Job } from '../../src/job/job.ts';
-import type { Retry } from '../../src/directive/types.ts';
 import { openExplainer } from '../support/ledger/explain.ts';
 import { databases, only, openBench } from '../support/ledger/bench.ts';
-import {
-  claimAs,
-  draft,
-  fail,
-  pausing,
-  settleOne,
-  startOne,
-  strict,
-  succeed,
-} from '../support/ledger/drafts.ts';
+import { claimAs, draft, fail, pausing, settleOne, startOne, strict, succeed } from '../support/ledger/drafts.ts';
 
 function retryOf(job: Job): Retry {
   return { of: job.id, job: draftRetry(job, { id: makeId(), actor: 'ann', maxAttempts: 2 }) };

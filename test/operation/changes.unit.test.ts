@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { callerKey } from '../../src/directive/directive.ts';
 import { makePrincipal, type Principal } from '../../src/access/principal.service.ts';
-import type { DirectRequest } from '../../src/directive/types.ts';
+import type { DirectiveInsert } from '../../src/ledger/directive-work.ts';
 import { ownerOf } from '../../src/operation/context.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
@@ -244,7 +244,7 @@ describe('a request under a key', () => {
   };
 
   /** The directive that another host runs for the same request. */
-  async function beginElsewhere(subjectId: string): Promise<DirectRequest> {
+  async function beginElsewhere(subjectId: string): Promise<DirectiveInsert> {
     const key = callerKey('cli:ann', `request:${subjectId}`);
     const asked = pausing(
       { type: 'job.cancel', params: toCanonicalJson(params), sameness: { key } },
@@ -256,7 +256,7 @@ describe('a request under a key', () => {
 
   test('is not over while another host does it, and is repeated when that failed', async () => {
     const subjects: string[] = [];
-    let begun: DirectRequest | undefined;
+    let begun: DirectiveInsert | undefined;
     const request = (): Promise<unknown> => {
       const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'api' } as const;
       return answerOnce(context, requestKey, async ({ subjectId = '' }) => {

@@ -13,7 +13,7 @@ import {
   type ReviveChoice,
   type RunChoice,
 } from './change-directives.ts';
-import type { Revival } from '../../directive/types.ts';
+import type { Revival } from './types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { NodeKind } from '../language/graph.ts';
 import { type Run, type Step, describeAnswer } from './run.ts';

@@ -1,5 +1,5 @@
 import { defineRows, type Transaction } from '../../ledger/dialect.ts';
-import type { Revival } from '../../directive/types.ts';
+import type { Revival } from './types.ts';
 import { text } from '../../ledger/row.ts';
 import { branchesOf, inSlices, stepsOf, type Slice } from './run-slices.sql.ts';
 

@@ -1,6 +1,7 @@
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Dialect, Transaction } from '../../ledger/dialect.ts';
-import type { DirectiveEnd, Revival } from '../../directive/types.ts';
+import type { DirectiveEnd } from '../../directive/types.ts';
+import type { Revival } from './types.ts';
 import { holdBack } from './block-concurrency.sql.ts';
 import { int, text } from '../../ledger/row.ts';
 import { inheritKey } from './accept.sql.ts';

@@ -207,3 +207,26 @@ export type RunPageFilter = { readonly visitMax?: number } & Pick<
   RunFilter,
   'pipeline' | 'status' | 'awaitingApproval' | 'beforeSeq' | 'limit'
 >;
+
+/** An ended run, and the run that continues its work. */
+export interface Revival {
+  readonly of: string;
+  readonly id: string;
+  /** The id of its first job, when that is its first step. */
+  readonly firstJobId: string;
+  /** True to copy the baggage of the old run. */
+  readonly withContext: boolean;
+  /** The first step to repeat (default: every step that did not succeed). */
+  readonly from?: string;
+  /** The minimum distance from its first cause. */
+  readonly hops?: number;
+}
+
+/** The decision about a step that waits for approval. */
+export interface Decision {
+  readonly runId: string;
+  /** The step's name in the pipeline, or the id of its row. */
+  readonly step: string;
+  readonly approved: boolean;
+  readonly why?: string;
+}

@@ -1,7 +1,7 @@
 /** Verbs with many variants: the work of directives, and the ends of steps. */
 import { makeId } from '../../../src/base/ids.ts';
 import { draftRetry } from '../../../src/job/directives.ts';
-import type { DirectiveWork } from '../../../src/directive/types.ts';
+import type { DirectiveWork } from '../../../src/ledger/directive-work.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { carryOn, claimSteps, define, done, start } from '../../support/ledger/runs.ts';
 import { entry, NOW, PAST } from '../../support/ledger/schedules.ts';

@@ -13,11 +13,10 @@ import {
 } from '../../../src/job/outcome.ts';
 import type {
   DirectiveStart,
-  DirectiveWait,
   DirectiveWork,
-  DirectRequest,
-  RequestKey,
-} from '../../../src/directive/types.ts';
+  DirectiveInsert,
+} from '../../../src/ledger/directive-work.ts';
+import type { DirectiveWait, RequestKey } from '../../../src/directive/types.ts';
 import type {
   ClaimablePlugin,
   ClaimedJob,
@@ -192,7 +191,7 @@ export async function settleOne(ledger: Ledger, one: Closing): Promise<Verdict> 
 export function pausing(
   given: Partial<DirectiveDraft> = {},
   work: DirectiveWork = { kind: 'system.pause', paused: true },
-): DirectRequest {
+): DirectiveInsert {
   const id = makeId();
   const directive: DirectiveDraft = {
     id,
@@ -231,7 +230,7 @@ export function pausing(
 export function waiting(
   wait: Partial<DirectiveWait> = {},
   given: Partial<DirectiveDraft> = {},
-): DirectRequest & Pick<DirectiveStart, 'begin'> {
+): DirectiveInsert & Pick<DirectiveStart, 'begin'> {
   const asked = pausing({ sameness: 'each', ...given });
   const begin = { signals: [], jobs: [] };
   return { ...asked, wait: { forApproval: false, ...wait }, begin };

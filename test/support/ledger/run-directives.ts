@@ -1,7 +1,8 @@
 /** Directives about ended runs. */
 import { makeId } from '../../../src/base/ids.ts';
 import type { Directive } from '../../../src/directive/directive.ts';
-import type { DirectiveWork, Revival } from '../../../src/directive/types.ts';
+import type { DirectiveWork } from '../../../src/ledger/directive-work.ts';
+import type { Revival } from '../../../src/pipeline/run/types.ts';
 import type { ClaimedJob } from '../../../src/job/types.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { pausing } from './drafts.ts';

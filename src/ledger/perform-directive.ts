@@ -1,14 +1,16 @@
 import type { ErrorCode } from '../base/errors.ts';
 import type { CancelAnswer } from '../job/job.ts';
-import type { Transaction } from '../ledger/dialect.ts';
-import type { BulkDone, DirectiveEnd, DirectiveWork, Retry, RetryAnswer } from './types.ts';
+import type { Transaction } from './dialect.ts';
+import type { BulkDone, Retry, RetryAnswer } from '../job/directives.ts';
+import type { DirectiveEnd } from '../directive/types.ts';
+import type { DirectiveWork } from './directive-work.ts';
 import type { BreakerRow, PauseRequest } from '../schedule/types.ts';
 import { resetBreakers } from '../schedule/breaker.sql.ts';
 import { cancelJob, retryJobs } from '../job/bulk.sql.ts';
 import { deleteCredential, setCredential } from '../access/credential.sql.ts';
 import { decide } from '../pipeline/run/decide-approval.sql.ts';
 import { changeInstallation, install } from '../package/installation.sql.ts';
-import { writeMeta } from '../ledger/meta.ts';
+import { writeMeta } from './meta.ts';
 import { reviveRun } from '../pipeline/run/revive.sql.ts';
 import { cancelRun } from '../pipeline/run/cancel.sql.ts';
 import { pauseSchedule } from '../schedule/schedule.sql.ts';
@@ -17,8 +19,11 @@ import { changeWebhook, createWebhook, deleteWebhook } from '../webhook/webhook.
 
 type SqlWork = Exclude<DirectiveWork, { readonly kind: 'process' }>;
 
-/** Executes the SQL work of a directive. A failure has written nothing. */
-export async function perform(
+/**
+ * Executes the SQL work of a directive with the statements of its slice. A failure has written
+ * nothing.
+ */
+export async function performDirective(
   tx: Transaction,
   work: SqlWork,
   actor: string,
