@@ -22,7 +22,7 @@ const parts: Readonly<Record<Part, readonly string[]>> = {
     'src/app/blueprint.ts',
     'src/app/demo.ts',
     'src/app/instance.ts',
-    'src/app/local-files.ts',
+    'src/app/local-engine.ts',
     'src/app/local-engine.ts',
     'src/app/mcp.ts',
     'src/app/server.ts',

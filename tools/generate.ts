@@ -5,7 +5,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { catalogue } from '../src/base/errors.ts';
-import { renderOnCall } from '../src/cli/on-call-page.ts';
+import { renderOnCall } from '../src/cli/skills.ts';
 import { renderCli } from './reference/cli.ts';
 import { renderConfig } from './reference/config.ts';
 import { renderHttp } from './reference/http.ts';

@@ -3,7 +3,7 @@ import { findCommand } from '../../src/cli/ask.ts';
 import type { Input } from '../../src/cli/ask.ts';
 import { render } from '../../src/cli/show.ts';
 import { rowsOf } from '../../src/cli/view-parts.ts';
-import { wrap } from '../../src/cli/width.ts';
+import { wrap } from '../../src/cli/table.ts';
 import { styleOf } from '../../src/cli/print.ts';
 import { line } from './spans.ts';
 import type { Line } from './spans.ts';

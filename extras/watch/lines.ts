@@ -1,8 +1,6 @@
 import { styleOf } from '../../src/cli/print.ts';
 import { toVisibleText } from '../../src/base/text.ts';
-import { GAP, joinCells, layOut } from '../../src/cli/table.ts';
-import { wrap } from '../../src/cli/width.ts';
-import { sayTime } from '../../src/cli/when.ts';
+import { GAP, joinCells, layOut, wrap, sayTime } from '../../src/cli/table.ts';
 import { detailLines, detailRoom } from './details.ts';
 import { helpLines } from './help.ts';
 import { overviewLine } from './overview.ts';

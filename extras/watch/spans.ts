@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import { toVisibleText } from '../../src/base/text.ts';
-import { cut, widthOf } from '../../src/cli/width.ts';
+import { cut, widthOf } from '../../src/cli/table.ts';
 import type { Style } from '../../src/cli/print.ts';
 
 /** A piece of a line in one style. */

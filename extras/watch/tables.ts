@@ -1,7 +1,7 @@
 import { showCell } from '../../src/cli/print.ts';
 import type { Row } from '../../src/cli/print.ts';
 import { withRealState } from '../../src/cli/view-parts.ts';
-import { isMoment, sayWhen } from '../../src/cli/when.ts';
+import { isMoment, sayWhen } from '../../src/cli/table.ts';
 import { shapeOf } from './shapes.ts';
 import type { Act, State, ViewName } from './state.ts';
 

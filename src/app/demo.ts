@@ -9,7 +9,7 @@ import { loadConfig } from '../config/load.ts';
 import { lockFiles } from '../config/integrity.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
-import { workOff } from './local-run.ts';
+import { workOff } from './local-engine.ts';
 import { commandTyped, findPlace } from './install-paths.ts';
 import { openServer, stopRequested, type Server } from './server.ts';
 

@@ -1,12 +1,20 @@
-import { toDuctileError } from '../base/errors.ts';
+import { toDuctileError, DuctileError } from '../base/errors.ts';
 import type { McpOptions } from '../cli/host.ts';
 import { createToolServer, type ToolServer, type ToolSelection } from '../mcp/tool-server.ts';
-import { EXPAND, type ToolDescription } from '../mcp/tool.ts';
+import { EXPAND, type ToolDescription, type ToolBackend } from '../mcp/tool.ts';
 import { describeServer } from '../mcp/http-handler.ts';
 import { createResultStore } from '../mcp/result-store.ts';
-import { filesBackend, ledgerBackend } from './mcp-local.ts';
-import { connectTools } from './mcp-remote.ts';
 import { findPlace } from './install-paths.ts';
+import { needOf, serverNeeded } from '../cli/ask.ts';
+import { ownerOf } from '../operation/context.ts';
+import { listCommands } from '../access/offered.operations.ts';
+import { localActor } from './actor.ts';
+import { openFiles, openToRead } from './local-engine.ts';
+import { openLocal } from './open-local.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
+import { parseAnswer } from '../cli/callers.ts';
+import { nameTarget, readText, send, type Target } from '../cli/transport.ts';
+import type { ToolResult } from '../mcp/tool-result.ts';
 
 /**
  * Answers an agent until it leaves. What is asked goes to the server that runs then, or the ledger is
@@ -58,4 +66,101 @@ function createTools({ config, isReadOnly, nouns, findTarget, isHere }: McpOptio
 
 function byName(tools: readonly ToolDescription[]): ToolDescription[] {
   return [...new Map(tools.map((tool) => [tool.name, tool])).values()];
+}
+
+/** What works on the files of the configuration, also when it cannot be used. */
+export function filesBackend(config: string | undefined): ToolBackend {
+  return {
+    principal: ownerOf(localActor()),
+    commands: () => Promise.resolve([]),
+    run: (operation, input, key) => {
+      refuseKey(key);
+      return openFiles(config).caller.call(operation.name, input);
+    },
+  };
+}
+
+/** The ledger, opened for each request, as long as no server runs: one that starts is not kept out. */
+export function ledgerBackend(config: string | undefined, isHere: boolean): ToolBackend {
+  return {
+    principal: ownerOf(localActor()),
+    commands: () => (isHere ? readCommands(config) : Promise.resolve([])),
+    async run(operation, input, key) {
+      const { name, effect, needs } = operation;
+      if (needs === 'server' || !isHere) throw serverNeeded(name.replace('.', ' '));
+      refuseKey(key);
+      const door = await openLocal(config, needOf({ effect, needs }, input));
+      try {
+        return await door.caller.call(name, input);
+      } finally {
+        await door.close();
+      }
+    },
+  };
+}
+
+/** Of a configuration that cannot be read there are none; what is wrong is told by what needs it. */
+async function readCommands(config: string | undefined) {
+  const door = await openToRead(config).catch(() => undefined);
+  if (door === undefined) return [];
+  try {
+    return listCommands(door.context);
+  } finally {
+    await door.close();
+  }
+}
+
+/** Nobody would be there to remember it. */
+function refuseKey(key: string | undefined): void {
+  if (key === undefined) return;
+  throw new DuctileError(
+    'INPUT_INVALID',
+    'an idempotency_key is for a server, and none runs here',
+    {
+      place: 'idempotency_key',
+      hint: 'Leave it away, or start the server with `ductile system start`.',
+    },
+  );
+}
+
+/** The desk of a server, which answers for itself; `own` says what goes wrong on the way to it. */
+export function connectTools(
+  target: Target,
+  selection: ToolSelection,
+  own: ToolServer,
+): ToolServer {
+  const path = pathOf(selection);
+  const ask = async (method: string, params: JsonObject): Promise<JsonObject> => {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+    const headers = { accept: 'application/json, text/event-stream' };
+    const response = await send(target, { method: 'POST', path, body, headers });
+    const answer = parseAnswer(target, response, await readText(target, response));
+    if (isObject(answer['result'])) return answer['result'];
+    const message = JSON.stringify(answer['error'] ?? 'it is no answer');
+    throw new DuctileError('SERVER_FOREIGN', `the server does not speak as expected: ${message}`, {
+      place: nameTarget(target),
+    });
+  };
+  return {
+    async list() {
+      const { tools } = await ask('tools/list', {});
+      return (tools ?? []) as unknown as readonly ToolDescription[];
+    },
+    async call(name, given) {
+      try {
+        const params = { name, arguments: given as JsonObject };
+        return (await ask('tools/call', params)) as unknown as ToolResult;
+      } catch (thrown) {
+        return own.fail(toDuctileError(thrown));
+      }
+    },
+    fail: (error) => own.fail(error),
+    hasResult: () => false,
+  };
+}
+
+function pathOf({ isReadOnly, nouns }: ToolSelection): string {
+  const query = new URLSearchParams({ readonly: String(isReadOnly) });
+  if (nouns !== undefined) query.set('only', nouns.join(','));
+  return `/mcp?${query.toString()}`;
 }

@@ -3,7 +3,7 @@ import type { LocalDoor, LocalNeed } from '../cli/host.ts';
 /** Does without a server; only what is needed is loaded. */
 export async function openLocal(config: string | undefined, need: LocalNeed): Promise<LocalDoor> {
   if (need === 'files') {
-    const { openFiles } = await import('./local-files.ts');
+    const { openFiles } = await import('./local-engine.ts');
     return openFiles(config);
   }
   if (need === 'ledger') {

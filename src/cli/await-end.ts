@@ -6,7 +6,7 @@ import type { CommandDefinition } from './commands.ts';
 import { repeatTargetInText } from './repeat-target.ts';
 import type { Common, Session } from './host.ts';
 import { findTarget } from './options.ts';
-import { isMoment } from './when.ts';
+import { isMoment } from './table.ts';
 import { rowOf, rowsOf } from './view-parts.ts';
 
 /** How long one request waits; after it, whoever waits is told how far the work is. */

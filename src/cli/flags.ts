@@ -9,8 +9,7 @@ import { decodeText } from '../operation/request.ts';
 import type { FieldSchema } from '../operation/request.ts';
 import type { CommandDefinition } from './commands.ts';
 import type { CliIo } from './host.ts';
-import { readSource } from './input.ts';
-import { readSecret } from './secret.ts';
+import { readSource, readSecret } from './input.ts';
 
 /** One field of an operation's input on the command line. */
 interface Flag {

@@ -2,6 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { CliIo } from './host.ts';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
 
 /** What a file holds, or what comes through standard input for `-`. */
 export async function readSource(file: string, io: CliIo): Promise<string> {
@@ -22,4 +24,58 @@ function decode(bytes: Uint8Array): string {
   } catch (cause) {
     throw new Error('it is not text in UTF-8', { cause });
   }
+}
+
+/**
+ * A secret is never an argument, which others on the machine can see and shells remember: it comes
+ * through standard input, or is asked for without being shown. The newline at its end is not part of it.
+ */
+export async function readSecret(field: string, io: CliIo): Promise<string> {
+  const given = io.isInTTY ? await askHidden(field, io) : await readPiped(field, io);
+  if (given.length > limits.requestBytesMax) {
+    throw new DuctileError('PAYLOAD_TOO_LARGE', `the ${field} is larger than is accepted`);
+  }
+  const value = given.replace(/\r?\n$/, '');
+  if (value !== '') return value;
+  throw new DuctileError('INPUT_INVALID', `the ${field} is empty`, {
+    place: field,
+    hint: 'Give it through standard input: `… < file`, or type it when asked.',
+  });
+}
+
+async function readPiped(field: string, io: CliIo): Promise<string> {
+  try {
+    return await readStdin(io);
+  } catch (thrown) {
+    throw new DuctileError('INPUT_INVALID', `the ${field} cannot be read: ${messageOf(thrown)}`, {
+      place: field,
+      hint: 'Write bytes as text, for instance in base64, as whoever uses it expects them.',
+    });
+  }
+}
+
+const ENTER = /[\r\n]/;
+const CONTROL_C = '\u0003';
+const CONTROL_D = '\u0004';
+const ERASE = /[\u007f\b]/;
+
+async function askHidden(field: string, io: CliIo): Promise<string> {
+  io.stderr.write(`${field} (not shown): `);
+  io.setHidden(true);
+  let typed: string[] = [];
+  // Before the loop is left, because leaving it closes the terminal's input.
+  const show = (): void => {
+    io.setHidden(false);
+    io.stderr.write('\n');
+  };
+  for await (const chunk of io.stdin) {
+    for (const char of chunk.toString()) {
+      if (char === CONTROL_C || char === CONTROL_D || ENTER.test(char)) show();
+      if (char === CONTROL_C) throw new DuctileError('INPUT_INVALID', `no ${field} was given`);
+      if (char === CONTROL_D || ENTER.test(char)) return typed.join('');
+      typed = ERASE.test(char) ? typed.slice(0, -1) : [...typed, char];
+    }
+  }
+  show();
+  return typed.join('');
 }

@@ -11,7 +11,7 @@ import { printLatest } from './print-json.ts';
 import type { Printer, Row } from './print.ts';
 import { printAttempt, printCoreLine } from '../job/view.ts';
 import { rowsOf } from './view-parts.ts';
-import { isMoment } from './when.ts';
+import { isMoment } from './table.ts';
 
 export interface TailOptions extends Common {
   readonly plugin?: string | undefined;

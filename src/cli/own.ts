@@ -8,7 +8,7 @@ import { findTarget, makePrinter, refuseElsewhere } from './options.ts';
 import type { Common, Session } from './host.ts';
 import { printJson } from './print-json.ts';
 import { version } from './version.ts';
-import { showPlan } from './views.ts';
+import { showPlan } from './show.ts';
 import { showMoved } from '../engine/view.ts';
 
 /** The flags of every command that changes something. */
@@ -321,7 +321,7 @@ function addCompletion(program: Command, session: Session): void {
     .argument('<shell>', 'bash, zsh or fish')
     .addHelpText('after', '\nExamples:\n  $ source <(ductile completion bash)')
     .action(async (shell: string) => {
-      const { completionScript } = await import('./completion.ts');
+      const { completionScript } = await import('./complete.ts');
       session.io.stdout.write(completionScript(shell));
     });
 }

@@ -1,10 +1,16 @@
 import { formatByteSize } from '../base/quantity.ts';
 import { limits } from '../base/limits.ts';
-import { toVisibleText } from '../base/text.ts';
+import { toVisibleText, quoteShell } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
-import { countBytes, fitResult, plainFit, type FittedResult } from './fit-result.ts';
 import type { CliIo, Common, Session } from './host.ts';
-import { repeatCommand } from './repeat-command.ts';
+import { compactResult } from '../operation/result/compact-result.ts';
+import { groupCuts } from '../operation/result/describe-cuts.ts';
+import { digest, type Cut } from '../operation/result/digest.ts';
+import { foldResult } from '../operation/result/fold-result.ts';
+import { pickFields, readFieldNames, checkFieldNames } from '../operation/result/pick-fields.ts';
+import type { ResultShape } from '../operation/result/result-shape.ts';
+import type { Input } from './ask.ts';
+import type { CommandDefinition } from './commands.ts';
 
 /** Prints a result of a command that isn't an operation. */
 export function printJson({ io, argv }: Session, options: Common, output: JsonOutput): void {
@@ -60,3 +66,169 @@ export function printLatest(
 }
 
 const OLDEST_SHARE = 6;
+
+/** Results for `--json` that fit: whole when they are small, cut and marked when they are not. */
+
+export interface FitOptions {
+  readonly shape: ResultShape;
+  /** Print everything, as the API returns it. */
+  readonly isFull: boolean;
+  /** The rows were asked for by their number, so only long texts in them are cut. */
+  readonly keepRows: boolean;
+  /** `--fields`, as it was given. */
+  readonly fields?: string | undefined;
+  /** Commands that print what is cut here. */
+  readonly more: readonly string[];
+  /** Cuts that were made before, by asking for fewer rows. */
+  readonly before?: readonly Readonly<Record<string, unknown>>[];
+}
+
+export interface FittedResult {
+  readonly value: JsonOutput;
+  /** Bytes of the whole result, when not all of it is in the value. */
+  readonly wholeBytes: number | undefined;
+}
+
+const NO_SHAPE: ResultShape = { fields: [], data: [] };
+
+/** What fits of a result of a command that isn't an operation. */
+export const plainFit = { shape: NO_SHAPE, keepRows: false, more: [] };
+
+/** For a cut: what the note about it may take, and how much less is tried when it does not fit. */
+const NOTE_BYTES = 700;
+const NOTE_SHARE = 0.12;
+const LESS = 0.85;
+const ROOM_BYTES_MIN = 64;
+
+export function fitResult(output: JsonOutput, options: FitOptions): FittedResult {
+  const { shape, isFull, before = [] } = options;
+  const picked = pickGiven(output, options);
+  if (isFull) return { value: picked, wholeBytes: undefined };
+  const hasNames = options.fields !== undefined;
+  const small = hasNames ? picked : compactResult(picked, new Set(shape.data));
+  const wholeBytes = countBytes(small);
+  if (before.length === 0 && wholeBytes <= limits.resultBytes) {
+    return { value: small, wholeBytes: undefined };
+  }
+  const { value: folded, cuts: folds } = foldResult(small, hasNames ? {} : shape);
+  for (let room = limits.resultBytes - NOTE_BYTES; ; room = Math.floor(room * LESS)) {
+    const { value, cuts } = digest(folded, room, { keepRows: options.keepRows });
+    const note = describe([...folds, ...cuts], { ...options, wholeBytes, value: folded });
+    const noted = { ...(value as JsonOutput), ...note };
+    const isLast = options.keepRows || room < ROOM_BYTES_MIN;
+    if (isLast || countBytes(noted) <= limits.resultBytes) return { value: noted, wholeBytes };
+  }
+}
+
+/** Names that the result can't have are refused before anything is asked. */
+export function pickGiven(output: JsonOutput, { fields, shape }: FitOptions): JsonOutput {
+  return fields === undefined ? output : pickFields(output, readFieldNames(fields), shape);
+}
+
+interface Described extends FitOptions {
+  readonly wholeBytes: number;
+  readonly value: unknown;
+}
+
+function describe(cuts: readonly Cut[], { value, wholeBytes, more, before = [] }: Described) {
+  if (cuts.length + before.length === 0) return {};
+  const room = limits.resultBytes * NOTE_SHARE;
+  const { listed, left } = groupCuts(cuts, value, room);
+  return {
+    cut: {
+      whole_bytes: wholeBytes,
+      parts: [...before, ...listed],
+      ...(left === 0 ? {} : { more_parts: left }),
+      commands: more,
+    },
+  };
+}
+
+/** As it is printed: signs that nobody sees are escaped. */
+export function countBytes(value: unknown): number {
+  return Buffer.byteLength(toVisibleText(JSON.stringify(value)));
+}
+
+/** The command line again, with more words; what is secret in it is left out. */
+export function repeatCommand(argv: readonly string[], more: readonly string[]): string {
+  const words = dropFlags(argv, more);
+  return ['ductile', ...words, ...more].map(quoteShell).join(' ');
+}
+
+/** A token isn't repeated, and a flag that comes again is said once. */
+function dropFlags(argv: readonly string[], more: readonly string[]): string[] {
+  const dropped = new Set(['--token', ...more.filter((word) => word.startsWith('--'))]);
+  const takesValue = new Set(['--token', '--cursor', '--limit']);
+  const kept: string[] = [];
+  for (let at = 0; at < argv.length; at += 1) {
+    const word = argv[at] ?? '';
+    const [name = ''] = word.split('=');
+    if (!dropped.has(name)) kept.push(word);
+    else if (takesValue.has(name) && !word.includes('=')) at += 1;
+  }
+  return kept;
+}
+
+export interface ShownResult {
+  readonly definition: CommandDefinition;
+  readonly options: Common;
+  readonly input: Input;
+  readonly output: JsonOutput;
+  /** Asks again, for fewer rows. */
+  readonly look: (input: Input) => Promise<JsonOutput>;
+}
+
+/** Prints a result as JSON that fits; see `limits.resultBytes`. */
+export async function showJson(session: Session, shown: ShownResult): Promise<void> {
+  const { io, argv } = session;
+  const { definition, options, input, output } = shown;
+  const fit = fitOf(definition, options, { argv, keepRows: input['limit'] !== undefined });
+  const fitted = fitResult(output, fit);
+  printFitted(io, (await fetchLess(session, shown, { fit, fitted })) ?? fitted, fit.isFull);
+}
+
+export function fitOf(
+  { result }: CommandDefinition,
+  { full = false, fields }: Common,
+  { argv, keepRows }: { readonly argv: readonly string[]; readonly keepRows: boolean },
+): FitOptions {
+  const more = [repeatCommand(argv, ['--full'])];
+  return { shape: result, isFull: full, keepRows, fields, more };
+}
+
+/** Refuses names that no result of the command has, before anything is asked. */
+export function checkFields({ result }: CommandDefinition, { fields }: Common): void {
+  if (fields !== undefined) checkFieldNames(readFieldNames(fields), result);
+}
+
+/**
+ * Fetches a page again with as many rows as fit, so that its cursor continues after the last row that
+ * is printed. Undefined when the result isn't a page, or all of its rows fit.
+ */
+async function fetchLess(
+  { argv }: Session,
+  { definition, input, output, look }: ShownResult,
+  { fit, fitted }: { readonly fit: FitOptions; readonly fitted: FittedResult },
+): Promise<FittedResult | undefined> {
+  const { rows } = definition.result;
+  const names = definition.fields.map(({ field }) => field);
+  const isPaged = names.includes('limit') && (names.includes('cursor') || names.includes('after'));
+  if (rows === undefined || !isPaged || fit.isFull || fit.keepRows) return undefined;
+  const [count, fits] = [output, fitted.value].map((one) => countRows(one, rows.field));
+  if (count === undefined || fits === undefined || fits >= count || fits === 0) return undefined;
+  const less = await look({ ...input, limit: fits });
+  const part = { at: `/${rows.field}`, kind: 'page', total: count, shown: fits };
+  const next = less['next_cursor'] ?? less['cursor'];
+  const flag = names.includes('cursor') ? '--cursor' : '--after';
+  const more = [
+    ...(typeof next === 'string' ? [repeatCommand(argv, [flag, next])] : []),
+    repeatCommand(argv, ['--limit', String(count)]),
+  ];
+  const again = fitResult(less, { ...fit, more, before: [part] });
+  return countRows(again.value, rows.field) === fits ? again : undefined;
+}
+
+function countRows(output: JsonOutput, field: string): number | undefined {
+  const rows = output[field];
+  return Array.isArray(rows) ? rows.length : undefined;
+}

@@ -7,8 +7,7 @@ import type { Table } from '../operation/define.ts';
 import { digest } from '../operation/result/digest.ts';
 import type { CliIo } from './host.ts';
 import { repeatTargetInText } from './repeat-target.ts';
-import { joinCells, layOut } from './table.ts';
-import { isMoment, sayWhen } from './when.ts';
+import { joinCells, layOut, isMoment, sayWhen } from './table.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
 export type Style = Parameters<typeof styleText>[0];

@@ -3,13 +3,13 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import type { CommandDefinition } from './commands.ts';
 import type { CliIo, Common } from './host.ts';
-import { fitResult } from './fit-result.ts';
+import { fitResult, fitOf } from './print-json.ts';
 import { printError, showCell } from './print.ts';
 import { render } from './show.ts';
-import { fitOf } from './show-json.ts';
-import { sayTime } from './when.ts';
+import { sayTime, cut } from './table.ts';
 import { rowsOf } from './view-parts.ts';
-import { cut } from './width.ts';
+import type { Input } from './ask.ts';
+import { makePrinter } from './options.ts';
 
 const USUAL_MS = 2000;
 const SHORTEST_MS = 100;
@@ -106,4 +106,82 @@ function makeRowFeed(
     for (const line of lines) if (!before.has(line)) io.stdout.write(`${line}\n`);
     before = new Set(lines);
   };
+}
+
+const LOOK_MS = 1000;
+
+export interface Followed {
+  readonly definition: CommandDefinition;
+  readonly options: Common;
+  readonly input: Input;
+  readonly look: (input: Input) => Promise<JsonOutput>;
+}
+
+/**
+ * Page after page of what comes, one line for each row, until Ctrl-C. It goes on after its cursor, so a
+ * server that is away for a while makes it late and lets it miss nothing.
+ */
+export async function follow(io: CliIo, followed: Followed): Promise<number> {
+  const { options, input, look } = followed;
+  const over = io.interruption();
+  const tell = makeTell(io, followed);
+  let lastError = '';
+  let after = input;
+  while (!over.aborted) {
+    try {
+      const page = await look(after);
+      tell(page);
+      after = { ...input, after: page['cursor'] };
+      lastError = '';
+      if (page['more'] === true) continue;
+    } catch (thrown) {
+      const error = toDuctileError(thrown);
+      if (!error.kind.retryable) throw error;
+      if (lastError !== error.message) printError(error, io, options.json === true);
+      lastError = error.message;
+    }
+    await io.pause(LOOK_MS, over);
+  }
+  return 0;
+}
+
+function makeTell(io: CliIo, { definition, options }: Followed): (page: JsonOutput) => void {
+  const printer = makePrinter(io, options);
+  const { rows = '', columns = [] } = definition.table ?? {};
+  const shown = columns.filter(([, , detail]) => detail === undefined || options.verbose === true);
+  return (page) => {
+    for (const row of rowsOf(page[rows])) {
+      if (options.json === true) printer.jsonLine(row);
+      else printer.line(shown.map(([, field]) => showCell(row[field])).join('  '));
+    }
+  };
+}
+
+const QUIET_MS = 500;
+const STEP_MS = 100;
+const frames = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+const CLEAR = '\r\u001b[K';
+
+/** Lets a person at a terminal see that work which takes its time is going on. */
+export async function withProgress<Result>(
+  io: CliIo,
+  label: string,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  if (!io.isErrTTY) return work();
+  const begun = io.now();
+  let step = 0;
+  const timer = setInterval(() => {
+    const ms = io.now() - begun;
+    if (ms < QUIET_MS) return;
+    const frame = frames[step % frames.length] ?? '';
+    io.stderr.write(`${CLEAR}${frame} ${label} ${Math.floor(ms / 1000)}s`);
+    step += 1;
+  }, STEP_MS);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+    if (step > 0) io.stderr.write(CLEAR);
+  }
 }

@@ -7,7 +7,7 @@ import { spark } from '../../extras/watch/shapes.ts';
 import { writeLine } from '../../extras/watch/spans.ts';
 import { beginState, type State, type Wish } from '../../extras/watch/state.ts';
 import { step, type Happening } from '../../extras/watch/step.ts';
-import { widthOf } from '../../src/cli/width.ts';
+import { widthOf } from '../../src/cli/table.ts';
 import { DuctileError } from '../../src/base/errors.ts';
 
 const NOW = Date.parse('2026-01-02T03:10:00.000Z');

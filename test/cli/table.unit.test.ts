@@ -1,8 +1,6 @@
 import { expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import { layOut, joinCells } from '../../src/cli/table.ts';
-import { sayWhen } from '../../src/cli/when.ts';
-import { cut, fitText, widthOf } from '../../src/cli/width.ts';
+import { layOut, joinCells, sayWhen, cut, fitText, widthOf } from '../../src/cli/table.ts';
 
 const id = (end: string): string => `0199a1b2-c3d4-7000-8000-00000000000${end}`;
 const rows = [

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { CliIo } from '../../src/cli/host.ts';
 import { Printer } from '../../src/cli/print.ts';
-import { views } from '../../src/cli/views.ts';
+import { views } from '../../src/cli/show.ts';
 import { run } from '../support/fake-cli.ts';
 
 const WHEN = '2026-01-02T03:04:05.678Z';

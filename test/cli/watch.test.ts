@@ -2,7 +2,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import type { CliIo } from '../../src/cli/host.ts';
-import { withProgress } from '../../src/cli/progress.ts';
+import { withProgress } from '../../src/cli/watch.ts';
 import { job, NOW, run } from '../support/fake-cli.ts';
 
 /** Ctrl-C after so many looks. */

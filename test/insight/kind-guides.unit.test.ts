@@ -3,8 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { commands } from '../../src/cli/commands.ts';
-import { renderOnCall } from '../../src/cli/on-call-page.ts';
-import { renderSkills } from '../../src/cli/skill-pages.ts';
+import { renderOnCall, renderSkills } from '../../src/cli/skills.ts';
 import { kindGuides } from '../../src/insight/kind-guides.ts';
 import { incidentKinds } from '../../src/insight/types.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { fitResult, type FitOptions } from '../../src/cli/fit-result.ts';
+import { fitResult, type FitOptions } from '../../src/cli/print-json.ts';
 import { limits } from '../../src/base/limits.ts';
 import { REDACTED } from '../../src/base/secrets.ts';
 import { operations } from '../../src/operation/all.ts';
