@@ -7,7 +7,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { z } from 'zod';
-import { findPlace } from '../../src/app/install-paths.ts';
+import { findInstallPaths } from '../../src/app/install-paths.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
 import { toSpec } from '../../src/job/run-plugin.service.ts';
@@ -67,7 +67,7 @@ function isSigned(body: Buffer, given: string): boolean {
 async function openProcesses(config: string, name: string) {
   const plugin = loadCatalog(readConfig(config)).plugins.get(name);
   if (plugin === undefined) throw new Error(`there is no plugin ${name}`);
-  const { nativeSpawner: nativePath, nodeSpawner: nodeScript } = findPlace();
+  const { nativeSpawner: nativePath, nodeSpawner: nodeScript } = findInstallPaths();
   const host = makeHost({ kind: 'native', nativePath, nodeScript, log: () => undefined });
   await host.start();
   host.renew(limits.timerMsMax);

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { limits } from '../../src/base/limits.ts';
 import { makeRunner, toSpec } from '../../src/job/run-plugin.service.ts';
-import { findPlace } from '../../src/app/install-paths.ts';
+import { findInstallPaths } from '../../src/app/install-paths.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';
 import { makeHost } from '../../src/plugin/host.ts';
 import { makePrewarmPool } from '../../src/plugin/prewarm.ts';
@@ -17,7 +17,7 @@ await measure(shape, async ({ config, plugin: name, samples, pauseMs }) => {
   const catalog = loadCatalog(readConfig(config));
   const plugin = catalog.plugins.get(name);
   if (plugin === undefined) throw new Error(`there is no plugin ${name}`);
-  const { nativeSpawner: nativePath, nodeSpawner: nodeScript } = findPlace();
+  const { nativeSpawner: nativePath, nodeSpawner: nodeScript } = findInstallPaths();
   const log = (): void => undefined;
   const host = makeHost({ kind: 'native', nativePath, nodeScript, log });
   const environment = { PATH: process.env['PATH'] ?? '' };

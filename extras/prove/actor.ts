@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { isObject } from '../../src/base/json.ts';
 import { parseJson } from '../../src/base/parse-json.ts';
-import { findPlace } from '../../src/app/install-paths.ts';
+import { findInstallPaths } from '../../src/app/install-paths.ts';
 import { descendantsOf, type RunningProcess } from './processes.ts';
 
 /** The engine of a rehearsal as a process of its own. */
@@ -38,7 +38,7 @@ export function startActor(
   directory: string,
   faultPoint: string | undefined,
 ): Actor {
-  const script = join(findPlace().root, 'bin', 'ductile.cjs');
+  const script = join(findInstallPaths().root, 'bin', 'ductile.cjs');
   const config = given === undefined ? [] : ['--config', given];
   const child = spawn(
     process.execPath,

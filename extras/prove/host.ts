@@ -3,7 +3,7 @@ import { makeLogger } from '../../src/base/log.ts';
 import { parseJson } from '../../src/base/parse-json.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { readBlueprint } from '../../src/app/blueprint.ts';
-import { openServer, stopRequested } from '../../src/app/server.ts';
+import { openServer, waitForStopSignal } from '../../src/app/server.ts';
 import { stagePaths, standIn, type Stage } from './stand-in.ts';
 
 /**
@@ -15,7 +15,7 @@ export async function runRehearsal(given: string | undefined, directory: string)
   const stage = parseJson(readFileSync(stagePaths(directory).stage, 'utf8')) as Stage;
   const config = standIn(loadConfig({ given }), stage);
   const log = makeLogger({ level: 'info', format: 'json' });
-  const stop = stopRequested();
+  const stop = waitForStopSignal();
   const server = await openServer(config, log, stop, (next, inForce) =>
     // Installations bring plugins of their own, which have stand-ins too.
     readBlueprint(standIn(next, stage), inForce),

@@ -1,7 +1,7 @@
 import { toVisibleText } from '../../src/base/text.ts';
 import { findCommand } from '../../src/cli/ask.ts';
-import type { Input } from '../../src/cli/ask.ts';
-import { render } from '../../src/cli/show.ts';
+import type { OperationInput } from '../../src/cli/ask.ts';
+import { renderResult } from '../../src/cli/show.ts';
 import { rowsOf } from '../../src/cli/view-parts.ts';
 import { wrap } from '../../src/cli/table.ts';
 import { styleOf } from '../../src/cli/print.ts';
@@ -12,7 +12,7 @@ import type { Answer, Ref, Size, State, ViewName } from './state.ts';
 const SAID_LINES = 12;
 const TRANSITIONS = 10;
 
-type DetailCall = readonly [operation: string, input: Input];
+type DetailCall = readonly [operation: string, input: OperationInput];
 
 /** What is asked about one row, in the order in which it is shown. */
 export function detailCalls({ view, key }: Ref): readonly DetailCall[] {
@@ -53,7 +53,7 @@ export function detailRoom({ rows }: Size): number {
 
 function renderAnswer({ name, output }: Answer, columns: number, nowMs: number): string[] {
   const paper = { hasColors: false, isTTY: true, columns, now: () => nowMs };
-  return render(findCommand(name), output, {}, paper);
+  return renderResult(findCommand(name), output, {}, paper);
 }
 
 /** The end of what the last attempt wrote to standard error. */

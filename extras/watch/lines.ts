@@ -1,6 +1,6 @@
 import { styleOf } from '../../src/cli/print.ts';
 import { toVisibleText } from '../../src/base/text.ts';
-import { GAP, joinCells, layOut, wrap, sayTime } from '../../src/cli/table.ts';
+import { GAP, joinCells, layOut, wrap, formatTimeOfDay } from '../../src/cli/table.ts';
 import { detailLines, detailRoom } from './details.ts';
 import { helpLines } from './help.ts';
 import { overviewLine } from './overview.ts';
@@ -102,7 +102,7 @@ function titleLine({ link, linkNote, held, where, nowMs, size }: State): Line {
     ...(held === undefined ? [] : [{ text: '  PAUSED', style: 'yellow' } as const]),
     ...(linkNote === '' ? [] : [{ text: `  ${linkNote}`, style: linkStyles[link] }]),
   ];
-  const right = `${where}  ${sayTime(nowMs)}`;
+  const right = `${where}  ${formatTimeOfDay(nowMs)}`;
   const gap = size.columns - lineWidth(left) - lineWidth(line(right));
   return gap < 2 ? left : [...left, { text: ' '.repeat(gap) }, { text: right, style: 'gray' }];
 }

@@ -1,13 +1,13 @@
 import { DuctileError } from '../../src/base/errors.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
-import type { Input } from '../../src/cli/ask.ts';
-import type { Row } from '../../src/cli/print.ts';
+import type { OperationInput } from '../../src/cli/ask.ts';
+import type { ResultRow } from '../../src/cli/print.ts';
 import { rowOf, rowsOf } from '../../src/cli/view-parts.ts';
 import { detailCalls } from './details.ts';
 import type { Answer, Overview, Part, Ref, ViewName } from './state.ts';
 
 /** Asks for an operation. */
-export type Call = (name: string, input: Input) => Promise<JsonOutput>;
+export type Call = (name: string, input: OperationInput) => Promise<JsonOutput>;
 
 const ROWS = 100;
 
@@ -49,7 +49,7 @@ export function lookInto(ref: Ref, call: Call): Promise<readonly Answer[]> {
 /** How attempts end that did not do what they should. */
 export const badEnds: readonly string[] = ['failed', 'timed_out', 'crashed'];
 
-const readers: Readonly<Record<ViewName, (call: Call) => Promise<readonly Row[]>>> = {
+const readers: Readonly<Record<ViewName, (call: Call) => Promise<readonly ResultRow[]>>> = {
   async jobs(call) {
     const [running, newest] = await Promise.all([
       call('job.list', { status: ['running'], limit: ROWS }),
@@ -68,12 +68,13 @@ const readers: Readonly<Record<ViewName, (call: Call) => Promise<readonly Row[]>
   async schedules(call) {
     const rows = rowsOf((await call('schedule.list', {}))['schedules']);
     // Timestamps sort as text; what is not due at all comes last.
-    const dueOf = ({ next_start_at: due }: Row): string => (typeof due === 'string' ? due : '~');
+    const dueOf = ({ next_start_at: due }: ResultRow): string =>
+      typeof due === 'string' ? due : '~';
     return rows.toSorted((a, b) => (dueOf(a) < dueOf(b) ? -1 : 1));
   },
   async incidents(call) {
     const rows = rowsOf((await call('incident.list', { all: true, limit: ROWS }))['incidents']);
-    const isOpen = ({ status }: Row): boolean => status === 'open';
+    const isOpen = ({ status }: ResultRow): boolean => status === 'open';
     return [...rows.filter(isOpen), ...rows.filter((row) => !isOpen(row))];
   },
   async plugins(call) {
@@ -86,7 +87,11 @@ const readers: Readonly<Record<ViewName, (call: Call) => Promise<readonly Row[]>
 };
 
 /** What runs may have been accepted long before the newest, and may have ended between two looks. */
-function runningFirst(running: readonly Row[], newest: readonly Row[], id: string): Row[] {
+function runningFirst(
+  running: readonly ResultRow[],
+  newest: readonly ResultRow[],
+  id: string,
+): ResultRow[] {
   const fresh = new Map(newest.map((row) => [row[id], row]));
   const first = running
     .map((row) => fresh.get(row[id]) ?? row)
@@ -98,9 +103,11 @@ function runningFirst(running: readonly Row[], newest: readonly Row[], id: strin
 const worst = ['open', 'half_open', 'closed'];
 
 /** One row for each plugin that has work or a breaker; of several breakers the worst is shown. */
-function joinLanes(lanes: readonly Row[], breakers: readonly Row[]): Row[] {
+function joinLanes(lanes: readonly ResultRow[], breakers: readonly ResultRow[]): ResultRow[] {
   const idle = { ready: 0, delayed: 0, running: 0, breaker: 'closed' };
-  const found = new Map<unknown, Row>(lanes.map((lane) => [lane['plugin'], { ...idle, ...lane }]));
+  const found = new Map<unknown, ResultRow>(
+    lanes.map((lane) => [lane['plugin'], { ...idle, ...lane }]),
+  );
   for (const { plugin, state } of breakers) {
     const row = found.get(plugin) ?? { ...idle, plugin };
     const isWorse = worst.indexOf(String(state)) < worst.indexOf(String(row['breaker']));

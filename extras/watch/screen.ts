@@ -2,9 +2,9 @@ import { messageOf } from '../../src/base/errors.ts';
 import { serverNeeded } from '../../src/cli/ask.ts';
 import { HttpCaller } from '../../src/cli/callers.ts';
 import { findTarget } from '../../src/cli/options.ts';
-import type { Common, Session } from '../../src/cli/host.ts';
+import type { CommonFlags, CliSession } from '../../src/cli/host.ts';
 import { nameTarget } from '../../src/cli/transport.ts';
-import type { Target } from '../../src/cli/transport.ts';
+import type { ServerTarget } from '../../src/cli/transport.ts';
 import { listOf } from '../../src/cli/view-parts.ts';
 import { makeKeyReader } from './keys.ts';
 import { screenLines } from './lines.ts';
@@ -22,8 +22,8 @@ const DRAW_MS = 100;
 const ESCAPE_MS = 50;
 
 /** The terminal as a view of a server, until somebody quits. */
-export async function showScreen(session: Session, options: Common): Promise<number> {
-  const find = async (): Promise<Target> => {
+export async function showScreen(session: CliSession, options: CommonFlags): Promise<number> {
+  const find = async (): Promise<ServerTarget> => {
     const target = await findTarget(session, options);
     if (target === undefined) throw serverNeeded('watch');
     return target;
@@ -38,8 +38,8 @@ export async function showScreen(session: Session, options: Common): Promise<num
 }
 
 interface ScreenParts {
-  readonly session: Session;
-  readonly options: Common;
+  readonly session: CliSession;
+  readonly options: CommonFlags;
   readonly where: string;
   readonly call: Call;
 }
@@ -82,7 +82,7 @@ class Screen {
     this.#state = beginState(parts.where, this.#terminal.size, io.now());
   }
 
-  async run(find: () => Promise<Target>): Promise<number> {
+  async run(find: () => Promise<ServerTarget>): Promise<number> {
     const { io } = this.#parts.session;
     const over = AbortSignal.any([this.#quit.signal, io.interruption()]);
     const second = setInterval(() => this.#beat(), 1000);

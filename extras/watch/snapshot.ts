@@ -1,8 +1,8 @@
 import { toTimestamp } from '../../src/base/clock.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
-import { ask } from '../../src/cli/ask.ts';
+import { callOperation } from '../../src/cli/ask.ts';
 import { makePrinter } from '../../src/cli/options.ts';
-import type { Common, Session, WatchOptions } from '../../src/cli/host.ts';
+import type { CommonFlags, CliSession, WatchFlags } from '../../src/cli/host.ts';
 import { printJson } from '../../src/cli/print-json.ts';
 import type { Printer } from '../../src/cli/print.ts';
 import { lookAt, lookOver } from './look.ts';
@@ -12,7 +12,7 @@ import type { Overview, Part, ViewName } from './state.ts';
 import { definitions } from './tables.ts';
 
 /** `ductile watch`: the screen where there is one to draw on, else everything once. */
-export async function watchAll(session: Session, options: WatchOptions): Promise<number> {
+export async function watchAll(session: CliSession, options: WatchFlags): Promise<number> {
   const { io } = session;
   const obstacle = findObstacle(session);
   const isOnce = options.once === true || options.json === true;
@@ -26,7 +26,7 @@ export async function watchAll(session: Session, options: WatchOptions): Promise
 }
 
 /** Why there is nothing to draw on. */
-function findObstacle({ io }: Session): string | undefined {
+function findObstacle({ io }: CliSession): string | undefined {
   if (!io.isTTY) return 'The output is no terminal';
   if (!io.isInTTY) return 'The input is no terminal, so there are no keys';
   const term = io.env['TERM'] ?? '';
@@ -35,8 +35,8 @@ function findObstacle({ io }: Session): string | undefined {
     : undefined;
 }
 
-async function printSnapshot(session: Session, options: Common): Promise<void> {
-  const call: Call = (name, input) => ask(session, options, name, input);
+async function printSnapshot(session: CliSession, options: CommonFlags): Promise<void> {
+  const call: Call = (name, input) => callOperation(session, options, name, input);
   const overview = await lookOver(call);
   const parts = new Map<ViewName, Part>();
   for (const view of viewNames) parts.set(view, await lookAt(view, call));

@@ -1,12 +1,12 @@
 import type { JsonOutput } from '../../src/operation/define.ts';
-import type { Row } from '../../src/cli/print.ts';
+import type { ResultRow } from '../../src/cli/print.ts';
 
 export const viewNames = ['jobs', 'runs', 'schedules', 'incidents', 'plugins'] as const;
 export type ViewName = (typeof viewNames)[number];
 
 /** What one view shows, or why it cannot. */
 export interface Part {
-  readonly rows: readonly Row[];
+  readonly rows: readonly ResultRow[];
   readonly problem?: string;
 }
 

@@ -4,9 +4,9 @@ import { DuctileError, messageOf } from '../../src/base/errors.ts';
 import { isObject } from '../../src/base/json.ts';
 import { parseJson } from '../../src/base/parse-json.ts';
 import { makeSseReader } from '../../src/base/sse.ts';
-import { parseAnswer } from '../../src/cli/callers.ts';
-import { readText, send } from '../../src/cli/transport.ts';
-import type { Target } from '../../src/cli/transport.ts';
+import { parseResult } from '../../src/cli/callers.ts';
+import { readResponseText, send } from '../../src/cli/transport.ts';
+import type { ServerTarget } from '../../src/cli/transport.ts';
 import type { Link } from './state.ts';
 
 const RETRY_MS = 1000;
@@ -20,7 +20,7 @@ export interface Listener {
 
 export interface Followed {
   /** Looked for each time: the server may come back at another place. */
-  readonly findTarget: () => Promise<Target>;
+  readonly findTarget: () => Promise<ServerTarget>;
   readonly pause: (ms: number, over: AbortSignal) => Promise<void>;
 }
 
@@ -49,7 +49,10 @@ export async function followEvents(
 
 const refusals: ReadonlySet<string> = new Set(['BUSY', 'FORBIDDEN', 'STREAMS_SPENT']);
 
-async function openStream(target: Target, last: string | undefined): Promise<IncomingMessage> {
+async function openStream(
+  target: ServerTarget,
+  last: string | undefined,
+): Promise<IncomingMessage> {
   const response = await send(target, {
     method: 'GET',
     path: '/events?fold=true',
@@ -60,7 +63,7 @@ async function openStream(target: Target, last: string | undefined): Promise<Inc
   });
   const type = response.headers['content-type'] ?? '';
   if (!type.startsWith('text/event-stream')) {
-    parseAnswer(target, response, await readText(target, response));
+    parseResult(target, response, await readResponseText(target, response));
     throw new DuctileError('SERVER_FOREIGN', 'what answered sends no events');
   }
   return response;

@@ -1,13 +1,13 @@
 import { showCell } from '../../src/cli/print.ts';
-import type { Row } from '../../src/cli/print.ts';
+import type { ResultRow } from '../../src/cli/print.ts';
 import { withRealState } from '../../src/cli/view-parts.ts';
-import { isMoment, sayWhen } from '../../src/cli/table.ts';
+import { isMoment, formatWhen } from '../../src/cli/table.ts';
 import { shapeOf } from './shapes.ts';
 import type { Act, State, ViewName } from './state.ts';
 
 export interface Column {
   readonly title: string;
-  readonly cell: (row: Row, nowMs: number) => string;
+  readonly cell: (row: ResultRow, nowMs: number) => string;
   /** Only on screens that are at least so wide. */
   readonly from?: number;
   /** In the colour of the row's state. */
@@ -17,8 +17,8 @@ export interface Column {
 export interface ViewDefinition {
   readonly title: string;
   readonly empty: string;
-  readonly keyOf: (row: Row) => string;
-  readonly status: (row: Row) => string;
+  readonly keyOf: (row: ResultRow) => string;
+  readonly status: (row: ResultRow) => string;
   readonly columns: readonly Column[];
   /** What the keys `c` and `r` ask for, if anything. */
   readonly cancel?: string;
@@ -27,20 +27,20 @@ export interface ViewDefinition {
 
 const text =
   (field: string) =>
-  (row: Row): string =>
+  (row: ResultRow): string =>
     showCell(row[field]);
 
 const when =
   (field: string) =>
-  (row: Row, nowMs: number): string => {
+  (row: ResultRow, nowMs: number): string => {
     const value = row[field];
-    return isMoment(value) ? sayWhen(value, nowMs) : '-';
+    return isMoment(value) ? formatWhen(value, nowMs) : '-';
   };
 
 /** As it is: for programs, and only through the writer of lines for people. */
 const raw =
   (field: string) =>
-  (row: Row): string =>
+  (row: ResultRow): string =>
     typeof row[field] === 'string' ? row[field] : '-';
 
 const stateColumn = (field: string): Column => ({
@@ -133,7 +133,7 @@ export const definitions: Readonly<Record<ViewName, ViewDefinition>> = {
 };
 
 /** The rows of the view that is looked at, as far as the filter lets them through. */
-export function shownRows({ known, view, filter, nowMs }: State): readonly Row[] {
+export function shownRows({ known, view, filter, nowMs }: State): readonly ResultRow[] {
   const rows = known.parts[view]?.rows ?? [];
   const wanted = filter.toLowerCase();
   if (wanted === '') return rows;

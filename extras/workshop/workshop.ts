@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { environmentHere } from '../../src/app/environment.ts';
-import { findPlace } from '../../src/app/install-paths.ts';
+import { createPluginEnvironment } from '../../src/app/environment.ts';
+import { findInstallPaths } from '../../src/app/install-paths.ts';
 import { DuctileError } from '../../src/base/errors.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { quoteShell } from '../../src/base/text.ts';
@@ -21,7 +21,7 @@ import { listScaffold, scaffold, type ScaffoldOptions } from './scaffold.ts';
 import { tryPlugin } from './trial.ts';
 
 export function makeWorkshop(given: string | undefined): Workshop {
-  const { sdk, nativeSpawner, nodeSpawner } = findPlace();
+  const { sdk, nativeSpawner, nodeSpawner } = findInstallPaths();
   const log = (): void => undefined;
   return {
     createPlugin(request) {
@@ -44,7 +44,7 @@ export function makeWorkshop(given: string | undefined): Workshop {
         settings: settings as JsonObject | undefined,
         all,
         host: makeHost({ kind: 'auto', nativePath: nativeSpawner, nodeScript: nodeSpawner, log }),
-        env: environmentHere([]),
+        env: createPluginEnvironment([]),
       });
       const passed = findings.every(({ verdict }) => verdict !== 'failed');
       return { directory, plugin: plugin ?? null, passed, findings: findings.map(showFinding) };

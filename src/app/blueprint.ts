@@ -11,7 +11,7 @@ import { scopedBy } from '../access/check-scopes.service.ts';
 import type { PluginSources } from '../plugin/source.ts';
 import { loadCatalog, type UnloadedTargets } from '../plugin/catalog.ts';
 import { findPluginDrift } from '../plugin/lock.ts';
-import { environmentHere } from './environment.ts';
+import { createPluginEnvironment } from './environment.ts';
 
 /**
  * Reads everything that a configuration names; throws if the configuration is wrong. The running
@@ -51,7 +51,7 @@ export function readBlueprint(
     routes,
     pipelines: checked.pipelines,
     warnings: allWarnings,
-    environment: environmentHere(config.service.pluginEnvPassthrough),
+    environment: createPluginEnvironment(config.service.pluginEnvPassthrough),
   };
 }
 

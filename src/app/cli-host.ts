@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs';
 import { readHomeDirectory } from '../base/account.ts';
 import { toDuctileError } from '../base/errors.ts';
 import type { CliHost } from '../cli/host.ts';
-import type { FoundSocket } from '../cli/transport.ts';
+import type { ControlSocket } from '../cli/transport.ts';
 import { findConfig } from '../config/find.ts';
 import { rehearse, watch } from './extras.ts';
 import { openLocal } from './open-local.ts';
@@ -11,7 +11,7 @@ import { openLocal } from './open-local.ts';
 function findOtherConfig(
   given: string | undefined,
   used: string | undefined,
-): FoundSocket['otherConfig'] {
+): ControlSocket['otherConfig'] {
   if (used === undefined) return undefined;
   try {
     const { env } = process;
@@ -57,7 +57,7 @@ export const cliHost: CliHost = {
     const { locateState } = await import('./locate.ts');
     const { findSocket, readControlKey, readSocketConfig, describeSocketOwner } =
       await import('../http/control-socket.ts');
-    const look = async (directory: string): Promise<FoundSocket | undefined> => {
+    const look = async (directory: string): Promise<ControlSocket | undefined> => {
       const owner = describeSocketOwner(directory);
       const socketPath = await findSocket(owner);
       if (socketPath === undefined) return undefined;

@@ -9,9 +9,9 @@ import { loadConfig } from '../config/load.ts';
 import { lockFiles } from '../config/integrity.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
-import { workOff } from './local-engine.ts';
-import { commandTyped, findPlace } from './install-paths.ts';
-import { openServer, stopRequested, type Server } from './server.ts';
+import { settleLineage } from './local-engine.ts';
+import { findTypedCommand, findInstallPaths } from './install-paths.ts';
+import { openServer, waitForStopSignal, type Server } from './server.ts';
 
 const ROUND_MS = 2000;
 const CHAIN_MS_MAX = 30_000;
@@ -27,7 +27,7 @@ export async function runDemo({ directory, rounds, print }: DemoOptions): Promis
   const token = prepare(home);
   const log = makeLogger({ level: 'warn', format: 'text', destination: process.stderr });
   const server = await openServer(loadConfig({ given: home }), log);
-  const stop = stopRequested();
+  const stop = waitForStopSignal();
   try {
     introduce(server, { home, token, print });
     for (let round = 1; round <= (rounds ?? Infinity); round += 1) {
@@ -45,7 +45,7 @@ export async function runDemo({ directory, rounds, print }: DemoOptions): Promis
 
 /** Gives the token of the configuration that it made; what was there already is left as it is. */
 function prepare(home: string): string | undefined {
-  const { plugins } = findPlace();
+  const { plugins } = findInstallPaths();
   mkdirSync(join(home, 'inbox'), { recursive: true, mode: 0o700 });
   const file = join(home, 'config.yaml');
   if (existsSync(file)) return undefined;
@@ -107,7 +107,10 @@ function introduce({ instance, surfaces }: Server, { home, token, print }: Intro
   print(`  everything  ${home}  (config.yaml, inbox/, notes.jsonl, data/state.db)`);
   print('');
   print('In another terminal:');
-  const command = commandTyped(findPlace().root, { argv: process.argv, cwd: process.cwd() });
+  const command = findTypedCommand(findInstallPaths().root, {
+    argv: process.argv,
+    cwd: process.cwd(),
+  });
   print(`  ${command} job list --config ${home}`);
   print(`  ${command} pipeline graph arrivals --config ${home}`);
   print(`  ${command} run list --config ${home}`);
@@ -141,7 +144,7 @@ async function playRound({ instance }: Server, home: string, round: number): Pro
 /** All jobs that descend from the first one, when none of them is open any more. */
 async function chainOf(engine: Engine, rootJobId: string): Promise<Job[]> {
   await engine.waitFor(rootJobId, CHAIN_MS_MAX);
-  await workOff(engine, rootJobId, CHAIN_MS_MAX);
+  await settleLineage(engine, rootJobId, CHAIN_MS_MAX);
   return await engine.ledger.jobs.list({ rootJobId, order: 'oldest', limit: JOBS_SHOWN_MAX });
 }
 

@@ -2,7 +2,7 @@
  * The only file of `src` that imports from `extras/`, which holds commands that most runs of the program
  * don't need. Each folder there is a bundle of its own, so every import here is dynamic.
  */
-import type { Session, WatchOptions } from '../cli/host.ts';
+import type { CliSession, WatchFlags } from '../cli/host.ts';
 import type { Extras } from '../operation/context.ts';
 
 export function makeExtras(given: string | undefined): Extras {
@@ -24,7 +24,7 @@ export async function rehearse(given: string | undefined, directory: string): Pr
   return runRehearsal(given, directory);
 }
 
-export async function watch(session: Session, options: WatchOptions): Promise<number> {
+export async function watch(session: CliSession, options: WatchFlags): Promise<number> {
   const { watchAll } = await import('../../extras/watch/snapshot.ts');
   return watchAll(session, options);
 }

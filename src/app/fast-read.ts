@@ -1,6 +1,6 @@
 import { config } from 'zod';
 import { loadOperations, LocalCaller } from '../cli/callers.ts';
-import type { LocalDoor } from '../cli/host.ts';
+import type { LocalConnection } from '../cli/host.ts';
 import type { StateConfig } from '../config/config.ts';
 import type { Engine } from '../engine/engine.ts';
 import { openToLook } from '../ledger/open-readonly.ts';
@@ -14,7 +14,7 @@ import { localActor } from './actor.ts';
 const usual: readonly Operation[] = [listJobsOperation, inspectJob, listLogs, listQueue];
 
 /** For operations that look at nothing but the ledger: no plugin is searched for, no engine made. */
-export async function openLookout(state: StateConfig): Promise<LocalDoor> {
+export async function openFastRead(state: StateConfig): Promise<LocalConnection> {
   // To check one input, schemas are not worth compiling.
   config({ jitless: true });
   const ledger = await openToLook(state);

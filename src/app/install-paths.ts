@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 
 /** Where this program's own files are, whether it runs bundled or from its sources. */
-export interface Place {
+export interface InstallPaths {
   readonly root: string;
   readonly version: string;
   readonly nodeSpawner: string;
@@ -15,7 +15,7 @@ export interface Place {
   readonly ui: string;
 }
 
-export function findPlace(from: string = import.meta.dirname): Place {
+export function findInstallPaths(from: string = import.meta.dirname): InstallPaths {
   const root = findRoot(from);
   const bundled = join(root, 'dist', 'node-spawner.js');
   const source = join(root, 'src', 'plugin', 'spawner', 'node-spawner.ts');
@@ -38,7 +38,7 @@ export function findPlace(from: string = import.meta.dirname): Place {
 }
 
 /** What whoever started this program types to start it again. */
-export function commandTyped(
+export function findTypedCommand(
   root: string,
   { argv, cwd }: { readonly argv: readonly string[]; readonly cwd: string },
 ): string {

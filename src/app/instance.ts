@@ -18,7 +18,7 @@ import { makeHost } from '../plugin/host.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import { readAgain, readBlueprint } from './blueprint.ts';
 import { confineListed, makeIsolation } from './isolation.ts';
-import { findPlace } from './install-paths.ts';
+import { findInstallPaths } from './install-paths.ts';
 import { openVault } from './vault.ts';
 import { openTenants } from './tenant-engine.ts';
 
@@ -96,7 +96,7 @@ function makeEngine(
   read: ReadBlueprint = readBlueprint,
 ): LedgerEngine {
   const { config } = blueprint;
-  const place = findPlace();
+  const place = findInstallPaths();
   const spawnerLog = log.child('spawner');
   const tell: HostLog = (level, message, fields) => spawnerLog[level](message, fields);
   const host = makeHost({

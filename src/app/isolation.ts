@@ -4,7 +4,7 @@ import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import { findIsolation, makeConfinedHost, type Isolation } from '../plugin/isolation.ts';
 import { ownerOfTenant, toRealPath } from '../plugin/profile.ts';
 import type { Host, IsolationRequest, IsolationRules, ProcessSpec } from '../plugin/process.ts';
-import { findPlace } from './install-paths.ts';
+import { findInstallPaths } from './install-paths.ts';
 
 /**
  * Finds how plugins are confined, and remembers it until a path changes: finding it starts programs. A
@@ -27,7 +27,7 @@ export function makeIsolation(): IsolationOf {
 
 /** Hides the state and the configuration; plugins, packages and the program itself are read-only. */
 export function isolate({ state, directory, files, pluginRoots, packageRoots }: Config): Isolation {
-  const { root, nativeSpawner } = findPlace();
+  const { root, nativeSpawner } = findInstallPaths();
   const roots = [...pluginRoots, ...packageRoots].map(({ path }) => path);
   return findIsolation({
     nativePath: nativeSpawner,

@@ -3,7 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { type LineWriter, makeLogger } from '../base/log.ts';
 import { LocalCaller } from '../cli/callers.ts';
-import type { LocalDoor } from '../cli/host.ts';
+import type { LocalConnection } from '../cli/host.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { takeInstanceLock } from '../ledger/sqlite/instance-lock.ts';
@@ -18,7 +18,7 @@ import { openInstance, openOnlooker } from './instance.ts';
 import { readKeyIds } from '../access/vault.service.ts';
 import { makeExtras } from './extras.ts';
 import { isolate } from './isolation.ts';
-import { findPlace } from './install-paths.ts';
+import { findInstallPaths } from './install-paths.ts';
 import { openVault } from './vault.ts';
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -30,7 +30,7 @@ import type { Branch } from '../pipeline/run/run.ts';
  * only when something is to be run, and then fires no schedules: who cancels a job does not want
  * queued ones to begin, and who runs one plugin does not want all that is due.
  */
-export async function openToWrite(given: string | undefined): Promise<LocalDoor> {
+export async function openLocalWriter(given: string | undefined): Promise<LocalConnection> {
   const config = loadConfig({ given });
   const version = await schemaOf(config.state);
   if (version !== undefined) refuseOlder(version);
@@ -39,7 +39,7 @@ export async function openToWrite(given: string | undefined): Promise<LocalDoor>
     engine,
     principal: ownerOf(localActor()),
     submittedBy: 'cli',
-    standstill: (rootJobId, over) => workOff(engine, rootJobId, limits.jobWaitMs, over),
+    standstill: (rootJobId, over) => settleLineage(engine, rootJobId, limits.jobWaitMs, over),
   });
   let started: Promise<void> | undefined;
   return {
@@ -51,7 +51,7 @@ export async function openToWrite(given: string | undefined): Promise<LocalDoor>
         const { root_job_id: rootJobId, timeout_exceeded: isLate, completed_at: end } = answer;
         if (typeof rootJobId !== 'string' || isLate !== false) return answer;
         // Who waited for the end wants what follows from it done as well.
-        if (end !== null) await workOff(engine, rootJobId, limits.jobWaitMs);
+        if (end !== null) await settleLineage(engine, rootJobId, limits.jobWaitMs);
         const waiting = await findLeft(engine.ledger, rootJobId);
         return waiting.length === 0 ? answer : { ...answer, waiting, message: GOES_ON };
       },
@@ -62,12 +62,12 @@ export async function openToWrite(given: string | undefined): Promise<LocalDoor>
 
 const GOES_ON = 'No service runs here: it goes on with the next `ductile system start` or run.';
 
-export interface ReadingDoor extends LocalDoor {
+export interface LocalReader extends LocalConnection {
   readonly context: Context;
 }
 
 /** The same to look at something; nobody is disturbed. */
-export async function openToRead(given: string | undefined): Promise<ReadingDoor> {
+export async function openLocalReader(given: string | undefined): Promise<LocalReader> {
   const config = loadConfig({ given });
   const ledger = await openToLook(config.state);
   // It runs nothing; what is wrong with plugins is part of the answers that are about them.
@@ -88,17 +88,17 @@ export async function restore(
     const user = await findUser(config);
     return { dry_run: true, plan: user === undefined ? plan : [...plan, `${user.message}.`] };
   }
-  return undisturbed(config, async () => {
+  return runWithoutUsers(config, async () => {
     const { previous } = await restoreLedger(from, config.state);
     return { restored_from: from, previous: previous ?? null, paused: true };
   });
 }
 
 /** While nobody works with the ledger, on whichever host. */
-export async function undisturbed<T>(config: Config, work: () => Promise<T>): Promise<T> {
+export async function runWithoutUsers<T>(config: Config, work: () => Promise<T>): Promise<T> {
   const user = config.state.kind === 'postgres' ? await findUser(config) : undefined;
   if (user !== undefined) throw user;
-  return alone(config.state, work);
+  return runLocked(config.state, work);
 }
 
 /** Who works with the ledger at the moment, as the error that says so. */
@@ -112,7 +112,7 @@ async function findUser({ state, service }: Config): Promise<DuctileError | unde
   }
   if (!existsSync(state.dir)) return undefined;
   try {
-    await alone(state, () => Promise.resolve());
+    await runLocked(state, () => Promise.resolve());
     return undefined;
   } catch (error) {
     if (error instanceof DuctileError && error.code === 'INSTANCE_LOCKED') return error;
@@ -121,7 +121,7 @@ async function findUser({ state, service }: Config): Promise<DuctileError | unde
 }
 
 /** While nobody else has the ledger. */
-export async function alone<T>(state: Config['state'], work: () => Promise<T>): Promise<T> {
+export async function runLocked<T>(state: Config['state'], work: () => Promise<T>): Promise<T> {
   const lock = state.kind === 'sqlite' ? takeInstanceLock(state.dir) : undefined;
   try {
     return await work();
@@ -135,8 +135,8 @@ function quietLog(destination: LineWriter) {
 }
 
 /** For operations that work on the files of the configuration, also when it cannot be used. */
-export function openFiles(given: string | undefined): LocalDoor {
-  const place = findPlace();
+export function openFiles(given: string | undefined): LocalConnection {
+  const place = findInstallPaths();
   const caller = new LocalCaller({
     get engine(): never {
       throw new Error('an operation on files has no engine');
@@ -166,7 +166,7 @@ const SOON_MS = 1000;
  * Resolves when all that follows from a job has been done, as far as it can be done now: what is to be
  * tried again later, and runs that wait for people, signals or times, are left as they are.
  */
-export async function workOff(
+export async function settleLineage(
   engine: Engine,
   rootJobId: string,
   ms: number,

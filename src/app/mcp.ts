@@ -4,16 +4,16 @@ import { createToolServer, type ToolServer, type ToolSelection } from '../mcp/to
 import { EXPAND, type ToolDescription, type ToolBackend } from '../mcp/tool.ts';
 import { describeServer } from '../mcp/http-handler.ts';
 import { createResultStore } from '../mcp/result-store.ts';
-import { findPlace } from './install-paths.ts';
-import { needOf, serverNeeded } from '../cli/ask.ts';
+import { findInstallPaths } from './install-paths.ts';
+import { findLocalNeed, serverNeeded } from '../cli/ask.ts';
 import { ownerOf } from '../operation/context.ts';
 import { listCommands } from '../access/offered.operations.ts';
 import { localActor } from './actor.ts';
-import { openFiles, openToRead } from './local-engine.ts';
+import { openFiles, openLocalReader } from './local-engine.ts';
 import { openLocal } from './open-local.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
-import { parseAnswer } from '../cli/callers.ts';
-import { nameTarget, readText, send, type Target } from '../cli/transport.ts';
+import { parseResult } from '../cli/callers.ts';
+import { nameTarget, readResponseText, send, type ServerTarget } from '../cli/transport.ts';
 import type { ToolResult } from '../mcp/tool-result.ts';
 
 /**
@@ -22,7 +22,11 @@ import type { ToolResult } from '../mcp/tool-result.ts';
  */
 export async function runMcp(options: McpOptions): Promise<void> {
   const { serveStdioAgent } = await import('../mcp/sdk.ts');
-  await serveStdioAgent(describeServer(findPlace().version), createTools(options), options.over);
+  await serveStdioAgent(
+    describeServer(findInstallPaths().version),
+    createTools(options),
+    options.over,
+  );
 }
 
 function createTools({ config, isReadOnly, nouns, findTarget, isHere }: McpOptions): ToolServer {
@@ -89,7 +93,7 @@ export function ledgerBackend(config: string | undefined, isHere: boolean): Tool
       const { name, effect, needs } = operation;
       if (needs === 'server' || !isHere) throw serverNeeded(name.replace('.', ' '));
       refuseKey(key);
-      const door = await openLocal(config, needOf({ effect, needs }, input));
+      const door = await openLocal(config, findLocalNeed({ effect, needs }, input));
       try {
         return await door.caller.call(name, input);
       } finally {
@@ -101,7 +105,7 @@ export function ledgerBackend(config: string | undefined, isHere: boolean): Tool
 
 /** Of a configuration that cannot be read there are none; what is wrong is told by what needs it. */
 async function readCommands(config: string | undefined) {
-  const door = await openToRead(config).catch(() => undefined);
+  const door = await openLocalReader(config).catch(() => undefined);
   if (door === undefined) return [];
   try {
     return listCommands(door.context);
@@ -125,7 +129,7 @@ function refuseKey(key: string | undefined): void {
 
 /** The desk of a server, which answers for itself; `own` says what goes wrong on the way to it. */
 export function connectTools(
-  target: Target,
+  target: ServerTarget,
   selection: ToolSelection,
   own: ToolServer,
 ): ToolServer {
@@ -134,7 +138,7 @@ export function connectTools(
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
     const headers = { accept: 'application/json, text/event-stream' };
     const response = await send(target, { method: 'POST', path, body, headers });
-    const answer = parseAnswer(target, response, await readText(target, response));
+    const answer = parseResult(target, response, await readResponseText(target, response));
     if (isObject(answer['result'])) return answer['result'];
     const message = JSON.stringify(answer['error'] ?? 'it is no answer');
     throw new DuctileError('SERVER_FOREIGN', `the server does not speak as expected: ${message}`, {

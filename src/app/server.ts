@@ -14,7 +14,7 @@ import { describeSocketOwner } from '../http/control-socket.ts';
 import { createMcpHttpHandler } from '../mcp/http-handler.ts';
 import { ownerOf, type Context } from '../operation/context.ts';
 import { localActor } from './actor.ts';
-import { findPlace } from './install-paths.ts';
+import { findInstallPaths } from './install-paths.ts';
 
 /** A process of the runtime that answers: engine, control socket and health. */
 export interface Server {
@@ -32,8 +32,8 @@ export async function runServer(given: string | undefined): Promise<number> {
   let inForce = (): Config => config;
   const log = makeServiceLog(() => inForce());
   const manager = findServiceManager({ env: process.env, log: log.child('systemd') });
-  const stop = stopRequested();
-  const reloads = reloadRequested();
+  const stop = waitForStopSignal();
+  const reloads = watchReloadSignal();
   let server: Server;
   try {
     server = await openServer(config, log, stop);
@@ -156,7 +156,7 @@ async function closeServer(instance: Instance, surfaces: Surfaces | undefined): 
  * Asking before there is anything to reload is asking for it as soon as there is. Whoever asks while
  * one is under way gets another one after it; those who ask meanwhile share that one.
  */
-export function reloadRequested(): { begin(reload: () => Promise<void>): void } {
+export function watchReloadSignal(): { begin(reload: () => Promise<void>): void } {
   let asked = false;
   let isBusy = false;
   let work: (() => Promise<void>) | undefined;
@@ -182,7 +182,7 @@ export function reloadRequested(): { begin(reload: () => Promise<void>): void } 
 }
 
 /** Resolves with the name of the signal that asks this process to stop. */
-export function stopRequested(): Promise<NodeJS.Signals> {
+export function waitForStopSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       let asked = false;
@@ -209,7 +209,7 @@ export interface Surfaces {
 export async function openSurfaces({ config, engine, log }: Instance): Promise<Surfaces> {
   const context: Context = { engine, principal: ownerOf(localActor()), submittedBy: 'cli' };
   const httpLog = log.child('http');
-  const mcp = createMcpHttpHandler(findPlace().version);
+  const mcp = createMcpHttpHandler(findInstallPaths().version);
   const own = config.state.kind === 'postgres' ? { processId: engine.processId } : {};
   const control = await listenControl(
     { ...describeSocketOwner(config.state.dir), ...own },
@@ -229,7 +229,7 @@ export async function openSurfaces({ config, engine, log }: Instance): Promise<S
   let [api, webhooks]: (string | undefined)[] = [];
   try {
     if (config.api.enabled) {
-      const { ui } = findPlace();
+      const { ui } = findInstallPaths();
       api = await open(listenApi({ ...config.api, ui, mcp }, engine, httpLog));
     }
     if (config.webhooks.enabled) {

@@ -8,13 +8,13 @@ import { openToLook, schemaOf } from '../ledger/open-readonly.ts';
 import { tenantPlace } from '../ledger/tenant-location.ts';
 import { importLedgers, planImport } from '../ledger/transfer.ts';
 import type { JsonOutput } from '../operation/define.ts';
-import { alone, undisturbed } from './local-engine.ts';
+import { runLocked, runWithoutUsers } from './local-engine.ts';
 
 /** Brings every ledger to this program's schema; one that cannot be is reported and harms no other. */
 export async function migrateAll(given: string | undefined, dryRun = false): Promise<JsonOutput> {
   const { state } = loadConfig({ given });
   if (dryRun) return { dry_run: true, plan: await planMigration(state) };
-  return alone(state, async () => {
+  return runLocked(state, async () => {
     const root = await migrateOne(state);
     const tenants = await migrateTenants(state);
     return tenants.length === 0 ? root : { ...root, tenants };
@@ -30,7 +30,7 @@ export async function importAll(
   const config = loadConfig({ given });
   const { state } = config;
   if (dryRun) return { dry_run: true, plan: await planImport(from, state) };
-  return undisturbed(config, async () => {
+  return runWithoutUsers(config, async () => {
     const { ledgers } = await importLedgers(from, state);
     return {
       imported_from: from,

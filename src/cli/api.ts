@@ -4,13 +4,13 @@ import { isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { toVisibleText } from '../base/text.ts';
 import { serverNeeded } from './ask.ts';
-import type { CliIo, Common, Session } from './host.ts';
+import type { CliIo, CommonFlags, CliSession } from './host.ts';
 import { readSource } from './input.ts';
 import { findTarget } from './options.ts';
-import { readText, send } from './transport.ts';
-import type { Exchange, Target } from './transport.ts';
+import { readResponseText, send } from './transport.ts';
+import type { ServerRequest, ServerTarget } from './transport.ts';
 
-interface ApiOptions extends Common {
+interface ApiOptions extends CommonFlags {
   readonly method?: string;
   readonly field?: readonly string[];
   readonly header?: readonly string[];
@@ -20,7 +20,7 @@ interface ApiOptions extends Common {
 
 /** One request as it was written; the exit code is that of the error which came back, if one did. */
 export async function callApi(
-  session: Session,
+  session: CliSession,
   path: string,
   options: ApiOptions,
 ): Promise<number> {
@@ -40,7 +40,7 @@ async function makeExchange(
   io: CliIo,
   given: string,
   { method, field = [], header = [], body }: ApiOptions,
-): Promise<Exchange> {
+): Promise<ServerRequest> {
   const fields = field.map(splitField);
   const hasContent = body !== undefined || fields.length > 0;
   const verb = (method ?? (hasContent ? 'POST' : 'GET')).toUpperCase();
@@ -113,9 +113,13 @@ async function printStream(io: CliIo, response: IncomingMessage): Promise<number
   return 0;
 }
 
-async function printBody(io: CliIo, target: Target, response: IncomingMessage): Promise<number> {
+async function printBody(
+  io: CliIo,
+  target: ServerTarget,
+  response: IncomingMessage,
+): Promise<number> {
   const { statusCode = 0 } = response;
-  const body = await readText(target, response);
+  const body = await readResponseText(target, response);
   const value = toValue(body);
   const shown = typeof value === 'object' ? JSON.stringify(value, undefined, 2) : body.trimEnd();
   if (shown !== '') io.stdout.write(`${shown.split('\n').map(toVisibleText).join('\n')}\n`);

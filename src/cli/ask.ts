@@ -3,17 +3,17 @@ import type { JsonOutput } from '../operation/define.ts';
 import { HttpCaller } from './callers.ts';
 import { commands } from './commands.ts';
 import type { CommandDefinition } from './commands.ts';
-import type { Common, LocalNeed, Session } from './host.ts';
+import type { CommonFlags, LocalNeed, CliSession } from './host.ts';
 import { addressElsewhere, findTarget, refuseElsewhere } from './options.ts';
 
-export type Input = Readonly<Record<string, unknown>>;
+export type OperationInput = Readonly<Record<string, unknown>>;
 
 /** Asks the server that was named or that runs here, or opens the ledger when none does. */
-export async function ask(
-  session: Session,
-  options: Common,
+export async function callOperation(
+  session: CliSession,
+  options: CommonFlags,
   name: string,
-  input: Input,
+  input: OperationInput,
 ): Promise<JsonOutput> {
   const definition = findCommand(name);
   const isHere = isForHere(session, options, definition);
@@ -21,7 +21,7 @@ export async function ask(
   if (target !== undefined) return new HttpCaller(target).call(name, input);
   if (definition.needs === 'server' || (options.token !== undefined && !isHere))
     throw serverNeeded(`${definition.noun} ${definition.action}`);
-  const door = await session.host.openLocal(options.config, needOf(definition, input));
+  const door = await session.host.openLocal(options.config, findLocalNeed(definition, input));
   try {
     return await door.caller.call(name, input);
   } finally {
@@ -30,7 +30,11 @@ export async function ask(
 }
 
 /** It works on files of this machine, unless a server elsewhere can be asked for the same. */
-function isForHere({ io }: Session, options: Common, definition: CommandDefinition): boolean {
+function isForHere(
+  { io }: CliSession,
+  options: CommonFlags,
+  definition: CommandDefinition,
+): boolean {
   if (definition.needs !== 'files') return false;
   if (definition.http !== undefined) return addressElsewhere(io, options) === undefined;
   refuseElsewhere(`${definition.noun} ${definition.action}`, options);
@@ -50,9 +54,9 @@ export function serverNeeded(what: string): DuctileError {
 }
 
 /** What has to be opened for it where no server runs. */
-export function needOf(
+export function findLocalNeed(
   { effect, needs }: Pick<CommandDefinition, 'effect' | 'needs'>,
-  input: Input,
+  input: OperationInput,
 ): LocalNeed {
   if (needs === 'files') return 'files';
   if (effect !== 'read' && input['dry_run'] !== true) return 'writing';

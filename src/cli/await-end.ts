@@ -1,10 +1,10 @@
 import { formatDuration, parseDuration } from '../base/quantity.ts';
 import { toVisibleText } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
-import { ask, type Input } from './ask.ts';
+import { callOperation, type OperationInput } from './ask.ts';
 import type { CommandDefinition } from './commands.ts';
 import { repeatTargetInText } from './repeat-target.ts';
-import type { Common, Session } from './host.ts';
+import type { CommonFlags, CliSession } from './host.ts';
 import { findTarget } from './options.ts';
 import { isMoment } from './table.ts';
 import { rowOf, rowsOf } from './view-parts.ts';
@@ -36,16 +36,16 @@ const awaitedBy: Readonly<Record<string, Awaited>> = {
  * reported while others follow, and Ctrl-C can name what continues. Undefined when it was interrupted.
  */
 export async function askAndWait(
-  session: Session,
-  options: Common,
+  session: CliSession,
+  options: CommonFlags,
   { name }: CommandDefinition,
-  input: Input,
+  input: OperationInput,
 ): Promise<JsonOutput | undefined> {
   const awaited = awaitedBy[name];
   const waitMs = readWait(input['wait']);
   const isLong = waitMs !== undefined && waitMs > STEP_MS && input['async'] !== true;
   if (awaited === undefined || !isLong || (await findTarget(session, options)) === undefined) {
-    return await ask(session, options, name, input);
+    return await callOperation(session, options, name, input);
   }
   const { io } = session;
   const until = io.now() + waitMs;
@@ -55,13 +55,16 @@ export async function askAndWait(
   });
   const step = `${STEP_MS}ms`;
   // What is being started is waited for, whatever is pressed: its id is not known before.
-  let output: JsonOutput | undefined = await ask(session, options, name, { ...input, wait: step });
+  let output: JsonOutput | undefined = await callOperation(session, options, name, {
+    ...input,
+    wait: step,
+  });
   const { [awaited.id]: id, duplicate } = output;
   const reporter = new ProgressReporter(session, awaited);
   while (isToAwait(output, awaited) && !over.aborted && io.now() < until) {
-    await reporter.report(output, (asked, more) => ask(session, options, asked, more));
+    await reporter.report(output, (asked, more) => callOperation(session, options, asked, more));
     output = await Promise.race([
-      ask(session, options, awaited.wait, { id, wait: step }),
+      callOperation(session, options, awaited.wait, { id, wait: step }),
       interrupted,
     ]);
   }
@@ -88,15 +91,15 @@ function readWait(wait: unknown): number | undefined {
   return parsed.ok ? parsed.ms : undefined;
 }
 
-type Call = (name: string, input: Input) => Promise<JsonOutput>;
+type Call = (name: string, input: OperationInput) => Promise<JsonOutput>;
 
 /** Writes to standard error what changed since it was last said. */
 class ProgressReporter {
-  readonly #session: Session;
+  readonly #session: CliSession;
   readonly #awaited: Awaited;
   #said = '';
 
-  constructor(session: Session, awaited: Awaited) {
+  constructor(session: CliSession, awaited: Awaited) {
     this.#session = session;
     this.#awaited = awaited;
   }

@@ -7,17 +7,17 @@ import type { JsonOutput, Operation } from '../operation/define.ts';
 import { toRequest } from '../operation/request.ts';
 import { commands } from './commands.ts';
 import type { CommandDefinition } from './commands.ts';
-import type { Caller } from './host.ts';
-import { nameTarget, readText, send } from './transport.ts';
-import type { Target } from './transport.ts';
+import type { OperationCaller } from './host.ts';
+import { nameTarget, readResponseText, send } from './transport.ts';
+import type { ServerTarget } from './transport.ts';
 
 /** Asks a running server, over its control socket or its address. */
-export class HttpCaller implements Caller {
-  readonly #target: Target;
+export class HttpCaller implements OperationCaller {
+  readonly #target: ServerTarget;
   readonly #headers: Readonly<Record<string, string>>;
 
   /** `headers` go with everything that is asked. */
-  constructor(target: Target, headers: Readonly<Record<string, string>> = {}) {
+  constructor(target: ServerTarget, headers: Readonly<Record<string, string>> = {}) {
     this.#target = target;
     this.#headers = headers;
   }
@@ -30,15 +30,19 @@ export class HttpCaller implements Caller {
     // Some places send a stream to who does not ask for an answer that ends.
     const headers = { ...this.#headers, accept: 'application/json' };
     const response = await send(this.#target, { ...toRequest(http, input), headers });
-    const answer = parseAnswer(this.#target, response, await readText(this.#target, response));
+    const answer = parseResult(
+      this.#target,
+      response,
+      await readResponseText(this.#target, response),
+    );
     const isKnown = answers.length === 0 || answers.some((field) => field in answer);
     if (isKnown || answer['dry_run'] === true) return answer;
-    throw foreign(this.#target, 'it does not have what Ductile answers');
+    throw foreignServer(this.#target, 'it does not have what Ductile answers');
   }
 }
 
 /** Runs operations in this very process. */
-export class LocalCaller implements Caller {
+export class LocalCaller implements OperationCaller {
   readonly #context: Context;
   readonly #load: LoadOperations;
 
@@ -65,15 +69,19 @@ export async function loadOperations(): Promise<readonly Operation[]> {
 }
 
 /** The answer, or the error of the catalogue that it stands for. */
-export function parseAnswer(target: Target, { statusCode = 0 }: IncomingMessage, body: string) {
+export function parseResult(
+  target: ServerTarget,
+  { statusCode = 0 }: IncomingMessage,
+  body: string,
+) {
   const answer = parseObject(body);
-  if (answer === undefined) throw foreign(target, 'it is something else than JSON');
+  if (answer === undefined) throw foreignServer(target, 'it is something else than JSON');
   const { code, error } = answer;
   if (typeof code === 'string' && typeof error === 'string') {
     throw toError(target, answer, { code, error, statusCode });
   }
   if (statusCode < 400 || statusCode === 503) return answer;
-  throw foreign(target, `it is a plain ${statusCode}`);
+  throw foreignServer(target, `it is a plain ${statusCode}`);
 }
 
 function lookup(name: string): CommandDefinition {
@@ -91,20 +99,24 @@ function parseObject(body: string): JsonObject | undefined {
   }
 }
 
-function foreign(target: Target, reason: string): DuctileError {
+function foreignServer(target: ServerTarget, reason: string): DuctileError {
   return new DuctileError('SERVER_FOREIGN', `what answered is not Ductile: ${reason}`, {
     place: nameTarget(target),
   });
 }
 
-interface Told {
+interface ServerError {
   readonly code: string;
   readonly error: string;
   readonly statusCode: number;
 }
 
 /** The server's error again, as it was thrown there. */
-function toError(target: Target, answer: JsonObject, { code, error, statusCode }: Told) {
+function toError(
+  target: ServerTarget,
+  answer: JsonObject,
+  { code, error, statusCode }: ServerError,
+) {
   const { place, details } = answer;
   const hint = statusCode === 401 ? tokenHint(target) : answer['hint'];
   return new DuctileError(isCode(code) ? code : 'INTERNAL', error, {
@@ -114,7 +126,7 @@ function toError(target: Target, answer: JsonObject, { code, error, statusCode }
   });
 }
 
-function tokenHint(target: Target): string {
+function tokenHint(target: ServerTarget): string {
   const isGiven = 'token' in target && target.token !== undefined;
   return isGiven
     ? 'The token is unknown there, has expired or was revoked; set DUCTILE_TOKEN to another one.'

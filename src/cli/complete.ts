@@ -1,13 +1,13 @@
 import type { Command, Option } from 'commander';
 import { limits } from '../base/limits.ts';
 import { toVisibleText } from '../base/text.ts';
-import { ask } from './ask.ts';
+import { callOperation } from './ask.ts';
 import { commands, type CommandDefinition } from './commands.ts';
-import type { CliHost, CliIo, Common, Session } from './host.ts';
+import { FILES } from './completion.ts';
+import type { CliHost, CliIo, CommonFlags, CliSession } from './host.ts';
 import { showCell } from './print.ts';
 import { makeProgram } from './program.ts';
 import { rowsOf } from './view-parts.ts';
-import { DuctileError } from '../base/errors.ts';
 
 /**
  * Prints what may stand in the place of the last word, one on each line, a description behind a tab.
@@ -20,7 +20,7 @@ export async function runComplete(
 ): Promise<number> {
   const words = given[0] === '--' ? given.slice(1) : given;
   try {
-    const session: Session = { host, io, argv: words, exitCode: 0 };
+    const session: CliSession = { host, io, argv: words, exitCode: 0 };
     const over = new AbortController();
     const late = io.pause(limits.completionMs, over.signal).then((): Candidate[] => []);
     const found = await Promise.race([complete(session, words), late]);
@@ -42,7 +42,7 @@ interface Candidate {
   readonly description?: string;
 }
 
-async function complete(session: Session, words: readonly string[]): Promise<Candidate[]> {
+async function complete(session: CliSession, words: readonly string[]): Promise<Candidate[]> {
   const program = makeProgram(session, words);
   const { command, awaited, positionals, options } = read(program, words.slice(0, -1));
   const current = words.at(-1) ?? '';
@@ -66,7 +66,7 @@ interface Reading {
   /** The flag whose value comes next. */
   readonly awaited: Option | undefined;
   readonly positionals: number;
-  readonly options: Common;
+  readonly options: CommonFlags;
 }
 
 /** What the words before the current one say, as far as they can be understood. */
@@ -136,8 +136,8 @@ function definitionOf(command: Command): CommandDefinition | undefined {
 const pathNames = new Set(['config', 'from', 'to', 'dir', 'body']);
 
 async function valuesOf(
-  session: Session,
-  options: Common,
+  session: CliSession,
+  options: CommonFlags,
   definition: CommandDefinition | undefined,
   name: string,
   option?: Option,
@@ -164,14 +164,14 @@ function fieldMatches(field: string, name: string): boolean {
 const LATEST = 20;
 
 async function live(
-  session: Session,
-  options: Common,
+  session: CliSession,
+  options: CommonFlags,
   noun: string | undefined,
   name: string,
 ): Promise<Candidate[]> {
   const subject = ['id', 'name'].includes(name) ? noun : name.replace(/_id$/, '');
   if (subject === 'plugin') {
-    const answer = await ask(session, options, 'plugin.list', {});
+    const answer = await callOperation(session, options, 'plugin.list', {});
     return rowsOf(answer['plugins']).map(({ name: value, description }) => ({
       value: String(value),
       description: typeof description === 'string' ? description : '',
@@ -181,7 +181,12 @@ async function live(
   const [key, ...rest] = list?.table?.columns.map(([, field]) => field) ?? [];
   if (list?.table === undefined || key === undefined) return [];
   const hasLimit = list.fields.some(({ field }) => field === 'limit');
-  const answer = await ask(session, options, list.name, hasLimit ? { limit: LATEST } : {});
+  const answer = await callOperation(
+    session,
+    options,
+    list.name,
+    hasLimit ? { limit: LATEST } : {},
+  );
   return rowsOf(answer[list.table.rows]).map((row) => ({
     value: String(row[key]),
     description: rest
@@ -190,79 +195,3 @@ async function live(
       .join(' '),
   }));
 }
-
-/** What a shell reads to complete `ductile`; each asks the hidden `__complete` for the words. */
-export function completionScript(shell: string): string {
-  const script = Object.entries(scripts).find(([name]) => name === shell)?.[1];
-  if (script !== undefined) return script;
-  throw new DuctileError('INPUT_INVALID', `there is no completion for ${shell}`, {
-    place: 'shell',
-    hint: 'Name bash, zsh or fish.',
-  });
-}
-
-/** A line of `__complete` that asks for the names of files. */
-export const FILES = ':files';
-
-// Bash takes a colon or an equals sign for the end of a word, and wants only what follows it.
-const bash = `# Bash completion for ductile: source <(ductile completion bash)
-_ductile() {
-  local line value current prefix
-  local words=("\${COMP_WORDS[@]:1:COMP_CWORD}")
-  if [[ \${COMP_WORDBREAKS} == *:* || \${COMP_WORDBREAKS} == *=* ]]; then
-    local text="\${COMP_LINE:0:COMP_POINT}"
-    read -r -a words <<<"$text"
-    words=("\${words[@]:1}")
-    [[ $text == *[[:space:]] ]] && words+=("")
-  fi
-  current="\${words[\${#words[@]}-1]}"
-  prefix="\${current%"\${current##*[:=]}"}"
-  COMPREPLY=()
-  while IFS= read -r line; do
-    if [[ $line == ${FILES} ]]; then
-      compopt -o default 2>/dev/null
-      continue
-    fi
-    value="\${line%%$'\\t'*}"
-    COMPREPLY+=("\${value#"$prefix"}")
-  done < <("\${COMP_WORDS[0]}" __complete -- "\${words[@]}" 2>/dev/null)
-}
-complete -F _ductile ductile
-`;
-
-const zsh = `#compdef ductile
-# Zsh completion for ductile: source <(ductile completion zsh)
-_ductile() {
-  local line value files=0
-  local -a values
-  while IFS= read -r line; do
-    if [[ $line == ${FILES} ]]; then
-      files=1
-      continue
-    fi
-    value="\${\${line%%$'\\t'*}//:/\\\\:}"
-    [[ $line == *$'\\t'* ]] && value="$value:\${line#*$'\\t'}"
-    values+=("$value")
-  done < <("\${words[1]}" __complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)
-  (( \${#values} )) && _describe -V ductile values
-  (( files )) && _files
-}
-compdef _ductile ductile
-`;
-
-const fish = `# Fish completion for ductile: ductile completion fish | source
-function __ductile_complete
-  set -l words (commandline -opc)
-  set -l current (commandline -ct)
-  for line in ($words[1] __complete -- $words[2..-1] "$current" 2>/dev/null)
-    if test "$line" = '${FILES}'
-      __fish_complete_path "$current"
-    else
-      echo -- $line
-    end
-  end
-end
-complete -c ductile -f -a '(__ductile_complete)'
-`;
-
-const scripts = { bash, zsh, fish };

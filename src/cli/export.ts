@@ -1,10 +1,10 @@
 import { toCloudEvent, type ShownSignal } from '../signal/cloudevent.ts';
-import { ask } from './ask.ts';
-import type { Input } from './ask.ts';
-import type { Common, Session } from './host.ts';
+import { callOperation } from './ask.ts';
+import type { OperationInput } from './ask.ts';
+import type { CommonFlags, CliSession } from './host.ts';
 import { rowsOf } from './view-parts.ts';
 
-export interface ExportOptions extends Common {
+export interface ExportOptions extends CommonFlags {
   readonly type?: string;
   readonly source?: string;
   readonly subject?: string;
@@ -17,15 +17,15 @@ export interface ExportOptions extends Common {
 const PAGE_ROWS = 500;
 
 /** Writes signals, oldest first, one JSON text to a line, page by page: however many there are. */
-export async function exportSignals(session: Session, options: ExportOptions): Promise<number> {
+export async function exportSignals(session: CliSession, options: ExportOptions): Promise<number> {
   const { type, source, subject, correlationId, from, to, cloudevents } = options;
   const wanted = { type, source, subject, correlation_id: correlationId, from, to };
-  const filter: Input = Object.fromEntries(
+  const filter: OperationInput = Object.fromEntries(
     Object.entries(wanted).filter(([, value]) => value !== undefined),
   );
   let cursor: unknown = undefined;
   do {
-    const page = await ask(session, options, 'signal.list', {
+    const page = await callOperation(session, options, 'signal.list', {
       ...filter,
       ...(cursor === undefined ? {} : { cursor }),
       order: 'oldest',

@@ -1,14 +1,14 @@
 import { isatty } from 'node:tty';
 import type { JsonOutput } from '../operation/define.ts';
-import type { FoundSocket, Target } from './transport.ts';
+import type { ControlSocket, ServerTarget } from './transport.ts';
 
 /** Asks for operations by name, wherever they run. */
-export interface Caller {
+export interface OperationCaller {
   call(name: string, input: Readonly<Record<string, unknown>>): Promise<JsonOutput>;
 }
 
 /** One command line while it runs. */
-export interface Session {
+export interface CliSession {
   readonly host: CliHost;
   readonly io: CliIo;
   /** The words of the command line. */
@@ -17,7 +17,7 @@ export interface Session {
 }
 
 /** What every command understands. */
-export interface Common {
+export interface CommonFlags {
   readonly config?: string;
   readonly url?: string;
   readonly token?: string;
@@ -31,7 +31,7 @@ export interface Common {
   readonly color?: boolean;
 }
 
-export interface WatchOptions extends Common {
+export interface WatchFlags extends CommonFlags {
   readonly once?: boolean;
 }
 
@@ -43,7 +43,7 @@ export interface CliHost {
   /** Runs the service of a rehearsal until it is stopped; returns the exit code. */
   rehearse(config: string | undefined, directory: string): Promise<number>;
   /** Shows the service in the terminal; returns the exit code. */
-  watch(session: Session, options: WatchOptions): Promise<number>;
+  watch(session: CliSession, options: WatchFlags): Promise<number>;
   /** Puts a backup in the place of the ledger; with `dryRun` it says what would be done. */
   restore(config: string | undefined, from: string, dryRun: boolean): Promise<JsonOutput>;
   /** Puts what was exported in the place of all ledgers; with `dryRun` it says what would be done. */
@@ -51,11 +51,11 @@ export interface CliHost {
   /** Brings all ledgers to this program's schema; with `dryRun` it says what would be done. */
   migrate(config: string | undefined, dryRun: boolean): Promise<JsonOutput>;
   /** The control socket of the process that runs here, if one does. */
-  findSocket(config: string | undefined): Promise<FoundSocket | undefined>;
+  findSocket(config: string | undefined): Promise<ControlSocket | undefined>;
   /** Answers an agent over standard input and output until it leaves. */
   mcp(options: McpOptions): Promise<void>;
   /** Does without a server: opens the ledger itself. */
-  openLocal(config: string | undefined, need: LocalNeed): Promise<LocalDoor>;
+  openLocal(config: string | undefined, need: LocalNeed): Promise<LocalConnection>;
 }
 
 /**
@@ -78,14 +78,14 @@ export interface McpOptions {
   /** Only tools about these; all unless given. */
   readonly nouns: readonly string[] | undefined;
   /** The server to ask, looked for each time: it may come and go. */
-  readonly findTarget: () => Promise<Target | undefined>;
+  readonly findTarget: () => Promise<ServerTarget | undefined>;
   /** Whether the files of the configuration are those of whoever started this. */
   readonly isHere: boolean;
   readonly over: AbortSignal;
 }
 
-export interface LocalDoor {
-  readonly caller: Caller;
+export interface LocalConnection {
+  readonly caller: OperationCaller;
   close(): Promise<void>;
 }
 

@@ -1,13 +1,13 @@
 import { join, resolve } from 'node:path';
 import { readHomeDirectory } from '../base/account.ts';
 import { isDryRun } from '../operation/write-mode.ts';
-import { ask, findCommand } from './ask.ts';
-import type { Input } from './ask.ts';
-import type { CliIo, Common, Session } from './host.ts';
+import { callOperation, findCommand } from './ask.ts';
+import type { OperationInput } from './ask.ts';
+import type { CliIo, CommonFlags, CliSession } from './host.ts';
 import { printJson } from './print-json.ts';
-import { show } from './show.ts';
+import { showResult } from './show.ts';
 
-export interface InitOptions extends Common {
+export interface InitOptions extends CommonFlags {
   readonly dir?: string;
   /** An address, or false for none. */
   readonly api?: string | false;
@@ -20,20 +20,20 @@ export interface InitOptions extends Common {
 const INIT = 'config.init';
 
 /** `config init` for somebody new: a person is asked what was not said. */
-export async function init(session: Session, options: InitOptions): Promise<void> {
+export async function init(session: CliSession, options: InitOptions): Promise<void> {
   const { io } = session;
   const isDry = isDryRun(options.dryRun, options.apply);
   const isAsked = io.isInTTY && io.isTTY && options.yes !== true && options.json !== true;
   const { dir, api } = isAsked ? await question(io, options) : options;
-  const input: Input = {
+  const input: OperationInput = {
     ...(dir === undefined ? {} : { directory: resolve(io.cwd, dir) }),
     ...(api === undefined ? {} : { api }),
     ...(options.force === true ? { force: true } : {}),
     ...(isDry ? { dry_run: true } : {}),
   };
-  const output = await ask(session, options, INIT, input);
+  const output = await callOperation(session, options, INIT, input);
   if (options.json === true) printJson(session, options, output);
-  else show(findCommand(INIT), output, options, io);
+  else showResult(findCommand(INIT), output, options, io);
 }
 
 /** At most two questions; Enter takes what stands in brackets. */

@@ -2,18 +2,18 @@ import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import { suggest } from '../config/nearest.ts';
-import { ask } from './ask.ts';
-import type { Input } from './ask.ts';
+import { callOperation } from './ask.ts';
+import type { OperationInput } from './ask.ts';
 import { makePrinter } from './options.ts';
-import type { Common, Session } from './host.ts';
+import type { CommonFlags, CliSession } from './host.ts';
 import { printError } from './print.ts';
 import { printLatest } from './print-json.ts';
-import type { Printer, Row } from './print.ts';
+import type { Printer, ResultRow } from './print.ts';
 import { printAttempt, printCoreLine } from '../job/view.ts';
 import { rowsOf } from './view-parts.ts';
 import { isMoment } from './table.ts';
 
-export interface TailOptions extends Common {
+export interface TailOptions extends CommonFlags {
   readonly plugin?: string | undefined;
   readonly job?: string;
   readonly correlation?: string;
@@ -32,7 +32,7 @@ const LOOK_MS = 1000;
 const OVERLAP_MS = 10_000;
 
 /** Prints the latest lines and, if asked, those that come, until Ctrl-C. */
-export async function tail(session: Session, options: TailOptions): Promise<number> {
+export async function tail(session: CliSession, options: TailOptions): Promise<number> {
   refuseContradictions(options);
   const { io } = session;
   const printer = makePrinter(io, options);
@@ -44,7 +44,7 @@ export async function tail(session: Session, options: TailOptions): Promise<numb
     return 0;
   }
   const over = io.interruption();
-  const show = (rows: readonly Row[]): void => {
+  const show = (rows: readonly ResultRow[]): void => {
     for (const row of rows) {
       if (options.json === true) printer.jsonLine(row);
       else source.print(row, printer);
@@ -70,10 +70,10 @@ export async function tail(session: Session, options: TailOptions): Promise<numb
 
 interface Source {
   /** Oldest first; all since a moment, or as many of them as were asked for. */
-  first(): Promise<{ readonly name: string; readonly rows: readonly Row[] }>;
+  first(): Promise<{ readonly name: string; readonly rows: readonly ResultRow[] }>;
   /** What came since. */
-  next(): Promise<readonly Row[]>;
-  print(row: Row, printer: Printer): void;
+  next(): Promise<readonly ResultRow[]>;
+  print(row: ResultRow, printer: Printer): void;
 }
 
 function refuseContradictions(options: TailOptions): void {
@@ -90,18 +90,19 @@ function refuseContradictions(options: TailOptions): void {
 }
 
 /** Attempts are rows of the ledger, so a tail misses nothing, whichever process wrote them. */
-function attempts(session: Session, options: TailOptions): Source {
+function attempts(session: CliSession, options: TailOptions): Source {
   const { plugin, job, correlation, since, limit } = options;
   const seen = new Map<string, number>();
-  const common: Input = {
+  const common: OperationInput = {
     ...(plugin === undefined ? {} : { plugin }),
     ...(job === undefined ? {} : { job_id: job }),
     ...(correlation === undefined ? {} : { correlation_id: correlation }),
   };
-  const look = (input: Input) => ask(session, options, 'job.logs', { ...common, ...input });
+  const look = (input: OperationInput) =>
+    callOperation(session, options, 'job.logs', { ...common, ...input });
   // By the clock of the ledger until a row says when the last attempt ended.
   let from = `${OVERLAP_MS}ms`;
-  const fresh = (rows: readonly Row[]): Row[] => {
+  const fresh = (rows: readonly ResultRow[]): ResultRow[] => {
     const unseen = rows.filter(({ log_id }) => !seen.has(String(log_id)));
     for (const row of rows) seen.set(String(row['log_id']), endOf(row));
     if (seen.size === 0) return [];
@@ -110,8 +111,8 @@ function attempts(session: Session, options: TailOptions): Source {
     for (const [id, ms] of seen) if (ms < start) seen.delete(id);
     return unseen;
   };
-  const readFrom = async (start: string): Promise<Row[]> => {
-    const found: Row[] = [];
+  const readFrom = async (start: string): Promise<ResultRow[]> => {
+    const found: ResultRow[] = [];
     let page = await look({ since: start, limit: PAGE_ROWS });
     for (;;) {
       const rows = rowsOf(page['logs']);
@@ -135,8 +136,17 @@ function attempts(session: Session, options: TailOptions): Source {
 }
 
 /** An empty log of a misspelt plugin would look as if it had never run. */
-async function refuseUnknown(session: Session, options: Common, plugin: string): Promise<void> {
-  const { plugins, dormant, disabled, problems } = await ask(session, options, 'plugin.list', {});
+async function refuseUnknown(
+  session: CliSession,
+  options: CommonFlags,
+  plugin: string,
+): Promise<void> {
+  const { plugins, dormant, disabled, problems } = await callOperation(
+    session,
+    options,
+    'plugin.list',
+    {},
+  );
   const known = [
     ...rowsOf(plugins).map(({ name }) => String(name)),
     ...rowsOf(problems).map((problem) => String(problem['plugin'])),
@@ -149,25 +159,25 @@ async function refuseUnknown(session: Session, options: Common, plugin: string):
   });
 }
 
-function latest(rows: readonly Row[], limit = rows.length): readonly Row[] {
+function latest(rows: readonly ResultRow[], limit = rows.length): readonly ResultRow[] {
   return rows.slice(rows.length - Math.min(limit, rows.length));
 }
 
-function endOf({ completed_at }: Row): number {
+function endOf({ completed_at }: ResultRow): number {
   return isMoment(completed_at) ? fromTimestamp(completed_at) : 0;
 }
 
 /** The server keeps the latest of its own lines; a new process counts them anew. */
-function coreLines(session: Session, options: TailOptions): Source {
+function coreLines(session: CliSession, options: TailOptions): Source {
   const { level, component, since, limit } = options;
-  const common: Input = {
+  const common: OperationInput = {
     ...(level === undefined ? {} : { level }),
     ...(component === undefined ? {} : { component }),
   };
   let last = 0;
   let processId: unknown;
-  const look = async (input: Input): Promise<Row[]> => {
-    const answer = await ask(session, options, 'system.logs', { ...common, ...input });
+  const look = async (input: OperationInput): Promise<ResultRow[]> => {
+    const answer = await callOperation(session, options, 'system.logs', { ...common, ...input });
     const isAnother = processId !== undefined && processId !== answer['process_id'];
     processId = answer['process_id'];
     if (isAnother) return look({ after: 0, limit: PAGE_ROWS });
@@ -175,8 +185,8 @@ function coreLines(session: Session, options: TailOptions): Source {
     return [...rowsOf(answer['logs'])];
   };
   /** A page that is full says where it ended. */
-  const readFrom = async (start: Input): Promise<Row[]> => {
-    const found: Row[] = [];
+  const readFrom = async (start: OperationInput): Promise<ResultRow[]> => {
+    const found: ResultRow[] = [];
     let page = await look({ ...start, limit: PAGE_ROWS });
     for (;;) {
       found.push(...page);

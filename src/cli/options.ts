@@ -1,12 +1,12 @@
 import { DuctileError } from '../base/errors.ts';
 import { toVisibleText } from '../base/text.ts';
-import type { CliIo, Common, Session } from './host.ts';
+import type { CliIo, CommonFlags, CliSession } from './host.ts';
 import { Printer } from './print.ts';
-import type { Paper } from './print.ts';
+import type { OutputTarget } from './print.ts';
 import { parseUrl } from './transport.ts';
-import type { FoundSocket, RemoteTarget, Target } from './transport.ts';
+import type { ControlSocket, RemoteTarget, ServerTarget } from './transport.ts';
 
-export function makePrinter(io: Paper, options: Common): Printer {
+export function makePrinter(io: OutputTarget, options: CommonFlags): Printer {
   const { verbose = false, color = true, config, url } = options;
   const target = [
     ...(config === undefined ? [] : ['--config', config]),
@@ -17,9 +17,9 @@ export function makePrinter(io: Paper, options: Common): Printer {
 
 /** The server to ask: one that was named, else the one that runs here; undefined when none does. */
 export async function findTarget(
-  { host, io }: Session,
-  options: Common,
-): Promise<Target | undefined> {
+  { host, io }: CliSession,
+  options: CommonFlags,
+): Promise<ServerTarget | undefined> {
   const { config, token } = options;
   const address = addressElsewhere(io, options);
   if (address !== undefined) {
@@ -37,7 +37,7 @@ export async function findTarget(
 }
 
 /** Of a server that was named; undefined when the one that runs here is meant. */
-export function addressElsewhere(io: CliIo, { config, url }: Common): string | undefined {
+export function addressElsewhere(io: CliIo, { config, url }: CommonFlags): string | undefined {
   if (url !== undefined && config !== undefined) {
     throw new DuctileError('INPUT_INVALID', '--url and --config name two different servers', {
       hint: 'Keep one of them.',
@@ -48,7 +48,7 @@ export function addressElsewhere(io: CliIo, { config, url }: Common): string | u
 }
 
 /** A server elsewhere was named, but the command is about the files of this machine. */
-export function refuseElsewhere(command: string, { url }: Common): void {
+export function refuseElsewhere(command: string, { url }: CommonFlags): void {
   if (url === undefined) return;
   throw new DuctileError('INPUT_INVALID', `${command} works on this machine only`, {
     place: 'url',
@@ -69,7 +69,7 @@ function warnOfPlainHttp({ url, token }: RemoteTarget, io: CliIo): void {
 }
 
 /** Every response of such a service is about another configuration than the one that was named. */
-function warnOfOtherConfig({ otherConfig }: FoundSocket, io: CliIo, { json }: Common): void {
+function warnOfOtherConfig({ otherConfig }: ControlSocket, io: CliIo, { json }: CommonFlags): void {
   if (otherConfig === undefined || warned.has(io)) return;
   warned.add(io);
   const { asked, used } = otherConfig;

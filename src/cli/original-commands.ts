@@ -3,8 +3,8 @@ import { resolve } from 'node:path';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { ask } from './ask.ts';
-import type { Common, Session } from './host.ts';
+import { callOperation } from './ask.ts';
+import type { CommonFlags, CliSession } from './host.ts';
 
 /** A command line, taken apart. */
 export interface ParsedArguments {
@@ -19,7 +19,7 @@ export interface CommandAlias {
   /** What the note names. */
   readonly to: string;
   /** The arguments after the words of `from`; without it they stay as they are after `to`. */
-  readonly rewrite?: (given: ParsedArguments, session: Session) => string[] | Promise<string[]>;
+  readonly rewrite?: (given: ParsedArguments, session: CliSession) => string[] | Promise<string[]>;
 }
 
 /** Flags of the original that every command takes, and ours. */
@@ -95,7 +95,7 @@ function keepFlags({ flags }: ParsedArguments, ...used: readonly string[]): stri
   });
 }
 
-function rewriteTokenCreate(given: ParsedArguments, { io }: Session): string[] {
+function rewriteTokenCreate(given: ParsedArguments, { io }: CliSession): string[] {
   const name = textOf(given, 'name') ?? given.words[0];
   const file = textOf(given, 'scopes-file');
   const scopes =
@@ -147,12 +147,12 @@ function rewritePluginSet(given: ParsedArguments): string[] {
   return setKey(`plugin:${name}.${path}=${value.join(' ')}`, given);
 }
 
-async function rewriteRouteAdd(given: ParsedArguments, session: Session): Promise<string[]> {
+async function rewriteRouteAdd(given: ParsedArguments, session: CliSession): Promise<string[]> {
   const entry = routeOf(given);
   return appendEntry('routes', entry, given, session, 'from', 'event', 'to');
 }
 
-async function rewriteRouteRemove(given: ParsedArguments, session: Session): Promise<string[]> {
+async function rewriteRouteRemove(given: ParsedArguments, session: CliSession): Promise<string[]> {
   const wanted = Object.entries(routeOf(given));
   const routes = await readList(session, given, 'routes');
   const index = routes.findIndex(
@@ -176,7 +176,7 @@ function routeOf(given: ParsedArguments): Readonly<Record<string, string>> {
   };
 }
 
-async function rewriteWebhookAdd(given: ParsedArguments, session: Session): Promise<string[]> {
+async function rewriteWebhookAdd(given: ParsedArguments, session: CliSession): Promise<string[]> {
   const size = textOf(given, 'max-body-size');
   const entry = {
     path: textOf(given, 'path') ?? '',
@@ -194,7 +194,7 @@ async function appendEntry(
   key: string,
   entry: Readonly<Record<string, string>>,
   given: ParsedArguments,
-  session: Session,
+  session: CliSession,
   ...used: readonly string[]
 ): Promise<string[]> {
   const { length } = await readList(session, given, key);
@@ -214,14 +214,14 @@ function applied(given: ParsedArguments, ...used: readonly string[]): string[] {
 
 /** Empty if the key isn't set, or names nothing: changing it then reports that. */
 async function readList(
-  session: Session,
+  session: CliSession,
   given: ParsedArguments,
   path: string,
 ): Promise<readonly unknown[]> {
   const config = textOf(given, 'config');
-  const options: Common = config === undefined ? {} : { config };
+  const options: CommonFlags = config === undefined ? {} : { config };
   try {
-    const { config: list } = await ask(session, options, 'config.show', { path });
+    const { config: list } = await callOperation(session, options, 'config.show', { path });
     return Array.isArray(list) ? list : [];
   } catch (thrown) {
     if (thrown instanceof DuctileError && thrown.code === 'INPUT_INVALID') return [];
@@ -240,7 +240,7 @@ function textOf({ flags }: ParsedArguments, name: string): string | undefined {
  */
 export async function rewriteArguments(
   argv: readonly string[],
-  session: Session,
+  session: CliSession,
 ): Promise<readonly string[]> {
   const notes: string[] = [];
   const renamed = renameFlags(argv, notes);
@@ -254,7 +254,7 @@ export async function rewriteArguments(
 async function rewriteCommand(
   argv: readonly string[],
   { from, to, rewrite }: CommandAlias,
-  session: Session,
+  session: CliSession,
 ): Promise<readonly string[]> {
   const said = from.split(' ');
   if (rewrite === undefined) return [...to.split(' '), ...withoutWords(argv, said)];

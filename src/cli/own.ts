@@ -5,7 +5,7 @@ import { isObject } from '../base/json.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { isDryRun } from '../operation/write-mode.ts';
 import { findTarget, makePrinter, refuseElsewhere } from './options.ts';
-import type { Common, Session } from './host.ts';
+import type { CommonFlags, CliSession } from './host.ts';
 import { printJson } from './print-json.ts';
 import { version } from './version.ts';
 import { showPlan } from './show.ts';
@@ -20,7 +20,7 @@ interface ModeFlags {
 const APPLY = 'do it, which is the default';
 
 /** Commands that are no operations: they are about this program, or work where no server runs. */
-export function addOwnCommands(program: Command, system: Command, session: Session): void {
+export function addOwnCommands(program: Command, system: Command, session: CliSession): void {
   addStart(system, session);
   addRehearse(system, session);
   addRestore(system, session);
@@ -41,12 +41,12 @@ export function addOwnCommands(program: Command, system: Command, session: Sessi
     .description('Print the version.')
     .addHelpText('after', '\nExamples:\n  $ ductile version --json')
     .action((_, command: Command) => {
-      const isJson = command.optsWithGlobals<Common>().json === true;
+      const isJson = command.optsWithGlobals<CommonFlags>().json === true;
       session.io.stdout.write(isJson ? `${JSON.stringify({ version })}\n` : `ductile ${version}\n`);
     });
 }
 
-function addStart(system: Command, session: Session): void {
+function addStart(system: Command, session: CliSession): void {
   system
     .command('start')
     .description('Run the service in the foreground.')
@@ -57,7 +57,7 @@ function addStart(system: Command, session: Session): void {
 }
 
 /** For `ductile prove`, which starts it and kills it: nobody else has such a directory. */
-function addRehearse(system: Command, session: Session): void {
+function addRehearse(system: Command, session: CliSession): void {
   system
     .command('rehearse', { hidden: true })
     .description('Run the service on a copy of the ledger, with stand-ins for the plugins.')
@@ -68,7 +68,7 @@ function addRehearse(system: Command, session: Session): void {
     });
 }
 
-function addRestore(system: Command, session: Session): void {
+function addRestore(system: Command, session: CliSession): void {
   const { host, io } = session;
   system
     .command('restore')
@@ -88,7 +88,7 @@ function addRestore(system: Command, session: Session): void {
     });
 }
 
-function addImport(system: Command, session: Session): void {
+function addImport(system: Command, session: CliSession): void {
   const { host, io } = session;
   system
     .command('import')
@@ -110,7 +110,7 @@ function addImport(system: Command, session: Session): void {
     });
 }
 
-function addMigrate(system: Command, session: Session): void {
+function addMigrate(system: Command, session: CliSession): void {
   system
     .command('migrate')
     .description('Bring all ledgers to the schema of this program, as a start of the service does.')
@@ -125,7 +125,7 @@ function addMigrate(system: Command, session: Session): void {
     });
 }
 
-function addInit(program: Command, session: Session): void {
+function addInit(program: Command, session: CliSession): void {
   program
     .command('init')
     .description('Make a configuration that works at once, and say how to go on.')
@@ -146,7 +146,7 @@ function addInit(program: Command, session: Session): void {
     });
 }
 
-function addDemo(program: Command, session: Session): void {
+function addDemo(program: Command, session: CliSession): void {
   program
     .command('demo')
     .description('Show what Ductile does, in a directory of its own that is removed again.')
@@ -159,7 +159,7 @@ function addDemo(program: Command, session: Session): void {
     });
 }
 
-function addLogs(program: Command, session: Session): void {
+function addLogs(program: Command, session: CliSession): void {
   program
     .command('logs')
     .description('Tail what plugins said in their attempts, or the log of the server itself.')
@@ -188,12 +188,12 @@ Examples:
     )
     .action(async (plugin: string | undefined, _, command: Command) => {
       const { tail } = await import('./logs.ts');
-      const options = command.optsWithGlobals<Common & Record<string, unknown>>();
+      const options = command.optsWithGlobals<CommonFlags & Record<string, unknown>>();
       session.exitCode = await tail(session, { ...options, ...(plugin && { plugin }) });
     });
 }
 
-function addExport(program: Command, session: Session): void {
+function addExport(program: Command, session: CliSession): void {
   program.commands
     .find((command) => command.name() === 'signal')
     ?.command('export')
@@ -215,18 +215,18 @@ function addExport(program: Command, session: Session): void {
     });
 }
 
-function addUi(program: Command, session: Session): void {
+function addUi(program: Command, session: CliSession): void {
   program
     .command('ui')
     .description('Print the address of the dashboard, and how to get a token for it.')
     .addHelpText('after', '\nExamples:\n  $ ductile ui')
     .action(async (_, command: Command) => {
       const { showUi } = await import('./ui.ts');
-      session.exitCode = await showUi(session, command.optsWithGlobals<Common>());
+      session.exitCode = await showUi(session, command.optsWithGlobals<CommonFlags>());
     });
 }
 
-function addWatch(program: Command, session: Session): void {
+function addWatch(program: Command, session: CliSession): void {
   program
     .command('watch')
     .description('See in the terminal what runs, waits or is broken, as it happens, and act on it.')
@@ -240,7 +240,7 @@ function addWatch(program: Command, session: Session): void {
     });
 }
 
-function addApi(program: Command, session: Session): void {
+function addApi(program: Command, session: CliSession): void {
   // The noun may have actions of its own; a path is none of them.
   const api = program.commands.find((command) => command.name() === 'api');
   (api ?? program.command('api'))
@@ -257,12 +257,12 @@ function addApi(program: Command, session: Session): void {
     )
     .action(async (path: string, _, command: Command) => {
       const { callApi } = await import('./api.ts');
-      const options = command.optsWithGlobals<Common & Record<string, unknown>>();
+      const options = command.optsWithGlobals<CommonFlags & Record<string, unknown>>();
       session.exitCode = await callApi(session, path, options);
     });
 }
 
-function addMcp(program: Command, session: Session): void {
+function addMcp(program: Command, session: CliSession): void {
   const { host, io } = session;
   program
     .command('mcp')
@@ -275,7 +275,7 @@ function addMcp(program: Command, session: Session): void {
         '\n  $ ductile mcp --url https://ductile.example --only job,plugin',
     )
     .action(async (given: { readonly?: boolean; only?: string }, command: Command) => {
-      const options = command.optsWithGlobals<Common>();
+      const options = command.optsWithGlobals<CommonFlags>();
       await host.mcp({
         config: options.config,
         isReadOnly: given.readonly === true,
@@ -287,7 +287,7 @@ function addMcp(program: Command, session: Session): void {
     });
 }
 
-function addSkills(program: Command, session: Session): void {
+function addSkills(program: Command, session: CliSession): void {
   program
     .command('skills')
     .description('What an AI agent has to know to work with this.')
@@ -305,7 +305,7 @@ function addSkills(program: Command, session: Session): void {
     )
     .action(async (given: SkillsGiven, command: Command) => {
       const { exportSkills } = await import('./skills.ts');
-      await exportSkills(session, { ...command.optsWithGlobals<Common>(), ...given });
+      await exportSkills(session, { ...command.optsWithGlobals<CommonFlags>(), ...given });
     });
 }
 
@@ -314,20 +314,20 @@ interface SkillsGiven extends ModeFlags {
   readonly stdout?: boolean;
 }
 
-function addCompletion(program: Command, session: Session): void {
+function addCompletion(program: Command, session: CliSession): void {
   program
     .command('completion')
     .description('Print the script that lets a shell complete this command line.')
     .argument('<shell>', 'bash, zsh or fish')
     .addHelpText('after', '\nExamples:\n  $ source <(ductile completion bash)')
     .action(async (shell: string) => {
-      const { completionScript } = await import('./complete.ts');
+      const { completionScript } = await import('./completion.ts');
       session.io.stdout.write(completionScript(shell));
     });
 }
 
-function readLocal(command: Command): Common {
-  const options = command.optsWithGlobals<Common>();
+function readLocal(command: Command): CommonFlags {
+  const options = command.optsWithGlobals<CommonFlags>();
   refuseElsewhere(command.name(), options);
   return options;
 }
@@ -337,7 +337,7 @@ function hasFault({ tenants }: JsonOutput): boolean {
   return Array.isArray(tenants) && tenants.some((one) => isObject(one) && one['error'] !== null);
 }
 
-function report(session: Session, options: Common, output: JsonOutput): void {
+function report(session: CliSession, options: CommonFlags, output: JsonOutput): void {
   const printer = makePrinter(session.io, options);
   if (options.json === true) printJson(session, options, output);
   else if (output['dry_run'] === true) showPlan(output, printer);

@@ -2,18 +2,22 @@ import { formatByteSize } from '../base/quantity.ts';
 import { limits } from '../base/limits.ts';
 import { toVisibleText, quoteShell } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
-import type { CliIo, Common, Session } from './host.ts';
+import type { CliIo, CommonFlags, CliSession } from './host.ts';
 import { compactResult } from '../operation/result/compact-result.ts';
 import { groupCuts } from '../operation/result/describe-cuts.ts';
 import { digest, type Cut } from '../operation/result/digest.ts';
 import { foldResult } from '../operation/result/fold-result.ts';
 import { pickFields, readFieldNames, checkFieldNames } from '../operation/result/pick-fields.ts';
 import type { ResultShape } from '../operation/result/result-shape.ts';
-import type { Input } from './ask.ts';
+import type { OperationInput } from './ask.ts';
 import type { CommandDefinition } from './commands.ts';
 
 /** Prints a result of a command that isn't an operation. */
-export function printJson({ io, argv }: Session, options: Common, output: JsonOutput): void {
+export function printJson(
+  { io, argv }: CliSession,
+  options: CommonFlags,
+  output: JsonOutput,
+): void {
   const { full = false, fields } = options;
   const more = [repeatCommand(argv, ['--full'])];
   printFitted(io, fitResult(output, { ...plainFit, isFull: full, fields, more }), full);
@@ -38,8 +42,8 @@ export function printFitted(
 
 /** Prints the latest of some lines: the oldest are left out first. */
 export function printLatest(
-  { io, argv }: Session,
-  options: Common & { readonly limit?: number },
+  { io, argv }: CliSession,
+  options: CommonFlags & { readonly limit?: number },
   { name, rows }: { readonly name: string; readonly rows: readonly unknown[] },
 ): void {
   const { full = false, fields, limit } = options;
@@ -171,15 +175,15 @@ function dropFlags(argv: readonly string[], more: readonly string[]): string[] {
 
 export interface ShownResult {
   readonly definition: CommandDefinition;
-  readonly options: Common;
-  readonly input: Input;
+  readonly options: CommonFlags;
+  readonly input: OperationInput;
   readonly output: JsonOutput;
   /** Asks again, for fewer rows. */
-  readonly look: (input: Input) => Promise<JsonOutput>;
+  readonly look: (input: OperationInput) => Promise<JsonOutput>;
 }
 
 /** Prints a result as JSON that fits; see `limits.resultBytes`. */
-export async function showJson(session: Session, shown: ShownResult): Promise<void> {
+export async function showJson(session: CliSession, shown: ShownResult): Promise<void> {
   const { io, argv } = session;
   const { definition, options, input, output } = shown;
   const fit = fitOf(definition, options, { argv, keepRows: input['limit'] !== undefined });
@@ -189,7 +193,7 @@ export async function showJson(session: Session, shown: ShownResult): Promise<vo
 
 export function fitOf(
   { result }: CommandDefinition,
-  { full = false, fields }: Common,
+  { full = false, fields }: CommonFlags,
   { argv, keepRows }: { readonly argv: readonly string[]; readonly keepRows: boolean },
 ): FitOptions {
   const more = [repeatCommand(argv, ['--full'])];
@@ -197,7 +201,7 @@ export function fitOf(
 }
 
 /** Refuses names that no result of the command has, before anything is asked. */
-export function checkFields({ result }: CommandDefinition, { fields }: Common): void {
+export function checkFields({ result }: CommandDefinition, { fields }: CommonFlags): void {
   if (fields !== undefined) checkFieldNames(readFieldNames(fields), result);
 }
 
@@ -206,7 +210,7 @@ export function checkFields({ result }: CommandDefinition, { fields }: Common): 
  * is printed. Undefined when the result isn't a page, or all of its rows fit.
  */
 async function fetchLess(
-  { argv }: Session,
+  { argv }: CliSession,
   { definition, input, output, look }: ShownResult,
   { fit, fitted }: { readonly fit: FitOptions; readonly fitted: FittedResult },
 ): Promise<FittedResult | undefined> {

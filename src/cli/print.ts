@@ -7,13 +7,13 @@ import type { Table } from '../operation/define.ts';
 import { digest } from '../operation/result/digest.ts';
 import type { CliIo } from './host.ts';
 import { repeatTargetInText } from './repeat-target.ts';
-import { joinCells, layOut, isMoment, sayWhen } from './table.ts';
+import { joinCells, layOut, isMoment, formatWhen } from './table.ts';
 
-export type Row = Readonly<Record<string, unknown>>;
+export type ResultRow = Readonly<Record<string, unknown>>;
 export type Style = Parameters<typeof styleText>[0];
 
 /** What is needed of a command line's surroundings to print. */
-export type Paper = Pick<CliIo, 'stdout' | 'hasColors' | 'isTTY' | 'columns' | 'now'>;
+export type OutputTarget = Pick<CliIo, 'stdout' | 'hasColors' | 'isTTY' | 'columns' | 'now'>;
 
 export interface PrinterOptions {
   readonly isVerbose?: boolean;
@@ -26,12 +26,12 @@ export interface PrinterOptions {
 /** Writes for people: everything that comes from outside is escaped on its way. */
 export class Printer {
   readonly isVerbose: boolean;
-  readonly #io: Paper;
+  readonly #io: OutputTarget;
   readonly #hasColors: boolean;
   readonly #target: readonly string[];
 
   constructor(
-    io: Paper,
+    io: OutputTarget,
     { isVerbose = false, hasColors = io.hasColors, target = [] }: PrinterOptions = {},
   ) {
     this.#target = target;
@@ -64,7 +64,8 @@ export class Printer {
     const shown = pairs.filter(([, value]) => !isNothing(value));
     const width = Math.max(0, ...shown.map(([label]) => label.length));
     for (const [label, value] of shown) {
-      const ago = this.#io.isTTY && isMoment(value) ? ` (${sayWhen(value, this.#io.now())})` : '';
+      const ago =
+        this.#io.isTTY && isMoment(value) ? ` (${formatWhen(value, this.#io.now())})` : '';
       const text = this.tint(showCell(value));
       this.line(`${this.#paint('gray', label.padEnd(width))}  ${text}${ago}`);
     }
@@ -92,13 +93,13 @@ export class Printer {
     this.line(this.#paint('bold', text));
   }
 
-  table(rows: readonly Row[], { columns, empty }: Omit<Table, 'rows'>): void {
+  table(rows: readonly ResultRow[], { columns, empty }: Omit<Table, 'rows'>): void {
     if (rows.length === 0) return this.line(empty);
     for (const line of this.tableLines(rows, columns)) this.line(line);
   }
 
   /** The title first, then one line for each row; on a terminal none is longer than it is wide. */
-  tableLines(rows: readonly Row[], columns: Table['columns']): string[] {
+  tableLines(rows: readonly ResultRow[], columns: Table['columns']): string[] {
     const shown = columns.filter(([, , detail]) => detail === undefined || this.isVerbose);
     const titles = shown.map(([title]) => title);
     const cells = rows.map((row) => shown.map(([, field]) => this.#cell(row[field])));
@@ -113,7 +114,7 @@ export class Printer {
   /** To a person, how long ago something was says more than when; `--verbose` gives the moment. */
   #cell(value: unknown): string {
     const isForPerson = this.#io.isTTY && !this.isVerbose;
-    return isForPerson && isMoment(value) ? sayWhen(value, this.#io.now()) : showCell(value);
+    return isForPerson && isMoment(value) ? formatWhen(value, this.#io.now()) : showCell(value);
   }
 
   /** A word for a state in its colour; anything else as it is. */

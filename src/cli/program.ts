@@ -1,17 +1,17 @@
 import { Command, CommanderError, Option } from 'commander';
 import { toDuctileError, DuctileError } from '../base/errors.ts';
-import { ask, type Input } from './ask.ts';
+import { callOperation, type OperationInput } from './ask.ts';
 import { askAndWait, EXIT_INTERRUPTED } from './await-end.ts';
 import { commands, type CommandDefinition } from './commands.ts';
 import { addFlags } from './flags.ts';
-import { follow, withProgress, readInterval, watch } from './watch.ts';
-import type { CliHost, CliIo, Common, Session } from './host.ts';
+import { followPages, withProgress, readInterval, watch } from './watch.ts';
+import type { CliHost, CliIo, CommonFlags, CliSession } from './host.ts';
 import { describeNoun } from './nouns.ts';
 import { addOwnCommands } from './own.ts';
 import { printError, showCell } from './print.ts';
 import { repeatTarget, repeatTargetInError } from './repeat-target.ts';
 import { rewriteArguments } from './original-commands.ts';
-import { judge, show } from './show.ts';
+import { findExitCode, showResult } from './show.ts';
 import { checkFields, showJson } from './print-json.ts';
 import { version } from './version.ts';
 import { nearest, suggest } from '../config/nearest.ts';
@@ -26,7 +26,7 @@ export async function runProgram(
     io.stdout.write(welcome);
     return 0;
   }
-  const session: Session = { host, io, argv, exitCode: 0 };
+  const session: CliSession = { host, io, argv, exitCode: 0 };
   let [meant, program]: [readonly string[], Command | undefined] = [argv, undefined];
   try {
     meant = await rewriteArguments(argv, session);
@@ -45,7 +45,7 @@ export async function runProgram(
 }
 
 /** Only what the words may mean is made, since making all commands with all flags takes its time. */
-export function makeProgram(session: Session, words: readonly string[]): Command {
+export function makeProgram(session: CliSession, words: readonly string[]): Command {
   const { stdout, stderr } = session.io;
   const said = new Set(words);
   const program = new Command('ductile')
@@ -121,7 +121,7 @@ function addOperation(
   command: Command,
   definition: CommandDefinition,
   positionals: readonly string[] = [],
-  session: Session,
+  session: CliSession,
 ): void {
   const readInput = addFlags(command, definition, positionals);
   if (definition.watch === true) {
@@ -134,24 +134,24 @@ function addOperation(
     .description(definition.summary)
     .addHelpText('after', examplesText(definition.examples))
     .action(async () => {
-      const options = command.optsWithGlobals<Common & Record<string, unknown>>();
+      const options = command.optsWithGlobals<CommonFlags & Record<string, unknown>>();
       const input = await readInput(command.processedArgs, options, session.io);
       await perform(session, definition, input, options);
     });
 }
 
 async function perform(
-  session: Session,
+  session: CliSession,
   definition: CommandDefinition,
   input: Readonly<Record<string, unknown>>,
-  options: Common & Record<string, unknown>,
+  options: CommonFlags & Record<string, unknown>,
 ): Promise<void> {
   const { io } = session;
   checkFields(definition, options);
-  const lookFor = async (asked: Input) =>
-    repeatTarget(await ask(session, options, definition.name, asked), session.argv);
+  const lookFor = async (asked: OperationInput) =>
+    repeatTarget(await callOperation(session, options, definition.name, asked), session.argv);
   if (definition.follow === true && options['follow'] === true) {
-    session.exitCode = await follow(io, { definition, options, input, look: lookFor });
+    session.exitCode = await followPages(io, { definition, options, input, look: lookFor });
     return;
   }
   const look = () => lookFor(input);
@@ -168,15 +168,15 @@ async function perform(
   });
   // The pending request would keep the program alive.
   if (output === undefined) return io.exit(EXIT_INTERRUPTED);
-  if (options.json !== true) show(definition, output, options, io);
+  if (options.json !== true) showResult(definition, output, options, io);
   else await showJson(session, { definition, options, input, output, look: lookFor });
-  session.exitCode = await judge(definition, output);
+  session.exitCode = await findExitCode(definition, output);
 }
 
 /** What is going on, and where the end of something is waited for, of what. */
 function nameWork(
   { noun, action, positionals: [first = ''] = [] }: CommandDefinition,
-  input: Input,
+  input: OperationInput,
 ) {
   const { [first]: named, wait = false } = input;
   if (wait === false) return `${noun} ${action}`;

@@ -4,9 +4,16 @@ import { pickFields, readFieldNames } from '../operation/result/pick-fields.ts';
 import type { ResultShape } from '../operation/result/result-shape.ts';
 import type { CommandDefinition } from './commands.ts';
 import { makePrinter } from './options.ts';
-import type { Common } from './host.ts';
-import { type Paper, type Printer, showCell } from './print.ts';
-import { rowsOf, showPairs, showProblems, withRealState, listOf, type View } from './view-parts.ts';
+import type { CommonFlags } from './host.ts';
+import { type OutputTarget, type Printer, showCell } from './print.ts';
+import {
+  rowsOf,
+  showPairs,
+  listProblems,
+  withRealState,
+  listOf,
+  type ResultView,
+} from './view-parts.ts';
 import { configViews } from '../config/view.ts';
 import { controlViews } from '../directive/view.ts';
 import { doctorViews, showMetrics, showWhy } from '../insight/view.ts';
@@ -27,11 +34,11 @@ import { signalViews } from '../signal/view.ts';
 import { webhookViews } from '../webhook/view.ts';
 
 /** Prints a result for people. */
-export function show(
+export function showResult(
   { name, table, result }: CommandDefinition,
   output: JsonOutput,
-  options: Common,
-  io: Paper,
+  options: CommonFlags,
+  io: OutputTarget,
 ): void {
   const printer = makePrinter(io, options);
   if (output['dry_run'] === true) showPlan(output, printer);
@@ -63,15 +70,15 @@ function findAt(value: unknown, [first, ...rest]: readonly string[]): unknown {
 }
 
 /** The same as lines, to be put somewhere else. */
-export function render(
+export function renderResult(
   definition: CommandDefinition,
   output: JsonOutput,
-  options: Common,
-  paper: Omit<Paper, 'stdout'>,
+  options: CommonFlags,
+  paper: Omit<OutputTarget, 'stdout'>,
 ): string[] {
   let text = '';
   const { hasColors, isTTY, columns } = paper;
-  show(definition, output, options, {
+  showResult(definition, output, options, {
     hasColors,
     isTTY,
     columns,
@@ -87,11 +94,11 @@ function showTable(table: Table, output: JsonOutput, printer: Printer): void {
   if (output['truncated'] === true && table.truncated !== undefined) {
     printer.line(table.truncated);
   }
-  showProblems(rowsOf(output['problems']), printer);
+  listProblems(rowsOf(output['problems']), printer);
 }
 
 /** 0 unless the answer is bad news, which the operation itself knows best. */
-export async function judge(
+export async function findExitCode(
   { name, isJudged }: CommandDefinition,
   output: JsonOutput,
 ): Promise<number> {
@@ -103,7 +110,7 @@ export async function judge(
 
 /** How answers look to people where a table of their rows would not do. */
 
-export const views: Readonly<Record<string, View>> = {
+export const views: Readonly<Record<string, ResultView>> = {
   ...configViews,
   ...controlViews,
   ...doctorViews,

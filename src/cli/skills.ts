@@ -2,9 +2,9 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { toDuctileError } from '../base/errors.ts';
 import { isDryRun } from '../operation/write-mode.ts';
-import { ask } from './ask.ts';
+import { callOperation } from './ask.ts';
 import { makePrinter } from './options.ts';
-import type { Common, Session } from './host.ts';
+import type { CommonFlags, CliSession } from './host.ts';
 import { printJson } from './print-json.ts';
 import { rowsOf } from './view-parts.ts';
 import { Command } from 'commander';
@@ -15,7 +15,7 @@ import { addFlags } from './flags.ts';
 import { describeNoun } from './nouns.ts';
 import { kindGuides } from '../insight/kind-guides.ts';
 
-export interface SkillsOptions extends Common {
+export interface SkillsOptions extends CommonFlags {
   readonly dir: string;
   readonly dryRun?: boolean;
   readonly stdout?: boolean;
@@ -23,7 +23,7 @@ export interface SkillsOptions extends Common {
 }
 
 /** Writes the pages, and replaces earlier ones, or prints them. A dry run only lists them. */
-export async function exportSkills(session: Session, options: SkillsOptions): Promise<void> {
+export async function exportSkills(session: CliSession, options: SkillsOptions): Promise<void> {
   const { io } = session;
   const directory = join(resolve(io.cwd, options.dir), 'ductile');
   const isDry = isDryRun(options.dryRun, options.apply);
@@ -51,16 +51,18 @@ export async function exportSkills(session: Session, options: SkillsOptions): Pr
 
 /** Without a configuration the pages about Ductile itself are still worth having. */
 async function readPlugins(
-  session: Session,
-  options: Common,
+  session: CliSession,
+  options: CommonFlags,
 ): Promise<readonly SkillPlugin[] | undefined> {
   try {
-    const { plugins } = await ask(session, options, 'plugin.list', {});
+    const { plugins } = await callOperation(session, options, 'plugin.list', {});
     const names = rowsOf(plugins).map(({ name }) => String(name));
     const shown: SkillPlugin[] = [];
     for (const plugin of names) {
       shown.push(
-        (await ask(session, options, 'plugin.inspect', { plugin })) as unknown as SkillPlugin,
+        (await callOperation(session, options, 'plugin.inspect', {
+          plugin,
+        })) as unknown as SkillPlugin,
       );
     }
     return shown;

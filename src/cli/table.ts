@@ -165,7 +165,7 @@ const units = [
 ] as const;
 
 /** How long ago a moment was, or how long it is until then, in one unit. */
-export function sayWhen(moment: string, nowMs: number): string {
+export function formatWhen(moment: string, nowMs: number): string {
   const ms = nowMs - fromTimestamp(moment);
   const distance = Math.abs(ms);
   for (const [size, name] of units) {
@@ -177,6 +177,6 @@ export function sayWhen(moment: string, nowMs: number): string {
 }
 
 /** A moment of today as a clock on the wall shows it. */
-export function sayTime(ms: number): string {
+export function formatTimeOfDay(ms: number): string {
   return new Date(ms).toTimeString().slice(0, 'hh:mm:ss'.length);
 }

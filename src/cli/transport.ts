@@ -6,9 +6,9 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 
 /** The server that is asked: the one that runs here, or one elsewhere. */
-export type Target = SocketTarget | RemoteTarget;
+export type ServerTarget = SocketTarget | RemoteTarget;
 
-export interface FoundSocket {
+export interface ControlSocket {
   readonly socketPath: string;
   /** What shows that this is the operator and not something that runs for a tenant. */
   readonly key?: string | undefined;
@@ -16,7 +16,7 @@ export interface FoundSocket {
   readonly otherConfig?: { readonly asked: string; readonly used: string } | undefined;
 }
 
-export interface SocketTarget extends FoundSocket {
+export interface SocketTarget extends ControlSocket {
   /** Of who asks as its bearer instead of as the operator. */
   readonly token?: string | undefined;
 }
@@ -26,7 +26,7 @@ export interface RemoteTarget {
   readonly token: string | undefined;
 }
 
-export interface Exchange {
+export interface ServerRequest {
   readonly method: string;
   /** With the query. */
   readonly path: string;
@@ -35,7 +35,10 @@ export interface Exchange {
 }
 
 /** Sends one request; what comes back has a status, and a body that is still on its way. */
-export async function send(target: Target, exchange: Exchange): Promise<IncomingMessage> {
+export async function send(
+  target: ServerTarget,
+  exchange: ServerRequest,
+): Promise<IncomingMessage> {
   try {
     return await new Promise((resolve, reject) => {
       const asked = client(target).request(optionsOf(target, exchange));
@@ -56,13 +59,16 @@ export async function send(target: Target, exchange: Exchange): Promise<Incoming
 }
 
 /** The whole body as text. */
-export async function readText(target: Target, response: IncomingMessage): Promise<string> {
+export async function readResponseText(
+  target: ServerTarget,
+  response: IncomingMessage,
+): Promise<string> {
   return text(response).catch((thrown: unknown) => {
     throw unreachable(target, thrown);
   });
 }
 
-export function nameTarget(target: Target): string {
+export function nameTarget(target: ServerTarget): string {
   return 'url' in target ? target.url.origin : target.socketPath;
 }
 
@@ -76,11 +82,14 @@ export function parseUrl(given: string): URL {
   });
 }
 
-function client(target: Target): typeof http | typeof https {
+function client(target: ServerTarget): typeof http | typeof https {
   return 'url' in target && target.url.protocol === 'https:' ? https : http;
 }
 
-function optionsOf(target: Target, { method, path, body, headers = {} }: Exchange): RequestOptions {
+function optionsOf(
+  target: ServerTarget,
+  { method, path, body, headers = {} }: ServerRequest,
+): RequestOptions {
   const usual = body === undefined ? {} : describeBody(body);
   const common = { method, agent: false as const };
   if (!('url' in target)) {
@@ -115,7 +124,7 @@ function proof(key: string | undefined): Record<string, string> {
   return key === undefined ? {} : { authorization: `Control ${key}` };
 }
 
-function unreachable(target: Target, thrown: unknown): DuctileError {
+function unreachable(target: ServerTarget, thrown: unknown): DuctileError {
   const hint =
     'url' in target
       ? 'Check the address, and that api.enabled is true in the configuration of that server.'

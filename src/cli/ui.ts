@@ -1,10 +1,10 @@
 import { isObject } from '../base/json.ts';
-import { ask } from './ask.ts';
+import { callOperation } from './ask.ts';
 import { findTarget, makePrinter } from './options.ts';
-import type { Common, Session } from './host.ts';
+import type { CommonFlags, CliSession } from './host.ts';
 
 /** Where the dashboard is, and how to get in; 1 when it is switched off. */
-export async function showUi(session: Session, options: Common): Promise<number> {
+export async function showUi(session: CliSession, options: CommonFlags): Promise<number> {
   const target = await findTarget(session, options);
   const origin =
     target === undefined
@@ -28,13 +28,13 @@ export async function showUi(session: Session, options: Common): Promise<number>
 }
 
 /** The configuration may leave the port to the system, so the server is asked. */
-async function runningOrigin(session: Session, options: Common): Promise<string | null> {
-  const { api } = await ask(session, options, 'system.status', {});
+async function runningOrigin(session: CliSession, options: CommonFlags): Promise<string | null> {
+  const { api } = await callOperation(session, options, 'system.status', {});
   return typeof api === 'string' ? api : null;
 }
 
-async function configuredOrigin(session: Session, options: Common): Promise<string | null> {
-  const { config } = await ask(session, options, 'config.view', {});
+async function configuredOrigin(session: CliSession, options: CommonFlags): Promise<string | null> {
+  const { config } = await callOperation(session, options, 'config.view', {});
   const api = isObject(config) && isObject(config['api']) ? config['api'] : {};
   const { enabled, listen } = api;
   if (enabled !== true || typeof listen !== 'string') return null;

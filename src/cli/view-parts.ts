@@ -1,12 +1,12 @@
 import { isObject } from '../base/json.ts';
 import type { JsonOutput, Table } from '../operation/define.ts';
 import { showCell } from './print.ts';
-import type { Printer, Row } from './print.ts';
+import type { Printer, ResultRow } from './print.ts';
 
 /** How an answer looks to a person. */
-export type View = (output: JsonOutput, printer: Printer) => void;
+export type ResultView = (output: JsonOutput, printer: Printer) => void;
 
-export function section(
+export function showSection(
   printer: Printer,
   title: string,
   value: unknown,
@@ -19,15 +19,15 @@ export function section(
 }
 
 /** The jobs and runs that came of something. */
-export function showStarted(output: JsonOutput, printer: Printer): void {
-  section(printer, 'Jobs', output['jobs'], [
+export function listStartedWork(output: JsonOutput, printer: Printer): void {
+  showSection(printer, 'Jobs', output['jobs'], [
     ['ID', 'job_id'],
     ['PLUGIN', 'plugin'],
     ['COMMAND', 'command'],
     ['STATUS', 'status'],
     ['BY', 'submitted_by'],
   ]);
-  section(printer, 'Runs', output['runs'], [
+  showSection(printer, 'Runs', output['runs'], [
     ['ID', 'run_id'],
     ['PIPELINE', 'pipeline'],
     ['STATUS', 'status'],
@@ -39,12 +39,12 @@ export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-export function rowOf(value: unknown): Row {
-  return isObject(value) || Array.isArray(value) ? (value as unknown as Row) : {};
+export function rowOf(value: unknown): ResultRow {
+  return isObject(value) || Array.isArray(value) ? (value as unknown as ResultRow) : {};
 }
 
 /** The rows in a field of an answer. */
-export function rowsOf(value: unknown): readonly Row[] {
+export function rowsOf(value: unknown): readonly ResultRow[] {
   return listOf(value).map(rowOf);
 }
 
@@ -52,7 +52,7 @@ export function rowsOf(value: unknown): readonly Row[] {
  * The row of a job, a run or a schedule as a person should read it: its real state, and in words what
  * it waits for or what holds it. JSON has the fields themselves.
  */
-export function withRealState(row: Row): Row {
+export function withRealState(row: ResultRow): ResultRow {
   const { status, waiting_for: waiting, retried_as: retried, held_by: held } = row;
   if (isObject(held)) return { ...row, held_by: rowOf(held)['message'] };
   if (isObject(waiting)) {
@@ -63,7 +63,7 @@ export function withRealState(row: Row): Row {
 }
 
 /** What a run waits for, in a few words. */
-export function formatWaiting({ kind, step, message, until }: Row): string {
+export function formatWaiting({ kind, step, message, until }: ResultRow): string {
   const what = isText(message) ? `${showCell(kind)} ${showCell(message)}` : showCell(kind);
   const where = isText(step) ? ` at ${showCell(step)}` : '';
   return `${what}${where}${isText(until) ? ` until ${showCell(until)}` : ''}`;
@@ -79,9 +79,9 @@ export function showPairs(output: JsonOutput, printer: Printer): void {
 }
 
 /** What could not be done where no service runs, and when it goes on. */
-export function showLeft({ waiting, message }: JsonOutput, printer: Printer): void {
+export function listWaitingWork({ waiting, message }: JsonOutput, printer: Printer): void {
   if (waiting === undefined) return;
-  section(printer, 'Waiting', waiting, [
+  showSection(printer, 'Waiting', waiting, [
     ['WHAT', 'name'],
     ['STEP', 'step'],
     ['WHY', 'why'],
@@ -93,7 +93,7 @@ export function showLeft({ waiting, message }: JsonOutput, printer: Printer): vo
   printer.advise(showCell(message));
 }
 
-export function showProblems(problems: readonly Row[], printer: Printer): void {
+export function listProblems(problems: readonly ResultRow[], printer: Printer): void {
   if (problems.length > 0) printer.title('Problems');
   for (const { plugin, place, message, hint } of problems) {
     const name = plugin === null ? '' : `${showCell(plugin)}: `;

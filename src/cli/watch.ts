@@ -2,13 +2,13 @@ import { parseDuration } from '../base/quantity.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import type { CommandDefinition } from './commands.ts';
-import type { CliIo, Common } from './host.ts';
+import type { CliIo, CommonFlags } from './host.ts';
 import { fitResult, fitOf } from './print-json.ts';
 import { printError, showCell } from './print.ts';
-import { render } from './show.ts';
-import { sayTime, cut } from './table.ts';
+import { renderResult } from './show.ts';
+import { formatTimeOfDay, cut } from './table.ts';
 import { rowsOf } from './view-parts.ts';
-import type { Input } from './ask.ts';
+import type { OperationInput } from './ask.ts';
 import { makePrinter } from './options.ts';
 
 const USUAL_MS = 2000;
@@ -29,7 +29,7 @@ export function readInterval(given: unknown): number | undefined {
 
 export interface Watched {
   readonly definition: CommandDefinition;
-  readonly options: Common;
+  readonly options: CommonFlags;
   readonly intervalMs: number;
   readonly argv: readonly string[];
   /** The number of rows was given. */
@@ -66,8 +66,8 @@ type Tell = (output: JsonOutput) => void;
 function makeScreen(io: CliIo, { definition, options, intervalMs }: Watched): Tell {
   const title = `ductile ${definition.noun} ${definition.action}, every ${intervalMs / 1000}s`;
   return (output) => {
-    const head = cut(`${title}, ${sayTime(io.now())}`, io.columns);
-    const lines = [head, '', ...render(definition, output, options, io)];
+    const head = cut(`${title}, ${formatTimeOfDay(io.now())}`, io.columns);
+    const lines = [head, '', ...renderResult(definition, output, options, io)];
     // One line stays free, so that the last line break does not scroll the first one away.
     const seen = lines.slice(0, Math.max(1, io.rows - 1));
     io.stdout.write(`${HOME_AND_CLEAR}${seen.join('\n')}\n`);
@@ -84,7 +84,7 @@ function makeFeed(io: CliIo, { definition, options, argv, keepRows }: Watched): 
     const lines =
       options.json === true
         ? [JSON.stringify(fitResult(output, fit).value)]
-        : render(definition, output, options, io);
+        : renderResult(definition, output, options, io);
     const text = lines.join('\n');
     if (text !== last) io.stdout.write(`${text}\n`);
     last = text;
@@ -95,7 +95,7 @@ function makeFeed(io: CliIo, { definition, options, argv, keepRows }: Watched): 
 function makeRowFeed(
   io: CliIo,
   { rows, columns }: NonNullable<CommandDefinition['table']>,
-  { verbose = false }: Common,
+  { verbose = false }: CommonFlags,
 ): Tell {
   const shown = columns.filter(([, , detail]) => detail === undefined || verbose);
   let before = new Set<string>();
@@ -110,18 +110,18 @@ function makeRowFeed(
 
 const LOOK_MS = 1000;
 
-export interface Followed {
+export interface FollowRequest {
   readonly definition: CommandDefinition;
-  readonly options: Common;
-  readonly input: Input;
-  readonly look: (input: Input) => Promise<JsonOutput>;
+  readonly options: CommonFlags;
+  readonly input: OperationInput;
+  readonly look: (input: OperationInput) => Promise<JsonOutput>;
 }
 
 /**
  * Page after page of what comes, one line for each row, until Ctrl-C. It goes on after its cursor, so a
  * server that is away for a while makes it late and lets it miss nothing.
  */
-export async function follow(io: CliIo, followed: Followed): Promise<number> {
+export async function followPages(io: CliIo, followed: FollowRequest): Promise<number> {
   const { options, input, look } = followed;
   const over = io.interruption();
   const tell = makeTell(io, followed);
@@ -145,7 +145,7 @@ export async function follow(io: CliIo, followed: Followed): Promise<number> {
   return 0;
 }
 
-function makeTell(io: CliIo, { definition, options }: Followed): (page: JsonOutput) => void {
+function makeTell(io: CliIo, { definition, options }: FollowRequest): (page: JsonOutput) => void {
   const printer = makePrinter(io, options);
   const { rows = '', columns = [] } = definition.table ?? {};
   const shown = columns.filter(([, , detail]) => detail === undefined || options.verbose === true);

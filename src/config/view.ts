@@ -3,10 +3,10 @@ import { toVisibleText } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { showCell } from '../cli/print.ts';
 import type { Printer } from '../cli/print.ts';
-import { listOf, rowOf, rowsOf, section } from '../cli/view-parts.ts';
-import type { View } from '../cli/view-parts.ts';
+import { listOf, rowOf, rowsOf, showSection } from '../cli/view-parts.ts';
+import type { ResultView } from '../cli/view-parts.ts';
 
-export const configViews: Readonly<Record<string, View>> = {
+export const configViews: Readonly<Record<string, ResultView>> = {
   'config.check': showFindings,
   'pipeline.check': showFindings,
   'config.init': showInit,
@@ -111,7 +111,7 @@ function showDiff(output: JsonOutput, printer: Printer): void {
   for (const { key, change, file } of rowsOf(output['plugins'])) {
     printer.line(`  ${showCell(key)} ${showCell(change)}: ${showCell(file)}`);
   }
-  section(
+  showSection(
     printer,
     `Keys, compared with ${showCell(output['keys_compared_with'])}`,
     output['keys'],

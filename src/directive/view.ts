@@ -1,11 +1,11 @@
 import type { JsonOutput } from '../operation/define.ts';
 import { showCell } from '../cli/print.ts';
 import type { Printer } from '../cli/print.ts';
-import { listOf, rowOf, section } from '../cli/view-parts.ts';
-import type { View } from '../cli/view-parts.ts';
+import { listOf, rowOf, showSection } from '../cli/view-parts.ts';
+import type { ResultView } from '../cli/view-parts.ts';
 
 /** Views of operations that change the system. */
-export const controlViews: Readonly<Record<string, View>> = {
+export const controlViews: Readonly<Record<string, ResultView>> = {
   'directive.show': showDirective,
   'tenant.create': showTenantToken,
   'tenant.limit': showTenant,
@@ -43,7 +43,7 @@ function showDirective(output: JsonOutput, printer: Printer): void {
     ['error', code === null ? error : `${showCell(error)} (${showCell(code)})`],
   ]);
   printer.block('plan', listOf(output['plan']).map(String).join('\n'));
-  section(printer, 'Signals', output['signals'], [
+  showSection(printer, 'Signals', output['signals'], [
     ['OCCURRED', 'occurred_at'],
     ['TYPE', 'type'],
     ['ID', 'signal_id', 'detail'],
@@ -197,7 +197,7 @@ function showBreakers(output: JsonOutput, printer: Printer): void {
       empty: 'There is no breaker yet: no such scheduled command has run.',
     },
   );
-  section(printer, 'History', output['transitions'], [
+  showSection(printer, 'History', output['transitions'], [
     ['WHEN', 'created_at'],
     ['PLUGIN', 'plugin'],
     ['COMMAND', 'command'],

@@ -1,8 +1,8 @@
 import { formatDuration } from '../base/quantity.ts';
 import type { JsonOutput } from '../operation/define.ts';
-import { showCell, type Printer, type Row } from '../cli/print.ts';
+import { showCell, type Printer, type ResultRow } from '../cli/print.ts';
 import { describeCounts } from '../insight/view.ts';
-import { listOf, rowOf, rowsOf, section, showProblems } from '../cli/view-parts.ts';
+import { listOf, rowOf, rowsOf, showSection, listProblems } from '../cli/view-parts.ts';
 import { describeUnhealthy } from '../plugin/view.ts';
 import type { Proof } from './prover.ts';
 
@@ -34,9 +34,9 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
   }
   const unhealthy = Object.entries(rowOf(plugins['unhealthy']));
   for (const [name, reason] of unhealthy) printer.advise(describeUnhealthy(name, reason));
-  showProblems(problems, printer);
-  if (printer.isVerbose) showProblems(rowsOf(plugins['warnings']), printer);
-  section(printer, 'Last jobs', output['last_jobs'], [
+  listProblems(problems, printer);
+  if (printer.isVerbose) listProblems(rowsOf(plugins['warnings']), printer);
+  showSection(printer, 'Last jobs', output['last_jobs'], [
     ['JOB', 'job_id'],
     ['PLUGIN', 'plugin'],
     ['COMMAND', 'command'],
@@ -44,11 +44,11 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     ['CREATED', 'created_at'],
     ['ERROR', 'last_error'],
   ]);
-  section(printer, 'State of plugins', rowsOf(plugins['views']).map(showView), [
+  showSection(printer, 'State of plugins', rowsOf(plugins['views']).map(showView), [
     ['PLUGIN', 'plugin'],
     ['STATE', 'state'],
   ]);
-  section(printer, 'Processes', output['processes'], [
+  showSection(printer, 'Processes', output['processes'], [
     ['ID', 'process_id'],
     ['HOST', 'host'],
     ['PID', 'pid'],
@@ -58,30 +58,30 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     ['STARTED', 'started_at'],
     ['HEARTBEAT', 'last_heartbeat_at'],
   ]);
-  section(printer, 'Running here', output['running'], [
+  showSection(printer, 'Running here', output['running'], [
     ['JOB', 'job_id'],
     ['PLUGIN', 'plugin'],
     ['COMMAND', 'command'],
   ]);
 }
 
-function tellFindings(findings: Row): string | null {
+function tellFindings(findings: ResultRow): string | null {
   if (findings['errors'] === undefined) return null;
   const counted = describeCounts(findings);
   return rowsOf(findings['first']).length === 0 ? 'none' : `${counted}; run ductile doctor`;
 }
 
 /** One that was asked for by a signal has told its end to nobody. */
-function tellRefused({ at, by, refused }: Row): string | null {
+function tellRefused({ at, by, refused }: ResultRow): string | null {
   if (typeof refused !== 'string') return null;
   return `refused, so the earlier configuration is in force: ${refused} (${showCell(by)}, ${showCell(at)})`;
 }
 
-function showView(view: Row): Row {
+function showView(view: ResultRow): ResultRow {
   return { ...view, state: view['state'] ?? `${showCell(view['bytes'])} bytes` };
 }
 
-function showCounts(counts: Row): string | null {
+function showCounts(counts: ResultRow): string | null {
   const { signals_emitted: signals } = counts;
   if (signals === undefined) return null;
   const ends = ['completed', 'failed', 'cancelled'].map(
@@ -101,12 +101,12 @@ export function showCheck(output: JsonOutput, printer: Printer): void {
 /** What was done to each ledger stands in lines of its own. */
 export function showMoved({ ledgers, tenants, ...rest }: JsonOutput, printer: Printer): void {
   printer.pairs(Object.entries(rest).map(([name, value]) => [name.replaceAll('_', ' '), value]));
-  section(printer, 'Ledgers', ledgers, [
+  showSection(printer, 'Ledgers', ledgers, [
     ['TENANT', 'tenant'],
     ['ROWS', 'rows'],
     ['SAME', 'same'],
   ]);
-  section(printer, 'Tenants', tenants, [
+  showSection(printer, 'Tenants', tenants, [
     ['TENANT', 'slug'],
     ['BEFORE', 'schema_before'],
     ['SCHEMA', 'schema'],
@@ -145,7 +145,7 @@ export function showProof(output: JsonOutput, printer: Printer): void {
     ['', sayRecovery('a plugin', recovery.plugin)],
     ['on a copy of', `${ledger.kind}, ${ledger.jobs} jobs and ${ledger.runs} runs that are over`],
   ]);
-  section(printer, 'Tried', output['tried'], [
+  showSection(printer, 'Tried', output['tried'], [
     ['NAME', 'name'],
     ['KIND', 'kind'],
     ['TIMES', 'times'],
@@ -153,14 +153,14 @@ export function showProof(output: JsonOutput, printer: Printer): void {
     ['PAYLOAD OF', 'payload'],
     ['IN PEACE', 'in_peace'],
   ]);
-  section(printer, 'Stand-ins', output['stubbed'], [
+  showSection(printer, 'Stand-ins', output['stubbed'], [
     ['COMMAND', 'command'],
     ['AS STEP', 'step'],
     ['ANSWERED BY', 'by'],
     ['OF JOB', 'job_id'],
     ['WITHOUT', 'without'],
   ]);
-  section(printer, 'Not tried', output['untried'], [
+  showSection(printer, 'Not tried', output['untried'], [
     ['WHAT', 'what'],
     ['WHY', 'why'],
   ]);

@@ -1,6 +1,6 @@
 import type { JsonOutput } from '../operation/define.ts';
-import { showCell, type Printer, type Row } from '../cli/print.ts';
-import { listOf, rowsOf, rowOf, type View } from '../cli/view-parts.ts';
+import { showCell, type Printer, type ResultRow } from '../cli/print.ts';
+import { listOf, rowsOf, rowOf, type ResultView } from '../cli/view-parts.ts';
 import { toVisibleText } from '../base/text.ts';
 import { formatMetrics } from './metrics.service.ts';
 
@@ -33,7 +33,7 @@ export function showWhy(output: JsonOutput, printer: Printer): void {
 }
 
 /** Everything that holds it back, to be repaired in this order. */
-function showBlockers(blockers: readonly Row[], printer: Printer): void {
+function showBlockers(blockers: readonly ResultRow[], printer: Printer): void {
   printer.title('What holds it back, in the order of repair:');
   for (const [index, row] of blockers.entries()) {
     printer.line(`  ${index + 1}. ${showCell(row['fact'])}`);
@@ -45,7 +45,7 @@ function showBlockers(blockers: readonly Row[], printer: Printer): void {
 }
 
 /** Each fact came of the one below it. */
-function showChain(chain: readonly Row[], printer: Printer): void {
+function showChain(chain: readonly ResultRow[], printer: Printer): void {
   if (chain.length === 0) return;
   printer.line();
   for (const row of chain) {
@@ -54,12 +54,12 @@ function showChain(chain: readonly Row[], printer: Printer): void {
   }
 }
 
-function tellEvidence({ evidence, at }: Row, printer: Printer): string {
+function tellEvidence({ evidence, at }: ResultRow, printer: Printer): string {
   const when = at === undefined ? '' : `, ${printer.moment(at)}`;
   return printer.faint(`${showCell(evidence)}${when}`);
 }
 
-export const doctorViews: Readonly<Record<string, View>> = {
+export const doctorViews: Readonly<Record<string, ResultView>> = {
   'system.doctor': showDoctor,
   'incident.acknowledge': showAcknowledged,
 };
@@ -79,16 +79,16 @@ function showDoctor(output: JsonOutput, printer: Printer): void {
   );
 }
 
-function isNote({ severity }: Row): boolean {
+function isNote({ severity }: ResultRow): boolean {
   return severity === 'info';
 }
 
 /** Findings in files are named by their category. */
-function isInFile({ kind, category }: Row): boolean {
+function isInFile({ kind, category }: ResultRow): boolean {
   return kind === category;
 }
 
-function showFinding(finding: Row, printer: Printer): void {
+function showFinding(finding: ResultRow, printer: Printer): void {
   const { severity, evidence, fix, since, why, place, key, message } = finding;
   // A finding in a file is about its key; the sentence of any other names its object.
   const name = isInFile(finding) && key !== '' ? `${showCell(key)} ` : '';
@@ -106,7 +106,7 @@ function showFinding(finding: Row, printer: Printer): void {
 }
 
 /** Says how much there is, in words. */
-export function describeCounts(counts: JsonOutput | Row): string {
+export function describeCounts(counts: JsonOutput | ResultRow): string {
   const { errors, warnings, infos } = counts;
   const notes = infos === 0 ? '' : `, ${countOf(infos, 'note')}`;
   return `${countOf(errors, 'error')}, ${countOf(warnings, 'warning')}${notes}`;

@@ -1,8 +1,8 @@
 import { formatByteSize } from '../base/quantity.ts';
 import type { JsonOutput, Table } from '../operation/define.ts';
 import { foldAttempts } from '../operation/result/fold-result.ts';
-import { showCell, type Printer, type Row } from '../cli/print.ts';
-import { rowOf, rowsOf, section, withRealState } from '../cli/view-parts.ts';
+import { showCell, type Printer, type ResultRow } from '../cli/print.ts';
+import { rowOf, rowsOf, showSection, withRealState } from '../cli/view-parts.ts';
 import { toVisibleText } from '../base/text.ts';
 
 export function showJobDetail(output: JsonOutput, printer: Printer): void {
@@ -35,7 +35,7 @@ export function showJobDetail(output: JsonOutput, printer: Printer): void {
     ['payload', output['payload']],
     ['result', output['result']],
   ]);
-  section(printer, 'Attempts', attempts, [
+  showSection(printer, 'Attempts', attempts, [
     ['#', 'attempt'],
     ...attemptColumns,
     ['PROCESS', 'process_id', 'detail'],
@@ -45,13 +45,13 @@ export function showJobDetail(output: JsonOutput, printer: Printer): void {
     for (const { attempt, stderr } of attempts)
       printer.block(`stderr of attempt ${showCell(attempt)}`, stderr);
   }
-  section(printer, 'Signals', output['signals'], [
+  showSection(printer, 'Signals', output['signals'], [
     ['ID', 'signal_id'],
     ['TYPE', 'type'],
     ['OCCURRED', 'occurred_at'],
     ['DATA', 'data', 'detail'],
   ]);
-  section(printer, 'Children', output['children'], [
+  showSection(printer, 'Children', output['children'], [
     ['ID', 'job_id'],
     ['PLUGIN', 'plugin'],
     ['COMMAND', 'command'],
@@ -114,14 +114,14 @@ const attemptColumns: Table['columns'] = [
 /** Above this, equal consecutive attempts share one line; `--verbose` lists all. */
 const ATTEMPTS_LISTED = 10;
 
-function withRange(row: Row): Row {
+function withRange(row: ResultRow): ResultRow {
   const { folded, folded_from_attempt: first, attempt } = row;
   if (folded === undefined) return row;
   return { ...row, cause: folded, attempt: `${showCell(first)}–${showCell(attempt)}` };
 }
 
 /** Adds readable columns for the memory peak and the exit code. */
-function withSummary(row: Row): Row {
+function withSummary(row: ResultRow): ResultRow {
   const { memory_peak_bytes: peak, command_exit_code: own, exit_code: exit, signal } = row;
   const memory = typeof peak === 'number' ? formatByteSize(peak) : null;
   return { ...row, memory, exit: own ?? exit ?? signal };
@@ -145,8 +145,8 @@ export function showTree(output: JsonOutput, printer: Printer): void {
   const byCause = Map.groupBy(rows, ({ cause_job_id }): unknown => cause_job_id);
   const known = new Set(rows.map(({ job_id }) => job_id));
   const tops = rows.filter(({ cause_job_id }) => cause_job_id === null || !known.has(cause_job_id));
-  const lines: Row[] = [];
-  const walk = (row: Row, lead: string, branch: string): void => {
+  const lines: ResultRow[] = [];
+  const walk = (row: ResultRow, lead: string, branch: string): void => {
     const name = `${lead}${branch}${showCell(row['plugin'])} ${showCell(row['command'])}`;
     const isAsked = row['job_id'] === output['job_id'] ? '←' : '';
     lines.push({ ...row, name, asked: isAsked, retry: row['retry_of'] === null ? '' : 'again' });
@@ -175,7 +175,7 @@ export function showTree(output: JsonOutput, printer: Printer): void {
 }
 
 /** Prints an attempt on one line, and below it the log entries of its response and its stderr. */
-export function printAttempt(row: Row, printer: Printer): void {
+export function printAttempt(row: ResultRow, printer: Printer): void {
   const { completed_at, plugin, command, job_id, attempt, status, cause, last_error, stderr } = row;
   const why = cause === 'ok' ? '' : ` (${showCell(cause)})`;
   const words = [completed_at, plugin, command, job_id, `#${showCell(attempt)}`].map(showCell);
@@ -188,7 +188,7 @@ export function printAttempt(row: Row, printer: Printer): void {
   for (const line of stderr.trimEnd().split('\n')) printer.line(`  | ${toVisibleText(line)}`);
 }
 
-export function printCoreLine(row: Row, printer: Printer): void {
+export function printCoreLine(row: ResultRow, printer: Printer): void {
   const fields = Object.entries(rowOf(row['fields'])).map(
     ([name, value]) => ` ${showCell(name)}=${showCell(value)}`,
   );

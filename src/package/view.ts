@@ -1,9 +1,9 @@
 import type { JsonOutput } from '../operation/define.ts';
 import { showCell } from '../cli/print.ts';
-import type { Printer, Row } from '../cli/print.ts';
-import { listOf, rowOf, section, type View } from '../cli/view-parts.ts';
+import type { Printer, ResultRow } from '../cli/print.ts';
+import { listOf, rowOf, showSection, type ResultView } from '../cli/view-parts.ts';
 
-export const packageViews: Readonly<Record<string, View>> = {
+export const packageViews: Readonly<Record<string, ResultView>> = {
   'package.install': showChange,
   'package.upgrade': showChange,
   'package.show': showPackage,
@@ -23,24 +23,24 @@ function showPackage(output: JsonOutput, printer: Printer): void {
     ['place', output['place']],
     ['hash', output['hash']],
   ]);
-  section(printer, 'Requires', output['requires'], [
+  showSection(printer, 'Requires', output['requires'], [
     ['PLUGIN', 'plugin'],
     ['COMMANDS', 'commands'],
     ['VERSION', 'version'],
   ]);
-  section(printer, 'Provides', output['provides'], provided);
+  showSection(printer, 'Provides', output['provides'], provided);
   showSettings(rowOf(output['config_schema']), printer);
 }
 
 /** What to say with `--with`; what else the schema asks is in the answer with `--json`. */
-function showSettings(schema: Row, printer: Printer): void {
+function showSettings(schema: ResultRow, printer: Printer): void {
   const required = listOf(schema['required']);
   const rows = Object.entries(rowOf(schema['properties'])).map(([name, property]) => {
     const { type, default: usual, description } = rowOf(property);
     const isNeeded = required.includes(name) ? 'required' : null;
     return { name, type, usual: usual ?? isNeeded, description };
   });
-  section(printer, 'Configuration (--with)', rows, [
+  showSection(printer, 'Configuration (--with)', rows, [
     ['NAME', 'name'],
     ['TYPE', 'type'],
     ['UNLESS TOLD', 'usual'],
@@ -61,7 +61,7 @@ function showChange(output: JsonOutput, printer: Printer): void {
     ['brought', words.join(', ')],
     ['directive', output['directive_id']],
   ]);
-  section(printer, 'Webhooks (a secret is shown this once)', output['webhooks'], [
+  showSection(printer, 'Webhooks (a secret is shown this once)', output['webhooks'], [
     ['ID', 'id'],
     ['PATH', 'path'],
     ['SECRET', 'secret'],
@@ -92,7 +92,7 @@ function showInstallation(output: JsonOutput, printer: Printer): void {
     ['by directive', output['directive_id']],
   ]);
   printer.block('config', JSON.stringify(output['config'], null, 2));
-  section(printer, 'Brought', output['provisions'], [...provided, ['REMOVED', 'removed_at']]);
+  showSection(printer, 'Brought', output['provisions'], [...provided, ['REMOVED', 'removed_at']]);
 }
 
 const provided: readonly (readonly [string, string])[] = [

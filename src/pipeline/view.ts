@@ -1,10 +1,10 @@
 import { toVisibleText } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
-import type { Printer, Row } from '../cli/print.ts';
+import type { Printer, ResultRow } from '../cli/print.ts';
 import { showCell } from '../cli/print.ts';
-import { listOf, rowsOf, section, type View } from '../cli/view-parts.ts';
+import { listOf, rowsOf, showSection, type ResultView } from '../cli/view-parts.ts';
 
-export const pipelineViews: Readonly<Record<string, View>> = {
+export const pipelineViews: Readonly<Record<string, ResultView>> = {
   'pipeline.show': showPipeline,
   'pipeline.graph': showDrawing,
   'pipeline.test': showTest,
@@ -17,7 +17,7 @@ function showPipeline({ steps, ...rest }: JsonOutput, printer: Printer): void {
 }
 
 /** What is inside a step stands under it, further in. */
-function showSteps(steps: readonly Row[], lead: string, printer: Printer): void {
+function showSteps(steps: readonly ResultRow[], lead: string, printer: Printer): void {
   for (const { id, does, notes, arms } of steps) {
     printer.line(`${lead}${showCell(id)}: ${showCell(does)}`);
     for (const note of listOf(notes)) printer.line(`${lead}    ${showCell(note)}`);
@@ -53,7 +53,7 @@ function showTest(output: JsonOutput, printer: Printer): void {
     ],
     empty: 'No step was taken.',
   });
-  section(printer, 'Next', output['next'], [
+  showSection(printer, 'Next', output['next'], [
     ['BRANCH', 'branch'],
     ['STEP', 'step'],
     ['KIND', 'kind'],
@@ -62,7 +62,7 @@ function showTest(output: JsonOutput, printer: Printer): void {
     ['INPUT', 'input'],
     ['ASKS', 'message', 'detail'],
   ]);
-  section(printer, 'Halted', output['halts'], [
+  showSection(printer, 'Halted', output['halts'], [
     ['BRANCH', 'branch'],
     ['STEP', 'step'],
     ['REASON', 'reason'],

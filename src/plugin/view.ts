@@ -1,14 +1,14 @@
 import { formatDuration } from '../base/quantity.ts';
 import type { JsonOutput } from '../operation/define.ts';
-import { showCell, type Printer, type Row } from '../cli/print.ts';
+import { showCell, type Printer, type ResultRow } from '../cli/print.ts';
 import {
   listOf,
   rowOf,
   rowsOf,
-  section,
-  showLeft,
-  showProblems,
-  type View,
+  showSection,
+  listWaitingWork,
+  listProblems,
+  type ResultView,
 } from '../cli/view-parts.ts';
 
 export function showPlugins(output: JsonOutput, printer: Printer): void {
@@ -42,8 +42,8 @@ export function showPlugins(output: JsonOutput, printer: Printer): void {
   for (const [name, keys] of Object.entries(rowOf(output['dormant']))) {
     printer.line(`${showCell(name)} waits to be set up; it needs ${showCell(keys)}`);
   }
-  showProblems(rowsOf(output['problems']), printer);
-  if (printer.isVerbose) showProblems(rowsOf(output['warnings']), printer);
+  listProblems(rowsOf(output['problems']), printer);
+  if (printer.isVerbose) listProblems(rowsOf(output['warnings']), printer);
 }
 
 /** Jobs of the plugin wait until its init succeeds. */
@@ -55,7 +55,7 @@ export function describeUnhealthy(plugin: unknown, reason: unknown): string {
 export function showPlugin(output: JsonOutput, printer: Printer): void {
   const { commands, ...rest } = output;
   printer.pairs(Object.entries(rest));
-  section(printer, 'Commands', commands, [
+  showSection(printer, 'Commands', commands, [
     ['NAME', 'name'],
     ['TYPE', 'type'],
     ['DESCRIPTION', 'description'],
@@ -82,7 +82,7 @@ export function showPluginRun(output: JsonOutput, printer: Printer): void {
   ]);
   if (printer.isVerbose || output['status'] !== 'succeeded')
     printer.block('stderr', output['stderr']);
-  showLeft(output, printer);
+  listWaitingWork(output, printer);
   if (output['timeout_exceeded'] === true) {
     printer.advise(`It goes on; see \`ductile job inspect ${showCell(output['job_id'])}\`.`);
   }
@@ -90,7 +90,7 @@ export function showPluginRun(output: JsonOutput, printer: Printer): void {
 
 /** Plugins that are being made: what was written, and how they did in their test. */
 
-export const workshopViews: Readonly<Record<string, View>> = {
+export const workshopViews: Readonly<Record<string, ResultView>> = {
   'plugin.new': showMade,
   'plugin.test': showTrial,
 };
@@ -119,7 +119,7 @@ function showTrial({ plugin, directory, findings }: JsonOutput, printer: Printer
   printer.line(`${showCell(plugin ?? directory)}: ${summary}`);
 }
 
-function showFinding(row: Row, width: number, printer: Printer): void {
+function showFinding(row: ResultRow, width: number, printer: Printer): void {
   const { verdict, command, check, seen, means, mend } = row;
   const what = [command, check]
     .filter((word) => word !== null)

@@ -1,10 +1,10 @@
 import type { JsonOutput } from '../operation/define.ts';
 import { showCell } from '../cli/print.ts';
 import type { Printer } from '../cli/print.ts';
-import { section, showPairs, showStarted } from '../cli/view-parts.ts';
-import type { View } from '../cli/view-parts.ts';
+import { showSection, showPairs, listStartedWork } from '../cli/view-parts.ts';
+import type { ResultView } from '../cli/view-parts.ts';
 
-export const signalViews: Readonly<Record<string, View>> = {
+export const signalViews: Readonly<Record<string, ResultView>> = {
   'incident.show': showIncident,
   'signal.emit': showEmitted,
   'signal.replay': showReplay,
@@ -36,7 +36,7 @@ function showReplay(output: JsonOutput, printer: Printer): void {
 function showIncident({ signals, detail, ...rest }: JsonOutput, printer: Printer): void {
   showPairs(rest, printer);
   printer.block('detail', JSON.stringify(detail, null, 2));
-  section(printer, 'Signals', signals, [
+  showSection(printer, 'Signals', signals, [
     ['OCCURRED', 'occurred_at'],
     ['TYPE', 'type'],
     ['ID', 'signal_id'],
@@ -59,8 +59,8 @@ function showSignal(output: JsonOutput, printer: Printer): void {
     ['visibility', output['visibility'] === 'internal' ? null : output['visibility']],
   ]);
   printer.block('data', JSON.stringify(output['data'], null, 2));
-  showStarted(output, printer);
-  section(printer, 'Signals', output['signals'], [
+  listStartedWork(output, printer);
+  showSection(printer, 'Signals', output['signals'], [
     ['ID', 'signal_id'],
     ['TYPE', 'type'],
     ['SOURCE', 'source'],

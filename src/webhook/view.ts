@@ -1,10 +1,10 @@
 import type { JsonOutput } from '../operation/define.ts';
 import { showCell } from '../cli/print.ts';
 import type { Printer } from '../cli/print.ts';
-import { listOf, showPairs, showStarted } from '../cli/view-parts.ts';
-import type { View } from '../cli/view-parts.ts';
+import { listOf, showPairs, listStartedWork } from '../cli/view-parts.ts';
+import type { ResultView } from '../cli/view-parts.ts';
 
-export const webhookViews: Readonly<Record<string, View>> = {
+export const webhookViews: Readonly<Record<string, ResultView>> = {
   'webhook.delivery': showDelivery,
   'webhook.show': showWebhook,
 };
@@ -32,5 +32,5 @@ function showDelivery(output: JsonOutput, printer: Printer): void {
   ]);
   const headers = listOf(output['headers']).map((pair) => listOf(pair).map(showCell).join(': '));
   printer.block('headers', headers.join('\n'));
-  showStarted(output, printer);
+  listStartedWork(output, printer);
 }

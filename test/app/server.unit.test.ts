@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { reloadRequested } from '../../src/app/server.ts';
+import { watchReloadSignal } from '../../src/app/server.ts';
 import { eventually } from '../support/instance.ts';
 
 test('many signals during a reload are one more reload', async () => {
@@ -9,7 +9,7 @@ test('many signals during a reload are one more reload', async () => {
       if (!before.includes(listener)) process.off('SIGHUP', listener);
     }
   });
-  const reloads = reloadRequested();
+  const reloads = watchReloadSignal();
   const ends: (() => void)[] = [];
   process.emit('SIGHUP');
   process.emit('SIGHUP');

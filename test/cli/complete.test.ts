@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { completionScript } from '../../src/cli/complete.ts';
+import { completionScript } from '../../src/cli/completion.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { job, run } from '../support/fake-cli.ts';
 

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
-import { openLookout } from '../../src/app/fast-read.ts';
+import { openFastRead } from '../../src/app/fast-read.ts';
 import { openServer } from '../../src/app/server.ts';
 import { DuctileError } from '../../src/base/errors.ts';
 import { loadConfig } from '../../src/config/load.ts';
@@ -281,7 +281,7 @@ describe.each(Object.entries(places))('%s', (_, placeOf) => {
     const place = await placeOf();
     const ledger = await openLedger(place, noRules);
     await ledger.close();
-    const door = await openLookout(place);
+    const door = await openFastRead(place);
     const inputs: Record<string, object> = {
       'job.inspect': { id: '0199' },
       'job.tree': { id: '0199' },

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import { layOut, joinCells, sayWhen, cut, fitText, widthOf } from '../../src/cli/table.ts';
+import { layOut, joinCells, formatWhen, cut, fitText, widthOf } from '../../src/cli/table.ts';
 
 const id = (end: string): string => `0199a1b2-c3d4-7000-8000-00000000000${end}`;
 const rows = [
@@ -63,5 +63,5 @@ test.each([
   ['2025-12-31T00:00:00.000Z', '1d ago'],
   ['2026-01-01T05:00:01.000Z', 'in 5h'],
 ])('%s is %s', (moment, words) => {
-  expect(sayWhen(moment, Date.parse('2026-01-01T00:00:00.400Z'))).toBe(words);
+  expect(formatWhen(moment, Date.parse('2026-01-01T00:00:00.400Z'))).toBe(words);
 });

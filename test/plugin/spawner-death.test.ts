@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { findPlace } from '../../src/app/install-paths.ts';
+import { findInstallPaths } from '../../src/app/install-paths.ts';
 import { HOST_FULL_DELAY_MS } from '../../src/job/executor.service.ts';
 import type { Runner } from '../../src/job/run-plugin.service.ts';
 import type { ProcessEnd } from '../../src/plugin/process.ts';
@@ -18,7 +18,7 @@ async function findSpawner(): Promise<number> {
   return found[0]?.pid ?? 0;
 }
 
-const spawners = existsSync(findPlace().nativeSpawner) ? ['native', 'node'] : ['node'];
+const spawners = existsSync(findInstallPaths().nativeSpawner) ? ['native', 'node'] : ['node'];
 
 test.each(spawners)('the death of the %s spawner is not charged to any job', async (spawner) => {
   const place = await makePlace({

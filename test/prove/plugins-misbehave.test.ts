@@ -9,7 +9,7 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { findPlace } from '../../src/app/install-paths.ts';
+import { findInstallPaths } from '../../src/app/install-paths.ts';
 import { limits } from '../../src/base/limits.ts';
 import { makeHost } from '../../src/plugin/host.ts';
 import type { Host, ProcessEnd, ProcessSpec } from '../../src/plugin/process.ts';
@@ -31,7 +31,7 @@ const small = Buffer.from('{}\n');
 
 campaign('plugins-misbehave', { trials: 1, timeoutMs: 300_000 }, async ({ index }) => {
   const lockPath = join(await makeDirectory(), 'lock');
-  const { nativeSpawner: nativePath } = findPlace();
+  const { nativeSpawner: nativePath } = findInstallPaths();
   const host = makeHost({ kind: 'auto', nativePath, nodeScript, lockPath, log: () => {} });
   await host.start();
   process.env['CANARY'] = 'of the engine';

@@ -3,7 +3,7 @@ import { engineRules } from '../../src/ledger/rules.ts';
 import { createProcessContext } from '../../src/engine/process.ts';
 import { join } from 'node:path';
 import type { Instance } from '../../src/app/instance.ts';
-import { findPlace } from '../../src/app/install-paths.ts';
+import { findInstallPaths } from '../../src/app/install-paths.ts';
 import { openVault } from '../../src/app/vault.ts';
 import type { Log } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
@@ -38,7 +38,7 @@ export async function openWithOverrides(
   const { pipelines } = checkPipelines(config.pipelines, catalog);
   const real = await openLedger(config.state, engineRules);
   const ledger = seams.ledger?.(real) ?? real;
-  const { nativeSpawner: nativePath, nodeSpawner: nodeScript, version } = findPlace();
+  const { nativeSpawner: nativePath, nodeSpawner: nodeScript, version } = findInstallPaths();
   const lockPath =
     config.state.kind === 'sqlite' ? join(config.state.dir, 'spawner.lock') : undefined;
   const host = makeHost({ kind: 'auto', nativePath, nodeScript, lockPath, log: () => {} });

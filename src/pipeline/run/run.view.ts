@@ -1,11 +1,17 @@
 import type { JsonOutput } from '../../operation/define.ts';
 import { showCell } from '../../cli/print.ts';
-import type { Printer, Row } from '../../cli/print.ts';
-import { rowOf, rowsOf, section, showLeft, withRealState } from '../../cli/view-parts.ts';
-import type { View } from '../../cli/view-parts.ts';
+import type { Printer, ResultRow } from '../../cli/print.ts';
+import {
+  rowOf,
+  rowsOf,
+  showSection,
+  listWaitingWork,
+  withRealState,
+} from '../../cli/view-parts.ts';
+import type { ResultView } from '../../cli/view-parts.ts';
 
 /** Runs of pipelines, and what is done to them. */
-export const runViews: Readonly<Record<string, View>> = {
+export const runViews: Readonly<Record<string, ResultView>> = {
   'pipeline.run': showStarted,
   'run.wait': showStarted,
   'run.show': showRun,
@@ -22,7 +28,7 @@ function showRun(output: JsonOutput, printer: Printer): void {
     ['payload', shortJson(output['payload'], printer)],
     ['output', shortJson(output['output'], printer)],
   ]);
-  section(printer, 'Steps', output['steps'], [
+  showSection(printer, 'Steps', output['steps'], [
     ['STEP', 'step'],
     ['BRANCH', 'branch'],
     ['KIND', 'kind'],
@@ -35,7 +41,7 @@ function showRun(output: JsonOutput, printer: Printer): void {
     ['NOTE', 'note'],
     ['ERROR', 'error'],
   ]);
-  section(printer, 'Approvals', rowsOf(output['approvals']).map(withVerdict), [
+  showSection(printer, 'Approvals', rowsOf(output['approvals']).map(withVerdict), [
     ['STEP', 'step'],
     ['DECISION', 'decision'],
     ['BY', 'by'],
@@ -44,7 +50,7 @@ function showRun(output: JsonOutput, printer: Printer): void {
   ]);
   const branches = rowsOf(output['branches']);
   if (branches.length > 1 || printer.isVerbose) {
-    section(printer, 'Branches', branches, [
+    showSection(printer, 'Branches', branches, [
       ['BRANCH', 'branch'],
       ['OF', 'block'],
       ['ARM', 'label'],
@@ -57,7 +63,7 @@ function showRun(output: JsonOutput, printer: Printer): void {
       ['ERROR', 'halt_message'],
     ]);
   }
-  section(printer, 'Waiting', output['waiting'], [
+  showSection(printer, 'Waiting', output['waiting'], [
     ['STEP', 'step'],
     ['BRANCH', 'branch'],
     ['WHY', 'why'],
@@ -68,7 +74,7 @@ function showRun(output: JsonOutput, printer: Printer): void {
   tellNext(output, printer);
 }
 
-function withVerdict(row: Row): Row {
+function withVerdict(row: ResultRow): ResultRow {
   return { ...row, decision: row['approved'] === true ? 'approved' : 'rejected' };
 }
 
@@ -85,7 +91,7 @@ function showStarted(output: JsonOutput, printer: Printer): void {
     ['note', output['duplicate'] === true ? 'it has the dedupe key; nothing was started' : null],
     ['result', shortJson(output['result'], printer)],
   ]);
-  section(printer, 'Steps', output['tree'], [
+  showSection(printer, 'Steps', output['tree'], [
     ['STEP', 'step'],
     ['BRANCH', 'branch'],
     ['STATUS', 'status'],
@@ -95,7 +101,7 @@ function showStarted(output: JsonOutput, printer: Printer): void {
   ]);
   if (output['complete'] !== undefined) tellRest(output, printer);
   if (output['waiting'] !== undefined) {
-    showLeft(output, printer);
+    listWaitingWork(output, printer);
     tellNext(output, printer);
   }
   if (output['timeout_exceeded'] !== true) return;
@@ -170,7 +176,7 @@ function showRunTree(output: JsonOutput, printer: Printer): void {
   tellRest(output, printer);
 }
 
-function indent({ depth, name, kind }: Row): string {
+function indent({ depth, name, kind }: ResultRow): string {
   const shown = kind === 'branch' ? `[${showCell(name)}]` : showCell(name);
   return `${'  '.repeat(Number(depth))}${shown}`;
 }
