@@ -9,7 +9,7 @@ import { checkRoutes } from '../../src/pipeline/check-routes.service.ts';
 import { checkPipelines } from '../../src/pipeline/load.service.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import type { JobDraft } from '../../src/job/job.ts';
-import { endSucceeded } from '../../src/job/outcome.ts';
+import { endAsSucceeded } from '../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest } from '../../src/job/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
@@ -77,7 +77,7 @@ export function succeeded(job: ClaimedJob): Closing {
     job,
     claimToken: job.claimToken,
     report: { ...bareReport('succeeded', 'ok', ''), error: null, result: answer.stdout.toString() },
-    ending: endSucceeded(job),
+    ending: endAsSucceeded(job),
     signals: [],
     jobs: [],
   };

@@ -1,6 +1,6 @@
 import type { AskedDirective } from '../ledger/directive-work.ts';
 import type { DirectiveMoment, Directive } from '../directive/directive.ts';
-import type { Enqueued } from '../job/types.ts';
+import type { EnqueueResult } from '../job/types.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { RunNews } from '../pipeline/run/types.ts';
 import type { SignalDraft } from '../signal/signal.ts';
@@ -13,7 +13,7 @@ export interface CommitEvents extends Partial<RunNews> {
   /** Work is about to be written; see `announceWork`. */
   readonly arriving?: boolean;
   /** Jobs that were accepted, and the duplicates among them. */
-  readonly enqueued?: readonly Enqueued[];
+  readonly enqueued?: readonly EnqueueResult[];
   /** Until a delayed job is due. */
   readonly jobDueInMs?: number | undefined;
   /** Queued jobs may be claimable that weren't before. */

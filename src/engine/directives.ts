@@ -11,16 +11,16 @@ import { rotateKeyDirective } from '../access/rotate-key.service.ts';
 import type { TokenStore } from '../access/tokens.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import { acknowledgeDirective } from '../insight/acknowledge.service.ts';
-import { cancelDirective, retryDirective } from '../job/change.service.ts';
+import { cancelJobsDirective, retryJobsDirective } from '../job/change.service.ts';
 import type { Dispatcher } from '../job/dispatcher.service.ts';
 import {
   type Pause,
-  type Switches,
   pauseDirective,
   resumeDirective,
   switchDirective,
+  type PluginSwitches,
 } from '../job/pause.service.ts';
-import { initDirective, type HealthKeeper } from '../job/plugin-init.service.ts';
+import { initDirective, type PluginInits } from '../job/plugin-init.service.ts';
 import { pruneDirective, retentionDirective } from '../job/prune.service.ts';
 import { backupDirective, exportDirective } from '../ledger/change-backup.service.ts';
 import { registerPackageDirectives, type Provisioner } from '../package/change.service.ts';
@@ -40,9 +40,9 @@ import { reloadDirective, type Reloader } from './reload.ts';
 export interface DirectedServices {
   readonly dispatcher: Dispatcher;
   readonly pause: Pause;
-  readonly switches: Switches;
+  readonly switches: PluginSwitches;
   readonly tokens: TokenStore;
-  readonly health: HealthKeeper;
+  readonly health: PluginInits;
   readonly reloader: Reloader;
   readonly hooks: WebhookIntake;
   readonly webhooks: Webhooks;
@@ -60,8 +60,8 @@ export function registerAllDirectives(
 ): void {
   const { dispatcher, pause, switches, tokens, health, reloader } = services;
   const { hooks, webhooks, packages, tenants, isolation } = services;
-  directives.registerDirective(cancelDirective(context));
-  directives.registerDirective(retryDirective(context));
+  directives.registerDirective(cancelJobsDirective(context));
+  directives.registerDirective(retryJobsDirective(context));
   directives.registerDirective(pauseDirective(context, pause, dispatcher));
   directives.registerDirective(resumeDirective(context, pause));
   directives.registerDirective(switchDirective(context, switches, dispatcher, true));

@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import type { RefusedInstallation } from '../config/installed.ts';
 import type { PackageListing } from '../config/packages.ts';
 import type { Job } from '../job/job.ts';
-import type { Enqueued } from '../job/types.ts';
+import type { EnqueueResult } from '../job/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Tenants } from '../tenant/tenants.ts';
 import type { Pipeline } from '../pipeline/language/pipeline.ts';
@@ -12,7 +12,7 @@ import type { Run } from '../pipeline/run/run.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { IsolationState } from '../plugin/isolation.ts';
 import type { Activity } from '../signal/activity.service.ts';
-import type { Submission } from '../job/enqueue.service.ts';
+import type { JobSubmission } from '../job/enqueue.service.ts';
 import type {
   RunSubmission,
   StartedRun,
@@ -22,7 +22,7 @@ import type {
 import type { DirectAnswer } from '../directive/directive-result.service.ts';
 import type { DirectRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
-import type { SignalDoor } from '../signal/emit.service.ts';
+import type { SignalEmitter } from '../signal/emit.service.ts';
 import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
 import type { Metrics } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
@@ -65,7 +65,7 @@ export interface Engine {
   /** Where this process listens. */
   readonly reach: Readonly<Reach>;
   readonly activity: Activity;
-  readonly signals: SignalDoor;
+  readonly signals: SignalEmitter;
   /** The webhooks of this ledger. */
   readonly hooks: WebhookIntake;
   /** Where deliveries to any ledger come in; only the root's is asked. */
@@ -79,7 +79,7 @@ export interface Engine {
   /** Changes something about the system, on record; a dry run says what would be done. */
   direct(request: DirectRequest): Promise<DirectAnswer>;
   /** Accepts one job: committed when it resolves. Unknown plugins and commands are refused. */
-  submit(submission: Submission): Promise<Enqueued>;
+  submit(submission: JobSubmission): Promise<EnqueueResult>;
   /** Resolves with the job when it is terminal, or with its state when the wait is over or given up. */
   waitFor(jobId: string, timeoutMs: number, givenUp?: AbortSignal): Promise<Job>;
   /** To be asked before a job is submitted, as awaited, under an id of the caller's own. */

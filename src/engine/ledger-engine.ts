@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import type { RefusedInstallation } from '../config/installed.ts';
 import { findPackages, type PackageListing } from '../config/packages.ts';
 import type { Job } from '../job/job.ts';
-import type { Enqueued } from '../job/types.ts';
+import type { EnqueueResult } from '../job/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Outlook } from '../tenant/outlook.ts';
 import type { Pipeline } from '../pipeline/language/pipeline.ts';
@@ -15,7 +15,7 @@ import type { Activity } from '../signal/activity.service.ts';
 import type { DirectAnswer } from '../directive/directive-result.service.ts';
 import type { DirectRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
-import type { SignalDoor } from '../signal/emit.service.ts';
+import type { SignalEmitter } from '../signal/emit.service.ts';
 import type { Duties, Engine, EngineStatus } from './engine.ts';
 import type { Tenants } from '../tenant/tenants.ts';
 import type {
@@ -24,7 +24,7 @@ import type {
   Triggered,
   TriggerSubmission,
 } from '../pipeline/run/start.service.ts';
-import type { Submission } from '../job/enqueue.service.ts';
+import type { JobSubmission } from '../job/enqueue.service.ts';
 import { tellSchemas, type Blueprint, makeGeneration, tellFindings } from './generation.ts';
 import { hasInit } from '../job/plugin-init.service.ts';
 import { drain, endStart, LAST_WRITES_MS, startInSteps, takeLeave } from './lifecycle.ts';
@@ -50,7 +50,7 @@ export class LedgerEngine implements Engine {
   readonly ring: LogRing;
   readonly activity: Activity;
   readonly directives: Directives;
-  readonly signals: SignalDoor;
+  readonly signals: SignalEmitter;
   readonly tokens: TokenStore;
   readonly runTokens: RunTokens;
   readonly reach: Reach;
@@ -158,7 +158,7 @@ export class LedgerEngine implements Engine {
     return this.#services.waiters.waitForRun(runId, timeoutMs, signal);
   }
 
-  async submit(submission: Submission): Promise<Enqueued> {
+  async submit(submission: JobSubmission): Promise<EnqueueResult> {
     this.#context.requireAccepting();
     const plugin = this.#findInit(submission);
     if (plugin !== undefined) return this.#services.health.renew(plugin, submission);
@@ -179,7 +179,7 @@ export class LedgerEngine implements Engine {
     return begun === undefined ? given : { ...given, job: begun };
   }
 
-  #findInit({ plugin: name, command }: Submission): Plugin | undefined {
+  #findInit({ plugin: name, command }: JobSubmission): Plugin | undefined {
     const plugin = command === 'init' ? this.catalog.plugins.get(name) : undefined;
     return plugin !== undefined && hasInit(plugin) ? plugin : undefined;
   }

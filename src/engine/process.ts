@@ -7,7 +7,7 @@ import { makeIndexChecks, type IndexChecks } from '../insight/index-checks.servi
 import { makeMetrics, type Metrics } from '../insight/metrics.service.ts';
 import { noTracer, type Tracer } from '../insight/tracer.service.ts';
 import type { Runner } from '../job/run-plugin.service.ts';
-import { makeTurns, type Turns } from '../job/slots.service.ts';
+import { makeSlotPool, type SlotPool } from '../job/slots.service.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Host } from '../plugin/process.ts';
 import type { TenantKeeper, TenantSelf } from '../tenant/tenants.ts';
@@ -26,7 +26,7 @@ export interface ProcessContext {
   /** The tokens of attempts that run in this process. */
   readonly runTokens: RunTokens;
   /** The slots for attempts. */
-  readonly turns: Turns;
+  readonly turns: SlotPool;
   /** Compares indexes, one ledger at a time. */
   readonly indexChecks: IndexChecks;
   readonly meters: Metrics;
@@ -44,7 +44,7 @@ export function createProcessContext(
     shippedPackages: undefined,
     reach: { api: undefined, hooks: undefined },
     runTokens: new RunTokens(),
-    turns: makeTurns(slots),
+    turns: makeSlotPool(slots),
     indexChecks: makeIndexChecks(),
     meters: makeMetrics(),
     tracer: noTracer,

@@ -1,5 +1,5 @@
 import type { Runner } from '../job/run-plugin.service.ts';
-import type { HealthKeeper } from '../job/plugin-init.service.ts';
+import type { PluginInits } from '../job/plugin-init.service.ts';
 import type { Reaper } from '../job/reaper.service.ts';
 import type { InstallationKeeper } from '../package/installations.service.ts';
 import type { TenantKeeper } from '../tenant/tenants.ts';
@@ -42,7 +42,7 @@ export interface BlueprintSource {
 export interface ReloadServices {
   readonly source: BlueprintSource;
   readonly installations: InstallationKeeper;
-  readonly health: HealthKeeper;
+  readonly health: PluginInits;
   readonly hooks: WebhookIntake;
   readonly runner: Runner;
   readonly reaper: Reaper;

@@ -11,13 +11,13 @@ import { makeObservations } from '../insight/observations.service.ts';
 import { makeObserver } from '../insight/observer.service.ts';
 import { makeTally } from '../insight/job-counts.service.ts';
 import { makeIncidentWatcher } from '../insight/incident-watcher.service.ts';
-import { makeWaiters } from '../job/completion.service.ts';
+import { makeCompletion } from '../job/completion.service.ts';
 import { Dispatcher } from '../job/dispatcher.service.ts';
-import { makeDoor } from '../job/enqueue.service.ts';
+import { makeEnqueuer } from '../job/enqueue.service.ts';
 import { makeExecutor } from '../job/executor.service.ts';
-import { makeVitals, SpawnLease } from '../job/heartbeat.service.ts';
-import { enforceSwitches, makeSwitches, Pause } from '../job/pause.service.ts';
-import { InitHealth, makeHealthKeeper } from '../job/plugin-init.service.ts';
+import { makeLiveness, SpawnLease } from '../job/heartbeat.service.ts';
+import { enforceSwitches, makePluginSwitches, Pause } from '../job/pause.service.ts';
+import { InitHealth, makePluginInits } from '../job/plugin-init.service.ts';
 import { makePruner } from '../job/prune.service.ts';
 import { logDuplicateRuns, logDuplicates, makeSettler } from '../job/settle.service.ts';
 import { makeWaker } from '../job/wake.service.ts';
@@ -28,7 +28,7 @@ import { makeAdvancer } from '../pipeline/run/advancer.service.ts';
 import { makeRunDoor } from '../pipeline/run/start.service.ts';
 import { makeScheduler } from '../schedule/scheduler.service.ts';
 import { makeActivity } from '../signal/activity.service.ts';
-import { makeSignalDoor } from '../signal/emit.service.ts';
+import { makeSignalEmitter } from '../signal/emit.service.ts';
 import { makeHookDoor } from '../webhook/accept.service.ts';
 import type { Waiter } from '../webhook/await-result.service.ts';
 import { observeWebhooks } from '../webhook/metrics.service.ts';
@@ -57,17 +57,17 @@ export function createServices(
   const activity = makeActivity();
   const tally = makeTally(context.tenant?.slug);
   const observations = makeObservations(context);
-  const waiters = makeWaiters(ledger);
-  const switches = makeSwitches(ledger);
+  const waiters = makeCompletion(ledger);
+  const switches = makePluginSwitches(ledger);
   const initHealth = new InitHealth(context);
   const lease = new SpawnLease(ledger.kind);
   const credentials = makeCredentials(context);
   const tokens = makeTokenStore(context);
 
   // 2. Where work comes in.
-  const door = makeDoor(context);
+  const door = makeEnqueuer(context);
   const runs = makeRunDoor(context);
-  const signals = makeSignalDoor(context);
+  const signals = makeSignalEmitter(context);
   const hooks = makeHookDoor(context);
   const webhooks = observeWebhooks(makeWebhooks(context, hooks, engine, tenants), process);
 
@@ -86,8 +86,14 @@ export function createServices(
 
   // 4. What decides when work is done, here and on other hosts.
   const pause = new Pause(context, dispatcher, tenants);
-  const health = makeHealthKeeper(context, initHealth, dispatcher);
-  const vitals = makeVitals(context, { ...process, host: setup.host }, lease, dispatcher, tenants);
+  const health = makePluginInits(context, initHealth, dispatcher);
+  const vitals = makeLiveness(
+    context,
+    { ...process, host: setup.host },
+    lease,
+    dispatcher,
+    tenants,
+  );
   const scheduler = makeScheduler(context, (plugin) => {
     const held = context.quota.held();
     if (held !== undefined) return held;

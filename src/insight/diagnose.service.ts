@@ -9,7 +9,7 @@ import { nearest, suggest } from '../config/nearest.ts';
 import { makeProblem, sortProblems } from '../config/problem.ts';
 import type { Problem } from '../config/problem.ts';
 import { isAlwaysQuiet } from '../schedule/preview.ts';
-import { makeTimed } from '../schedule/plan.ts';
+import { makeTimedSchedule } from '../schedule/plan.ts';
 import { loadCatalog, findCommand, type Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
 import { findPluginDrift } from '../plugin/lock.ts';
@@ -166,7 +166,7 @@ function checkSchedules(name: string, config: Config, catalog: Catalog, nowMs: n
         'Remove it, or set a new one.',
       );
     }
-    if (isAlwaysQuiet(makeTimed(name, schedule, config.service), nowMs)) {
+    if (isAlwaysQuiet(makeTimedSchedule(name, schedule, config.service), nowMs)) {
       const path = `plugins.${name}.schedules.${index}.quiet_action`;
       const hint =
         'Move it or the quiet hours. Or start it when they end: ' +

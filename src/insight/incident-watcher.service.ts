@@ -17,7 +17,7 @@ import {
 } from './incident-rules.ts';
 import { readKeyIds } from '../access/vault.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
-import type { Pause, Switches } from '../job/pause.service.ts';
+import type { Pause, PluginSwitches } from '../job/pause.service.ts';
 import type { IndexChecks } from './index-checks.service.ts';
 
 /** Keeps the incidents: what is wrong is opened once over all hosts, told, and closed when it is over. */
@@ -35,7 +35,7 @@ const RULES = { ...limits.incident, ...limits.incidentWatch };
 export function makeIncidentWatcher(
   context: LedgerContext,
   pause: Pick<Pause, 'isOn'>,
-  switches: Pick<Switches, 'isOff'>,
+  switches: Pick<PluginSwitches, 'isOff'>,
   indexChecks: IndexChecks,
 ): IncidentWatcher {
   const { ledger, commits, tenant } = context;
@@ -113,7 +113,7 @@ async function lookAround(
   {
     pause,
     switches,
-  }: { readonly pause: Pick<Pause, 'isOn'>; readonly switches: Pick<Switches, 'isOff'> },
+  }: { readonly pause: Pick<Pause, 'isOn'>; readonly switches: Pick<PluginSwitches, 'isOff'> },
   damage: readonly string[],
   acknowledged: ReadonlyMap<string, Timestamp>,
 ): Promise<WatchedState> {

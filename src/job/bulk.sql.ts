@@ -10,7 +10,7 @@ import {
 } from './directives.ts';
 import { bareReport } from './attempt.ts';
 import { isTerminal, type Job, type CancelAnswer } from './job.ts';
-import { endCancelled } from './outcome.ts';
+import { endAsCancelled } from './outcome.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { enqueueJobs } from './enqueue.sql.ts';
@@ -125,7 +125,7 @@ function toCancelled(job: Job): Closing {
     job,
     claimToken: null,
     report: bareReport('cancelled', 'cancelled', 'cancelled before it started'),
-    ending: endCancelled(job),
+    ending: endAsCancelled(job),
     signals: [],
     jobs: [],
   };

@@ -7,7 +7,7 @@ import {
   cancelType,
   draftRetry,
   retryType,
-  statusesOf,
+  listChosenStatuses,
   type BulkProgress,
   type JobChoice,
   type RetrySkip,
@@ -21,7 +21,7 @@ import { hopsBehind } from './enqueue.service.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
-export function cancelDirective(context: LedgerContext): DirectiveDefinition<JobChoice> {
+export function cancelJobsDirective(context: LedgerContext): DirectiveDefinition<JobChoice> {
   const { ledger, commits } = context;
   return {
     ...cancelType,
@@ -52,7 +52,7 @@ export function cancelDirective(context: LedgerContext): DirectiveDefinition<Job
   };
 }
 
-export function retryDirective(context: LedgerContext): DirectiveDefinition<JobChoice> {
+export function retryJobsDirective(context: LedgerContext): DirectiveDefinition<JobChoice> {
   const { ledger, commits, quota } = context;
   return {
     ...retryType,
@@ -161,7 +161,7 @@ async function planBulk(
 function filterOf(verb: 'cancel' | 'retry', choice: JobChoice): Omit<JobFilter, 'limit'> {
   const { plugin, command, older_than_ms: olderThanMs } = choice;
   return {
-    status: statusesOf(verb, choice),
+    status: listChosenStatuses(verb, choice),
     order: 'oldest',
     ...(plugin === undefined ? {} : { plugin }),
     ...(command === undefined ? {} : { command }),

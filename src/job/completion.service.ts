@@ -8,7 +8,7 @@ import type { Config } from '../config/config.ts';
 /** How often is looked without being told: telling may fail, and then nobody waits for ever. */
 const LOOK_MS = 5000;
 
-export interface Waiters {
+export interface Completion {
   waitFor(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job>;
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run>;
   /** To be asked before the job is accepted, as awaited from here, so that its end cannot be missed. */
@@ -34,7 +34,7 @@ type WaitingLedger = LedgerSubset<
 >;
 
 /** Callers that stay on the line until a job or a run has ended, here or on another host. */
-export function makeWaiters(ledger: WaitingLedger, lookMs = LOOK_MS): Waiters {
+export function makeCompletion(ledger: WaitingLedger, lookMs = LOOK_MS): Completion {
   const bells = makeBells();
   let isListening = false;
 
@@ -72,7 +72,7 @@ export function makeWaiters(ledger: WaitingLedger, lookMs = LOOK_MS): Waiters {
     }
   };
 
-  const waitFor: Waiters['waitFor'] = (id, timeoutMs, signal) => {
+  const waitFor: Completion['waitFor'] = (id, timeoutMs, signal) => {
     const look = async () => {
       const found = await ledger.jobs.find(id);
       if (found === undefined) throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`);
@@ -166,7 +166,7 @@ const waiting = new WeakMap<Lined, number>();
  * A place among those who stay on the line until a job has ended, and how to leave it; undefined when
  * as many wait as may.
  */
-export function joinLine(engine: Lined): (() => void) | undefined {
+export function admitWaiter(engine: Lined): (() => void) | undefined {
   const count = waiting.get(engine) ?? 0;
   if (count >= engine.config.api.maxConcurrentSync) return undefined;
   waiting.set(engine, count + 1);

@@ -76,7 +76,10 @@ export function advanceBulk(
 }
 
 /** Returns the states that a choice means. Without a filter by state, the default of the verb. */
-export function statusesOf(verb: 'cancel' | 'retry', { status }: JobChoice): readonly JobStatus[] {
+export function listChosenStatuses(
+  verb: 'cancel' | 'retry',
+  { status }: JobChoice,
+): readonly JobStatus[] {
   return status ?? (verb === 'cancel' ? open : unsuccessful);
 }
 

@@ -13,7 +13,7 @@ import type { Log } from '../base/log.ts';
 import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from './types.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Generation } from '../engine/generation.ts';
-import { Slots, type Turns } from './slots.service.ts';
+import { Slots, type SlotPool } from './slots.service.ts';
 
 const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 5000;
@@ -74,7 +74,7 @@ export class Dispatcher {
   constructor(
     context: LedgerContext,
     settler: Settler,
-    turns: Turns,
+    turns: SlotPool,
     rules: ClaimRules,
     execute: Execute,
   ) {

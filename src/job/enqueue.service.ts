@@ -5,7 +5,7 @@ import { makeId } from '../base/ids.ts';
 import { type JsonObject, toStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Dedupe, JobDraft, SubmittedBy } from './job.ts';
-import type { ContextDraft, Enqueued } from './types.ts';
+import type { ContextDraft, EnqueueResult } from './types.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import { findCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
@@ -13,7 +13,7 @@ import { descentOf, JOB_ACTOR, type JobCause } from './cause.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { SuppressedWork } from '../engine/commit-events.ts';
 
-export interface Submission {
+export interface JobSubmission {
   /** Made by the caller when the same request may come again; a new one otherwise. */
   readonly id?: string | undefined;
   readonly plugin: string;
@@ -37,8 +37,8 @@ export interface Submission {
 }
 
 /** The one door in: everything that is accepted from outside passes here and is committed. */
-export interface Door {
-  submit(submission: Submission): Promise<Enqueued>;
+export interface Enqueuer {
+  submit(submission: JobSubmission): Promise<EnqueueResult>;
 }
 
 /** A job as it is put on the ledger, with the baggage that it begins with. */
@@ -47,9 +47,9 @@ export interface DraftedJob {
   readonly context: ContextDraft | undefined;
 }
 
-export function makeDoor(context: LedgerContext): Door {
+export function makeEnqueuer(context: LedgerContext): Enqueuer {
   const { ledger, quota, commits } = context;
-  const enqueue = makeBatcher<DraftedJob, Enqueued>(async (batch) => {
+  const enqueue = makeBatcher<DraftedJob, EnqueueResult>(async (batch) => {
     const jobs = batch.map(({ job }) => job);
     announceWork(context, jobs);
     const enqueued = await ledger.jobs.enqueue({
@@ -83,7 +83,7 @@ export function announceWork(
 /** Lists the jobs that were dropped because their dedupe key is taken. */
 export function findSuppressedJobs(
   drafts: readonly JobDraft[],
-  enqueued: readonly Enqueued[],
+  enqueued: readonly EnqueueResult[],
 ): SuppressedWork[] {
   if (enqueued.every(({ duplicateOf }) => duplicateOf === undefined)) return [];
   const byId = new Map(drafts.map((draft) => [draft.id, draft]));
@@ -108,7 +108,7 @@ export function findFirstDue(jobs: readonly Pick<JobDraft, 'due'>[]): number | u
  * lost.
  */
 export async function draftJob(
-  submission: Submission,
+  submission: JobSubmission,
   catalog: Catalog,
   dedupeTtlMs: number,
   { kept, mayWait = false }: { readonly kept?: string; readonly mayWait?: boolean } = {},
@@ -123,7 +123,7 @@ export async function draftJob(
   return draft;
 }
 
-function findPlugin(submission: Submission, catalog: Catalog): Plugin {
+function findPlugin(submission: JobSubmission, catalog: Catalog): Plugin {
   const plugin = catalog.plugins.get(submission.plugin);
   if (plugin === undefined) {
     throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${submission.plugin}`);
@@ -137,7 +137,7 @@ function findPlugin(submission: Submission, catalog: Catalog): Plugin {
 }
 
 function toDraft(
-  submission: Submission,
+  submission: JobSubmission,
   maxAttempts: number,
   dedupeTtlMs: number,
   payload = toStoredJson(submission.payload, 'payload'),
@@ -168,7 +168,7 @@ function toDraft(
 }
 
 /** Whoever says for how long means that it is to be done once in that time, not only once after another. */
-function blocksInFlight({ blockInFlight, dedupeTtlMs }: Submission): boolean {
+function blocksInFlight({ blockInFlight, dedupeTtlMs }: JobSubmission): boolean {
   return blockInFlight ?? dedupeTtlMs !== undefined;
 }
 
@@ -179,7 +179,7 @@ export function toContext(baggage: JsonObject | undefined): ContextDraft | undef
 }
 
 export function toDedupe(
-  { dedupeKey: key, dedupeTtlMs }: Pick<Submission, 'dedupeKey' | 'dedupeTtlMs'>,
+  { dedupeKey: key, dedupeTtlMs }: Pick<JobSubmission, 'dedupeKey' | 'dedupeTtlMs'>,
   usualTtlMs: number,
 ): Pick<Dedupe, 'key' | 'ttlMs'> | undefined {
   if (key === undefined) return undefined;

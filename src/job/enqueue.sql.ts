@@ -6,13 +6,13 @@ import {
   type RowsWriter,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { ContextDraft, Enqueued } from './types.ts';
+import type { ContextDraft, EnqueueResult } from './types.ts';
 import type { EnqueueBatch } from '../ledger/commit.ts';
 import { findDuplicates, findKeyHolders } from './dedupe.sql.ts';
 import { insertSignals } from '../signal/signal.sql.ts';
 
 /** Adds jobs, alone or as part of a settlement. All jobs are added here. */
-export async function enqueueJobs(tx: Transaction, batch: EnqueueBatch): Promise<Enqueued[]> {
+export async function enqueueJobs(tx: Transaction, batch: EnqueueBatch): Promise<EnqueueResult[]> {
   insertContexts(tx, batch.contexts ?? []);
   insertSignals(tx, batch.signals ?? []);
   if (batch.jobs.every(({ dedupe }) => dedupe === undefined)) {
@@ -50,13 +50,13 @@ function isDelayed({ due }: JobDraft): boolean {
 export async function findEnqueued(
   tx: Transaction,
   jobs: readonly JobDraft[],
-): Promise<Enqueued[]> {
+): Promise<EnqueueResult[]> {
   const keyed = jobs.filter(({ dedupe }) => dedupe !== undefined);
   const holders = await findKeyHolders(tx, keyed);
   return jobs.map((job) => toAnswer(job, holders));
 }
 
-function toAnswer(job: JobDraft, duplicates: ReadonlyMap<string, string>): Enqueued {
+function toAnswer(job: JobDraft, duplicates: ReadonlyMap<string, string>): EnqueueResult {
   const duplicateOf = duplicates.get(job.id);
   if (duplicateOf === undefined) return { jobId: job.id };
   return { jobId: job.id, duplicateOf, dedupeKey: job.dedupe?.key ?? '' };

@@ -25,10 +25,10 @@ import {
 } from './attempt.ts';
 import { isTerminal } from './job.ts';
 import {
-  endCancelled,
-  endFailed,
-  endReleased,
-  endSucceeded,
+  endAsCancelled,
+  endAsFailed,
+  endAsReleased,
+  endAsSucceeded,
   type Ending,
   type Failure,
   type RetryPolicy,
@@ -39,7 +39,7 @@ import {
   type BasePayloads,
   type RequestLedger,
 } from './plugin-request.service.ts';
-import { maskSecrets, toSpec, type Runner } from './run-plugin.service.ts';
+import { maskOutputSecrets, toSpec, type Runner } from './run-plugin.service.ts';
 import { toLogFields } from './settle.service.ts';
 import { traceparentOf } from './trace.ts';
 import type { ClaimedJob, StateChange } from './types.ts';
@@ -129,7 +129,10 @@ async function attempt(
   const unmasked = await run().finally(() => access?.end());
   probe('run.after-exit');
   // Mask before anything is read from the output, so that no later code sees a secret.
-  const end = maskSecrets(unmasked, access === undefined ? secrets : [...secrets, access.secret]);
+  const end = maskOutputSecrets(
+    unmasked,
+    access === undefined ? secrets : [...secrets, access.secret],
+  );
   const reply = decodeResponse(end, spec);
   log.debug('attempt ended', { ...toLogFields(job), attempt: job.attempt, how: reply.kind });
   return closeAttempt(
@@ -245,15 +248,15 @@ function toEnding(
   report: AttemptReport,
   random: number,
 ): Ending {
-  if (reply.kind === 'ok') return endSucceeded(job);
-  if (reply.kind === 'cancelled') return endCancelled(job);
+  if (reply.kind === 'ok') return endAsSucceeded(job);
+  if (reply.kind === 'cancelled') return endAsCancelled(job);
   if (report.status === 'released') {
-    return endReleased(job, report.cause === 'host_full' ? HOST_FULL_DELAY_MS : 0);
+    return endAsReleased(job, report.cause === 'host_full' ? HOST_FULL_DELAY_MS : 0);
   }
   const { maxAttempts, backoffBaseMs } = plugin.retry;
   const atLeastMs = reply.kind === 'error' ? reply.retryAfterMs : undefined;
   const policy = { maxAttempts, backoffBaseMs: job.backoffMs ?? backoffBaseMs, atLeastMs };
-  return endFailed(job, report, reply.retry ? 'retryable' : 'final', policy, random);
+  return endAsFailed(job, report, reply.retry ? 'retryable' : 'final', policy, random);
 }
 
 /** A snapshot that the manifest declares becomes a fact. Other updates are merged into the state. */
@@ -308,7 +311,7 @@ function closeUnstarted(
   const report = { ...bare, queueMs: job.queueMs };
   const { error } = report;
   const policy = { maxAttempts, backoffBaseMs: job.backoffMs ?? backoffBaseMs };
-  const ending = endFailed(job, report, failure, policy, Math.random());
+  const ending = endAsFailed(job, report, failure, policy, Math.random());
   const consequences = followEnding(job, ending, error, { rules, nowMs: Date.now() });
   const arriving = arriveFailed(job, ending, error);
   return { job, claimToken: job.claimToken, report, ending, ...consequences, ...arriving };
@@ -329,7 +332,7 @@ function closeReleased(job: ClaimedJob, error: unknown, log: Log): Closing {
     job,
     claimToken: job.claimToken,
     report: { ...report, queueMs: job.queueMs },
-    ending: endReleased(job, delayMs),
+    ending: endAsReleased(job, delayMs),
     signals: [],
     jobs: [],
   };

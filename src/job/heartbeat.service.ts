@@ -12,7 +12,7 @@ import type { Dispatcher } from './dispatcher.service.ts';
 import type { Generation } from '../engine/generation.ts';
 import { makeReaper, type Reaper } from './reaper.service.ts';
 import { bareReport } from './attempt.ts';
-import { endReleased } from './outcome.ts';
+import { endAsReleased } from './outcome.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { toLogFields } from './settle.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
@@ -112,7 +112,7 @@ function makeHeartbeat(
 }
 
 /** That this process lives, and what becomes of the work of those that do not. */
-export interface Vitals {
+export interface Liveness {
   readonly heartbeat: Heartbeat;
   readonly reaper: Reaper;
   /** Resolves with the ledger's schema when a newer program has changed it. */
@@ -147,13 +147,13 @@ export class SpawnLease {
   }
 }
 
-export function makeVitals(
+export function makeLiveness(
   context: LedgerContext,
   { host, version }: { readonly host: Host; readonly version: string },
   lease: SpawnLease,
   dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'holds' | 'close' | 'wakeSurely'>,
   tenants: Pick<TenantKeeper, 'mourn'> | undefined,
-): Vitals {
+): Liveness {
   const { ledger, processId, tenant } = context;
   const log = context.log.child('engine');
   const outgrown = Promise.withResolvers<number>();
@@ -275,7 +275,7 @@ async function releaseUnheld(
     if (job === undefined || job.claimToken !== claimToken) continue;
     log.warn('a claim that nobody holds is given back', toLogFields(job));
     const report = bareReport('released', 'unheld', 'the answer to its claim was lost');
-    closings.push({ job, claimToken, report, ending: endReleased(job), signals: [], jobs: [] });
+    closings.push({ job, claimToken, report, ending: endAsReleased(job), signals: [], jobs: [] });
   }
   return closings;
 }

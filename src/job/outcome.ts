@@ -25,11 +25,11 @@ interface Counts {
 /** `final`: no further attempt can help (exit 78, `retry: false`, state too large). */
 export type Failure = 'retryable' | 'final';
 
-export function endSucceeded(job: Counts): Ending {
+export function endAsSucceeded(job: Counts): Ending {
   return terminal(job, 'succeeded', null);
 }
 
-export function endCancelled(job: Counts): Ending {
+export function endAsCancelled(job: Counts): Ending {
   return terminal(job, 'cancelled', 'cancelled');
 }
 
@@ -38,7 +38,7 @@ export function endCancelled(job: Counts): Ending {
  * queued again after a growing delay, or later if the policy requires it. `random` in [0, 1)
  * spreads retries of jobs that failed together.
  */
-export function endFailed(
+export function endAsFailed(
   job: Counts,
   report: AttemptReport,
   failure: Failure,
@@ -61,7 +61,7 @@ export function endFailed(
  * Ends an attempt that Ductile or the host cut short. It isn't charged to the job, which is ready
  * again soon.
  */
-export function endReleased(job: Counts, delayMs = 0): Ending {
+export function endAsReleased(job: Counts, delayMs = 0): Ending {
   return again(job, delayMs);
 }
 
@@ -74,7 +74,7 @@ export interface CrashRules {
  * Ends an attempt during which the service crashed. A job is charged with the crash if it ran alone
  * or was the only suspect. Other jobs become suspects after several crashes in a row.
  */
-export function endCrashed(job: Counts, charged: boolean, rules: CrashRules): Ending {
+export function endAsCrashed(job: Counts, charged: boolean, rules: CrashRules): Ending {
   if (!charged) {
     const interruptCount = job.interruptCount + 1;
     const suspect = interruptCount >= rules.suspectAfter;

@@ -83,14 +83,14 @@ export class Pause {
 }
 
 /** Plugins that somebody switched off, as this process last heard. */
-export interface Switches {
+export interface PluginSwitches {
   readonly off: readonly PluginSwitch[];
   isOff(plugin: string): boolean;
   /** Reads them again: another host may have changed one. */
   refresh(): Promise<void>;
 }
 
-export function makeSwitches(ledger: Ledger): Switches {
+export function makePluginSwitches(ledger: Ledger): PluginSwitches {
   let off: readonly PluginSwitch[] = [];
   let names: ReadonlySet<string> = new Set();
   let asked = 0;
@@ -116,7 +116,7 @@ export function makeSwitches(ledger: Ledger): Switches {
 
 /** Reads the switches again. When this resolves, no job of a disabled plugin is started here any more. */
 export async function enforceSwitches(
-  switches: Switches,
+  switches: PluginSwitches,
   dispatcher: Pick<Dispatcher, 'withhold'>,
 ): Promise<void> {
   await switches.refresh();
@@ -158,7 +158,7 @@ export function resumeDirective(
 
 export function switchDirective(
   context: LedgerContext,
-  switches: Switches,
+  switches: PluginSwitches,
   dispatcher: Pick<Dispatcher, 'withhold'>,
   enabled: boolean,
 ): DirectiveDefinition<PluginChoice> {

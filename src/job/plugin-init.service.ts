@@ -5,10 +5,10 @@ import type { Log } from '../base/log.ts';
 import { suggest } from '../config/nearest.ts';
 import { pluginName } from '../config/fields.ts';
 import type { InitWish, PluginHealth } from '../config/snapshot-types.ts';
-import type { ClaimablePlugin, Enqueued } from './types.ts';
+import type { ClaimablePlugin, EnqueueResult } from './types.ts';
 import { findCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
-import type { Submission } from './enqueue.service.ts';
+import type { JobSubmission } from './enqueue.service.ts';
 import type { Generation } from '../engine/generation.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Dispatcher } from './dispatcher.service.ts';
@@ -53,7 +53,7 @@ export class InitHealth {
 }
 
 /** Has plugins set up. */
-export interface HealthKeeper {
+export interface PluginInits {
   /** Reads what the ledger knows, before a generation becomes active. */
   learn(): Promise<void>;
   /** Requests the inits that the active generation needs; exactly one host runs each. */
@@ -61,17 +61,17 @@ export interface HealthKeeper {
   /** Reads again, and requests the inits that are unknown by now. */
   look(): Promise<void>;
   /** Requests an init although there was one; while one is in progress, that is the one. */
-  renew(plugin: Plugin, by: InitAuthor): Promise<Enqueued>;
+  renew(plugin: Plugin, by: InitAuthor): Promise<EnqueueResult>;
 }
 
 /** Who asks for it. What else may be said of a job is refused: an init is the same for everybody. */
-type InitAuthor = Pick<Submission, 'submittedBy' | 'actor' | 'id'> & Partial<Submission>;
+type InitAuthor = Pick<JobSubmission, 'submittedBy' | 'actor' | 'id'> & Partial<JobSubmission>;
 
-export function makeHealthKeeper(
+export function makePluginInits(
   context: LedgerContext,
   health: InitHealth,
   dispatcher: Pick<Dispatcher, 'withhold'>,
-): HealthKeeper {
+): PluginInits {
   const { ledger, commits } = context;
   const log = context.log.child('health');
   const wants = (): Plugin[] => [...context.catalog.plugins.values()].filter(hasInit);
@@ -142,7 +142,7 @@ function limitTo(
 }
 
 export function initDirective(
-  keeper: Pick<HealthKeeper, 'renew'>,
+  keeper: Pick<PluginInits, 'renew'>,
   catalog: () => Catalog,
 ): DirectiveDefinition<{ plugin: string }> {
   const find = (name: string): Plugin => {

@@ -4,7 +4,7 @@ import type { Directive } from '../directive/directive.ts';
 import { replayType } from '../signal/replay-directives.ts';
 import { bareReport, type AttemptCause } from './attempt.ts';
 import { isTerminal, type Job } from './job.ts';
-import { blame, endCancelled, endCrashed, type Ending } from './outcome.ts';
+import { blame, type Ending, endAsCancelled, endAsCrashed } from './outcome.ts';
 import type { DirectiveClosing } from '../ledger/directive-work.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Orphan } from './types.ts';
@@ -248,7 +248,7 @@ function crashClosing(
   // Whoever was to stop it is gone, so what was asked for happens here.
   const cancelled = job.cancelRequestedAt !== null;
   const rules = reaperRulesOf(context.generation);
-  const ending = cancelled ? endCancelled(job) : endCrashed(job, charged, rules.crash);
+  const ending = cancelled ? endAsCancelled(job) : endAsCrashed(job, charged, rules.crash);
   const consequences =
     isTerminal(ending.status) && !cancelled
       ? followDeath(job, { ...ending, error }, rules.follow, Date.now())

@@ -214,7 +214,7 @@ function noteAwaited(state: StandbyState): void {
 }
 
 /** Masks the secrets that a process was given in everything that it printed. */
-export function maskSecrets(end: ProcessEnd, secrets: readonly KnownSecret[]): ProcessEnd {
+export function maskOutputSecrets(end: ProcessEnd, secrets: readonly KnownSecret[]): ProcessEnd {
   if (secrets.length === 0) return end;
   const mask = makeValueMask(secrets);
   const stdout = maskOutput(end.stdout, end.stdoutOverflowed, mask);

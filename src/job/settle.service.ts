@@ -10,8 +10,8 @@ import { arriveFailed } from '../pipeline/run/after-job.ts';
 import { joinNews, noNews, type RunStart } from '../pipeline/run/types.ts';
 import { bareReport, type AttemptReport } from './attempt.ts';
 import { isTerminal, type Job } from './job.ts';
-import { endCancelled, endFailed, endReleased } from './outcome.ts';
-import type { ClaimedJob, ClaimRequest, Enqueued, Verdict } from './types.ts';
+import { endAsCancelled, endAsFailed, endAsReleased } from './outcome.ts';
+import type { ClaimedJob, ClaimRequest, EnqueueResult, SettleVerdict } from './types.ts';
 
 const NO_RETRY = { maxAttempts: 1, backoffBaseMs: 0 };
 
@@ -128,12 +128,12 @@ function toUnrecordedReport({ report }: Closing, message: string): AttemptReport
  */
 function replaceRefused(
   closing: Closing,
-  verdict: Verdict | undefined,
+  verdict: SettleVerdict | undefined,
   rules: FollowRules,
 ): Closing[] {
   if (verdict === 'cancelled') {
     const error = closing.report.error ?? 'cancelled while it ran';
-    const ending = endCancelled(closing.job);
+    const ending = endAsCancelled(closing.job);
     return [
       {
         ...withoutConsequences(closing),
@@ -153,7 +153,7 @@ function replaceRefused(
 
 function closeFailed(closing: Closing, report: AttemptReport, rules: FollowRules): Closing {
   const { job } = closing;
-  const ending = endFailed(job, report, 'final', NO_RETRY, 0);
+  const ending = endAsFailed(job, report, 'final', NO_RETRY, 0);
   const end = { ...ending, error: report.error };
   return {
     ...withoutConsequences(closing),
@@ -172,7 +172,7 @@ function withoutConsequences({ job, claimToken, report, ending }: Closing): Clos
 export function releaseUnstarted(job: ClaimedJob): Closing {
   const report = bareReport('released', 'not_started', 'there was no slot for it soon enough');
   const { claimToken, queueMs } = job;
-  const ending = endReleased(job);
+  const ending = endAsReleased(job);
   return { job, claimToken, report: { ...report, queueMs }, ending, signals: [], jobs: [] };
 }
 
@@ -214,7 +214,7 @@ export function logAttemptEnd({ job, report, ending }: Closing, log: Log): void 
 
 const DUPLICATE = 'dropped: the same work is done or under way';
 
-export function logDuplicates(enqueued: readonly Enqueued[], log: Log): void {
+export function logDuplicates(enqueued: readonly EnqueueResult[], log: Log): void {
   for (const { duplicateOf, dedupeKey } of enqueued) {
     if (duplicateOf === undefined) continue;
     log.info(DUPLICATE, { dedupe_key: dedupeKey, existing_job_id: duplicateOf });

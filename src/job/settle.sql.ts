@@ -8,7 +8,7 @@ import {
   type Row,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { ClaimRequest, Enqueued, Verdict } from './types.ts';
+import type { ClaimRequest, EnqueueResult, SettleVerdict } from './types.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import { joinNews, noNews, type RunDraft, type RunNews } from '../pipeline/run/types.ts';
 import {
@@ -30,8 +30,8 @@ import { hasWaitingBranch, isAdminOnly } from '../signal/signal.sql.ts';
 import { applyState, noStatePlan, planState, type StatePlan } from './plugin-state.sql.ts';
 
 export interface SettleResult {
-  readonly verdicts: Map<string, Verdict>;
-  readonly enqueued: Enqueued[];
+  readonly verdicts: Map<string, SettleVerdict>;
+  readonly enqueued: EnqueueResult[];
   readonly news: RunNews;
 }
 
@@ -149,7 +149,7 @@ async function hideReports(tx: Transaction, closed: readonly Closing[]): Promise
 
 /** Writes what belongs to the closings that closed, and finds out why others did not. */
 async function follow(tx: Transaction, { tried, closedAt, plan }: Closed): Promise<SettleResult> {
-  const verdicts = new Map<string, Verdict>();
+  const verdicts = new Map<string, SettleVerdict>();
   for (const id of plan.oversize) verdicts.set(id, 'oversize');
   const closed = tried.filter(({ job }) => closedAt.has(job.id));
   for (const { job } of closed) verdicts.set(job.id, 'settled');
@@ -256,7 +256,7 @@ function toCloseRow(closing: Closing): Row {
 async function explainRefusals(
   tx: Transaction,
   refused: readonly Closing[],
-  verdicts: Map<string, Verdict>,
+  verdicts: Map<string, SettleVerdict>,
 ): Promise<Closing[]> {
   if (refused.length === 0) return [];
   const settled = await findSettledBefore(tx, refused);

@@ -13,7 +13,7 @@ interface Waiting<T> {
 }
 
 interface SlotsOptions<T> {
-  readonly turns: Turns;
+  readonly turns: SlotPool;
   /** How many may run at once at most. */
   readonly most: () => number | undefined;
   /** Runs it to its end; never rejects. */
@@ -30,7 +30,7 @@ interface SlotsOptions<T> {
  */
 export class Slots<T> {
   readonly #options: SlotsOptions<T>;
-  readonly #seat: Seat;
+  readonly #seat: SlotShare;
   readonly #waiting: Waiting<T>[] = [];
   #meanMs = Infinity;
   #watched = false;
@@ -39,7 +39,7 @@ export class Slots<T> {
     this.#options = options;
     this.#seat = options.turns.join(options.most, () => {
       this.fill();
-      if (this.#seat.isKept) options.onSpare();
+      if (this.#seat.isReserved) options.onSpare();
     });
   }
 
@@ -50,7 +50,7 @@ export class Slots<T> {
   }
 
   enter(held: T): void {
-    if (this.#seat.take()) {
+    if (this.#seat.acquire()) {
       this.#start(held, 0);
     } else {
       this.#waiting.push({ held, sinceMs: performance.now() });
@@ -67,7 +67,7 @@ export class Slots<T> {
 
   /** Lets those begin that wait, as far as there is room: an attempt has ended, or there are more slots. */
   fill(): void {
-    while (this.#waiting.length > 0 && this.#seat.take()) {
+    while (this.#waiting.length > 0 && this.#seat.acquire()) {
       const next = this.#waiting.shift();
       if (next !== undefined) this.#start(next.held, performance.now() - next.sinceMs);
     }
@@ -75,12 +75,12 @@ export class Slots<T> {
 
   /** There is more to claim than there is room for. */
   want(): void {
-    this.#seat.want();
+    this.#seat.request();
   }
 
   /** Nothing was found for the place that is kept. */
   pass(): void {
-    this.#seat.pass();
+    this.#seat.decline();
   }
 
   /** It takes no more turns; what runs has ended. */
@@ -92,7 +92,7 @@ export class Slots<T> {
     const beganAt = performance.now();
     void this.#options.run(held, waitedMs).then(() => {
       this.#learn(performance.now() - beganAt);
-      this.#seat.give();
+      this.#seat.release();
     });
   }
 
@@ -121,36 +121,36 @@ export class Slots<T> {
 }
 
 /** What one ledger has of the places in which attempts run. */
-export interface Seat {
+export interface SlotShare {
   /** How many places it has or could have now. */
   readonly places: number;
   /** A place is kept for it that it has not taken. */
-  readonly isKept: boolean;
+  readonly isReserved: boolean;
   /** Takes a place if it may have one now; else `onRoom` is called when it may. */
-  take(): boolean;
+  acquire(): boolean;
   /** It would fill a place that others have; `onRoom` is called when there is one. */
-  want(): void;
+  request(): void;
   /** What is kept for it is not needed. */
-  pass(): void;
+  decline(): void;
   /** Gives one back. */
-  give(): void;
+  release(): void;
   /** It wants no more of them. */
   leave(): void;
 }
 
-export interface Turns {
+export interface SlotPool {
   /** Joins those who take turns; `most` is what it may have at once, undefined for all. */
-  join(most: () => number | undefined, onRoom: () => void): Seat;
+  join(most: () => number | undefined, onRoom: () => void): SlotShare;
 }
 
-interface Sitter {
+interface PoolMember {
   readonly most: () => number | undefined;
   readonly onRoom: () => void;
   /** Places in which its attempts run. */
   busy: number;
   /** A place is kept for it, until then. */
-  keptUntil: number | undefined;
-  wants: boolean;
+  reservedUntil: number | undefined;
+  isWaiting: boolean;
   /** When it was last given one, as a number that grows. */
   servedAt: number;
 }
@@ -161,13 +161,13 @@ interface Sitter {
  * is more than one, none may have all: who comes next finds a place at once, however long the
  * attempts of the others are.
  */
-export function makeTurns(count: () => number): Turns {
-  return new Places(count);
+export function makeSlotPool(count: () => number): SlotPool {
+  return new FairSlotPool(count);
 }
 
-class Places implements Turns {
+class FairSlotPool implements SlotPool {
   readonly #count: () => number;
-  readonly #sitters = new Set<Sitter>();
+  readonly #sitters = new Set<PoolMember>();
   /** Places that are busy or kept. */
   #used = 0;
   #turn = 0;
@@ -177,13 +177,13 @@ class Places implements Turns {
     this.#count = count;
   }
 
-  join(most: () => number | undefined, onRoom: () => void): Seat {
-    const sitter: Sitter = {
+  join(most: () => number | undefined, onRoom: () => void): SlotShare {
+    const sitter: PoolMember = {
       most,
       onRoom,
       busy: 0,
-      keptUntil: undefined,
-      wants: false,
+      reservedUntil: undefined,
+      isWaiting: false,
       servedAt: 0,
     };
     this.#sitters.add(sitter);
@@ -192,18 +192,18 @@ class Places implements Turns {
       get places() {
         return placesOf(sitter) + room();
       },
-      get isKept() {
-        return sitter.keptUntil !== undefined;
+      get isReserved() {
+        return sitter.reservedUntil !== undefined;
       },
-      take: () => this.#take(sitter),
-      want: () => {
+      acquire: () => this.#take(sitter),
+      request: () => {
         // Alone it finds what it gives back.
-        if (this.#sitters.size > 1) sitter.wants = true;
+        if (this.#sitters.size > 1) sitter.isWaiting = true;
       },
-      pass: () => {
+      decline: () => {
         if (this.#release(sitter)) this.#offer();
       },
-      give: () => {
+      release: () => {
         sitter.busy -= 1;
         this.#used -= 1;
         this.#offer();
@@ -216,9 +216,9 @@ class Places implements Turns {
     };
   }
 
-  #take(sitter: Sitter): boolean {
+  #take(sitter: PoolMember): boolean {
     if (!this.#release(sitter) && this.#room(sitter) === 0) {
-      sitter.wants = true;
+      sitter.isWaiting = true;
       return false;
     }
     sitter.busy += 1;
@@ -228,7 +228,7 @@ class Places implements Turns {
   }
 
   /** How many more it may have now. */
-  #room(sitter: Sitter): number {
+  #room(sitter: PoolMember): number {
     const all = this.#count();
     const open = this.#sitters.size > 1 && all > 1 ? all - 1 : all;
     const most = Math.min(open, sitter.most() ?? open);
@@ -238,18 +238,18 @@ class Places implements Turns {
   /** Keeps a place for whoever is next, one after the other, as long as there are any. */
   #offer(): void {
     for (let next = this.#next(); next !== undefined; next = this.#next()) {
-      next.wants = false;
-      next.keptUntil = performance.now() + limits.turnMs;
+      next.isWaiting = false;
+      next.reservedUntil = performance.now() + limits.turnMs;
       this.#used += 1;
       next.onRoom();
-      if (next.keptUntil !== undefined) this.#watch();
+      if (next.reservedUntil !== undefined) this.#watch();
     }
   }
 
-  #next(): Sitter | undefined {
-    let next: Sitter | undefined;
+  #next(): PoolMember | undefined {
+    let next: PoolMember | undefined;
     for (const sitter of this.#sitters) {
-      if (!sitter.wants || this.#room(sitter) === 0) continue;
+      if (!sitter.isWaiting || this.#room(sitter) === 0) continue;
       if (next === undefined || comesBefore(sitter, next)) next = sitter;
     }
     return next;
@@ -263,28 +263,29 @@ class Places implements Turns {
       this.#isWatching = false;
       const now = performance.now();
       for (const sitter of this.#sitters) {
-        if ((sitter.keptUntil ?? Infinity) <= now) this.#release(sitter);
+        if ((sitter.reservedUntil ?? Infinity) <= now) this.#release(sitter);
       }
       this.#offer();
-      if ([...this.#sitters].some(({ keptUntil }) => keptUntil !== undefined)) this.#watch();
+      if ([...this.#sitters].some(({ reservedUntil: keptUntil }) => keptUntil !== undefined))
+        this.#watch();
     };
     setTimeout(look, limits.turnMs).unref();
   }
 
   /** What was kept for it is not any more; whether anything was. */
-  #release(sitter: Sitter): boolean {
-    if (sitter.keptUntil === undefined) return false;
-    sitter.keptUntil = undefined;
+  #release(sitter: PoolMember): boolean {
+    if (sitter.reservedUntil === undefined) return false;
+    sitter.reservedUntil = undefined;
     this.#used -= 1;
     return true;
   }
 }
 
-function placesOf({ busy, keptUntil }: Sitter): number {
+function placesOf({ busy, reservedUntil: keptUntil }: PoolMember): number {
   return busy + (keptUntil === undefined ? 0 : 1);
 }
 
-function comesBefore(one: Sitter, other: Sitter): boolean {
+function comesBefore(one: PoolMember, other: PoolMember): boolean {
   const [mine, theirs] = [placesOf(one), placesOf(other)];
   return mine === theirs ? one.servedAt < other.servedAt : mine < theirs;
 }

@@ -5,11 +5,11 @@ import { limits } from '../base/limits.ts';
 import { TRACE_KEY } from '../base/trace.ts';
 import { refuseLoop } from './cause.ts';
 import type { RunSubmission } from '../pipeline/run/start.service.ts';
-import type { Submission } from './enqueue.service.ts';
+import type { JobSubmission } from './enqueue.service.ts';
 import type { Context } from '../operation/context.ts';
 import { DuctileError } from '../base/errors.ts';
 import { formatDuration } from '../base/quantity.ts';
-import { joinLine } from './completion.service.ts';
+import { admitWaiter } from './completion.service.ts';
 
 /** The options of every operation that starts work: dedupe, due time, baggage and waiting. */
 
@@ -83,7 +83,7 @@ export function toDue({
 }: {
   readonly run_at?: string | undefined;
   readonly delay?: number | undefined;
-}): Pick<Submission, 'due'> {
+}): Pick<JobSubmission, 'due'> {
   if (at !== undefined && inMs !== undefined) {
     const message = 'give either run_at or delay, not both';
     throw new DuctileError('INPUT_INVALID', message, { place: 'delay' });
@@ -157,7 +157,7 @@ function isFull(engine: Context['engine']): boolean {
 export async function withWaiterSlot<T>(context: Context, work: () => Promise<T>): Promise<T> {
   const { engine, submittedBy } = context;
   if (submittedBy !== 'api') return work();
-  const leave = joinLine(engine);
+  const leave = admitWaiter(engine);
   if (leave === undefined) {
     const { maxConcurrentSync } = engine.config.api;
     const message = `${maxConcurrentSync} requests wait for the end of their job already`;

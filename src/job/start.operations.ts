@@ -6,10 +6,10 @@ import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { suggest } from '../config/nearest.ts';
-import type { Submission } from './enqueue.service.ts';
+import type { JobSubmission } from './enqueue.service.ts';
 import type { Attempt } from './attempt.ts';
 import { type Job, isTerminal } from './job.ts';
-import type { Enqueued } from './types.ts';
+import type { EnqueueResult } from './types.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import {
@@ -180,7 +180,7 @@ export function toJobSubmission(
   context: Context,
   wanted: RunInput,
   isAwaited: boolean,
-): Submission {
+): JobSubmission {
   const { name: plugin, command } = choose(context, wanted);
   const { dependency } = wanted;
   return {
@@ -197,8 +197,8 @@ export function toJobSubmission(
  */
 export async function showStartedJob(
   context: Context,
-  { plugin, command }: Pick<Submission, 'plugin' | 'command'>,
-  { jobId, duplicateOf }: Enqueued,
+  { plugin, command }: Pick<JobSubmission, 'plugin' | 'command'>,
+  { jobId, duplicateOf }: EnqueueResult,
   waitMs: number,
 ): Promise<RunOutput> {
   const isDuplicate = duplicateOf !== undefined;

@@ -22,7 +22,7 @@ export interface ContextDraft {
 }
 
 /** `duplicateOf` names the job that holds the dedupe key. Nothing was inserted then. */
-export interface Enqueued {
+export interface EnqueueResult {
   readonly jobId: string;
   readonly duplicateOf?: string;
   readonly dedupeKey?: string;
@@ -79,7 +79,7 @@ export type StateChange =
  * `cancelled`: the job was asked to stop before.
  * `oversize`: the plugin's state would exceed its limit.
  */
-export type Verdict = 'settled' | 'fenced' | 'cancelled' | 'oversize';
+export type SettleVerdict = 'settled' | 'fenced' | 'cancelled' | 'oversize';
 
 export interface OrphanRequest {
   readonly self: string;

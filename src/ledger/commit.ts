@@ -6,10 +6,10 @@ import type { Ending } from '../job/outcome.ts';
 import type {
   ClaimedJob,
   ContextDraft,
-  Enqueued,
+  EnqueueResult,
   QueueLimit,
   StateChange,
-  Verdict,
+  SettleVerdict,
 } from '../job/types.ts';
 import type { Arrival } from '../pipeline/run/transition.ts';
 import type { Followers, RunDraft, RunNews, RunStart } from '../pipeline/run/types.ts';
@@ -26,7 +26,7 @@ export interface EnqueueBatch {
 
 /** The result for each job and run of a batch, in the order of the batch. */
 export interface Started extends RunNews {
-  readonly jobs: readonly Enqueued[];
+  readonly jobs: readonly EnqueueResult[];
   readonly runs: readonly RunStart[];
 }
 
@@ -48,9 +48,9 @@ export interface Closing {
 }
 
 export interface Settlement {
-  readonly verdicts: ReadonlyMap<string, Verdict>;
+  readonly verdicts: ReadonlyMap<string, SettleVerdict>;
   /** The jobs that the settled closings enqueued. */
-  readonly enqueued: readonly Enqueued[];
+  readonly enqueued: readonly EnqueueResult[];
   readonly claimed: readonly ClaimedJob[];
   readonly news: RunNews;
   /** Returns whether no later commit exists. Undefined if the database has several writers. */

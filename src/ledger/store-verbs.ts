@@ -8,8 +8,13 @@ import { exchangeClaims, settleClosings } from '../job/settle.sql.ts';
 import type { ClaimRequest } from '../job/types.ts';
 import { advanceBranch, prepareJoin } from '../pipeline/run/advance.sql.ts';
 import type { AdvanceRequest } from '../pipeline/run/types.ts';
-import { readEventEnd, listEvents, makeHorizon, type Sight } from '../signal/event-feed.sql.ts';
-import type { EventLimit, EventPlace } from '../signal/types.ts';
+import {
+  readEventEnd,
+  listEvents,
+  makeHorizon,
+  type HorizonState,
+} from '../signal/event-feed.sql.ts';
+import type { EventLimit, EventCursor } from '../signal/types.ts';
 import { awakeTenants } from '../tenant/tenant.sql.ts';
 import { tenantSchema } from '../tenant/types.ts';
 import type { Closing, Settlement } from './commit.ts';
@@ -85,7 +90,7 @@ export function awaitTenantClaims({ dialect, read, write }: Store) {
 /** Lists what was recorded after a position, in an order that later commits only add to. */
 export function listEventsAfter(store: Store) {
   const readSight = findSightReader(store);
-  return async (after: EventPlace, limit: EventLimit) => {
+  return async (after: EventCursor, limit: EventLimit) => {
     const sight = await readSight();
     return store.read((session) => listEvents(session, after, limit, sight));
   };
@@ -103,14 +108,14 @@ export function findEventEnd(store: Store) {
 const FIRST_READS_MAX = 20;
 const FIRST_READ_MS = 10;
 
-const sightReaders = new WeakMap<Store, () => Promise<Sight>>();
+const sightReaders = new WeakMap<Store, () => Promise<HorizonState>>();
 
 /** Both event verbs of a store share one horizon. */
-function findSightReader(store: Store): () => Promise<Sight> {
+function findSightReader(store: Store): () => Promise<HorizonState> {
   const known = sightReaders.get(store);
   if (known !== undefined) return known;
   const horizon = makeHorizon();
-  const readSight = async (): Promise<Sight> => {
+  const readSight = async (): Promise<HorizonState> => {
     for (let reads = 1; ; reads += 1) {
       const sight = await store.read((session) => horizon.look(session));
       // The first read knows of no ended transaction, so it waits a moment for one to end.

@@ -11,13 +11,29 @@ import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
 import { automaticKey, nounOf, type DirectiveType } from '../directive/directive.ts';
-import { cancelType, pauseType, resumeType, disablePluginType, enablePluginType } from '../job/directives.ts';
+import {
+  cancelType,
+  pauseType,
+  resumeType,
+  disablePluginType,
+  enablePluginType,
+} from '../job/directives.ts';
 import { cancelRunType } from '../pipeline/run/change-directives.ts';
-import { pauseScheduleType, resetBreakerType, resumeScheduleType } from '../schedule/change-directives.ts';
+import {
+  pauseScheduleType,
+  resetBreakerType,
+  resumeScheduleType,
+} from '../schedule/change-directives.ts';
 import type { AskedDirective, AsksOf } from '../ledger/directive-work.ts';
 import { INSTALLATION_ACTOR, type Package, type Provides } from './package.ts';
 import { type Template, renderTemplate } from '../pipeline/language/template.ts';
-import { eventBehind, metadataOf, RUNTIME_SOURCE, senderOf, type SignalDraft } from '../signal/signal.ts';
+import {
+  eventBehind,
+  metadataOf,
+  RUNTIME_SOURCE,
+  senderOf,
+  type SignalDraft,
+} from '../signal/signal.ts';
 import { matchesEventType } from '../pipeline/language/pipeline.ts';
 
 /** On whose behalf a handler asks; the installation has the rights of an admin of its ledger. */

@@ -24,7 +24,7 @@ export interface EmittedEvent {
   readonly metadata?: JsonObject;
 }
 
-export interface Target {
+export interface RouteTarget {
   readonly plugin: string;
   readonly command: string;
   readonly maxAttempts: number;
@@ -33,7 +33,7 @@ export interface Target {
 /** The rules of the configuration about what signals start. */
 export interface FollowRules {
   /** Returns the targets of every route that matches a signal, in the order of definition. */
-  readonly targetsOf: (signal: RoutedEvent) => readonly Target[];
+  readonly targetsOf: (signal: RoutedEvent) => readonly RouteTarget[];
   /** Returns the pipelines that a signal starts, in the order of definition. */
   readonly startsOf?: FindPipelineStarts;
   readonly hopsMax: number;
@@ -315,7 +315,7 @@ function childKey(
   job: Job,
   eventIndex: number,
   place: number,
-  target: Pick<Target, 'plugin' | 'command'>,
+  target: Pick<RouteTarget, 'plugin' | 'command'>,
 ): string {
   const path = [job.idempotencyKey, eventIndex, place, target.plugin, target.command];
   return createHash('sha256').update(JSON.stringify(path)).digest('base64url');

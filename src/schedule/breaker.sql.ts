@@ -5,7 +5,7 @@ import { applyEnd, type BreakerFacts, type BreakerState } from './breaker.ts';
 import { breakerSignals, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { Enqueued } from '../job/types.ts';
+import type { EnqueueResult } from '../job/types.ts';
 import type { Followers, RunDraft } from '../pipeline/run/types.ts';
 import type { BreakerFilter, BreakerRow } from './types.ts';
 import {
@@ -94,7 +94,7 @@ export async function writeProbes(tx: Transaction, { probes }: Breakers): Promis
 /** The effects of ended jobs on breakers. */
 export interface BreakerMoves {
   readonly signals: readonly SignalDraft[];
-  readonly enqueued: readonly Enqueued[];
+  readonly enqueued: readonly EnqueueResult[];
   /** The runs that the breakers' signals start. */
   readonly runs: readonly RunDraft[];
 }

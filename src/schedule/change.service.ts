@@ -11,7 +11,7 @@ import {
 } from './change-directives.ts';
 import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import type { NextDue, ScheduleRow } from './types.ts';
-import { firstSlot, makeTimed, nextSlot } from './plan.ts';
+import { firstSlot, makeTimedSchedule, nextSlot } from './plan.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import { toNextDue } from './timetable.service.ts';
@@ -102,7 +102,7 @@ function nextOf(
     ({ id }) => id === choice.schedule_id,
   );
   if (found === undefined) return undefined;
-  const timed = makeTimed(choice.plugin, found, config.service);
+  const timed = makeTimedSchedule(choice.plugin, found, config.service);
   const nowMs = fromTimestamp(now);
   const slot =
     found.timing.mode === 'cron'

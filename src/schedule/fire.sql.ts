@@ -3,7 +3,7 @@ import type { JobDraft } from '../job/job.ts';
 import { permitStart } from './breaker.ts';
 import { decideOverlap, type SkipReason } from './schedule.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
-import type { Fired, FireRequest, Firing, NextDue, ScheduleKey } from './types.ts';
+import type { FireResult, FireRequest, Firing, NextDue, ScheduleKey } from './types.ts';
 import { lockBreakers, writeProbes, type Breakers } from './breaker.sql.ts';
 import { enqueueJobs } from '../job/enqueue.sql.ts';
 import { cancelJob } from '../job/bulk.sql.ts';
@@ -15,11 +15,11 @@ import { sortByKey, scheduleKeyColumns, toScheduleKeyRow } from './schedule.sql.
  * handles a time, and its job commits with it. Locks are taken in the order of all writers:
  * schedules, jobs by their numbers, breakers.
  */
-export async function fireSchedules(tx: Transaction, request: FireRequest): Promise<Fired[]> {
+export async function fireSchedules(tx: Transaction, request: FireRequest): Promise<FireResult[]> {
   const { now } = request;
   const firings = sortByKey(request.firings.map((one) => ({ ...one, ...one.due })));
   const rows = await lockSchedules(tx, firings);
-  const before = new Map<string, Fired>();
+  const before = new Map<string, FireResult>();
   const held = firings.filter((firing) => {
     const row = rows.get(keyOf(firing));
     const told = judgeRow(firing, row);
@@ -31,7 +31,7 @@ export async function fireSchedules(tx: Transaction, request: FireRequest): Prom
   const passes = held.map((firing) =>
     decide(firing, outstanding.get(keyOf(firing)) ?? [], breakers, fromTimestamp(now)),
   );
-  const passed: Fired[] = [];
+  const passed: FireResult[] = [];
   for (const pass of passes) passed.push(await carryOut(tx, pass));
   await writeProbes(tx, breakers);
   await enqueueJobs(tx, { jobs: passes.flatMap(({ jobs }) => jobs) });
@@ -65,7 +65,7 @@ interface Pass {
  * Returns the result if the row isn't what was read any more. A try whose response was lost gets
  * its own result.
  */
-function judgeRow(firing: Keyed, row: LockedRow | undefined): Fired | undefined {
+function judgeRow(firing: Keyed, row: LockedRow | undefined): FireResult | undefined {
   const { due, act } = firing;
   if (row !== undefined && row.status === 'active' && row.generation === due.generation) {
     if (row.seq === due.seq && row.dueAt === due.dueAt) return undefined;
@@ -112,8 +112,11 @@ function wait(firing: Keyed, next: NextDue, reason?: SkipReason): Pass {
   return { firing: { ...firing, act, next }, jobs: [], reason: undefined, cancels: [] };
 }
 
-async function carryOut(tx: Transaction, { firing, jobs, reason, cancels }: Pass): Promise<Fired> {
-  const cancelled: Fired['cancelled'][number][] = [];
+async function carryOut(
+  tx: Transaction,
+  { firing, jobs, reason, cancels }: Pass,
+): Promise<FireResult> {
+  const cancelled: FireResult['cancelled'][number][] = [];
   for (const jobId of cancels) cancelled.push({ jobId, answer: await cancelJob(tx, jobId) });
   if (jobs.length > 0) {
     return answer(firing, 'fired', { jobIds: jobs.map(({ id }) => id), cancelled });
@@ -123,9 +126,9 @@ async function carryOut(tx: Transaction, { firing, jobs, reason, cancels }: Pass
 
 function answer(
   { plugin, scheduleId }: ScheduleKey,
-  verdict: Fired['verdict'],
-  told: Partial<Fired>,
-): Fired {
+  verdict: FireResult['verdict'],
+  told: Partial<FireResult>,
+): FireResult {
   return { reason: undefined, jobIds: [], cancelled: [], ...told, plugin, scheduleId, verdict };
 }
 

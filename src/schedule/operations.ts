@@ -5,9 +5,9 @@ import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { moment } from '../base/fields.ts';
 import { pluginName } from '../config/fields.ts';
-import { keyOf, makeTimetable, type Entry } from './timetable.service.ts';
+import { toScheduleKey, makeTimetable, type TimetableEntry } from './timetable.service.ts';
 import { scheduleStatuses, type ScheduleRow } from './types.ts';
-import type { Timed } from './plan.ts';
+import type { TimedSchedule } from './plan.ts';
 import { previewSchedules, type PreviewEntry } from './preview.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
@@ -106,7 +106,7 @@ export const listSchedulesOperation = defineOperation({
     },
   },
   async run(context, input) {
-    const { page, next } = cutPage(await readAllSchedules(context, input), keyOf, input);
+    const { page, next } = cutPage(await readAllSchedules(context, input), toScheduleKey, input);
     return { schedules: await showSchedules(context, page), next_cursor: next };
   },
 });
@@ -125,7 +125,7 @@ export const listSchedulerJobs = defineOperation({
   async run(context, asked) {
     const { page, next } = cutPage(
       await readAllSchedules(context, { retired: false }),
-      keyOf,
+      toScheduleKey,
       asked,
     );
     return { jobs: await showSchedules(context, page), next_cursor: next };
@@ -274,7 +274,7 @@ async function readPreviewed(
 ): Promise<PreviewEntry[]> {
   const { config, catalog } = context.engine;
   const rows = await readAllSchedules(context, { plugin: of, retired: false });
-  const byKey = new Map(rows.map((row) => [keyOf(row), row]));
+  const byKey = new Map(rows.map((row) => [toScheduleKey(row), row]));
   const timetable = await makeTimetable(config, catalog);
   return [...timetable]
     .filter(([, { timed }]) => of === undefined || timed.plugin === of)
@@ -287,7 +287,7 @@ interface Times {
 }
 
 function toPreviewed(
-  { timed, invalid }: Entry,
+  { timed, invalid }: TimetableEntry,
   row: ScheduleRow | undefined,
   { fromMs, nowMs }: Times,
 ): PreviewEntry[] {
@@ -310,7 +310,7 @@ function toPreviewed(
 /** Follows the rules for loading a changed definition. */
 function outlivesChange(
   { status, mode, timing, command }: ScheduleRow,
-  { schedule }: Timed,
+  { schedule }: TimedSchedule,
 ): boolean {
   if (status !== 'exhausted') return status === 'paused';
   const isOnce = mode === 'at' || mode === 'after';

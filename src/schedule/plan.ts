@@ -6,7 +6,7 @@ import { quietUntil, findObstacle, moveInto, type QuietHours, type Constraints }
 import { zoneOf, type Zone } from './zone.ts';
 
 /** A schedule with everything that its due times are computed from. */
-export interface Timed {
+export interface TimedSchedule {
   readonly plugin: string;
   readonly schedule: Schedule;
   readonly zone: Zone;
@@ -22,7 +22,11 @@ export interface ScheduleDefaults {
   readonly quietHours: QuietHours;
 }
 
-export function makeTimed(plugin: string, schedule: Schedule, usual: ScheduleDefaults): Timed {
+export function makeTimedSchedule(
+  plugin: string,
+  schedule: Schedule,
+  usual: ScheduleDefaults,
+): TimedSchedule {
   const zone = zoneOf(schedule.timezone ?? usual.timezone);
   const { timing, command, jitterMs, onlyBetween, notOn, preferredWindow } = schedule;
   const parts = [timing.mode, timing.text, command, zone.name, jitterMs];
@@ -31,7 +35,7 @@ export function makeTimed(plugin: string, schedule: Schedule, usual: ScheduleDef
 }
 
 /** A due time before and after jitter. */
-export interface Slot {
+export interface ScheduleSlot {
   readonly slotMs: number;
   readonly dueMs: number;
 }
@@ -40,7 +44,11 @@ export interface Slot {
  * Returns the first slot of a schedule that was first seen at this moment. An interval is due at
  * once.
  */
-export function firstSlot(timed: Timed, seq: number, seenMs: number): Slot | undefined {
+export function firstSlot(
+  timed: TimedSchedule,
+  seq: number,
+  seenMs: number,
+): ScheduleSlot | undefined {
   const { timing } = timed.schedule;
   if (timing.mode === 'cron') return nextCronSlot(timed, seq, seenMs);
   if (timing.mode === 'every') return placed(timed, seq, seenMs, 0);
@@ -48,7 +56,11 @@ export function firstSlot(timed: Timed, seq: number, seenMs: number): Slot | und
 }
 
 /** Returns the next slot. An interval counts from the completion of its last job. */
-export function nextSlot(timed: Timed, seq: number, afterMs: number): Slot | undefined {
+export function nextSlot(
+  timed: TimedSchedule,
+  seq: number,
+  afterMs: number,
+): ScheduleSlot | undefined {
   const { timing } = timed.schedule;
   if (timing.mode === 'cron') return nextCronSlot(timed, seq, afterMs);
   if (timing.mode !== 'every') return undefined;
@@ -58,7 +70,7 @@ export function nextSlot(timed: Timed, seq: number, afterMs: number): Slot | und
 }
 
 /** The state of a schedule that has come due. */
-export interface DueState extends Slot {
+export interface DueState extends ScheduleSlot {
   readonly seq: number;
   /** The completion of its last job. Undefined if that is open or there was none. */
   readonly completedMs: number | undefined;
@@ -68,27 +80,32 @@ export interface DueState extends Slot {
  * `wait`: it isn't due yet. `fire`: the slots that get a job, oldest first, and the next slot.
  * `skip`: no slot gets a job, because they were missed without catch-up, or fall into quiet hours.
  */
-export type Plan =
-  | { readonly kind: 'wait'; readonly next: Slot; readonly reason?: 'quiet_hours' }
+export type DuePlan =
+  | { readonly kind: 'wait'; readonly next: ScheduleSlot; readonly reason?: 'quiet_hours' }
   | {
       readonly kind: 'fire';
       readonly slots: readonly number[];
-      readonly next: Slot | undefined;
+      readonly next: ScheduleSlot | undefined;
       /** Missed cron times that must be caught up even if a job is open now. */
       readonly isMissed?: boolean;
     }
   | {
       readonly kind: 'skip';
       readonly reason: 'missed' | 'quiet_hours';
-      readonly next: Slot | undefined;
+      readonly next: ScheduleSlot | undefined;
     };
 
 /** Decides what to do about a schedule whose due time has come. */
-export function planDue(timed: Timed, state: DueState, nowMs: number, graceMs: number): Plan {
+export function planDue(
+  timed: TimedSchedule,
+  state: DueState,
+  nowMs: number,
+  graceMs: number,
+): DuePlan {
   const { timing, catchUp } = timed.schedule;
   const { seq } = state;
   const counted = timing.mode === 'every' ? countFromCompletion(timed, state) : state;
-  const due = deferred(timed, seq, counted);
+  const due = deferSlot(timed, seq, counted);
   if (due.dueMs > nowMs) {
     return { kind: 'wait', next: due, ...(due === counted ? {} : { reason: 'quiet_hours' }) };
   }
@@ -111,7 +128,7 @@ export function planDue(timed: Timed, state: DueState, nowMs: number, graceMs: n
 }
 
 /** Finds the first moment from this one on that the windows and quiet hours allow. */
-export function allowedFrom(timed: Timed, ms: number): number {
+export function allowedFrom(timed: TimedSchedule, ms: number): number {
   const { schedule, zone } = timed;
   let allowed = ms;
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
@@ -124,12 +141,19 @@ export function allowedFrom(timed: Timed, ms: number): number {
 }
 
 /** Returns the end of the quiet hours at this moment. Undefined if it isn't quiet. */
-export function quietEnd({ schedule, usualQuiet, zone }: Timed, ms: number): number | undefined {
+export function quietEnd(
+  { schedule, usualQuiet, zone }: TimedSchedule,
+  ms: number,
+): number | undefined {
   return quietUntil(schedule.quiet, usualQuiet, ms, zone);
 }
 
 /** Moves a slot in quiet hours to their end, if the schedule defers instead of skipping. */
-export function deferred<S extends Slot>(timed: Timed, seq: number, slot: S): S | Slot {
+export function deferSlot<S extends ScheduleSlot>(
+  timed: TimedSchedule,
+  seq: number,
+  slot: S,
+): S | ScheduleSlot {
   if (!isPutOff(timed)) return slot;
   const end = quietEnd(timed, slot.dueMs);
   if (end === undefined) return slot;
@@ -139,18 +163,18 @@ export function deferred<S extends Slot>(timed: Timed, seq: number, slot: S): S 
 }
 
 /** A time that comes only once is never skipped: it would never come at all. */
-function isPutOff(timed: Timed): boolean {
+function isPutOff(timed: TimedSchedule): boolean {
   return timed.schedule.quietAction === 'defer' || isDueOnce(timed);
 }
 
-function isDueOnce({ schedule: { timing } }: Timed): boolean {
+function isDueOnce({ schedule: { timing } }: TimedSchedule): boolean {
   return timing.mode === 'at' || timing.mode === 'after';
 }
 
 /** A deferred slot has another due time, so its slot decides whether it is late. */
 function isLate(
-  { schedule }: Timed,
-  { slotMs, dueMs }: Slot,
+  { schedule }: TimedSchedule,
+  { slotMs, dueMs }: ScheduleSlot,
   nowMs: number,
   graceMs: number,
 ): boolean {
@@ -158,13 +182,13 @@ function isLate(
 }
 
 /** While a job is open, the next due time is an estimate; the completion moves it. */
-function countFromCompletion(timed: Timed, state: DueState): Slot {
+function countFromCompletion(timed: TimedSchedule, state: DueState): ScheduleSlot {
   if (state.completedMs === undefined) return state;
   const counted = nextSlot(timed, state.seq, state.completedMs);
   return counted !== undefined && counted.dueMs > state.dueMs ? counted : state;
 }
 
-function planMissed(timed: Timed, due: Slot, seq: number, nowMs: number): Plan {
+function planMissed(timed: TimedSchedule, due: ScheduleSlot, seq: number, nowMs: number): DuePlan {
   const { catchUp } = timed.schedule;
   if (catchUp === 'skip') {
     return { kind: 'skip', reason: 'missed', next: nextOnGrid(timed, due, seq, nowMs) };
@@ -178,7 +202,12 @@ function planMissed(timed: Timed, due: Slot, seq: number, nowMs: number): Plan {
 }
 
 /** An interval continues on the grid of the missed slot. */
-function nextOnGrid(timed: Timed, due: Slot, seq: number, nowMs: number): Slot | undefined {
+function nextOnGrid(
+  timed: TimedSchedule,
+  due: ScheduleSlot,
+  seq: number,
+  nowMs: number,
+): ScheduleSlot | undefined {
   const { timing } = timed.schedule;
   if (timing.mode !== 'every') return nextSlot(timed, seq + 1, nowMs);
   const times = countEvery(timing.every, due.slotMs, nowMs, timed.zone);
@@ -188,13 +217,13 @@ function nextOnGrid(timed: Timed, due: Slot, seq: number, nowMs: number): Slot |
 
 /** Returns the oldest missed slots, up to the limit. Skipped quiet hours don't count. */
 function missedSlots(
-  timed: Timed,
-  due: Slot,
+  timed: TimedSchedule,
+  due: ScheduleSlot,
   seq: number,
   { nowMs, most }: { readonly nowMs: number; readonly most: number },
 ): number[] {
   const slots: number[] = [];
-  let slot: Slot | undefined = due;
+  let slot: ScheduleSlot | undefined = due;
   for (let round = 0; round < MISSED_ROUNDS_MAX && slots.length < most; round += 1) {
     if (slot === undefined || slot.slotMs > nowMs) break;
     const { slotMs } = slot;
@@ -212,7 +241,12 @@ function missedSlots(
 const MISSED_ROUNDS_MAX = 2000;
 
 /** Finds the next slot after a moment. An interval stays on the grid of the one before. */
-function missedAfter(timed: Timed, seq: number, lastMs: number, afterMs: number): Slot | undefined {
+function missedAfter(
+  timed: TimedSchedule,
+  seq: number,
+  lastMs: number,
+  afterMs: number,
+): ScheduleSlot | undefined {
   const { timing } = timed.schedule;
   if (timing.mode !== 'every') return nextSlot(timed, seq, afterMs);
   const times = countEvery(timing.every, lastMs, afterMs, timed.zone);
@@ -223,7 +257,11 @@ function missedAfter(timed: Timed, seq: number, lastMs: number, afterMs: number)
 const ROUNDS_MAX = 60;
 
 /** Skips times that `only_between` or `not_on` forbid. The preferred window moves a time. */
-function nextCronSlot(timed: Timed, seq: number, afterMs: number): Slot | undefined {
+function nextCronSlot(
+  timed: TimedSchedule,
+  seq: number,
+  afterMs: number,
+): ScheduleSlot | undefined {
   const { schedule, zone } = timed;
   if (schedule.timing.mode !== 'cron') return undefined;
   const strict: Constraints = { ...schedule, preferredWindow: undefined };
@@ -241,12 +279,12 @@ function nextCronSlot(timed: Timed, seq: number, afterMs: number): Slot | undefi
 
 /** Moves a time into its windows, and adds the jitter of this slot if the windows allow it. */
 function placed(
-  timed: Timed,
+  timed: TimedSchedule,
   seq: number,
   baseMs: number,
   share: 0 | 1,
   side: 'after' | 'around' = 'after',
-): Slot | undefined {
+): ScheduleSlot | undefined {
   const { schedule, zone } = timed;
   const slotMs = moveInto(schedule, baseMs, zone);
   if (slotMs === undefined) return undefined;

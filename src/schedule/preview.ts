@@ -2,14 +2,21 @@ import type { Yield } from '../base/timer.ts';
 import { limits } from '../base/limits.ts';
 import { nextCron, type Cron } from './cron.ts';
 import { addEvery, countEvery } from './schedule.ts';
-import { deferred, firstSlot, nextSlot, quietEnd, type Slot, type Timed } from './plan.ts';
+import {
+  deferSlot,
+  firstSlot,
+  nextSlot,
+  quietEnd,
+  type ScheduleSlot,
+  type TimedSchedule,
+} from './plan.ts';
 import { findObstacle } from './window.ts';
 import { localOf } from './zone.ts';
 
 /** A schedule with its state. Without a state, it is first seen when the preview starts. */
 export interface PreviewEntry {
-  readonly timed: Timed;
-  readonly state?: Slot & { readonly seq: number };
+  readonly timed: TimedSchedule;
+  readonly state?: ScheduleSlot & { readonly seq: number };
   /** The reason why it doesn't fire at all, such as a pause. */
   readonly held?: string;
 }
@@ -144,11 +151,11 @@ function* cronTimes({ timed, state }: PreviewEntry, fromMs: number, toMs: number
 
 /** Applies quiet hours to a slot, as firing does. */
 function hush(
-  timed: Timed,
+  timed: TimedSchedule,
   seq: number,
-  slot: Slot,
-): { readonly due: Slot; readonly quiet: 'skipped' | 'deferred' | undefined } {
-  const due = deferred(timed, seq, slot);
+  slot: ScheduleSlot,
+): { readonly due: ScheduleSlot; readonly quiet: 'skipped' | 'deferred' | undefined } {
+  const due = deferSlot(timed, seq, slot);
   if (due !== slot) return { due, quiet: 'deferred' };
   return { due, quiet: quietEnd(timed, due.dueMs) === undefined ? undefined : 'skipped' };
 }
@@ -182,7 +189,7 @@ function* otherTimes({ timed, state }: PreviewEntry, fromMs: number, toMs: numbe
 }
 
 /** Returns the first time without windows. */
-function wantedFirst({ schedule }: Timed, slot: Slot, fromMs: number): number {
+function wantedFirst({ schedule }: TimedSchedule, slot: ScheduleSlot, fromMs: number): number {
   const { timing } = schedule;
   if (timing.mode === 'at') return timing.atMs;
   return timing.mode === 'after' ? slot.slotMs : Math.min(slot.slotMs, fromMs);
@@ -193,7 +200,7 @@ function wantedFirst({ schedule }: Timed, slot: Slot, fromMs: number): number {
  * least a few, because a line may come once a month. Other schedules leave the quiet hours sooner
  * or later.
  */
-export function isAlwaysQuiet(timed: Timed, fromMs: number): boolean {
+export function isAlwaysQuiet(timed: TimedSchedule, fromMs: number): boolean {
   const { timing, quietAction } = timed.schedule;
   if (timing.mode !== 'cron' || quietAction !== 'skip') return false;
   const { daysMs, timesMin, timesMax } = limits.quietLook;
@@ -216,15 +223,15 @@ const SLOTS_MAX = 2000;
  * due times, as an open breaker does, and quiet hours. Undefined if none is near.
  */
 export function findNextStart(
-  timed: Timed,
-  state: Slot & { readonly seq: number },
+  timed: TimedSchedule,
+  state: ScheduleSlot & { readonly seq: number },
   notBeforeMs: number,
 ): number | undefined {
   const isClock = timed.schedule.timing.mode === 'cron';
   let { seq } = state;
-  let slot: Slot | undefined = skipUntil(timed, state, notBeforeMs);
+  let slot: ScheduleSlot | undefined = skipUntil(timed, state, notBeforeMs);
   for (let round = 0; slot !== undefined && round < SLOTS_MAX; round += 1) {
-    const { slotMs, dueMs } = deferred(timed, seq, slot);
+    const { slotMs, dueMs } = deferSlot(timed, seq, slot);
     if (dueMs >= notBeforeMs && quietEnd(timed, dueMs) === undefined) return dueMs;
     seq += 1;
     slot = nextSlot(timed, seq, isClock ? slotMs : dueMs);
@@ -234,10 +241,10 @@ export function findNextStart(
 
 /** Steps over many due times at once: a breaker can be open for thousands of them. */
 function skipUntil(
-  timed: Timed,
-  state: Slot & { readonly seq: number },
+  timed: TimedSchedule,
+  state: ScheduleSlot & { readonly seq: number },
   notBeforeMs: number,
-): Slot | undefined {
+): ScheduleSlot | undefined {
   const { timing } = timed.schedule;
   if (state.dueMs >= notBeforeMs) return state;
   if (timing.mode === 'cron') return nextSlot(timed, state.seq + 1, notBeforeMs - 1);

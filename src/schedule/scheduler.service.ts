@@ -5,17 +5,17 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Loop } from '../base/service.ts';
 import type { JobDraft } from '../job/job.ts';
-import type { DueSchedule, Fired, Firing, ScheduleKey, NextDue } from './types.ts';
+import type { DueSchedule, FireResult, Firing, ScheduleKey, NextDue } from './types.ts';
 import {
   makeScheduleRows,
-  keyOf,
+  toScheduleKey,
   toNextDue,
   type Timetable,
-  type Entry,
+  type TimetableEntry,
 } from './timetable.service.ts';
 import { makeId } from '../base/ids.ts';
 import type { SkipReason } from './schedule.ts';
-import { allowedFrom, planDue, type Plan } from './plan.ts';
+import { allowedFrom, planDue, type DuePlan } from './plan.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 /** What one look did, and when the next one is due. */
@@ -35,7 +35,7 @@ export interface Scheduler extends Loop {
  */
 export function makeScheduler(
   context: LedgerContext,
-  holdOf: (plugin: string) => Held | undefined,
+  holdOf: (plugin: string) => HoldReason | undefined,
   readNow?: () => Promise<number>,
 ): Scheduler {
   const { ledger } = context;
@@ -102,7 +102,7 @@ export function makeScheduler(
 interface Firer {
   readonly context: LedgerContext;
   /** Why nothing of a plugin is fired now. */
-  readonly holdOf: (plugin: string) => Held | undefined;
+  readonly holdOf: (plugin: string) => HoldReason | undefined;
   readonly log: Log;
 }
 
@@ -119,7 +119,7 @@ async function pass(
   times: { readonly nowMs: number; readonly graceMs: number },
 ): Promise<Passed> {
   const firings = due.flatMap((row) => {
-    const entry = timetable.get(keyOf(row));
+    const entry = timetable.get(toScheduleKey(row));
     // Somebody else's schedule, or one that a newer configuration has changed: not ours to fire.
     if (entry === undefined || entry.invalid !== undefined) return [];
     if (entry.timed.generation !== row.generation || !context.catalog.plugins.has(row.plugin))
@@ -142,7 +142,7 @@ async function pass(
 }
 
 /** The ledger answers in the order in which it was asked. */
-function nextOf({ verdict }: Fired, firing: Firing | undefined, nowMs: number): number {
+function nextOf({ verdict }: FireResult, firing: Firing | undefined, nowMs: number): number {
   if (verdict === 'lost' || firing === undefined) return nowMs + limits.scheduleRetryMs;
   if (verdict === 'moved' && firing.act.kind === 'fire') {
     const { ifBusy } = firing.act;
@@ -153,7 +153,7 @@ function nextOf({ verdict }: Fired, firing: Firing | undefined, nowMs: number): 
   return next === undefined ? Infinity : fromTimestamp(next.dueAt);
 }
 
-function tell({ plugin, scheduleId, verdict, reason, jobIds }: Fired, log: Log): void {
+function tell({ plugin, scheduleId, verdict, reason, jobIds }: FireResult, log: Log): void {
   const fields = { plugin, schedule: scheduleId };
   if (verdict === 'fired') log.debug('fired', { ...fields, jobs: jobIds.join(' ') });
   if (verdict === 'skipped') log.info('a due time passed without a job', { ...fields, reason });
@@ -166,7 +166,7 @@ function tellOtherwise(
   told: Map<string, string>,
   log: Log,
 ): void {
-  const key = keyOf(row);
+  const key = toScheduleKey(row);
   const mine = timetable.get(key)?.timed.generation;
   if (mine === undefined || mine === row.generation || told.get(key) === row.generation) return;
   told.set(key, row.generation);
@@ -175,7 +175,7 @@ function tellOtherwise(
 }
 
 /** Why nothing of a plugin is fired for the time being. */
-type Held = Extract<
+type HoldReason = Extract<
   SkipReason,
   'plugin_disabled' | 'plugin_unhealthy' | 'tenant_limit' | 'tenant_suspended'
 >;
@@ -186,7 +186,12 @@ interface Times {
 }
 
 /** What is asked of the ledger for a schedule that has come due. */
-function makeFiring(entry: Entry, due: DueSchedule, times: Times, held?: Held): Firing {
+function makeFiring(
+  entry: TimetableEntry,
+  due: DueSchedule,
+  times: Times,
+  held?: HoldReason,
+): Firing {
   const plan = planDue(entry.timed, toState(due), times.nowMs, times.graceMs);
   if (held === 'plugin_unhealthy' && plan.kind === 'fire') {
     return waitForPlugin(entry, due, times.nowMs);
@@ -204,7 +209,7 @@ function makeFiring(entry: Entry, due: DueSchedule, times: Times, held?: Held): 
   };
 }
 
-function act(entry: Entry, due: DueSchedule, plan: Plan, nowMs: number): Firing['act'] {
+function act(entry: TimetableEntry, due: DueSchedule, plan: DuePlan, nowMs: number): Firing['act'] {
   if (plan.kind === 'wait') {
     return { kind: 'wait', ...(plan.reason === undefined ? {} : { reason: plan.reason }) };
   }
@@ -232,7 +237,7 @@ function skip(reason: SkipReason): Firing['act'] {
  * the clock, which passes as soon as it counts as missed. An interval without `catch_up` goes on
  * from when the plugin is well.
  */
-function waitForPlugin({ timed }: Entry, due: DueSchedule, nowMs: number): Firing {
+function waitForPlugin({ timed }: TimetableEntry, due: DueSchedule, nowMs: number): Firing {
   const { timing, command, catchUp } = timed.schedule;
   const allowedMs = allowedFrom(timed, nowMs + limits.scheduleRetryMs);
   const next =
@@ -262,7 +267,7 @@ function toState(due: DueSchedule): Parameters<typeof planDue>[1] {
   };
 }
 
-function toJob({ timed, payload, maxAttempts }: Entry, seq: number): JobDraft {
+function toJob({ timed, payload, maxAttempts }: TimetableEntry, seq: number): JobDraft {
   const { plugin, schedule, generation } = timed;
   return {
     id: makeId(),

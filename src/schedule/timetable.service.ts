@@ -6,14 +6,14 @@ import { limits } from '../base/limits.ts';
 import type { Config, PluginConfig } from '../config/config.ts';
 import type { NextDue, ScheduleDraft, ScheduleKey, ScheduleStatus } from './types.ts';
 import { findCommand, type Catalog } from '../plugin/catalog.ts';
-import { firstSlot, makeTimed, type Slot, type Timed } from './plan.ts';
+import { firstSlot, makeTimedSchedule, type ScheduleSlot, type TimedSchedule } from './plan.ts';
 import type { Schedule } from './schedule.ts';
 import type { Log } from '../base/log.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 /** A schedule of the configuration in force, with all that firing it takes. */
-export interface Entry {
-  readonly timed: Timed;
+export interface TimetableEntry {
+  readonly timed: TimedSchedule;
   readonly settings: PluginConfig;
   /** JSON text. */
   readonly payload: string;
@@ -22,19 +22,19 @@ export interface Entry {
   readonly invalid: string | undefined;
 }
 
-export type Timetable = ReadonlyMap<string, Entry>;
+export type Timetable = ReadonlyMap<string, TimetableEntry>;
 
-export function keyOf({ plugin, scheduleId }: ScheduleKey): string {
+export function toScheduleKey({ plugin, scheduleId }: ScheduleKey): string {
   return `${plugin}/${scheduleId}`;
 }
 
 /** All schedules of the plugins that are not switched off, made in slices of the event loop. */
 export async function makeTimetable(config: Config, catalog: Catalog): Promise<Timetable> {
-  const entries = new Map<string, Entry>();
+  const entries = new Map<string, TimetableEntry>();
   for (const [plugin, settings] of Object.entries(config.plugins)) {
     if (!settings.enabled) continue;
     for (const schedule of settings.schedules) {
-      const key = keyOf({ plugin, scheduleId: schedule.id });
+      const key = toScheduleKey({ plugin, scheduleId: schedule.id });
       entries.set(key, makeEntry(plugin, schedule, settings, { config, catalog }));
       if (entries.size % limits.scheduleSliceMax === 0) await turn();
     }
@@ -47,10 +47,10 @@ function makeEntry(
   schedule: Schedule,
   settings: PluginConfig,
   { config, catalog }: { readonly config: Config; readonly catalog: Catalog },
-): Entry {
+): TimetableEntry {
   const payload = JSON.stringify(schedule.payload);
   return {
-    timed: makeTimed(plugin, schedule, config.service),
+    timed: makeTimedSchedule(plugin, schedule, config.service),
     settings,
     payload,
     maxAttempts: settings.retry.maxAttempts,
@@ -84,11 +84,11 @@ export function isOtherwise(
   const schedule = settings?.schedules.find(({ id }) => id === row.scheduleId);
   if (settings?.enabled !== true || schedule === undefined || row.status === 'retired')
     return false;
-  return makeTimed(row.plugin, schedule, config.service).generation !== row.generation;
+  return makeTimedSchedule(row.plugin, schedule, config.service).generation !== row.generation;
 }
 
 /** The row of an entry as it is when the ledger sees it for the first time. */
-function toDraft({ timed, invalid }: Entry, nowMs: number): ScheduleDraft {
+function toDraft({ timed, invalid }: TimetableEntry, nowMs: number): ScheduleDraft {
   const { plugin, schedule, zone, generation } = timed;
   const first = invalid === undefined ? firstSlot(timed, 0, nowMs) : undefined;
   const never = invalid === undefined && first === undefined;
@@ -106,7 +106,7 @@ function toDraft({ timed, invalid }: Entry, nowMs: number): ScheduleDraft {
   };
 }
 
-export function toNextDue({ slotMs, dueMs }: Slot): NextDue {
+export function toNextDue({ slotMs, dueMs }: ScheduleSlot): NextDue {
   return { slotAt: toTimestamp(slotMs), dueAt: toTimestamp(dueMs) };
 }
 
@@ -139,7 +139,8 @@ export function makeScheduleRows(context: LedgerContext, log: Log): ScheduleRows
     if (isStale()) timetable = await makeTimetable(taken.config, taken.catalog);
     // A review is only of what was left: the rest may be what a host that was loaded later has made it.
     const plugins = isStale() || unfired !== undefined ? undefined : left;
-    const seenAt = (entry: Entry): number => unfired?.get(keyOf(nameOf(entry))) ?? nowMs;
+    const seenAt = (entry: TimetableEntry): number =>
+      unfired?.get(toScheduleKey(nameOf(entry))) ?? nowMs;
     left = await sync({ ledger, log }, { timetable, plugins, seenAt }, taken);
     reviewMs = left.size > 0 ? nowMs + taken.config.service.reapAfterMs : Infinity;
     if (plugins === undefined) inheritance.settle(nowMs);
@@ -199,10 +200,10 @@ interface Scope {
   /** All unless told. */
   readonly plugins: ReadonlySet<string> | undefined;
   /** When a schedule counts as first seen, if it is new or another one. */
-  readonly seenAt: (entry: Entry) => number;
+  readonly seenAt: (entry: TimetableEntry) => number;
 }
 
-function nameOf({ timed: { plugin, schedule } }: Entry): ScheduleKey {
+function nameOf({ timed: { plugin, schedule } }: TimetableEntry): ScheduleKey {
   return { plugin, scheduleId: schedule.id };
 }
 
@@ -213,7 +214,7 @@ async function readUnfired(
 ): Promise<Map<string, number>> {
   const now = toTimestamp(nowMs);
   const { due } = await ledger.schedules.listDue({ now, limit: limits.scheduleSliceMax });
-  return new Map(due.map((row) => [keyOf(row), fromTimestamp(row.slotAt) - 1]));
+  return new Map(due.map((row) => [toScheduleKey(row), fromTimestamp(row.slotAt) - 1]));
 }
 
 /** Makes the rows those of the configuration, in slices; gives the plugins that others speak for. */
@@ -258,10 +259,12 @@ async function retire(
       limit: limits.pageRowsMax,
       ...(after && { after }),
     });
-    const gone = rows.filter((row) => !timetable.has(keyOf(row)) && mayJudge(row.plugin));
+    const gone = rows.filter((row) => !timetable.has(toScheduleKey(row)) && mayJudge(row.plugin));
     if (gone.length > 0) {
       await ledger.schedules.retire(gone);
-      log.info('schedules are not configured any more', { schedules: gone.map(keyOf).join(' ') });
+      log.info('schedules are not configured any more', {
+        schedules: gone.map(toScheduleKey).join(' '),
+      });
     }
     after = rows.at(-1);
     if (rows.length < limits.pageRowsMax) return;

@@ -92,7 +92,7 @@ export type FiringAct =
     };
 
 /** `lost`: another host handled this time, or the row changed since it was read. */
-export interface Fired extends ScheduleKey {
+export interface FireResult extends ScheduleKey {
   readonly verdict: 'fired' | 'skipped' | 'moved' | 'lost';
   readonly reason: SkipReason | undefined;
   readonly jobIds: readonly string[];

@@ -4,7 +4,7 @@ import { makeBatcher } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
-import type { Emission, ToldSignal } from './types.ts';
+import type { Emission, RecordedSignal } from './types.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { toSignalDraft, type SignalReport } from './envelope.ts';
 import { senderOf, type SignalDraft } from './signal.ts';
@@ -31,12 +31,12 @@ export interface SignalSubmission extends SignalReport {
 }
 
 /** A signal that was recorded, and how many jobs and runs it started. */
-export interface EmittedSignal extends ToldSignal {
+export interface EmittedSignal extends RecordedSignal {
   readonly handlers: number;
 }
 
 /** Where signals come in that no attempt emitted: each with what follows from it, or not at all. */
-export interface SignalDoor {
+export interface SignalEmitter {
   /** Committed when it resolves. */
   emit(submission: SignalSubmission): Promise<EmittedSignal>;
   /** All of them in one commit, or none; one answer for each, in their order. */
@@ -45,7 +45,7 @@ export interface SignalDoor {
   foresee(submission: SignalSubmission): Emission;
 }
 
-export function makeSignalDoor(context: LedgerContext): SignalDoor {
+export function makeSignalEmitter(context: LedgerContext): SignalEmitter {
   const { ledger, commits, quota } = context;
   const write = async (emissions: readonly Emission[]): Promise<EmittedSignal[]> => {
     announceWork(
@@ -77,7 +77,7 @@ export function makeSignalDoor(context: LedgerContext): SignalDoor {
 /** Lists the signals that were dropped because their source used their dedupe key before. */
 function findSuppressedSignals(
   emissions: readonly Emission[],
-  told: readonly ToldSignal[],
+  told: readonly RecordedSignal[],
 ): SuppressedWork[] {
   return told.flatMap(({ created, signalId }, at): SuppressedWork[] => {
     const { signal, rerun } = emissions[at] ?? {};
@@ -89,7 +89,7 @@ function findSuppressedSignals(
 }
 
 /** Nothing is started for a signal that was there before, unless the caller wants that. */
-function countHandlers({ created }: ToldSignal, emission: Emission | undefined): number {
+function countHandlers({ created }: RecordedSignal, emission: Emission | undefined): number {
   if (emission === undefined || !(created || emission.rerun === true)) return 0;
   return emission.jobs.length + emission.runs.length;
 }

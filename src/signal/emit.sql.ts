@@ -1,7 +1,7 @@
 import type { SignalDraft } from './signal.ts';
 import type { Transaction } from '../ledger/dialect.ts';
 import { joinNews, noNews, type Followers, type RunNews } from '../pipeline/run/types.ts';
-import type { Emission, EmissionResult, ToldSignal } from './types.ts';
+import type { Emission, EmissionResult, RecordedSignal } from './types.ts';
 import { enqueueJobs, insertContexts } from '../job/enqueue.sql.ts';
 import { text } from '../ledger/row.ts';
 import { beginRuns } from '../pipeline/run/start.sql.ts';
@@ -24,7 +24,7 @@ export async function insertEmissions(
   }
   const ids = new Set(added.map(({ id }) => id));
   const news = await start(emissions.filter(({ signal }) => ids.has(signal.id)));
-  const told: ToldSignal[] = [];
+  const told: RecordedSignal[] = [];
   for (const signal of signals) {
     told.push(ids.has(signal.id) ? asNew(signal) : await findEarlier(tx, signal));
   }
@@ -38,7 +38,7 @@ export async function insertEmissions(
  * Returns the handlers of a signal that was reported before, if a rerun was requested. They run
  * like a replay.
  */
-function handleAgain(emission: Emission, told: ToldSignal | undefined): Started[] {
+function handleAgain(emission: Emission, told: RecordedSignal | undefined): Started[] {
   const { rerun, jobs, runs, contexts = [] } = emission;
   if (rerun !== true || told === undefined || told.created) return [];
   const mark = { sourceEventId: told.signalId, submittedBy: 'replay' } as const;
@@ -80,7 +80,7 @@ async function startAll(tx: Transaction, followers: readonly Started[]): Promise
   return { ...news, queued: news.queued || jobs.length > 0 };
 }
 
-function asNew({ id }: SignalDraft): ToldSignal {
+function asNew({ id }: SignalDraft): RecordedSignal {
   return { signalId: id, created: true };
 }
 
@@ -88,7 +88,7 @@ function asNew({ id }: SignalDraft): ToldSignal {
  * Finds the signal that was reported before. With the same id, it is this signal after a lost
  * response.
  */
-async function findEarlier(tx: Transaction, signal: SignalDraft): Promise<ToldSignal> {
+async function findEarlier(tx: Transaction, signal: SignalDraft): Promise<RecordedSignal> {
   const { id, source, dedupeKey, sourceEventId } = signal;
   const table = tx.dialect.table('signals');
   const [row] = await tx.run(

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
 import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { EventPlace, EventRows } from './types.ts';
+import type { EventCursor, EventRows } from './types.ts';
 import { RUNTIME_SOURCE } from './signal.ts';
 import type { Context } from '../operation/context.ts';
 import { epochOf, readCursor, writeCursor } from '../operation/cursor.ts';
@@ -11,9 +11,9 @@ import {
   foldEvents,
   mergeEvents,
   placedShape,
-  type Merged,
+  type MergedEvents,
   type PlacedEvent,
-  type Folded,
+  type FoldedEvents,
   type FoldedEvent,
 } from './merge-events.service.ts';
 import { invoke } from '../operation/invoke.ts';
@@ -125,10 +125,10 @@ function withoutError(event: PlacedEvent['event']): PlacedEvent['event'] {
   return 'last_error' in data ? { ...event, data: { ...data, last_error: null } } : event;
 }
 
-const merges = new WeakMap<EventRows, Merged>();
+const merges = new WeakMap<EventRows, MergedEvents>();
 
 /** Shared rows have one cursor and are merged once. */
-function merge(rows: EventRows, place: EventPlace): Merged {
+function merge(rows: EventRows, place: EventCursor): MergedEvents {
   let merged = merges.get(rows);
   if (merged === undefined) merges.set(rows, (merged = mergeEvents(rows, place)));
   return merged;
@@ -140,10 +140,10 @@ interface Wish {
   readonly seesAll: boolean;
 }
 
-const shown = new WeakMap<Merged, Map<string, Event[]>>();
+const shown = new WeakMap<MergedEvents, Map<string, Event[]>>();
 
 /** Readers of the same page with the same filter share its events. */
-function showEvents(page: Merged, epoch: string, wish: Wish): Event[] {
+function showEvents(page: MergedEvents, epoch: string, wish: Wish): Event[] {
   const known = shown.get(page) ?? new Map<string, Event[]>();
   shown.set(page, known);
   const key = JSON.stringify(wish);
@@ -152,7 +152,11 @@ function showEvents(page: Merged, epoch: string, wish: Wish): Event[] {
   return events;
 }
 
-function selectEvents({ merged }: Merged, epoch: string, { type, fold, seesAll }: Wish): Event[] {
+function selectEvents(
+  { merged }: MergedEvents,
+  epoch: string,
+  { type, fold, seesAll }: Wish,
+): Event[] {
   const wanted = makeFilter(type);
   const seen = merged.filter(({ event, isHidden }) => wanted(event.type) && (seesAll || !isHidden));
   const show = ({ event, place }: PlacedEvent): Event => ({
@@ -194,7 +198,7 @@ export async function waitForBeat(signal: AbortSignal): Promise<void> {
 
 const KIND = 'e';
 const NOWHERE = { tx: 0, seq: 0 };
-const START: EventPlace = {
+const START: EventCursor = {
   jobs: NOWHERE,
   signals: NOWHERE,
   attempts: NOWHERE,
@@ -205,7 +209,7 @@ async function findPlace(
   reads: SharedReads,
   epoch: string,
   { after, fold }: { readonly after?: string | undefined; readonly fold: boolean },
-): Promise<{ place: EventPlace; reset: boolean }> {
+): Promise<{ place: EventCursor; reset: boolean }> {
   if (after === 'start') return { place: START, reset: false };
   if (after === undefined) {
     return { place: await (fold ? reads.beats.begin() : reads.end()), reset: false };
@@ -216,7 +220,7 @@ async function findPlace(
   return { place: { jobs: at(0), signals: at(2), attempts: at(4), runs: at(6) }, reset: false };
 }
 
-function toCursor(epoch: string, { jobs, signals, attempts, runs }: EventPlace): string {
+function toCursor(epoch: string, { jobs, signals, attempts, runs }: EventCursor): string {
   return writeCursor(
     KIND,
     epoch,
@@ -236,8 +240,8 @@ function makeFilter(types: readonly string[] | undefined): (type: string) => boo
  * once.
  */
 interface SharedReads {
-  page(after: EventPlace, rows: number): Promise<EventRows>;
-  end(): Promise<EventPlace>;
+  page(after: EventCursor, rows: number): Promise<EventRows>;
+  end(): Promise<EventCursor>;
   /** For followers that read once per interval. */
   readonly beats: Beats;
 }
@@ -250,11 +254,11 @@ interface Beats {
   /**
    * Returns the sums of everything since. There is more only if it is too much for one interval.
    */
-  page(after: EventPlace, rows: number): Promise<Folded>;
+  page(after: EventCursor, rows: number): Promise<FoldedEvents>;
   /** Returns the cursor of the other followers, for a new one. */
-  begin(): Promise<EventPlace>;
+  begin(): Promise<EventCursor>;
   /** Sets the cursor at which new followers start. */
-  reach(place: EventPlace): void;
+  reach(place: EventCursor): void;
 }
 
 function untilBeat(): number {
@@ -273,7 +277,7 @@ export function findSharedReads(given: Ledger): SharedReads {
 function makeSharedReads(ledger: Ledger): SharedReads {
   const inTurn = makeTurns(limits.eventReadsMax);
   const pages = new Map<string, Promise<EventRows>>();
-  const ends = new Map<string, Promise<EventPlace>>();
+  const ends = new Map<string, Promise<EventCursor>>();
   // Only a read that hasn't started is shared: one in progress may miss what the new caller knows
   // of.
   const share = <T>(coming: Map<string, Promise<T>>, key: string, read: () => Promise<T>) => {
@@ -291,7 +295,7 @@ function makeSharedReads(ledger: Ledger): SharedReads {
     share(pages, JSON.stringify([after, rows]), () =>
       ledger.events.list(after, { rows, bytes: limits.eventPageBytes }),
     );
-  const end = (): Promise<EventPlace> => share(ends, '', () => ledger.events.findEnd());
+  const end = (): Promise<EventCursor> => share(ends, '', () => ledger.events.findEnd());
   return { page, end, beats: makeBeats(page, end) };
 }
 
@@ -301,9 +305,9 @@ const KEPT_BEATS = 10;
 function makeBeats(page: SharedReads['page'], end: SharedReads['end']): Beats {
   const pages = new Map<
     string,
-    { readonly beat: number; read: Promise<Folded>; isFull: boolean }
+    { readonly beat: number; read: Promise<FoldedEvents>; isFull: boolean }
   >();
-  let reached: { readonly beat: number; readonly place: EventPlace } | undefined;
+  let reached: { readonly beat: number; readonly place: EventCursor } | undefined;
   const now = (): number => Math.floor(Date.now() / limits.eventBeatMs);
   return {
     page(after, rows) {
@@ -344,9 +348,9 @@ const PAGES_MAX = 25;
 /** Sums up all pages, so that followers share one small result. */
 async function readInSums(
   page: SharedReads['page'],
-  after: EventPlace,
+  after: EventCursor,
   rows: number,
-): Promise<Folded> {
+): Promise<FoldedEvents> {
   let sums: FoldedEvent[] = [];
   let end = after;
   for (let left = PAGES_MAX; ; left -= 1) {

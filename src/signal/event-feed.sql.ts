@@ -11,7 +11,7 @@ import type {
   AttemptEvent,
   EventLimit,
   EventList,
-  EventPlace,
+  EventCursor,
   EventRows,
   JobEvent,
   Position,
@@ -29,9 +29,9 @@ import { chainOf, toSignal } from './signal.sql.ts';
  */
 export async function listEvents(
   session: Session,
-  after: EventPlace,
+  after: EventCursor,
   limit: EventLimit,
-  sight: Sight,
+  sight: HorizonState,
 ): Promise<EventRows> {
   const txBelow = sight.reach?.txBelow ?? sight.settledBelow;
   const [[jobs, runs], [signals, attempts]] = await together(
@@ -48,7 +48,7 @@ export async function listEvents(
 }
 
 /** Returns the cursor after everything that was recorded so far. */
-export async function readEventEnd(session: Session, sight: Sight): Promise<EventPlace> {
+export async function readEventEnd(session: Session, sight: HorizonState): Promise<EventCursor> {
   const [[jobs, runs], [signals, attempts]] = await together(
     together(endOfJobs(session, sight), endOf(session, runSource, sight)),
     together(endOf(session, signalSource, sight), endOf(session, attemptSource, sight)),
@@ -199,7 +199,7 @@ async function listJobs(
   session: Session,
   after: Position,
   limit: number,
-  { reach }: Sight,
+  { reach }: HorizonState,
 ): Promise<EventList<JobEvent>> {
   const { dialect } = session;
   const isAlone = dialect.settledBelow === undefined;
@@ -243,7 +243,7 @@ function toJobEvent(row: Row): JobEvent {
 async function endOf(
   session: Session,
   { table, tx, isOrdered }: Pick<Source<unknown>, 'table' | 'tx' | 'isOrdered'>,
-  { settledBelow }: Sight,
+  { settledBelow }: HorizonState,
 ): Promise<Position> {
   const { dialect } = session;
   const isAlone = dialect.settledBelow === undefined;
@@ -262,7 +262,7 @@ async function endOf(
  * With several writers, uncommitted jobs can have lower numbers than committed ones. While that is
  * so, the position also says from which transaction on jobs are wanted.
  */
-async function endOfJobs(session: Session, sight: Sight): Promise<Position> {
+async function endOfJobs(session: Session, sight: HorizonState): Promise<Position> {
   const { dialect } = session;
   if (dialect.settledBelow === undefined) {
     const [row = {}] = await session.run(
@@ -309,7 +309,7 @@ interface Reach {
   readonly jobsUpTo: number;
 }
 
-export interface Sight {
+export interface HorizonState {
   /** Undefined with a single writer, and until the first extent is certain. */
   readonly reach: Reach | undefined;
   /** All transactions below this number have ended by now. */
@@ -319,7 +319,7 @@ export interface Sight {
 }
 
 interface Horizon {
-  look(session: Session): Promise<Sight>;
+  look(session: Session): Promise<HorizonState>;
 }
 
 interface Mark extends Reach {

@@ -3,7 +3,7 @@ import type { Timestamp } from '../base/clock.ts';
 import { maskText } from '../base/secrets.ts';
 import type {
   AttemptEvent,
-  EventPlace,
+  EventCursor,
   EventRows,
   JobEvent,
   Position,
@@ -27,12 +27,12 @@ export interface PlacedEvent {
   readonly event: Shown;
   readonly isHidden: boolean;
   /** Behind this event, among the rows of every kind. */
-  readonly place: EventPlace;
+  readonly place: EventCursor;
 }
 
-export interface Merged {
+export interface MergedEvents {
   readonly merged: readonly PlacedEvent[];
-  readonly end: EventPlace;
+  readonly end: EventCursor;
   readonly more: boolean;
   readonly isPending: boolean;
 }
@@ -41,7 +41,7 @@ export interface Merged {
  * Each kind in its own order; among them, by time. When there is more of a kind, the page ends with
  * what was read of it: later ones of the others would come before it.
  */
-export function mergeEvents(rows: EventRows, from: EventPlace): Merged {
+export function mergeEvents(rows: EventRows, from: EventCursor): MergedEvents {
   const { jobs, signals, attempts, runs, isPending } = rows;
   const heads: Head[] = [
     { kind: 'jobs', at: 0, isCut: jobs.isCut, rows: jobs.rows.map(fromJob) },
@@ -74,7 +74,7 @@ export interface FoldedEvent extends PlacedEvent {
 }
 
 /** What was merged, in sums. */
-export interface Folded extends Merged {
+export interface FoldedEvents extends MergedEvents {
   readonly merged: readonly FoldedEvent[];
 }
 
@@ -94,7 +94,7 @@ export function foldEvents(
 }
 
 interface Head {
-  readonly kind: keyof EventPlace;
+  readonly kind: keyof EventCursor;
   readonly rows: readonly Entry[];
   readonly isCut: boolean;
   at: number;

@@ -20,7 +20,7 @@ import { hopsBehind } from '../job/enqueue.service.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
 import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
 import type { Generation } from '../engine/generation.ts';
-import { readExact } from './seal.service.ts';
+import { openPayloads } from './seal.service.ts';
 import { suggest } from '../config/nearest.ts';
 import { nounOf } from '../directive/directive.ts';
 import { isPipelineFor, ANY_EVENT } from '../pipeline/language/pipeline.ts';
@@ -107,7 +107,7 @@ async function readTold(
   { signal_id: wanted }: ReplayChoice,
   { ledger, vault }: Pick<LedgerContext, 'ledger' | 'vault'>,
 ): Promise<Told[]> {
-  const exact = await readExact(signals, ledger, vault);
+  const exact = await openPayloads(signals, ledger, vault);
   return signals.flatMap((signal, index): Told[] => {
     const one = exact[index];
     if (one === undefined || 'refused' in one) {

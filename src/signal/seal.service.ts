@@ -29,14 +29,14 @@ export function makeSealingMask(vault: Pick<Vault, 'seal'>, log: Log): PayloadMa
 }
 
 /** What a signal said when it was emitted, or why that cannot be told any more. */
-export type Exact = { readonly payload: Json } | { readonly refused: DuctileError };
+export type OpenedPayload = { readonly payload: Json } | { readonly refused: DuctileError };
 
 /** For whoever handles signals again: what they said, in their order. */
-export async function readExact(
+export async function openPayloads(
   signals: readonly Signal[],
   ledger: LedgerSubset<'signals.listSealedPayloads'>,
   vault: Pick<Vault, 'open'>,
-): Promise<Exact[]> {
+): Promise<OpenedPayload[]> {
   const masked = signals.filter(({ metadata }) => isMasked(metadata)).map(({ id }) => id);
   const rows = masked.length === 0 ? [] : await ledger.signals.listSealedPayloads(masked);
   const sealedOf = new Map(rows.map(({ signalId, sealed }) => [signalId, sealed]));
@@ -47,7 +47,11 @@ export async function readExact(
   );
 }
 
-function openOne(id: string, sealed: SealedText | undefined, vault: Pick<Vault, 'open'>): Exact {
+function openOne(
+  id: string,
+  sealed: SealedText | undefined,
+  vault: Pick<Vault, 'open'>,
+): OpenedPayload {
   try {
     if (sealed === undefined) throw unsealed(id);
     return { payload: parseJson(vault.open(sealed, purposes.payload(id))) as Json };

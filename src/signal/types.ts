@@ -54,11 +54,11 @@ export interface ReplayStepResult {
 
 export interface EmissionResult {
   /** One per emission, in order. */
-  readonly told: readonly ToldSignal[];
+  readonly told: readonly RecordedSignal[];
   readonly news: RunNews;
 }
 
-export interface ToldSignal {
+export interface RecordedSignal {
   readonly signalId: string;
   /** False if the signal was reported before. */
   readonly created: boolean;
@@ -117,7 +117,7 @@ export interface Position {
   readonly seq: number;
 }
 
-export interface EventPlace {
+export interface EventCursor {
   readonly jobs: Position;
   readonly signals: Position;
   readonly attempts: Position;

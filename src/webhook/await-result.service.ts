@@ -4,11 +4,11 @@ import type { JobEnd } from '../job/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { isRunOver } from '../pipeline/run/run.ts';
 import type { Config } from '../config/config.ts';
-import type { ExpectedEnd, Waiters } from '../job/completion.service.ts';
+import type { ExpectedEnd, Completion } from '../job/completion.service.ts';
 import type { AcceptedDelivery } from './webhooks.ts';
 
 /** The part of an engine that a delivery needs to wait for its result. */
-export interface Waiter extends Waiters {
+export interface Waiter extends Completion {
   readonly config: Config;
   readonly ledger: Ledger;
 }

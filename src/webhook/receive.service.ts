@@ -33,7 +33,7 @@ import {
   type Webhooks,
   type VerifiedResponse,
 } from './webhooks.ts';
-import { joinLine } from '../job/completion.service.ts';
+import { admitWaiter } from '../job/completion.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 /** The part of a tenant's engine that accepts deliveries to its webhooks. */
@@ -176,7 +176,7 @@ async function acceptAndRespond(
 ): Promise<VerifiedResponse> {
   const { engine, known } = located;
   const { id: webhookId, waitMs } = known.webhook;
-  const leave = waitMs > 0 ? joinLine(engine) : undefined;
+  const leave = waitMs > 0 ? admitWaiter(engine) : undefined;
   if (leave === undefined) {
     return toVerifiedResponse(webhookId, await accept(check, incoming, located));
   }

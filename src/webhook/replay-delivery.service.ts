@@ -12,7 +12,7 @@ import type { WebhookIntake } from './webhooks.ts';
 import { describeTarget } from './secrets.service.ts';
 import { draftEmission } from './draft.service.ts';
 import { maskPayload } from '../signal/mask.ts';
-import { readExact } from '../signal/seal.service.ts';
+import { openPayloads } from '../signal/seal.service.ts';
 import { toRunPayload } from '../pipeline/language/pipeline.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
@@ -34,7 +34,7 @@ export function replayDeliveryDirective(
       if (signal === undefined) {
         throw new DuctileError('SIGNAL_NOT_FOUND', 'the signal of that delivery is gone');
       }
-      const [exact] = await readExact([signal], ledger, vault);
+      const [exact] = await openPayloads([signal], ledger, vault);
       if (exact === undefined || 'refused' in exact)
         throw exact?.refused ?? new Error('no payload');
       const delivered = {

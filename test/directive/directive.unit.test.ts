@@ -1,7 +1,7 @@
 import { toCanonicalJson } from '../../src/base/json.ts';
 import { describe, expect, test } from 'vitest';
 import { isFinal, isKeyTaken } from '../../src/directive/directive.ts';
-import { cancelType, retryType, statusesOf } from '../../src/job/directives.ts';
+import { cancelType, retryType, listChosenStatuses } from '../../src/job/directives.ts';
 import { createTokenType } from '../../src/access/token-directives.ts';
 
 test('equal params have one spelling, whatever the order of their keys', () => {
@@ -36,9 +36,9 @@ describe('the selection of jobs', () => {
   });
 
   test('a filter without states means those that the verb is for', () => {
-    expect(statusesOf('cancel', { limit: 1 })).toEqual(['queued', 'running']);
-    expect(statusesOf('retry', { limit: 1 })).toEqual(['failed', 'timed_out', 'dead']);
-    expect(statusesOf('retry', { limit: 1, status: ['succeeded'] })).toEqual(['succeeded']);
+    expect(listChosenStatuses('cancel', { limit: 1 })).toEqual(['queued', 'running']);
+    expect(listChosenStatuses('retry', { limit: 1 })).toEqual(['failed', 'timed_out', 'dead']);
+    expect(listChosenStatuses('retry', { limit: 1, status: ['succeeded'] })).toEqual(['succeeded']);
     expect(retryType.params.safeParse({ status: ['succeeded'] }).success).toBe(true);
   });
 

@@ -1,7 +1,7 @@
 /** The rules of incidents, with plain data. */
 import { describe, expect, test } from 'vitest';
 import { bareReport } from '../../src/job/attempt.ts';
-import { endFailed, endSucceeded, type Ending } from '../../src/job/outcome.ts';
+import { endAsFailed, endAsSucceeded, type Ending } from '../../src/job/outcome.ts';
 import type { Incident } from '../../src/insight/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
 import { makeOutcomes } from '../../src/insight/failure-streaks.service.ts';
@@ -204,7 +204,7 @@ describe('incidents', () => {
 describe('how jobs end', () => {
   const job = makeClaimedJob({ plugin: 'mail', command: 'handle' });
   const report = bareReport('failed', 'exit', 'password=hunter2hunter2');
-  const failing = endFailed(job, report, 'final', { maxAttempts: 1, backoffBaseMs: 0 }, 0);
+  const failing = endAsFailed(job, report, 'final', { maxAttempts: 1, backoffBaseMs: 0 }, 0);
   const closing = (ending: Ending, more: Partial<Closing> = {}): Closing => ({
     job,
     claimToken: 'token',
@@ -232,7 +232,7 @@ describe('how jobs end', () => {
     outcomes.told(first);
     fail(2);
     expect(outcomes.look(open).troubles[0]?.count).toBe(2);
-    outcomes.note([closing(endSucceeded(job))]);
+    outcomes.note([closing(endAsSucceeded(job))]);
     const after = outcomes.look(open);
     expect(after.troubles).toEqual([]);
     expect(after.well.has('mail/handle')).toBe(true);
@@ -255,7 +255,7 @@ describe('how jobs end', () => {
   test('a streak that began elsewhere after a success here is not closed by it', () => {
     let nowMs = 0;
     const outcomes = makeOutcomes(2, () => nowMs);
-    outcomes.note([closing(endSucceeded(job))]);
+    outcomes.note([closing(endAsSucceeded(job))]);
     nowMs = 10_000;
     const [sooner, later] = ['2030-01-01T11:59:45.000Z', '2030-01-01T11:59:55.000Z'];
     const closed = (openedAt: string) =>
@@ -266,9 +266,9 @@ describe('how jobs end', () => {
 
   test('a success is looked at once where an incident waits for it', () => {
     const outcomes = makeOutcomes(2);
-    expect(outcomes.note([closing(endSucceeded(job))])).toBe(false);
+    expect(outcomes.note([closing(endAsSucceeded(job))])).toBe(false);
     outcomes.look(open);
-    expect(outcomes.note([closing(endSucceeded(job))])).toBe(true);
+    expect(outcomes.note([closing(endAsSucceeded(job))])).toBe(true);
   });
 
   test('earlier ends count, up to the last success', () => {
@@ -293,7 +293,7 @@ describe('how jobs end', () => {
 
   test('retries and cancelled jobs break and make no streak', () => {
     const outcomes = makeOutcomes(1);
-    const again = endFailed(job, report, 'retryable', { maxAttempts: 3, backoffBaseMs: 1 }, 0);
+    const again = endAsFailed(job, report, 'retryable', { maxAttempts: 3, backoffBaseMs: 1 }, 0);
     expect(outcomes.note([closing(again)])).toBe(false);
     expect(outcomes.look(open).troubles).toEqual([]);
   });
@@ -309,7 +309,11 @@ describe('how jobs end', () => {
       hops: 33,
       correlationId: 'c',
     };
-    outcomes.note([closing(dead), closing(dead), closing(endSucceeded(job), { signals: [loop] })]);
+    outcomes.note([
+      closing(dead),
+      closing(dead),
+      closing(endAsSucceeded(job), { signals: [loop] }),
+    ]);
     const seen = outcomes.look(open);
     expect(seen.troubles).toMatchObject([
       { kind: 'poison_job', key: 'mail/handle', count: 2 },

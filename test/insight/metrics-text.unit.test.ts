@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { makeMetrics, formatMetrics } from '../../src/insight/metrics.service.ts';
 import { bareReport } from '../../src/job/attempt.ts';
-import { endSucceeded } from '../../src/job/outcome.ts';
+import { endAsSucceeded } from '../../src/job/outcome.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 
@@ -12,7 +12,7 @@ function closing(plugin: string, runMs: number | null): Closing {
     job,
     claimToken: 'token',
     report: { ...bareReport('succeeded', 'ok', ''), runMs, queueMs: 20 },
-    ending: endSucceeded(job),
+    ending: endAsSucceeded(job),
     signals: [],
     jobs: [],
   };

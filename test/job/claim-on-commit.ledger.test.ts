@@ -8,12 +8,12 @@ import { beat, claimable, request } from '../support/ledger/drafts.ts';
 import { task } from '../pipeline/graphs.ts';
 import type { Config } from '../../src/config/config.ts';
 import type { LedgerContext } from '../../src/engine/context.ts';
-import { announceWork, makeDoor } from '../../src/job/enqueue.service.ts';
+import { announceWork, makeEnqueuer } from '../../src/job/enqueue.service.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Pipeline } from '../../src/pipeline/language/pipeline.ts';
 import { makeRunDoor } from '../../src/pipeline/run/start.service.ts';
 import type { Catalog } from '../../src/plugin/catalog.ts';
-import { makeSignalDoor } from '../../src/signal/emit.service.ts';
+import { makeSignalEmitter } from '../../src/signal/emit.service.ts';
 import { makeContext } from '../support/context.ts';
 
 const author = { submittedBy: 'api', actor: 'test' } as const;
@@ -56,8 +56,8 @@ test('the claim on SQLite follows the write and comes before its commit', async 
     return (await Promise.all(claims.splice(0))).flat().length;
   };
 
-  expect(await claimedWith(makeDoor(context).submit(poll))).toBe(1);
-  expect(await claimedWith(makeSignalDoor(context).emit(reported))).toBe(1);
+  expect(await claimedWith(makeEnqueuer(context).submit(poll))).toBe(1);
+  expect(await claimedWith(makeSignalEmitter(context).emit(reported))).toBe(1);
   const run = { pipeline: graph.name, payload: {}, ...author };
   expect(await claimedWith(makeRunDoor(context).start(run))).toBe(1);
 });
@@ -69,10 +69,10 @@ test.each(databases)('a commit without new work is not announced, on %s', async 
   context.commits.subscribe(({ arriving }) => {
     if (arriving === true) announced += 1;
   });
-  await makeSignalDoor(context).emit(reported);
+  await makeSignalEmitter(context).emit(reported);
   announceWork(context, []);
   expect(announced).toBe(0);
-  await makeDoor(context).submit(poll);
+  await makeEnqueuer(context).submit(poll);
   // Elsewhere the claim would be another transaction, and come too early.
   expect(announced).toBe(kind === 'sqlite' ? 1 : 0);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { makeWaiters } from '../../src/job/completion.service.ts';
+import { makeCompletion } from '../../src/job/completion.service.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { JobEnd, KnownEnds } from '../../src/job/types.ts';
@@ -35,7 +35,7 @@ class FakeLedger {
 describe('a caller that waits for a job', () => {
   test('is notified of its end, and does not poll', async () => {
     const ledger = new FakeLedger('here');
-    const waiting = makeWaiters(ledger, NEVER_MS).waitFor('one', LONG_MS);
+    const waiting = makeCompletion(ledger, NEVER_MS).waitFor('one', LONG_MS);
     await vi.waitFor(() => expect(ledger.jobs.find).toHaveBeenCalledTimes(1));
     ledger.tell(['another']);
     ledger.end();
@@ -53,7 +53,7 @@ describe('a caller that waits for a job', () => {
       ledger.tell(['one']);
       return Promise.resolve(before);
     });
-    const waiting = makeWaiters(ledger, NEVER_MS).waitFor('one', LONG_MS);
+    const waiting = makeCompletion(ledger, NEVER_MS).waitFor('one', LONG_MS);
     expect(await waiting).toMatchObject({ status: 'succeeded' });
   });
 
@@ -64,14 +64,14 @@ describe('a caller that waits for a job', () => {
       ledger.end();
       return Promise.resolve();
     });
-    const waiting = makeWaiters(ledger, NEVER_MS).waitFor('one', LONG_MS);
+    const waiting = makeCompletion(ledger, NEVER_MS).waitFor('one', LONG_MS);
     expect(await waiting).toMatchObject({ status: 'succeeded' });
     expect(ledger.awaitEnd.mock.calls).toEqual([['job', 'one']]);
   });
 
   test('looks when something may have been missed', async () => {
     const ledger = new FakeLedger('here');
-    const waiting = makeWaiters(ledger, NEVER_MS).waitFor('one', LONG_MS);
+    const waiting = makeCompletion(ledger, NEVER_MS).waitFor('one', LONG_MS);
     await vi.waitFor(() => expect(ledger.jobs.find).toHaveBeenCalledTimes(1));
     ledger.end();
     ledger.tell(undefined);
@@ -80,7 +80,7 @@ describe('a caller that waits for a job', () => {
 
   test('reads at intervals without a notification', async () => {
     const ledger = new FakeLedger('here');
-    const waiting = makeWaiters(ledger, 5).waitFor('one', LONG_MS);
+    const waiting = makeCompletion(ledger, 5).waitFor('one', LONG_MS);
     await vi.waitFor(() => expect(ledger.jobs.find.mock.calls.length).toBeGreaterThan(2));
     ledger.end();
     expect(await waiting).toMatchObject({ status: 'succeeded' });
@@ -88,7 +88,7 @@ describe('a caller that waits for a job', () => {
 
   test('gets what there is when the time is over, or the caller is gone', async () => {
     const ledger = new FakeLedger('here');
-    const waiters = makeWaiters(ledger, NEVER_MS);
+    const waiters = makeCompletion(ledger, NEVER_MS);
     expect(await waiters.waitFor('one', 5)).toMatchObject({ status: 'running' });
     const gone = new AbortController();
     const waiting = waiters.waitFor('one', LONG_MS, gone.signal);
@@ -99,7 +99,7 @@ describe('a caller that waits for a job', () => {
   test('a caller that only reads neither listens nor asks to be notified', async () => {
     const ledger = new FakeLedger(null);
     const onEnds = vi.spyOn(ledger, 'onEnds');
-    await makeWaiters(ledger).waitFor('one', 0);
+    await makeCompletion(ledger).waitFor('one', 0);
     expect(onEnds).not.toHaveBeenCalled();
     expect(ledger.awaitEnd).not.toHaveBeenCalled();
   });
@@ -110,7 +110,7 @@ describe('a caller that expects the end of a job', () => {
 
   test('reads nothing if the result is known, even if it came first', async () => {
     const ledger = new FakeLedger('here');
-    const expected = makeWaiters(ledger, NEVER_MS).expectEnd('one');
+    const expected = makeCompletion(ledger, NEVER_MS).expectEnd('one');
     ledger.tell(['one'], new Map([['one', end]]));
     expect(await expected.wait(LONG_MS)).toBe(end);
     expect(ledger.jobs.find).not.toHaveBeenCalled();
@@ -119,7 +119,7 @@ describe('a caller that expects the end of a job', () => {
 
   test('reads when it only learns that the job ended', async () => {
     const ledger = new FakeLedger('here');
-    const waiting = makeWaiters(ledger, NEVER_MS).expectEnd('one').wait(LONG_MS);
+    const waiting = makeCompletion(ledger, NEVER_MS).expectEnd('one').wait(LONG_MS);
     ledger.end();
     ledger.attempts.listByJob.mockResolvedValueOnce([
       { result: 'first' },
@@ -133,13 +133,13 @@ describe('a caller that expects the end of a job', () => {
   test('reads at intervals without a notification', async () => {
     const ledger = new FakeLedger('here');
     ledger.end();
-    const waiting = makeWaiters(ledger, 5).expectEnd('one').wait(LONG_MS);
+    const waiting = makeCompletion(ledger, 5).expectEnd('one').wait(LONG_MS);
     expect(await waiting).toEqual({ status: 'succeeded', result: null });
   });
 
   test('is not notified of a job that takes longer than the time or the caller', async () => {
     const ledger = new FakeLedger('here');
-    const waiters = makeWaiters(ledger, NEVER_MS);
+    const waiters = makeCompletion(ledger, NEVER_MS);
     expect(await waiters.expectEnd('one').wait(5)).toBeUndefined();
     const gone = new AbortController();
     const waiting = waiters.expectEnd('one').wait(LONG_MS, gone.signal);
@@ -151,7 +151,7 @@ describe('a caller that expects the end of a job', () => {
 
   test('hears no more when it is dropped', async () => {
     const ledger = new FakeLedger('here');
-    const expected = makeWaiters(ledger, NEVER_MS).expectEnd('one');
+    const expected = makeCompletion(ledger, NEVER_MS).expectEnd('one');
     expected.drop();
     ledger.tell(['one'], new Map([['one', end]]));
     expect(await expected.wait(5)).toBeUndefined();

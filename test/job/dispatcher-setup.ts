@@ -6,9 +6,9 @@ import { DuctileError } from '../../src/base/errors.ts';
 import { Dispatcher } from '../../src/job/dispatcher.service.ts';
 import type { Generation } from '../../src/engine/generation.ts';
 import type { WrittenSettlement } from '../../src/job/settle.service.ts';
-import { makeTurns } from '../../src/job/slots.service.ts';
+import { makeSlotPool } from '../../src/job/slots.service.ts';
 import { bareReport } from '../../src/job/attempt.ts';
-import { endReleased } from '../../src/job/outcome.ts';
+import { endAsReleased } from '../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest } from '../../src/job/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
 import { noNews } from '../../src/pipeline/run/types.ts';
@@ -45,7 +45,7 @@ export class World {
     this.dispatcher = new Dispatcher(
       context,
       { settle: (closings, claim) => this.#settle(closings, claim) },
-      makeTurns(() => this.slots),
+      makeSlotPool(() => this.slots),
       { plugins: () => [], mayStart: () => this.mayStart },
       (job, signal) => this.#execute(job, signal),
     );
@@ -78,7 +78,7 @@ export class World {
     signal.addEventListener('abort', () => this.stops.push(`${job.id} ${String(signal.reason)}`));
     return new Promise((resolve) => {
       const report = bareReport('released', 'shutdown', 'stopped');
-      const closing = { job, claimToken: job.claimToken, report, ending: endReleased(job) };
+      const closing = { job, claimToken: job.claimToken, report, ending: endAsReleased(job) };
       const end = (): void => resolve({ ...closing, signals: [], jobs: [] });
       this.ends.set(job.id, end);
       if (signal.aborted) end();

@@ -1,6 +1,6 @@
 /** A caller that waits for a job or a run is notified of its end, wherever that happens. */
 import { describe, expect, test, vi } from 'vitest';
-import { makeWaiters } from '../../src/job/completion.service.ts';
+import { makeCompletion } from '../../src/job/completion.service.ts';
 import type { KnownEnds } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { split, task } from '../pipeline/graphs.ts';
@@ -171,7 +171,7 @@ describe('ends on another host', () => {
 
   test('wake a caller that began to wait before, meanwhile or after', async () => {
     const { ledger, other } = await twoHosts();
-    const waiters = makeWaiters(ledger, NEVER_MS);
+    const waiters = makeCompletion(ledger, NEVER_MS);
     for (const n of range(40)) {
       const isAwaited = n % 2 === 0;
       const job = draft({ isAwaited });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Log } from '../../src/base/log.ts';
 import type { Generation } from '../../src/engine/generation.ts';
-import { makeVitals, SpawnLease } from '../../src/job/heartbeat.service.ts';
+import { makeLiveness, SpawnLease } from '../../src/job/heartbeat.service.ts';
 import type { HeartbeatAnswer } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
@@ -64,7 +64,7 @@ function makeProcess() {
     close: () => {},
     wakeSurely: () => void woken.push(renewed.length),
   };
-  const vitals = makeVitals(context, { host, version: '1' }, lease, dispatcher, undefined);
+  const vitals = makeLiveness(context, { host, version: '1' }, lease, dispatcher, undefined);
   return { vitals, lease, renewed, judged, answers, woken };
 }
 

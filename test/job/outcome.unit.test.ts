@@ -4,11 +4,11 @@ import { describe, expect, test } from 'vitest';
 import { bareReport } from '../../src/job/attempt.ts';
 import {
   blame,
-  endCancelled,
-  endCrashed,
-  endFailed,
-  endReleased,
-  endSucceeded,
+  endAsCancelled,
+  endAsCrashed,
+  endAsFailed,
+  endAsReleased,
+  endAsSucceeded,
 } from '../../src/job/outcome.ts';
 import { isTerminal } from '../../src/job/job.ts';
 
@@ -21,11 +21,16 @@ const timedOut = bareReport('timed_out', 'timeout', 'too slow');
 
 describe('an attempt that succeeds or is not to be repeated', () => {
   test('succeeds without a reason, its counts unchanged', () => {
-    expect(endSucceeded(job)).toEqual({ ...counts, status: 'succeeded', reason: null, delayMs: 0 });
+    expect(endAsSucceeded(job)).toEqual({
+      ...counts,
+      status: 'succeeded',
+      reason: null,
+      delayMs: 0,
+    });
   });
 
   test('is cancelled for that reason', () => {
-    expect(endCancelled(job)).toEqual({
+    expect(endAsCancelled(job)).toEqual({
       ...counts,
       status: 'cancelled',
       reason: 'cancelled',
@@ -34,14 +39,14 @@ describe('an attempt that succeeds or is not to be repeated', () => {
   });
 
   test('is released at once or soon, without a charge', () => {
-    expect(endReleased(job)).toEqual({ ...counts, status: 'queued', reason: null, delayMs: 0 });
-    expect(endReleased(job, 250).delayMs).toBe(250);
+    expect(endAsReleased(job)).toEqual({ ...counts, status: 'queued', reason: null, delayMs: 0 });
+    expect(endAsReleased(job, 250).delayMs).toBe(250);
   });
 });
 
 describe('an attempt that fails', () => {
   test('is charged to the budget and tried again after its wait', () => {
-    expect(endFailed(job, failed, 'retryable', policy, 0.5)).toEqual({
+    expect(endAsFailed(job, failed, 'retryable', policy, 0.5)).toEqual({
       ...counts,
       status: 'queued',
       reason: null,
@@ -53,14 +58,14 @@ describe('an attempt that fails', () => {
 
   test('is repeated no sooner than it may be', () => {
     const delay = (atLeastMs: number) =>
-      endFailed(job, failed, 'retryable', { ...policy, atLeastMs }, 0.5).delayMs;
+      endAsFailed(job, failed, 'retryable', { ...policy, atLeastMs }, 0.5).delayMs;
     expect(delay(60_000)).toBe(60_000);
     expect(delay(1000)).toBe(2500);
   });
 
   test('with one attempt of one says nothing of retries', () => {
     const once = { ...job, retryCount: 0, maxAttempts: 1 };
-    const end = endFailed(once, failed, 'retryable', policy, 0);
+    const end = endAsFailed(once, failed, 'retryable', policy, 0);
     expect(end).toMatchObject({ status: 'dead', reason: 'attempt_failed' });
     expect(haltReasonOf(end)).toBe('attempt_failed');
   });
@@ -68,11 +73,11 @@ describe('an attempt that fails', () => {
   test('is dead when the budget is used up, or timed out if that was the last of it', () => {
     const last = { ...job, retryCount: 3 };
     const reason = 'retries_exhausted';
-    expect(endFailed(last, failed, 'retryable', policy, 0)).toMatchObject({
+    expect(endAsFailed(last, failed, 'retryable', policy, 0)).toMatchObject({
       status: 'dead',
       reason,
     });
-    expect(endFailed(last, timedOut, 'retryable', policy, 0)).toMatchObject({
+    expect(endAsFailed(last, timedOut, 'retryable', policy, 0)).toMatchObject({
       status: 'timed_out',
       reason,
       retryCount: 4,
@@ -81,7 +86,7 @@ describe('an attempt that fails', () => {
   });
 
   test('is failed at once when no further attempt can help, with its cause', () => {
-    expect(endFailed(job, failed, 'final', policy, 0)).toMatchObject({
+    expect(endAsFailed(job, failed, 'final', policy, 0)).toMatchObject({
       status: 'failed',
       reason: 'exit',
       retryCount: 2,
@@ -90,7 +95,7 @@ describe('an attempt that fails', () => {
 
   test('clears a suspicion: the engine has survived it', () => {
     const suspect = { ...job, suspect: true, interruptCount: 3 };
-    expect(endFailed(suspect, failed, 'retryable', policy, 0)).toMatchObject({
+    expect(endAsFailed(suspect, failed, 'retryable', policy, 0)).toMatchObject({
       suspect: false,
       interruptCount: 0,
       crashCount: 2,
@@ -103,7 +108,7 @@ describe('an attempt that fails', () => {
         let current = { ...job, retryCount: 0, maxAttempts };
         for (let attempt = 1; ; attempt += 1) {
           const report = isSlow ? timedOut : failed;
-          const ending = endFailed(current, report, 'retryable', policy, 0);
+          const ending = endAsFailed(current, report, 'retryable', policy, 0);
           expect(isTerminal(ending.status)).toBe(attempt === maxAttempts);
           if (isTerminal(ending.status)) break;
           current = { ...current, ...ending, maxAttempts };
@@ -116,7 +121,7 @@ describe('an attempt that fails', () => {
 
 describe('an attempt under which the engine dies', () => {
   test('in company only meets a crash, and becomes a suspect when it meets several', () => {
-    const first = endCrashed({ ...job, interruptCount: 0 }, false, rules);
+    const first = endAsCrashed({ ...job, interruptCount: 0 }, false, rules);
     expect(first).toMatchObject({
       status: 'queued',
       delayMs: 0,
@@ -125,12 +130,12 @@ describe('an attempt under which the engine dies', () => {
       interruptCount: 1,
       suspect: false,
     });
-    const second = endCrashed({ ...job, ...first }, false, rules);
+    const second = endAsCrashed({ ...job, ...first }, false, rules);
     expect(second).toMatchObject({ interruptCount: 2, suspect: true, crashCount: 2 });
   });
 
   test('alone is charged with it, and with nothing else', () => {
-    expect(endCrashed(job, true, rules)).toMatchObject({
+    expect(endAsCrashed(job, true, rules)).toMatchObject({
       status: 'queued',
       crashCount: 3,
       retryCount: 1,
@@ -140,8 +145,8 @@ describe('an attempt under which the engine dies', () => {
   });
 
   test('waits longer and longer, and is dead after the last crash that it may have', () => {
-    expect(endCrashed({ ...job, crashCount: 5 }, true, rules).delayMs).toBe(60_000);
-    expect(endCrashed({ ...job, crashCount: 9 }, true, rules)).toMatchObject({
+    expect(endAsCrashed({ ...job, crashCount: 5 }, true, rules).delayMs).toBe(60_000);
+    expect(endAsCrashed({ ...job, crashCount: 9 }, true, rules)).toMatchObject({
       status: 'dead',
       reason: 'crashes_exhausted',
       crashCount: 10,
@@ -153,7 +158,7 @@ describe('an attempt under which the engine dies', () => {
       fc.property(fc.array(fc.boolean(), { maxLength: 30 }), (charges) => {
         let current = { ...job, crashCount: 0 };
         for (const charged of charges) {
-          const ending = endCrashed(current, charged, rules);
+          const ending = endAsCrashed(current, charged, rules);
           expect(ending.retryCount).toBe(job.retryCount);
           current = { ...current, ...ending };
           if (isTerminal(ending.status)) break;

@@ -3,7 +3,15 @@ import { describe, expect, test } from 'vitest';
 import type { DirectiveWork } from '../../src/ledger/directive-work.ts';
 import { openMeeting } from '../support/ledger/barrier.ts';
 import { databases, openBench, range } from '../support/ledger/bench.ts';
-import { beat, claimable, claimAs, draft, pausing, request, succeed } from '../support/ledger/drafts.ts';
+import {
+  beat,
+  claimable,
+  claimAs,
+  draft,
+  pausing,
+  request,
+  succeed,
+} from '../support/ledger/drafts.ts';
 
 const resuming: DirectiveWork = { kind: 'system.pause', paused: false };
 

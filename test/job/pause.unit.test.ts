@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { makeSwitches } from '../../src/job/pause.service.ts';
+import { makePluginSwitches } from '../../src/job/pause.service.ts';
 import type { PluginSwitch } from '../../src/directive/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 
@@ -9,7 +9,10 @@ const mail: PluginSwitch = { plugin: 'mail', changedBy: 'ann', changedAt: '' };
 function makeSlow() {
   const answers: ((off: PluginSwitch[]) => void)[] = [];
   const listDisabled = () => new Promise<PluginSwitch[]>((resolve) => answers.push(resolve));
-  return { switches: makeSwitches({ plugins: { listDisabled } } as unknown as Ledger), answers };
+  return {
+    switches: makePluginSwitches({ plugins: { listDisabled } } as unknown as Ledger),
+    answers,
+  };
 }
 
 test('a caller sees the state of its own request, even while a later read is in progress', async () => {

@@ -5,7 +5,16 @@ import { draftRetry, type Retry } from '../../src/job/directives.ts';
 import type { Job } from '../../src/job/job.ts';
 import { openExplainer } from '../support/ledger/explain.ts';
 import { databases, only, openBench } from '../support/ledger/bench.ts';
-import { claimAs, draft, fail, pausing, settleOne, startOne, strict, succeed } from '../support/ledger/drafts.ts';
+import {
+  claimAs,
+  draft,
+  fail,
+  pausing,
+  settleOne,
+  startOne,
+  strict,
+  succeed,
+} from '../support/ledger/drafts.ts';
 
 function retryOf(job: Job): Retry {
   return { of: job.id, job: draftRetry(job, { id: makeId(), actor: 'ann', maxAttempts: 2 }) };

@@ -5,8 +5,8 @@ import { limits } from '../../src/base/limits.ts';
 import { makeLogger } from '../../src/base/log.ts';
 import { makeSettler } from '../../src/job/settle.service.ts';
 import type { AttemptReport } from '../../src/job/attempt.ts';
-import { endSucceeded } from '../../src/job/outcome.ts';
-import type { ClaimRequest, Verdict } from '../../src/job/types.ts';
+import { endAsSucceeded } from '../../src/job/outcome.ts';
+import type { ClaimRequest, SettleVerdict } from '../../src/job/types.ts';
 import type { Closing, Settlement } from '../../src/ledger/commit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { noNews, type AdvancementFailure } from '../../src/pipeline/run/types.ts';
@@ -40,7 +40,7 @@ function success(id: string, branchId: string | null = null): Closing {
     job,
     claimToken: job.claimToken,
     report,
-    ending: endSucceeded(job),
+    ending: endAsSucceeded(job),
     state: { kind: 'merge', value: '{}' },
     signals: [],
     jobs: [{ id: `${id}-next` } as Closing['jobs'][number]],
@@ -48,7 +48,7 @@ function success(id: string, branchId: string | null = null): Closing {
   };
 }
 
-type Answer = Error | Readonly<Record<string, Verdict>>;
+type Answer = Error | Readonly<Record<string, SettleVerdict>>;
 
 /** Answers one offer after the other; all that are not spoken of are settled. */
 function makeWorld(...answers: readonly Answer[]) {
@@ -73,7 +73,7 @@ function makeWorld(...answers: readonly Answer[]) {
 
 function toSettlement(
   closings: readonly Closing[],
-  verdicts: Readonly<Record<string, Verdict>>,
+  verdicts: Readonly<Record<string, SettleVerdict>>,
   asked: ClaimRequest | undefined,
 ): Settlement {
   return {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Slots, makeTurns } from '../../src/job/slots.service.ts';
+import { Slots, makeSlotPool } from '../../src/job/slots.service.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -17,7 +17,7 @@ function makeSlots(given: number | (() => number)): {
   const begun: (readonly [number, number])[] = [];
   const back: number[] = [];
   const slots = new Slots<number>({
-    turns: makeTurns(typeof given === 'function' ? given : () => given),
+    turns: makeSlotPool(typeof given === 'function' ? given : () => given),
     most: () => undefined,
     run: (ms, waitedMs) => {
       begun.push([ms, waitedMs]);

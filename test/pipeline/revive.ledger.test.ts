@@ -1,7 +1,7 @@
 /** Halted runs that are gone on with in a new one, without repeating what succeeded. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import { endCrashed } from '../../src/job/outcome.ts';
+import { endAsCrashed } from '../../src/job/outcome.ts';
 import type { ClaimedJob } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Graph } from '../../src/pipeline/language/graph.ts';
@@ -74,7 +74,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     const { id } = await start(ledger, graph);
     const rules = { crashesMax: 1, suspectAfter: 1 };
     await carryOn(ledger, graph, (job) =>
-      job.plugin === 'b' ? { ...crash(job), ending: endCrashed(job, true, rules) } : done(job),
+      job.plugin === 'b' ? { ...crash(job), ending: endAsCrashed(job, true, rules) } : done(job),
     );
     expect(await findRun(ledger, id)).toMatchObject({ status: 'halted', haltedAtStep: 'b' });
     const revived = await revive(ledger, id);

@@ -8,7 +8,7 @@ import { followDeath } from '../../src/pipeline/follow-signal.ts';
 import { followPluginEvents } from '../../src/pipeline/follow-event.ts';
 import { type Pipeline, createPipelineMatcher } from '../../src/pipeline/language/pipeline.ts';
 import { limits } from '../../src/base/limits.ts';
-import { endCancelled, endSucceeded, type Ending } from '../../src/job/outcome.ts';
+import { endAsCancelled, endAsSucceeded, type Ending } from '../../src/job/outcome.ts';
 import { encodeRequest } from '../../src/plugin/request.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 
@@ -125,7 +125,7 @@ describe('an event', () => {
 describe('to a branch', () => {
   const job = makeClaimedJob({ branchId: 'branch' });
   const ended = (status: Ending['status'], reason: string | null): Ending => ({
-    ...endSucceeded(job),
+    ...endAsSucceeded(job),
     status,
     reason,
   });
@@ -143,7 +143,7 @@ describe('to a branch', () => {
     [ended('failed', 'exit'), 'retries_exhausted'],
     [ended('dead', 'crashes_exhausted'), 'crashes_exhausted'],
     [ended('timed_out', 'retries_exhausted'), 'timeout'],
-    [endCancelled(job), 'cancelled'],
+    [endAsCancelled(job), 'cancelled'],
   ])('$0.status by $0.reason halts it by %s', (ending, reason) => {
     expect(arriveFailed(job, ending, 'broken').arrival).toEqual({
       kind: 'failed',

@@ -5,7 +5,7 @@ import { parseDocument } from '../../src/config/document.ts';
 import { nextCron, parseCron, type Cron } from '../../src/schedule/cron.ts';
 import { scheduleEntry, toSchedule } from '../../src/schedule/entry.ts';
 import { parseEvery } from '../../src/schedule/schedule.ts';
-import { firstSlot, makeTimed, nextSlot } from '../../src/schedule/plan.ts';
+import { firstSlot, makeTimedSchedule, nextSlot } from '../../src/schedule/plan.ts';
 import { parseWindow } from '../../src/schedule/window.ts';
 import { localOf, zoneOf } from '../../src/schedule/zone.ts';
 import type { Target } from './support/fuzz.ts';
@@ -169,7 +169,7 @@ const entry: Target = {
       return `${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`;
     }
     const usual = { timezone: 'UTC', quietHours: { start: undefined, end: undefined } };
-    const timed = makeTimed('p', toSchedule(parsed.data), usual);
+    const timed = makeTimedSchedule('p', toSchedule(parsed.data), usual);
     const seen = moments[input.length % moments.length] ?? 0;
     const first = firstSlot(timed, 1, seen);
     if (first === undefined) return `ok ${timed.schedule.timing.mode} never`;

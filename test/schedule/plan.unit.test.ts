@@ -1,11 +1,17 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { firstSlot, nextSlot, planDue, type Plan, type Timed } from '../../src/schedule/plan.ts';
+import {
+  firstSlot,
+  nextSlot,
+  planDue,
+  type DuePlan,
+  type TimedSchedule,
+} from '../../src/schedule/plan.ts';
 import { at, iso, timed } from './support.ts';
 
 const GRACE_MS = 60_000;
 
-function slots(on: Timed, from: string, count: number): (string | undefined)[] {
+function slots(on: TimedSchedule, from: string, count: number): (string | undefined)[] {
   const found: (string | undefined)[] = [];
   let slot = firstSlot(on, 0, at(from));
   while (found.length < count && slot !== undefined) {
@@ -15,7 +21,7 @@ function slots(on: Timed, from: string, count: number): (string | undefined)[] {
   return found;
 }
 
-function plan(on: Timed, due: string, now: string, completed?: string): Plan {
+function plan(on: TimedSchedule, due: string, now: string, completed?: string): DuePlan {
   const state = {
     seq: 1,
     slotMs: at(due),
@@ -25,7 +31,7 @@ function plan(on: Timed, due: string, now: string, completed?: string): Plan {
   return planDue(on, state, at(now), GRACE_MS);
 }
 
-function shown(made: Plan): unknown {
+function shown(made: DuePlan): unknown {
   const next = iso(made.next?.dueMs);
   if (made.kind === 'wait') return { wait: next };
   return { fires: made.kind === 'fire' ? made.slots.map(iso) : [], next };

@@ -7,8 +7,8 @@ import {
   firstSlot,
   planDue,
   quietEnd,
-  type Plan,
-  type Timed,
+  type DuePlan,
+  type TimedSchedule,
 } from '../../src/schedule/plan.ts';
 import { previewSchedules } from '../../src/schedule/preview.ts';
 import { at, iso, timed } from './support.ts';
@@ -25,13 +25,13 @@ interface Passed {
 }
 
 /** Simulates a host that fires each due time at once and whose jobs take no time. */
-function passAll(on: Timed, fromMs: number, toMs: number): Passed[] {
+function passAll(on: TimedSchedule, fromMs: number, toMs: number): Passed[] {
   const passed: Passed[] = [];
   let slot = firstSlot(on, 0, fromMs);
   let reason: string | undefined;
   for (let seq = 0; slot !== undefined && slot.dueMs <= toMs;) {
     const nowMs = slot.dueMs;
-    const plan: Plan = planDue(on, { seq, completedMs: undefined, ...slot }, nowMs, GRACE_MS);
+    const plan: DuePlan = planDue(on, { seq, completedMs: undefined, ...slot }, nowMs, GRACE_MS);
     if (plan.kind === 'wait') {
       reason = plan.reason;
     } else {
@@ -45,7 +45,7 @@ function passAll(on: Timed, fromMs: number, toMs: number): Passed[] {
   return passed;
 }
 
-function shown(on: Timed, from: string, to: string): string[] {
+function shown(on: TimedSchedule, from: string, to: string): string[] {
   return passAll(on, at(from), at(to)).map(({ atMs, fires, reason }) =>
     `${iso(atMs)} ${fires ? 'fires' : 'not'} ${reason ?? ''}`.trim(),
   );
@@ -213,7 +213,7 @@ describe('any entry', () => {
   const make = (
     { timing, quiet_start: start, quiet_end: end, ...entry }: Entry,
     zone: string,
-  ): Timed => timed({ ...timing, ...entry }, zone, { start, end });
+  ): TimedSchedule => timed({ ...timing, ...entry }, zone, { start, end });
   const toMs = (from: string): number => at(from) + 40 * 60 * 60 * 1000;
 
   test('nothing fires while it is quiet, and what is left out is quiet', () => {

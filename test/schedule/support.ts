@@ -1,5 +1,5 @@
 import { scheduleEntry, toSchedule } from '../../src/schedule/entry.ts';
-import { makeTimed, type Timed } from '../../src/schedule/plan.ts';
+import { makeTimedSchedule, type TimedSchedule } from '../../src/schedule/plan.ts';
 import type { QuietHours } from '../../src/schedule/window.ts';
 import type { Schedule } from '../../src/schedule/schedule.ts';
 
@@ -11,8 +11,8 @@ export function timed(
   entry: Readonly<Record<string, unknown>>,
   timezone = 'UTC',
   quietHours: QuietHours = { start: undefined, end: undefined },
-): Timed {
-  return makeTimed('echo', schedule(entry), { timezone, quietHours });
+): TimedSchedule {
+  return makeTimedSchedule('echo', schedule(entry), { timezone, quietHours });
 }
 
 /** The problems of an entry: key, colon, message. */

@@ -1,7 +1,7 @@
 /** Following what is recorded: an order that later commits only add to. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { EventPlace, EventRows, Position } from '../../src/signal/types.ts';
+import type { EventCursor, EventRows, Position } from '../../src/signal/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { eventually } from '../support/instance.ts';
@@ -15,7 +15,7 @@ import { useOwnServer } from '../support/postgres.ts';
 useOwnServer();
 
 const NOWHERE = { tx: 0, seq: 0 };
-const START: EventPlace = {
+const START: EventCursor = {
   jobs: NOWHERE,
   signals: NOWHERE,
   attempts: NOWHERE,
@@ -31,7 +31,7 @@ function signal(type: string, data = '{}'): SignalDraft {
 /** Reads page by page, from the start; `readPage` says whether all of 40 were seen. */
 function followBy(
   ledger: Ledger,
-  read: (page: EventRows) => { readonly found: string[]; readonly next: Partial<EventPlace> },
+  read: (page: EventRows) => { readonly found: string[]; readonly next: Partial<EventCursor> },
 ): { readonly seen: readonly string[]; readonly readPage: () => Promise<boolean> } {
   const seen: string[] = [];
   let place = START;

@@ -2,11 +2,11 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import type { Timestamp } from '../../src/base/clock.ts';
-import type { EventPlace, EventRows, Position, SignalEvent } from '../../src/signal/types.ts';
+import type { EventCursor, EventRows, Position, SignalEvent } from '../../src/signal/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { findSharedReads } from '../../src/signal/event-feed.operations.ts';
 
-function placeAt(seq: number): EventPlace {
+function placeAt(seq: number): EventCursor {
   const at = { tx: 0, seq };
   return { jobs: at, signals: at, attempts: at, runs: at };
 }
@@ -17,7 +17,7 @@ function makeSlowLedger() {
   const answers: (() => void)[] = [];
   const ledger = {
     events: {
-      list({ jobs }: EventPlace): Promise<EventRows> {
+      list({ jobs }: EventCursor): Promise<EventRows> {
         asked.push(jobs.seq);
         const none = { rows: [], isCut: false, end: jobs };
         const rows = { jobs: none, signals: none, attempts: none, runs: none, isPending: false };
@@ -65,7 +65,7 @@ function makeSignals(count: number) {
   const asked: number[] = [];
   const ledger = {
     events: {
-      list: async ({ signals, ...others }: EventPlace): Promise<EventRows> => {
+      list: async ({ signals, ...others }: EventCursor): Promise<EventRows> => {
         asked.push(signals.seq);
         const last = Math.min(count, signals.seq + 10);
         const rows = Array.from({ length: last - signals.seq }, (_, at) =>

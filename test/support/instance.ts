@@ -9,7 +9,7 @@ import { openInstance } from '../../src/app/instance.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeLogger, type Log } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
-import type { Submission } from '../../src/job/enqueue.service.ts';
+import type { JobSubmission } from '../../src/job/enqueue.service.ts';
 import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
@@ -86,7 +86,7 @@ export interface SubmitMore {
   readonly command?: string;
   readonly dedupeKey?: string;
   readonly context?: JsonObject;
-  readonly due?: NonNullable<Submission['due']>;
+  readonly due?: NonNullable<JobSubmission['due']>;
   readonly isAwaited?: boolean;
 }
 

@@ -1,7 +1,7 @@
 /** Schedules without a database, for tests that let a year pass: as much of a ledger as they need. */
 import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
 import type { LedgerSubset } from '../../src/ledger/ledger.ts';
-import type { DueSchedule, Fired, Firing, ScheduleDraft } from '../../src/schedule/types.ts';
+import type { DueSchedule, FireResult, Firing, ScheduleDraft } from '../../src/schedule/types.ts';
 import { decideOverlap } from '../../src/schedule/schedule.ts';
 
 export interface FiredJob {
@@ -41,7 +41,7 @@ export function makeMemorySchedules(nowMs: () => number, jobMs: number): MemoryS
   const jobs: FiredJob[] = [];
   const skipped: string[] = [];
 
-  const pass = (firing: Firing): Fired => {
+  const pass = (firing: Firing): FireResult => {
     const { due, act } = firing;
     const key = `${due.plugin}/${due.scheduleId}`;
     const row = rows.get(key);

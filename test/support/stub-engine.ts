@@ -8,23 +8,23 @@ import type { Config } from '../../src/config/config.ts';
 import { makeActivity } from '../../src/signal/activity.service.ts';
 import type { Approvals } from '../../src/directive/approval.ts';
 import { Directives } from '../../src/directive/request.service.ts';
-import { makeSignalDoor } from '../../src/signal/emit.service.ts';
+import { makeSignalEmitter } from '../../src/signal/emit.service.ts';
 import type { Engine, EngineStatus } from '../../src/engine/engine.ts';
-import type { Submission } from '../../src/job/enqueue.service.ts';
+import type { JobSubmission } from '../../src/job/enqueue.service.ts';
 import { backupDirective } from '../../src/ledger/change-backup.service.ts';
 import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
 import { makeMetrics } from '../../src/insight/metrics.service.ts';
 import { unlimited } from '../../src/tenant/quota.service.ts';
 import {
-  makeSwitches,
   pauseDirective,
   resumeDirective,
   switchDirective,
+  makePluginSwitches,
 } from '../../src/job/pause.service.ts';
 import { makeTally } from '../../src/insight/job-counts.service.ts';
 import { bareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
-import { endFailed, endSucceeded } from '../../src/job/outcome.ts';
+import { endAsFailed, endAsSucceeded } from '../../src/job/outcome.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
@@ -33,7 +33,7 @@ import type { ManifestCommand } from '../../src/plugin/manifest.ts';
 import { makeDirectory } from './directory.ts';
 import { placeLedger } from './place-ledger.ts';
 import { makeContext } from './context.ts';
-import { cancelDirective, retryDirective } from '../../src/job/change.service.ts';
+import { cancelJobsDirective, retryJobsDirective } from '../../src/job/change.service.ts';
 import {
   createTokenDirective,
   revokeTokenDirective,
@@ -44,7 +44,7 @@ import type { ClaimedJob } from '../../src/job/types.ts';
 export interface StubEngine extends Engine {
   /** Additional fields of `status()`. */
   set(status: Partial<EngineStatus>): void;
-  readonly submitted: Submission[];
+  readonly submitted: JobSubmission[];
   /** The types that wait for approval. */
   approvals: Approvals;
   /** Called by `waitFor` before it answers, as the place where a real engine would work. */
@@ -93,8 +93,8 @@ export async function makeStubEngine(): Promise<StubEngine> {
   });
   const directives = new Directives(context, () => Promise.resolve());
   directives.registerDirective(backupDirective(context));
-  directives.registerDirective(cancelDirective(context));
-  directives.registerDirective(retryDirective(context));
+  directives.registerDirective(cancelJobsDirective(context));
+  directives.registerDirective(retryJobsDirective(context));
   const pause = {
     async changed() {
       const paused = (await ledger.meta.read('paused')) === '1';
@@ -109,7 +109,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
   };
   directives.registerDirective(pauseDirective(context, pause, dispatcher));
   directives.registerDirective(resumeDirective(context, pause));
-  const switches = makeSwitches(ledger);
+  const switches = makePluginSwitches(ledger);
   directives.registerDirective(switchDirective(context, switches, dispatcher, true));
   directives.registerDirective(switchDirective(context, switches, dispatcher, false));
   const tokens = { refresh: () => Promise.resolve() };
@@ -140,7 +140,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     runTokens: new RunTokens(),
     reach: { api: undefined, hooks: undefined },
     activity: makeActivity(),
-    signals: makeSignalDoor(context),
+    signals: makeSignalEmitter(context),
     hooks: {
       store: {
         find: () => Promise.resolve(undefined),
@@ -230,8 +230,8 @@ export async function runOne(
   };
   const ending =
     told.status === 'succeeded'
-      ? endSucceeded(job)
-      : endFailed(job, told, 'final', { maxAttempts: 2, backoffBaseMs: 1000 }, 0);
+      ? endAsSucceeded(job)
+      : endAsFailed(job, told, 'final', { maxAttempts: 2, backoffBaseMs: 1000 }, 0);
   await ledger.jobs.settle([
     { job, claimToken: job.claimToken, report: told, ending, signals: [], jobs: [], ...more },
   ]);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Engine } from '../../src/engine/engine.ts';
-import type { Submission } from '../../src/job/enqueue.service.ts';
+import type { JobSubmission } from '../../src/job/enqueue.service.ts';
 import type { Tenants } from '../../src/tenant/tenants.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
 import { tenantPlace } from '../../src/ledger/tenant-location.ts';
@@ -26,7 +26,7 @@ const plugins = {
 const HOUR_MS = 3_600_000;
 const quick: Partial<Setup> = { tenants: { trust: 'shared', idle: '200ms' } };
 
-function submission(plugin: string, more: Partial<Submission> = {}): Submission {
+function submission(plugin: string, more: Partial<JobSubmission> = {}): JobSubmission {
   return { plugin, command: 'poll', payload: {}, submittedBy: 'api', actor: 'test', ...more };
 }
 

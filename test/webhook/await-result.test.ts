@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { joinLine } from '../../src/job/completion.service.ts';
+import { admitWaiter } from '../../src/job/completion.service.ts';
 import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { eventually } from '../support/instance.ts';
 
@@ -93,8 +93,8 @@ test('a duplicate gets the job and the result of the first delivery', async () =
 
 test('a caller beyond the limit of waiting callers gets 202', async () => {
   const { engine } = api.server.instance;
-  const places = [joinLine(engine), joinLine(engine)];
-  expect(joinLine(engine)).toBeUndefined();
+  const places = [admitWaiter(engine), admitWaiter(engine)];
+  expect(admitWaiter(engine)).toBeUndefined();
   expect(await send('job')).toMatchObject({ status: 202, body: { job_id: expect.any(String) } });
   for (const leave of places) leave?.();
   expect((await send('job')).status).toBe(200);
@@ -110,10 +110,10 @@ test('a caller that disconnects no longer counts as waiting', async () => {
       'content-type: application/json\r\ncontent-length: 11\r\n\r\n{"gone":42}',
   );
   const job = await newest('long');
-  const last = joinLine(engine);
-  expect([typeof last, joinLine(engine)]).toEqual(['function', undefined]);
+  const last = admitWaiter(engine);
+  expect([typeof last, admitWaiter(engine)]).toEqual(['function', undefined]);
   socket.destroy();
-  const free = await eventually('a place is free', () => Promise.resolve(joinLine(engine)));
+  const free = await eventually('a place is free', () => Promise.resolve(admitWaiter(engine)));
   free();
   last?.();
   await api.ask(`/job/${job}/cancel`, { body: '{}' });

@@ -4,7 +4,13 @@ import type { Engine } from '../../engine/engine.ts';
 import { isOtherwise } from '../../schedule/timetable.service.ts';
 import type { JobStatus } from '../../job/job.ts';
 import type { ScheduleRow } from '../../schedule/types.ts';
-import { makeTimed, type Timed, deferred, quietEnd, type Slot } from '../../schedule/plan.ts';
+import {
+  makeTimedSchedule,
+  type TimedSchedule,
+  deferSlot,
+  quietEnd,
+  type ScheduleSlot,
+} from '../../schedule/plan.ts';
 import type { ExplanationCause } from './explanation.ts';
 import { readDirectiveAuthor, readServiceFacts, readAllPluginFacts } from './facts.ts';
 import type { ScheduleFacts } from './schedule.ts';
@@ -56,14 +62,14 @@ export async function readOneScheduleFacts(
   return { ...factsOf(row), lastJob, pausedBy };
 }
 
-function findTimed({ plugins, service }: Config, row: ScheduleRow): Timed | undefined {
+function findTimed({ plugins, service }: Config, row: ScheduleRow): TimedSchedule | undefined {
   const schedule = plugins[row.plugin]?.schedules.find(({ id }) => id === row.scheduleId);
-  return schedule === undefined ? undefined : makeTimed(row.plugin, schedule, service);
+  return schedule === undefined ? undefined : makeTimedSchedule(row.plugin, schedule, service);
 }
 
 /** The hours of a schedule that is in the configuration and due some time. */
 function describeHours(
-  timed: Timed | undefined,
+  timed: TimedSchedule | undefined,
   { seq, nextSlotAt: slotAt, nextDueAt: dueAt }: ScheduleRow,
   now: Timestamp,
 ): ExplanationCause | undefined {
@@ -78,7 +84,7 @@ function lastJobOf({ lastJobId, lastJobStatus, lastFiredAt }: ScheduleRow) {
 }
 
 export interface ScheduleHours {
-  readonly timed: Timed;
+  readonly timed: TimedSchedule;
   readonly now: Timestamp;
   readonly seq: number;
   readonly slotAt: Timestamp;
@@ -112,8 +118,8 @@ const outside: Readonly<Record<Obstacle, string>> = {
 function quietCause(hours: ScheduleHours, end: Timestamp): ExplanationCause {
   const { timed, seq, slotAt, dueAt } = hours;
   const evidence = `${namedHours(timed)} (${timed.zone.name})`;
-  const slot: Slot = { slotMs: fromTimestamp(slotAt), dueMs: fromTimestamp(dueAt) };
-  const putOff = deferred(timed, seq, slot);
+  const slot: ScheduleSlot = { slotMs: fromTimestamp(slotAt), dueMs: fromTimestamp(dueAt) };
+  const putOff = deferSlot(timed, seq, slot);
   if (putOff !== slot) {
     const movesAt = toTimestamp(putOff.dueMs);
     const fact = 'its next time is in quiet hours, and is put off to their end';
@@ -132,14 +138,14 @@ function quietCause(hours: ScheduleHours, end: Timestamp): ExplanationCause {
   };
 }
 
-function namedHours({ schedule: { quiet }, usualQuiet }: Timed): string {
+function namedHours({ schedule: { quiet }, usualQuiet }: TimedSchedule): string {
   const isOwn = quiet.start !== undefined || quiet.end !== undefined;
   const [start = 0, end = 0] = [quiet.start ?? usualQuiet.start, quiet.end ?? usualQuiet.end];
   const from = isOwn ? 'quiet_start and quiet_end' : 'service.quiet_hours';
   return `${from}: ${formatMinutes(start * 60)}-${formatMinutes(end * 60)}`;
 }
 
-function windowOf({ schedule, zone }: Timed, obstacle: Obstacle): string {
+function windowOf({ schedule, zone }: TimedSchedule, obstacle: Obstacle): string {
   if (obstacle === 'outside_day_constraint') return `not_on (${zone.name})`;
   const isOnly = obstacle === 'outside_time_window';
   const window = isOnly ? schedule.onlyBetween : schedule.preferredWindow;

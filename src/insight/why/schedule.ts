@@ -9,7 +9,7 @@ import {
 import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
 import { isTerminal, type Job } from '../../job/job.ts';
 import { findNextStart } from '../../schedule/preview.ts';
-import type { Timed } from '../../schedule/plan.ts';
+import type { TimedSchedule } from '../../schedule/plan.ts';
 import type { DirectiveAuthor, ServiceFacts, PluginFacts } from './wait-facts.ts';
 import { listServiceCauses, orderRepairs, listPluginCauses } from './waits.ts';
 
@@ -99,7 +99,7 @@ export interface ScheduleFacts {
   /** Another host defines it otherwise. */
   readonly isOtherwise: boolean;
   /** Its times by the configuration; undefined when it isn't in there. */
-  readonly timed?: Timed | undefined;
+  readonly timed?: TimedSchedule | undefined;
   /** What its windows and quiet hours mean for its next time. */
   readonly hours?: ExplanationCause | undefined;
   readonly pausedBy?: DirectiveAuthor | undefined;

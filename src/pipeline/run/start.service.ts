@@ -2,7 +2,7 @@ import { DuctileError, messageOf } from '../../base/errors.ts';
 import { makeBatcher } from '../../base/batch.ts';
 import { makeId } from '../../base/ids.ts';
 import { toStoredJson, type JsonObject } from '../../base/json.ts';
-import type { ContextDraft, Enqueued } from '../../job/types.ts';
+import type { ContextDraft, EnqueueResult } from '../../job/types.ts';
 import type { RunDraft, RunStart } from './types.ts';
 import { toPipelineStart, type Pipeline, type PipelineStart } from '../language/pipeline.ts';
 import { suggest } from '../../config/nearest.ts';
@@ -14,7 +14,7 @@ import {
   toContext,
   toDedupe,
   type DraftedJob,
-  type Submission,
+  type JobSubmission,
   announceWork,
   findFirstDue,
   findSuppressedJobs,
@@ -57,12 +57,12 @@ export interface StartedRun {
 
 /** A job and runs that are accepted together. */
 export interface TriggerSubmission {
-  readonly job: Submission | undefined;
+  readonly job: JobSubmission | undefined;
   readonly runs: readonly RunSubmission[];
 }
 
 export interface Triggered {
-  readonly job: Enqueued | undefined;
+  readonly job: EnqueueResult | undefined;
   /** In the order in which they were asked for. */
   readonly runs: readonly StartedRun[];
 }
@@ -80,7 +80,7 @@ interface Wanted {
 }
 
 interface Given {
-  readonly job: Enqueued | undefined;
+  readonly job: EnqueueResult | undefined;
   readonly runs: readonly RunStart[];
 }
 

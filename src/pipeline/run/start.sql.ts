@@ -1,6 +1,6 @@
 import { enqueueJobs } from '../../job/enqueue.sql.ts';
 import { requireQueueRoom } from '../../job/queue.sql.ts';
-import type { Enqueued } from '../../job/types.ts';
+import type { EnqueueResult } from '../../job/types.ts';
 import type { EnqueueBatch, Started } from '../../ledger/commit.ts';
 import { hasWaitingBranch } from '../../signal/signal.sql.ts';
 import type { RunStatus } from './run.ts';
@@ -18,7 +18,7 @@ import { inSavepoint } from '../../ledger/savepoint.ts';
 import { findGraph, toStands } from './load-branch.sql.ts';
 
 /** Accepts jobs, and the runs and signals that belong to them. */
-export async function enqueueBatch(tx: Transaction, batch: EnqueueBatch): Promise<Enqueued[]> {
+export async function enqueueBatch(tx: Transaction, batch: EnqueueBatch): Promise<EnqueueResult[]> {
   await requireRoom(tx, batch);
   const enqueued = await enqueueJobs(tx, batch);
   await beginRuns(tx, batch.runs ?? []);

@@ -1,6 +1,6 @@
 import { limits } from '../../base/limits.ts';
 import { bareReport } from '../../job/attempt.ts';
-import { endCancelled } from '../../job/outcome.ts';
+import { endAsCancelled } from '../../job/outcome.ts';
 import type { Job } from '../../job/job.ts';
 import { defineRows, type Transaction } from '../../ledger/dialect.ts';
 import { text } from '../../ledger/row.ts';
@@ -110,7 +110,7 @@ async function cancelQueued(tx: Transaction, jobs: readonly Job[]): Promise<void
       job: { ...job, runId: null, branchId: null },
       claimToken: null,
       report,
-      ending: endCancelled(job),
+      ending: endAsCancelled(job),
       signals: [],
       jobs: [],
     })),

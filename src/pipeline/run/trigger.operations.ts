@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { commandName, pluginName } from '../../config/fields.ts';
 import { isObject } from '../../base/json.ts';
 import type { RunSubmission } from './start.service.ts';
-import type { Submission } from '../../job/enqueue.service.ts';
+import type { JobSubmission } from '../../job/enqueue.service.ts';
 import type { Pipeline } from '../language/pipeline.ts';
 import type { Context } from '../../operation/context.ts';
 import { defineOperation } from '../../operation/define.ts';
@@ -101,7 +101,7 @@ export const triggerPlugin = defineOperation({
 });
 
 interface Wanted {
-  readonly job: Submission | undefined;
+  readonly job: JobSubmission | undefined;
   readonly jobWaitMs: number;
   readonly runs: readonly WantedRun[];
 }

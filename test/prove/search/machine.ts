@@ -5,11 +5,11 @@
 import { bareReport } from '../../../src/job/attempt.ts';
 import {
   blame,
-  endCancelled,
-  endCrashed,
-  endFailed,
-  endReleased,
-  endSucceeded,
+  endAsCancelled,
+  endAsCrashed,
+  endAsFailed,
+  endAsReleased,
+  endAsSucceeded,
   type Ending,
 } from '../../../src/job/outcome.ts';
 import { canTransition, isTerminal, type JobStatus } from '../../../src/job/job.ts';
@@ -140,7 +140,7 @@ function settle(state: State, held: Held): State {
   if (!isHeld(job, held)) return state;
   const ending = endOf(job, held.phase);
   const isLate = job.isToStop && ending.status !== 'succeeded' && ending.status !== 'cancelled';
-  return close(state, held.job, isLate ? endCancelled(counts(job)) : ending, held.phase);
+  return close(state, held.job, isLate ? endAsCancelled(counts(job)) : ending, held.phase);
 }
 
 function isHeld(job: MachineJob, { token, attempt }: Held): boolean {
@@ -149,10 +149,10 @@ function isHeld(job: MachineJob, { token, attempt }: Held): boolean {
 
 function endOf(job: MachineJob, phase: Phase): Ending {
   const policy = { maxAttempts: MAX_ATTEMPTS, backoffBaseMs: 0 };
-  if (phase === 'ok') return endSucceeded(counts(job));
-  if (phase === 'stopped') return endCancelled(counts(job));
+  if (phase === 'ok') return endAsSucceeded(counts(job));
+  if (phase === 'stopped') return endAsCancelled(counts(job));
   const report = bareReport('failed', 'plugin_error', 'it failed');
-  return endFailed(counts(job), report, 'retryable', policy, 0);
+  return endAsFailed(counts(job), report, 'retryable', policy, 0);
 }
 
 /**
@@ -187,7 +187,7 @@ function leave(state: State, index: number): State {
 }
 
 function givenBack(job: MachineJob): Ending {
-  return job.isToStop ? endCancelled(counts(job)) : endReleased(counts(job));
+  return job.isToStop ? endAsCancelled(counts(job)) : endAsReleased(counts(job));
 }
 
 function restart(state: State, index: number): State {
@@ -224,8 +224,8 @@ function buried(
 ): State {
   const charged = blame(left.map(({ id, job }) => ({ id, suspect: job.suspect })));
   return left.reduce((before, { id, job, place }) => {
-    const crashed = endCrashed(counts(job), charged.has(id), CRASH_RULES);
-    return close(before, place, job.isToStop ? endCancelled(counts(job)) : crashed, 'crashed');
+    const crashed = endAsCrashed(counts(job), charged.has(id), CRASH_RULES);
+    return close(before, place, job.isToStop ? endAsCancelled(counts(job)) : crashed, 'crashed');
   }, state);
 }
 

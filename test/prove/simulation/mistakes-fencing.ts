@@ -1,7 +1,7 @@
 /** Mistakes in what keeps two hosts from working on the same: deadlines, heartbeats, and who may judge. */
 import { noConsequences } from '../../../src/pipeline/follow-event.ts';
 import { bareReport } from '../../../src/job/attempt.ts';
-import { endCrashed } from '../../../src/job/outcome.ts';
+import { endAsCrashed } from '../../../src/job/outcome.ts';
 import type { Job } from '../../../src/job/job.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
 import { overlayLedger, type Ledger } from '../../../src/ledger/ledger.ts';
@@ -71,7 +71,7 @@ function crashed(job: Job): Closing {
     job,
     claimToken: job.claimToken,
     report: bareReport('crashed', 'engine_crash', 'it is silent'),
-    ending: endCrashed(job, false, { crashesMax: CRASHES_MAX, suspectAfter: CRASHES_MAX }),
+    ending: endAsCrashed(job, false, { crashesMax: CRASHES_MAX, suspectAfter: CRASHES_MAX }),
     ...noConsequences(),
   };
 }

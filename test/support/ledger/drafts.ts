@@ -4,11 +4,11 @@ import type { DirectiveDraft } from '../../../src/directive/directive.ts';
 import { type AttemptCause, bareReport, type AttemptReport } from '../../../src/job/attempt.ts';
 import type { Dedupe, Job, JobDraft } from '../../../src/job/job.ts';
 import {
-  endCancelled,
-  endCrashed,
-  endFailed,
-  endReleased,
-  endSucceeded,
+  endAsCancelled as toCancelledEnding,
+  endAsCrashed,
+  endAsFailed,
+  endAsReleased,
+  endAsSucceeded,
   type Ending,
 } from '../../../src/job/outcome.ts';
 import type {
@@ -22,7 +22,7 @@ import type {
   ClaimedJob,
   ClaimRequest,
   ProcessBeat,
-  Verdict,
+  SettleVerdict,
 } from '../../../src/job/types.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
@@ -103,12 +103,12 @@ type Consequences = Partial<Pick<Closing, 'state' | 'signals' | 'jobs'>>;
 
 export function succeed(job: Job, consequences: Consequences = {}): Closing {
   const report = { ...told('succeeded', 'ok', null), result: '{"status":"ok"}', exitCode: 0 };
-  return closing(job, report, endSucceeded(job), consequences);
+  return closing(job, report, endAsSucceeded(job), consequences);
 }
 
 export function fail(job: Job, consequences: Consequences = {}): Closing {
   const report = { ...told('failed', 'exit', 'it broke'), exitCode: 78 };
-  return closing(job, report, endFailed(job, report, 'final', retries, 0), consequences);
+  return closing(job, report, endAsFailed(job, report, 'final', retries, 0), consequences);
 }
 
 const retries = { maxAttempts: 4, backoffBaseMs: 60_000 };
@@ -116,26 +116,26 @@ const retries = { maxAttempts: 4, backoffBaseMs: 60_000 };
 /** A failure that is charged to the job; it waits for the given time, or its budget is used up. */
 export function retryLater(job: Job, delayMs = 60_000): Closing {
   const report = told('failed', 'plugin_error', 'not today');
-  const ending = endFailed(job, report, 'retryable', retries, 0);
+  const ending = endAsFailed(job, report, 'retryable', retries, 0);
   return closing(job, report, ending.status === 'queued' ? { ...ending, delayMs } : ending);
 }
 
 export function release(job: Job): Closing {
-  return closing(job, told('released', 'shutdown', 'cut short'), endReleased(job));
+  return closing(job, told('released', 'shutdown', 'cut short'), endAsReleased(job));
 }
 
 export function crash(job: Job, charged = false): Closing {
-  const ending = endCrashed(job, charged, { crashesMax: 10, suspectAfter: 2 });
+  const ending = endAsCrashed(job, charged, { crashesMax: 10, suspectAfter: 2 });
   return closing(job, told('crashed', 'engine_crash', 'its process died'), ending);
 }
 
 export function endAsCancelled(job: Job): Closing {
-  return closing(job, told('cancelled', 'cancelled', 'cancelled'), endCancelled(job));
+  return closing(job, told('cancelled', 'cancelled', 'cancelled'), toCancelledEnding(job));
 }
 
 /** The end of a job that waits and that nobody will run. */
 export function bury(job: Job): Closing {
-  const ending: Ending = { ...endCancelled(job), status: 'dead', reason: 'no_runner' };
+  const ending: Ending = { ...toCancelledEnding(job), status: 'dead', reason: 'no_runner' };
   return { ...closing(job, told('failed', 'spawn', 'nobody knows it'), ending), claimToken: null };
 }
 
@@ -180,7 +180,7 @@ export function signalOf(job: Job, eventIndex = 0, given: Partial<SignalDraft> =
 }
 
 /** The verdict on the only closing. */
-export async function settleOne(ledger: Ledger, one: Closing): Promise<Verdict> {
+export async function settleOne(ledger: Ledger, one: Closing): Promise<SettleVerdict> {
   const { verdicts } = await ledger.jobs.settle([one]);
   const verdict = verdicts.get(one.job.id);
   if (verdict === undefined || verdicts.size !== 1) throw new Error('there is not one verdict');

@@ -1,6 +1,6 @@
 /** A ledger as it ought to be, in memory: what each verb must answer, after whatever came before. */
 import type { JobDraft, CancelAnswer, JobStatus } from '../../../src/job/job.ts';
-import type { ClaimRequest, Enqueued, Verdict } from '../../../src/job/types.ts';
+import type { ClaimRequest, EnqueueResult, SettleVerdict } from '../../../src/job/types.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
 
 export interface ModelJob {
@@ -29,7 +29,7 @@ export class Model {
   readonly log: string[][] = [];
   readonly #keys = new Map<string, Holder>();
 
-  enqueue(draft: JobDraft): Enqueued {
+  enqueue(draft: JobDraft): EnqueueResult {
     const { id, plugin, dedupe } = draft;
     const target = dedupe && JSON.stringify([dedupe.key, plugin, draft.command]);
     if (target !== undefined) {
@@ -62,7 +62,7 @@ export class Model {
     return claimed;
   }
 
-  settle({ job: { id, attempt }, claimToken, ending, report }: Closing): Verdict {
+  settle({ job: { id, attempt }, claimToken, ending, report }: Closing): SettleVerdict {
     const job = this.#find(id);
     const told = [id, String(attempt), claimToken ?? '', report.status, report.cause];
     const held = job?.status === 'running' && job.token === claimToken && job.attempt === attempt;
@@ -99,7 +99,7 @@ export class Model {
     return 'cancelled';
   }
 
-  reap(processId: string, closings: readonly Closing[]): Verdict[] {
+  reap(processId: string, closings: readonly Closing[]): SettleVerdict[] {
     const verdicts = closings.map((closing) => this.settle(closing));
     const left = this.jobs.some(({ owner }) => owner === processId);
     if (!left) this.processes.delete(processId);

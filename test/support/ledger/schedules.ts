@@ -4,7 +4,7 @@ import type { ClaimedJob } from '../../../src/job/types.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import type {
   DueSchedule,
-  Fired,
+  FireResult,
   Firing,
   FiringAct,
   ScheduleDraft,
@@ -71,7 +71,7 @@ export async function fireOne(
   ledger: Ledger,
   given: Partial<FireAct> = {},
   now = NOW,
-): Promise<Fired> {
+): Promise<FireResult> {
   const found = only(await due(ledger, now));
   return only(await ledger.schedules.fire({ now, firings: [firing(found, given)] }));
 }
