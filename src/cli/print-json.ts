@@ -4,8 +4,7 @@ import { toVisibleText, quoteShell } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import type { CliIo, CommonFlags, CliSession } from './host.ts';
 import { compactResult } from '../operation/result/compact-result.ts';
-import { groupCuts } from '../operation/result/describe-cuts.ts';
-import { digest, type Cut } from '../operation/result/digest.ts';
+import { groupCuts, digest, type ResultCut } from '../operation/result/digest.ts';
 import { foldResult } from '../operation/result/fold-result.ts';
 import { pickFields, readFieldNames, checkFieldNames } from '../operation/result/pick-fields.ts';
 import type { ResultShape } from '../operation/result/result-shape.ts';
@@ -134,7 +133,7 @@ interface Described extends FitOptions {
   readonly value: unknown;
 }
 
-function describe(cuts: readonly Cut[], { value, wholeBytes, more, before = [] }: Described) {
+function describe(cuts: readonly ResultCut[], { value, wholeBytes, more, before = [] }: Described) {
   if (cuts.length + before.length === 0) return {};
   const room = limits.resultBytes * NOTE_SHARE;
   const { listed, left } = groupCuts(cuts, value, room);

@@ -10,7 +10,7 @@ import { defineOperation } from '../operation/define.ts';
 import { askDirective } from './request.operations.ts';
 import { answerShape, showAnswer } from './result.service.ts';
 import { dueFields, toDue } from '../job/start-options.operations.ts';
-import { findDirective } from '../operation/find-by-id.ts';
+import { findDirectiveById } from '../operation/find-by-id.ts';
 import { cursorField, limitField } from '../job/operations.ts';
 import { showSignal, signalShape } from '../job/shapes.service.ts';
 import { sightOf } from '../access/visibility.operations.ts';
@@ -129,7 +129,7 @@ export const showDirectiveOperation = defineOperation({
   http: { method: 'GET', path: '/directives/:id' },
   cli: { positionals: ['id'], also: ['inspect'], examples: ['ductile directive show 0199a1b2-…'] },
   async run({ engine: { ledger }, principal }, { id }) {
-    const directive = await findDirective(ledger, id);
+    const directive = await findDirectiveById(ledger, id);
     const signals = await ledger.signals.list({
       subjectType: 'directive',
       subjectId: directive.id,
@@ -325,7 +325,7 @@ function deciderOf({ principal: { actor, role } }: Context): Decider {
 /** The decider needs the rights for the directive itself. */
 async function findApprovable(context: Context, id: string): Promise<Directive> {
   refuseDecision(context.principal, `the directive ${id}`);
-  const directive = await findDirective(context.engine.ledger, id);
+  const directive = await findDirectiveById(context.engine.ledger, id);
   if (!allows(context.principal.scopes, directive.scope)) throw forbidden(directive);
   await refuseDenied(context, directive.type, parseJson(directive.params) as object);
   return directive;
@@ -333,7 +333,7 @@ async function findApprovable(context: Context, id: string): Promise<Directive> 
 
 /** A caller can cancel their own requests with any token. */
 async function findOwn(context: Context, id: string): Promise<Directive> {
-  const directive = await findDirective(context.engine.ledger, id);
+  const directive = await findDirectiveById(context.engine.ledger, id);
   const { actor, scopes } = context.principal;
   if (directive.actor !== actor && !allows(scopes, directive.scope)) throw forbidden(directive);
   return directive;

@@ -8,7 +8,7 @@ import { authorizeUrl, type Admission } from '../access/authorize.operations.ts'
 import type { Context } from '../operation/context.ts';
 import type { JsonOutput, Operation } from '../operation/define.ts';
 import { invoke } from '../operation/invoke.ts';
-import { answerOnce, type Answer } from '../operation/idempotent.ts';
+import { answerOnce, type IdempotentResponse } from '../operation/idempotency.ts';
 import { fromRequest, type RequestParts } from '../operation/request-codec.ts';
 import {
   fromCloudEvent,
@@ -251,7 +251,7 @@ async function sendResult(
     exchange.respond(200, textForm.write(output), textForm.type);
     return;
   }
-  const run = async (as: Context, toOther = same): Promise<Answer> => {
+  const run = async (as: Context, toOther = same): Promise<IdempotentResponse> => {
     const output = toOther(await invoke(route.operation, as, input));
     const isPlan = output['dry_run'] === true;
     const status = isPlan ? 200 : (route.surface.status?.(output) ?? 200);
@@ -290,7 +290,11 @@ function readIdempotencyKey({ request }: Exchange): string | undefined {
 }
 
 /** Reads the location from the text, because a replayed response is stored as text only. */
-function addLocation({ extra }: Exchange, { surface }: ApiRoute, { status, text }: Answer): void {
+function addLocation(
+  { extra }: Exchange,
+  { surface }: ApiRoute,
+  { status, text }: IdempotentResponse,
+): void {
   const { location } = surface;
   if (location === undefined || (status !== 201 && status !== 202)) return;
   const output = parseJson(text) as JsonOutput;

@@ -1,6 +1,6 @@
 import type { HaltReason } from '../pipeline/run/run.ts';
 import { defineRows, type Dialect, type Session, type TableName } from '../ledger/dialect.ts';
-import type { DeadJob, EndedRequest, HaltedRun, OpenQuestion } from './finding-reads.ts';
+import type { DeadJob, EndedRequest, HaltedRun, OpenQuestion } from './types.ts';
 import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { isAsking } from '../pipeline/run/run.sql.ts';

@@ -1,6 +1,6 @@
 import { limits } from '../base/limits.ts';
 import { defineRows, type Dialect, type Session, type Transaction } from '../ledger/dialect.ts';
-import type { Observation, ObservationDraft, ObservationKind } from './observation-types.ts';
+import type { Observation, ObservationDraft, ObservationKind } from './types.ts';
 import { int, text } from '../ledger/row.ts';
 
 /** The text of ten minutes: `2030-01-31T12:3`. */

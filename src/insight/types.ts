@@ -2,6 +2,7 @@ import type { Timestamp } from '../base/clock.ts';
 import type { Job } from '../job/job.ts';
 import type { RunNews } from '../pipeline/run/types.ts';
 import type { Emission } from '../signal/types.ts';
+import type { Run, Step } from '../pipeline/run/run.ts';
 
 export interface JobEnd extends Pick<Job, 'id' | 'plugin' | 'command' | 'status'> {
   readonly error: string | null;
@@ -98,4 +99,46 @@ export interface QueueHeads {
   readonly running: ReadonlyMap<string, number>;
   /** Something was started or ended within the time that was asked about. */
   readonly isMoving: boolean;
+}
+
+/** `call_refused`: a token lacks a scope or isn't valid. `job_suppressed`: a dedupe key is taken. */
+export type ObservationKind = 'call_refused' | 'job_suppressed';
+
+export interface ObservationDraft {
+  readonly kind: ObservationKind;
+  readonly key: string;
+  readonly count: number;
+  /** JSON text of an object; the newest one counts. */
+  readonly detail: string;
+}
+
+export interface Observation extends ObservationDraft {
+  readonly firstAt: Timestamp;
+  readonly lastAt: Timestamp;
+}
+
+export interface EndedRequest {
+  /** Ended at this moment or later. */
+  readonly since: Timestamp;
+  /** Rows that are looked at, the newest first; of jobs for each plugin. */
+  readonly visitMax: number;
+  /** Plugins that are looked at. */
+  readonly groupsMax: number;
+}
+
+export type DeadJob = Pick<
+  Job,
+  'id' | 'plugin' | 'command' | 'lastError' | 'attempt' | 'completedAt' | 'sourceEventId'
+>;
+
+export type HaltedRun = Pick<
+  Run,
+  'id' | 'pipeline' | 'haltReason' | 'haltMessage' | 'haltedAtStep' | 'completedAt'
+>;
+
+export interface OpenQuestion extends Pick<
+  Step,
+  'id' | 'runId' | 'node' | 'note' | 'startedAt' | 'dueAt'
+> {
+  readonly pipeline: string;
 }

@@ -5,7 +5,7 @@ import { parseJson } from '../base/parse-json.ts';
 import type { Context } from '../operation/context.ts';
 import { invoke } from '../operation/invoke.ts';
 import { listCommands } from '../access/offered.operations.ts';
-import { answerOnce } from '../operation/idempotent.ts';
+import { answerOnce } from '../operation/idempotency.ts';
 import { createToolServer, type ToolSelection } from './tool-server.ts';
 import { createResultStore, type ResultStore } from './result-store.ts';
 import { isShownOnce } from './operation-tools.ts';

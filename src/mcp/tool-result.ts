@@ -1,7 +1,12 @@
 import { DuctileError } from '../base/errors.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { describeCuts, type CutListing } from '../operation/result/describe-cuts.ts';
-import { countJsonBytes, digest, type Cut } from '../operation/result/digest.ts';
+import {
+  describeCuts,
+  type CutListing,
+  countJsonBytes,
+  digest,
+  type ResultCut,
+} from '../operation/result/digest.ts';
 import { foldResult } from '../operation/result/fold-result.ts';
 import { type ResultShape, describeResult } from '../operation/result/result-shape.ts';
 import type { ResultStore } from './result-store.ts';
@@ -39,7 +44,7 @@ export interface ResultDraft {
 /** Page with as many rows as fit; the cut holds the total. */
 export interface FittingPage {
   readonly value: unknown;
-  readonly cut: Cut;
+  readonly cut: ResultCut;
 }
 
 /** Formats a result within its budget; each cut has a handle. */
@@ -174,14 +179,14 @@ function handleOf(name: string, path: readonly number[]): string {
 }
 
 /** Returns where to continue in the cut value itself. */
-function nextOf(cuts: readonly Cut[], from: number): Record<string, number> {
+function nextOf(cuts: readonly ResultCut[], from: number): Record<string, number> {
   const own = cuts.find(({ path }) => path.length === 0);
   return own === undefined ? {} : { total: own.total, next: from + own.shown };
 }
 
 /** Lists the outermost cuts first, because their handles lead to all others. */
 function listCuts(
-  cuts: readonly Cut[],
+  cuts: readonly ResultCut[],
   folds: NonNullable<FormatRequest['folds']>,
   listing: CutListing,
 ) {

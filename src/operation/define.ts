@@ -170,7 +170,7 @@ export function defineOperation<
 }
 
 /** What an operation may be answered with when it has not failed. */
-export function statusesOf(surface: HttpSurface): readonly number[] {
+export function listStatuses(surface: HttpSurface): readonly number[] {
   return surface.statuses ?? (surface.status === undefined ? [200] : [200, 202]);
 }
 

@@ -45,7 +45,7 @@ export async function findById<T extends { readonly id: string }>(
 }
 
 /** The directive with this id, or the only one whose id begins so. */
-export function findDirective(ledger: Ledger, id: string): Promise<Directive> {
+export function findDirectiveById(ledger: Ledger, id: string): Promise<Directive> {
   return findById(id.toLowerCase(), {
     noun: 'directive',
     missing: 'DIRECTIVE_NOT_FOUND',

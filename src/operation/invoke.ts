@@ -1,4 +1,3 @@
-import type * as z from 'zod';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
@@ -6,12 +5,12 @@ import { REDACTED } from '../base/secrets.ts';
 import { authorize } from '../access/authorize.operations.ts';
 import type { Context } from './context.ts';
 import { isOffered, type JsonOutput, type Operation } from './define.ts';
-import { readNulls } from './nulls.ts';
 import { checkFieldNames, pickFields, readFieldNames } from './result/pick-fields.ts';
 import { describeResult } from './result/result-shape.ts';
 import { seesHidden, veilEngine } from '../access/visibility.operations.ts';
 import { hasFields } from './request-codec.ts';
 import { takeWriteMode } from './write-mode.ts';
+import * as z from 'zod';
 
 type Issues = z.core.$ZodIssue[];
 
@@ -100,4 +99,43 @@ async function refuse(
 function hide(raw: Readonly<JsonObject>, secrets: readonly string[]): JsonObject {
   const hidden = secrets.filter((field) => raw[field] !== undefined && raw[field] !== null);
   return { ...raw, ...Object.fromEntries(hidden.map((field) => [field, REDACTED])) };
+}
+
+/**
+ * Many programs write null for what they do not say. What that means is said by the operation: to
+ * one that deletes what a filter finds, a filter that is null by mistake must stay an error.
+ */
+export function readNulls({ nulls, input }: Operation, raw: unknown): unknown {
+  if (nulls === undefined || !isObject(raw)) return raw;
+  const [said, unsaid] = split(input, raw);
+  if (nulls === 'absent' || unsaid.length === 0) return said;
+  const { unset } = said;
+  return { ...said, unset: [...(Array.isArray(unset) ? unset : []), ...unsaid] };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Only keys that may be left out are left out, so nobody misses one that they sent. */
+function split(schema: z.ZodObject, raw: Fields): [said: Fields, unsaid: string[]] {
+  const unsaid = Object.keys(raw).filter((key) => raw[key] === null && canBeLeftOut(schema, key));
+  const said = Object.entries(raw).filter(([key]) => !unsaid.includes(key));
+  return [
+    Object.fromEntries(said.map(([key, value]) => [key, within(schema, key, value)])),
+    unsaid,
+  ];
+}
+
+function canBeLeftOut({ shape }: z.ZodObject, key: string): boolean {
+  const field = shape[key];
+  if (!(field instanceof z.ZodType)) return false;
+  return field.safeParse(undefined).success && !field.safeParse(null).success;
+}
+
+/** A list of reports is read like each of them. */
+function within({ shape }: z.ZodObject, key: string, value: unknown): unknown {
+  const field = shape[key];
+  if (!(field instanceof z.ZodArray) || !Array.isArray(value)) return value;
+  const { element } = field;
+  if (!(element instanceof z.ZodObject)) return value;
+  return value.map((one: unknown) => (isObject(one) ? split(element, one)[0] : one));
 }

@@ -3,7 +3,7 @@ import { catalogue, type ErrorCode } from '../base/errors.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { ManifestCommand } from '../plugin/manifest.ts';
 import { CLOUDEVENT_BATCH_TYPE, CLOUDEVENT_TYPE } from '../signal/cloudevent.ts';
-import { isOffered, statusesOf, type HttpSurface, type Operation } from './define.ts';
+import { isOffered, listStatuses, type HttpSurface, type Operation } from './define.ts';
 import { moveRefs } from './move-refs.ts';
 import { runPlugin } from '../job/start.operations.ts';
 import { describeNeed } from '../access/scopes.ts';
@@ -274,7 +274,7 @@ const GOOD: Readonly<Record<number, string>> = { 200: 'Done', 201: 'Made', 202: 
 function goodResponses(operation: Operation, http: HttpSurface): Record<string, unknown> {
   const { plan } = operation;
   const schema = answerSchema(operation);
-  const statuses = statusesOf(http);
+  const statuses = listStatuses(http);
   const done = statuses.map((status) => [
     status,
     {

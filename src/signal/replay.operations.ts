@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
-import { findDirective } from '../operation/find-by-id.ts';
+import { findDirectiveById } from '../operation/find-by-id.ts';
 import { requireSignal, signalIdField } from './operations.ts';
 
 const replayInput = z.strictObject({
@@ -94,7 +94,7 @@ async function toParams(
 ): Promise<object> {
   const signal = id === undefined ? undefined : await requireSignal(context, id);
   const { ledger } = context.engine;
-  const failed = resume === undefined ? undefined : await findDirective(ledger, resume);
+  const failed = resume === undefined ? undefined : await findDirectiveById(ledger, resume);
   return {
     ...filter,
     ...(failed === undefined ? {} : { resume: failed.id }),

@@ -5,7 +5,7 @@ import { ownerOf } from '../../src/operation/context.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 import { invoke } from '../../src/operation/invoke.ts';
-import { answerOnce } from '../../src/operation/idempotent.ts';
+import { answerOnce } from '../../src/operation/idempotency.ts';
 import { makeStubEngine, type StubEngine } from '../support/stub-engine.ts';
 
 let engine: StubEngine;

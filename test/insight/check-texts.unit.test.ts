@@ -6,7 +6,7 @@ import { listWatches } from '../../src/insight/checks/installations.ts';
 import { describeRefused, describeSuppressed } from '../../src/insight/checks/observations.ts';
 import { describeNever, describeSkipped } from '../../src/insight/checks/schedules.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
-import type { Observation } from '../../src/insight/observation-types.ts';
+import type { Observation } from '../../src/insight/types.ts';
 import type { ScheduleRow } from '../../src/schedule/types.ts';
 
 const at = '2030-01-10T12:00:00.000Z';

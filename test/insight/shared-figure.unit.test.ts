@@ -98,7 +98,7 @@ describe('a shared figure', () => {
 });
 
 test('callers whose rows are masked share the figures of all others', () => {
-  const ledger = {} as Ledger;
+  const ledger = { jobs: {}, attempts: {}, runs: {} } as Ledger;
   const reader = { scopes: ['jobs:ro'], actor: 'token:reader' } as unknown as Principal;
   expect(figuresOf(veilLedger(ledger, reader))).toBe(figuresOf(ledger));
 });

@@ -49,7 +49,7 @@ describe('a shared examination', () => {
 });
 
 test("callers that see everything don't share with the others, and the others share one mask", async () => {
-  const ledger = {};
+  const ledger = { jobs: {}, attempts: {}, runs: {} } as Engine['ledger'];
   const contextOf = (scopes: readonly string[], actor: string): Context => ({
     engine: { ledger } as Engine,
     principal: makePrincipal(actor, scopes),

@@ -9,7 +9,7 @@ import { ownerOf } from '../../src/operation/context.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 import { invoke } from '../../src/operation/invoke.ts';
-import { answerOnce, type KeyedRequest } from '../../src/operation/idempotent.ts';
+import { answerOnce, type KeyedRequest } from '../../src/operation/idempotency.ts';
 import { pausing } from '../support/ledger/drafts.ts';
 import { makeStubEngine, runOne, type StubEngine } from '../support/stub-engine.ts';
 

@@ -1,7 +1,7 @@
 import { catalogue, type ErrorCode } from '../../src/base/errors.ts';
 import {
   isOffered,
-  statusesOf,
+  listStatuses,
   type HttpSurface,
   type Operation,
 } from '../../src/operation/define.ts';
@@ -67,5 +67,5 @@ export function scopeOf({ scope, name }: Operation): string {
 
 function showStatuses(http: HttpSurface, errors: readonly ErrorCode[]): string {
   const bad = errors.map((code) => catalogue[code].status);
-  return [...new Set([...statusesOf(http), ...bad])].sort((x, y) => x - y).join(', ');
+  return [...new Set([...listStatuses(http), ...bad])].sort((x, y) => x - y).join(', ');
 }

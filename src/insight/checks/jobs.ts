@@ -1,5 +1,5 @@
 import { limits } from '../../base/limits.ts';
-import type { DeadJob } from '../finding-reads.ts';
+import type { DeadJob } from '../types.ts';
 import { type Check, type CheckContext, showText } from '../check.service.ts';
 import { findingId, type LiveFinding, groupUnacknowledged, toFindingWindow } from '../finding.ts';
 import { fromTimestamp, type Timestamp, toTimestamp } from '../../base/clock.ts';

@@ -1,5 +1,5 @@
 import type { Config } from '../../config/config.ts';
-import type { Observation } from '../observation-types.ts';
+import type { Observation } from '../types.ts';
 import type { Check, CheckContext } from '../check.service.ts';
 import { acknowledgeCommand, findingId, type LiveFinding } from '../finding.ts';
 import { isObject, parseStoredJson, type JsonObject } from '../../base/json.ts';

@@ -1,5 +1,5 @@
 import { limits } from '../../base/limits.ts';
-import type { HaltedRun, OpenQuestion } from '../finding-reads.ts';
+import type { HaltedRun, OpenQuestion } from '../types.ts';
 import { type Check, type CheckContext, showText } from '../check.service.ts';
 import {
   findingId,

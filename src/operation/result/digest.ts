@@ -1,8 +1,9 @@
 import { ExactNumber } from '../../base/parse-json.ts';
 import { isObject } from '../../base/json.ts';
+import { toVisibleText } from '../../base/text.ts';
 
 /** A part of an answer that is not shown, or not all of it. */
-export interface Cut {
+export interface ResultCut {
   /** Which entry of which entry: places, and no names, since those may be anybody's text. */
   readonly path: readonly number[];
   readonly kind: 'list' | 'object' | 'text' | 'folded' | 'columns' | 'page';
@@ -19,7 +20,7 @@ export interface Cut {
 
 export interface Digest {
   readonly value: unknown;
-  readonly cuts: readonly Cut[];
+  readonly cuts: readonly ResultCut[];
 }
 
 /** How much is shown of a list, of an object and of a text, and how deep. */
@@ -80,7 +81,7 @@ export function digest(
   if (typeof value === 'string') return digestText(value, bytes, from);
   let last: Digest = { value: null, cuts: [] };
   for (const size of keepRows ? TEXT_SIZES : SIZES) {
-    const cuts: Cut[] = [];
+    const cuts: ResultCut[] = [];
     last = { value: shrink(value, size, { path: [], cuts, from }), cuts };
     if (countJsonBytes(last.value) <= bytes) return last;
   }
@@ -96,14 +97,14 @@ function digestText(text: string, bytes: number, from: number): Digest {
     const value = sliceText(text, from, length);
     if (countJsonBytes(value) > bytes) continue;
     const isWhole = from + value.length >= text.length;
-    const cut: Cut = { path: [], kind: 'text', total: text.length, shown: value.length };
+    const cut: ResultCut = { path: [], kind: 'text', total: text.length, shown: value.length };
     return { value, cuts: isWhole ? [] : [cut] };
   }
 }
 
 interface Place {
   readonly path: readonly number[];
-  readonly cuts: Cut[];
+  readonly cuts: ResultCut[];
   /** Entries of the outermost list or object that are left out. */
   readonly from: number;
 }
@@ -128,7 +129,7 @@ function shrinkList(list: readonly unknown[], size: Size, place: Place): unknown
   const count = size.depth > 0 ? size.entries : 0;
   const shown = list.slice(from, from + count);
   if (from + shown.length < list.length) {
-    const cut: Cut = { path, kind: 'list', total: list.length, shown: shown.length };
+    const cut: ResultCut = { path, kind: 'list', total: list.length, shown: shown.length };
     cuts.push({ ...cut, ...tallyBy(list, 'status'), ...tallyBy(list, 'severity') });
   }
   const inner = { ...size, depth: size.depth - 1 };
@@ -164,7 +165,7 @@ const WORDS_MAX = 12;
 function tallyBy(
   list: readonly unknown[],
   field: 'status' | 'severity',
-): Pick<Cut, 'by_status' | 'by_severity'> {
+): Pick<ResultCut, 'by_status' | 'by_severity'> {
   const counts = new Map<string, number>();
   for (const entry of list) {
     const word = isObject(entry) ? entry[field] : undefined;
@@ -179,4 +180,88 @@ function tallyBy(
 function sliceText(text: string, from: number, length: number): string {
   const slice = text.slice(from, from + length);
   return slice.isWellFormed() ? slice : slice.replace(/[\ud800-\udbff]$/, '');
+}
+
+export interface CutListing {
+  /** The value that the paths of the cuts lead into. */
+  readonly value: unknown;
+  /** Characters that the descriptions may take; at least one is always listed. */
+  readonly room: number;
+  readonly handleOf: (path: readonly number[]) => string | undefined;
+}
+
+export interface DescribedCuts {
+  readonly listed: readonly Readonly<Record<string, unknown>>[];
+  /** How many are not listed. */
+  readonly left: number;
+}
+
+/** Describes the outermost cuts first, because everything else is within them. */
+export function describeCuts(cuts: readonly ResultCut[], listing: CutListing): DescribedCuts {
+  const { value, room, handleOf } = listing;
+  const ordered = cuts.toSorted((a, b) => a.path.length - b.path.length);
+  const entries = ordered.map(({ path, ...cut }) => {
+    const handle = handleOf(path);
+    return {
+      at: toText(namesOf(value, path)),
+      ...cut,
+      ...(handle === undefined ? {} : { handle }),
+    };
+  });
+  return takeFitting(entries, room);
+}
+
+/**
+ * Describes cuts for a caller that can't ask for each part. The same field of many rows is described
+ * once, with a `*` for what differs, and with how many places it was cut in.
+ */
+export function groupCuts(cuts: readonly ResultCut[], value: unknown, room: number): DescribedCuts {
+  const named = cuts.map(({ path, ...cut }) => ({ ...cut, names: namesOf(value, path) }));
+  const groups = Map.groupBy(named, ({ kind, names }) => {
+    const [first = ''] = names;
+    return [kind, names.length, first, names.at(-1)].join('\n');
+  });
+  const entries = [...groups.values()].map((group) => {
+    const [{ names, ...cut }] = group as [(typeof group)[0]];
+    if (group.length === 1) return { at: toText(names), ...cut };
+    const isSame = (name: string, at: number): boolean =>
+      group.every((other) => other.names[at] === name);
+    const common = names.map((name, at) => (isSame(name, at) ? name : '*'));
+    const longest = Math.max(...group.map(({ total }) => total));
+    const { kind, shown } = cut;
+    return { at: toText(common), kind, places: group.length, longest, shown };
+  });
+  return takeFitting(entries, room);
+}
+
+function takeFitting(
+  entries: readonly Readonly<Record<string, unknown>>[],
+  room: number,
+): DescribedCuts {
+  let chars = 0;
+  const end = entries.findIndex((entry, index) => {
+    chars += JSON.stringify(entry).length;
+    return index > 0 && chars > room;
+  });
+  const listed = end === -1 ? entries : entries.slice(0, end);
+  return { listed, left: entries.length - listed.length };
+}
+
+const NAME_CHARS_MAX = 40;
+const AT_CHARS_MAX = 120;
+
+/** For people and models: `/jobs/3/result`. */
+function toText(names: readonly string[]): string {
+  const text = names.map((name) => `/${toVisibleText(name).slice(0, NAME_CHARS_MAX)}`).join('');
+  if (text.length > AT_CHARS_MAX) return `${text.slice(0, AT_CHARS_MAX)}…`;
+  return text === '' ? '/' : text;
+}
+
+function namesOf(value: unknown, path: readonly number[]): string[] {
+  let inner = value;
+  return path.map((index) => {
+    const name = isObject(inner) ? (Object.keys(inner)[index] ?? '') : String(index);
+    inner = Object.values(inner ?? {})[index];
+    return name;
+  });
 }

@@ -1,11 +1,11 @@
 import { isObject, type JsonObject } from '../../base/json.ts';
-import type { Cut } from './digest.ts';
+import type { ResultCut } from './digest.ts';
 import type { ResultShape } from './result-shape.ts';
 
 export interface FoldedResult<Value> {
   readonly value: Value;
   /** One for each list that was folded. */
-  readonly cuts: readonly Cut[];
+  readonly cuts: readonly ResultCut[];
 }
 
 /**
@@ -17,7 +17,7 @@ export function foldResult<Value>(
   { rows, details = [] }: FoldRules,
 ): FoldedResult<Value> {
   if (!isObject(value)) return { value, cuts: [] };
-  const cuts: Cut[] = [];
+  const cuts: ResultCut[] = [];
   const entries = Object.entries(value).map(([field, entry], index) => {
     if (field === 'attempts' && isRows(entry) && entry.every((row) => 'attempt' in row)) {
       const folded = foldAttempts(entry);

@@ -4,7 +4,7 @@ import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
 import type { Context } from './context.ts';
 
-export interface Answer {
+export interface IdempotentResponse {
   readonly status: number;
   /** As it goes out. */
   readonly text: string;
@@ -22,7 +22,7 @@ export interface KeyedRequest {
   readonly isDryRun: boolean;
 }
 
-export interface Once extends Answer {
+export interface Once extends IdempotentResponse {
   /** It was done before; this is the answer of then. */
   readonly repeated: boolean;
 }
@@ -35,7 +35,7 @@ export interface Once extends Answer {
 export async function answerOnce(
   context: Context,
   { key, route, asked, isSecret, isDryRun }: KeyedRequest,
-  run: (context: Context) => Promise<Answer>,
+  run: (context: Context) => Promise<IdempotentResponse>,
 ): Promise<Once> {
   checkKey(key);
   if (isDryRun) return { ...(await run(context)), repeated: false };
