@@ -92,10 +92,11 @@ describe.each(databases)('on %s', (database) => {
 
   test('an outage keeps results until they can be settled', async () => {
     let down = false;
-    const outage = (real: Ledger): Ledger =>
+    const outage = <T extends object>(real: T): T =>
       new Proxy(real, {
         get(target, key) {
           const value: unknown = Reflect.get(target, key);
+          if (typeof value === 'object' && value !== null) return outage(value);
           if (!down || typeof value !== 'function') return value;
           const error = new DuctileError('LEDGER_UNAVAILABLE', 'the database is away');
           return () => Promise.reject(error);
