@@ -97,13 +97,15 @@ const engine = {
   runTokens: { find: (presented: string) => runs.get(presented) },
   tenants: { visit: async (slug: string) => await visit(slug) },
   ledger: {
-    tenants: async () => {
-      world.asked.push('tenants');
-      return world.tenants;
-    },
-    tenantOfKey: async (kind: string, digest: string) => {
-      const known = [...tenantKeys].find(([token]) => digestOf(token) === digest);
-      return kind === 'token' ? known?.[1] : undefined;
+    tenants: {
+      list: async () => {
+        world.asked.push('tenants');
+        return world.tenants;
+      },
+      findByKey: async (kind: string, digest: string) => {
+        const known = [...tenantKeys].find(([token]) => digestOf(token) === digest);
+        return kind === 'token' ? known?.[1] : undefined;
+      },
     },
   },
 } as unknown as Engine;
