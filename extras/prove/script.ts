@@ -3,7 +3,7 @@ import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Node } from '../../src/pipeline/language/graph.ts';
 import { matchRoutes, type Pipeline } from '../../src/pipeline/language/pipeline.ts';
-import { findCommand, type Catalog } from '../../src/plugin/catalog.ts';
+import { findPluginCommand, type Catalog } from '../../src/plugin/catalog.ts';
 import { breakCircles, readAnswers, type Follows, type StandInAnswer } from './answers.ts';
 import { sampleOf } from './sample.ts';
 
@@ -76,7 +76,7 @@ async function pipelineUnit(ledger: Ledger, catalog: Catalog, pipeline: Pipeline
   const recorded = earlier === undefined ? undefined : parseStoredJson(earlier.payload);
   const first = graph.nodes[graph.first];
   const plugin = first?.kind === 'task' ? catalog.plugins.get(first.plugin) : undefined;
-  const command = first?.kind === 'task' && plugin && findCommand(plugin, first.command);
+  const command = first?.kind === 'task' && plugin && findPluginCommand(plugin, first.command);
   const schema = command ? command.inputSchema : undefined;
   const sampled = schema === undefined ? ('nothing' as const) : ('the input schema' as const);
   const isRecorded = isObject(recorded);

@@ -7,7 +7,7 @@ import { RUN_TOKEN } from '../base/secrets.ts';
 import type { Job } from '../job/job.ts';
 import type { Plugin } from '../plugin/catalog.ts';
 import { JOB_ACTOR, type JobCause } from '../job/cause.ts';
-import { digestOf, makePrincipal, type Principal } from './principal.service.ts';
+import { hashTokenText, makePrincipal, type Principal } from './principal.service.ts';
 
 /**
  * Tokens of running attempts. They are known to this process alone and to nothing that outlives it;
@@ -21,7 +21,7 @@ export class RunTokens {
 
   /** Whose token this is, while the attempt that it was made for goes on. */
   find(presented: string): Principal | undefined {
-    const found = this.#known.get(digestOf(presented));
+    const found = this.#known.get(hashTokenText(presented));
     return found === undefined || performance.now() >= found.goodUntil
       ? undefined
       : found.principal;
@@ -29,7 +29,7 @@ export class RunTokens {
 
   make(principal: Principal, untilMs: number): Made {
     const token = `${RUN_TOKEN}${randomBytes(TOKEN_BYTES).toString('base64url')}`;
-    const digest = digestOf(token);
+    const digest = hashTokenText(token);
     // The attempt ends by the clock that only goes forward, however the time of day is set meanwhile.
     const goodUntil = performance.now() + untilMs - Date.now();
     this.#known.set(digest, { principal, goodUntil });
@@ -45,14 +45,14 @@ interface Made {
 const TOKEN_BYTES = 32;
 
 /** What one attempt is told of the API; `end` when it is over. */
-export interface RunAccess {
+export interface AttemptAccess {
   readonly api: JsonObject;
   readonly secret: KnownSecret;
   readonly end: () => void;
 }
 
 /** Undefined for a plugin that is given no access, and where there is no API to be asked. */
-export type GrantAccess = (job: Job, plugin: Plugin, untilMs: number) => RunAccess | undefined;
+export type GrantAccess = (job: Job, plugin: Plugin, untilMs: number) => AttemptAccess | undefined;
 
 export function makeGrantAccess(
   { reach, tenant }: Pick<LedgerContext, 'reach' | 'tenant'>,

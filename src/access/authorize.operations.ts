@@ -1,7 +1,7 @@
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { RUN_TOKEN } from '../base/secrets.ts';
 import type { ApiConfig, TelemetryConfig } from '../config/config.ts';
-import { digestOf, type Principal } from './principal.service.ts';
+import { hashTokenText, type Principal } from './principal.service.ts';
 import type { Context } from '../operation/context.ts';
 import type { JsonOutput, Operation } from '../operation/define.ts';
 import { allows, describeNeed, forOperator, hintForNeed, mayAllow } from './scopes.ts';
@@ -95,7 +95,7 @@ export async function identify(base: Base, presented: string): Promise<Admission
   const own = await tokens.find(presented);
   if (own !== undefined) return { ...admitHere(base, own), again: () => tokens.find(presented) };
   if (tenants === undefined) return undefined;
-  const slug = await ledger.tenants.findByKey('token', digestOf(presented));
+  const slug = await ledger.tenants.findByKey('token', hashTokenText(presented));
   const visit = slug === undefined ? undefined : await visitIfThere(tenants, slug);
   if (visit === undefined) return undefined;
   try {
@@ -147,7 +147,7 @@ export function accessRules({
 }
 
 /** True if plugins that can open the control socket must not use it. */
-export async function isGuarded({ engine }: Base): Promise<boolean> {
+export async function isSocketGuarded({ engine }: Base): Promise<boolean> {
   if (engine.config.tenants.trust === 'shared') return false;
   return (await engine.ledger.tenants.list()).length > 0;
 }

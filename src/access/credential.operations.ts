@@ -37,7 +37,7 @@ const shape = {
   last_used_at: time.nullable().describe('written in batches, so about half a minute late'),
 };
 
-export const setCredential = defineOperation({
+export const setCredentialOperation = defineOperation({
   name: 'credential.set',
   summary: 'Keep a secret for plugins, or put another value in its place.',
   effect: 'write',
@@ -88,7 +88,7 @@ export const setCredential = defineOperation({
   },
 });
 
-export const listCredentials = defineOperation({
+export const listCredentialsOperation = defineOperation({
   name: 'credential.list',
   summary: 'List the secrets that are kept for plugins, without their values.',
   effect: 'read',
@@ -145,7 +145,7 @@ export const showCredential = defineOperation({
   },
 });
 
-export const deleteCredential = defineOperation({
+export const deleteCredentialOperation = defineOperation({
   name: 'credential.delete',
   summary: 'Forget a secret; attempts that ask for it fail from then on.',
   effect: 'destroy',

@@ -77,6 +77,6 @@ export function makePrincipal(actor: string, scopes: readonly string[]): Princip
 }
 
 /** What is kept of a token: it cannot be approached guess by guess, so that it is looked up tells nothing. */
-export function digestOf(token: string): string {
+export function hashTokenText(token: string): string {
   return hash('sha256', token, 'hex');
 }

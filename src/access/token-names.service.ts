@@ -10,7 +10,7 @@ type Named = Pick<Config, 'api'>;
  * them. A file that takes the name of a token of the ledger is refused by a reload. At a start it is
  * only reported, because the service must come up; approvals then take both tokens for one person.
  */
-export async function claimTokenNames(
+export async function claimConfiguredNames(
   { api }: Named,
   before: Named | undefined,
   ledger: LedgerSubset<'tokens.claimNames'>,

@@ -20,7 +20,7 @@ const fresh = {
 
 const which = nonBlankText().describe('the name or the id of a token');
 
-export const createToken = defineOperation({
+export const createTokenOperation = defineOperation({
   name: 'token.create',
   summary: 'Make a token for the API; its text is shown once.',
   effect: 'write',
@@ -80,7 +80,7 @@ export const createToken = defineOperation({
   },
 });
 
-export const listTokens = defineOperation({
+export const listTokensOperation = defineOperation({
   name: 'token.list',
   summary: 'List the tokens of the configuration and of the ledger, without their texts.',
   effect: 'read',
@@ -161,7 +161,7 @@ export const listTokens = defineOperation({
   },
 });
 
-export const revokeToken = defineOperation({
+export const revokeTokenOperation = defineOperation({
   name: 'token.revoke',
   summary: 'Make a token worthless, at once and for ever.',
   effect: 'destroy',
@@ -188,7 +188,7 @@ export const revokeToken = defineOperation({
   plan: (context, { token }) => planDirective(context, 'token.revoke', { token }),
 });
 
-export const rotateToken = defineOperation({
+export const rotateTokenOperation = defineOperation({
   name: 'token.rotate',
   summary: 'Give a token a new text, shown once; the old one is worthless at once.',
   effect: 'write',

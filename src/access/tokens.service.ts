@@ -6,7 +6,7 @@ import type { ApiToken } from '../config/config.ts';
 import { roleScopes } from './roles.ts';
 import {
   configuredHolder,
-  digestOf,
+  hashTokenText,
   findConfigured,
   type Principal,
   type Tokens,
@@ -84,12 +84,12 @@ export function makeTokenStore(context: LedgerContext): TokenStore {
         await (reading ??= read().finally(() => (reading = undefined)));
       }
       // A digest cannot be approached guess by guess, so that it is looked up tells nothing.
-      const found = known.get(digestOf(presented));
+      const found = known.get(hashTokenText(presented));
       if (found === undefined) return undefined;
       used.add(found.id);
       return found.principal;
     },
-    findExpired: (presented) => expiredNames.get(digestOf(presented)),
+    findExpired: (presented) => expiredNames.get(hashTokenText(presented)),
     async holderOf(actor) {
       const own = configuredHolder(configured(), actor);
       if (own !== undefined) return own;

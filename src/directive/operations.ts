@@ -54,7 +54,7 @@ const directiveShape = z.object({
   completed_at: z.string().nullable(),
 });
 
-export const listDirectives = defineOperation({
+export const listDirectivesOperation = defineOperation({
   name: 'directive.list',
   summary: 'List what was changed, by whom and how it ended, newest first.',
   effect: 'read',
@@ -267,7 +267,7 @@ const errors = [
   'LEDGER_UNAVAILABLE',
 ] as const;
 
-export const approveDirective = defineOperation({
+export const approveDirectiveOperation = defineOperation({
   name: 'directive.approve',
   summary: 'Let a directive be done that waits for approval.',
   effect: 'write',
@@ -293,7 +293,7 @@ export const approveDirective = defineOperation({
   },
 });
 
-export const cancelDirective = defineOperation({
+export const cancelDirectiveOperation = defineOperation({
   name: 'directive.cancel',
   summary: 'End a directive that has not begun: it waits for approval, or for its time.',
   effect: 'destroy',

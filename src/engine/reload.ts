@@ -28,7 +28,7 @@ import { describeChanges, findFixed, findForsaken } from './config-changes.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
 import { tellStranded } from '../webhook/unreachable.service.ts';
-import { claimTokenNames } from '../access/token-names.service.ts';
+import { claimConfiguredNames } from '../access/token-names.service.ts';
 
 /** Reads what a generation is made from. */
 export interface BlueprintSource {
@@ -196,7 +196,7 @@ async function record(
   { ledger, processId, log }: LedgerContext,
   before?: Config,
 ): Promise<void> {
-  await claimTokenNames(generation.config, before, ledger, log);
+  await claimConfiguredNames(generation.config, before, ledger, log);
   const { config, catalog, pipelines, snapshotId, number } = generation;
   const prints = [...catalog.plugins].map(([name, { fingerprint }]) => [name, fingerprint]);
   // Runs can begin with them as soon as it is in force.

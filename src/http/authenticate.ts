@@ -7,7 +7,7 @@ import {
   admitHere,
   ANONYMOUS,
   identify,
-  isGuarded,
+  isSocketGuarded,
   isRunToken,
   noteWrongToken,
   SCRAPER,
@@ -54,7 +54,7 @@ export function createControlAuthenticator(
       const { authorization } = exchange.request.headers;
       if (authorization === undefined) {
         // Once a tenant exists, one of its plugins may be running at any time.
-        guarded ||= await isGuarded(base);
+        guarded ||= await isSocketGuarded(base);
         if (guarded) throw new DuctileError('UNAUTHORIZED', 'the key of this socket is needed');
         return admitHere(base, owner);
       }

@@ -10,7 +10,7 @@ import { makeProblem, sortProblems } from '../config/problem.ts';
 import type { Problem } from '../config/problem.ts';
 import { isAlwaysQuiet } from '../schedule/preview.ts';
 import { makeTimedSchedule } from '../schedule/plan.ts';
-import { loadCatalog, findCommand, type Catalog } from '../plugin/catalog.ts';
+import { loadCatalog, findPluginCommand, type Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
 import { findPluginDrift } from '../plugin/lock.ts';
 import {
@@ -154,7 +154,7 @@ function checkSchedules(name: string, config: Config, catalog: Catalog, nowMs: n
     const found = (severity: Finding['severity'], message: string, hint: string): Finding[] => [
       toFinding(severity, 'schedules', makeProblem(settings.place, key, message, hint)),
     ];
-    if (plugin !== undefined && findCommand(plugin, command) === undefined) {
+    if (plugin !== undefined && findPluginCommand(plugin, command) === undefined) {
       const known = Object.keys(plugin.manifest.commands);
       const message = `(${id}) is for the command ${command}, which the plugin does not have`;
       return found('error', message, suggest(command, known, 'commands'));

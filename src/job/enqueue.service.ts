@@ -7,7 +7,7 @@ import { limits } from '../base/limits.ts';
 import type { Dedupe, JobDraft, SubmittedBy } from './job.ts';
 import type { ContextDraft, EnqueueResult } from './types.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
-import { findCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
 import { descentOf, JOB_ACTOR, type JobCause } from './cause.ts';
 import type { LedgerContext } from '../engine/context.ts';
@@ -128,7 +128,7 @@ function findPlugin(submission: JobSubmission, catalog: Catalog): Plugin {
   if (plugin === undefined) {
     throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${submission.plugin}`);
   }
-  if (findCommand(plugin, submission.command) === undefined) {
+  if (findPluginCommand(plugin, submission.command) === undefined) {
     const known = Object.keys(plugin.manifest.commands).join(', ');
     const message = `the plugin ${plugin.name} has no command ${submission.command}`;
     throw new DuctileError('COMMAND_NOT_FOUND', message, { hint: `It has: ${known}.` });

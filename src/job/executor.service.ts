@@ -12,7 +12,7 @@ import {
   type SignalConsequences,
 } from '../pipeline/follow-event.ts';
 import { arriveDone, arriveFailed } from '../pipeline/run/after-job.ts';
-import { findCommand, type Plugin } from '../plugin/catalog.ts';
+import { findPluginCommand, type Plugin } from '../plugin/catalog.ts';
 import { addResult, toStorable } from '../plugin/response.ts';
 import type { ProcessEnd } from '../plugin/process.ts';
 import { decodeResponse, type Reply } from '../plugin/protocol.ts';
@@ -87,7 +87,7 @@ export function makeExecutor(
   };
   return async (job, signal, generation) => {
     const plugin = generation.catalog.plugins.get(job.plugin);
-    if (plugin === undefined || findCommand(plugin, job.command) === undefined) {
+    if (plugin === undefined || findPluginCommand(plugin, job.command) === undefined) {
       return closeUnknownCommand(job, generation.rules);
     }
     try {

@@ -6,7 +6,7 @@ import { suggest } from '../config/nearest.ts';
 import { pluginName } from '../config/fields.ts';
 import type { InitWish, PluginHealth } from '../config/snapshot-types.ts';
 import type { ClaimablePlugin, EnqueueResult } from './types.ts';
-import { findCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { JobSubmission } from './enqueue.service.ts';
 import type { Generation } from '../engine/generation.ts';
@@ -194,7 +194,7 @@ function refuseDetails({ name }: Plugin, asked: InitAuthor): void {
 }
 
 export function hasInit(plugin: Plugin): boolean {
-  return findCommand(plugin, 'init') !== undefined;
+  return findPluginCommand(plugin, 'init') !== undefined;
 }
 
 function isSame(one: PluginHealth, two: PluginHealth | undefined): boolean {

@@ -28,9 +28,9 @@ import {
 } from '../plugin/discovery.operations.ts';
 import { tailSignals } from '../signal/event-feed.operations.ts';
 import {
-  approveDirective,
-  cancelDirective,
-  listDirectives,
+  approveDirectiveOperation,
+  cancelDirectiveOperation,
+  listDirectivesOperation,
   requestDirective,
   showDirectiveOperation,
 } from '../directive/operations.ts';
@@ -51,7 +51,7 @@ import {
 } from '../job/change.operations.ts';
 import { inspectJob, listJobsOperation, listQueue } from '../job/operations.ts';
 import {
-  listInstallations,
+  listInstallationsOperation,
   showInstallation,
   listPackages,
   showPackage,
@@ -108,20 +108,25 @@ import {
   createTenant,
   deleteTenant,
   limitTenant,
-  listTenants,
+  listTenantsOperation,
   resumeTenant,
   showTenantOperation,
   suspendTenant,
   tokenTenant,
 } from '../tenant/operations.ts';
 import {
-  deleteCredential,
-  listCredentials,
+  deleteCredentialOperation,
+  listCredentialsOperation,
   rotateKey,
-  setCredential,
+  setCredentialOperation,
   showCredential,
 } from '../access/credential.operations.ts';
-import { createToken, listTokens, revokeToken, rotateToken } from '../access/token.operations.ts';
+import {
+  createTokenOperation,
+  listTokensOperation,
+  revokeTokenOperation,
+  rotateTokenOperation,
+} from '../access/token.operations.ts';
 import { jobTree } from '../job/tree.operations.ts';
 import { triggerPlugin } from '../pipeline/run/trigger.operations.ts';
 import {
@@ -206,23 +211,23 @@ export const operations: readonly Operation[] = [
   analyticsQueue,
   enablePlugin,
   disablePlugin,
-  listDirectives,
+  listDirectivesOperation,
   showDirectiveOperation,
   requestDirective,
-  approveDirective,
-  cancelDirective,
+  approveDirectiveOperation,
+  cancelDirectiveOperation,
   createTenant,
-  listTenants,
+  listTenantsOperation,
   showTenantOperation,
   suspendTenant,
   resumeTenant,
   limitTenant,
   deleteTenant,
   tokenTenant,
-  setCredential,
-  listCredentials,
+  setCredentialOperation,
+  listCredentialsOperation,
   showCredential,
-  deleteCredential,
+  deleteCredentialOperation,
   rotateKey,
   addWebhook,
   editWebhook,
@@ -235,10 +240,10 @@ export const operations: readonly Operation[] = [
   showDeliveryOperation,
   replayDelivery,
   testWebhook,
-  createToken,
-  listTokens,
-  revokeToken,
-  rotateToken,
+  createTokenOperation,
+  listTokensOperation,
+  revokeTokenOperation,
+  rotateTokenOperation,
   tailSignals,
   listSignalsOperation,
   showSignalOperation,
@@ -253,7 +258,7 @@ export const operations: readonly Operation[] = [
   enablePackage,
   disablePackage,
   uninstallPackage,
-  listInstallations,
+  listInstallationsOperation,
   showInstallation,
   systemIndex,
   makeSystemOpenapi(() => operations),

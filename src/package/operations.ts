@@ -227,7 +227,7 @@ const shape = {
   directive_id: z.string().describe('the last change of it'),
 };
 
-export const listInstallations = defineOperation({
+export const listInstallationsOperation = defineOperation({
   name: 'installation.list',
   summary: 'List what is installed.',
   effect: 'read',

@@ -4,7 +4,7 @@ import { makeProblem, sentence, type Problem } from '../config/problem.ts';
 import { DEFAULT_AGENT } from '../config/webhooks.ts';
 import type { Route } from './language/pipeline.ts';
 import { WEBHOOK_SOURCE, RUNTIME_SOURCE, runtimePayloadKeys } from '../signal/signal.ts';
-import { findCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { keyText } from '../config/document.ts';
 
 export interface CheckedRoutes {
@@ -110,7 +110,7 @@ function checkTarget(target: Target, catalog: Catalog): Target | Fault | undefin
     const { disabled, unloaded } = catalog;
     return disabled.has(target.plugin) || unloaded.has(target.plugin) ? target : undefined;
   }
-  if (findCommand(plugin, target.command) !== undefined) return target;
+  if (findPluginCommand(plugin, target.command) !== undefined) return target;
   const known = Object.keys(plugin.manifest.commands);
   return {
     fault: `names the command ${target.command}, which the plugin ${target.plugin} does not have`,
@@ -206,7 +206,7 @@ function declaredSteps(routes: readonly Route[], { plugins }: Catalog): Steps {
   const emitters = new Map<string, Route[]>();
   for (const target of targets.values()) {
     const plugin = plugins.get(target.plugin);
-    const command = plugin === undefined ? undefined : findCommand(plugin, target.command);
+    const command = plugin === undefined ? undefined : findPluginCommand(plugin, target.command);
     for (const { event } of command?.values.emit ?? []) {
       emitters.set(event, [...(emitters.get(event) ?? []), target]);
     }

@@ -6,7 +6,7 @@ import type { PipelineEntry } from './language/entry.ts';
 import { checkFlow, type CommandContract } from './language/flow.ts';
 import type { Graph } from './language/graph.ts';
 import type { Pipeline } from './language/pipeline.ts';
-import { findCommand, type Catalog } from '../plugin/catalog.ts';
+import { findPluginCommand, type Catalog } from '../plugin/catalog.ts';
 import { resolveTarget } from './check-routes.service.ts';
 
 export interface CheckedPipelines {
@@ -62,7 +62,7 @@ function makeLibrary(configured: readonly PipelineEntry[], catalog: Catalog): Wh
       const target = find(uses);
       const plugin = 'fault' in target ? undefined : catalog.plugins.get(target.plugin);
       if ('fault' in target || plugin === undefined) return undefined;
-      const command = findCommand(plugin, target.command);
+      const command = findPluginCommand(plugin, target.command);
       if (command === undefined) return undefined;
       return { inputSchema: command.inputSchema, emits: keysOf(command.values.emit) };
     },

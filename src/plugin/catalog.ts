@@ -114,7 +114,7 @@ export function loadCatalog(
   };
 }
 
-export function findCommand(plugin: Plugin, command: string): ManifestCommand | undefined {
+export function findPluginCommand(plugin: Plugin, command: string): ManifestCommand | undefined {
   return plugin.manifest.commands[command];
 }
 

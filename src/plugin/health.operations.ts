@@ -8,7 +8,7 @@ import { suggest } from '../config/nearest.ts';
 import { isTerminal, type Job } from '../job/job.ts';
 import type { PluginHealth } from '../config/snapshot-types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { findCommand, type Catalog, type Plugin } from './catalog.ts';
+import { findPluginCommand, type Catalog, type Plugin } from './catalog.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
@@ -143,7 +143,7 @@ export async function checkPlugins(context: Context): Promise<void> {
   }
   const plugins = [...engine.catalog.plugins.values()].filter(
     (plugin) =>
-      findCommand(plugin, 'health') !== undefined &&
+      findPluginCommand(plugin, 'health') !== undefined &&
       allows(principal.scopes, { plugin: plugin.name, command: 'health', type: 'read' }),
   );
   await Promise.all(plugins.map((plugin) => runHealthCheck(context, plugin)));
@@ -183,7 +183,7 @@ function findPlugin({ engine: { catalog } }: Context, name: string): Plugin {
     const hint = suggest(name, [...catalog.plugins.keys()], 'plugins');
     throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
   }
-  if (findCommand(plugin, 'health') !== undefined) return plugin;
+  if (findPluginCommand(plugin, 'health') !== undefined) return plugin;
   throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command health`);
 }
 

@@ -5,7 +5,7 @@ import { describeUnsafeJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Config, PluginConfig } from '../config/config.ts';
 import type { NextDue, ScheduleDraft, ScheduleKey, ScheduleStatus } from './types.ts';
-import { findCommand, type Catalog } from '../plugin/catalog.ts';
+import { findPluginCommand, type Catalog } from '../plugin/catalog.ts';
 import { firstSlot, makeTimedSchedule, type ScheduleSlot, type TimedSchedule } from './plan.ts';
 import type { Schedule } from './schedule.ts';
 import type { Log } from '../base/log.ts';
@@ -69,7 +69,7 @@ function findFault(
     const problem = catalog.problems.find((one) => one.plugin === plugin);
     return problem === undefined ? 'plugin_not_found' : `plugin_not_loaded: ${problem.message}`;
   }
-  if (findCommand(known, command) === undefined) return `command_not_supported: ${command}`;
+  if (findPluginCommand(known, command) === undefined) return `command_not_supported: ${command}`;
   const unsafe = describeUnsafeJson(payload, limits.jsonDepthMax);
   if (unsafe !== undefined) return `payload_invalid: ${unsafe}`;
   return Buffer.byteLength(text) > limits.payloadBytesMax ? 'payload_too_large' : undefined;

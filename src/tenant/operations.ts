@@ -87,7 +87,7 @@ export const createTenant = defineOperation({
   plan: (context, input) => planDirective(context, 'tenant.create', given(input)),
 });
 
-export const listTenants = defineOperation({
+export const listTenantsOperation = defineOperation({
   name: 'tenant.list',
   summary: 'List the tenants and how they are.',
   effect: 'read',

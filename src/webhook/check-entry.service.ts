@@ -3,7 +3,7 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
-import { findCommand, type Catalog } from '../plugin/catalog.ts';
+import { findPluginCommand, type Catalog } from '../plugin/catalog.ts';
 import { webhookEntrySchema, toWebhook, type Webhook } from './webhook.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { isShort, tooShort } from './secrets.service.ts';
@@ -112,7 +112,7 @@ function checkCommand(name: string, command: string, catalog: Catalog, hint?: st
       hint: hint ?? suggest(name, [...catalog.plugins.keys()], 'plugins'),
     });
   }
-  if (findCommand(plugin, command) !== undefined) return;
+  if (findPluginCommand(plugin, command) !== undefined) return;
   const known = Object.keys(plugin.manifest.commands);
   throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command ${command}`, {
     hint: hint ?? suggest(command, known, 'commands'),

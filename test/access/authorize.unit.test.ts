@@ -5,7 +5,7 @@ import { DuctileError } from '../../src/base/errors.ts';
 import { limits } from '../../src/base/limits.ts';
 import { RUN_TOKEN } from '../../src/base/secrets.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { digestOf, makePrincipal, type Principal } from '../../src/access/principal.service.ts';
+import { hashTokenText, makePrincipal, type Principal } from '../../src/access/principal.service.ts';
 import { Exchange } from '../../src/http/exchange.ts';
 import {
   createControlAuthenticator,
@@ -103,7 +103,7 @@ const engine = {
         return world.tenants;
       },
       findByKey: async (kind: string, digest: string) => {
-        const known = [...tenantKeys].find(([token]) => digestOf(token) === digest);
+        const known = [...tenantKeys].find(([token]) => hashTokenText(token) === digest);
         return kind === 'token' ? known?.[1] : undefined;
       },
     },

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { ApiToken } from '../../src/config/config.ts';
 import {
   configuredHolder,
-  digestOf,
+  hashTokenText,
   findConfigured,
   isToken,
   makePrincipal,
@@ -11,7 +11,7 @@ import {
 
 const token = (name: string, text: string, ...scopes: string[]): ApiToken => ({
   name,
-  digest: digestOf(text),
+  digest: hashTokenText(text),
   scopes,
   place: 'config.yaml:1:1',
 });
@@ -27,7 +27,7 @@ describe('a token of the configuration', () => {
     expect(findConfigured(tokens, 'second')).toMatchObject({ actor: 'token:watch' });
   });
 
-  test.each(['', 'firs', 'firstx', 'First', 'first ', digestOf('first'), 'deploy'])(
+  test.each(['', 'firs', 'firstx', 'First', 'first ', hashTokenText('first'), 'deploy'])(
     'is not %j',
     (presented) => {
       expect(findConfigured(tokens, presented)).toBeUndefined();
@@ -49,7 +49,7 @@ describe('a token of the configuration', () => {
   });
 
   test('is stored as its SHA-256 digest', () => {
-    expect(digestOf('abc')).toBe(
+    expect(hashTokenText('abc')).toBe(
       'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
     );
     expect(makePrincipal('cli:ann', ['*']).role).toBe('owner');

@@ -10,7 +10,7 @@ import { acknowledgeIncident } from '../../src/insight/incident.operations.ts';
 import { invoke } from '../../src/operation/invoke.ts';
 import { retryJobOperation } from '../../src/job/change.operations.ts';
 import { approveStep, reviveRun } from '../../src/pipeline/run/change.operations.ts';
-import { cancelDirective } from '../../src/directive/operations.ts';
+import { cancelDirectiveOperation } from '../../src/directive/operations.ts';
 import { systemStatus } from '../../src/engine/system.operations.ts';
 import { ask } from '../support/direct.ts';
 import {
@@ -117,7 +117,7 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
     await call(retryJobOperation, { id: dead.id });
     await call(reviveRun, { id: halted.id });
     await call(approveStep, { id: asking, step: 'ok' });
-    await call(cancelDirective, { id: directiveId });
+    await call(cancelDirectiveOperation, { id: directiveId });
     await eventually('nothing is found', async () => (await findings()).length === 0);
     for (const kind of kinds) {
       await eventually(`${kind} is closed`, async () => (await openKinds(kind)).length === 0);

@@ -6,7 +6,7 @@ import { describeProblem } from '../../src/config/problem.ts';
 import { commands } from '../../src/cli/commands.ts';
 import {
   loadCatalog,
-  findCommand,
+  findPluginCommand,
   RUN_ACTIONS,
   type Catalog,
   type Plugin,
@@ -301,8 +301,8 @@ describe('settings', () => {
   test('lookupCommand finds what the manifest declares', async () => {
     await writePlugin(join(root, 'echo'));
     const plugin = await only();
-    expect(findCommand(plugin, 'poll')?.type).toBe('read');
-    expect(findCommand(plugin, 'sync')).toBeUndefined();
-    expect(findCommand(plugin, 'toString')).toBeUndefined();
+    expect(findPluginCommand(plugin, 'poll')?.type).toBe('read');
+    expect(findPluginCommand(plugin, 'sync')).toBeUndefined();
+    expect(findPluginCommand(plugin, 'toString')).toBeUndefined();
   });
 });
