@@ -80,7 +80,7 @@ export function retryJobsDirective(context: LedgerContext): DirectiveDefinition<
         const inits = jobs.filter(isInit);
         const wanted = jobs.filter((job) => !isInit(job) && !isStep(job));
         const known = wanted.filter(({ plugin }) => plugins.has(plugin));
-        // Whoever walks over the same jobs at this moment has seen that nobody retried them, too.
+        // A concurrent directive may have selected the same jobs, so only the first retry counts.
         const retries = known.map((job) => ({
           ...toRetry(context, job, asked, hops),
           isFirst: true,

@@ -15,15 +15,15 @@ export interface Completion {
   expectEnd(jobId: string): ExpectedEnd;
 }
 
-/** Of a job that is about to be accepted. Where it ends in this process, nothing is read. */
+/** The end of a job that is about to be accepted. If it ends in this process, nothing is read. */
 export interface ExpectedEnd {
-  /** What it came to; undefined when the time is over before, or the signal says so. */
+  /** Returns the end. Undefined if the time is over or the signal aborts before. */
   wait(timeoutMs: number, signal?: AbortSignal): Promise<JobEnd | undefined>;
-  /** Nobody waits any more; to be called in any case. */
+  /** Stops waiting. Callers must always call it. */
   drop(): void;
 }
 
-/** What can be waited for, as it was found. */
+/** The current state of what a caller waits for. */
 interface Found<T> {
   readonly found: T & { readonly awaitedBy: string | null };
   readonly isOver: boolean;
@@ -119,7 +119,10 @@ interface Bell {
   takeDown(): void;
 }
 
-/** One for each that waits; those of one id ring together, and without an id all do. */
+/**
+ * Creates the notifications of waiting callers. Those of one id are notified together; without an
+ * id, all are.
+ */
 function makeBells(): {
   hang(id: string): Bell;
   ring(ids: readonly string[] | undefined, known?: KnownEnds): void;

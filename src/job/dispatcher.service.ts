@@ -35,7 +35,7 @@ interface Held {
 /** The rules for what a dispatcher claims. */
 export interface ClaimRules {
   plugins(generation: Generation): readonly ClaimablePlugin[];
-  /** Whether a claimed job could be started now; `wakeSurely` is called when it can be again. */
+  /** Returns whether a claimed job could start now. `wakeSurely` is called when it can again. */
   mayStart(): boolean;
 }
 
@@ -58,7 +58,7 @@ export class Dispatcher {
   #claiming = false;
   #wanted = false;
   #hasArrived = false;
-  /** Whether the last look left nothing, and nothing was written since. */
+  /** Returns whether the last claim left nothing, and nothing was written since. */
   #hasSeenAll: () => boolean = unknown;
   #turning = false;
   #abandoned = false;
@@ -147,7 +147,7 @@ export class Dispatcher {
     this.wake();
   }
 
-  /** Whether nothing is held and nothing waits to be written. */
+  /** No claim is held and no end waits to be written. */
   get isIdle(): boolean {
     return this.#held.size === 0 && this.#ended.length === 0 && !this.#turning;
   }
@@ -172,7 +172,7 @@ export class Dispatcher {
     this.#stop(reason, () => true);
   }
 
-  /** Whether this process holds the claim, or may be about to learn that it does. */
+  /** Returns whether this process holds the claim, or may be about to learn that it does. */
   holds(jobId: string, claimToken: string): boolean {
     return this.#held.has(claimKey(jobId, claimToken)) || this.#pendingTokens.has(claimToken);
   }
@@ -318,7 +318,7 @@ export class Dispatcher {
     this.close([closing]);
   }
 
-  /** One that waits needs no slot to learn that it is to stop. */
+  /** A claim that waits for a slot is stopped without one. */
   #stop(reason: 'cancelled' | 'shutdown', isMeant: (held: Held) => boolean): void {
     for (const held of this.#held.values()) if (isMeant(held)) held.abort.abort(reason);
     for (const held of this.#slots.withdraw(isMeant)) void this.#attempt(held, 0);

@@ -25,12 +25,15 @@ export interface JobSubmission {
   readonly dedupeKey?: string;
   /** How long its success blocks others with the same key; the configuration's time otherwise. */
   readonly dedupeTtlMs?: number;
-  /** Whether a job of the key that is under way blocks it too; with a `dedupeTtlMs` it does unless said. */
+  /**
+   * Blocks if a job with the same key is queued or running, too (default: true with a
+   * `dedupeTtlMs`).
+   */
   readonly blockInFlight?: boolean;
-  /** Of all jobs with the same one, one runs at a time. */
+  /** At most one job with the same key runs at a time. */
   readonly dependencyKey?: string;
   readonly due?: NonNullable<JobDraft['due']>;
-  /** Whoever submits it will wait for its end. */
+  /** The submitter waits for the end of the job. */
   readonly isAwaited?: boolean;
   /** The running job that asks for it. */
   readonly cause?: JobCause;
@@ -167,7 +170,7 @@ function toDraft(
   };
 }
 
-/** Whoever says for how long means that it is to be done once in that time, not only once after another. */
+/** A caller that sets a TTL wants the work done once in that time, so running jobs block, too. */
 function blocksInFlight({ blockInFlight, dedupeTtlMs }: JobSubmission): boolean {
   return blockInFlight ?? dedupeTtlMs !== undefined;
 }
@@ -193,7 +196,7 @@ export function untilDue(due: NonNullable<JobDraft['due']>): number {
   return Math.min(ms, limits.timerMsMax);
 }
 
-/** Who asks how a plugin is, or sets it up, wants to know what came of it and not of the fourth try. */
+/** Health checks and inits get one attempt: the caller wants the first result. */
 function attemptsOf(plugin: Plugin | undefined, command: string): number {
   if (command === 'health' || command === 'init') return 1;
   return plugin?.retry.maxAttempts ?? limits.attemptsMax;

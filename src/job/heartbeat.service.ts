@@ -119,11 +119,14 @@ export interface Liveness {
   readonly outgrown: Promise<number>;
   /** At the start on a file: whoever held its lock before is dead. */
   recover(): Promise<void>;
-  /** Whether this process was well for a whole threshold, so that it may presume others dead. */
+  /**
+   * Returns whether the heartbeats were unbroken for a whole threshold, so that this process may
+   * presume others dead.
+   */
   mayJudge(): boolean;
   /**
-   * Whether the parts still turn. A database that is away does not make it unsound: a restart would
-   * not bring it back, and would cost what is running.
+   * Returns whether the heartbeat loop still runs. An unreachable database doesn't count: a restart
+   * would not fix it, and would cost the running jobs.
    */
   isSound(): boolean;
 }
@@ -242,7 +245,7 @@ function canJudge(
   return performance.now() - since >= reapAfterMs;
 }
 
-/** What the ledger believes that we run, held against what we do. */
+/** Compares the claims in the ledger with the claims that this process holds. */
 function compareClaims(
   { running }: HeartbeatAnswer,
   dispatcher: Pick<Dispatcher, 'stopJob' | 'holds' | 'close'>,

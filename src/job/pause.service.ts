@@ -15,7 +15,10 @@ import {
 } from './directives.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 
-/** Whether this process starts jobs. The ledger says it for all hosts; each asks from time to time. */
+/**
+ * The pause of the service. The ledger stores it for all hosts, and each host reads it from time to
+ * time.
+ */
 export class Pause {
   readonly #context: LedgerContext;
   readonly #dispatcher: Pick<Dispatcher, 'open' | 'shut'>;
@@ -39,16 +42,16 @@ export class Pause {
     return this.#isOn;
   }
 
-  /** What the engine begins with. */
+  /** Reads the pause at the start of the service. */
   async begin(): Promise<void> {
     this.#isOn = await this.#read();
   }
 
-  /** Somebody may have paused or resumed all hosts from another one. */
+  /** Reads the pause again: another host may have changed it. */
   async look(): Promise<void> {
     const changes = this.#changes;
     const isOn = await this.#read();
-    // What was changed here meanwhile is newer than what was read.
+    // A change of this process is newer than what was read.
     if (changes === this.#changes) this.#set(isOn);
   }
 
@@ -104,8 +107,8 @@ export function makePluginSwitches(ledger: Ledger): PluginSwitches {
       asked += 1;
       const mine = asked;
       const found = await ledger.plugins.listDisabled();
-      // What was asked for later is newer, also when it is answered sooner. One that is still on its
-      // way is not waited for: whoever asked first must see what was true when they asked.
+      // A later request is newer, even if it is answered sooner. Requests in progress aren't
+      // awaited: the first caller must see the state at the time of its request.
       if (mine < shown) return;
       shown = mine;
       off = found;

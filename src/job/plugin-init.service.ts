@@ -64,7 +64,9 @@ export interface PluginInits {
   renew(plugin: Plugin, by: InitAuthor): Promise<EnqueueResult>;
 }
 
-/** Who asks for it. What else may be said of a job is refused: an init is the same for everybody. */
+/**
+ * The requester of an init. Other fields of a submission are refused: an init is the same for all.
+ */
 type InitAuthor = Pick<JobSubmission, 'submittedBy' | 'actor' | 'id'> & Partial<JobSubmission>;
 
 export function makePluginInits(
@@ -205,7 +207,7 @@ function keyOf(plugin: string, fingerprint: string): string {
   return `${fingerprint} ${plugin}`;
 }
 
-/** One attempt: whoever fails to set up has to be looked at by a person. */
+/** One attempt: a person must look at a failed init. */
 function toWish(
   { name, identity }: Plugin,
   why: InitWish['why'],

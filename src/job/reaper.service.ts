@@ -53,11 +53,12 @@ export function makeReaper(
       // The answer may have come late, after a standstill in which everybody fell silent.
       if (!isSure()) break;
       try {
-        // What a dead process left in tenants would not be looked for after it is forgotten.
+        // Recover the process's work in tenants first: after it is forgotten, it is not searched
+        // for.
         await tenants?.mourn();
         recovered += await reapOne(orphan, staleMs, context);
       } catch (error) {
-        // One process's troublesome claims must not keep the others from being recovered.
+        // A failure to recover one process must not block the others.
         log.error('a dead process could not be reaped', {
           process_id: orphan.processId,
           error: messageOf(error),
@@ -116,7 +117,7 @@ async function reapOne(orphan: Orphan, staleMs: number, context: LedgerContext):
       processId,
       staleMs,
       closings: some,
-      // Those of a process that is forgotten are found all the same.
+      // Directives of a forgotten process are found anyway.
       ...(some === closings ? { directives, released } : {}),
     }),
   );
@@ -219,7 +220,7 @@ async function buryOf(plugin: string, context: LedgerContext): Promise<void> {
     const closings = lost.map((job) => unrunnableClosing(job, error, follow));
     if (closings.length === 0) return;
     const closed = await closeAll(closings, context, (some) => ledger.jobs.settle(some));
-    // What cannot be closed would be found for ever.
+    // A job that can't be closed would be found forever.
     if (closed === 0) return;
   }
 }
@@ -245,7 +246,7 @@ function crashClosing(
   error: string,
   context: LedgerContext,
 ): Closing {
-  // Whoever was to stop it is gone, so what was asked for happens here.
+  // The process that was to stop the job is gone, so the request is fulfilled here.
   const cancelled = job.cancelRequestedAt !== null;
   const rules = reaperRulesOf(context.generation);
   const ending = cancelled ? endAsCancelled(job) : endAsCrashed(job, charged, rules.crash);
@@ -282,7 +283,7 @@ function report(
   }
   if (settled.length > 0) {
     const { news, enqueued } = settlement;
-    // What was released is ready now, here and on other hosts.
+    // Released jobs are ready now, on this and on other hosts.
     context.commits.publish({ ...news, enqueued, endedJobs: settled, claimable: true });
   }
   return settled.length;

@@ -21,7 +21,7 @@ export type RunPlugin = (
 export interface AttemptOptions extends RunOptions {
   /** For the environment of a process that is started for this attempt. */
   readonly traceparent: string;
-  /** Whether a caller waits for the end of the job. */
+  /** A caller waits for the end of the job. */
   readonly isAwaited: boolean;
 }
 
@@ -157,7 +157,7 @@ interface StandbyState {
 function makeStandby(pool: Pick<PrewarmPool, 'setTarget' | 'drop' | 'claim'>): Standby {
   const states = new Map<string, StandbyState>();
 
-  /** One timer for all attempts of a plugin: each attempt moves `until`. */
+  /** Each plugin has one timer: each attempt moves `until`. */
   const watch = (plugin: string, state: StandbyState): void => {
     const leftMs = state.until - monotonicMs();
     if (leftMs > 0) {

@@ -8,7 +8,7 @@ import type { Signal } from '../signal/signal.ts';
 import { limits } from '../base/limits.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
-/** What jobs, attempts and signals look like to a caller: snake_case, times as they are stored. */
+/** The form of jobs, attempts and signals in responses: snake_case, times as they are stored. */
 
 const id = z.string();
 const time = z.string().describe('UTC, ISO 8601 with milliseconds') satisfies z.ZodType<Timestamp>;

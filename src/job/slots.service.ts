@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts';
 const AHEAD_MS = 20;
 /** When it has not after this time, others may have it. */
 const WAIT_MS_MAX = 1000;
-/** What the newest attempt counts for in the mean of all. */
+/** The weight of the newest attempt in the moving average. */
 const NEWEST_WEIGHT = 0.1;
 
 interface Waiting<T> {
@@ -120,7 +120,7 @@ export class Slots<T> {
   }
 }
 
-/** What one ledger has of the places in which attempts run. */
+/** The share of one ledger in the slots of a process. */
 export interface SlotShare {
   /** How many places it has or could have now. */
   readonly places: number;
@@ -130,7 +130,7 @@ export interface SlotShare {
   acquire(): boolean;
   /** It would fill a place that others have; `onRoom` is called when there is one. */
   request(): void;
-  /** What is kept for it is not needed. */
+  /** Releases a reserved slot that isn't needed. */
   decline(): void;
   /** Gives one back. */
   release(): void;
@@ -255,7 +255,7 @@ class FairSlotPool implements SlotPool {
     return next;
   }
 
-  /** Whoever does not come for its place must not keep the others from it. */
+  /** Expires reservations that aren't used, so that they don't block other ledgers. */
   #watch(): void {
     if (this.#isWatching) return;
     this.#isWatching = true;
@@ -272,7 +272,7 @@ class FairSlotPool implements SlotPool {
     setTimeout(look, limits.turnMs).unref();
   }
 
-  /** What was kept for it is not any more; whether anything was. */
+  /** Drops the reservation. Returns whether there was one. */
   #release(sitter: PoolMember): boolean {
     if (sitter.reservedUntil === undefined) return false;
     sitter.reservedUntil = undefined;

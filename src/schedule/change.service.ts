@@ -91,7 +91,7 @@ function resetBreakerDirective(context: LedgerContext): DirectiveDefinition<Brea
   };
 }
 
-/** What was missed during a pause is not made up for, unless it is due only once. */
+/** Times that were missed during a pause aren't caught up, unless the schedule is due only once. */
 function nextOf(
   config: Config,
   choice: ScheduleChoice,
@@ -138,7 +138,7 @@ export interface ScheduleName {
   readonly scheduleId: string;
 }
 
-/** What to say of a schedule that is not on the ledger. */
+/** Creates the error about a schedule that isn't in the ledger. */
 export async function scheduleNotFound(
   name: ScheduleName,
   config: Config,
@@ -161,7 +161,7 @@ export async function scheduleNotFound(
 
 const TOLD_MAX = 20;
 
-/** Whether the configuration has it, which is not to say that a service has begun with it. */
+/** Returns whether the configuration has the schedule. The service may not have loaded it yet. */
 export function isDeclared({ plugin, scheduleId }: ScheduleName, { plugins }: Config): boolean {
   const { schedules = [] } = Object.hasOwn(plugins, plugin) ? (plugins[plugin] ?? {}) : {};
   return schedules.some(({ id }) => id === scheduleId);

@@ -18,14 +18,14 @@ import type { SkipReason } from './schedule.ts';
 import { allowedFrom, planDue, type DuePlan } from './plan.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
-/** What one look did, and when the next one is due. */
+/** The result of one tick, and when the next one is due. */
 interface Tick {
   readonly fired: number;
   readonly nextInMs: number;
 }
 
 export interface Scheduler extends Loop {
-  /** One look at all that is due, in slices between which the event loop turns. */
+  /** Fires everything that is due, in slices that yield to the event loop. */
   tick(): Promise<Tick>;
 }
 
@@ -46,7 +46,7 @@ export function makeScheduler(
   const otherwise = new Map<string, string>();
   let nextInMs = 0;
   let isStopping = false;
-  /** Somebody asked for a look while one was under way. */
+  /** A tick was requested while one was in progress. */
   let isWanted = false;
 
   const tick = async (): Promise<Tick> => {
@@ -120,7 +120,8 @@ async function pass(
 ): Promise<Passed> {
   const firings = due.flatMap((row) => {
     const entry = timetable.get(toScheduleKey(row));
-    // Somebody else's schedule, or one that a newer configuration has changed: not ours to fire.
+    // The schedule belongs to another host or to a newer configuration, so this host doesn't fire
+    // it.
     if (entry === undefined || entry.invalid !== undefined) return [];
     if (entry.timed.generation !== row.generation || !context.catalog.plugins.has(row.plugin))
       return [];
@@ -185,7 +186,7 @@ interface Times {
   readonly graceMs: number;
 }
 
-/** What is asked of the ledger for a schedule that has come due. */
+/** Drafts the request to the ledger for a schedule that has come due. */
 function makeFiring(
   entry: TimetableEntry,
   due: DueSchedule,

@@ -75,7 +75,7 @@ function findFault(
   return Buffer.byteLength(text) > limits.payloadBytesMax ? 'payload_too_large' : undefined;
 }
 
-/** Whether the row of a schedule that this host has too is as a host defines it that was loaded later. */
+/** Returns whether the row has the definition of another host that was loaded later. */
 export function isOtherwise(
   config: Config,
   row: ScheduleKey & { readonly generation: string; readonly status: ScheduleStatus },
@@ -160,18 +160,21 @@ export function makeScheduleRows(context: LedgerContext, log: Log): ScheduleRows
 interface Inheritance {
   /** All rows were made to fit what is loaded here. */
   settle(nowMs: number): void;
-  /** Whether they have to be made to fit again. */
+  /** Returns whether the rows must be updated again. */
   falls(nowMs: number): Promise<boolean>;
 }
 
 /**
- * Whoever is loaded makes the rows its own, and no other host fires them then. When it is gone they
- * are those of the live host that was loaded last, be it long before.
+ * The host that was loaded last owns the rows, and no other host fires them. When it is gone, they
+ * belong to the live host that was loaded last, however long ago.
  */
 function makeInheritance(context: LedgerContext): Inheritance {
   const { ledger, processId } = context;
   let askedMs = 0;
-  /** What was loaded last, by anybody: when that was asked, and when the rows became ours. */
+  /**
+   * The snapshot that was loaded last by any host: at the last check, and when this host took the
+   * rows.
+   */
   let seen: string | undefined;
   let settled: string | undefined;
   return {
@@ -225,7 +228,7 @@ async function sync(
 ): Promise<Set<string>> {
   const live = new Set(await ledger.processes.listLivePlugins(config.service.reapAfterMs));
   const others = new Set<string>();
-  // What another host knows how to run is not invalid because this one does not.
+  // A schedule isn't invalid if another host has its plugin.
   const mayJudge = (plugin: string): boolean => {
     if (plugins?.has(plugin) === false) return false;
     const isMine = catalog.plugins.has(plugin) || !live.has(plugin);
@@ -247,7 +250,7 @@ async function sync(
   return others;
 }
 
-/** What is in no configuration that this host may speak for does not fire any more. */
+/** Retires schedules that are in no configuration of this host's plugins. */
 async function retire(
   { ledger, timetable, log }: RowWriter & { readonly timetable: Timetable },
   mayJudge: (plugin: string) => boolean,

@@ -24,7 +24,7 @@ export interface SignalSubmission extends SignalReport {
   readonly actorRole?: string | undefined;
   /** If it was reported before, it is handled again all the same. */
   readonly rerun?: boolean;
-  /** Where in a trace whoever reports it stands. */
+  /** The reporter's trace. */
   readonly traceparent?: string | undefined;
   /** The running job that reports it. */
   readonly cause?: JobCause;
@@ -35,13 +35,13 @@ export interface EmittedSignal extends RecordedSignal {
   readonly handlers: number;
 }
 
-/** Where signals come in that no attempt emitted: each with what follows from it, or not at all. */
+/** Accepts signals that no attempt emitted. Each is committed together with what it starts. */
 export interface SignalEmitter {
   /** Committed when it resolves. */
   emit(submission: SignalSubmission): Promise<EmittedSignal>;
   /** All of them in one commit, or none; one answer for each, in their order. */
   emitAll(submissions: readonly SignalSubmission[]): Promise<readonly EmittedSignal[]>;
-  /** What would follow; refuses what `emit` would refuse. */
+  /** Drafts what a signal would start. Throws what `emit` would throw. */
   foresee(submission: SignalSubmission): Emission;
 }
 

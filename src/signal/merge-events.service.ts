@@ -73,12 +73,12 @@ export interface FoldedEvent extends PlacedEvent {
   readonly count: number;
 }
 
-/** What was merged, in sums. */
+/** Merged events, folded to sums. */
 export interface FoldedEvents extends MergedEvents {
   readonly merged: readonly FoldedEvent[];
 }
 
-/** Of each type the latest, in the order in which those came, and how many there were. */
+/** Folds events to the latest of each type with its count, in the order of the latest ones. */
 export function foldEvents(
   merged: readonly (PlacedEvent | FoldedEvent)[],
   keyOf: (placed: PlacedEvent) => string = ({ event }) => event.type,

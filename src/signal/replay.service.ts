@@ -97,7 +97,7 @@ async function beginAt(
 
 interface Told {
   readonly signal: Signal;
-  /** What it said, also where the ledger shows less. */
+  /** The whole payload, even if the signal shows it masked. */
   readonly payload: Json;
 }
 
@@ -147,7 +147,7 @@ function followAgain(
 
 const PIPELINE = 'pipeline:';
 
-/** Whether a name such as `mail` or `mail.handle` stands for this one. */
+/** Returns whether a name such as `mail` or `mail.handle` means this handler. */
 function isHandler(
   handler: string,
   { plugin, command }: Pick<JobDraft, 'plugin' | 'command'>,

@@ -28,7 +28,7 @@ export function makeSealingMask(vault: Pick<Vault, 'seal'>, log: Log): PayloadMa
   };
 }
 
-/** What a signal said when it was emitted, or why that cannot be told any more. */
+/** The original payload of a signal, or the reason why it can't be opened. */
 export type OpenedPayload = { readonly payload: Json } | { readonly refused: DuctileError };
 
 /** For whoever handles signals again: what they said, in their order. */
