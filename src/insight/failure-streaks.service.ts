@@ -1,6 +1,6 @@
 import { maskText } from '../base/secrets.ts';
 import type { Job } from '../job/job.ts';
-import type { Incident, JobEnd } from './types.ts';
+import type { Incident, RecentJobEnd } from './types.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { AttemptTroubles, IncidentTrouble } from './incident-rules.ts';
 
@@ -10,7 +10,7 @@ import type { AttemptTroubles, IncidentTrouble } from './incident-rules.ts';
  */
 export interface Outcomes {
   /** What ended before this process began, the newest first; what of it is open has been told. */
-  recall(ends: readonly JobEnd[], open: readonly Incident[]): void;
+  recall(ends: readonly RecentJobEnd[], open: readonly Incident[]): void;
   /** True when somebody should look at once. */
   note(closings: readonly Closing[]): boolean;
   /** What was seen and not yet told, beside the incidents that are open now. */
@@ -112,7 +112,7 @@ function streaksIn(open: readonly Incident[]): Set<string> {
 }
 
 /** The failures of each command since it succeeded last. */
-function countStreaks(ends: readonly JobEnd[]): ReadonlyMap<string, Streak> {
+function countStreaks(ends: readonly RecentJobEnd[]): ReadonlyMap<string, Streak> {
   const streaks = new Map<string, Streak>();
   const over = new Set<string>();
   for (const { status, error, isAlarm, ...job } of ends) {

@@ -4,7 +4,7 @@ import type {
   IncidentFilter,
   IncidentKind,
   IncidentMoves,
-  JobEnd,
+  RecentJobEnd,
   MovedIncidents,
   QueueHeads,
 } from './types.ts';
@@ -149,7 +149,7 @@ export async function readHeads(session: Session, progressMs: number): Promise<Q
 }
 
 /** By the index of what has ended. */
-export async function readLastEnds(session: Session, limit: number): Promise<JobEnd[]> {
+export async function readLastEnds(session: Session, limit: number): Promise<RecentJobEnd[]> {
   const rows = await session.run(
     `select id, plugin, command, status, last_error, runtime_caused
       from ${session.dialect.table('job_queue')} where completed_at is not null
@@ -160,7 +160,7 @@ export async function readLastEnds(session: Session, limit: number): Promise<Job
     id: text(row, 'id'),
     plugin: text(row, 'plugin'),
     command: text(row, 'command'),
-    status: text(row, 'status') as JobEnd['status'],
+    status: text(row, 'status') as RecentJobEnd['status'],
     error: textOrNull(row, 'last_error'),
     isAlarm: row['runtime_caused'] === 1,
   }));

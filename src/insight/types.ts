@@ -4,7 +4,7 @@ import type { RunNews } from '../pipeline/run/types.ts';
 import type { Emission } from '../signal/types.ts';
 import type { Run, Step } from '../pipeline/run/run.ts';
 
-export interface JobEnd extends Pick<Job, 'id' | 'plugin' | 'command' | 'status'> {
+export interface RecentJobEnd extends Pick<Job, 'id' | 'plugin' | 'command' | 'status'> {
   readonly error: string | null;
   /** It was to handle what the runtime said. */
   readonly isAlarm: boolean;

@@ -2,15 +2,15 @@ import type { Timestamp } from '../base/clock.ts';
 import type { Dialect, Row, RowsStatement, RowsWriter, Value } from './dialect.ts';
 
 /** Neighbours that differ in their key only. A statement without a key has a run for each row. */
-export interface Run {
+export interface StatementRun {
   readonly row: Row;
   readonly keys: Value[];
 }
 
-export function toRuns({ columns, key }: RowsStatement, rows: readonly Row[]): Run[] {
+export function toRuns({ columns, key }: RowsStatement, rows: readonly Row[]): StatementRun[] {
   if (key === undefined) return rows.map((row) => ({ row, keys: [null] }));
   const alike = Object.keys(columns).filter((column) => column !== key);
-  const runs: Run[] = [];
+  const runs: StatementRun[] = [];
   for (const row of rows) {
     const own = row[key] ?? null;
     const last = runs.at(-1);
@@ -24,10 +24,14 @@ export function toRuns({ columns, key }: RowsStatement, rows: readonly Row[]): R
 /** A statement that is run once for each run of rows, with their values as parameters. */
 export interface CompiledRun {
   readonly text: string;
-  readonly bind: (run: Run, common: readonly Value[], now?: Timestamp) => Value[];
+  readonly bind: (run: StatementRun, common: readonly Value[], now?: Timestamp) => Value[];
 }
 
-export function compileRun(dialect: Dialect, statement: RowsStatement, run: Run): CompiledRun {
+export function compileRun(
+  dialect: Dialect,
+  statement: RowsStatement,
+  run: StatementRun,
+): CompiledRun {
   return (run.keys.length === 1 ? compileOne : compileMany)(dialect, statement);
 }
 

@@ -25,7 +25,7 @@ export interface EnqueueBatch {
 }
 
 /** The result for each job and run of a batch, in the order of the batch. */
-export interface Started extends RunNews {
+export interface StartedBatch extends RunNews {
   readonly jobs: readonly EnqueueResult[];
   readonly runs: readonly RunStart[];
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type pg from 'pg';
 import type { Row, Value } from '../dialect.ts';
 
-export interface Pipeline {
+export interface QueryPipeline {
   /** Runs one statement with `$n` placeholders. */
   readonly query: (text: string, values: readonly Value[]) => Promise<Row[]>;
   /** Ends the transaction, and says how: a failed one is rolled back by its commit, without an error. */
@@ -31,7 +31,7 @@ interface Waiting {
  * answered together: a round trip for all instead of one for each. They run in the order in which
  * they were asked for; when one fails, those behind it in the same message are not run.
  */
-export function makePipeline(client: pg.ClientBase): Pipeline {
+export function makePipeline(client: pg.ClientBase): QueryPipeline {
   let last: Promise<unknown> = Promise.resolve();
   let waiting: Waiting[] = [];
   let busy = false;

@@ -14,7 +14,7 @@ import {
   type CommitName,
 } from '../dialect.ts';
 import { afterCommit, beforeCommit } from '../fault-points.ts';
-import { makePipeline, type Pipeline } from './pipelining.ts';
+import { makePipeline, type QueryPipeline } from './pipelining.ts';
 import { compileRun, compileSet, toRuns } from '../batch-statement.ts';
 
 const CONNECTIONS_MAX = 10;
@@ -270,7 +270,7 @@ async function writeOnce<T>(
   }
 }
 
-function makeSession({ query }: Pipeline, dialect: Dialect): Session {
+function makeSession({ query }: QueryPipeline, dialect: Dialect): Session {
   return {
     dialect,
     run: (sql, values = []) => query(numbered(sql), values),

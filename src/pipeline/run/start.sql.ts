@@ -1,7 +1,7 @@
 import { enqueueJobs } from '../../job/enqueue.sql.ts';
 import { requireQueueRoom } from '../../job/queue.sql.ts';
 import type { EnqueueResult } from '../../job/types.ts';
-import type { EnqueueBatch, Started } from '../../ledger/commit.ts';
+import type { EnqueueBatch, StartedBatch } from '../../ledger/commit.ts';
 import { hasWaitingBranch } from '../../signal/signal.sql.ts';
 import type { RunStatus } from './run.ts';
 import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
@@ -26,7 +26,7 @@ export async function enqueueBatch(tx: Transaction, batch: EnqueueBatch): Promis
 }
 
 /** Accepts runs, and the jobs and signals that belong to them. */
-export async function startRuns(tx: Transaction, batch: EnqueueBatch): Promise<Started> {
+export async function startRuns(tx: Transaction, batch: EnqueueBatch): Promise<StartedBatch> {
   await requireRoom(tx, batch);
   const jobs = await enqueueJobs(tx, batch);
   const { news, runs } = await beginRuns(tx, batch.runs ?? []);
