@@ -8,7 +8,7 @@ import { makeDirectories } from '../base/files.ts';
 import { makeToken } from '../base/ids.ts';
 import { copyFile, copyTables, filePages, removeDatabase, SIDE_FILES, syncPath } from './backup.ts';
 import { checkSqliteFile, findAll } from './check.ts';
-import { tables, type Row, type Transaction } from './dialect.ts';
+import { tables, type Row, type Transaction, type TableName } from './dialect.ts';
 import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
 import { openPostgres, type PostgresStore } from './postgres/store.ts';
@@ -18,7 +18,6 @@ import { openToLook, schemaOf } from './open-readonly.ts';
 import { APPLICATION_ID, openToRead, pragma } from './sqlite/file.ts';
 import { readInThread } from './sqlite/read-thread.ts';
 import { openSqlite } from './sqlite/store.ts';
-import { isUsed } from './used.ts';
 
 export interface Restored {
   /** Where the record went that was there before, if there was one. */
@@ -285,4 +284,33 @@ async function continueIdentities(tx: Transaction, schema: string): Promise<void
         (select coalesce(max(${column}), 0) + 1 from "${schema}".${table}), false)`,
     );
   }
+}
+
+/** What a start writes by itself, or what tells of the place and not of what was done there. */
+const OF_A_START: ReadonlySet<TableName> = new Set([
+  'storage_sequences',
+  'schedules',
+  'config_snapshots',
+  'token_names',
+  'pipeline_definitions',
+  'processes',
+  'ledger_meta',
+  'schema_migrations',
+]);
+
+/** Whether a schema holds anything that somebody would miss, whichever program made its tables. */
+export async function isUsed(store: PostgresStore): Promise<boolean> {
+  return store.read(async (session) => {
+    const found = await session.run(
+      'select tablename from pg_catalog.pg_tables where schemaname = ?',
+      [store.schema],
+    );
+    const there = new Set(found.map((row) => text(row, 'tablename')));
+    for (const table of tables) {
+      if (OF_A_START.has(table) || !there.has(table)) continue;
+      const sql = `select 1 as one from ${session.dialect.table(table)} limit 1`;
+      if ((await session.run(sql)).length > 0) return true;
+    }
+    return false;
+  });
 }

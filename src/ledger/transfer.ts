@@ -7,15 +7,16 @@ import * as z from 'zod';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeDirectories } from '../base/files.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { syncPath } from './backup.ts';
+import { syncPath, filePages, type PagesOf } from './backup.ts';
 import type { CopyDirective } from '../directive/types.ts';
-import { digestLedger, type Digests } from './table-digest.ts';
 import { refuseNewer, schemaVersion } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
 import { schemaOf } from './open-readonly.ts';
 import { atThisSchema, isUnfinished, noteOf, restoreLedger } from './restore.ts';
 import type { Ledger } from './ledger.ts';
 import { removeLedger, tenantPlace, type RootPlace } from './tenant-location.ts';
+import { DatabaseSync } from 'node:sqlite';
+import { tables, type Row, type TableName } from './dialect.ts';
 
 const MANIFEST = 'manifest.json';
 const ROOT_FILE = 'root.db';
@@ -246,4 +247,65 @@ async function hashFile(path: string): Promise<string> {
   const hash = createHash('sha256');
   await pipeline(createReadStream(path), hash);
   return hash.digest('hex');
+}
+
+/** How many rows a table has, and a hash of all that they say, whatever their order. */
+export interface TableDigest {
+  readonly rows: number;
+  readonly hash: string;
+}
+
+export type Digests = Readonly<Partial<Record<TableName, TableDigest>>>;
+
+/** What belongs to the place and not to the record, or is made anew where a record begins again. */
+const LEFT_OUT: ReadonlySet<TableName> = new Set(['ledger_meta', 'processes', 'schema_migrations']);
+
+/** Of a ledger that nobody writes to. */
+export async function digestLedger(place: LedgerPlace): Promise<Digests> {
+  if (place.kind === 'sqlite') {
+    const file = new DatabaseSync(place.path, { readOnly: true });
+    try {
+      return await digestTables((table) => filePages(file, table));
+    } finally {
+      file.close();
+    }
+  }
+  const { openPostgres } = await import('./postgres/store.ts');
+  const store = openPostgres(place.url, place.schema);
+  try {
+    let digests: Digests = {};
+    await store.snapshot(async (pagesOf) => {
+      digests = await digestTables(pagesOf);
+    });
+    return digests;
+  } finally {
+    await store.close();
+  }
+}
+
+async function digestTables(pagesOf: PagesOf): Promise<Digests> {
+  const digests: Partial<Record<TableName, TableDigest>> = {};
+  for (const table of tables) {
+    if (LEFT_OUT.has(table)) continue;
+    let rows = 0;
+    let sum = 0n;
+    for await (const page of pagesOf(table)) {
+      rows += page.length;
+      for (const row of page) sum = (sum + hashOf(row)) & MASK;
+    }
+    digests[table] = { rows, hash: sum.toString(16).padStart(BYTES * 2, '0') };
+  }
+  return digests;
+}
+
+const BYTES = 16;
+const MASK = (1n << BigInt(BYTES * 8)) - 1n;
+
+/** Transactions are numbered by each database for itself, and columns come in any order. */
+function hashOf(row: Row): bigint {
+  const fields = Object.entries(row)
+    .filter(([column]) => column !== 'tx')
+    .toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const digest = createHash('sha256').update(JSON.stringify(fields)).digest();
+  return BigInt(`0x${digest.toString('hex', 0, BYTES)}`);
 }

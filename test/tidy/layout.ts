@@ -81,7 +81,7 @@ const places: readonly (readonly [RegExp, Layer])[] = [
   // The ledger binds the statements of all slices, so it comes after them.
   [/^src\/ledger\/(ledger|nouns|store-verbs|open|open-readonly|ended-jobs)\.ts$/, 'ledger'],
   [/^src\/ledger\/(backup|restore|transfer|check|check-\w+|copy-location)\.ts$/, 'ledger'],
-  [/^src\/ledger\/(used|table-digest|tenant-location|perform-directive)\.ts$/, 'ledger'],
+  [/^src\/ledger\/(tenant-location|perform-directive)\.ts$/, 'ledger'],
   [/^src\/ledger\/postgres\/open\.ts$/, 'ledger'],
   // The active configuration and the context of a ledger, which services read.
   [/^src\/engine\/(generation|rules|context|commit-events)\.ts$/, 'generation'],
