@@ -1,4 +1,5 @@
 /** Rules about what a single source file may do, and about what goes together. */
+import { matchesGlob } from 'node:path';
 import type { Facts } from './facts.ts';
 
 const environmentReaders = [
@@ -67,4 +68,21 @@ export function findUnexplained(names: readonly string[], page: string): string[
     ...missing.map((name) => `${name} has no reason in docs/internals/dependencies.md`),
     ...stale.map((name) => `${name} is explained but not used`),
   ];
+}
+
+/** Returns the patterns that match no file; each alternative in braces has to match one. */
+export function findUnmatched(patterns: readonly string[], paths: readonly string[]): string[] {
+  const expanded = new Set(patterns.flatMap(expandBraces));
+  return [...expanded].filter((pattern) => !paths.some((path) => matchesGlob(path, pattern)));
+}
+
+function expandBraces(pattern: string): string[] {
+  const found = /\{([^{}]*)\}/.exec(pattern);
+  if (found === null) return [pattern];
+  const [braces, inner = ''] = found;
+  const [before, after] = [
+    pattern.slice(0, found.index),
+    pattern.slice(found.index + braces.length),
+  ];
+  return inner.split(',').flatMap((each) => expandBraces(`${before}${each}${after}`));
 }

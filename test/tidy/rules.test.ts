@@ -1,7 +1,7 @@
 /** The rules of tidy.test.ts find what they are there for: each is shown a planted fault. */
 import { describe, expect, test } from 'vitest';
 import { readFacts } from './facts.ts';
-import { findFileFaults, findInexact, findUnexplained } from './file-rules.ts';
+import { findFileFaults, findInexact, findUnexplained, findUnmatched } from './file-rules.ts';
 import { findLayerFaults } from './layers.ts';
 import { countAll, findRaised, lowerBaseline } from './ratchet.ts';
 import { findTextFaults } from './text.ts';
@@ -284,6 +284,13 @@ describe('the style counts', () => {
       'd: 1 (the baseline is 0)',
     ]);
     expect(lowerBaseline(counts, baseline)).toEqual({ a: 4, b: 3, c: 8, d: 1 });
+  });
+});
+
+describe('patterns', () => {
+  test('that match no file are found', () => {
+    const paths = ['src/a.ts', 'src/b/x.ts'];
+    expect(findUnmatched(['src/{a,b/{c,*}}.ts', 'src/**/x.ts'], paths)).toEqual(['src/b/c.ts']);
   });
 });
 

@@ -3,10 +3,17 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { catalogue } from '../../src/base/errors.ts';
+import { core } from '../../tools/core.ts';
 import { findDrift, renderPages } from '../../tools/generate.ts';
 import baseline from './baseline.json' with { type: 'json' };
 import { type Facts, readFacts } from './facts.ts';
-import { findFileFaults, findInexact, findUnexplained, type Versions } from './file-rules.ts';
+import {
+  findFileFaults,
+  findInexact,
+  findUnexplained,
+  findUnmatched,
+  type Versions,
+} from './file-rules.ts';
 import { debts } from './debts.ts';
 import { findLayerFaults } from './layers.ts';
 import { countAll, findRaised } from './ratchet.ts';
@@ -66,6 +73,13 @@ describe('files', () => {
 describe('the style counts', () => {
   test('are not above their baseline; `npm run ratchet -- --since origin/main` lists what was added', () => {
     expect(findRaised(countAll(files), baseline)).toEqual([]);
+  });
+});
+
+describe('the list of tools/core.ts', () => {
+  test('names only files that exist', () => {
+    const paths = files.map(({ path }) => path);
+    expect(findUnmatched(Object.keys(core), paths)).toEqual([]);
   });
 });
 
