@@ -1,6 +1,6 @@
 import { readUserName } from '../base/account.ts';
 
-/** The local operator has all rights; who it was is on record. */
+/** Names the local operator, who has all rights, for the records. */
 export function localActor(): string {
   return `cli:${readUserName()}`;
 }

@@ -72,21 +72,21 @@ export function readAgain(inForce: Config): Blueprint {
 }
 
 /**
- * What a tenant has of what the process has. Its plugins were found when those of the process were.
- * It is woken many times under the same definitions, so they have the same name in its history.
+ * Reads the blueprint of a tenant. Its plugins are those that the process found. A tenant is opened
+ * many times with the same definitions, so their snapshot has the same id each time.
  */
 export function readTenantBlueprint(root: Blueprint, version: string): Blueprint {
   const base = toTenantConfig(root.config);
   return compileForTenant(base, root, version);
 }
 
-/** The same for a configuration with what the tenant installed in it. */
+/** Compiles a configuration that includes the tenant's installations. */
 export function compileForTenant(config: Config, root: Blueprint, version: string): Blueprint {
   const blueprint = readBlueprint(config, config, { bases: root.catalog.sources });
   return { ...blueprint, snapshotId: nameOf(blueprint, version) };
 }
 
-/** In the form of the other ids. */
+/** Formats the digest like other ids. */
 function nameOf({ config, catalog }: Blueprint, version: string): string {
   const prints = [...catalog.plugins].map(([name, { fingerprint }]) => [name, fingerprint]);
   const text = JSON.stringify([version, config.fingerprint, prints]);

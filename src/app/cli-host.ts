@@ -7,7 +7,7 @@ import { findConfig } from '../config/find.ts';
 import { rehearse, watch } from './extras.ts';
 import { openLocal } from './open-local.ts';
 
-/** The configuration that was asked for and the one in use, if they are two different files. */
+/** Returns the named configuration and the one in use, if they are different files. */
 function findOtherConfig(
   given: string | undefined,
   used: string | undefined,
@@ -24,7 +24,7 @@ function findOtherConfig(
   }
 }
 
-/** What only the whole program can do for its command line; each part is loaded when it is needed. */
+/** Functions of the whole program for its command line; each part is loaded on demand. */
 export const cliHost: CliHost = {
   async start(config) {
     const { runServer } = await import('./server.ts');
@@ -67,7 +67,7 @@ export const cliHost: CliHost = {
     try {
       return await look((await locateState(given)).dir);
     } catch (thrown) {
-      // A service that runs can be asked although its files were broken since it read them.
+      // A running service can be called although its files were broken after it read them.
       if (toDuctileError(thrown).code !== 'CONFIG_INVALID') throw thrown;
       const { guessStateDirectory } = await import('../config/state.ts');
       const found = await look(guessStateDirectory(given));

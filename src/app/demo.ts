@@ -18,8 +18,8 @@ const CHAIN_MS_MAX = 30_000;
 const JOBS_SHOWN_MAX = 20;
 
 /**
- * A small automation that works: a file falls into a folder, a plugin notices it, and a pipeline passes
- * it on and writes it down. Every arrow is a job on the ledger.
+ * Runs a small automation: a file appears in a folder, a plugin notices it, and a pipeline handles
+ * it. Every step is a job in the ledger.
  */
 export async function runDemo({ directory, rounds, print }: DemoOptions): Promise<number> {
   const home =
@@ -43,7 +43,7 @@ export async function runDemo({ directory, rounds, print }: DemoOptions): Promis
   return 0;
 }
 
-/** Gives the token of the configuration that it made; what was there already is left as it is. */
+/** Creates a configuration and returns its token; an existing one is left as it is. */
 function prepare(home: string): string | undefined {
   const { plugins } = findInstallPaths();
   mkdirSync(join(home, 'inbox'), { recursive: true, mode: 0o700 });
@@ -121,7 +121,7 @@ function introduce({ instance, surfaces }: Server, { home, token, print }: Intro
   print('');
 }
 
-/** One file, and what became of it. */
+/** Drops one file and waits for its jobs. */
 async function playRound({ instance }: Server, home: string, round: number): Promise<string> {
   const { engine } = instance;
   const name = `file-${Date.now()}-${round}.txt`;
@@ -141,7 +141,7 @@ async function playRound({ instance }: Server, home: string, round: number): Pro
   return `${name}: ${steps.join(' → ')}`;
 }
 
-/** All jobs that descend from the first one, when none of them is open any more. */
+/** Returns all jobs that descend from the first one, when none of them is open. */
 async function chainOf(engine: Engine, rootJobId: string): Promise<Job[]> {
   await engine.waitFor(rootJobId, CHAIN_MS_MAX);
   await settleLineage(engine, rootJobId, CHAIN_MS_MAX);

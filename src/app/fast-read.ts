@@ -10,12 +10,12 @@ import { inspectJob, listJobsOperation, listQueue } from '../job/operations.ts';
 import { listLogs } from '../job/logs.operations.ts';
 import { localActor } from './actor.ts';
 
-/** What is asked most; loading all the others would take longer than doing one of these. */
+/** The most common operations; loading all others would take longer than running one of these. */
 const usual: readonly Operation[] = [listJobsOperation, inspectJob, listLogs, listQueue];
 
-/** For operations that look at nothing but the ledger: no plugin is searched for, no engine made. */
+/** Opens the ledger for operations that need nothing else: no plugins, no engine. */
 export async function openFastRead(state: StateConfig): Promise<LocalConnection> {
-  // To check one input, schemas are not worth compiling.
+  // For a single input, compiling the schema costs more than it saves.
   config({ jitless: true });
   const ledger = await openToLook(state);
   const engine = new Proxy({ ledger } as Partial<Engine> as Engine, {

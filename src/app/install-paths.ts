@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 
-/** Where this program's own files are, whether it runs bundled or from its sources. */
+/** Locations of this program's own files, bundled or run from sources. */
 export interface InstallPaths {
   readonly root: string;
   readonly version: string;
@@ -9,9 +9,9 @@ export interface InstallPaths {
   readonly nativeSpawner: string;
   readonly plugins: string;
   readonly packages: string;
-  /** What plugins are made with. */
+  /** The directory of the SDK for plugins. */
   readonly sdk: string;
-  /** The files of the dashboard; they are made by the build, and not there before it. */
+  /** The dashboard's files, which the build creates. */
   readonly ui: string;
 }
 
@@ -37,13 +37,13 @@ export function findInstallPaths(from: string = import.meta.dirname): InstallPat
   };
 }
 
-/** What whoever started this program types to start it again. */
+/** Returns the command that the user typed to start this program. */
 export function findTypedCommand(
   root: string,
   { argv, cwd }: { readonly argv: readonly string[]; readonly cwd: string },
 ): string {
   const launcher = join(root, 'ductile');
-  // An installed program is found by its name; that of a clone is started by a script of its own.
+  // An installed program is on the path; a clone has a launcher script.
   if (basename(argv[1] ?? '') === 'ductile' || !existsSync(launcher)) return 'ductile';
   const path = relative(cwd, launcher);
   return path === 'ductile' ? './ductile' : path;

@@ -26,9 +26,9 @@ import { isTerminal, type Job } from '../job/job.ts';
 import type { Branch } from '../pipeline/run/run.ts';
 
 /**
- * Opens the ledger without a server, to change something: it is locked meanwhile. The engine starts
- * only when something is to be run, and then fires no schedules: who cancels a job does not want
- * queued ones to begin, and who runs one plugin does not want all that is due.
+ * Opens the ledger without a service, to change something; it is locked meanwhile. The engine
+ * starts only to run something, and then fires no schedules. Cancelling a job must not start queued
+ * ones, and running a plugin must not run everything that is due.
  */
 export async function openLocalWriter(given: string | undefined): Promise<LocalConnection> {
   const config = loadConfig({ given });
@@ -50,7 +50,7 @@ export async function openLocalWriter(given: string | undefined): Promise<LocalC
         const answer = await local.call(name, input);
         const { root_job_id: rootJobId, timeout_exceeded: isLate, completed_at: end } = answer;
         if (typeof rootJobId !== 'string' || isLate !== false) return answer;
-        // Who waited for the end wants what follows from it done as well.
+        // The caller waits for the end, so finish the work that follows from it, too.
         if (end !== null) await settleLineage(engine, rootJobId, limits.jobWaitMs);
         const waiting = await findLeft(engine.ledger, rootJobId);
         return waiting.length === 0 ? answer : { ...answer, waiting, message: GOES_ON };
@@ -66,17 +66,17 @@ export interface LocalReader extends LocalConnection {
   readonly context: Context;
 }
 
-/** The same to look at something; nobody is disturbed. */
+/** Opens the ledger to read it, without a lock. */
 export async function openLocalReader(given: string | undefined): Promise<LocalReader> {
   const config = loadConfig({ given });
   const ledger = await openToLook(config.state);
-  // It runs nothing; what is wrong with plugins is part of the answers that are about them.
+  // Problems of plugins are part of the results about them, so log nothing.
   const engine = await openOnlooker(config, ledger, quietLog({ write: () => undefined }));
   const context: Context = { engine, principal: ownerOf(localActor()), submittedBy: 'cli' };
   return { caller: new LocalCaller(context), context, close: () => ledger.close() };
 }
 
-/** Puts a backup in the place of the ledger, which nobody may be using. */
+/** Replaces the ledger with a backup; no process may be using it. */
 export async function restore(
   given: string | undefined,
   from: string,
@@ -94,14 +94,14 @@ export async function restore(
   });
 }
 
-/** While nobody works with the ledger, on whichever host. */
+/** Runs the work while no host uses the ledger. */
 export async function runWithoutUsers<T>(config: Config, work: () => Promise<T>): Promise<T> {
   const user = config.state.kind === 'postgres' ? await findUser(config) : undefined;
   if (user !== undefined) throw user;
   return runLocked(config.state, work);
 }
 
-/** Who works with the ledger at the moment, as the error that says so. */
+/** Finds a process that uses the ledger, as the error that names it. */
 async function findUser({ state, service }: Config): Promise<DuctileError | undefined> {
   if (state.kind === 'postgres') {
     const host = await hostIn(state, service.reapAfterMs);
@@ -120,7 +120,7 @@ async function findUser({ state, service }: Config): Promise<DuctileError | unde
   }
 }
 
-/** While nobody else has the ledger. */
+/** Runs the work while holding the instance lock. */
 export async function runLocked<T>(state: Config['state'], work: () => Promise<T>): Promise<T> {
   const lock = state.kind === 'sqlite' ? takeInstanceLock(state.dir) : undefined;
   try {
@@ -134,7 +134,9 @@ function quietLog(destination: LineWriter) {
   return makeLogger({ level: 'error', format: 'text', destination });
 }
 
-/** For operations that work on the files of the configuration, also when it cannot be used. */
+/**
+ * Opens operations that work on the configuration's files, even if the configuration is invalid.
+ */
 export function openFiles(given: string | undefined): LocalConnection {
   const place = findInstallPaths();
   const caller = new LocalCaller({
@@ -155,16 +157,16 @@ export function openFiles(given: string | undefined): LocalConnection {
 }
 
 const LOOK_MS = 20;
-/** How long is rested between two looks at something that takes its time. */
+/** Longest pause between two reads. */
 const LOOK_MS_MAX = 200;
-/** What nobody takes up for so long waits for something else: a limit, a pause, its turn. */
+/** Work that isn't claimed for this long waits for something else, such as a limit or a pause. */
 const STALL_MS = 2000;
-/** What is due so soon is not left for another time. */
+/** Work that is due this soon is waited for. */
 const SOON_MS = 1000;
 
 /**
- * Resolves when all that follows from a job has been done, as far as it can be done now: what is to be
- * tried again later, and runs that wait for people, signals or times, are left as they are.
+ * Resolves when everything that follows from a job has ended, as far as it can now. Later retries,
+ * and runs that wait for people, signals or times, stay as they are.
  */
 export async function settleLineage(
   engine: Engine,
@@ -177,11 +179,12 @@ export async function settleLineage(
   while (performance.now() < until) {
     if (over?.aborted === true) return;
     const open = await findOpen(engine, rootJobId);
-    // What ends while it is looked at may have begun something else.
+    // Work that ended between the reads may have started other work.
     if (open.length === 0 && (await findOpen(engine, rootJobId)).length === 0) return;
     const seen = open.join(' ');
     restMs = seen === known ? Math.min(2 * restMs, LOOK_MS_MAX) : LOOK_MS;
-    // What runs here may be what the others wait for: the setting up of a plugin, or one of their key.
+    // Jobs that run here may be what the others wait for, such as a plugin's init or a job with the
+    // same key.
     const isMoving = seen !== known || isRunning(open) || engine.status().running.length > 0;
     if (isMoving) [known, since] = [seen, performance.now()];
     else if (performance.now() - since > STALL_MS) return;
@@ -194,8 +197,8 @@ function isRunning(open: readonly string[]): boolean {
 }
 
 /**
- * What is being done or could be, each with its state. Jobs are read last: what a branch waits for and is
- * not among them has ended meanwhile.
+ * Finds work that is running or could run, each with its state. Jobs are read last: a job that a
+ * branch waits for and that is missing has ended.
  */
 async function findOpen({ ledger }: Engine, rootJobId: string): Promise<string[]> {
   const lineage = { rootJobId, status: ['queued', 'running'], limit: limits.pageRowsMax } as const;
@@ -222,7 +225,7 @@ function isDue({ status, nextRetryAt }: Job): boolean {
   return !isTerminal(status) && isSoon(nextRetryAt);
 }
 
-/** Who waits without a time waits for its own branches, a signal or a person. */
+/** A branch that waits without a time waits for other branches, a signal or a person. */
 function isMoved({ status, dueAt, claimedBy, jobId }: Branch, jobs: ReadonlySet<string>): boolean {
   if (claimedBy !== null) return true;
   if (status === 'running') return jobId !== null && !jobs.has(jobId);

@@ -3,7 +3,10 @@ import { findState } from '../config/state.ts';
 
 const located = new Map<string | undefined, StateConfig>();
 
-/** Where the ledger is, looked up once; only when that is not plain is everything loaded to say what is wrong. */
+/**
+ * Finds the ledger's location, once per process. The whole configuration is loaded only if its
+ * location can't be read directly.
+ */
 export async function locateState(given: string | undefined): Promise<StateConfig> {
   const state = located.get(given) ?? (await findState(given)) ?? (await loadState(given));
   located.set(given, state);

@@ -17,8 +17,8 @@ import { nameTarget, readResponseText, send, type ServerTarget } from '../cli/tr
 import type { ToolResult } from '../mcp/tool-result.ts';
 
 /**
- * Answers an agent until it leaves. What is asked goes to the server that runs then, or the ledger is
- * opened for it; what is about the files of the configuration is done here.
+ * Serves an agent until it leaves. Calls go to the running service, or to a ledger that is opened
+ * for them. Operations on files run here.
  */
 export async function runMcp(options: McpOptions): Promise<void> {
   const { serveStdioAgent } = await import('../mcp/sdk.ts');
@@ -44,7 +44,7 @@ function createTools({ config, isReadOnly, nouns, findTarget, isHere }: McpOptio
     selection,
     places: ['server'],
   });
-  // A configuration that cannot be read has no server; what is wrong is told by what needs it.
+  // An invalid configuration has no service; the operation that needs it reports the problem.
   const find = async (): Promise<ToolServer> => {
     const target = await findTarget().catch((thrown: unknown) => {
       if (toDuctileError(thrown).code.startsWith('CONFIG_')) return undefined;
@@ -72,7 +72,7 @@ function byName(tools: readonly ToolDescription[]): ToolDescription[] {
   return [...new Map(tools.map((tool) => [tool.name, tool])).values()];
 }
 
-/** What works on the files of the configuration, also when it cannot be used. */
+/** Runs operations on the configuration's files, even if the configuration is invalid. */
 export function filesBackend(config: string | undefined): ToolBackend {
   return {
     principal: ownerOf(localActor()),
@@ -84,7 +84,7 @@ export function filesBackend(config: string | undefined): ToolBackend {
   };
 }
 
-/** The ledger, opened for each request, as long as no server runs: one that starts is not kept out. */
+/** Opens the ledger for each request while no service runs, so that one can start at any time. */
 export function ledgerBackend(config: string | undefined, isHere: boolean): ToolBackend {
   return {
     principal: ownerOf(localActor()),
@@ -103,7 +103,7 @@ export function ledgerBackend(config: string | undefined, isHere: boolean): Tool
   };
 }
 
-/** Of a configuration that cannot be read there are none; what is wrong is told by what needs it. */
+/** Returns no commands for an invalid configuration; operations that need it report the problem. */
 async function readCommands(config: string | undefined) {
   const door = await openLocalReader(config).catch(() => undefined);
   if (door === undefined) return [];
@@ -114,7 +114,7 @@ async function readCommands(config: string | undefined) {
   }
 }
 
-/** Nobody would be there to remember it. */
+/** Refuses an idempotency key: no service would remember it. */
 function refuseKey(key: string | undefined): void {
   if (key === undefined) return;
   throw new DuctileError(
@@ -127,7 +127,7 @@ function refuseKey(key: string | undefined): void {
   );
 }
 
-/** The desk of a server, which answers for itself; `own` says what goes wrong on the way to it. */
+/** Uses the tools of a service; `own` formats errors on the way to it. */
 export function connectTools(
   target: ServerTarget,
   selection: ToolSelection,

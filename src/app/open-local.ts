@@ -1,6 +1,6 @@
 import type { LocalConnection, LocalNeed } from '../cli/host.ts';
 
-/** Does without a server; only what is needed is loaded. */
+/** Opens what a command needs without a service, and loads only that. */
 export async function openLocal(
   config: string | undefined,
   need: LocalNeed,

@@ -16,7 +16,7 @@ import { ownerOf, type Context } from '../operation/context.ts';
 import { localActor } from './actor.ts';
 import { findInstallPaths } from './install-paths.ts';
 
-/** A process of the runtime that answers: engine, control socket and health. */
+/** Service process that accepts requests: engine, control socket and listeners. */
 export interface Server {
   readonly instance: Instance;
   readonly surfaces: Surfaces;
@@ -24,8 +24,8 @@ export interface Server {
 }
 
 /**
- * Runs the service in the foreground until it is told to stop, or until a newer program has changed the
- * ledger: then it lets its work end and goes, with the error that it would refuse to start with.
+ * Runs the service in the foreground until it is stopped, or until a newer program has changed the
+ * ledger. Then it finishes its work and ends with the error with which it would refuse to start.
  */
 export async function runServer(given: string | undefined): Promise<number> {
   const config = loadConfig({ given });
@@ -78,7 +78,7 @@ function makeServiceLog(inForce: () => Config): Log {
   return makeLogger({ level: () => inForce().service.logLevel, format });
 }
 
-/** What came of it is in the log and in the status; nobody waits for an answer to a signal. */
+/** The outcome is in the log and in the status, because a signal has no caller. */
 async function reloadNow({ engine, log }: Instance): Promise<void> {
   try {
     await engine.direct({ type: 'config.reload', params: {}, actor: 'signal:SIGHUP' });
@@ -88,9 +88,9 @@ async function reloadNow({ engine, log }: Instance): Promise<void> {
 }
 
 /**
- * Starts everything or nothing: what was opened before a failure is closed again. Being told to stop
- * meanwhile is such a failure, STOPPING, and whatever the start waits for is not waited for. Where the
- * database is there but has ended a connection, as one does that fails over, the start begins again.
+ * Starts everything or nothing: parts that were opened before a failure are closed. A stop during
+ * the start is such a failure, STOPPING. If the database ends a connection, as in a failover, the
+ * start is repeated.
  */
 export async function openServer(
   config: Config,
@@ -138,14 +138,14 @@ async function openOnce(
   }
 }
 
-/** With tenants there, nothing is started whose plugins could look into what is another's. */
+/** With tenants, refuses to start if their plugins could read each other's data. */
 async function refuseUnsafe({ engine }: Instance): Promise<void> {
   if ((await engine.ledger.tenants.list()).length > 0) engine.refuseUnisolated();
 }
 
 async function closeServer(instance: Instance, surfaces: Surfaces | undefined): Promise<void> {
   try {
-    // The engine first, so that people can watch it stop; nothing new is accepted meanwhile.
+    // The engine stops first, so that clients can watch it; it accepts nothing new meanwhile.
     await instance.close();
   } finally {
     await surfaces?.close();
@@ -153,8 +153,8 @@ async function closeServer(instance: Instance, surfaces: Surfaces | undefined): 
 }
 
 /**
- * Asking before there is anything to reload is asking for it as soon as there is. Whoever asks while
- * one is under way gets another one after it; those who ask meanwhile share that one.
+ * Runs a reload for each SIGHUP. A signal during startup triggers one reload afterwards; signals
+ * during a reload trigger one more.
  */
 export function watchReloadSignal(): { begin(reload: () => Promise<void>): void } {
   let asked = false;
@@ -181,13 +181,13 @@ export function watchReloadSignal(): { begin(reload: () => Promise<void>): void 
   };
 }
 
-/** Resolves with the name of the signal that asks this process to stop. */
+/** Resolves with the signal that stops this process. */
 export function waitForStopSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       let asked = false;
       process.on(signal, () => {
-        // Asking twice means now; the ledger recovers what is cut off.
+        // A second signal ends the process at once; the ledger recovers interrupted work.
         if (asked) process.exit(1);
         asked = true;
         resolve(signal);
@@ -196,12 +196,12 @@ export function waitForStopSignal(): Promise<NodeJS.Signals> {
   });
 }
 
-/** Where a running server can be reached. */
+/** Addresses of a running service. */
 export interface Surfaces {
   readonly control: string;
-  /** Undefined when the API is off. */
+  /** Undefined if the API is disabled. */
   readonly api: string | undefined;
-  /** Undefined when webhooks have no listener of their own. */
+  /** Undefined if webhooks have no listener of their own. */
   readonly webhooks: string | undefined;
   close(): Promise<void>;
 }

@@ -1,20 +1,20 @@
 import { execFile } from 'node:child_process';
 import type { Log } from '../base/log.ts';
 
-/** What a service manager wants to hear; without one, all of it is silent. */
+/** Notifications for a service manager; without one, they do nothing. */
 export interface ServiceManager {
   ready(): void;
   reloading(): void;
-  /** From now on it hears at intervals that the process is sound, as long as it is. */
+  /** Starts reporting at intervals that the process is healthy, as long as it is. */
   watch(isSound: () => boolean): void;
-  /** Resolves when everything has been told. */
+  /** Resolves when everything has been sent. */
   stopping(): Promise<void>;
 }
 
 export interface ServiceManagerOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: Log;
-  /** Sends one message; `systemd-notify` unless told otherwise. */
+  /** Sends one message (default: with `systemd-notify`). */
   readonly send?: (words: readonly string[]) => Promise<void>;
 }
 
@@ -25,8 +25,8 @@ const USEC_PER_MS = 1000;
 const NSEC_PER_USEC = 1000n;
 
 /**
- * Speaks the notification protocol of systemd. Its socket takes datagrams, which Node cannot send to
- * a path, so each message is sent by the program that systemd itself brings for this.
+ * Implements systemd's notification protocol. Its socket accepts datagrams, which Node can't send
+ * to a path, so systemd's own program sends each message.
  */
 export function findServiceManager(options: ServiceManagerOptions): ServiceManager {
   const { env, log, send = runProgram } = options;
@@ -40,8 +40,8 @@ export function findServiceManager(options: ServiceManagerOptions): ServiceManag
         await send(words);
         return;
       } catch (error) {
-        // Without the program nothing will ever be heard. Anything else may be a moment's trouble,
-        // and a service that falls silent for good would be killed although it works.
+        // Without the program no message can be sent. Other errors may be temporary, and a service
+        // that stops reporting would be killed although it works.
         isHeard = !isMissing(error);
         if (!isHeard) clearInterval(timer);
         if (isHeard && tries < TRIES_MAX) continue;
@@ -81,10 +81,10 @@ function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
-/** 0 when nobody watches, or when somebody else is watched. */
+/** Returns 0 if there is no watchdog, or if it is for another process. */
 function watchdogMs(env: ServiceManagerOptions['env']): number {
   const pid = env['WATCHDOG_PID'];
-  // Our launcher may have handed over to a newer Node: then its process is the one that is named.
+  // Our launcher may have handed over to a newer Node; then its process is the named one.
   const isMeant = pid === undefined || [process.pid, process.ppid].includes(Number(pid));
   const usec = Number(env['WATCHDOG_USEC'] ?? 0);
   return isMeant && Number.isFinite(usec) ? usec / USEC_PER_MS : 0;

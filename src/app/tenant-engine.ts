@@ -23,7 +23,7 @@ import type { ProcessContext } from '../engine/process.ts';
 import { LedgerEngine } from '../engine/ledger-engine.ts';
 
 /** What the ledgers of tenants share with the root one in this process. */
-export interface Household {
+export interface TenantHost {
   readonly process: ProcessContext;
   readonly root: Ledger;
   /** What is in force for the root ledger. */
@@ -37,7 +37,7 @@ export interface Household {
   readonly log: Log;
 }
 
-export function openTenants(household: Household): TenantKeeper<LedgerEngine> {
+export function openTenants(household: TenantHost): TenantKeeper<LedgerEngine> {
   const { root, current, log } = household;
   return makeTenants({
     root,
@@ -61,7 +61,10 @@ function nameSchedules({ plugins }: Config): string {
 }
 
 /** On PostgreSQL the others hear of work in it from the root ledger, where it is due now. */
-function openTenantLedger({ slug }: TenantRow, { root, current, log }: Household): Promise<Ledger> {
+function openTenantLedger(
+  { slug }: TenantRow,
+  { root, current, log }: TenantHost,
+): Promise<Ledger> {
   const { state } = current().config;
   const place = tenantPlace(state, slug);
   const tell = async (): Promise<void> => {
@@ -94,7 +97,7 @@ function rarely(tell: () => Promise<void>): () => void {
 function makeTenantEngine(
   row: () => TenantRow,
   ledger: Ledger,
-  household: Household,
+  household: TenantHost,
 ): LedgerEngine {
   const { root, current, isPaused, host: shared, isolation, vault, log: whole } = household;
   const { config } = current();

@@ -10,7 +10,10 @@ import { importLedgers, planImport } from '../ledger/transfer.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { runLocked, runWithoutUsers } from './local-engine.ts';
 
-/** Brings every ledger to this program's schema; one that cannot be is reported and harms no other. */
+/**
+ * Migrates every ledger to this program's schema; a ledger that fails is reported and doesn't
+ * affect others.
+ */
 export async function migrateAll(given: string | undefined, dryRun = false): Promise<JsonOutput> {
   const { state } = loadConfig({ given });
   if (dryRun) return { dry_run: true, plan: await planMigration(state) };
@@ -21,7 +24,7 @@ export async function migrateAll(given: string | undefined, dryRun = false): Pro
   });
 }
 
-/** Puts what was exported in the place of the ledgers, which nobody may be using. */
+/** Replaces the ledgers with exported ones; no process may be using them. */
 export async function importAll(
   given: string | undefined,
   from: string,
@@ -77,7 +80,7 @@ async function migrateOne(place: LedgerPlace) {
   return { schema_before: before ?? null, schema: (await schemaOf(place)) ?? null };
 }
 
-/** One after another: nobody waits for it, and the database has others to serve. */
+/** Runs one after another, because the database may serve others. */
 async function migrateTenants(state: Config['state']) {
   const root = await openLedger(state, noRules);
   const reports = [];

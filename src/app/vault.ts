@@ -3,7 +3,7 @@ import { makeKeyRing } from '../access/key-ring.service.ts';
 import { makeVault } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
 
-/** With the keys of the environment and of the state directory. */
+/** Uses the keys of the environment and of the state directory. */
 export function openVault({ state }: Pick<Config, 'state'>): Vault {
   return makeVault(makeKeyRing({ directory: state.dir, environment: process.env }));
 }

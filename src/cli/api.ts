@@ -18,7 +18,7 @@ interface ApiOptions extends CommonFlags {
   readonly include?: boolean;
 }
 
-/** One request as it was written; the exit code is that of the error which came back, if one did. */
+/** Sends a request as it was written; the exit code is that of a returned error. */
 export async function callApi(
   session: CliSession,
   path: string,
@@ -69,7 +69,7 @@ function splitHeader(header: string): [string, string] {
   throw new DuctileError('INPUT_INVALID', `${header} is not name:value`, { place: 'header' });
 }
 
-/** Numbers, true, false, null, objects and lists are what they look like; all else is text. */
+/** Reads numbers, true, false, null, objects and lists as JSON; all else is text. */
 function toValue(written: string): unknown {
   try {
     const value: unknown = parseJson(written);
@@ -99,7 +99,7 @@ function printHead(io: CliIo, { statusCode = 0, statusMessage = '', headers }: I
   io.stdout.write('\n');
 }
 
-/** Events are printed as they come, until the server or Ctrl-C ends them. */
+/** Prints events as they arrive, until the service or Ctrl-C ends the stream. */
 async function printStream(io: CliIo, response: IncomingMessage): Promise<number> {
   io.interruption().addEventListener('abort', () => response.destroy());
   response.setEncoding('utf8');
@@ -108,7 +108,7 @@ async function printStream(io: CliIo, response: IncomingMessage): Promise<number
       io.stdout.write(chunk.split('\n').map(toVisibleText).join('\n'));
     }
   } catch {
-    // Ended by somebody; what came before was printed.
+    // The user ended it; everything before was printed.
   }
   return 0;
 }

@@ -8,7 +8,7 @@ import { addressElsewhere, findTarget, refuseElsewhere } from './options.ts';
 
 export type OperationInput = Readonly<Record<string, unknown>>;
 
-/** Asks the server that was named or that runs here, or opens the ledger when none does. */
+/** Calls the service that was named or that runs here, or opens the ledger if none runs. */
 export async function callOperation(
   session: CliSession,
   options: CommonFlags,
@@ -29,7 +29,10 @@ export async function callOperation(
   }
 }
 
-/** It works on files of this machine, unless a server elsewhere can be asked for the same. */
+/**
+ * True if the operation works on files of this machine, and no remote service was named that can do
+ * the same.
+ */
 function isForHere(
   { io }: CliSession,
   options: CommonFlags,
@@ -53,7 +56,7 @@ export function serverNeeded(what: string): DuctileError {
   });
 }
 
-/** What has to be opened for it where no server runs. */
+/** Finds what has to be opened if no service runs. */
 export function findLocalNeed(
   { effect, needs }: Pick<CommandDefinition, 'effect' | 'needs'>,
   input: OperationInput,

@@ -9,7 +9,7 @@ import { findTarget } from './options.ts';
 import { isMoment } from './table.ts';
 import { rowOf, rowsOf } from './view-parts.ts';
 
-/** How long one request waits; after it, whoever waits is told how far the work is. */
+/** How long one request waits; after it, the progress is printed. */
 const STEP_MS = 2000;
 
 /** The exit code of a program that Ctrl-C ended. */
@@ -20,7 +20,7 @@ interface Awaited {
   readonly wait: string;
   readonly noun: 'job' | 'run';
   readonly id: 'job_id' | 'run_id';
-  /** Whoever started a run may be the one who approves its step, so waiting ends there. */
+  /** The user who started a run may be its approver, so waiting ends at an approval. */
   readonly endsAtQuestion: boolean;
 }
 
@@ -54,7 +54,7 @@ export async function askAndWait(
     over.addEventListener('abort', () => resolve(undefined), { once: true });
   });
   const step = `${STEP_MS}ms`;
-  // What is being started is waited for, whatever is pressed: its id is not known before.
+  // Wait for the start even after Ctrl-C: its id isn't known before.
   let output: JsonOutput | undefined = await callOperation(session, options, name, {
     ...input,
     wait: step,
@@ -93,7 +93,7 @@ function readWait(wait: unknown): number | undefined {
 
 type Call = (name: string, input: OperationInput) => Promise<JsonOutput>;
 
-/** Writes to standard error what changed since it was last said. */
+/** Writes changes of the progress to standard error. */
 class ProgressReporter {
   readonly #session: CliSession;
   readonly #awaited: Awaited;
@@ -126,13 +126,13 @@ class ProgressReporter {
 
   #write(text: string): void {
     const { io, argv } = this.#session;
-    // The spinner, if there is one, is on this line.
+    // A spinner may be on this line.
     const clear = io.isErrTTY ? '\r\u001b[K' : '';
     io.stderr.write(`${clear}${toVisibleText(repeatTargetInText(text, argv))}\n`);
   }
 }
 
-/** A line, and what makes it worth saying: times that pass don't. */
+/** Line of progress with the part that makes it new: passing time doesn't. */
 interface ProgressLine {
   readonly key: string;
   readonly text: string;

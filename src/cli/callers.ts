@@ -11,12 +11,12 @@ import type { OperationCaller } from './host.ts';
 import { nameTarget, readResponseText, send } from './transport.ts';
 import type { ServerTarget } from './transport.ts';
 
-/** Asks a running server, over its control socket or its address. */
+/** Calls a running service, over its control socket or its URL. */
 export class HttpCaller implements OperationCaller {
   readonly #target: ServerTarget;
   readonly #headers: Readonly<Record<string, string>>;
 
-  /** `headers` go with everything that is asked. */
+  /** `headers` are sent with every request. */
   constructor(target: ServerTarget, headers: Readonly<Record<string, string>> = {}) {
     this.#target = target;
     this.#headers = headers;
@@ -27,7 +27,7 @@ export class HttpCaller implements OperationCaller {
     if (http === undefined) {
       throw new DuctileError('ENDPOINT_NOT_FOUND', `${name} cannot be asked of a server`);
     }
-    // Some places send a stream to who does not ask for an answer that ends.
+    // Some endpoints stream unless the client asks for JSON.
     const headers = { ...this.#headers, accept: 'application/json' };
     const response = await send(this.#target, { ...toRequest(http, input), headers });
     const answer = parseResult(
@@ -41,12 +41,12 @@ export class HttpCaller implements OperationCaller {
   }
 }
 
-/** Runs operations in this very process. */
+/** Runs operations in this process. */
 export class LocalCaller implements OperationCaller {
   readonly #context: Context;
   readonly #load: LoadOperations;
 
-  /** `load` is for who knows that a few of the operations will do. */
+  /** `load` may return only a few operations, to start faster. */
   constructor(context: Context, load: LoadOperations = loadOperations) {
     this.#context = context;
     this.#load = load;
@@ -60,7 +60,7 @@ export class LocalCaller implements OperationCaller {
   }
 }
 
-/** Operations among which is the one of that name. */
+/** Loads operations, among them the one of this name. */
 export type LoadOperations = (name: string) => Promise<readonly Operation[]>;
 
 export async function loadOperations(): Promise<readonly Operation[]> {
@@ -68,7 +68,7 @@ export async function loadOperations(): Promise<readonly Operation[]> {
   return operations;
 }
 
-/** The answer, or the error of the catalogue that it stands for. */
+/** Parses the result, or throws the error that the service returned. */
 export function parseResult(
   target: ServerTarget,
   { statusCode = 0 }: IncomingMessage,
@@ -111,7 +111,7 @@ interface ServerError {
   readonly statusCode: number;
 }
 
-/** The server's error again, as it was thrown there. */
+/** Rebuilds the service's error as it was thrown there. */
 function toError(
   target: ServerTarget,
   answer: JsonObject,

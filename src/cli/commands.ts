@@ -5,30 +5,30 @@ import type { FieldSchema } from '../operation/request.ts';
 import { describeResult, type ResultShape } from '../operation/result/result-shape.ts';
 import { describeInput } from '../operation/request-codec.ts';
 
-/** What the command line knows of an operation, as plain data. */
+/** Description of an operation for the command line, as plain data. */
 export interface CommandDefinition extends Omit<CliSurface, 'exitCode'> {
-  /** The operation's: `<noun>.<action>` */
+  /** The operation's name: `<noun>.<action>` */
   readonly name: string;
   readonly noun: string;
   readonly action: string;
   readonly summary: string;
   readonly effect: Effect;
   readonly fields: readonly (FieldSchema & { readonly field: string })[];
-  /** Fields that are read from standard input, or asked for without being shown. */
+  /** Fields that are read from standard input, or typed without being shown. */
   readonly secrets: readonly string[];
   readonly needs: Operation['needs'];
-  /** How a server is asked for it; undefined when it has no route. */
+  /** HTTP request for it; undefined if it has no route. */
   readonly http: Pick<HttpSurface, 'method' | 'path' | 'body'> | undefined;
-  /** What answers have; one with nothing of it does not come from Ductile. */
+  /** Fields of a result; a response without any of them isn't from Ductile. */
   readonly answers: readonly string[];
   readonly result: ResultShape;
-  /** The operation itself decides on the exit code. */
+  /** The operation decides the exit code. */
   readonly isJudged: boolean;
 }
 
 /**
- * The build puts the value of this list in the place of this module, so that a command line starts
- * without the operations, their schemas and what those need.
+ * The build replaces this module with the value of the list, so that the command line starts
+ * without the operations and their schemas.
  */
 export const commands: readonly CommandDefinition[] = operations.flatMap((operation) =>
   isOffered(operation.cli) ? [describe(operation, operation.cli)] : [],
@@ -49,7 +49,7 @@ function describe(operation: Operation, cli: CliSurface): CommandDefinition {
     effect,
     needs,
     secrets: operation.secrets ?? [],
-    // Every command has `--fields`, which is applied to what is printed.
+    // Every command has `--fields`, which applies to the printed result.
     fields: [...describeInput(operation)]
       .filter(([field]) => field !== 'fields')
       .map(([field, schema]) => ({ field, ...schema })),
@@ -60,7 +60,7 @@ function describe(operation: Operation, cli: CliSurface): CommandDefinition {
   };
 }
 
-/** What people type most, beside the spellings that the operations ask for themselves. */
+/** Short forms of the most common commands, besides those that operations define. */
 function shortFormOf(name: string): string | undefined {
   if (name === 'system.doctor') return 'doctor';
   return name === 'system.reload' ? 'reload' : undefined;

@@ -10,8 +10,8 @@ import { makeProgram } from './program.ts';
 import { rowsOf } from './view-parts.ts';
 
 /**
- * Prints what may stand in the place of the last word, one on each line, a description behind a tab.
- * Whatever goes wrong, a shell that asks gets fewer words and never an error.
+ * Prints the candidates for the last word, one per line, with a description after a tab. Errors are
+ * swallowed: the shell gets fewer words instead.
  */
 export async function runComplete(
   given: readonly string[],
@@ -32,7 +32,7 @@ export async function runComplete(
       io.stdout.write(`${line}\n`);
     }
   } catch {
-    // No words is the answer.
+    // The result is an empty list.
   }
   return 0;
 }
@@ -63,13 +63,13 @@ async function complete(session: CliSession, words: readonly string[]): Promise<
 
 interface Reading {
   readonly command: Command;
-  /** The flag whose value comes next. */
+  /** The flag that needs the next word as its value. */
   readonly awaited: Option | undefined;
   readonly positionals: number;
   readonly options: CommonFlags;
 }
 
-/** What the words before the current one say, as far as they can be understood. */
+/** Reads the words before the current one, as far as they can be parsed. */
 function read(program: Command, words: readonly string[]): Reading {
   let command = program;
   let awaited: Option | undefined;
@@ -117,7 +117,7 @@ function flagsOf(command: Command, program: Command): Candidate[] {
   );
 }
 
-/** Commander keeps it to itself; its help knows what it shows. */
+/** Commander doesn't expose it, but its help shows only visible commands. */
 function isHidden(command: Command): boolean {
   const { parent } = command;
   return parent !== null && !parent.createHelp().visibleCommands(parent).includes(command);

@@ -1,6 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 
-/** What a shell reads to complete `ductile`; each asks the hidden `__complete` for the words. */
+/** Returns the completion script of a shell; each script calls the hidden `__complete`. */
 export function completionScript(shell: string): string {
   const script = Object.entries(scripts).find(([name]) => name === shell)?.[1];
   if (script !== undefined) return script;
@@ -10,10 +10,10 @@ export function completionScript(shell: string): string {
   });
 }
 
-/** A line of `__complete` that asks for the names of files. */
+/** Line of `__complete` that requests file names. */
 export const FILES = ':files';
 
-// Bash takes a colon or an equals sign for the end of a word, and wants only what follows it.
+// Bash ends a word at a colon or an equals sign, and expects only the part after it.
 const bash = `# Bash completion for ductile: source <(ductile completion bash)
 _ductile() {
   local line value current prefix

@@ -16,7 +16,7 @@ export interface ExportOptions extends CommonFlags {
 
 const PAGE_ROWS = 500;
 
-/** Writes signals, oldest first, one JSON text to a line, page by page: however many there are. */
+/** Writes all signals as JSON lines, oldest first, page by page. */
 export async function exportSignals(session: CliSession, options: ExportOptions): Promise<number> {
   const { type, source, subject, correlationId, from, to, cloudevents } = options;
   const wanted = { type, source, subject, correlation_id: correlationId, from, to };

@@ -11,24 +11,24 @@ import type { CommandDefinition } from './commands.ts';
 import type { CliIo } from './host.ts';
 import { readSource, readSecret } from './input.ts';
 
-/** One field of an operation's input on the command line. */
+/** Field of an operation's input on the command line. */
 interface Flag {
   readonly field: string;
   readonly schema: FieldSchema;
-  /** Where commander keeps what was given; undefined for a positional. */
+  /** Commander's name of the value; undefined for a positional. */
   readonly attribute: string | undefined;
-  /** The same for the flag that names a file with the value. */
+  /** Commander's name of the flag that reads the value from a file. */
   readonly fileAttribute: string | undefined;
 }
 
-/** Reads what was given for an operation, in the types that its input wants. */
+/** Reads the given values in the types of the operation's input. */
 export type ReadInput = (
   positionals: readonly unknown[],
   options: Readonly<Record<string, unknown>>,
   io: CliIo,
 ) => Promise<Record<string, unknown>>;
 
-/** Gives a command the arguments and flags of an operation. */
+/** Adds the arguments and flags of an operation to a command. */
 export function addFlags(
   command: Command,
   surface: CommandDefinition,
@@ -60,7 +60,7 @@ export function addFlags(
       const isPath = surface.paths?.includes(flag.field) === true && typeof value === 'string';
       if (value !== undefined) input[flag.field] = isPath ? resolve(io.cwd, value) : value;
     }
-    // Nobody stays on the line for what is for later, who did not say so.
+    // Don't wait for delayed work unless the user asks for it.
     const isForLater = input['delay'] !== undefined || input['run_at'] !== undefined;
     if (isForLater && command.getOptionValueSource('wait') === 'default') delete input['wait'];
     for (const { field, attribute } of secrets) {
@@ -71,7 +71,7 @@ export function addFlags(
   };
 }
 
-/** A secret that may be left out is asked for only when somebody says that they bring one. */
+/** An optional secret is read only if the user says that there is one. */
 function addSecret(
   command: Command,
   field: string,
@@ -153,7 +153,7 @@ function noJson(field: string, written: string): DuctileError {
   return refuse(field, fault, hint);
 }
 
-/** In the path of a request it would only be a place that is not there. */
+/** Refuses an empty value that would be part of the request's path. */
 function refuseNoPlace({ field, schema }: Flag, value: unknown, { http }: CommandDefinition): void {
   const { choices } = schema;
   const isInPath = http?.path.split('/').includes(`:${field}`) === true;

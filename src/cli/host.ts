@@ -2,7 +2,7 @@ import { isatty } from 'node:tty';
 import type { JsonOutput } from '../operation/define.ts';
 import type { ControlSocket, ServerTarget } from './transport.ts';
 
-/** Asks for operations by name, wherever they run. */
+/** Calls operations by name, wherever they run. */
 export interface OperationCaller {
   call(name: string, input: Readonly<Record<string, unknown>>): Promise<JsonOutput>;
 }
@@ -16,7 +16,7 @@ export interface CliSession {
   exitCode: number;
 }
 
-/** What every command understands. */
+/** Flags of every command. */
 export interface CommonFlags {
   readonly config?: string;
   readonly url?: string;
@@ -35,39 +35,45 @@ export interface WatchFlags extends CommonFlags {
   readonly once?: boolean;
 }
 
-/** What the command line needs from the program around it. A config path is what `--config` named. */
+/**
+ * Functions that the command line needs from the program around it. A config path is the one that
+ * `--config` named.
+ */
 export interface CliHost {
-  /** Runs the service in the foreground until it is told to stop; gives the exit code. */
+  /** Runs the service in the foreground until it is stopped; returns the exit code. */
   start(config: string | undefined): Promise<number>;
   demo(options: DemoOptions): Promise<number>;
   /** Runs the service of a rehearsal until it is stopped; returns the exit code. */
   rehearse(config: string | undefined, directory: string): Promise<number>;
   /** Shows the service in the terminal; returns the exit code. */
   watch(session: CliSession, options: WatchFlags): Promise<number>;
-  /** Puts a backup in the place of the ledger; with `dryRun` it says what would be done. */
+  /** Replaces the ledger with a backup; with `dryRun` it returns the plan. */
   restore(config: string | undefined, from: string, dryRun: boolean): Promise<JsonOutput>;
-  /** Puts what was exported in the place of all ledgers; with `dryRun` it says what would be done. */
+  /** Replaces all ledgers with exported ones; with `dryRun` it returns the plan. */
   import(config: string | undefined, from: string, dryRun: boolean): Promise<JsonOutput>;
-  /** Brings all ledgers to this program's schema; with `dryRun` it says what would be done. */
+  /** Migrates all ledgers to this program's schema; with `dryRun` it returns the plan. */
   migrate(config: string | undefined, dryRun: boolean): Promise<JsonOutput>;
-  /** The control socket of the process that runs here, if one does. */
+  /** Finds the control socket of the service that runs here. */
   findSocket(config: string | undefined): Promise<ControlSocket | undefined>;
-  /** Answers an agent over standard input and output until it leaves. */
+  /** Serves an agent over standard input and output until it leaves. */
   mcp(options: McpOptions): Promise<void>;
-  /** Does without a server: opens the ledger itself. */
+  /** Opens the ledger without a service. */
   openLocal(config: string | undefined, need: LocalNeed): Promise<LocalConnection>;
 }
 
 /**
- * What is opened without a server. Who writes holds the lock of the instance meanwhile; who reads
- * disturbs nobody. `ledger`: the plugins are not looked at either. `files`: not even the ledger is.
+ * Parts that are opened without a service. `writing` holds the instance lock, `reading` doesn't
+ * disturb a service, `ledger` loads no plugins, and `files` doesn't even open the ledger.
  */
 export type LocalNeed = 'files' | 'ledger' | 'reading' | 'writing';
 
 export interface DemoOptions {
-  /** Kept and used again; without one a scratch directory is made, and removed at the end. */
+  /**
+   * Directory that is kept and reused; the default is a scratch directory that is removed at the
+   * end.
+   */
   readonly directory?: string | undefined;
-  /** Ends by itself after so many rounds. */
+  /** Stops after this number of rounds. */
   readonly rounds?: number | undefined;
   readonly print: (line: string) => void;
 }
@@ -75,11 +81,11 @@ export interface DemoOptions {
 export interface McpOptions {
   readonly config: string | undefined;
   readonly isReadOnly: boolean;
-  /** Only tools about these; all unless given. */
+  /** Only tools about these nouns (default: all). */
   readonly nouns: readonly string[] | undefined;
-  /** The server to ask, looked for each time: it may come and go. */
+  /** Finds the service for each request, because it may come and go. */
   readonly findTarget: () => Promise<ServerTarget | undefined>;
-  /** Whether the files of the configuration are those of whoever started this. */
+  /** True if the configuration is on the machine of the caller. */
   readonly isHere: boolean;
   readonly over: AbortSignal;
 }
@@ -93,26 +99,28 @@ export interface CliIo {
   readonly stdout: TextWriter;
   readonly stderr: TextWriter;
   readonly stdin: AsyncIterable<Uint8Array | string>;
-  /** Whether a person types standard input. */
+  /** True if standard input is a terminal. */
   readonly isInTTY: boolean;
-  /** Whether what is typed is not shown, and comes key by key. */
+  /** Hides what is typed, and reads it key by key. */
   setHidden(isHidden: boolean): void;
-  /** Whether a person sees standard output. */
+  /** True if standard output is a terminal. */
   readonly isTTY: boolean;
-  /** Whether a person sees standard error, where progress is shown. */
+  /** True if standard error, where progress is shown, is a terminal. */
   readonly isErrTTY: boolean;
   readonly hasColors: boolean;
-  /** The size of the terminal, now. */
+  /** Current size of the terminal. */
   readonly columns: number;
   readonly rows: number;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   now(): number;
-  /** Resolves after a time, or at once when it is over. */
+  /** Resolves after a time, or at once when `over` is aborted. */
   pause(ms: number, over: AbortSignal): Promise<void>;
-  /** Aborted when somebody presses Ctrl-C; from this call on that alone does not end the program. */
+  /**
+   * Returns a signal that Ctrl-C aborts; from this call on, Ctrl-C alone doesn't end the program.
+   */
   interruption(): AbortSignal;
-  /** Ends the program although something is still under way. */
+  /** Ends the program even if something is in progress. */
   exit(code: number): void;
 }
 
@@ -120,10 +128,10 @@ export interface TextWriter {
   write(text: string): unknown;
 }
 
-/** The streams of this process. */
+/** Uses the streams of this process. */
 export function processIo(): CliIo {
   const { stdout, env } = process;
-  // Whoever reads only the beginning of our output has not made a mistake.
+  // A reader that closes our output early, such as `head`, isn't an error.
   stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit();
     process.stderr.write(`error: standard output cannot be written: ${error.message}\n`);
@@ -131,7 +139,7 @@ export function processIo(): CliIo {
   });
   return {
     stdout,
-    // These two are made when they are first looked at, which most commands never do.
+    // Node creates these two on first access, which most commands never do.
     get stderr() {
       return process.stderr;
     },

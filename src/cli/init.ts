@@ -9,7 +9,7 @@ import { showResult } from './show.ts';
 
 export interface InitOptions extends CommonFlags {
   readonly dir?: string;
-  /** An address, or false for none. */
+  /** Address, or false for none. */
   readonly api?: string | false;
   readonly force?: boolean;
   readonly yes?: boolean;
@@ -19,7 +19,7 @@ export interface InitOptions extends CommonFlags {
 
 const INIT = 'config.init';
 
-/** `config init` for somebody new: a person is asked what was not said. */
+/** Runs `config init`, and asks a person for the missing settings. */
 export async function init(session: CliSession, options: InitOptions): Promise<void> {
   const { io } = session;
   const isDry = isDryRun(options.dryRun, options.apply);
@@ -36,7 +36,7 @@ export async function init(session: CliSession, options: InitOptions): Promise<v
   else showResult(findCommand(INIT), output, options, io);
 }
 
-/** At most two questions; Enter takes what stands in brackets. */
+/** Asks at most two questions; Enter accepts the value in brackets. */
 async function question(io: CliIo, { dir, api }: InitOptions): Promise<InitOptions> {
   const lines = linesOf(io.stdin);
   const put = async (text: string, usual: string): Promise<string> => {

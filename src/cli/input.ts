@@ -5,7 +5,7 @@ import type { CliIo } from './host.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 
-/** What a file holds, or what comes through standard input for `-`. */
+/** Reads a file, or standard input for `-`. */
 export async function readSource(file: string, io: CliIo): Promise<string> {
   return file === '-' ? readStdin(io) : decode(await readFile(resolve(io.cwd, file)));
 }
@@ -14,10 +14,10 @@ export async function readStdin({ stdin }: CliIo): Promise<string> {
   return decode(await buffer(stdin));
 }
 
-/** A byte order mark stays, so that who reads it finds it. */
+/** A byte order mark is kept, so that the parser sees it. */
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Otherwise other bytes would become other signs without a word. */
+/** Refuses invalid UTF-8, which would silently become other characters. */
 function decode(bytes: Uint8Array): string {
   try {
     return decoder.decode(bytes);
@@ -27,8 +27,9 @@ function decode(bytes: Uint8Array): string {
 }
 
 /**
- * A secret is never an argument, which others on the machine can see and shells remember: it comes
- * through standard input, or is asked for without being shown. The newline at its end is not part of it.
+ * Reads a secret from standard input, or asks for it without showing it. A secret is never an
+ * argument, because other users can see arguments and shells remember them. A newline at its end
+ * isn't part of it.
  */
 export async function readSecret(field: string, io: CliIo): Promise<string> {
   const given = io.isInTTY ? await askHidden(field, io) : await readPiped(field, io);
@@ -63,7 +64,7 @@ async function askHidden(field: string, io: CliIo): Promise<string> {
   io.stderr.write(`${field} (not shown): `);
   io.setHidden(true);
   let typed: string[] = [];
-  // Before the loop is left, because leaving it closes the terminal's input.
+  // Runs before the loop ends, because that closes the terminal's input.
   const show = (): void => {
     io.setHidden(false);
     io.stderr.write('\n');

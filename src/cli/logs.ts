@@ -28,10 +28,10 @@ export interface TailOptions extends CommonFlags {
 const LINES_USUAL = 20;
 const PAGE_ROWS = 500;
 const LOOK_MS = 1000;
-/** Commits may become visible in another order than their rows were written in. */
+/** Commits can become visible in another order than their rows were written. */
 const OVERLAP_MS = 10_000;
 
-/** Prints the latest lines and, if asked, those that come, until Ctrl-C. */
+/** Prints the latest lines and, with `--follow`, new ones until Ctrl-C. */
 export async function tail(session: CliSession, options: TailOptions): Promise<number> {
   refuseContradictions(options);
   const { io } = session;
@@ -69,9 +69,9 @@ export async function tail(session: CliSession, options: TailOptions): Promise<n
 }
 
 interface Source {
-  /** Oldest first; all since a moment, or as many of them as were asked for. */
+  /** Reads the first rows, oldest first: all since a time, or the requested number. */
   first(): Promise<{ readonly name: string; readonly rows: readonly ResultRow[] }>;
-  /** What came since. */
+  /** Reads new rows. */
   next(): Promise<readonly ResultRow[]>;
   print(row: ResultRow, printer: Printer): void;
 }
@@ -89,7 +89,7 @@ function refuseContradictions(options: TailOptions): void {
   });
 }
 
-/** Attempts are rows of the ledger, so a tail misses nothing, whichever process wrote them. */
+/** Attempts are rows of the ledger, so tailing misses nothing, whichever process wrote them. */
 function attempts(session: CliSession, options: TailOptions): Source {
   const { plugin, job, correlation, since, limit } = options;
   const seen = new Map<string, number>();
@@ -100,7 +100,7 @@ function attempts(session: CliSession, options: TailOptions): Source {
   };
   const look = (input: OperationInput) =>
     callOperation(session, options, 'job.logs', { ...common, ...input });
-  // By the clock of the ledger until a row says when the last attempt ended.
+  // The ledger's clock counts until a row says when the last attempt ended.
   let from = `${OVERLAP_MS}ms`;
   const fresh = (rows: readonly ResultRow[]): ResultRow[] => {
     const unseen = rows.filter(({ log_id }) => !seen.has(String(log_id)));
@@ -135,7 +135,7 @@ function attempts(session: CliSession, options: TailOptions): Source {
   };
 }
 
-/** An empty log of a misspelt plugin would look as if it had never run. */
+/** Refuses an unknown plugin: an empty log would look as if it had never run. */
 async function refuseUnknown(
   session: CliSession,
   options: CommonFlags,
@@ -167,7 +167,7 @@ function endOf({ completed_at }: ResultRow): number {
   return isMoment(completed_at) ? fromTimestamp(completed_at) : 0;
 }
 
-/** The server keeps the latest of its own lines; a new process counts them anew. */
+/** The service keeps its latest log lines; a new process starts counting again. */
 function coreLines(session: CliSession, options: TailOptions): Source {
   const { level, component, since, limit } = options;
   const common: OperationInput = {
@@ -184,7 +184,7 @@ function coreLines(session: CliSession, options: TailOptions): Source {
     last = Number(answer['last_seq']);
     return [...rowsOf(answer['logs'])];
   };
-  /** A page that is full says where it ended. */
+  /** A full page says where it ended. */
   const readFrom = async (start: OperationInput): Promise<ResultRow[]> => {
     const found: ResultRow[] = [];
     let page = await look({ ...start, limit: PAGE_ROWS });

@@ -21,7 +21,7 @@ const nouns: Readonly<Record<string, string>> = {
   webhook: 'Places where others deliver what starts work.',
 };
 
-/** What a noun stands for; a new one without a sentence yet goes by its name. */
+/** Describes a noun; a noun without a description is described by its name. */
 export function describeNoun(noun: string): string {
   return nouns[noun] ?? `Everything about ${noun}.`;
 }

@@ -15,7 +15,9 @@ export function makePrinter(io: OutputTarget, options: CommonFlags): Printer {
   return new Printer(io, { isVerbose: verbose, hasColors: io.hasColors && color, target });
 }
 
-/** The server to ask: one that was named, else the one that runs here; undefined when none does. */
+/**
+ * Finds the service to call: the named one, else the one that runs here; undefined if none runs.
+ */
 export async function findTarget(
   { host, io }: CliSession,
   options: CommonFlags,
@@ -32,22 +34,22 @@ export async function findTarget(
   }
   const found = await host.findSocket(config);
   if (found !== undefined) warnOfOtherConfig(found, io, options);
-  // A token of the environment is for the server that is named there.
+  // A token in the environment belongs to the service that is named there.
   return found === undefined ? undefined : { ...found, token: named(token) };
 }
 
-/** Of a server that was named; undefined when the one that runs here is meant. */
+/** Returns the URL of the named service; undefined means the one that runs here. */
 export function addressElsewhere(io: CliIo, { config, url }: CommonFlags): string | undefined {
   if (url !== undefined && config !== undefined) {
     throw new DuctileError('INPUT_INVALID', '--url and --config name two different servers', {
       hint: 'Keep one of them.',
     });
   }
-  // Whoever names a configuration means the server of that one, whatever the environment says.
+  // `--config` means the service of that configuration, whatever the environment says.
   return url ?? (config === undefined ? named(io.env['DUCTILE_URL']) : undefined);
 }
 
-/** A server elsewhere was named, but the command is about the files of this machine. */
+/** Refuses `--url` for commands that work on files of this machine. */
 export function refuseElsewhere(command: string, { url }: CommonFlags): void {
   if (url === undefined) return;
   throw new DuctileError('INPUT_INVALID', `${command} works on this machine only`, {
@@ -58,7 +60,7 @@ export function refuseElsewhere(command: string, { url }: CommonFlags): void {
 
 const warned = new WeakSet<CliIo>();
 
-/** Once for each command, although one that watches asks again and again. */
+/** Warns once for each command, although `--watch` sends many requests. */
 function warnOfPlainHttp({ url, token }: RemoteTarget, io: CliIo): void {
   if (url.protocol !== 'http:' || token === undefined || isLoopback(url.hostname)) return;
   if (warned.has(io)) return;
@@ -68,7 +70,7 @@ function warnOfPlainHttp({ url, token }: RemoteTarget, io: CliIo): void {
   );
 }
 
-/** Every response of such a service is about another configuration than the one that was named. */
+/** Warns because every response is about another configuration than the named one. */
 function warnOfOtherConfig({ otherConfig }: ControlSocket, io: CliIo, { json }: CommonFlags): void {
   if (otherConfig === undefined || warned.has(io)) return;
   warned.add(io);

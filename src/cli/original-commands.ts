@@ -6,23 +6,23 @@ import { parseJson } from '../base/parse-json.ts';
 import { callOperation } from './ask.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 
-/** A command line, taken apart. */
+/** Parsed command line. */
 export interface ParsedArguments {
   readonly words: readonly string[];
-  /** Long ones without the dashes; true for one without a value. */
+  /** Long flags without the dashes; true for a flag without a value. */
   readonly flags: ReadonlyMap<string, string | true>;
 }
 
-/** A command of the original Ductile, and the documented one that does the same. */
+/** Command of the original Ductile, and the documented one that does the same. */
 export interface CommandAlias {
   readonly from: string;
-  /** What the note names. */
+  /** Command that the note names. */
   readonly to: string;
   /** The arguments after the words of `from`; without it they stay as they are after `to`. */
   readonly rewrite?: (given: ParsedArguments, session: CliSession) => string[] | Promise<string[]>;
 }
 
-/** Flags of the original that every command takes, and ours. */
+/** Flags of the original that every command has, and ours. */
 export const flagAliases: Readonly<Record<string, string>> = {
   'config-dir': 'config',
   'api-url': 'url',
@@ -35,7 +35,7 @@ export const commandFlagAliases: Readonly<Record<string, Readonly<Record<string,
   'config backup': { output: 'to' },
 };
 
-/** Flags that are followed by a value; those of other commands don't have to be told apart. */
+/** Flags that are followed by a value, of all commands. */
 export const valueFlags: ReadonlySet<string> = new Set([
   ...Object.keys(flagAliases),
   ...Object.values(flagAliases),
@@ -55,7 +55,7 @@ export const valueFlags: ReadonlySet<string> = new Set([
   'to',
 ]);
 
-/** The first that matches counts. `docs/operate/moving-over.md` lists them, and a test compares. */
+/** The first match counts. `docs/operate/moving-over.md` lists them, and a test compares. */
 export const commandAliases: readonly CommandAlias[] = [
   { from: 'config token create', to: 'token create', rewrite: rewriteTokenCreate },
   {
@@ -86,7 +86,7 @@ export const commandAliases: readonly CommandAlias[] = [
   { from: 'system plugin-facts', to: 'plugin facts' },
 ];
 
-/** Those that no rewriting used, and that are the same in both. */
+/** Returns flags that no rewriting used and that are the same in both. */
 function keepFlags({ flags }: ParsedArguments, ...used: readonly string[]): string[] {
   return [...flags].flatMap(([name, value]) => {
     if (used.includes(name)) return [];
@@ -118,7 +118,7 @@ function readScopes(file: string): string[] {
   }
 }
 
-/** A dry run of a token with the scope: it is refused if the scope means nothing. */
+/** A dry run of a token with the scope: it is refused if the scope is unknown. */
 function rewriteScopeValidate(given: ParsedArguments): string[] {
   const [scope = ''] = given.words;
   return ['token', 'create', 'scope-check', '--scopes', scope, '--dry-run', ...keepFlags(given)];
@@ -189,7 +189,7 @@ async function rewriteWebhookAdd(given: ParsedArguments, session: CliSession): P
   return appendEntry('webhooks.endpoints', entry, given, session, ...used);
 }
 
-/** A list that isn't there yet is made with the entry in it. */
+/** Creates a missing list with the entry in it. */
 async function appendEntry(
   key: string,
   entry: Readonly<Record<string, string>>,
@@ -212,7 +212,7 @@ function applied(given: ParsedArguments, ...used: readonly string[]): string[] {
   return given.flags.has('dry-run') ? rest : [...rest, '--apply'];
 }
 
-/** Empty if the key isn't set, or names nothing: changing it then reports that. */
+/** Returns an empty list if the key isn't set or unknown: changing it then reports that. */
 async function readList(
   session: CliSession,
   given: ParsedArguments,
@@ -235,8 +235,8 @@ function textOf({ flags }: ParsedArguments, name: string): string | undefined {
 }
 
 /**
- * The documented form of a command line in the words of the original Ductile. One line on standard
- * error says what was meant; values aren't repeated there, because one of them may be a token.
+ * Rewrites a command line of the original Ductile to its documented form. A line on standard error
+ * names that form without its values, because one of them may be a token.
  */
 export async function rewriteArguments(
   argv: readonly string[],

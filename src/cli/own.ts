@@ -11,7 +11,7 @@ import { version } from './version.ts';
 import { showPlan } from './show.ts';
 import { showMoved } from '../engine/view.ts';
 
-/** The flags of every command that changes something. */
+/** Flags of every command that changes something. */
 interface ModeFlags {
   readonly dryRun?: boolean;
   readonly apply?: boolean;
@@ -19,7 +19,7 @@ interface ModeFlags {
 
 const APPLY = 'do it, which is the default';
 
-/** Commands that are no operations: they are about this program, or work where no server runs. */
+/** Adds commands that aren't operations: they are about this program, or work without a service. */
 export function addOwnCommands(program: Command, system: Command, session: CliSession): void {
   addStart(system, session);
   addRehearse(system, session);
@@ -56,7 +56,9 @@ function addStart(system: Command, session: CliSession): void {
     });
 }
 
-/** For `ductile prove`, which starts it and kills it: nobody else has such a directory. */
+/**
+ * Adds the command that `ductile prove` starts and kills; only `prove` prepares such a directory.
+ */
 function addRehearse(system: Command, session: CliSession): void {
   system
     .command('rehearse', { hidden: true })
@@ -241,7 +243,7 @@ function addWatch(program: Command, session: CliSession): void {
 }
 
 function addApi(program: Command, session: CliSession): void {
-  // The noun may have actions of its own; a path is none of them.
+  // The noun may have actions of its own; a path isn't one of them.
   const api = program.commands.find((command) => command.name() === 'api');
   (api ?? program.command('api'))
     .description('Send one request to the server as it is, and print what comes back.')
@@ -332,7 +334,7 @@ function readLocal(command: Command): CommonFlags {
   return options;
 }
 
-/** A tenant whose ledger stays as it was. */
+/** True if a tenant's ledger could not be migrated. */
 function hasFault({ tenants }: JsonOutput): boolean {
   return Array.isArray(tenants) && tenants.some((one) => isObject(one) && one['error'] !== null);
 }

@@ -97,7 +97,7 @@ const NO_SHAPE: ResultShape = { fields: [], data: [] };
 /** What fits of a result of a command that isn't an operation. */
 export const plainFit = { shape: NO_SHAPE, keepRows: false, more: [] };
 
-/** For a cut: what the note about it may take, and how much less is tried when it does not fit. */
+/** Space for the note about a cut, and how much less is tried if it doesn't fit. */
 const NOTE_BYTES = 700;
 const NOTE_SHARE = 0.12;
 const LESS = 0.85;
@@ -123,7 +123,7 @@ export function fitResult(output: JsonOutput, options: FitOptions): FittedResult
   }
 }
 
-/** Names that the result can't have are refused before anything is asked. */
+/** Names that the result can't have are refused before the request. */
 export function pickGiven(output: JsonOutput, { fields, shape }: FitOptions): JsonOutput {
   return fields === undefined ? output : pickFields(output, readFieldNames(fields), shape);
 }
@@ -147,18 +147,18 @@ function describe(cuts: readonly ResultCut[], { value, wholeBytes, more, before 
   };
 }
 
-/** As it is printed: signs that nobody sees are escaped. */
+/** Counts bytes as printed, with invisible characters escaped. */
 export function countBytes(value: unknown): number {
   return Buffer.byteLength(toVisibleText(JSON.stringify(value)));
 }
 
-/** The command line again, with more words; what is secret in it is left out. */
+/** Returns the command line with more words; secrets are left out. */
 export function repeatCommand(argv: readonly string[], more: readonly string[]): string {
   const words = dropFlags(argv, more);
   return ['ductile', ...words, ...more].map(quoteShell).join(' ');
 }
 
-/** A token isn't repeated, and a flag that comes again is said once. */
+/** A token isn't repeated, and a repeated flag is written once. */
 function dropFlags(argv: readonly string[], more: readonly string[]): string[] {
   const dropped = new Set(['--token', ...more.filter((word) => word.startsWith('--'))]);
   const takesValue = new Set(['--token', '--cursor', '--limit']);
@@ -177,7 +177,7 @@ export interface ShownResult {
   readonly options: CommonFlags;
   readonly input: OperationInput;
   readonly output: JsonOutput;
-  /** Asks again, for fewer rows. */
+  /** Requests fewer rows. */
   readonly look: (input: OperationInput) => Promise<JsonOutput>;
 }
 
@@ -199,7 +199,7 @@ export function fitOf(
   return { shape: result, isFull: full, keepRows, fields, more };
 }
 
-/** Refuses names that no result of the command has, before anything is asked. */
+/** Refuses field names that no result of the command has, before the request. */
 export function checkFields({ result }: CommandDefinition, { fields }: CommonFlags): void {
   if (fields !== undefined) checkFieldNames(readFieldNames(fields), result);
 }

@@ -12,18 +12,18 @@ import { joinCells, layOut, isMoment, formatWhen } from './table.ts';
 export type ResultRow = Readonly<Record<string, unknown>>;
 export type Style = Parameters<typeof styleText>[0];
 
-/** What is needed of a command line's surroundings to print. */
+/** Properties of the terminal that a printer needs. */
 export type OutputTarget = Pick<CliIo, 'stdout' | 'hasColors' | 'isTTY' | 'columns' | 'now'>;
 
 export interface PrinterOptions {
   readonly isVerbose?: boolean;
-  /** As the terminal has them unless told. */
+  /** Colors (default: those of the terminal). */
   readonly hasColors?: boolean;
-  /** The words that named the installation, which suggested commands repeat. */
+  /** Arguments that named the installation; suggested commands repeat them. */
   readonly target?: readonly string[];
 }
 
-/** Writes for people: everything that comes from outside is escaped on its way. */
+/** Prints text for people; everything from outside is escaped. */
 export class Printer {
   readonly isVerbose: boolean;
   readonly #io: OutputTarget;
@@ -44,12 +44,15 @@ export class Printer {
     this.#io.stdout.write(`${text}\n`);
   }
 
-  /** A sentence of the command line with commands in backticks: they mean the same installation. */
+  /**
+   * Prints a sentence with commands in backticks; the commands get the arguments that name the
+   * installation.
+   */
   advise(text: string): void {
     this.line(repeatTargetInText(text, this.#target));
   }
 
-  /** One document on one line, for whoever reads on. */
+  /** Prints one document on one line. */
   jsonLine(value: unknown): void {
     this.line(toVisibleText(JSON.stringify(value)));
   }
@@ -59,7 +62,7 @@ export class Printer {
       this.line(toVisibleText(line));
   }
 
-  /** Labels and values, one pair on each line; pairs without a value are left out. */
+  /** Prints labels and values, one pair per line; pairs without a value are left out. */
   pairs(pairs: readonly (readonly [label: string, value: unknown])[]): void {
     const shown = pairs.filter(([, value]) => !isNothing(value));
     const width = Math.max(0, ...shown.map(([label]) => label.length));
@@ -71,19 +74,19 @@ export class Printer {
     }
   }
 
-  /** Several lines that somebody wrote, each on a line of its own under a title. */
+  /** Prints a text of several lines below a title. */
   block(title: string, text: unknown): void {
     if (typeof text !== 'string' || text.trim() === '') return;
     this.line(this.#paint('gray', title));
     for (const line of text.trimEnd().split('\n')) this.line(`  ${toVisibleText(line)}`);
   }
 
-  /** What says more about the line before it. */
+  /** Dims text that explains the line before it. */
   faint(text: string): string {
     return this.#paint('gray', text);
   }
 
-  /** When something was, as a person wants to read it. */
+  /** Formats a time for people. */
   moment(value: unknown): string {
     return this.#cell(value);
   }
@@ -98,7 +101,7 @@ export class Printer {
     for (const line of this.tableLines(rows, columns)) this.line(line);
   }
 
-  /** The title first, then one line for each row; on a terminal none is longer than it is wide. */
+  /** Returns the title and one line for each row; on a terminal no line is wider than it. */
   tableLines(rows: readonly ResultRow[], columns: Table['columns']): string[] {
     const shown = columns.filter(([, , detail]) => detail === undefined || this.isVerbose);
     const titles = shown.map(([title]) => title);
@@ -111,13 +114,13 @@ export class Printer {
     });
   }
 
-  /** To a person, how long ago something was says more than when; `--verbose` gives the moment. */
+  /** Shows times as ages; `--verbose` shows the time itself. */
   #cell(value: unknown): string {
     const isForPerson = this.#io.isTTY && !this.isVerbose;
     return isForPerson && isMoment(value) ? formatWhen(value, this.#io.now()) : showCell(value);
   }
 
-  /** A word for a state in its colour; anything else as it is. */
+  /** Colors a status word; returns anything else as it is. */
   tint(cell: string): string {
     const style = styleOf(cell.trim());
     return style === undefined ? cell : this.#paint(style, cell);
@@ -157,15 +160,17 @@ const statusStyles: Readonly<Record<string, Style>> = {
   skipped: 'gray',
 };
 
-/** The colour of a word for a state. */
+/** Finds the color of a status word. */
 export function styleOf(word: string): Style | undefined {
   return statusStyles[word];
 }
 
-/** What went wrong, where, and what to do about it; standard output holds answers only. */
+/**
+ * Prints an error, its location and its fix to standard error; standard output holds results only.
+ */
 export function printError(error: DuctileError, io: CliIo, asJson: boolean): void {
   if (asJson) {
-    // `error` is the sentence, as it is over HTTP; `message` is what most programs call it.
+    // `error` is the sentence, as in the API; `message` is the name that most programs expect.
     const { error: sentence, code, ...rest } = error.toJSON();
     const told = { error: sentence, code, message: sentence, ...rest, exit_code: error.kind.exit };
     const { value } = digest(told, limits.resultBytes);
@@ -181,7 +186,7 @@ export function printError(error: DuctileError, io: CliIo, asJson: boolean): voi
   for (const line of lines) io.stderr.write(`${toVisibleText(line)}\n`);
 }
 
-/** Several problems of one configuration are easier to read on a line each. */
+/** Lists several problems of one configuration on a line each. */
 function listMessageLines({ message, details }: DuctileError): string[] {
   const found = details?.['problems'];
   const problems = Array.isArray(found) ? (found as readonly Problem[]) : [];

@@ -16,7 +16,7 @@ import { checkFields, showJson } from './print-json.ts';
 import { version } from './version.ts';
 import { nearest, suggest } from '../config/nearest.ts';
 
-/** Commands are the operations, plus the few that must work without a server. */
+/** Runs a command: an operation, or one of the few that work without a service. */
 export async function runProgram(
   argv: readonly string[],
   host: CliHost,
@@ -44,7 +44,7 @@ export async function runProgram(
   }
 }
 
-/** Only what the words may mean is made, since making all commands with all flags takes its time. */
+/** Creates only the commands that the words can mean, because creating all of them takes long. */
 export function makeProgram(session: CliSession, words: readonly string[]): Command {
   const { stdout, stderr } = session.io;
   const said = new Set(words);
@@ -87,7 +87,7 @@ export function makeProgram(session: CliSession, words: readonly string[]): Comm
       if (isMeant) addOperation(command, definition, positionals, session);
     }
     if (alias === undefined || !said.has(alias.name)) continue;
-    // Where the short form is a noun too, it is what is meant by a word that is none of its actions.
+    // If the short form is also a noun, it is used for a word that isn't one of the noun's actions.
     const short =
       parents.get(alias.name)?.command(noun, { hidden: true, isDefault: true }) ??
       program.command(alias.name, { hidden: true });
@@ -97,7 +97,7 @@ export function makeProgram(session: CliSession, words: readonly string[]): Comm
   return program;
 }
 
-/** What is hidden from the list of commands, so that the list stays one of nouns. */
+/** Lists short forms that are hidden from the list of commands. */
 function shortForms(): string {
   const forms = commands.flatMap(({ noun, action, alias }) =>
     alias === undefined ? [] : [[alias.name, `${noun} ${action}`] as const],
@@ -173,7 +173,7 @@ async function perform(
   session.exitCode = await findExitCode(definition, output);
 }
 
-/** What is going on, and where the end of something is waited for, of what. */
+/** Names the work in progress, and what it waits for. */
 function nameWork(
   { noun, action, positionals: [first = ''] = [] }: CommandDefinition,
   input: OperationInput,
@@ -192,7 +192,7 @@ function isHelp({ code }: CommanderError): boolean {
   return ['commander.help', 'commander.helpDisplayed', 'commander.version'].includes(code);
 }
 
-/** For somebody who typed the name alone. */
+/** Shown if the user types the name alone. */
 export const welcome = `ductile ${version}: an automation runtime for unattended work
 
 New here?
@@ -212,7 +212,7 @@ Something runs already?
 All commands: ductile --help. Each explains itself: ductile job --help
 `;
 
-/** Commander's own complaint in the words of the catalogue, after what is behind it. */
+/** Converts an error of commander to one of the catalogue, after looking for its cause. */
 export function usageError(
   { code, message }: CommanderError,
   argv: readonly string[],
@@ -223,18 +223,21 @@ export function usageError(
   const [said = '', guess] = message.replace(/^error: /, '').split('\n');
   const asked = ['ductile', ...commandWords(argv), '--help'].join(' ');
   const hint = guess?.replaceAll(/[()]/g, '') ?? `See \`${asked}\`.`;
-  // What was given too much may be a secret.
+  // A surplus argument may be a secret.
   return new DuctileError('INPUT_INVALID', said.replace(/(but got \d+): .*$/, '$1'), { hint });
 }
 
-/** A word that is no action is given to the usual one, which then complains of what it does not take. */
+/**
+ * A word that isn't an action is passed to the default action, which then reports a surplus
+ * argument.
+ */
 function noSuchAction(code: string, argv: readonly string[]): DuctileError | undefined {
   if (!['commander.excessArguments', 'commander.unknownOption'].includes(code)) return undefined;
   const [noun = '', word = ''] = argv.slice(nounAt(argv));
   const actions = commands.filter((definition) => definition.noun === noun);
   const names = actions.flatMap(({ action, also = [] }) => [action, ...also]);
   if (word === '' || word.startsWith('-') || names.includes(word)) return undefined;
-  // The usual one may take a word of any kind.
+  // The default action may accept any word.
   const isOpen =
     commands.some(({ alias }) => alias?.name === noun) ||
     actions.some(({ isDefault, positionals = [] }) => isDefault === true && positionals.length > 0);
@@ -244,7 +247,7 @@ function noSuchAction(code: string, argv: readonly string[]): DuctileError | und
   });
 }
 
-/** One that is missing may be there under a name that is written wrongly. */
+/** A missing option may be there with a misspelt name. */
 function noSuchOption(
   code: string,
   argv: readonly string[],
@@ -267,7 +270,7 @@ function noSuchOption(
   return undefined;
 }
 
-/** The noun and the action among the words, as far as they are known; options may stand before them. */
+/** Finds the noun and the action among the words; options may come before them. */
 function commandWords(argv: readonly string[]): string[] {
   const [noun = '', action = ''] = argv.slice(nounAt(argv));
   const actions = commands.filter((definition) => definition.noun === noun);

@@ -30,7 +30,7 @@ export function repeatTargetInError(error: DuctileError, argv: readonly string[]
   });
 }
 
-/** As they were given, in quotes where a shell needs them; empty without either. */
+/** Returns the target flags as given, quoted for a shell; empty without them. */
 function findTargetWords(argv: readonly string[]): string {
   const found = argv.flatMap((word, at) => {
     const [, flag, joined] = /^(--config|--url)(?:=(.*))?$/s.exec(word) ?? [];
@@ -40,7 +40,7 @@ function findTargetWords(argv: readonly string[]): string {
   return found.at(-1) ?? '';
 }
 
-/** Keys whose texts name commands in backticks. The text of others under another key stays as it is. */
+/** Keys of texts with commands in backticks. Texts under other keys stay as they are. */
 const advice: ReadonlySet<string> = new Set(['fix', 'hint', 'note', 'warning']);
 
 /** Keys of lists of commands. */

@@ -1,7 +1,7 @@
 import type { CliHost, CliIo } from './host.ts';
 import { version } from './version.ts';
 
-/** The command line: arguments in, exit code out. What is heavy is loaded when it is needed. */
+/** Runs a command line and returns its exit code. Heavy parts are loaded on demand. */
 export async function runCli(argv: readonly string[], host: CliHost, io: CliIo): Promise<number> {
   if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) {
     io.stdout.write(`${version}\n`);
@@ -10,7 +10,7 @@ export async function runCli(argv: readonly string[], host: CliHost, io: CliIo):
   if (argv[0] === '__complete') {
     const { runComplete } = await import('./complete.ts');
     const code = await runComplete(argv.slice(1), host, io);
-    // A shell waits for the end, so a server that still has not answered is not waited for.
+    // A shell waits for the end, so don't wait for a service that hasn't responded.
     io.exit(code);
     return code;
   }

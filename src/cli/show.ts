@@ -33,7 +33,7 @@ import { runViews } from '../pipeline/run/run.view.ts';
 import { signalViews } from '../signal/view.ts';
 import { webhookViews } from '../webhook/view.ts';
 
-/** Prints a result for people. */
+/** Prints a result as text. */
 export function showResult(
   { name, table, result }: CommandDefinition,
   output: JsonOutput,
@@ -48,7 +48,7 @@ export function showResult(
   else showPairs(output, printer);
 }
 
-/** The columns that were named as a table, or the fields that were named as pairs. */
+/** Shows the named columns as a table, or the named fields as pairs. */
 function showFields(shape: ResultShape, output: JsonOutput, given: string, printer: Printer): void {
   const names = readFieldNames(given);
   const picked = pickFields(output, names, shape);
@@ -69,7 +69,7 @@ function findAt(value: unknown, [first, ...rest]: readonly string[]): unknown {
   return isObject(value) ? findAt(value[first], rest) : undefined;
 }
 
-/** The same as lines, to be put somewhere else. */
+/** Renders a result as lines of text. */
 export function renderResult(
   definition: CommandDefinition,
   output: JsonOutput,
@@ -88,7 +88,7 @@ export function renderResult(
   return text.trimEnd().split('\n');
 }
 
-/** What was left out of the list for its faults is told behind it. */
+/** Shows a table, and after it the problems of entries that are left out. */
 function showTable(table: Table, output: JsonOutput, printer: Printer): void {
   printer.table(rowsOf(output[table.rows]).map(withRealState), table);
   if (output['truncated'] === true && table.truncated !== undefined) {
@@ -97,7 +97,7 @@ function showTable(table: Table, output: JsonOutput, printer: Printer): void {
   listProblems(rowsOf(output['problems']), printer);
 }
 
-/** 0 unless the answer is bad news, which the operation itself knows best. */
+/** Returns 0 unless the operation judges its result as a failure. */
 export async function findExitCode(
   { name, isJudged }: CommandDefinition,
   output: JsonOutput,
@@ -108,7 +108,7 @@ export async function findExitCode(
   return cli === undefined || 'absent' in cli ? 0 : (cli.exitCode?.(output) ?? 0);
 }
 
-/** How answers look to people where a table of their rows would not do. */
+/** Views of results for which a table isn't enough. */
 
 export const views: Readonly<Record<string, ResultView>> = {
   ...configViews,
@@ -139,7 +139,7 @@ export const views: Readonly<Record<string, ResultView>> = {
   'why.explain': showWhy,
 };
 
-/** A document for programs looks the same to a person. */
+/** A document for programs is shown as JSON. */
 function showDocument(output: JsonOutput, printer: Printer): void {
   printer.json(output);
 }

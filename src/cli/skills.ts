@@ -49,7 +49,7 @@ export async function exportSkills(session: CliSession, options: SkillsOptions):
     );
 }
 
-/** Without a configuration the pages about Ductile itself are still worth having. */
+/** Returns undefined without a configuration: the pages about Ductile itself are still useful. */
 async function readPlugins(
   session: CliSession,
   options: CommonFlags,
@@ -74,7 +74,7 @@ async function readPlugins(
   }
 }
 
-/** A plugin as `plugin inspect` tells of it. */
+/** Plugin as `plugin inspect` returns it. */
 export interface SkillPlugin {
   readonly name: string;
   readonly description: string | null;
@@ -86,7 +86,7 @@ export interface SkillPlugin {
   }[];
 }
 
-/** By their paths: the page that an agent begins with, one for each noun, and one about the plugins. */
+/** Renders the pages by path: the first page, one for each noun, and one about the plugins. */
 export function renderSkills(plugins: readonly SkillPlugin[] | undefined): Map<string, string> {
   const byNoun = Map.groupBy(commands, ({ noun }) => noun);
   const pages = new Map([['SKILL.md', renderFirst([...byNoun.keys()], plugins !== undefined)]]);
@@ -179,7 +179,7 @@ function renderCommand(command: SkillPlugin['commands'][number]): string {
   return `- \`${name}\` (${type}) ${quote(description)}\n${takes}`;
 }
 
-/** Their words on one line, in quotation marks, and nothing in them that Markdown would take for its own. */
+/** Quotes a plugin's text on one line, with Markdown characters escaped. */
 function quote(words: string | null): string {
   if (words === null) return '';
   const shown = toVisibleText(words);
@@ -194,7 +194,10 @@ function plain(schema: object): string {
   return toVisibleText(JSON.stringify(schema));
 }
 
-/** The page for operators and agents on call. `docs/operate/on-call.md` and `skills export` have it. */
+/**
+ * Renders the page for operators and agents on call, for `docs/operate/on-call.md` and `skills
+ * export`.
+ */
 export function renderOnCall(): string {
   const rows = Object.entries(kindGuides).map(
     ([kind, { meaning, command }]) => `| \`${kind}\` | ${meaning} | \`${command}\` |`,

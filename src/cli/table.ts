@@ -4,14 +4,14 @@ export const GAP = '  ';
 const FLEXIBLE_MIN = 8;
 const COLUMN_MIN = 1;
 /**
- * The time of an id and the counter of its process, `0199a1b2-c3d4-7e5f`: a process gives it once. So
- * the short form names one thing among jobs, runs, signals and everything else that has an id.
+ * The time of an id and the counter of its process, `0199a1b2-c3d4-7e5f`: a process creates it
+ * once. So the short form is unique among jobs, runs, signals and everything else that has an id.
  */
 const SHORT_ID_CHARS = 18;
 
 /**
- * Lines of cells in columns. With a width, no line is longer: the last column gives way first, then
- * ids lose what the rows do not need to be told apart, then the widest columns are cut.
+ * Aligns cells in columns. With a width, no line is longer: the last column is cut first, then ids
+ * are shortened as far as they stay unique, then the widest columns are cut.
  */
 export function layOut(lines: readonly (readonly string[])[], width = Infinity): string[][] {
   const count = lines[0]?.length ?? 0;
@@ -78,7 +78,7 @@ function shortestUnique(ids: readonly string[]): number {
   }
 }
 
-/** How many columns of a terminal a text takes. */
+/** Counts the terminal columns of a text. */
 export function widthOf(text: string): number {
   if (plain.test(text)) return text.length;
   let width = 0;
@@ -86,13 +86,13 @@ export function widthOf(text: string): number {
   return width;
 }
 
-/** The text in so many columns: cut with an ellipsis, or filled up with spaces. */
+/** Cuts a text with an ellipsis, or pads it, to a number of columns. */
 export function fitText(text: string, columns: number): string {
   const width = widthOf(text);
   return width > columns ? cut(text, columns) : text + ' '.repeat(columns - width);
 }
 
-/** The text in at most so many columns. */
+/** Cuts a text to at most so many columns. */
 export function cut(text: string, columns: number): string {
   if (widthOf(text) <= columns) return text;
   let kept = '';
@@ -105,7 +105,7 @@ export function cut(text: string, columns: number): string {
   return columns > 0 ? `${kept}…` : '';
 }
 
-/** The text in lines of at most so many columns; those after the first are set in a little. */
+/** Wraps a text; lines after the first are indented. */
 export function wrap(text: string, columns: number): string[] {
   if (widthOf(text) <= columns) return [text];
   const lines: string[] = [];
@@ -126,7 +126,7 @@ export function wrap(text: string, columns: number): string[] {
 
 const INDENT = '  ';
 const plain = /^[\x20-\x7e…]*$/;
-// Scripts of East Asia and most emoji take two columns; marks that sit on a letter take none.
+// East Asian scripts and most emoji take two columns; combining marks take none.
 const wide = new RegExp(
   [
     String.raw`[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff]`,
@@ -145,14 +145,14 @@ function segmentWidth(segment: string): number {
 
 let made: Intl.Segmenter | undefined;
 
-/** Made late, because making it takes longer than most tables need. */
+/** Created on first use, because creating it takes longer than most tables. */
 function segmenter(): Intl.Segmenter {
   return (made ??= new Intl.Segmenter('en', { granularity: 'grapheme' }));
 }
 
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-/** Whether a value is a moment as the product writes it. */
+/** True for a timestamp in the product's format. */
 export function isMoment(value: unknown): value is string {
   return typeof value === 'string' && timestamp.test(value);
 }
@@ -164,7 +164,7 @@ const units = [
   [1000, 's'],
 ] as const;
 
-/** How long ago a moment was, or how long it is until then, in one unit. */
+/** Formats how long ago a time was, or how long it is until then, in one unit. */
 export function formatWhen(moment: string, nowMs: number): string {
   const ms = nowMs - fromTimestamp(moment);
   const distance = Math.abs(ms);
@@ -176,7 +176,7 @@ export function formatWhen(moment: string, nowMs: number): string {
   return 'now';
 }
 
-/** A moment of today as a clock on the wall shows it. */
+/** Formats a time as wall-clock time. */
 export function formatTimeOfDay(ms: number): string {
   return new Date(ms).toTimeString().slice(0, 'hh:mm:ss'.length);
 }

@@ -5,19 +5,19 @@ import { text } from 'node:stream/consumers';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 
-/** The server that is asked: the one that runs here, or one elsewhere. */
+/** Service to call: the one that runs here, or a remote one. */
 export type ServerTarget = SocketTarget | RemoteTarget;
 
 export interface ControlSocket {
   readonly socketPath: string;
-  /** What shows that this is the operator and not something that runs for a tenant. */
+  /** Key that proves that the caller is the operator, and not a tenant's plugin. */
   readonly key?: string | undefined;
   /** The configuration files that were asked for and that the process uses, if they differ. */
   readonly otherConfig?: { readonly asked: string; readonly used: string } | undefined;
 }
 
 export interface SocketTarget extends ControlSocket {
-  /** Of who asks as its bearer instead of as the operator. */
+  /** Token of a caller who doesn't act as the operator. */
   readonly token?: string | undefined;
 }
 
@@ -28,13 +28,13 @@ export interface RemoteTarget {
 
 export interface ServerRequest {
   readonly method: string;
-  /** With the query. */
+  /** Includes the query. */
   readonly path: string;
   readonly body?: string | undefined;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Sends one request; what comes back has a status, and a body that is still on its way. */
+/** Sends one request; the body of the response is still being received. */
 export async function send(
   target: ServerTarget,
   exchange: ServerRequest,
@@ -58,7 +58,6 @@ export async function send(
   }
 }
 
-/** The whole body as text. */
 export async function readResponseText(
   target: ServerTarget,
   response: IncomingMessage,
@@ -72,7 +71,7 @@ export function nameTarget(target: ServerTarget): string {
   return 'url' in target ? target.url.origin : target.socketPath;
 }
 
-/** An address as somebody wrote it. */
+/** Parses a URL as the user wrote it. */
 export function parseUrl(given: string): URL {
   const url = URL.parse(given.includes('://') ? given : `http://${given}`);
   if (url !== null && /^https?:$/.test(url.protocol) && url.username === '') return url;
@@ -102,13 +101,13 @@ function optionsOf(
     ...common,
     hostname: url.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: url.port,
-    // A server may stand behind a path of a proxy.
+    // A proxy may serve the service below a path.
     path: `${url.pathname.replace(/\/$/, '')}${path}`,
     headers: { ...usual, ...bearer(token), ...headers },
   };
 }
 
-/** Unless its length is said, the body of a DELETE or GET is no body to whoever reads it. */
+/** A DELETE or GET has a body only if its length is declared. */
 function describeBody(body: string): Record<string, string> {
   return {
     'content-type': 'application/json',
@@ -136,7 +135,7 @@ function unreachable(target: ServerTarget, thrown: unknown): DuctileError {
   });
 }
 
-/** Several addresses that all failed come as one error without a message. */
+/** If all addresses of a host fail, Node throws one error without a message. */
 function say(thrown: unknown): string {
   const [first] = thrown instanceof AggregateError ? (thrown.errors as unknown[]) : [];
   return messageOf(first ?? thrown);

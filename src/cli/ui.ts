@@ -3,7 +3,7 @@ import { callOperation } from './ask.ts';
 import { findTarget, makePrinter } from './options.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 
-/** Where the dashboard is, and how to get in; 1 when it is switched off. */
+/** Prints the dashboard's URL and how to sign in; returns 1 if it is disabled. */
 export async function showUi(session: CliSession, options: CommonFlags): Promise<number> {
   const target = await findTarget(session, options);
   const origin =
@@ -27,7 +27,7 @@ export async function showUi(session: CliSession, options: CommonFlags): Promise
   return address === null ? 1 : 0;
 }
 
-/** The configuration may leave the port to the system, so the server is asked. */
+/** Asks the service, because the configuration may leave the port to the system. */
 async function runningOrigin(session: CliSession, options: CommonFlags): Promise<string | null> {
   const { api } = await callOperation(session, options, 'system.status', {});
   return typeof api === 'string' ? api : null;
@@ -41,7 +41,7 @@ async function configuredOrigin(session: CliSession, options: CommonFlags): Prom
   return toLoopbackUrl(`http://${listen}`);
 }
 
-/** Whatever it listens on, from here it is reached over loopback. */
+/** Replaces the listening address with loopback, which works from this machine. */
 export function toLoopbackUrl(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }

@@ -3,7 +3,7 @@ import type { JsonOutput, Table } from '../operation/define.ts';
 import { showCell } from './print.ts';
 import type { Printer, ResultRow } from './print.ts';
 
-/** How an answer looks to a person. */
+/** Shows a result as text. */
 export type ResultView = (output: JsonOutput, printer: Printer) => void;
 
 export function showSection(
@@ -18,7 +18,7 @@ export function showSection(
   printer.table(rows, { columns, empty: '' });
 }
 
-/** The jobs and runs that came of something. */
+/** Lists the jobs and runs that were started. */
 export function listStartedWork(output: JsonOutput, printer: Printer): void {
   showSection(printer, 'Jobs', output['jobs'], [
     ['ID', 'job_id'],
@@ -43,14 +43,14 @@ export function rowOf(value: unknown): ResultRow {
   return isObject(value) || Array.isArray(value) ? (value as unknown as ResultRow) : {};
 }
 
-/** The rows in a field of an answer. */
+/** Reads the rows in a field of a result. */
 export function rowsOf(value: unknown): readonly ResultRow[] {
   return listOf(value).map(rowOf);
 }
 
 /**
- * The row of a job, a run or a schedule as a person should read it: its real state, and in words what
- * it waits for or what holds it. JSON has the fields themselves.
+ * Replaces the status of a job, a run or a schedule with its real state, and describes what it
+ * waits for. JSON has the fields themselves.
  */
 export function withRealState(row: ResultRow): ResultRow {
   const { status, waiting_for: waiting, retried_as: retried, held_by: held } = row;
@@ -62,7 +62,7 @@ export function withRealState(row: ResultRow): ResultRow {
   return row;
 }
 
-/** What a run waits for, in a few words. */
+/** Describes in a few words what a run waits for. */
 export function formatWaiting({ kind, step, message, until }: ResultRow): string {
   const what = isText(message) ? `${showCell(kind)} ${showCell(message)}` : showCell(kind);
   const where = isText(step) ? ` at ${showCell(step)}` : '';
@@ -73,12 +73,12 @@ function isText(value: unknown): boolean {
   return typeof value === 'string' && value !== '';
 }
 
-/** Every field under its own name. */
+/** Shows every field by its name. */
 export function showPairs(output: JsonOutput, printer: Printer): void {
   printer.pairs(Object.entries(output).map(([name, value]) => [name.replaceAll('_', ' '), value]));
 }
 
-/** What could not be done where no service runs, and when it goes on. */
+/** Lists work that can't continue without a service, and says when it continues. */
 export function listWaitingWork({ waiting, message }: JsonOutput, printer: Printer): void {
   if (waiting === undefined) return;
   showSection(printer, 'Waiting', waiting, [

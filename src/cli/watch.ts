@@ -15,7 +15,7 @@ const USUAL_MS = 2000;
 const SHORTEST_MS = 100;
 const HOME_AND_CLEAR = '\u001b[H\u001b[J';
 
-/** What `--watch [interval]` was given, in milliseconds; undefined when it was not. */
+/** Reads `--watch [interval]` in milliseconds; undefined if it wasn't given. */
 export function readInterval(given: unknown): number | undefined {
   if (given === undefined) return undefined;
   if (given === true) return USUAL_MS;
@@ -38,8 +38,8 @@ export interface Watched {
 }
 
 /**
- * Looks again and again until Ctrl-C: a terminal is drawn anew, anything else gets what changed. A
- * server that is away for a while is waited for.
+ * Repeats a command until Ctrl-C: a terminal is redrawn, other output gets the changes. Waits while
+ * the service is unavailable.
  */
 export async function watch(io: CliIo, watched: Watched): Promise<number> {
   const over = io.interruption();
@@ -68,7 +68,7 @@ function makeScreen(io: CliIo, { definition, options, intervalMs }: Watched): Te
   return (output) => {
     const head = cut(`${title}, ${formatTimeOfDay(io.now())}`, io.columns);
     const lines = [head, '', ...renderResult(definition, output, options, io)];
-    // One line stays free, so that the last line break does not scroll the first one away.
+    // Keep one line free, so that the last line break doesn't scroll the first line away.
     const seen = lines.slice(0, Math.max(1, io.rows - 1));
     io.stdout.write(`${HOME_AND_CLEAR}${seen.join('\n')}\n`);
   };
@@ -91,7 +91,9 @@ function makeFeed(io: CliIo, { definition, options, argv, keepRows }: Watched): 
   };
 }
 
-/** One line for each row that is new or has changed, without padding: nobody knows the next width. */
+/**
+ * Prints one line for each new or changed row, without padding, because later widths are unknown.
+ */
 function makeRowFeed(
   io: CliIo,
   { rows, columns }: NonNullable<CommandDefinition['table']>,
@@ -118,8 +120,8 @@ export interface FollowRequest {
 }
 
 /**
- * Page after page of what comes, one line for each row, until Ctrl-C. It goes on after its cursor, so a
- * server that is away for a while makes it late and lets it miss nothing.
+ * Prints page after page, one line per row, until Ctrl-C. It continues after its cursor, so an
+ * outage of the service delays rows but loses none.
  */
 export async function followPages(io: CliIo, followed: FollowRequest): Promise<number> {
   const { options, input, look } = followed;
@@ -162,7 +164,7 @@ const STEP_MS = 100;
 const frames = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const CLEAR = '\r\u001b[K';
 
-/** Lets a person at a terminal see that work which takes its time is going on. */
+/** Shows progress at a terminal while long work runs. */
 export async function withProgress<Result>(
   io: CliIo,
   label: string,
