@@ -7,7 +7,12 @@ import type { KeyPath } from './document.ts';
 import { findConfig } from './find.ts';
 import { resolvePath } from './paths.ts';
 
-const keys: readonly string[] = ['path', 'url', 'dir', 'schema'] satisfies (keyof WrittenState)[];
+const stateKeys: readonly string[] = [
+  'path',
+  'url',
+  'dir',
+  'schema',
+] satisfies (keyof WrittenState)[];
 
 export interface StateContext {
   readonly directory: string;
@@ -88,7 +93,7 @@ function isWrittenState(value: unknown): value is WrittenState {
   const { path, url, dir, schema } = value;
   const isFile = url === undefined && dir === undefined && schema === undefined;
   return (
-    Object.entries(value).every(([key, text]) => keys.includes(key) && isText(text)) &&
+    Object.entries(value).every(([key, text]) => stateKeys.includes(key) && isText(text)) &&
     (isFile || path === undefined) &&
     (isFile || url !== undefined)
   );

@@ -4,7 +4,7 @@ import { isObject, type JsonObject } from '../base/json.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
-import { slug } from './operations.ts';
+import { packageField } from './operations.ts';
 
 const config = z
   .record(z.string(), z.unknown())
@@ -49,7 +49,7 @@ export const installPackage = defineOperation({
   summary: 'Install a package: what it provides is in force at once, or nothing has changed.',
   effect: 'write',
   scope: 'packages:rw',
-  input: z.strictObject({ package: slug, version, config: config.default({}) }),
+  input: z.strictObject({ package: packageField, version, config: config.default({}) }),
   output,
   errors: [...packageErrors, 'PACKAGE_INSTALLED'],
   http: { method: 'POST', path: '/packages/:package/install', isSecret: true },
@@ -71,7 +71,7 @@ export const upgradePackage = defineOperation({
   effect: 'write',
   scope: 'packages:rw',
   input: z.strictObject({
-    package: slug,
+    package: packageField,
     version,
     config: config.optional().describe('as it is, unless told'),
     allow_downgrade: z.boolean().default(false).describe('whether it may go to an older version'),
@@ -106,7 +106,7 @@ export const uninstallPackage = defineOperation({
   effect: 'destroy',
   scope: 'packages:rw',
   input: z.strictObject({
-    package: slug,
+    package: packageField,
     purge: z.boolean().default(false).describe('whether the state and facts of its plugins go too'),
   }),
   output,
@@ -127,7 +127,7 @@ function switchOperation(verb: 'enable' | 'disable', summary: string) {
     summary,
     effect: 'write',
     scope: 'packages:rw',
-    input: z.strictObject({ package: slug }),
+    input: z.strictObject({ package: packageField }),
     output,
     errors: [...errors, 'INSTALLATION_NOT_FOUND', 'PACKAGE_REFUSED'],
     http: { method: 'POST', path: `/packages/:package/${verb}` },

@@ -14,7 +14,7 @@ import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 import { DuctileError } from '../base/errors.ts';
 import { parseJson } from '../base/parse-json.ts';
 
-export const slug = nonBlankText()
+export const packageField = nonBlankText()
   .max(64)
   .describe('the name of the package, such as folder-notify');
 const version = z.string().describe('a semantic version');
@@ -82,7 +82,7 @@ export const showPackage = defineOperation({
   effect: 'read',
   scope: 'packages:ro',
   input: z.strictObject({
-    package: slug,
+    package: packageField,
     version: z.string().default('latest').describe('`latest` is the newest that is no trial'),
   }),
   output: z.object({
