@@ -4,7 +4,7 @@ import { toTimestamp } from './clock.ts';
 import { DuctileError, messageOf } from './errors.ts';
 import { LogRing, logLevels, type LogLevel } from './log-ring.ts';
 import { showEscapedBreaks, toVisibleText } from './text.ts';
-import { write, writeSync } from 'node:fs';
+import { write as writeChunk, writeSync } from 'node:fs';
 import { limits } from './limits.ts';
 
 export type LogFormat = 'json' | 'text';
@@ -155,7 +155,7 @@ export function openStandardOutput(): LineWriter {
       chars = 0;
     }
     isUnderWay = true;
-    write(STANDARD_OUTPUT, chunk, (error, written) => {
+    writeChunk(STANDARD_OUTPUT, chunk, (error, written) => {
       isUnderWay = false;
       if (error === null) {
         chunk = chunk.subarray(written);
