@@ -2,7 +2,10 @@ import { isObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import type { Blueprint } from './generation.ts';
 
-/** Keys that a running process cannot change: they are open files, sockets and processes. */
+/**
+ * Lists changed keys that a running process can't change: they are open files, sockets and
+ * processes.
+ */
 export function findFixed(before: Config, after: Config): string[] {
   return fixed.filter(([, valueOf]) => differ(valueOf(before), valueOf(after))).map(([key]) => key);
 }
@@ -17,7 +20,7 @@ const fixed: readonly (readonly [key: string, valueOf: (config: Config) => unkno
   ['service.log_format', ({ service }) => service.logFormat],
 ];
 
-/** What is different, in sentences; secrets are compared, and not shown. */
+/** Describes the differences in sentences. Secrets are compared and not shown. */
 export function describeChanges(before: Blueprint, after: Blueprint): string[] {
   const plugins = describePlugins(before, after);
   const settings = describeSettings(before.config, after.config);
@@ -26,8 +29,11 @@ export function describeChanges(before: Blueprint, after: Blueprint): string[] {
   return isSilent ? ['Something changes that is not shown here, such as a secret.'] : said;
 }
 
-/** Plugins that somebody took away; one whose files are broken may be mended. */
-export function findForsaken(old: Blueprint, now: Blueprint): string[] {
+/**
+ * Lists the plugins that a user removed or disabled. A plugin with broken files isn't among them:
+ * it may be fixed.
+ */
+export function findRemovedPlugins(old: Blueprint, now: Blueprint): string[] {
   const isMeant = (name: string): boolean =>
     now.catalog.disabled.has(name) || now.config.plugins[name] === undefined;
   const isGone = (name: string): boolean => !now.catalog.plugins.has(name) && isMeant(name);
@@ -48,12 +54,12 @@ function describePlugins(old: Blueprint, now: Blueprint): string[] {
   });
 }
 
-/** Where it is written says nothing about what it is. */
+/** Without its location in a file, which doesn't change its meaning. */
 function settingsOf({ config }: Blueprint, name: string): unknown {
   return { ...(config.plugins[name] ?? config.pluginDefaults), place: '' };
 }
 
-/** Leaf by leaf, as they are written; plugins speak for themselves. */
+/** Compares leaf by leaf, as written. Plugins are described separately. */
 function describeSettings(before: Config, after: Config): string[] {
   const old = flatten(before.redacted);
   const now = flatten(after.redacted);

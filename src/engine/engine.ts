@@ -32,68 +32,75 @@ import type { RunTokens } from '../access/attempt-tokens.service.ts';
 import type { Tokens } from '../access/principal.service.ts';
 import type { ExpectedEnd } from '../job/completion.service.ts';
 
-/** The moving parts of one process, behind one door for the operations. */
+/** The engine of one ledger, as operations use it. */
 export interface Engine {
-  /** Those in force now; a reload puts others in their place. */
+  /** The active configuration, plugins and pipelines; a reload replaces them. */
   readonly config: Config;
   readonly catalog: Catalog;
   readonly pipelines: readonly Pipeline[];
   readonly ledger: Ledger;
   readonly processId: string;
-  /** Whose ledger it is; undefined for the root one. */
+  /** The slug of the ledger's tenant; undefined for the root ledger. */
   readonly tenant: string | undefined;
-  /** The other ledgers of this process; undefined for who has none. */
+  /** The other ledgers of this process; undefined for a tenant. */
   readonly tenants: Tenants<Engine> | undefined;
-  /** What this process has counted, for all of its ledgers. */
+  /** Counters of this process, for all of its ledgers. */
   readonly meters: Pick<Metrics, 'read'>;
-  /** Counts what is turned away; undefined where nothing is recorded. */
+  /** Counts refused requests; undefined if nothing is recorded. */
   readonly observations?: Pick<Observations, 'note'>;
-  /** What the tenant may use now; the root ledger has everything. */
+  /** The limits of the tenant; the root ledger has none. */
   readonly quota: {
     workers(): number | undefined;
     held(): 'tenant_limit' | 'tenant_suspended' | undefined;
   };
-  /** By what plugins of tenants are kept out of the ledgers of others; it is tried out. */
+  /** Returns how plugins of tenants are kept out of other ledgers, after trying it. */
   isolation(): IsolationState;
-  /** The keys that this process opens secrets with, the newest first. */
+  /** The keys with which this process opens secrets, newest first. */
   readonly keyIds: readonly string[];
-  /** What this process said lately. */
+  /** The latest log records of this process. */
   readonly ring: LogRing;
   readonly tokens: Tokens;
-  /** Those of attempts that run in this process, of all ledgers. */
+  /** The tokens of attempts that run in this process, for all ledgers. */
   readonly runTokens: Pick<RunTokens, 'find'>;
-  /** Where this process listens. */
+  /** The addresses of this process's listeners. */
   readonly reach: Readonly<Reach>;
   readonly activity: Activity;
   readonly signals: SignalEmitter;
   /** The webhooks of this ledger. */
   readonly hooks: WebhookIntake;
-  /** Where deliveries to any ledger come in; only the root's is asked. */
+  /** Accepts deliveries to all ledgers; only the root's is used. */
   readonly webhooks: Webhooks;
-  /** The kinds of directives that this process can be asked for, and what waits to be done. */
+  /** The types of directives that can be requested, and the directives that wait. */
   readonly directives: Pick<Directives, 'types' | 'waiting' | 'requireRole'>;
-  /** The installations that could not be put in force here, and why. */
+  /** The installations that could not be made active here, with the reason. */
   readonly refused: readonly RefusedInstallation[];
-  /** The packages that can be installed, read anew. */
+  /** Reads the packages that can be installed. */
   packages(): PackageListing;
-  /** Changes something about the system, on record; a dry run says what would be done. */
+  /** Changes the system, on record. A dry run describes what would change. */
   direct(request: DirectRequest): Promise<DirectAnswer>;
-  /** Accepts one job: committed when it resolves. Unknown plugins and commands are refused. */
+  /**
+   * Accepts one job. It is committed when this resolves. Throws for unknown plugins and commands.
+   */
   submit(submission: JobSubmission): Promise<EnqueueResult>;
-  /** Resolves with the job when it is terminal, or with its state when the wait is over or given up. */
+  /**
+   * Resolves with the job when it is terminal, or with its state after the timeout or the abort.
+   */
   waitFor(jobId: string, timeoutMs: number, givenUp?: AbortSignal): Promise<Job>;
-  /** To be asked before a job is submitted, as awaited, under an id of the caller's own. */
+  /** Call it before you submit the job, as awaited and with an id of your own. */
   expectEnd(jobId: string): ExpectedEnd;
-  /** Starts a run of a pipeline by its name: committed when it resolves. */
+  /** Starts a run of a pipeline by its name. It is committed when this resolves. */
   startRun(submission: RunSubmission): Promise<StartedRun>;
   /** Accepts a job and runs in one commit, or none of them. */
   trigger(submission: TriggerSubmission): Promise<Triggered>;
-  /** As `waitFor`; it also ends when the signal says so. */
+  /** Does the same as `waitFor` for a run. */
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run>;
   status(): EngineStatus;
-  /** With `asked`, only work that was accepted is done: no schedule fires, and nothing is pruned. */
+  /** With `asked`, the engine only does accepted work: no schedule fires, and nothing is pruned. */
   start(duties?: Duties): Promise<void>;
-  /** No new claims; running attempts get the shutdown time; what is cut short is released. */
+  /**
+   * Claims nothing new, gives running attempts the shutdown time, then releases those that are
+   * left.
+   */
   stop(): Promise<void>;
 }
 
@@ -103,7 +110,7 @@ export interface EngineStatus {
   readonly processId: string;
   readonly generation: GenerationStatus;
   readonly state: 'stopped' | 'starting' | 'running' | 'paused' | 'degraded' | 'stopping';
-  /** Why it is degraded. */
+  /** The reason if the state is degraded. */
   readonly detail: string | undefined;
   readonly slots: number;
   readonly running: readonly {
@@ -114,22 +121,22 @@ export interface EngineStatus {
   readonly spawner: 'native' | 'node';
   readonly uptimeMs: number;
   readonly plugins: number;
-  /** What this process has done since it started. */
+  /** The counters of this process since its start. */
   readonly counts: Counts;
 }
 
 export interface GenerationStatus {
-  /** 1 from the start, one more with each reload. */
+  /** 1 at the start; each reload adds one. */
   readonly number: number;
   readonly snapshotId: string;
   readonly loadedAt: Timestamp;
-  /** The last reload that was asked for, whatever became of it. */
+  /** The last reload that was requested, successful or not. */
   readonly lastReload: ReloadReport | undefined;
 }
 
 export interface ReloadReport {
   readonly at: Timestamp;
   readonly by: string;
-  /** Why it changed nothing. */
+  /** The reason if it changed nothing. */
   readonly refused: string | undefined;
 }

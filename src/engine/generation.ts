@@ -12,31 +12,31 @@ import { checkSchemas } from '../plugin/payload.ts';
 import type { FollowRules } from '../pipeline/follow-event.ts';
 import { makeFollowRules, toClaimable } from './rules.ts';
 
-/** What is read from files, all of it at one time. */
+/** The configuration, plugins, routes and pipelines, all read at one time. */
 export interface Blueprint {
   readonly config: Config;
   readonly catalog: Catalog;
   readonly routes: readonly Route[];
   readonly pipelines: readonly Pipeline[];
-  /** What does not keep it from being used. */
+  /** Problems that don't prevent its use. */
   readonly warnings: readonly Problem[];
-  /** What the files alone say, when installations bring more. */
+  /** The configuration of the files alone, if installations extend it. */
   readonly base?: Config;
   readonly installed?: InstalledState;
   /** The environment of plugins, already reduced to what they may see. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Where the same is read again and again, and is the same; a new one otherwise. */
+  /** Set if the same files are read again and again unchanged (default: a new id). */
   readonly snapshotId?: string;
 }
 
 /**
- * What a process works with from one reload to the next. It never changes: an attempt keeps the one
- * that its claim was made under, and a reload puts another in its place.
+ * What a process works with from one reload to the next. It never changes: an attempt keeps the
+ * generation of its claim, and a reload replaces the active one.
  */
 export interface Generation extends Blueprint {
   /** Counted from 1 in each process. */
   readonly number: number;
-  /** The row of `config_snapshots` that tells what it was. */
+  /** The row of `config_snapshots` that describes it. */
   readonly snapshotId: string;
   readonly loadedAtMs: number;
   readonly rules: FollowRules;
@@ -56,13 +56,16 @@ export function makeGeneration(blueprint: Blueprint, number: number, log: Log): 
   });
 }
 
-/** Takes a moment, so nobody waits for it; what it compiles is needed soon anyway. */
-export async function tellSchemas({ catalog }: Blueprint, log: Log): Promise<void> {
+/**
+ * Logs schemas that don't compile. It takes a moment, so the caller doesn't wait; the compiled
+ * schemas are needed soon anyway.
+ */
+export async function logSchemaProblems({ catalog }: Blueprint, log: Log): Promise<void> {
   const problems = await checkSchemas(catalog.plugins.values());
   for (const problem of problems) log.child('plugins').warn(describeProblem(problem));
 }
 
-export function tellFindings({ config, catalog, warnings }: Blueprint, parent: Log): void {
+export function logFindings({ config, catalog, warnings }: Blueprint, parent: Log): void {
   const log = parent.child('plugins');
   if (!config.isLocked)
     parent.child('config').warn(describeProblem(makeUnlockedProblem(config.directory)));

@@ -25,9 +25,9 @@ import type {
   TriggerSubmission,
 } from '../pipeline/run/start.service.ts';
 import type { JobSubmission } from '../job/enqueue.service.ts';
-import { tellSchemas, type Blueprint, makeGeneration, tellFindings } from './generation.ts';
+import { type Blueprint, makeGeneration, logSchemaProblems, logFindings } from './generation.ts';
 import { hasInit } from '../job/plugin-init.service.ts';
-import { drain, endStart, LAST_WRITES_MS, startInSteps, takeLeave } from './lifecycle.ts';
+import { drain, endStart, LAST_WRITES_MS, startInSteps, leaveLedger } from './lifecycle.ts';
 import type { Metrics } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
 import type { Quota } from '../tenant/admission.ts';
@@ -41,7 +41,7 @@ import type { LedgerSetup, ProcessContext } from './process.ts';
 import { createServices, subscribeServices, type LedgerServices } from './services.ts';
 import { makeQuota, unlimited } from '../tenant/quota.service.ts';
 
-/** The engine of one ledger: what can be asked of it, and how it starts and stops. */
+/** The engine of one ledger: it answers operations, starts the services and stops them. */
 export class LedgerEngine implements Engine {
   readonly ledger: Ledger;
   readonly processId: string;
@@ -63,7 +63,7 @@ export class LedgerEngine implements Engine {
   readonly #context: LedgerContext;
   readonly #services: LedgerServices;
   readonly #startedAt = performance.now();
-  /** Whether the log has the findings of the first generation. */
+  /** True once the log has the findings of the first generation. */
   #hasLoggedFindings = false;
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
@@ -97,7 +97,7 @@ export class LedgerEngine implements Engine {
     this.observations = services.observations;
   }
 
-  /** Throws when plugins of tenants would see what is not theirs. */
+  /** Throws if plugins of tenants could read what isn't theirs. */
   refuseUnisolated(): void {
     refuseUnisolated(this.config, this.#setup.isolation);
   }
@@ -111,7 +111,7 @@ export class LedgerEngine implements Engine {
     return this.#context.generation.config;
   }
 
-  /** All that is in force. */
+  /** The active generation. */
   get blueprint(): Blueprint {
     return this.#context.generation;
   }
@@ -136,12 +136,12 @@ export class LedgerEngine implements Engine {
     return findPackages(this.#services.packageRoots());
   }
 
-  /** For an engine that is asked without being started: what is installed counts too. */
+  /** Adds installations to the first generation. An engine that never starts needs it, too. */
   async extend(): Promise<void> {
     const { blueprint, log } = this.#setup;
     const extended = await this.#services.installations.extend(blueprint);
     if (extended !== blueprint) this.#context.generation = makeGeneration(extended, 1, log);
-    if (!this.#hasLoggedFindings) tellFindings(this.#context.generation, log);
+    if (!this.#hasLoggedFindings) logFindings(this.#context.generation, log);
     this.#hasLoggedFindings = true;
   }
 
@@ -168,7 +168,7 @@ export class LedgerEngine implements Engine {
   async trigger({ job, runs }: TriggerSubmission): Promise<Triggered> {
     this.#context.requireAccepting();
     const { runs: door } = this.#services;
-    // An init is no job like others: there is one for each configuration, whoever asks.
+    // Unlike other jobs, there is one init for each configuration.
     const init = job !== undefined && this.#findInit(job) !== undefined ? job : undefined;
     const wanted = { job: init === undefined ? job : undefined, runs };
     const begun = init === undefined ? undefined : await this.submit(init);
@@ -210,7 +210,7 @@ export class LedgerEngine implements Engine {
     };
   }
 
-  /** Calls back when a reload begins and when it has ended. */
+  /** Calls back when a reload starts and when it ends. */
   watchReloads(listener: (isUnderWay: boolean) => void): void {
     this.#services.reloader.watch(listener);
   }
@@ -219,30 +219,30 @@ export class LedgerEngine implements Engine {
     return this.#services.pause.isOn;
   }
 
-  /** What is to be done in it, so as to see whether it may sleep. */
+  /** Reads what is left to do, to decide whether the tenant may be closed. */
   async outlook(): Promise<Outlook> {
     const outlook = await this.ledger.workload.readDue();
     const isRunning = outlook.isRunning || !this.#services.dispatcher.isIdle;
     return { ...outlook, isRunning };
   }
 
-  /** What the process has in force is another now. */
+  /** Reloads because the process has another active generation. */
   async renew(): Promise<void> {
     await this.#services.reloader.reload('system');
   }
 
-  /** Others may have made something ready. */
-  nudge(): void {
+  /** Looks for work: another host may have made something ready. */
+  lookForWork(): void {
     this.#services.waker.dueIn(0);
   }
 
-  /** Looks for what is wrong now, and not only with the next round. */
+  /** Looks for incidents now instead of with the next round. */
   lookForIncidents(): void {
     this.#services.watch.soon();
   }
 
-  /** Starts nothing more, until it is told to go on; resolves when what runs has ended. */
-  async rest(): Promise<void> {
+  /** Starts nothing more until `resume`. Resolves when no attempt runs. */
+  async drain(): Promise<void> {
     await this.#services.dispatcher.shut();
     await this.#services.dispatcher.drained();
   }
@@ -252,21 +252,23 @@ export class LedgerEngine implements Engine {
     return this.#services.dispatcher.withhold(() => true);
   }
 
-  goOn(): void {
+  resume(): void {
     if (this.#context.state === 'running' && !this.isPaused) this.#services.dispatcher.open();
   }
 
-  /** Resolves with the ledger's schema when a newer program has changed it: this one has to go. */
+  /**
+   * Resolves with the ledger's schema if a newer program has changed it: then this one has to stop.
+   */
   get outgrown(): Promise<number> {
     return this.#services.vitals.outgrown;
   }
 
-  /** Whether it was well for long enough to presume other processes dead. */
+  /** True if its heartbeats were unbroken for long enough to presume other processes dead. */
   mayJudge(): boolean {
     return this.#services.vitals.mayJudge();
   }
 
-  /** Whether the parts still turn. */
+  /** True if heartbeats still take place. */
   isSound(): boolean {
     return this.#services.vitals.isSound();
   }
@@ -278,7 +280,7 @@ export class LedgerEngine implements Engine {
   async stop(): Promise<void> {
     if (this.#context.state !== 'stopped') this.#stopping ??= this.#stop();
     await this.#stopping;
-    // Whoever only looks into tenants never starts.
+    // An engine that never started has tenants to stop, too: they can be visited without a start.
     await this.#setup.tenants?.stop();
   }
 
@@ -288,7 +290,8 @@ export class LedgerEngine implements Engine {
     const usual = duties === 'all' ? [pruner, scheduler, watch] : [];
     const parts = [waker, vitals.reaper, this.tokens, advancer, ...usual];
     const steps = [
-      // The helper is ready only when no helper of an earlier engine lives, so neither does its work.
+      // The spawner is ready only after the spawner of an earlier engine has died, and its
+      // processes with it.
       () => this.#setup.host.start(),
       () => this.extend(),
       () => this.#setup.runner.prewarm(this.#context.generation),
@@ -312,7 +315,7 @@ export class LedgerEngine implements Engine {
   #open(): void {
     this.#context.state = 'running';
     if (!this.#services.pause.isOn) this.#services.dispatcher.open();
-    void tellSchemas(this.#context.generation, this.#setup.log);
+    void logSchemaProblems(this.#context.generation, this.#setup.log);
   }
 
   async #stop(): Promise<void> {
@@ -331,10 +334,10 @@ export class LedgerEngine implements Engine {
     await this.tokens.stop();
     await this.#services.credentials.stop();
     await settlesWithin(this.#services.observations.stop(), LAST_WRITES_MS);
-    // Their attempts run in the host of this one, which is there for as long as it beats.
+    // Attempts of tenants run in the host of this engine, which lives as long as its heartbeats.
     await others;
     await vitals.heartbeat.stop();
-    await takeLeave(this.ledger, this.processId, log);
+    await leaveLedger(this.ledger, this.processId, log);
     if (this.tenant === undefined) await this.#services.tracer.stop();
     this.#setup.runner.stop();
     await this.#setup.host.stop();

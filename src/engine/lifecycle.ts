@@ -6,10 +6,10 @@ import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { Host } from '../plugin/process.ts';
 import type { Dispatcher } from '../job/dispatcher.service.ts';
 
-/** What the last writes get when the ledger does not answer at shutdown. */
+/** The time for the last writes at shutdown, if the database doesn't answer. */
 export const LAST_WRITES_MS = 10_000;
 
-/** One after the other; none of them begins once somebody has asked for the end. */
+/** Runs the steps one after another. No step starts after a stop was requested. */
 export async function startInSteps(
   steps: readonly (() => Promise<unknown> | void)[],
   isStopping: () => boolean,
@@ -20,14 +20,17 @@ export async function startInSteps(
   }
 }
 
-/** It may wait for a helper that must not come now; what it has asked the ledger for is awaited. */
+/**
+ * Ends a start that may wait for a spawner that must not come any more; waits for its pending
+ * writes.
+ */
 export async function endStart(starting: Promise<void>, host: Pick<Host, 'stop'>): Promise<void> {
   await host.stop();
   const ended = starting.catch(() => undefined);
   await settlesWithin(ended, LAST_WRITES_MS);
 }
 
-/** Lets what runs end by itself for this long; what takes longer is stopped and given back. */
+/** Lets running attempts end by themselves for this long, then stops and releases the others. */
 export async function drain(
   dispatcher: Pick<Dispatcher, 'drained' | 'running' | 'stopAll' | 'abandon'>,
   shutdownMs: number,
@@ -35,19 +38,19 @@ export async function drain(
 ): Promise<void> {
   if (await settlesWithin(dispatcher.drained(), shutdownMs)) return;
   const jobs = dispatcher.running.length;
-  log.warn('running attempts are cut short and given back', { jobs });
+  log.warn('stopping and releasing running attempts', { jobs });
   dispatcher.stopAll('shutdown');
   const lastMs = limits.killGraceMs + limits.drainMs + LAST_WRITES_MS;
   if (!(await settlesWithin(dispatcher.drained(), lastMs))) dispatcher.abandon();
 }
 
-/** Whoever could not say that it goes is taken for dead a little later. */
-export async function takeLeave(
+/** Removes this process from the ledger. If that fails, others presume it dead a little later. */
+export async function leaveLedger(
   ledger: LedgerSubset<'processes.leave'>,
   processId: string,
   log: Log,
 ): Promise<void> {
   await ledger.processes.leave(processId).catch((error: unknown) => {
-    log.warn('could not take leave of the ledger', { error: messageOf(error) });
+    log.warn('could not remove this process from the ledger', { error: messageOf(error) });
   });
 }

@@ -36,7 +36,7 @@ export const systemReload = defineOperation({
   },
   async plan(context) {
     const plan = await planDirective(context, 'config.reload', {});
-    // A script that checks a configuration this way goes by the exit code.
+    // Scripts that check a configuration this way read the exit code.
     const refusal = findReloadRefusal(plan);
     if (refusal !== undefined) throw new DuctileError('RELOAD_REFUSED', refusal);
     return plan;

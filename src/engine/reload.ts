@@ -8,9 +8,9 @@ import { requireSecrets } from '../webhook/endpoints.service.ts';
 import type { WebhookIntake } from '../webhook/webhooks.ts';
 import type { LedgerContext } from './context.ts';
 import {
-  tellSchemas,
+  logSchemaProblems,
   makeGeneration,
-  tellFindings,
+  logFindings,
   type Blueprint,
   type Generation,
 } from './generation.ts';
@@ -24,7 +24,7 @@ import { probe } from '../base/probe.ts';
 import type { Config } from '../config/config.ts';
 import { redact } from '../config/effective.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { describeChanges, findFixed, findForsaken } from './config-changes.ts';
+import { describeChanges, findFixed, findRemovedPlugins } from './config-changes.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
 import { tellStranded } from '../webhook/unreachable.service.ts';
@@ -51,28 +51,31 @@ export interface ReloadServices {
 }
 
 export interface Reloader {
-  /** Records the generation that the process begins with. */
+  /** Records the generation that the process starts with. */
   begin(): Promise<void>;
-  /** One at a time; either all of it is in force when it resolves, or nothing has changed. */
-  reload(actor: string): Promise<Reloaded>;
-  /** The same for what is installed, with the files as they were read last. */
-  renew(): Promise<Reloaded>;
-  /** What a reload would change, or why it would not, in sentences. */
+  /**
+   * Reads the files again, one reload at a time. When it resolves, all of it is active, or nothing
+   * has changed.
+   */
+  reload(actor: string): Promise<ReloadResult>;
+  /** Makes the installations active, with the files as they were last read. */
+  renew(): Promise<ReloadResult>;
+  /** Describes what a reload would change, or why it would be refused. */
   plan(): Promise<string[]>;
   status(): GenerationStatus;
-  /** Calls back when one begins and when it has ended. */
+  /** Calls back when a reload starts and when it ends. */
   watch(listener: (isUnderWay: boolean) => void): void;
 }
 
-export interface Reloaded {
+export interface ReloadResult {
   readonly generation: number;
   readonly snapshotId: string;
   readonly reloadedAt: Timestamp;
-  /** What is different now, in sentences. */
+  /** The differences, in sentences. */
   readonly changes: readonly string[];
 }
 
-/** Puts a new generation in the place of the one in force, while work goes on. */
+/** Replaces the active generation while work continues. */
 export function makeReloader(context: LedgerContext, services: ReloadServices): Reloader {
   const { ledger } = context;
   const { source, installations, reaper } = services;
@@ -81,14 +84,14 @@ export function makeReloader(context: LedgerContext, services: ReloadServices): 
   let underWay: Promise<unknown> = Promise.resolve();
   let onReload: (isUnderWay: boolean) => void = () => undefined;
 
-  const attempt = async (actor: string, read: () => Blueprint): Promise<Reloaded> => {
+  const attempt = async (actor: string, read: () => Blueprint): Promise<ReloadResult> => {
     const at = toTimestamp(Date.now());
     const before = context.generation;
     onReload(true);
     try {
       const blueprint = await installations.extend(read());
       const next = makeGeneration(blueprint, before.number + 1, context.log);
-      tellFindings(next, context.log);
+      logFindings(next, context.log);
       const stranded = await tellStranded(before, next, ledger);
       await prepare(next, context, services);
       await record(next, 'reload', context, before.config);
@@ -109,7 +112,7 @@ export function makeReloader(context: LedgerContext, services: ReloadServices): 
     }
   };
 
-  const inTurn = (work: () => Promise<Reloaded>): Promise<Reloaded> => {
+  const inTurn = (work: () => Promise<ReloadResult>): Promise<ReloadResult> => {
     const answer = underWay.then(work);
     underWay = answer.catch(() => undefined);
     return answer;
@@ -121,7 +124,7 @@ export function makeReloader(context: LedgerContext, services: ReloadServices): 
       return inTurn(async () => {
         const before = context.generation;
         const reloaded = await attempt(actor, () => readFiles(context, source));
-        await tryNow(reaper.forsake(findForsaken(before, context.generation)), log);
+        await tryNow(reaper.forsake(findRemovedPlugins(before, context.generation)), log);
         return reloaded;
       });
     },
@@ -148,7 +151,7 @@ export function makeReloader(context: LedgerContext, services: ReloadServices): 
   };
 }
 
-/** Checks what must be known of a generation before it becomes active; throws what is against it. */
+/** Checks what must be known of a generation before it becomes active; throws what is wrong. */
 async function prepare(
   { config }: Generation,
   { ledger }: LedgerContext,
@@ -169,7 +172,7 @@ function adopt(
 ): void {
   context.generation = generation;
   tenants?.renew();
-  void tellSchemas(generation, context.log);
+  void logSchemaProblems(generation, context.log);
   runner.prewarm(generation);
   context.commits.publish({ adopted: true });
 }
@@ -183,10 +186,12 @@ async function follow(
   await installations.note(generation.installed);
 }
 
-/** The new one is in force, whatever becomes of this. */
+/** The new generation is active even if this fails. */
 async function tryNow(work: Promise<void>, log: Log): Promise<void> {
   await work.catch((error: unknown) => {
-    log.warn('what a new configuration asks for is done later', { error: messageOf(error) });
+    log.warn('applying a new configuration is not complete; retrying later', {
+      error: messageOf(error),
+    });
   });
 }
 
@@ -199,7 +204,7 @@ async function record(
   await claimConfiguredNames(generation.config, before, ledger, log);
   const { config, catalog, pipelines, snapshotId, number } = generation;
   const prints = [...catalog.plugins].map(([name, { fingerprint }]) => [name, fingerprint]);
-  // Runs can begin with them as soon as it is in force.
+  // Runs can start with them as soon as the generation is active.
   if (pipelines.length > 0) await ledger.runs.saveDefinitions(pipelines.map(({ graph }) => graph));
   await ledger.snapshots.insert({
     id: snapshotId,
@@ -213,7 +218,10 @@ async function record(
   if (reason === 'start') await maskOldSnapshots(ledger);
 }
 
-/** Masks what older programs recorded, once: they kept secrets of payloads and steps as they were. */
+/**
+ * Masks snapshots that older programs recorded, once: those programs stored secrets in payloads and
+ * steps.
+ */
 async function maskOldSnapshots(ledger: Ledger): Promise<void> {
   for (;;) {
     const rows = await ledger.snapshots.listUnmasked(limits.snapshotsMaskedAtOnce);
@@ -226,9 +234,9 @@ async function maskOldSnapshots(ledger: Ledger): Promise<void> {
   }
 }
 
-/** What the files said when they were read last, without what is installed. */
-function filesOf({ base, ...inForce }: Generation, { compile }: BlueprintSource): Blueprint {
-  return base === undefined ? inForce : compile(base);
+/** Returns the blueprint of the files as they were last read, without installations. */
+function filesOf({ base, ...active }: Generation, { compile }: BlueprintSource): Blueprint {
+  return base === undefined ? active : compile(base);
 }
 
 function readFiles({ config: active }: LedgerContext, { load }: BlueprintSource): Blueprint {
@@ -238,7 +246,7 @@ function readFiles({ config: active }: LedgerContext, { load }: BlueprintSource)
   } catch (thrown) {
     const error = toDuctileError(thrown);
     const { message, place } = error;
-    // A directive keeps the message alone, and whoever reads it needs the line.
+    // A directive stores the message alone, and its reader needs the line.
     throw refused(place === undefined ? message : `${place}: ${message}`, error);
   }
   const fixed = findFixed(active, blueprint.config);
@@ -260,13 +268,13 @@ function refused(message: string, cause?: DuctileError, hint?: string): DuctileE
 
 const WOULD_BE_REFUSED = 'It would be refused: ';
 
-/** Why a planned reload would be refused; undefined if it would succeed. */
+/** Returns why a planned reload would be refused; undefined if it would succeed. */
 export function findReloadRefusal(plan: readonly string[]): string | undefined {
   const refusal = plan.find((sentence) => sentence.startsWith(WOULD_BE_REFUSED));
   return refusal?.slice(WOULD_BE_REFUSED.length);
 }
 
-/** In the process that is asked: each host has files of its own. */
+/** Reloads only the process that got the request: each host has its own files. */
 export function reloadDirective(reloader: Reloader): DirectiveDefinition<object> {
   return {
     type: 'config.reload',

@@ -15,7 +15,7 @@ import type { CrashRules } from '../job/outcome.ts';
 export interface ReaperRules {
   readonly reapAfterMs: number;
   readonly runnerGraceMs: number;
-  /** Plugins that this process has and could not load: their jobs wait until they are fixed. */
+  /** Plugins of this process that did not load: their jobs wait until they are fixed. */
   readonly unloaded: readonly string[];
   readonly isLoaded: (plugin: string) => boolean;
   readonly crash: CrashRules;
@@ -29,7 +29,7 @@ export interface Sources {
   readonly pipelines: readonly Pipeline[];
 }
 
-/** The configuration as the engine's parts want it. */
+/** Creates the rules for what follows from signals and ends of jobs. */
 export function makeFollowRules(
   { config, catalog, routes, pipelines }: Sources,
   log: Log,
@@ -55,8 +55,8 @@ export function makeFollowRules(
 }
 
 /**
- * A claim may last as long as the attempt, its killing and some patience with a slow ledger. Limits
- * hold over all hosts, so where nobody set one, only the workers of each host limit a plugin.
+ * A claim lasts as long as the attempt, its kill grace and some slack for a slow ledger. Limits
+ * hold over all hosts: without a configured one, only the workers of each host limit a plugin.
  */
 export function toClaimable(plugin: Plugin, { plugins }: Config): ClaimablePlugin {
   const isOpen = plugin.manifest.concurrencySafe && plugins[plugin.name]?.parallelism === undefined;
@@ -97,9 +97,9 @@ export function retentionOf({ service }: Config): Record<Prunable, number> {
     attempts: service.jobLogRetentionMs,
     signals: service.signalRetentionMs,
     facts: service.factRetentionMs,
-    // While its jobs are there, they name it; looking for unnamed ones among them would be in vain.
+    // Jobs refer to their context, so no context is unused while its jobs are there.
     contexts: Math.max(service.contextRetentionMs, service.jobQueueRetentionMs),
-    // After the last use, so that jobs never outlive what they ran with.
+    // Counted from the last use, so that jobs never outlive their snapshot.
     snapshots: Math.max(service.jobQueueRetentionMs, service.jobLogRetentionMs),
     health: service.jobLogRetentionMs,
     schedules: service.jobLogRetentionMs,
@@ -108,7 +108,7 @@ export function retentionOf({ service }: Config): Record<Prunable, number> {
     deliveries: service.signalRetentionMs,
     incidents: service.signalRetentionMs,
     transitions: service.breakerTransitionsRetentionMs,
-    // Each key carries its own end.
+    // Each key has its own expiry.
     dedupe: 0,
     directives: limits.directiveRetentionMs,
     keys: limits.idempotencyRetentionMs,

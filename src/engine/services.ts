@@ -53,7 +53,7 @@ export function createServices(
   const { runner, tenants, isolation, source } = setup;
   giveRules(context);
 
-  // 1. What this process knows, and where it counts.
+  // 1. State and counters.
   const activity = makeActivity();
   const tally = makeTally(context.tenant?.slug);
   const observations = makeObservations(context);
@@ -64,14 +64,14 @@ export function createServices(
   const credentials = makeCredentials(context);
   const tokens = makeTokenStore(context);
 
-  // 2. Where work comes in.
+  // 2. Intake of jobs, runs, signals and deliveries.
   const door = makeEnqueuer(context);
   const runs = makeRunDoor(context);
   const signals = makeSignalEmitter(context);
   const hooks = makeHookDoor(context);
   const webhooks = observeWebhooks(makeWebhooks(context, hooks, engine, tenants), process);
 
-  // 3. Where work is done.
+  // 3. Execution of attempts and runs.
   const access = makeGrantAccess(context, process.runTokens);
   const mask = makeSealingMask(context.vault, context.log.child('executor'));
   const execute = makeExecutor(context, runner, credentials, access, mask);
@@ -84,7 +84,7 @@ export function createServices(
   const dispatcher = new Dispatcher(context, settler, process.turns, claimRules, execute);
   const advancer = makeAdvancer(context);
 
-  // 4. What decides when work is done, here and on other hosts.
+  // 4. Pauses, health, heartbeats and schedules, which decide when work is done.
   const pause = new Pause(context, dispatcher, tenants);
   const health = makePluginInits(context, initHealth, dispatcher);
   const vitals = makeLiveness(
@@ -101,7 +101,7 @@ export function createServices(
     return initHealth.isWell(plugin) ? undefined : 'plugin_unhealthy';
   });
 
-  // 5. What changes the system.
+  // 5. Reloads and directives, which change the system.
   const installations = makeInstallationKeeper(context, source.compile);
   const { reaper } = vitals;
   const reloading = { installations, health, hooks, runner, reaper, tenants, isolation, source };
@@ -117,7 +117,7 @@ export function createServices(
     }
     await process.authorize(engine, principal, directive);
   });
-  /** Where packages are looked for; the first of two equal ones counts. */
+  /** The directories of packages; the first of two equal packages counts. */
   const packageRoots = (): readonly string[] => {
     const configured = context.config.packageRoots.map(({ path }) => path);
     return [...configured, ...[process.shippedPackages ?? []].flat()];
@@ -136,7 +136,7 @@ export function createServices(
     packages: { context, hooks, compile: source.compile, packageRoots, renew: renewInstallations },
   });
 
-  // 6. What looks after it from time to time.
+  // 6. Periodic services.
   const pruner = makePruner(context, directives);
   const watch = makeIncidentWatcher(context, pause, switches, process.indexChecks);
   const observer = makeObserver(context, meters, tracer, watch);

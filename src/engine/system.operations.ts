@@ -317,7 +317,7 @@ function showState({ engine }: Context): z.output<typeof stateShape> {
   return { process_id: processId, state, detail: detail ?? null };
 }
 
-/** A monitor wants an answer also when the database gives none. */
+/** A monitor needs a response even if the database gives none. */
 async function promptly<T>(answer: Promise<T>): Promise<T | undefined> {
   const controller = new AbortController();
   const late = sleep(limits.healthMs, undefined, { signal: controller.signal, ref: false });

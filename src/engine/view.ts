@@ -11,7 +11,7 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
   const plugins = rowOf(output['plugins']);
   const problems = rowsOf(plugins['problems']);
   const waiting = `${showCell(queue['ready'])} ready, ${showCell(queue['delayed'])} delayed`;
-  // Without a server it is the command itself that looked; of a process there is nothing to say.
+  // Without a service, this command itself looked: there is no process to describe.
   const isHere = output['state'] !== 'stopped';
   const slots = `${rowsOf(output['running']).length} of ${showCell(output['slots'])} slots here`;
   printer.pairs([
@@ -26,8 +26,8 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     ['waiting since', queue['oldest_ready_at']],
     ['since start', isHere ? showCounts(rowOf(output['counts'])) : null],
     ['plugins', `${showCell(plugins['loaded'])} loaded, ${problems.length} with problems`],
-    ['findings', tellFindings(rowOf(output['findings']))],
-    ['last reload', tellRefused(rowOf(rowOf(output['generation'])['last_reload']))],
+    ['findings', formatFindings(rowOf(output['findings']))],
+    ['last reload', formatRefused(rowOf(rowOf(output['generation'])['last_reload']))],
   ]);
   for (const { severity, message } of rowsOf(rowOf(output['findings'])['first'])) {
     printer.line(`${printer.tint(showCell(severity))}  ${showCell(message)}`);
@@ -65,14 +65,14 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
   ]);
 }
 
-function tellFindings(findings: ResultRow): string | null {
+function formatFindings(findings: ResultRow): string | null {
   if (findings['errors'] === undefined) return null;
   const counted = describeCounts(findings);
   return rowsOf(findings['first']).length === 0 ? 'none' : `${counted}; run ductile doctor`;
 }
 
-/** One that was asked for by a signal has told its end to nobody. */
-function tellRefused({ at, by, refused }: ResultRow): string | null {
+/** A reload that a signal requested has reported its end to no caller. */
+function formatRefused({ at, by, refused }: ResultRow): string | null {
   if (typeof refused !== 'string') return null;
   return `refused, so the earlier configuration is in force: ${refused} (${showCell(by)}, ${showCell(at)})`;
 }
@@ -98,7 +98,7 @@ export function showCheck(output: JsonOutput, printer: Printer): void {
   for (const problem of problems) printer.line(`  ${showCell(problem)}`);
 }
 
-/** What was done to each ledger stands in lines of its own. */
+/** Each ledger has its own lines. */
 export function showMoved({ ledgers, tenants, ...rest }: JsonOutput, printer: Printer): void {
   printer.pairs(Object.entries(rest).map(([name, value]) => [name.replaceAll('_', ' '), value]));
   showSection(printer, 'Ledgers', ledgers, [
@@ -120,9 +120,9 @@ const verdicts: Readonly<Record<Proof['verdict'], string>> = {
   untried: 'Nothing is proven: nothing could be started, or nothing was killed.',
 };
 
-/** What was found when things were killed: first the verdict, then all that it rests on. */
+/** Shows the verdict first, then the evidence. */
 export function showProof(output: JsonOutput, printer: Printer): void {
-  // No server elsewhere answers this, so it is what this very program says.
+  // No service on another host answers this, so it has the shape that this program writes.
   const proof = output as Proof;
   const { verdict, broken, kills, ledger, recovery_ms: recovery } = proof;
   printer.line(`${printer.tint(verdict)}: ${verdicts[verdict]}`);

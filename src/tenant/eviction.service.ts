@@ -33,7 +33,7 @@ export class Room {
 
   /** Somebody came to it, or its place is not needed any more. */
   recall(house: House): void {
-    if (this.#leaving.delete(house)) house.engine.goOn();
+    if (this.#leaving.delete(house)) house.engine.resume();
   }
 
   /** Whoever still waits when one has gone asks again meanwhile. */
@@ -77,7 +77,7 @@ export class Room {
   }
 
   async #seeOff(house: House): Promise<void> {
-    await house.engine.rest();
+    await house.engine.drain();
     if (this.#leaving.delete(house)) await this.#close(house);
   }
 

@@ -15,9 +15,9 @@ export interface TenantEngine {
   stop(): Promise<void>;
   outlook(): Promise<Outlook>;
   renew(): Promise<void>;
-  nudge(): void;
-  rest(): Promise<void>;
-  goOn(): void;
+  lookForWork(): void;
+  drain(): Promise<void>;
+  resume(): void;
   withholdAll(): Promise<void>;
 }
 

@@ -270,7 +270,7 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
       const isChanged = row.updatedAt !== house.row.updatedAt;
       house.row = row;
       // Hints of other hosts come to the root ledger, whichever of them they are about.
-      if (root.kind === 'postgres' || isChanged) house.engine.nudge();
+      if (root.kind === 'postgres' || isChanged) house.engine.lookForWork();
     }
   }
 

@@ -5,7 +5,11 @@ import { DuctileError } from '../../src/base/errors.ts';
 import { limits } from '../../src/base/limits.ts';
 import { RUN_TOKEN } from '../../src/base/secrets.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { hashTokenText, makePrincipal, type Principal } from '../../src/access/principal.service.ts';
+import {
+  hashTokenText,
+  makePrincipal,
+  type Principal,
+} from '../../src/access/principal.service.ts';
 import { Exchange } from '../../src/http/exchange.ts';
 import {
   createControlAuthenticator,

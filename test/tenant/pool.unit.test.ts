@@ -69,7 +69,7 @@ async function makeTown(idleMs: number): Promise<Town> {
         start: () => Promise.resolve(),
         stop: () => Promise.resolve(),
         outlook: () => lookOf(slug),
-        nudge: () => undefined,
+        lookForWork: () => undefined,
       };
       return Promise.resolve(engine as LedgerEngine);
     },
