@@ -16,7 +16,7 @@ import { atThisSchema, isUnfinished, noteOf, restoreLedger } from './restore.ts'
 import type { Ledger } from './ledger.ts';
 import { removeLedger, tenantPlace, type RootPlace } from './tenant-location.ts';
 import { DatabaseSync } from 'node:sqlite';
-import { tables, type Row, type TableName } from './dialect.ts';
+import { tables as ledgerTables, type Row, type TableName } from './dialect.ts';
 
 const MANIFEST = 'manifest.json';
 const ROOT_FILE = 'root.db';
@@ -285,7 +285,7 @@ export async function digestLedger(place: LedgerPlace): Promise<Digests> {
 
 async function digestTables(pagesOf: PagesOf): Promise<Digests> {
   const digests: Partial<Record<TableName, TableDigest>> = {};
-  for (const table of tables) {
+  for (const table of ledgerTables) {
     if (LEFT_OUT.has(table)) continue;
     let rows = 0;
     let sum = 0n;
