@@ -19,7 +19,7 @@ import type { Host, ProcessEnd } from '../../src/plugin/process.ts';
 import type { Config } from '../../src/config/config.ts';
 import { payload } from '../settings.ts';
 import { batches } from './harness.ts';
-import { createProcessContext } from '../../src/engine/process.ts';
+import { createProcessContext } from '../../src/engine/process-context.ts';
 import { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 
 /** Of the programs that use a ledger without an engine. */

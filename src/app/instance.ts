@@ -1,5 +1,5 @@
 import { engineRules } from '../ledger/rules.ts';
-import { createProcessContext } from '../engine/process.ts';
+import { createProcessContext } from '../engine/process-context.ts';
 import { join } from 'node:path';
 import type { FileLock } from '../base/file-lock.ts';
 import type { Log } from '../base/log.ts';

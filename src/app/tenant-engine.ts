@@ -19,7 +19,7 @@ import { makePrewarmPool } from '../plugin/prewarm.ts';
 import type { Host } from '../plugin/process.ts';
 import { compileForTenant, readTenantBlueprint } from './blueprint.ts';
 import { confineTenant } from './isolation.ts';
-import type { ProcessContext } from '../engine/process.ts';
+import type { ProcessContext } from '../engine/process-context.ts';
 import { LedgerEngine } from '../engine/ledger-engine.ts';
 
 /** What the ledgers of tenants share with the root one in this process. */

@@ -37,7 +37,7 @@ import type { TokenStore } from '../access/tokens.service.ts';
 import { refuseUnisolated } from '../tenant/require-isolation.service.ts';
 import type { ExpectedEnd } from '../job/completion.service.ts';
 import { createLedgerContext, type LedgerContext, type Reach } from './context.ts';
-import type { LedgerSetup, ProcessContext } from './process.ts';
+import type { LedgerSetup, ProcessContext } from './process-context.ts';
 import { createServices, subscribeServices, type LedgerServices } from './services.ts';
 import { makeQuota, unlimited } from '../tenant/quota.service.ts';
 

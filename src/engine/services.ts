@@ -36,7 +36,7 @@ import { makeWebhooks } from '../webhook/receive.service.ts';
 import type { LedgerContext } from './context.ts';
 import { registerAllDirectives } from './directives.ts';
 import type { Engine } from './engine.ts';
-import type { LedgerSetup, ProcessContext } from './process.ts';
+import type { LedgerSetup, ProcessContext } from './process-context.ts';
 import { makeReloader } from './reload.ts';
 
 export type LedgerServices = ReturnType<typeof createServices>;

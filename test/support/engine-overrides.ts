@@ -1,6 +1,6 @@
 /** An instance with something of its own between the engine and its ledger or its processes. */
 import { engineRules } from '../../src/ledger/rules.ts';
-import { createProcessContext } from '../../src/engine/process.ts';
+import { createProcessContext } from '../../src/engine/process-context.ts';
 import { join } from 'node:path';
 import type { Instance } from '../../src/app/instance.ts';
 import { findInstallPaths } from '../../src/app/install-paths.ts';

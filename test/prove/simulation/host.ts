@@ -1,5 +1,5 @@
 /** A host: an engine with its spawner, which starts, is frozen, dies and comes back. */
-import { createProcessContext } from '../../../src/engine/process.ts';
+import { createProcessContext } from '../../../src/engine/process-context.ts';
 import type { Log } from '../../../src/base/log.ts';
 import type { Blueprint } from '../../../src/engine/generation.ts';
 import { LedgerEngine } from '../../../src/engine/ledger-engine.ts';
