@@ -6,7 +6,7 @@ import { parseJson } from '../../src/base/parse-json.ts';
 import { findInstallPaths } from '../../src/app/install-paths.ts';
 import { descendantsOf, type RunningProcess } from './processes.ts';
 
-/** The engine of a rehearsal as a process of its own. */
+/** Engine of a rehearsal as a separate process. */
 export interface Actor {
   readonly pid: number;
   /** Resolves when it works; rejects when it ends before. */
@@ -15,24 +15,24 @@ export interface Actor {
   readonly ended: Promise<Ended>;
   readonly isAlive: () => boolean;
   kill(): void;
-  /** As a service manager does it. */
+  /** Stops it as a service manager does. */
   stop(): Promise<Ended>;
-  /** The process that starts plugins for it, if it can be seen. */
+  /** Finds the process that starts plugins for it. */
   helper(): Promise<number | undefined>;
-  /** Stand-ins that run for it now. */
+  /** Lists the stand-ins that run for it. */
   plugins(): Promise<RunningProcess[]>;
 }
 
 export interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** What it said last. */
+  /** End of its output. */
   readonly said: string;
 }
 
 const SAID_MAX = 2000;
 
-/** Starts it on a stage; a fault point kills it there by itself. */
+/** Starts the engine of a rehearsal; at a fault point it kills itself. */
 export function startActor(
   given: string | undefined,
   directory: string,
@@ -45,7 +45,7 @@ export function startActor(
     [script, 'system', 'rehearse', '--in', directory, ...config],
     {
       env: { ...process.env, DUCTILE_PROBE: faultPoint ?? '' },
-      // Its own group: Ctrl-C is for whoever rehearses, who stops it in good order.
+      // A process group of its own: Ctrl-C is for `prove`, which stops the engine in order.
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],
     },
@@ -55,7 +55,7 @@ export function startActor(
   let said = '';
   const keep = (text: string): void => void (said = (said + text).slice(-SAID_MAX));
   child.stderr.on('data', (text: Buffer) => keep(text.toString()));
-  // Whoever is killed does not read to the end.
+  // A killed process doesn't read to the end.
   child.stdin.on('error', () => undefined);
   const ended = new Promise<Ended>((resolve) => {
     child.once('close', (code, signal) => {
@@ -100,12 +100,12 @@ async function becomesReady(
   void ended.then(({ code, signal, said }) =>
     reject(new Error(`the engine ended with ${signal ?? code} before it was ready: ${said}`)),
   );
-  // Whoever kills it before it is ready does not wait for that.
+  // The caller may kill it before it is ready.
   promise.catch(() => undefined);
   return await promise;
 }
 
-/** What was being written when it was killed is cut off anywhere. */
+/** A kill can cut off a line anywhere. */
 function parseLine(line: string): Readonly<Record<string, unknown>> {
   try {
     const parsed: unknown = parseJson(line);

@@ -8,30 +8,30 @@ import type { ManifestCommand } from '../../src/plugin/manifest.ts';
 import { parseResponse } from '../../src/plugin/response.ts';
 import { sampleOf } from './sample.ts';
 
-/** What a stand-in answers in the place of a plugin's command. */
+/** Response of a stand-in for a plugin's command. */
 export interface StandInAnswer {
   readonly plugin: string;
   readonly command: string;
-  /** Only as this step of a pipeline; undefined where nothing is known of a step. */
+  /** Step of a pipeline that it is for; undefined for every step. */
   readonly step: string | undefined;
   readonly response: JsonObject;
-  /** `recorded`: as it answered an earlier job, which is named. */
+  /** `recorded`: as it responded to an earlier job. */
   readonly by: 'recorded' | 'output_schema' | 'echo';
   readonly jobId: string | undefined;
-  /** What was taken away from it. */
+  /** Part that was removed from it. */
   readonly without: string | undefined;
 }
 
-/** Attempts of a plugin that are looked through for one of each command. */
+/** Attempts of a plugin that are searched for one of each command. */
 const ATTEMPTS_READ = 500;
-/** Runs of a pipeline, and steps of a run, that are looked through for one of each step. */
+/** Runs of a pipeline, and steps of a run, that are searched for one of each step. */
 const RUNS_READ = 5;
 const STEPS_READ = 200;
-/** One answer is given many times over. */
+/** A response is used many times. */
 const EVENTS_MAX = 3;
 const BYTES_MAX = 256 * 1024;
 
-/** The latest success of each command that there ever was, and something that fits for the others. */
+/** Reads the latest success of each command, and creates a fitting response for the others. */
 export async function readAnswers(
   ledger: Ledger,
   plugins: ReadonlyMap<string, Plugin>,
@@ -64,7 +64,7 @@ async function readRecorded(ledger: Ledger, plugin: string): Promise<Map<string,
   return found;
 }
 
-/** What each step of a pipeline answered in its latest runs: one command may be several steps. */
+/** Reads the responses of each step in the latest runs: one command can be several steps. */
 async function readSteps(ledger: Ledger, pipeline: string): Promise<StandInAnswer[]> {
   const found = new Map<string, StandInAnswer>();
   for (const { id: runId } of await ledger.runs.list({ pipeline, limit: RUNS_READ })) {
@@ -120,12 +120,12 @@ function inventAnswer(plugin: string, command: ManifestCommand): StandInAnswer {
   return { ...shared, by: 'output_schema', response: { ...ok, events: [event] } };
 }
 
-/** From a command to what an event of its answer starts, by name: `plugin.command`. */
+/** Finds the commands that an event of a response starts, as `plugin.command`. */
 export type Follows = (answer: StandInAnswer, eventType: string) => readonly string[];
 
 /**
- * A plugin that is called again by what it emitted looks around and stops at some time; its stand-in
- * would go on for ever. Such a one emits nothing.
+ * Removes events that would start their own command again. The real plugin stops at some point; its
+ * stand-in would loop.
  */
 export function breakCircles(answers: readonly StandInAnswer[], follows: Follows): StandInAnswer[] {
   const byName = Map.groupBy(answers, nameOf);

@@ -5,14 +5,14 @@ import { HttpCaller } from '../../src/cli/callers.ts';
 import { findSocket, readControlKey, describeSocketOwner } from '../../src/http/control-socket.ts';
 import type { Unit } from './script.ts';
 
-/** Something that was accepted, by the id that it was given. */
+/** Accepted request, with the id of its job or run. */
 export interface Asked {
   readonly unit: string;
   readonly id: string;
 }
 
 const AGAIN_MS = 50;
-/** With these nothing is known of what was asked: asking again with the same key asks for the same. */
+/** After these errors the outcome is unknown; a retry with the same key is safe. */
 const passing: readonly string[] = [
   'SERVER_UNREACHABLE',
   'SERVER_FOREIGN',
@@ -22,7 +22,7 @@ const passing: readonly string[] = [
   'LEDGER_UNCERTAIN',
 ];
 
-/** Asks until it is told that the work is accepted, or why it is not. Undefined: it was called off. */
+/** Repeats a request until it is accepted or refused. Returns undefined if it was called off. */
 export async function ask(
   stateDir: string,
   { name: unit, operation, input }: Unit,

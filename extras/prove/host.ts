@@ -7,8 +7,8 @@ import { openServer, waitForStopSignal } from '../../src/app/server.ts';
 import { stagePaths, standIn, type Stage } from './stand-in.ts';
 
 /**
- * The engine of a rehearsal, in a process that may be killed at any moment: all of it is real but the
- * plugins and the ledger. It ends with whoever started it, whose end closes its standard input.
+ * Runs the engine of a rehearsal, in a process that may be killed at any moment. Everything is real
+ * but the plugins and the ledger. It ends with its parent, whose end closes its standard input.
  */
 export async function runRehearsal(given: string | undefined, directory: string): Promise<number> {
   process.stdin.once('end', () => process.exit(1)).resume();
@@ -17,7 +17,7 @@ export async function runRehearsal(given: string | undefined, directory: string)
   const log = makeLogger({ level: 'info', format: 'json' });
   const stop = waitForStopSignal();
   const server = await openServer(config, log, stop, (next, inForce) =>
-    // Installations bring plugins of their own, which have stand-ins too.
+    // Installations have plugins of their own, which get stand-ins, too.
     readBlueprint(standIn(next, stage), inForce),
   );
   log.info('the rehearsal is ready');

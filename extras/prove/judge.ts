@@ -4,15 +4,15 @@ import { outcomeOf, type Lineage } from './lineage.ts';
 import type { RecordLine } from './record.ts';
 import type { Kill } from './supervisor.ts';
 
-/** What is known at the end, from three sides: who asked, what the stand-ins wrote, the ledger. */
+/** Evidence from three sides: the requests, the records of the stand-ins, and the ledger. */
 export interface Evidence {
   readonly asked: readonly Asked[];
-  /** By the id that was given; undefined when it is not there or never came to an end. */
+  /** By the id of the request; undefined if it is missing or never ended. */
   readonly lineages: ReadonlyMap<string, Lineage | undefined>;
   readonly calm: ReadonlyMap<string, string>;
   readonly attempts: readonly Pick<Attempt, 'jobId' | 'attempt' | 'status'>[];
   readonly record: readonly RecordLine[];
-  /** Runs and jobs that are there as if somebody had asked for them. */
+  /** Runs and jobs that no request explains. */
   readonly strays: readonly string[];
 }
 
@@ -20,11 +20,11 @@ export interface Judgement {
   readonly lost: readonly string[];
   readonly twice: readonly string[];
   readonly different: readonly string[];
-  /** Attempts that were begun again because the one before was cut off. */
+  /** Attempts that were repeated because the one before was interrupted. */
   readonly repeated: number;
 }
 
-/** Whether all that was accepted was done, once, and came to the same as in peace. */
+/** Checks that everything accepted was done, once, with the same outcome as without kills. */
 export function judge(evidence: Evidence): Judgement {
   const { asked, lineages, calm, record } = evidence;
   const lost: string[] = [];
@@ -56,7 +56,7 @@ function findTwice({ attempts, record, lineages }: Evidence): string[] {
   const tries = Map.groupBy(starts, (line) => `attempt ${line.attempt} at ${line.job_id}`);
   for (const [name, same] of tries)
     if (same.length > 1) found.push(`${name} was started ${same.length} times`);
-  // A later attempt after one that did its work and was believed would do it a second time.
+  // A later attempt after a settled success would do the work a second time.
   const believed = new Map(commits.map(({ jobId, attempt }) => [jobId, attempt]));
   for (const { job_id: jobId, attempt } of starts) {
     const last = believed.get(jobId);
@@ -83,9 +83,9 @@ export interface Spread {
 }
 
 /**
- * How long nothing was begun after a kill: from the signal to the first process of a plugin that
- * began after it, of the same job where the plugin itself was killed. A kill before whose recovery
- * another one came is not counted, nor is one after which there was nothing more to do.
+ * Measures recovery: from a kill to the first plugin process that starts after it. If a plugin was
+ * killed, only its own job counts. A kill that another one follows before the recovery isn't
+ * counted, nor is one after which nothing was left to do.
  */
 export function recoveryOf(
   kind: Kill['kind'],

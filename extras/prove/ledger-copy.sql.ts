@@ -9,24 +9,24 @@ import { refuseOlder, schemaOf } from '../../src/ledger/open-readonly.ts';
 import { openToRead } from '../../src/ledger/sqlite/file.ts';
 import { openSqlite } from '../../src/ledger/sqlite/store.ts';
 
-/** What a copy was made of. */
+/** Counts of a copied ledger. */
 export interface Rehearsed {
-  /** Jobs and runs that are over, which the copy has too. */
+  /** Ended jobs and runs, which the copy contains. */
   readonly jobs: number;
   readonly runs: number;
-  /** Those that were under way, which the copy does not have. */
+  /** Unfinished jobs and runs, which the copy leaves out. */
   readonly openJobs: number;
   readonly openRuns: number;
 }
 
 /**
- * Copies a ledger into a file to try things out on. The ledger itself is only read, beside whoever
- * works with it. What was under way is not in the copy, nor are tenants and what keeps work from
- * being started: it is history to work on, not work to be done.
+ * Copies a ledger into a file for a rehearsal. The ledger is only read, while a service may use it.
+ * The copy leaves out unfinished work, tenants, and everything that keeps work from starting: it is
+ * history to work on.
  */
 export async function copyForRehearsal(place: LedgerPlace, target: string): Promise<Rehearsed> {
   await copy(place, target);
-  // An older one is brought to this program's schema; the copy, that is.
+  // Migrates an older copy to this program's schema.
   await (await openLedger({ kind: 'sqlite', path: target }, noRules)).close();
   const store = openSqlite(target);
   try {

@@ -4,7 +4,7 @@ import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Run } from '../../src/pipeline/run/run.ts';
 import type { Unit } from './script.ts';
 
-/** All that followed from one request. */
+/** Everything that followed from one request. */
 export interface Lineage {
   readonly jobs: readonly Pick<
     Job,
@@ -16,10 +16,10 @@ export interface Lineage {
   >[];
 }
 
-/** More than one request should ever lead to in a rehearsal. */
+/** More jobs than one request should cause in a rehearsal. */
 export const LINEAGE_MAX = 500;
 
-/** The root of what a run or a job belongs to; undefined when it is not there. */
+/** Finds the root of a run or a job; undefined if it doesn't exist. */
 export async function rootOf(ledger: Ledger, id: string): Promise<string | undefined> {
   return ((await ledger.runs.find(id)) ?? (await ledger.jobs.find(id)))?.rootJobId;
 }
@@ -39,7 +39,7 @@ export async function readLineage(ledger: Ledger, rootJobId: string): Promise<Li
   return { jobs, runs };
 }
 
-/** What came of it, without what differs from one time to the next: two equal ones did the same. */
+/** Describes the outcome without the parts that differ each time: equal texts mean equal work. */
 export function outcomeOf({ jobs, runs }: Lineage): string {
   const lines = [
     ...runs.map(({ pipeline, status, haltedAtStep }) =>
@@ -52,7 +52,7 @@ export function outcomeOf({ jobs, runs }: Lineage): string {
   return lines.toSorted().join('\n');
 }
 
-/** What is there of a unit as if somebody had asked for it since then. */
+/** Reads the roots of a unit since a time. */
 export async function readRoots(
   ledger: Ledger,
   { name, target }: Unit,
@@ -67,7 +67,7 @@ export async function readRoots(
         ? await ledger.runs.list({ pipeline: name, ...page })
         : await ledger.jobs.list({ ...target, submittedBy: 'cli', from: since, ...page });
     const fresh = rows.filter(({ createdAt }) => createdAt >= since);
-    // What events and other jobs started was asked for by them.
+    // Leave out work that events and other jobs started.
     const own = fresh.filter((row) => row.parentJobId === null && row.submittedBy === 'cli');
     roots.push(...own.map(({ id }) => id));
     if (fresh.length < limit) return roots;

@@ -13,10 +13,10 @@ import { stagePaths } from './stand-in.ts';
 import { Supervisor, type Kill } from './supervisor.ts';
 
 export interface Play {
-  /** What each unit comes to when nothing is killed. */
+  /** Outcome of each unit without kills. */
   readonly calm: ReadonlyMap<string, string>;
   readonly askedInPeace: readonly Asked[];
-  /** By the clock of the ledger. */
+  /** By the ledger's clock. */
   readonly beganAt: Timestamp;
   readonly asked: readonly Asked[];
   readonly kills: readonly Kill[];
@@ -32,23 +32,23 @@ export interface PlayOptions {
   readonly script: Script;
   readonly seed: number;
   readonly ms: number;
-  /** Ends the killing early; what was begun is finished and judged. */
+  /** Ends the killing early; work that was started is finished and judged. */
   readonly enough: AbortSignal;
 }
 
-/** Requests that are under way at once. */
+/** Concurrent requests. */
 const LOAD = 4;
 const LOOK_MS = 40;
-/** Without a kill, everything comes to an end in this time; so it does after the last one. */
+/** Everything ends within this time without kills, and after the last kill. */
 const PATIENCE_MS = 120_000;
 const PAUSE_MS = { least: 150, most: 1500 };
-/** Places in the program where an interruption would be worst. */
+/** Points in the program where an interruption would be worst. */
 const points = probes.filter((name) => /^(enqueue|claim|spawn|run|settle)\./.test(name));
 const NTH_MAX = 6;
-/** The share of kills that do not wait for the engine to be ready. */
+/** Share of kills that don't wait for the engine to be ready. */
 const EARLY = 0.1;
 
-/** First everything once in peace, then again and again while it is killed. */
+/** Runs everything once without kills, then repeatedly with kills. */
 export async function play(options: PlayOptions): Promise<Play> {
   const { given, directory, script, seed } = options;
   if (script.units.length === 0) return nothing;
@@ -146,7 +146,7 @@ async function playKilled(rehearsal: Rehearsal, units: readonly Unit[]): Promise
   return asked;
 }
 
-/** What was begun before the curtain is brought to its end after it. */
+/** Waits for the end of work that was started before the deadline. */
 async function askOne(rehearsal: Rehearsal, unit: Unit, asked: Asked[]): Promise<void> {
   const { directory, ledger, supervisor } = rehearsal;
   try {
@@ -176,10 +176,10 @@ async function keepKilling(rehearsal: Rehearsal, curtain: AbortSignal): Promise<
   const closed = new Promise<void>((resolve) => {
     curtain.addEventListener('abort', () => resolve());
   });
-  // However short the time is, the engine is killed once.
+  // The engine is killed at least once, however short the time is.
   for (let isFirst = true; isFirst || !curtain.aborted; isFirst = false) {
     const pauseMs = PAUSE_MS.least + random() * (PAUSE_MS.most - PAUSE_MS.least);
-    // Now and then it is hit while it starts; mostly while it works.
+    // Sometimes the engine is killed while it starts; mostly while it works.
     const isEarly = random() < EARLY;
     const ready = supervisor.actor?.ready.catch(() => undefined);
     if (!isEarly) await Promise.race([ready, closed]);
@@ -200,7 +200,7 @@ async function killOne(rehearsal: Rehearsal, killed: Set<string>): Promise<void>
   if (helper !== undefined) supervisor.killOther(helper, { kind: 'spawner' });
 }
 
-/** A job whose plugin is killed has failed once, by the rules; twice may be once too often. */
+/** A job whose plugin is killed has failed once, so each job is hit at most once. */
 async function killPlugin(
   { supervisor, script, directory, random }: Rehearsal,
   killed: Set<string>,
@@ -222,7 +222,7 @@ function choosePoint(random: () => number): string | undefined {
   return `${point}:kill:${1 + Math.floor(random() * NTH_MAX)}`;
 }
 
-/** Numbers from 0 up to 1 that follow from the seed. */
+/** Returns numbers from 0 up to 1 that follow from the seed. */
 function makeRandom(seed: number): () => number {
   let turn = 0;
   return () => {

@@ -8,7 +8,7 @@ export interface RunningProcess {
   readonly command: string;
 }
 
-/** The living processes below a process; none where they cannot be seen. */
+/** Lists the living descendants of a process; empty if they can't be seen. */
 export async function descendantsOf(pid: number): Promise<RunningProcess[]> {
   const all = process.platform === 'linux' ? await readProc() : await readPs();
   const children = Map.groupBy(all, ({ parent }) => parent);
@@ -31,7 +31,7 @@ async function readProc(): Promise<RunningProcess[]> {
 async function readOne(name: string): Promise<RunningProcess | undefined> {
   try {
     const stat = await readFile(`/proc/${name}/stat`, 'utf8');
-    // The name of the program is in brackets before these, and may hold anything.
+    // The program's name is in brackets before these fields, and may hold anything.
     const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     if (state === 'Z' || state === 'X') return undefined;
     const command = await readFile(`/proc/${name}/cmdline`, 'utf8');

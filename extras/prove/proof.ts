@@ -4,17 +4,17 @@ import type { Play } from './play.ts';
 import type { RecordLine } from './record.ts';
 import type { Scene } from './scene.ts';
 
-/** What people are told at most of one kind; the counts are of all. */
+/** Maximum of listed faults; the counts include all. */
 const TOLD_MAX = 20;
 
 export interface Findings {
-  /** What the ledger's own check found that was not there before. */
+  /** Problems that the ledger's check found, and that weren't there before. */
   readonly damage: readonly string[];
   readonly record: readonly RecordLine[];
   readonly seed: number;
 }
 
-/** The verdict, with all that it rests on. */
+/** Combines the verdict with its evidence. */
 export function toProof(
   scene: Scene,
   played: Play,
@@ -82,7 +82,7 @@ function triedOf({ script }: Scene, { asked, calm }: Play): Proof['tried'] {
     });
 }
 
-/** Of those that were asked anything. */
+/** Lists the stand-ins that were used. */
 function stubbedOf({ script }: Scene, record: readonly RecordLine[]): Proof['stubbed'] {
   const used = new Set(record.map(({ plugin, command }) => `${plugin}.${command}`));
   return script.answers

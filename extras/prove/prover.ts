@@ -16,7 +16,7 @@ import { stagePaths } from './stand-in.ts';
 const ATTEMPTS_AT_ONCE = 200;
 const MS_PER_MINUTE = 60_000;
 
-/** Rehearses what is configured: on a copy, with stand-ins, killed again and again. */
+/** Rehearses the configuration on a copy of the ledger, with stand-ins and kills. */
 export function makeProver(given: string | undefined): Prover {
   return {
     plan: ({ pipeline }) =>
@@ -44,7 +44,7 @@ async function perform(
   const { directory, script } = scene;
   const interrupted = new AbortController();
   const onSignal = (): void => interrupted.abort();
-  // The first Ctrl-C is enough of it; the next one ends the program, as it does elsewhere.
+  // The first Ctrl-C ends the rehearsal; the next one ends the program, as usual.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, onSignal);
   try {
     const ms = minutes * MS_PER_MINUTE;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { parseJson } from '../../src/base/parse-json.ts';
 import { stagePaths } from './stand-in.ts';
 
-/** What a stand-in wrote down itself. */
+/** Line that a stand-in wrote itself. */
 export interface RecordLine {
   readonly phase: 'start' | 'end';
   readonly job_id: string;
@@ -11,12 +11,12 @@ export interface RecordLine {
   readonly command: string;
   readonly idempotency_key: string;
   readonly pid: number;
-  /** When its process began, and when this was written, in milliseconds since 1970. */
+  /** Start of the process, and time of this line, in milliseconds since 1970. */
   readonly born: number;
   readonly at: number;
 }
 
-/** One that was killed while it wrote may have left half a line. */
+/** A kill may have left half a line. */
 export function readRecord(directory: string): RecordLine[] {
   const lines = readFileSync(stagePaths(directory).record, 'utf8').split('\n');
   return lines.flatMap((line) => {
@@ -28,7 +28,7 @@ export function readRecord(directory: string): RecordLine[] {
   });
 }
 
-/** What a process that runs has written about itself last; undefined when it has ended its work. */
+/** Finds the last line of a running process; undefined if it has finished its work. */
 export function lineOf(record: readonly RecordLine[], pid: number): RecordLine | undefined {
   const last = record.findLast((line) => line.pid === pid);
   return last?.phase === 'start' ? last : undefined;

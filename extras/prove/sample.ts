@@ -1,9 +1,9 @@
 import { isObject, type Json, type JsonObject } from '../../src/base/json.ts';
 
-/** Deeper than anybody writes, and an end for schemas that hold themselves. */
+/** Deeper than real schemas, and an end for recursive ones. */
 const DEPTH_MAX = 12;
 
-/** A value that fits a JSON Schema, as far as its plain words say; of what it does not say, the least. */
+/** Creates a small value that fits a JSON Schema. */
 export function sampleOf(schema: Readonly<JsonObject> | undefined): JsonObject {
   const value = sample(schema ?? {}, 0);
   return isObject(value) ? value : {};

@@ -13,18 +13,18 @@ import { writeScript, type Script } from './script.ts';
 import { buildStage } from './stage.ts';
 import { stagePaths } from './stand-in.ts';
 
-/** A rehearsal that can begin. */
+/** Prepared rehearsal. */
 export interface Scene {
   readonly directory: string;
   readonly kind: 'sqlite' | 'postgres';
   readonly script: Script;
   readonly copied: Rehearsed;
   readonly bytes: number;
-  /** What the copy has to be reproached with from the beginning. */
+  /** Problems of the copy before the rehearsal. */
   readonly before: readonly string[];
 }
 
-/** Prepares one in a directory of its own, which is removed at the end. */
+/** Prepares a rehearsal in a directory of its own, and removes it at the end. */
 export async function onStage<T>(
   given: string | undefined,
   pipeline: string | undefined,

@@ -7,7 +7,7 @@ import { findPluginCommand, type Catalog } from '../../src/plugin/catalog.ts';
 import { breakCircles, readAnswers, type Follows, type StandInAnswer } from './answers.ts';
 import { sampleOf } from './sample.ts';
 
-/** Something of the user's that is started again and again. */
+/** Pipeline or command that is started repeatedly. */
 export interface Unit {
   readonly name: string;
   readonly kind: 'pipeline' | 'command';
@@ -15,16 +15,16 @@ export interface Unit {
   readonly target: { readonly plugin: string; readonly command: string } | undefined;
   readonly operation: 'pipeline.run' | 'plugin.run';
   readonly input: JsonObject;
-  /** Where its payload is from. */
+  /** Source of its payload. */
   readonly payloadFrom: 'an earlier run' | 'the input schema' | 'the schedule' | 'nothing';
 }
 
-/** What a rehearsal does, and what it does otherwise than the real thing. */
+/** Plan of a rehearsal, and how it differs from the real configuration. */
 export interface Script {
   readonly units: readonly Unit[];
-  /** Those of commands that may be asked. */
+  /** Responses of the commands that may run. */
   readonly answers: readonly StandInAnswer[];
-  /** What could be killed and still be tried again. */
+  /** Plugins that can be killed and retried. */
   readonly killable: ReadonlySet<string>;
   readonly untried: readonly Untried[];
   readonly changes: readonly string[];
@@ -35,7 +35,7 @@ export interface Untried {
   readonly why: string;
 }
 
-/** Reads from the copy of the ledger and from the definitions what there is to try. */
+/** Reads from the copied ledger and the definitions what can be tried. */
 export async function writeScript(
   engine: LedgerEngine,
   ledger: Ledger,
@@ -90,7 +90,7 @@ async function pipelineUnit(ledger: Ledger, catalog: Catalog, pipeline: Pipeline
   };
 }
 
-/** What the clock starts, started by hand instead. */
+/** Scheduled commands, which the rehearsal starts by hand. */
 function scheduledUnits({ config, catalog }: LedgerEngine): Unit[] {
   const units = new Map<string, Unit>();
   for (const [plugin, { schedules, enabled }] of Object.entries(config.plugins)) {
@@ -110,7 +110,7 @@ function scheduledUnits({ config, catalog }: LedgerEngine): Unit[] {
   return [...units.values()];
 }
 
-/** A plugin that is killed has failed once: only what may fail once more is killed. */
+/** A killed plugin has failed once, so only plugins with another attempt are killed. */
 function killableOf({ catalog, pipelines }: LedgerEngine): Set<string> {
   const once = pipelines
     .flatMap(tasksOf)

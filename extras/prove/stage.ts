@@ -11,7 +11,7 @@ import { stubProgram } from './stub-program.ts';
 
 const ENTRYPOINT = 'run.sh';
 
-/** Writes a stand-in for each plugin: its manifest, and a program that answers as it is told. */
+/** Writes a stand-in for each plugin: a manifest and a program with fixed responses. */
 export function buildStage(
   directory: string,
   plugins: ReadonlyMap<string, Plugin>,
@@ -52,7 +52,7 @@ function writeStandIn(
   chmodSync(join(directory, ENTRYPOINT), 0o700);
 }
 
-/** JSON is YAML. It needs no configuration, because it does nothing that would. */
+/** JSON is valid YAML. A stand-in needs no configuration. */
 function manifestOf(manifest: Manifest): JsonObject {
   const commands = Object.values(manifest.commands).map(
     ({ name, type, inputSchema, outputSchema, values }) => [

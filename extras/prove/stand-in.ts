@@ -3,17 +3,17 @@ import type { Config, PluginConfig } from '../../src/config/config.ts';
 import { makeRecord } from '../../src/config/freeze.ts';
 import type { PipelineEntry, StepEntry } from '../../src/pipeline/language/entry.ts';
 
-/** Whoever waits in a rehearsal for a person, a signal or the clock waits so long. */
+/** Waits for people, signals or times take this long in a rehearsal. */
 export const WAIT_MS = 200;
 
-/** Where a rehearsal takes place. */
+/** Directory of a rehearsal. */
 export interface Stage {
   readonly directory: string;
-  /** The plugins that have a stand-in there. */
+  /** Plugins that have a stand-in. */
   readonly plugins: readonly string[];
 }
 
-/** Where the files of a rehearsal are. */
+/** Returns the paths of a rehearsal. */
 export function stagePaths(directory: string) {
   return {
     state: join(directory, 'state'),
@@ -25,8 +25,8 @@ export function stagePaths(directory: string) {
 }
 
 /**
- * The configuration as it is, but on the copy of the ledger, with a stand-in for each plugin and
- * nothing that reaches outside. Doing it twice is doing it once.
+ * Changes the configuration to use the copied ledger and stand-ins, with no outside effects.
+ * Applying it twice has no further effect.
  */
 export function standIn(config: Config, { directory, plugins }: Stage): Config {
   const paths = stagePaths(directory);
@@ -62,7 +62,7 @@ export function standIn(config: Config, { directory, plugins }: Stage): Config {
   };
 }
 
-/** What only the real plugin needs is not given to its stand-in, its secrets above all. */
+/** Removes everything that only the real plugin needs, above all secrets. */
 function quiet(settings: PluginConfig): PluginConfig {
   const { retry } = settings;
   return {

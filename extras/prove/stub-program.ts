@@ -1,7 +1,7 @@
 /**
- * The program of every stand-in. It has no effect but a line in a record of its own, forced to disk
- * when it begins and when it ends, by which the runtime is judged afterwards. It works for a moment
- * whose length follows from its job, so that it can be killed in the middle of it.
+ * Program of every stand-in. Its only effect is a line in a record of its own, synced to disk at
+ * its start and end, by which the runtime is judged. It works for a moment that depends on its job,
+ * so that it can be killed in between.
  */
 export const stubProgram = `import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

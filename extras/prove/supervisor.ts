@@ -2,20 +2,20 @@ import { startActor, type Actor, type Ended } from './actor.ts';
 
 export interface Kill {
   readonly kind: 'engine' | 'spawner' | 'plugin';
-  /** The named place in the program at which the engine ended itself. */
+  /** Fault point at which the engine killed itself. */
   readonly point?: string;
   readonly atMs: number;
-  /** Of a plugin: whose attempt it was. */
+  /** Job of a killed plugin. */
   readonly jobId?: string;
 }
 
-/** An engine that cannot be started is not started for ever. */
+/** An engine that can't start isn't restarted forever. */
 const STARTS_FAILED_MAX = 3;
 
-/** Keeps an engine running, however often it dies, and remembers of what. */
+/** Restarts an engine whenever it dies, and records the causes. */
 export class Supervisor {
   readonly kills: Kill[] = [];
-  /** What should not have happened to it. */
+  /** Unexpected events. */
   readonly faults: string[] = [];
   readonly #start: (faultPoint: string | undefined) => Actor;
   readonly #choosePoint: () => string | undefined;
@@ -25,13 +25,13 @@ export class Supervisor {
   #wasKilled = false;
   #failed = 0;
 
-  /** `choosePoint` says where the next one is to end itself, if anywhere. */
+  /** `choosePoint` returns the next fault point, if any. */
   constructor(given: string | undefined, directory: string, choosePoint: () => string | undefined) {
     this.#start = (faultPoint) => startActor(given, directory, faultPoint);
     this.#choosePoint = choosePoint;
   }
 
-  /** Aborted when it cannot be kept running. */
+  /** Aborted if it can't be kept running. */
   get over(): AbortSignal {
     return this.#givenUp.signal;
   }
@@ -56,11 +56,11 @@ export class Supervisor {
       process.kill(pid, 'SIGKILL');
       this.kills.push({ ...kill, atMs: Date.now() });
     } catch {
-      // It ended between the look and the signal.
+      // It ended before the signal.
     }
   }
 
-  /** In good order, and for good. */
+  /** Stops it in order, for good. */
   async end(): Promise<void> {
     this.#isWanted = false;
     const ended = await this.#actor?.stop();
@@ -68,7 +68,7 @@ export class Supervisor {
     this.faults.push(`the engine did not stop in good order: ${tell(ended)}`);
   }
 
-  /** Whatever state it is in. */
+  /** Kills it in any state. */
   async clear(): Promise<void> {
     this.#isWanted = false;
     this.#actor?.kill();

@@ -14,7 +14,7 @@ const TRANSITIONS = 10;
 
 type DetailCall = readonly [operation: string, input: OperationInput];
 
-/** What is asked about one row, in the order in which it is shown. */
+/** Lists the calls for one row, in the order of their results on the screen. */
 export function detailCalls({ view, key }: Ref): readonly DetailCall[] {
   return calls[view](key);
 }
@@ -29,7 +29,7 @@ const calls: Readonly<Record<ViewName, (key: string) => readonly DetailCall[]>> 
   plugins: (plugin) => [['system.breaker', { plugin, limit: TRANSITIONS }]],
 };
 
-/** Everything that is known about the row, as long as it is. */
+/** Renders everything about the row. */
 export function detailLines({ details, size, nowMs }: State): readonly Line[] {
   if (details === undefined) return [];
   const { answers, problem } = details;
@@ -46,7 +46,7 @@ export function detailLines({ details, size, nowMs }: State): readonly Line[] {
     .map((text) => line(text, styleOfLine(text)));
 }
 
-/** How many lines of details there is room for: all but the title and the keys. */
+/** Counts the lines for details: all but the title and the keys. */
 export function detailRoom({ rows }: Size): number {
   return Math.max(1, rows - 2);
 }
@@ -56,7 +56,7 @@ function renderAnswer({ name, output }: Answer, columns: number, nowMs: number):
   return renderResult(findCommand(name), output, {}, paper);
 }
 
-/** The end of what the last attempt wrote to standard error. */
+/** Returns the end of the last attempt's standard error. */
 function saidLast({ name, output }: Answer): string[] {
   const stderr = name === 'job.inspect' ? rowsOf(output['attempts']).at(-1)?.['stderr'] : undefined;
   if (typeof stderr !== 'string' || stderr.trim() === '') return [];
@@ -64,7 +64,7 @@ function saidLast({ name, output }: Answer): string[] {
   return ['', 'Said last', ...lines.map((text) => `  | ${toVisibleText(text)}`)];
 }
 
-/** Titles stand alone, and states are words at the end of their line. */
+/** Titles are alone on their line; states are at its end. */
 function styleOfLine(text: string): ReturnType<typeof styleOf> {
   if (/^(status|error) /.test(text)) return styleOf(text.split(/ +/)[1] ?? '') ?? 'red';
   return /^[A-Z][a-z]+( [a-z]+)?$/.test(text) ? 'bold' : undefined;

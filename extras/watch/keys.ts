@@ -1,12 +1,12 @@
-/** What was pressed: a character, the name of a key, or text that was pasted. */
+/** Key press: a character, the name of a key, or pasted text. */
 export type Key = { readonly name: string } | { readonly pasted: string };
 
 export interface KeyReader {
-  /** What is complete; the beginning of a sequence waits for its rest. */
+  /** Returns complete keys; the start of a sequence is buffered. */
   read(piece: string): Key[];
-  /** Whether something waits, which may be a lone Escape. */
+  /** True if something is buffered, which may be a single Escape. */
   readonly isWaiting: boolean;
-  /** There was no rest. */
+  /** Ends a buffered sequence. */
   flush(): Key[];
 }
 
@@ -59,7 +59,7 @@ export function makeKeyReader(): KeyReader {
     },
     flush() {
       const isEscape = rest === ESCAPE;
-      // A paste that has not ended is still one.
+      // An unfinished paste is still a paste.
       if (rest.startsWith(PASTE_BEGIN)) return [];
       rest = '';
       return isEscape ? [{ name: 'escape' }] : [];
@@ -67,7 +67,7 @@ export function makeKeyReader(): KeyReader {
   };
 }
 
-// Parameters and a last character; what comes with other keys has the same form.
+// Parameters and a last character; other keys have the same form.
 const sequence = /^(?:\[[0-?]*[ -/]*[@-~]|O[ -~])/;
 const beginning = /^(?:$|\[[0-?]*[ -/]*$|O$)/;
 

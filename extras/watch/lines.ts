@@ -11,7 +11,7 @@ import type { Link, State } from './state.ts';
 import { definitions, markedIndex, shownRows } from './tables.ts';
 import type { Column } from './tables.ts';
 
-/** The whole screen: as many lines as it has rows. */
+/** Renders the whole screen, one line per row. */
 export function screenLines(state: State): readonly Line[] {
   const { rows } = state.size;
   const body =
@@ -27,7 +27,7 @@ export function screenLines(state: State): readonly Line[] {
   return [...filled, ...foot].slice(-rows);
 }
 
-/** What is on top gives way to the list when the screen is low. */
+/** On a low screen the list replaces the header. */
 function listScreen(state: State): Line[] {
   const { rows } = state.size;
   const head = [
@@ -48,7 +48,7 @@ function listLines(state: State, room: number): Line[] {
   if (rows.length === 0) {
     return [line(filter === '' ? empty : `Nothing here has “${filter}” in it.`, 'gray')];
   }
-  // Page by page, so that the list stands still while the bar moves over it.
+  // Page by page, so that the list doesn't move while the bar does.
   const length = Math.max(1, room - 1);
   const marked = markedIndex(state);
   const top = Math.floor(marked / length) * length;
@@ -112,7 +112,7 @@ function tabLine({ view, filter, dialog, size }: State): Line {
   const tabs = viewNames.flatMap((name, at): Span[] => {
     const { title } = definitions[name];
     const isOpen = name === view;
-    // The open one is in brackets, for who sees no colours.
+    // The open tab is in brackets, for terminals without colors.
     const text = isOpen
       ? `[${at + 1} ${title}]`
       : isNarrow

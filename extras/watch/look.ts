@@ -6,12 +6,12 @@ import { rowOf, rowsOf } from '../../src/cli/view-parts.ts';
 import { detailCalls } from './details.ts';
 import type { Answer, Overview, Part, Ref, ViewName } from './state.ts';
 
-/** Asks for an operation. */
+/** Calls an operation. */
 export type Call = (name: string, input: OperationInput) => Promise<JsonOutput>;
 
 const ROWS = 100;
 
-/** The rows of one view, as they are now; what may not be seen is said instead. */
+/** Reads the rows of one view; if that is forbidden, returns the reason. */
 export async function lookAt(view: ViewName, call: Call): Promise<Part> {
   try {
     return { rows: await readers[view](call) };
@@ -46,7 +46,7 @@ export function lookInto(ref: Ref, call: Call): Promise<readonly Answer[]> {
   );
 }
 
-/** How attempts end that did not do what they should. */
+/** Unsuccessful ends of attempts. */
 export const badEnds: readonly string[] = ['failed', 'timed_out', 'crashed'];
 
 const readers: Readonly<Record<ViewName, (call: Call) => Promise<readonly ResultRow[]>>> = {
@@ -67,7 +67,7 @@ const readers: Readonly<Record<ViewName, (call: Call) => Promise<readonly Result
   },
   async schedules(call) {
     const rows = rowsOf((await call('schedule.list', {}))['schedules']);
-    // Timestamps sort as text; what is not due at all comes last.
+    // Timestamps sort as text; schedules without a due time come last.
     const dueOf = ({ next_start_at: due }: ResultRow): string =>
       typeof due === 'string' ? due : '~';
     return rows.toSorted((a, b) => (dueOf(a) < dueOf(b) ? -1 : 1));
@@ -86,7 +86,7 @@ const readers: Readonly<Record<ViewName, (call: Call) => Promise<readonly Result
   },
 };
 
-/** What runs may have been accepted long before the newest, and may have ended between two looks. */
+/** Running jobs may be older than the newest page, and may have ended between two reads. */
 function runningFirst(
   running: readonly ResultRow[],
   newest: readonly ResultRow[],
@@ -102,7 +102,9 @@ function runningFirst(
 
 const worst = ['open', 'half_open', 'closed'];
 
-/** One row for each plugin that has work or a breaker; of several breakers the worst is shown. */
+/**
+ * Joins one row for each plugin that has work or a breaker; of several breakers the worst is shown.
+ */
 function joinLanes(lanes: readonly ResultRow[], breakers: readonly ResultRow[]): ResultRow[] {
   const idle = { ready: 0, delayed: 0, running: 0, breaker: 'closed' };
   const found = new Map<unknown, ResultRow>(
@@ -116,7 +118,7 @@ function joinLanes(lanes: readonly ResultRow[], breakers: readonly ResultRow[]):
   return [...found.values()];
 }
 
-/** The answer, or undefined for who may not have it. */
+/** Returns undefined if the caller may not read the result. */
 async function allowed(asked: Promise<JsonOutput>): Promise<JsonOutput | undefined> {
   try {
     return await asked;

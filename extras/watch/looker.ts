@@ -4,7 +4,7 @@ import type { Call } from './look.ts';
 import type { Ref, State } from './state.ts';
 import type { Happening } from './step.ts';
 
-/** There is no event for what starts, so while something is open there are looks between events. */
+/** Starts emit no event, so poll while something is open. */
 const OPEN_LOOK_MS = 2000;
 const IDLE_LOOK_MS = 10_000;
 const OVERVIEW_MS = 3000;
@@ -13,12 +13,12 @@ export interface LookerParts {
   readonly call: Call;
   readonly state: () => State;
   readonly take: (happening: Happening) => void;
-  /** The server has answered. */
+  /** Called after each response of the service. */
   readonly answered: () => void;
   readonly over: AbortSignal;
 }
 
-/** Asks the server for what the screen shows. */
+/** Reads from the service what the screen shows. */
 export class Looker {
   readonly #parts: LookerParts;
   #isLooking = false;
@@ -30,13 +30,13 @@ export class Looker {
     this.#parts = parts;
   }
 
-  /** One look at a time; who asks meanwhile gets another one after it. */
+  /** Reads once at a time; a request meanwhile triggers one more read. */
   look(): void {
     this.#isWanted = true;
     if (!this.#isLooking) void this.#lookOn();
   }
 
-  /** Looks when it is time for it. */
+  /** Reads when the interval has passed. */
   lookInTime(): void {
     const { known, held, link } = this.#parts.state();
     const { running = 0, queued = 0 } = (held ?? known).overview;

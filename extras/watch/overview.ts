@@ -5,7 +5,7 @@ import { SECONDS_KEPT, type State } from './state.ts';
 
 const BARS_MAX = 30;
 
-/** What runs, what waits and what is broken; the bars are attempts that ended, second by second. */
+/** Shows running, waiting and broken work; the bars are ended attempts per second. */
 export function overviewLine({ known: { overview }, ends, size }: State): Line {
   const { running, queued, failed, breakers, incidents } = overview;
   const load = [
@@ -18,7 +18,7 @@ export function overviewLine({ known: { overview }, ends, size }: State): Line {
     [incidents, incidents === 1 ? 'incident' : 'incidents'],
   ] as const;
   const all = [...load, ...troubles.flatMap(([count, word]) => figure(count, word, 'red'))];
-  // On a narrow screen good news gives way to bad.
+  // On a narrow screen zero counts are left out.
   const news = troubles.filter(([count]) => count !== 0);
   const isNarrow = lineWidth(all) > size.columns;
   const figures = isNarrow

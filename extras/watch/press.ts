@@ -7,11 +7,11 @@ import { actOn, definitions, markedIndex, shownRows } from './tables.ts';
 const PAGE = 10;
 const FILTER_CHARS_MAX = 80;
 
-/** What a key does, which depends on what is open. */
+/** Applies a key, depending on what is open. */
 export function press(before: State, key: Key): Step {
   const { dialog, details } = before;
   if ('pasted' in key) {
-    // Text that was meant for another window must not press keys here.
+    // Pasted text must not act as keys.
     return { state: dialog?.kind === 'filter' ? typeFilter(before, key.pasted) : before };
   }
   const { name } = key;
@@ -82,7 +82,7 @@ function pressInConfirm(
     const notice = { text: `asking to ${act.says} …`, isBad: false };
     return { state: { ...state, dialog: undefined, notice }, wish: { kind: 'act', act } };
   }
-  // A key that was typed ahead is no answer to a question that was not there yet.
+  // A key typed before the question was shown isn't an answer to it.
   if (plan === undefined && name !== 'escape' && name !== 'n') return { state };
   const notice = { text: 'Nothing was done.', isBad: false };
   return { state: { ...state, dialog: undefined, notice } };
@@ -97,7 +97,7 @@ function pressInFilter(
   if (name === 'escape') return { ...state, dialog: undefined, filter: before };
   if (name === 'erase') return { ...state, filter: '' };
   if (name === 'backspace') return { ...state, filter: state.filter.replace(/.$/u, '') };
-  // Other names of keys are longer than what is typed.
+  // Names of other keys are longer than one character.
   return /^.$/u.test(name) ? typeFilter(state, name) : state;
 }
 
@@ -134,7 +134,7 @@ function pressInList(state: State, name: string): Step {
   const row = at === undefined ? undefined : rows[at];
   if (row === undefined) return { state };
   const marked = { ...state.marked, [state.view]: definitions[state.view].keyOf(row) };
-  // At the top the bar stays there, whatever comes in above.
+  // At the top the bar stays at the top when rows arrive.
   if (at === 0) delete marked[state.view];
   return { state: { ...state, marked } };
 }

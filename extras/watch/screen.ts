@@ -21,7 +21,7 @@ import { Terminal } from './terminal.ts';
 const DRAW_MS = 100;
 const ESCAPE_MS = 50;
 
-/** The terminal as a view of a server, until somebody quits. */
+/** Shows a service in the terminal, until the user quits. */
 export async function showScreen(session: CliSession, options: CommonFlags): Promise<number> {
   const find = async (): Promise<ServerTarget> => {
     const target = await findTarget(session, options);
@@ -30,7 +30,7 @@ export async function showScreen(session: CliSession, options: CommonFlags): Pro
   };
   const call: Call = async (name, input) => new HttpCaller(await find()).call(name, input);
   const where = nameTarget(await find());
-  // What is wrong from the start is told in the way of every command.
+  // Problems at the start are reported like those of every command.
   const overview = await lookOver(call);
   const screen = new Screen({ session, options, where, call });
   screen.take({ kind: 'overview', overview });
@@ -73,7 +73,7 @@ class Screen {
       call: parts.call,
       state: () => this.#state,
       take: (happening) => this.take(happening),
-      // A look that failed has not ended the stream.
+      // A failed read doesn't end the stream.
       answered: () => {
         if (this.#state.link === 'lost' && this.#streamLink === 'live') this.#connect('live');
       },
@@ -108,7 +108,7 @@ class Screen {
       clearTimeout(this.#escaping);
       this.#terminal.leave();
     }
-    // Nobody waits for answers that are still on their way.
+    // Don't wait for responses that are still pending.
     io.exit(0);
     return 0;
   }
@@ -147,7 +147,7 @@ class Screen {
     }, ESCAPE_MS);
   }
 
-  /** At once, or when the last drawing is old enough. */
+  /** Draws now, or when the last drawing is old enough. */
   #drawSoon(): void {
     const waitMs = Math.max(0, this.#drawnAt + DRAW_MS - performance.now());
     this.#drawing ??= setTimeout(() => this.#draw(), waitMs);

@@ -1,4 +1,4 @@
-/** States can be told apart without colours too. */
+/** Shapes distinguish states without colors. */
 const shapes: ReadonlyMap<string, string> = new Map([
   ['running', '●'],
   ['advancing', '●'],
@@ -23,7 +23,7 @@ export function shapeOf(status: string): string {
 
 const bars = '▁▂▃▄▅▆▇█';
 
-/** The figures as bars, the latest last; nothing is an empty place. */
+/** Draws figures as bars, the latest last; zero is a space. */
 export function spark(figures: readonly number[]): string {
   const most = Math.max(1, ...figures);
   return figures

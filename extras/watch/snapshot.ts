@@ -11,7 +11,7 @@ import { viewNames } from './state.ts';
 import type { Overview, Part, ViewName } from './state.ts';
 import { definitions } from './tables.ts';
 
-/** `ductile watch`: the screen where there is one to draw on, else everything once. */
+/** Runs `ductile watch`: the screen on a terminal, else a single snapshot. */
 export async function watchAll(session: CliSession, options: WatchFlags): Promise<number> {
   const { io } = session;
   const obstacle = findObstacle(session);
@@ -25,7 +25,7 @@ export async function watchAll(session: CliSession, options: WatchFlags): Promis
   return 0;
 }
 
-/** Why there is nothing to draw on. */
+/** Explains why the screen can't be drawn. */
 function findObstacle({ io }: CliSession): string | undefined {
   if (!io.isTTY) return 'The output is no terminal';
   if (!io.isInTTY) return 'The input is no terminal, so there are no keys';

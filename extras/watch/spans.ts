@@ -3,7 +3,7 @@ import { toVisibleText } from '../../src/base/text.ts';
 import { cut, widthOf } from '../../src/cli/table.ts';
 import type { Style } from '../../src/cli/print.ts';
 
-/** A piece of a line in one style. */
+/** Part of a line in one style. */
 export interface Span {
   readonly text: string;
   readonly style?: Style | undefined;
@@ -16,7 +16,7 @@ export function line(text: string, style?: Style): Line {
 }
 
 /**
- * The only way from a line to the terminal: whatever a name holds is escaped here, and no line is wider
+ * Writes a line to the terminal; the only function that does. Text is escaped, and no line is wider
  * than the screen.
  */
 export function writeLine(spans: Line, columns: number, hasColors: boolean): string {

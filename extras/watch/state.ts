@@ -4,13 +4,13 @@ import type { ResultRow } from '../../src/cli/print.ts';
 export const viewNames = ['jobs', 'runs', 'schedules', 'incidents', 'plugins'] as const;
 export type ViewName = (typeof viewNames)[number];
 
-/** What one view shows, or why it cannot. */
+/** Rows of one view, or the problem that prevents them. */
 export interface Part {
   readonly rows: readonly ResultRow[];
   readonly problem?: string;
 }
 
-/** Figures for the line on top; one that may not be seen, or is not known yet, is undefined. */
+/** Figures of the top line; forbidden or unknown ones are undefined. */
 export interface Overview {
   readonly running?: number | undefined;
   readonly queued?: number | undefined;
@@ -24,16 +24,16 @@ export interface Known {
   readonly parts: Readonly<Partial<Record<ViewName, Part>>>;
 }
 
-/** How attempts ended within a second. */
+/** Ended attempts within a second. */
 export interface Ends {
   readonly good: number;
   readonly bad: number;
 }
 
-/** `looking`: there is no stream to be had, so the server is asked now and then. */
+/** `looking`: there is no stream, so the service is polled. */
 export type Link = 'connecting' | 'live' | 'looking' | 'lost';
 
-/** One row of a view, whatever becomes of its place in the list. */
+/** Row of a view, wherever it is in the list. */
 export interface Ref {
   readonly view: ViewName;
   readonly key: string;
@@ -47,25 +47,25 @@ export interface Answer {
 
 export interface Details {
   readonly ref: Ref;
-  /** Undefined until they are there. */
+  /** Undefined until they are loaded. */
   readonly answers?: readonly Answer[];
   readonly problem?: string;
-  /** How many lines are above the screen. */
+  /** Lines above the screen. */
   readonly scroll: number;
 }
 
-/** A change that somebody may ask for. */
+/** Change that the user may request. */
 export interface Act {
   readonly operation: string;
   readonly id: string;
-  /** Such as `cancel job 0199…`. */
+  /** Text such as `cancel job 0199…`. */
   readonly says: string;
 }
 
 export type Dialog =
   | { readonly kind: 'help' }
   | { readonly kind: 'filter'; readonly before: string }
-  /** Without a plan it is still being made; it cannot be agreed to before it was shown. */
+  /** Without a plan it is being loaded; the user can't confirm before it is shown. */
   | { readonly kind: 'confirm'; readonly act: Act; readonly plan?: readonly string[] };
 
 export interface Notice {
@@ -79,17 +79,17 @@ export interface Size {
 }
 
 export interface State {
-  /** The server that is asked. */
+  /** Service that is shown. */
   readonly where: string;
   readonly size: Size;
   readonly nowMs: number;
   readonly link: Link;
   readonly linkNote: string;
   readonly view: ViewName;
-  /** The row under the bar, by its key; the first one unless told. */
+  /** Key of the row under the bar (default: the first row). */
   readonly marked: Readonly<Partial<Record<ViewName, string>>>;
   readonly known: Known;
-  /** While the view is paused: what has become known since. */
+  /** News since the view was paused. */
   readonly held: Known | undefined;
   readonly ends: readonly Ends[];
   readonly filter: string;
@@ -98,7 +98,7 @@ export interface State {
   readonly notice: Notice | undefined;
 }
 
-/** What the screen wants of the world around it. */
+/** Effects that the screen requests. */
 export type Wish =
   | { readonly kind: 'quit' | 'suspend' | 'redraw' | 'look' }
   | { readonly kind: 'details'; readonly ref: Ref }

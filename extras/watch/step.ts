@@ -16,11 +16,11 @@ import type {
   ViewName,
 } from './state.ts';
 
-/** What can happen to the screen. */
+/** Events of the screen. */
 export type Happening =
   | { readonly kind: 'key'; readonly key: Key }
   | { readonly kind: 'size'; readonly size: Size }
-  /** A second has passed, in which so many attempts ended. */
+  /** A second has passed; these attempts ended in it. */
   | { readonly kind: 'second'; readonly nowMs: number; readonly ends: Ends }
   | { readonly kind: 'link'; readonly link: Link; readonly note?: string }
   | { readonly kind: 'overview'; readonly overview: Overview }
@@ -34,7 +34,7 @@ export type Happening =
   /** A change was made, or could not be planned or made. */
   | { readonly kind: 'done'; readonly act: Act; readonly notice: Notice };
 
-/** The next state, and what has to be done for it. */
+/** Computes the next state and its effects. */
 export function step(state: State, happening: Happening): Step {
   if (happening.kind === 'key') return press(state, happening.key);
   return { state: take(state, happening) };
@@ -75,7 +75,7 @@ function takePlan(
   state: State,
   { act, plan }: Extract<Happening, { readonly kind: 'plan' }>,
 ): State {
-  // Somebody may have said no without waiting for it.
+  // The user may have declined before the plan arrived.
   if (!isAbout(state.dialog, act)) return state;
   return { ...state, dialog: { kind: 'confirm', act, plan } };
 }
@@ -84,7 +84,7 @@ function isAbout(dialog: Dialog | undefined, act: Act): boolean {
   return dialog?.kind === 'confirm' && dialog.act === act;
 }
 
-/** A paused screen learns too, but shows it later. */
+/** A paused screen stores news and shows them later. */
 function learn(
   state: State,
   news: { overview?: Overview; parts?: State['known']['parts'] },
@@ -102,7 +102,7 @@ function takeDetails(
   { ref, told }: Extract<Happening, { readonly kind: 'details' }>,
 ): State {
   const { details } = state;
-  // Somebody may have gone on to another row meanwhile.
+  // The user may have moved to another row.
   if (details?.ref.view !== ref.view || details.ref.key !== ref.key) return state;
   if (state.held !== undefined && details.answers !== undefined) return state;
   return { ...state, details: { ref, scroll: details.scroll, ...told } };

@@ -13,18 +13,18 @@ const RETRY_MS = 1000;
 const REFUSED_MS = 30_000;
 
 export interface Listener {
-  /** So many events of a type within a second. */
+  /** Reports the events of a type within a second. */
   event(type: string, count: number): void;
   link(link: Link, note?: string): void;
 }
 
 export interface Followed {
-  /** Looked for each time: the server may come back at another place. */
+  /** Finds the service each time: it may return at another address. */
   readonly findTarget: () => Promise<ServerTarget>;
   readonly pause: (ms: number, over: AbortSignal) => Promise<void>;
 }
 
-/** Hears what happens on the server, over one connection that is made again whenever it ends. */
+/** Follows the service's events over one connection, and reconnects when it ends. */
 export async function followEvents(
   { findTarget, pause }: Followed,
   listener: Listener,
@@ -69,7 +69,7 @@ async function openStream(
   return response;
 }
 
-/** Until the connection ends, whoever ends it; gives the place to go on from. */
+/** Reads until the connection ends; returns the cursor to continue from. */
 async function hear(
   response: IncomingMessage,
   listener: Listener,
@@ -88,7 +88,7 @@ async function hear(
       }
     }
   } catch {
-    // A connection that breaks has ended, too.
+    // A broken connection has ended, too.
   } finally {
     over.removeEventListener('abort', leave);
   }

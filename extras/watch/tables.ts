@@ -8,9 +8,9 @@ import type { Act, State, ViewName } from './state.ts';
 export interface Column {
   readonly title: string;
   readonly cell: (row: ResultRow, nowMs: number) => string;
-  /** Only on screens that are at least so wide. */
+  /** Minimum width of the screen for this column. */
   readonly from?: number;
-  /** In the colour of the row's state. */
+  /** Uses the color of the row's state. */
   readonly isState?: boolean;
 }
 
@@ -20,7 +20,7 @@ export interface ViewDefinition {
   readonly keyOf: (row: ResultRow) => string;
   readonly status: (row: ResultRow) => string;
   readonly columns: readonly Column[];
-  /** What the keys `c` and `r` ask for, if anything. */
+  /** Operations of the keys `c` and `r`. */
   readonly cancel?: string;
   readonly retry?: string;
 }
@@ -37,7 +37,7 @@ const when =
     return isMoment(value) ? formatWhen(value, nowMs) : '-';
   };
 
-/** As it is: for programs, and only through the writer of lines for people. */
+/** Returns the raw value; people see it only through `writeLine`. */
 const raw =
   (field: string) =>
   (row: ResultRow): string =>
@@ -132,7 +132,7 @@ export const definitions: Readonly<Record<ViewName, ViewDefinition>> = {
   },
 };
 
-/** The rows of the view that is looked at, as far as the filter lets them through. */
+/** Filters the rows of the current view. */
 export function shownRows({ known, view, filter, nowMs }: State): readonly ResultRow[] {
   const rows = known.parts[view]?.rows ?? [];
   const wanted = filter.toLowerCase();
@@ -143,7 +143,7 @@ export function shownRows({ known, view, filter, nowMs }: State): readonly Resul
   );
 }
 
-/** Where the bar is. */
+/** Finds the position of the bar. */
 export function markedIndex(state: State): number {
   const key = state.marked[state.view];
   const { keyOf } = definitions[state.view];
@@ -153,7 +153,7 @@ export function markedIndex(state: State): number {
   );
 }
 
-/** What a key asks for about a row; undefined where that makes no sense. */
+/** Creates the change for a key; undefined if the view has none. */
 export function actOn(view: ViewName, key: string, verb: 'cancel' | 'retry'): Act | undefined {
   const operation = definitions[view][verb];
   if (operation === undefined) return undefined;

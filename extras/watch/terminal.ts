@@ -5,20 +5,20 @@ import type { Size } from './state.ts';
 export interface TerminalEvents {
   typed(text: string): void;
   resized(): void;
-  /** The terminal was given back to us, with anything on it. */
+  /** The terminal was resumed and may show anything. */
   resumed(): void;
-  /** The terminal, or whoever started us, wants an end. */
+  /** The terminal or the parent process ends the program. */
   ended(): void;
 }
 
 const ESCAPE = '\u001b[';
-/** Another screen, no cursor, no wrapping of lines that turn out wider than thought, marked pastes. */
+/** Alternate screen, no cursor, no line wrapping, bracketed paste. */
 const ENTER = ['?1049h', '?25l', '?7l', '?2004h', '2J'].map((code) => ESCAPE + code).join('');
 const LEAVE = ['0m', '?2004l', '?7h', '?25h', '?1049l'].map((code) => ESCAPE + code).join('');
 
 const UNSTOPPED_MS = 100;
 
-/** The terminal of this process, taken over until `leave`, which also happens when it ends otherwise. */
+/** Controls the terminal of this process until `leave`, which also runs when the process ends. */
 export class Terminal {
   readonly #events: TerminalEvents;
   readonly #hasColors: boolean;
@@ -32,7 +32,7 @@ export class Terminal {
 
   get size(): Size {
     const { columns, rows } = process.stdout;
-    // A terminal that was never told its size says 0.
+    // A terminal without a known size reports 0.
     return { columns: columns > 0 ? columns : 80, rows: rows > 0 ? rows : 24 };
   }
 
@@ -63,7 +63,7 @@ export class Terminal {
     process.stdin.pause();
   }
 
-  /** Writes the lines that are not on the screen already. */
+  /** Writes the lines that have changed. */
   draw(lines: readonly Line[]): void {
     if (!this.#isOurs) return;
     const { columns } = this.size;
@@ -71,33 +71,33 @@ export class Terminal {
     const next = lines.map((spans) => writeLine(spans, columns, this.#hasColors));
     for (const [at, line] of next.entries()) {
       if (this.#shown[at] === line) continue;
-      // Cleared first: behind a full line the cursor stands on its last character.
+      // Clear first: after a full line the cursor is on its last character.
       text += `${ESCAPE}${at + 1};1H${ESCAPE}K${line}`;
     }
     this.#shown = next;
     if (text !== '') process.stdout.write(text);
   }
 
-  /** The next drawing is of everything. */
+  /** Redraws everything next time. */
   forget(): void {
     this.#shown = [];
     if (this.#isOurs) process.stdout.write(`${ESCAPE}2J`);
   }
 
-  /** As Ctrl-Z does it to any program: the whole job stops, and goes on where it was. */
+  /** Suspends the whole job like Ctrl-Z, and resumes where it was. */
   readonly suspend = (): void => {
     this.#giveBack();
     process.off('SIGTSTP', this.suspend);
     process.kill(0, 'SIGTSTP');
     process.on('SIGTSTP', this.suspend);
-    // What has no shell above it cannot be stopped, and so is not told that it goes on.
+    // Without a shell the process can't be stopped, and gets no signal to resume.
     setTimeout(() => {
       if (!this.#isOurs) this.#takeBack();
     }, UNSTOPPED_MS);
   };
 
   readonly #take = (): void => {
-    // Somebody else may have changed the mode meanwhile, of which our own note of it knows nothing.
+    // Another program may have changed the mode, which Node doesn't notice.
     process.stdin.setRawMode(false);
     process.stdin.setRawMode(true);
     process.stdout.write(ENTER);

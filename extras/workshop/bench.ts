@@ -7,22 +7,22 @@ import type { Reply } from '../../src/plugin/protocol.ts';
 import { encodeTrial } from './examples.ts';
 import type { Example } from './examples.ts';
 
-/** Where a plugin is tried: the runtime's own host, requests and reading of answers. */
+/** Test bench for a plugin: the runtime's own host, requests and parser. */
 export interface Bench {
   readonly manifest: Manifest;
   readonly exampleOf: (command: string) => Example;
   readonly ask: (command: string, how?: How) => Promise<Asked>;
   readonly specOf: (command: string) => ProcessSpec;
-  /** How long the slowest answer took, which also says how fast this machine is just now. */
+  /** Duration of the slowest response, which also shows how fast this machine is. */
   readonly slowestMs: () => number;
 }
 
 export interface How {
-  /** Instead of the example. */
+  /** Replaces parts of the example. */
   readonly with?: Partial<Example>;
   /** Members that only a later runtime would send. */
   readonly later?: JsonObject;
-  /** The process is started ahead of its request. */
+  /** Starts the process before its request. */
   readonly isHeld?: boolean;
 }
 

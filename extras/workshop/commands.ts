@@ -1,4 +1,4 @@
-/** What a plugin's own commands are asked, and what their answers must be like. */
+/** Tests a plugin's own commands and their responses. */
 import { formatDuration } from '../../src/base/quantity.ts';
 import { isObject } from '../../src/base/json.ts';
 import type { ManifestCommand } from '../../src/plugin/manifest.ts';
@@ -56,7 +56,7 @@ async function judge(
   return [passed, ...(await judgeEvents(reply.events, command))];
 }
 
-/** Other plugins, pipelines and agents rely on what the manifest says about its events. */
+/** Other plugins, pipelines and agents rely on the events in the manifest. */
 async function judgeEvents(
   events: readonly PluginEvent[],
   { name, outputSchema, values }: ManifestCommand,

@@ -8,7 +8,7 @@ import { parseJson } from '../../src/base/parse-json.ts';
 import type { Manifest } from '../../src/plugin/manifest.ts';
 import { encodeRequest } from '../../src/plugin/request.ts';
 
-/** What a command is tried with. */
+/** Input of a tested command. */
 export interface Example {
   readonly config: JsonObject;
   readonly state: JsonObject;
@@ -21,7 +21,10 @@ export interface Given {
   readonly settings?: JsonObject | undefined;
 }
 
-/** `examples/<command>.json` in the plugin's directory is a request; what was given goes before it. */
+/**
+ * Reads requests from `examples/<command>.json` in the plugin's directory; given values take
+ * precedence.
+ */
 export function readExamples(
   directory: string,
   manifest: Manifest,
@@ -44,7 +47,7 @@ export function readExamples(
   };
 }
 
-/** As the runtime asks, with members that only a later one would send. */
+/** Encodes a request as the runtime does, with members that only a later runtime would send. */
 export function encodeTrial(
   { name }: Manifest,
   command: string,

@@ -1,4 +1,4 @@
-/** What can be said of a plugin without running it. */
+/** Checks a plugin's files without running it. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../../src/base/errors.ts';
@@ -11,9 +11,9 @@ import { checkTrust } from '../../src/plugin/trust.ts';
 import type { Finding } from './finding.ts';
 
 export interface Looked {
-  /** Undefined when it cannot be run. */
+  /** Undefined if it can't be run. */
   readonly manifest: Manifest | undefined;
-  /** Absolute, with all links followed. */
+  /** Absolute path, with all links resolved. */
   readonly entrypoint: string;
   readonly findings: readonly Finding[];
 }
@@ -75,7 +75,7 @@ async function checkSchemas({ commands }: Manifest): Promise<Finding[]> {
 
 const keyWords = /idempotency_?key|key_?for\(/i;
 
-/** A write that is repeated after a crash should be the same write. */
+/** A write that is repeated after a crash should be idempotent. */
 function adviseOnWrites({ commands }: Manifest, directory: string): Finding[] {
   const writes = Object.values(commands).filter(({ type }) => type === 'write');
   const unsaid = writes.filter(({ idempotent }) => idempotent === undefined);
@@ -92,7 +92,7 @@ function adviseOnWrites({ commands }: Manifest, directory: string): Finding[] {
 
 const LOOKED_AT_BYTES_MAX = 1_000_000;
 
-/** The plugin's own files; the helpers that are copied beside them do not count. */
+/** Searches the plugin's own files, without the copied helpers. */
 function mentionsKey(directory: string): boolean {
   return readdirSync(directory, { withFileTypes: true })
     .filter(

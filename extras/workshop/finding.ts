@@ -4,20 +4,23 @@ import { parseJson } from '../../src/base/parse-json.ts';
 import type { Reply } from '../../src/plugin/protocol.ts';
 import type { ProcessEnd } from '../../src/plugin/process.ts';
 
-/** What one check found. `hint` is advice, `warning` works but will hurt, `failed` breaks a rule. */
+/**
+ * Result of one check. `hint` is advice, `warning` works but causes trouble, `failed` breaks a
+ * rule.
+ */
 export interface Finding {
   readonly check: string;
   readonly command?: string;
   readonly verdict: 'passed' | 'hint' | 'warning' | 'failed' | 'skipped';
-  /** What was seen. */
+  /** Observation. */
   readonly seen: string;
-  /** What the runtime does with it. */
+  /** Consequence in the runtime. */
   readonly means?: string;
-  /** How to put it right. */
+  /** Fix. */
   readonly mend?: string;
 }
 
-/** What a plugin did instead of answering. */
+/** Explanation of a missing response. */
 export type Misbehaviour = Required<Pick<Finding, 'seen' | 'means' | 'mend'>>;
 
 export type Unanswered = Exclude<Reply, { kind: 'ok' | 'error' }>;
@@ -57,7 +60,7 @@ export function explain(reply: Unanswered, end: ProcessEnd): Misbehaviour {
   }
 }
 
-/** Most often something else was printed before the answer. */
+/** The most common cause is other output before the response. */
 function explainOutput(seen: string, end: ProcessEnd): Misbehaviour {
   const means = 'The attempt fails although the work may be done, so that it is done again.';
   if (end.stdoutOverflowed || end.stopped === 'output') {

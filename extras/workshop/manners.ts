@@ -1,4 +1,4 @@
-/** What the runtime expects of every plugin, whatever it does. */
+/** Checks what the runtime expects of every plugin. */
 import { limits } from '../../src/base/limits.ts';
 import { formatDuration } from '../../src/base/quantity.ts';
 import type { JsonObject } from '../../src/base/json.ts';
@@ -18,7 +18,7 @@ export async function tryManners(bench: Bench): Promise<Finding[]> {
   ];
 }
 
-/** A command that may be asked at any time. */
+/** Finds a command that can be run at any time. */
 export function probeOf({ commands }: Manifest): string | undefined {
   const reads = Object.values(commands).filter(({ type }) => type === 'read');
   return (reads.find(({ name }) => name === 'health') ?? reads[0])?.name;
@@ -69,7 +69,7 @@ async function askWithMore(bench: Bench, probe: string | undefined): Promise<Fin
   };
 }
 
-/** A required key that is missing, or else a value of the wrong type. */
+/** Tests a missing required key, or else a value of the wrong type. */
 async function askMisconfigured(bench: Bench, probe: string | undefined): Promise<Finding> {
   const check = 'exit code 78';
   const { required, optional } = bench.manifest.configKeys;
@@ -137,7 +137,7 @@ async function askHeld(
 
 const SETTLE = { leastMs: 500, mostMs: 5000 };
 
-/** Long enough for an interpreter to have set up what it wants to, though the machine is busy. */
+/** Long enough for an interpreter to start, even on a busy machine. */
 function settleMs(slowestMs: number): number {
   return Math.min(SETTLE.leastMs + 2 * slowestMs, SETTLE.mostMs);
 }

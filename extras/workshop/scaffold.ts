@@ -14,13 +14,13 @@ import type { PluginLanguage } from '../../src/plugin/workshop.ts';
 export interface ScaffoldOptions {
   readonly name: string;
   readonly language: PluginLanguage;
-  /** Where it is made; it must not be there, or be empty of what would be written. */
+  /** Target directory; none of the files may exist. */
   readonly directory: string;
-  /** What plugins are made with, as it comes with the program. */
+  /** The SDK that comes with the program. */
   readonly sdk: string;
 }
 
-/** Makes a plugin that works at once, on its own: the code of the protocol is copied into it. */
+/** Creates a plugin that works at once, with a copy of the protocol code. */
 export function scaffold(options: ScaffoldOptions): string[] {
   const { directory } = options;
   const files = planScaffold(options);
@@ -45,13 +45,13 @@ interface PlannedFile {
   readonly path: string;
   readonly source: string;
   readonly isProgram: boolean;
-  /** What is said of this plugin; files without it are copied as they are. */
+  /** Fills in the plugin's name; files without it are copied as they are. */
   readonly edit: ((text: string) => string) | undefined;
 }
 
 interface Kind {
   readonly entrypoint: string;
-  /** Below the SDK's directory. */
+  /** Paths below the SDK's directory. */
   readonly helpers: readonly string[];
 }
 
@@ -61,7 +61,7 @@ const kinds: Readonly<Record<PluginLanguage, Kind>> = {
   sh: { entrypoint: 'run.sh', helpers: ['sh/plugin.sh', 'sh/json.awk'] },
 };
 
-/** As the template has them, which is a plugin itself. */
+/** Placeholders of the template, which is a plugin itself. */
 const words = { name: 'your-plugin', entrypoint: 'run.py', helpers: 'your-helpers' };
 
 function planScaffold({ name, language, directory, sdk }: ScaffoldOptions): PlannedFile[] {

@@ -14,13 +14,13 @@ import { tryManners } from './manners.ts';
 
 export interface TrialOptions {
   readonly directory: string;
-  /** Only this one of its commands, though it may write. */
+  /** Runs only this command, even if it writes. */
   readonly command?: string | undefined;
-  /** For that command. */
+  /** Payload for that command. */
   readonly payload?: JsonObject | undefined;
   /** The plugin's configuration. */
   readonly settings?: JsonObject | undefined;
-  /** Write commands too. */
+  /** Runs write commands, too. */
   readonly all: boolean;
   readonly host: Host;
   readonly env: Readonly<Record<string, string>>;
@@ -31,7 +31,9 @@ export interface Trial {
   readonly findings: readonly Finding[];
 }
 
-/** Runs a plugin as the runtime would, well and badly asked, and says how it took it. */
+/**
+ * Runs a plugin as the runtime would, with valid and invalid requests, and reports its behavior.
+ */
 export async function tryPlugin(options: TrialOptions): Promise<Trial> {
   const directory = realpathSync(options.directory);
   const looked = await lookAt(directory);

@@ -4,15 +4,15 @@ import type { ProcessSpec } from '../../src/plugin/process.ts';
 import { sendSignal } from '../../src/plugin/spawner/marks.ts';
 
 export interface Waited {
-  /** What it printed, or that it ended, before anybody asked anything. */
+  /** Output or end of the process before its request. */
   readonly spoiled: string | undefined;
-  /** From SIGTERM to its end; undefined when it had to be killed. */
+  /** Time from SIGTERM to its end; undefined if it had to be killed. */
   readonly stopMs: number | undefined;
 }
 
 /**
- * Starts the program without a request, lets it settle, and asks it to stop. This is the one check
- * beside the host: the host never shows how a process that waits takes SIGTERM.
+ * Starts the program without a request, waits, and sends SIGTERM. This check doesn't use the host,
+ * because the host never shows how a waiting process handles SIGTERM.
  */
 export async function letWait(spec: ProcessSpec, settleMs: number): Promise<Waited> {
   const { entrypoint, cwd, env, killGraceMs } = spec;

@@ -88,7 +88,7 @@ function describeCreated(
   };
 }
 
-/** The first plugin root that belongs to the configuration, and not to the program. */
+/** Finds the first plugin root that belongs to the configuration, and not to the program. */
 function findOwnRoot(config: Config | undefined): string | undefined {
   const roots = config?.pluginRoots.map(({ path }) => path) ?? [];
   return roots.find((path) => dirname(path) === config?.directory && existsSync(path));

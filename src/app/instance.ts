@@ -22,21 +22,21 @@ import { findInstallPaths } from './install-paths.ts';
 import { openVault } from './vault.ts';
 import { openTenants } from './tenant-engine.ts';
 
-/** One process of the runtime with everything it owns. */
+/** Service process with everything it owns. */
 export interface Instance {
   readonly config: Config;
   readonly engine: LedgerEngine;
   readonly log: Log;
-  /** Stops the engine if it runs, and gives everything back. */
+  /** Stops the engine if it runs, and releases everything. */
   readonly close: () => Promise<void>;
 }
 
-/** From a configuration, and that in force, to all that is read with it. */
+/** Reads everything that a configuration names; the active configuration's rules apply. */
 export type ReadBlueprint = (config: Config, inForce?: Config) => Blueprint;
 
 /**
- * From configuration to an engine that can be started; what was opened is closed when it fails. The
- * signal ends waiting for other hosts.
+ * Opens an engine that can be started; after a failure, the opened parts are closed. The signal
+ * ends waiting for other hosts.
  */
 export async function openInstance(
   config: Config,
@@ -45,7 +45,7 @@ export async function openInstance(
   read: ReadBlueprint = readBlueprint,
 ): Promise<Instance> {
   const blueprint = read(config);
-  // On PostgreSQL any number of hosts may run; one SQLite file has one.
+  // On PostgreSQL any number of hosts may run; a SQLite file has one.
   const { file, state } = config;
   const lock = state.kind === 'sqlite' ? takeInstanceLock(state.dir, file) : undefined;
   let ledger: Ledger;
@@ -65,7 +65,7 @@ export async function openInstance(
   return { config, engine, log, close: () => closeAll(engine, ledger, lock) };
 }
 
-/** An engine that is never started, over a ledger that is only looked at. */
+/** Opens an engine that is never started, on a ledger that is only read. */
 export async function openOnlooker(
   config: Config,
   ledger: Ledger,

@@ -22,14 +22,14 @@ import { confineTenant } from './isolation.ts';
 import type { ProcessContext } from '../engine/process-context.ts';
 import { LedgerEngine } from '../engine/ledger-engine.ts';
 
-/** What the ledgers of tenants share with the root one in this process. */
+/** Parts of this process that the ledgers of tenants share with the root ledger. */
 export interface TenantHost {
   readonly process: ProcessContext;
   readonly root: Ledger;
-  /** What is in force for the root ledger. */
+  /** Active blueprint of the root ledger. */
   readonly current: () => Blueprint;
   readonly isPaused: () => boolean;
-  /** Whether the root's heartbeats were unbroken for a whole threshold. */
+  /** True if the root's heartbeats were unbroken for a whole threshold. */
   readonly mayJudge: () => boolean;
   readonly host: Host;
   readonly isolation: IsolationOf;
@@ -49,7 +49,7 @@ export function openTenants(household: TenantHost): TenantKeeper<LedgerEngine> {
   });
 }
 
-/** Empty when there are none, so that nobody is woken for nothing. */
+/** Empty without schedules, so that no tenant is opened for nothing. */
 function nameSchedules({ plugins }: Config): string {
   const shared = Object.entries(plugins)
     .filter(
@@ -78,7 +78,7 @@ function openTenantLedger(
   return openSoundLedger(place, engineRules, undefined, log.forTenant(slug), tenancy);
 }
 
-/** The first at once; those that come soon after it are one. */
+/** Runs at once; calls that follow soon are combined. */
 function rarely(tell: () => Promise<void>): () => void {
   let quiet: NodeJS.Timeout | undefined;
   let isOwed = false;

@@ -14,7 +14,8 @@ export function showWhy(output: JsonOutput, printer: Printer): void {
   const [first, ...others] = rowsOf(output['chain']);
   if (first !== undefined) printer.line(tellEvidence(first, printer));
   const blockers = rowsOf(output['blockers']);
-  // Of something that waits, the first blocker is the verdict, and the chain begins with all of them.
+  // For something that waits, the first blocker is the verdict, and the chain begins with all
+  // blockers.
   const isWaiting = blockers[0]?.['fact'] === first?.['fact'];
   const isListed = isWaiting ? blockers.length > 1 : blockers.length > 0;
   if (isListed) showBlockers(blockers, printer);
@@ -64,10 +65,10 @@ export const doctorViews: Readonly<Record<string, ResultView>> = {
   'incident.acknowledge': showAcknowledged,
 };
 
-/** What is wrong, what proves it, and the command to copy; the most urgent first. */
+/** Shows each finding with its evidence and the command to copy, the most urgent first. */
 function showDoctor(output: JsonOutput, printer: Printer): void {
   const findings = rowsOf(output['findings']);
-  // Of the files, notes after which nothing has to be done are for who wants to know all.
+  // Notes about files that need no action are shown only on request.
   const shown = findings.filter(
     (finding) => finding['severity'] !== 'info' || !isInFile(finding) || printer.isVerbose,
   );
@@ -121,7 +122,7 @@ function showAcknowledged(output: JsonOutput, printer: Printer): void {
   printer.line(`${showCell(finding)} is acknowledged. New ones are reported again.`);
 }
 
-/** As a monitor would get them. */
+/** Prints metrics in the format of a monitor. */
 export function showMetrics({ families }: JsonOutput, printer: Printer): void {
   const text = formatMetrics(families as Parameters<typeof formatMetrics>[0]);
   for (const line of text.trimEnd().split('\n')) printer.line(toVisibleText(line));

@@ -15,9 +15,9 @@ export interface Context {
   readonly idempotencyKey?: string;
   /** The configuration that it is about, and what comes with the program. */
   readonly place?: ConfigPlace;
-  /** What the key stands for: an id made from it, so that it is the same each time. */
+  /** Id derived from the key, so that it is the same each time. */
   readonly subjectId?: string;
-  /** Where in a trace the caller stands, when it said so. */
+  /** Trace context of the caller, if it was sent. */
   readonly traceparent?: string;
   /** Aborted when the caller has hung up; asked for by those who make it wait. */
   readonly hungUp?: () => AbortSignal;
@@ -29,11 +29,11 @@ export interface Context {
 }
 
 export interface ConfigPlace {
-  /** What `--config` named, or what the server was started with. */
+  /** Path that `--config` named, or with which the service was started. */
   readonly given: string | undefined;
   /** The directory of the plugins that come with the program. */
   readonly shippedPlugins: string;
-  /** How plugins of tenants would be kept apart here; it is tried out. */
+  /** Finds how plugins of tenants would be isolated here, by trying it. */
   readonly isolation?: (config: Config) => IsolationState;
   /** The ids of the credential keys that are here. */
   readonly readKeyIds?: (config: Config) => readonly string[];
@@ -47,7 +47,7 @@ export interface Extras {
   loadWorkshop(): Promise<Workshop>;
 }
 
-/** Whoever may open the control socket, and the local command line: all rights, by name. */
+/** Returns the principal of the control socket and the local command line, with all rights. */
 export function ownerOf(actor: string): Principal {
   return makePrincipal(actor, OWNER_SCOPES);
 }

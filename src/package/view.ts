@@ -32,7 +32,7 @@ function showPackage(output: JsonOutput, printer: Printer): void {
   showSettings(rowOf(output['config_schema']), printer);
 }
 
-/** What to say with `--with`; what else the schema asks is in the answer with `--json`. */
+/** Lists the settings for `--with`; `--json` has the whole schema. */
 function showSettings(schema: ResultRow, printer: Printer): void {
   const required = listOf(schema['required']);
   const rows = Object.entries(rowOf(schema['properties'])).map(([name, property]) => {

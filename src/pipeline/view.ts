@@ -16,7 +16,7 @@ function showPipeline({ steps, ...rest }: JsonOutput, printer: Printer): void {
   showSteps(rowsOf(steps), '', printer);
 }
 
-/** What is inside a step stands under it, further in. */
+/** Shows the steps, with inner steps indented. */
 function showSteps(steps: readonly ResultRow[], lead: string, printer: Printer): void {
   for (const { id, does, notes, arms } of steps) {
     printer.line(`${lead}${showCell(id)}: ${showCell(does)}`);

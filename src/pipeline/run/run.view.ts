@@ -117,7 +117,7 @@ function showStarted(output: JsonOutput, printer: Printer): void {
 
 const SHOWN_CHARS_MAX = 500;
 
-/** What steps made can be as large as they like; all of it is for those who ask for it. */
+/** Shortens large values; `--verbose` shows them in full. */
 function shortJson(value: unknown, { isVerbose }: Printer): string | null {
   if (value === null || value === undefined) return null;
   const chars = JSON.stringify(value);
