@@ -155,19 +155,19 @@ export class LedgerEngine implements Engine {
   }
 
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run> {
-    return this.#services.waiters.waitForRun(runId, timeoutMs, signal);
+    return this.#services.completion.waitForRun(runId, timeoutMs, signal);
   }
 
   async submit(submission: JobSubmission): Promise<EnqueueResult> {
     this.#context.requireAccepting();
     const plugin = this.#findInit(submission);
     if (plugin !== undefined) return this.#services.health.renew(plugin, submission);
-    return await this.quota.within(one, () => this.#services.door.submit(submission));
+    return await this.quota.within(one, () => this.#services.enqueuer.submit(submission));
   }
 
   async trigger({ job, runs }: TriggerSubmission): Promise<Triggered> {
     this.#context.requireAccepting();
-    const { runs: door } = this.#services;
+    const { runs: starter } = this.#services;
     // Unlike other jobs, there is one init for each configuration.
     const init = job !== undefined && this.#findInit(job) !== undefined ? job : undefined;
     const wanted = { job: init === undefined ? job : undefined, runs };
@@ -175,7 +175,7 @@ export class LedgerEngine implements Engine {
     const jobs = runs.length + (wanted.job === undefined ? 0 : 1);
     const asked = { jobs, signals: 0, isCountedThere: true };
     if (jobs === 0) return { job: begun, runs: [] };
-    const given = await this.quota.within(asked, () => door.trigger(wanted));
+    const given = await this.quota.within(asked, () => starter.trigger(wanted));
     return begun === undefined ? given : { ...given, job: begun };
   }
 
@@ -185,16 +185,16 @@ export class LedgerEngine implements Engine {
   }
 
   waitFor(jobId: string, timeoutMs: number, givenUp?: AbortSignal): Promise<Job> {
-    return this.#services.waiters.waitFor(jobId, timeoutMs, givenUp);
+    return this.#services.completion.waitFor(jobId, timeoutMs, givenUp);
   }
 
   expectEnd(jobId: string): ExpectedEnd {
-    return this.#services.waiters.expectEnd(jobId);
+    return this.#services.completion.expectEnd(jobId);
   }
 
   status(): EngineStatus {
     const { running } = this.#services.dispatcher;
-    const trouble = this.#services.dispatcher.trouble ?? this.#services.vitals.heartbeat.trouble;
+    const trouble = this.#services.dispatcher.trouble ?? this.#services.liveness.heartbeat.trouble;
     const healthy = this.#services.pause.isOn ? 'paused' : this.#context.state;
     return {
       processId: this.processId,
@@ -260,17 +260,17 @@ export class LedgerEngine implements Engine {
    * Resolves with the ledger's schema if a newer program has changed it: then this one has to stop.
    */
   get outgrown(): Promise<number> {
-    return this.#services.vitals.outgrown;
+    return this.#services.liveness.outgrown;
   }
 
   /** True if its heartbeats were unbroken for long enough to presume other processes dead. */
   mayJudge(): boolean {
-    return this.#services.vitals.mayJudge();
+    return this.#services.liveness.mayJudge();
   }
 
   /** True if heartbeats still take place. */
   isSound(): boolean {
-    return this.#services.vitals.isSound();
+    return this.#services.liveness.isSound();
   }
 
   start(duties: Duties = 'all'): Promise<void> {
@@ -286,20 +286,21 @@ export class LedgerEngine implements Engine {
 
   async #start(duties: Duties): Promise<void> {
     this.#context.state = 'starting';
-    const { waker, vitals, pruner, scheduler, advancer, health, watch, reloader } = this.#services;
+    const { waker, liveness, pruner, scheduler, advancer, health, watch, reloader } =
+      this.#services;
     const usual = duties === 'all' ? [pruner, scheduler, watch] : [];
-    const parts = [waker, vitals.reaper, this.tokens, advancer, ...usual];
+    const parts = [waker, liveness.reaper, this.tokens, advancer, ...usual];
     const steps = [
       // The spawner is ready only after the spawner of an earlier engine has died, and its
       // processes with it.
       () => this.#setup.host.start(),
       () => this.extend(),
       () => this.#setup.runner.prewarm(this.#context.generation),
-      () => vitals.heartbeat.start(),
+      () => liveness.heartbeat.start(),
       () => reloader.begin(),
       () => health.require(),
       () => this.#services.installations.note(this.#context.generation.installed),
-      () => vitals.recover(),
+      () => liveness.recover(),
       () => this.#services.pause.begin(),
       () => this.#services.switches.refresh(),
       () => this.#services.credentials.start(),
@@ -322,11 +323,11 @@ export class LedgerEngine implements Engine {
     const starting = this.#context.state === 'starting' ? this.#starting : undefined;
     this.#context.state = 'stopping';
     const others = this.#setup.tenants?.stop();
-    const { dispatcher, scheduler, waker, vitals, pruner, advancer, watch } = this.#services;
+    const { dispatcher, scheduler, waker, liveness, pruner, advancer, watch } = this.#services;
     const log = this.#setup.log.child('engine');
     void dispatcher.shut();
     if (starting !== undefined) await endStart(starting, this.#setup.host);
-    for (const part of [watch, scheduler, waker, vitals.reaper, pruner, advancer]) {
+    for (const part of [watch, scheduler, waker, liveness.reaper, pruner, advancer]) {
       await part.stop();
     }
     await drain(dispatcher, this.config.service.shutdownTimeoutMs, log);
@@ -336,7 +337,7 @@ export class LedgerEngine implements Engine {
     await settlesWithin(this.#services.observations.stop(), LAST_WRITES_MS);
     // Attempts of tenants run in the host of this engine, which lives as long as its heartbeats.
     await others;
-    await vitals.heartbeat.stop();
+    await liveness.heartbeat.stop();
     await leaveLedger(this.ledger, this.processId, log);
     if (this.tenant === undefined) await this.#services.tracer.stop();
     this.#setup.runner.stop();

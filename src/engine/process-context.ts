@@ -26,7 +26,7 @@ export interface ProcessContext {
   /** The tokens of attempts that run in this process. */
   readonly runTokens: RunTokens;
   /** The slots for attempts. */
-  readonly turns: SlotPool;
+  readonly slotPool: SlotPool;
   /** Compares indexes, one ledger at a time. */
   readonly indexChecks: IndexChecks;
   readonly meters: Metrics;
@@ -44,7 +44,7 @@ export function createProcessContext(
     shippedPackages: undefined,
     reach: { api: undefined, hooks: undefined },
     runTokens: new RunTokens(),
-    turns: makeSlotPool(slots),
+    slotPool: makeSlotPool(slots),
     indexChecks: makeIndexChecks(),
     meters: makeMetrics(),
     tracer: noTracer,

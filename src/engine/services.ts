@@ -57,7 +57,7 @@ export function createServices(
   const activity = makeActivity();
   const tally = makeTally(context.tenant?.slug);
   const observations = makeObservations(context);
-  const waiters = makeCompletion(ledger);
+  const completion = makeCompletion(ledger);
   const switches = makePluginSwitches(ledger);
   const initHealth = new InitHealth(context);
   const lease = new SpawnLease(ledger.kind);
@@ -65,7 +65,7 @@ export function createServices(
   const tokens = makeTokenStore(context);
 
   // 2. Intake of jobs, runs, signals and deliveries.
-  const door = makeEnqueuer(context);
+  const enqueuer = makeEnqueuer(context);
   const runs = makeRunDoor(context);
   const signals = makeSignalEmitter(context);
   const hooks = makeHookDoor(context);
@@ -81,13 +81,13 @@ export function createServices(
     mayStart: () => lease.isValid,
   };
   const settler = makeSettler(context);
-  const dispatcher = new Dispatcher(context, settler, process.turns, claimRules, execute);
+  const dispatcher = new Dispatcher(context, settler, process.slotPool, claimRules, execute);
   const advancer = makeAdvancer(context);
 
   // 4. Pauses, health, heartbeats and schedules, which decide when work is done.
   const pause = new Pause(context, dispatcher, tenants);
   const health = makePluginInits(context, initHealth, dispatcher);
-  const vitals = makeLiveness(
+  const liveness = makeLiveness(
     context,
     { ...process, host: setup.host },
     lease,
@@ -103,7 +103,7 @@ export function createServices(
 
   // 5. Reloads and directives, which change the system.
   const installations = makeInstallationKeeper(context, source.compile);
-  const { reaper } = vitals;
+  const { reaper } = liveness;
   const reloading = { installations, health, hooks, runner, reaper, tenants, isolation, source };
   const reloader = makeReloader(context, reloading);
   const renewInstallations = (): Promise<void> => installations.look(() => reloader.renew());
@@ -155,7 +155,7 @@ export function createServices(
     credentials,
     directives,
     dispatcher,
-    door,
+    enqueuer,
     health,
     hooks,
     installations,
@@ -174,8 +174,8 @@ export function createServices(
     tenants,
     tokens,
     tracer,
-    vitals,
-    waiters,
+    liveness,
+    completion,
     waker,
     watch,
     webhooks,
@@ -199,7 +199,7 @@ function giveRules(context: LedgerContext): void {
 /** Hands the events of each commit to the services that act on them. */
 export function subscribeServices(context: LedgerContext, services: LedgerServices): void {
   const { commits, ledger, log } = context;
-  const { dispatcher, advancer, waker, scheduler, vitals, health, watch } = services;
+  const { dispatcher, advancer, waker, scheduler, liveness, health, watch } = services;
   const engineLog = log.child('engine');
 
   commits.subscribe(({ enqueued = [], dropped = [], failures = [] }) => {
@@ -222,7 +222,7 @@ export function subscribeServices(context: LedgerContext, services: LedgerServic
     for (const jobId of cancelling) dispatcher.stopJob(jobId, 'cancelled');
     // A job that ran during a reload can queue jobs for plugins that the reload removed.
     if (isQueued && events.endedJobs !== undefined) {
-      vitals.reaper.endForsaken().catch((error: unknown) => {
+      liveness.reaper.endForsaken().catch((error: unknown) => {
         const fields = { error: messageOf(error) };
         engineLog.warn('jobs of removed plugins could not be ended', fields);
       });
@@ -241,7 +241,7 @@ export function subscribeServices(context: LedgerContext, services: LedgerServic
   });
   commits.subscribe(({ endedJobs = [], adopted }) => {
     const isFenced = endedJobs.some(({ report }) => report.cause === 'fenced');
-    if (isFenced || adopted === true) vitals.heartbeat.soon();
+    if (isFenced || adopted === true) liveness.heartbeat.soon();
     if (endedJobs.some(({ job }) => job.command === 'init')) void health.look();
   });
 
