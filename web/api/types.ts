@@ -2,21 +2,18 @@
 import type { TypedOperation } from '../../src/operation/define.ts';
 import type * as analytics from '../../src/insight/analytics.operations.ts';
 import type * as breaker from '../../src/schedule/breaker.operations.ts';
-import type * as directiveDecide from '../../src/directive/operations.ts';
 import type * as directive from '../../src/directive/operations.ts';
 import type * as discovery from '../../src/plugin/discovery.operations.ts';
 import type * as health from '../../src/plugin/health.operations.ts';
 import type * as incident from '../../src/insight/incident.operations.ts';
 import type * as doctor from '../../src/insight/doctor.operations.ts';
 import type * as events from '../../src/signal/event-feed.operations.ts';
-import type * as installation from '../../src/package/operations.ts';
+import type * as packages from '../../src/package/operations.ts';
 import type * as jobControl from '../../src/job/change.operations.ts';
 import type * as job from '../../src/job/operations.ts';
 import type * as packageChange from '../../src/package/change.operations.ts';
-import type * as packages from '../../src/package/operations.ts';
 import type * as pipelineRun from '../../src/pipeline/run/start.operations.ts';
 import type * as pipeline from '../../src/pipeline/operations.ts';
-import type * as pluginSwitch from '../../src/plugin/operations.ts';
 import type * as plugin from '../../src/plugin/operations.ts';
 import type * as reload from '../../src/engine/reload.operations.ts';
 import type * as runControl from '../../src/pipeline/run/change.operations.ts';
@@ -51,13 +48,11 @@ type Calls<Module> = {
 export type Api = Calls<typeof analytics> &
   Calls<typeof breaker> &
   Calls<typeof directive> &
-  Calls<typeof directiveDecide> &
   Calls<typeof discovery> &
   Calls<typeof doctor> &
   Calls<typeof events> &
   Calls<typeof health> &
   Calls<typeof incident> &
-  Calls<typeof installation> &
   Calls<typeof job> &
   Calls<typeof jobControl> &
   Calls<typeof packageChange> &
@@ -65,7 +60,6 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof pipeline> &
   Calls<typeof pipelineRun> &
   Calls<typeof plugin> &
-  Calls<typeof pluginSwitch> &
   Calls<typeof reload> &
   Calls<typeof run> &
   Calls<typeof runControl> &
