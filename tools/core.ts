@@ -1,7 +1,5 @@
-const webhookFiles = [
-  ...['agent-outcome', 'auth-settings', 'body', 'check', 'event-type', 'prompt'],
-  ...['rate-limit', 'request', 'target', 'webhook'],
-];
+const webhookFiles =
+  'agent-outcome,auth-settings,body,check,event-type,prompt,rate-limit,request,target,webhook';
 
 /**
  * Files in which a wrong branch loses work or does it twice, with the percentage of branches that
@@ -14,7 +12,7 @@ export const core: Readonly<Record<string, number>> = {
   'src/pipeline/{language/*,run/{advance,run,transition,walk}}.ts': 91,
   'src/{base/hash,schedule/{breaker,cron,entry,parse-result,plan,schedule,window,zone}}.ts': 94,
   'src/signal/{cloudevent,envelope,mask,signal}.ts': 92,
-  [`src/webhook/{verify/*,${webhookFiles.join(',')}}.ts`]: 94,
+  [`src/webhook/{verify/*,${webhookFiles}}.ts`]: 94,
   // The executor and the reaper contain code that only the tests of `whole` reach, which don't count.
   'src/job/{executor,dispatcher,heartbeat,reaper,settle}.service.ts': 66,
   'src/pipeline/run/advancer.service.ts': 72,
