@@ -1,4 +1,4 @@
-/** What the operations take and answer. Only types come from the server's sources, never code. */
+/** Inputs and outputs of the operations. Only types come from the service's sources, never code. */
 import type { TypedOperation } from '../../src/operation/define.ts';
 import type * as analytics from '../../src/insight/analytics.operations.ts';
 import type * as breaker from '../../src/schedule/breaker.operations.ts';
