@@ -4,6 +4,7 @@ import { limits } from '../base/limits.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { ApiToken } from '../config/config.ts';
 import { roleScopes } from './roles.ts';
+import type { ApiTokenRow } from './types.ts';
 import {
   configuredHolder,
   hashTokenText,
@@ -20,6 +21,11 @@ export interface TokenStore extends Tokens, Service {
 interface Known {
   readonly id: string;
   readonly principal: Principal;
+}
+
+function toKnown({ id, name, role, scopes: own }: ApiTokenRow, tenant: string | undefined): Known {
+  const scopes = [...roleScopes[role], ...own];
+  return { id, principal: { actor: `token:${name}`, scopes, role, tenant } };
 }
 
 /**
@@ -40,14 +46,8 @@ export function makeTokenStore(context: LedgerContext): TokenStore {
   const read = async (): Promise<void> => {
     const at = performance.now();
     const tokens = await ledger.tokens.list();
-    known = new Map(
-      tokens
-        .filter(({ expired }) => !expired)
-        .map(({ id, name, digest, role, scopes: own }) => {
-          const scopes = [...roleScopes[role], ...own];
-          return [digest, { id, principal: { actor: `token:${name}`, scopes, role, tenant } }];
-        }),
-    );
+    const valid = tokens.filter(({ expired }) => !expired);
+    known = new Map(valid.map((token) => [token.digest, toKnown(token, tenant)]));
     expiredNames = new Map(
       tokens.filter(({ expired }) => expired).map(({ digest, name }) => [digest, name]),
     );

@@ -176,7 +176,28 @@ export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
       return { count: page.jobs.length, isExact: page.next === undefined };
     },
   };
-  const attempts: Partial<Ledger['attempts']> = {
+  const attempts = coverAttemptReads(asker, coverAttempts);
+  const runs: Partial<Ledger['runs']> = {
+    find: async (id) => first(await ledger.runs.find(id), coverRuns),
+    list: async (filter) => coverRuns(await ledger.runs.list(filter)),
+    listSteps: async (filter) => coverSteps(await ledger.runs.listSteps(filter)),
+    listQuestions: async (ids) => coverSteps(await ledger.runs.listQuestions(ids)),
+    listPauses: async (ids) => coverSteps(await ledger.runs.listPauses(ids)),
+    listBranches: async (filter) =>
+      coverAll(await ledger.runs.listBranches(filter), inRun, coverBranch),
+  };
+  const veiled = overlayLedger(ledger, { jobs, attempts, runs });
+  bare.set(veiled, ledger);
+  return veiled;
+}
+
+type CoverAttempts = (attempts: readonly Attempt[]) => Promise<Attempt[]>;
+
+function coverAttemptReads(
+  { ledger, principal }: { readonly ledger: Ledger; readonly principal: Principal },
+  coverAttempts: CoverAttempts,
+): Partial<Ledger['attempts']> {
+  return {
     listByJob: async (ids) => coverAttempts(await ledger.attempts.listByJob(ids)),
     list: async (filter) => coverAttempts(await ledger.attempts.list(filter)),
     async page({ query, ...filter }) {
@@ -198,18 +219,6 @@ export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
       return { attempts: found, cut: isFull ? placeOf(page.attempts.at(-1)) : page.cut };
     },
   };
-  const runs: Partial<Ledger['runs']> = {
-    find: async (id) => first(await ledger.runs.find(id), coverRuns),
-    list: async (filter) => coverRuns(await ledger.runs.list(filter)),
-    listSteps: async (filter) => coverSteps(await ledger.runs.listSteps(filter)),
-    listQuestions: async (ids) => coverSteps(await ledger.runs.listQuestions(ids)),
-    listPauses: async (ids) => coverSteps(await ledger.runs.listPauses(ids)),
-    listBranches: async (filter) =>
-      coverAll(await ledger.runs.listBranches(filter), inRun, coverBranch),
-  };
-  const veiled = overlayLedger(ledger, { jobs, attempts, runs });
-  bare.set(veiled, ledger);
-  return veiled;
 }
 
 /** Returns the object with some members replaced; other members keep their `this`. */

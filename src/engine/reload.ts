@@ -131,16 +131,7 @@ export function makeReloader(context: LedgerContext, services: ReloadServices): 
     renew() {
       return inTurn(() => attempt('installations', () => filesOf(context.generation, source)));
     },
-    async plan() {
-      try {
-        const next = await installations.extend(readFiles(context, source));
-        const stranded = await tellStranded(context.generation, next, ledger);
-        const changes = [...describeChanges(context.generation, next), ...stranded];
-        return changes.length === 0 ? ['Nothing would change.'] : changes;
-      } catch (thrown) {
-        return [`${WOULD_BE_REFUSED}${messageOf(thrown)}`];
-      }
-    },
+    plan: () => planReload(context, services),
     watch(listener) {
       onReload = listener;
     },
@@ -149,6 +140,20 @@ export function makeReloader(context: LedgerContext, services: ReloadServices): 
       return { number, snapshotId, loadedAt: toTimestamp(loadedAtMs), lastReload };
     },
   };
+}
+
+async function planReload(
+  context: LedgerContext,
+  { installations, source }: ReloadServices,
+): Promise<string[]> {
+  try {
+    const next = await installations.extend(readFiles(context, source));
+    const stranded = await tellStranded(context.generation, next, context.ledger);
+    const changes = [...describeChanges(context.generation, next), ...stranded];
+    return changes.length === 0 ? ['Nothing would change.'] : changes;
+  } catch (thrown) {
+    return [`${WOULD_BE_REFUSED}${messageOf(thrown)}`];
+  }
 }
 
 /** Checks what must be known of a generation before it becomes active; throws what is wrong. */

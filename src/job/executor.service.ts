@@ -91,7 +91,7 @@ export function makeExecutor(
       return closeUnknownCommand(job, generation.rules);
     }
     try {
-      return await attempt(job, plugin, { signal, generation }, services);
+      return await executeAttempt(job, plugin, { signal, generation }, services);
     } catch (error) {
       const isSetup = error instanceof DuctileError && Object.hasOwn(setupFailures, error.code);
       if (isSetup) return closeSetupFailure(job, plugin, error, generation.rules);
@@ -100,7 +100,7 @@ export function makeExecutor(
   };
 }
 
-async function attempt(
+async function executeAttempt(
   job: ClaimedJob,
   plugin: Plugin,
   { signal, generation }: { readonly signal: AbortSignal; readonly generation: Generation },

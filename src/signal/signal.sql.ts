@@ -352,9 +352,9 @@ export async function readSignalPage(
     if (column === 'subject_id') where.and('subject_id is not null');
     return [{ index: indexOf[column], key: [column, own ?? null], where, rest }];
   };
-  const columns = indexed.filter((column) => equal[column] !== undefined);
-  const ways = columns.map(streamBy);
-  if (columns.length === 0 && (filter.from ?? filter.to) !== undefined) {
+  const used = indexed.filter((column) => equal[column] !== undefined);
+  const ways = used.map(streamBy);
+  if (used.length === 0 && (filter.from ?? filter.to) !== undefined) {
     const time = await timeStream(session, filter, visitMax);
     if (time !== undefined) {
       const rest = new Where().equals(equal);

@@ -102,17 +102,20 @@ export function makeQuota(
       const { status, limits: most } = tenant();
       return status !== 'active' || isHeld() ? 0 : (most.workers ?? undefined);
     },
-    held() {
-      if (tenant().status !== 'active') return 'tenant_suspended';
-      if (tally === undefined) return undefined;
-      const exceeded = findExceeded(tally, { jobs: 1, signals: 0 }, tenant().limits);
-      return exceeded === undefined ? undefined : 'tenant_limit';
-    },
+    held: () => heldBy(tenant(), tally),
     async review() {
       if (!isLimited(tenant().limits)) return;
       if (tally === undefined || mayCountAgain(tally)) await recount();
     },
   };
+}
+
+/** Why the next job would not be accepted, as far as is known without counting. */
+function heldBy({ status, limits: most }: TenantRow, tally: Tally | undefined) {
+  if (status !== 'active') return 'tenant_suspended';
+  if (tally === undefined) return undefined;
+  const exceeded = findExceeded(tally, { jobs: 1, signals: 0 }, most);
+  return exceeded === undefined ? undefined : 'tenant_limit';
 }
 
 function plus(one: Brought, other: Brought): Brought {
