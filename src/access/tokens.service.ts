@@ -33,8 +33,7 @@ function toKnown({ id, name, role, scopes: own }: ApiTokenRow, tenant: string | 
  * while, however many ask; that a token was used is written down for many requests at once.
  */
 export function makeTokenStore(context: LedgerContext): TokenStore {
-  const { ledger } = context;
-  const tenant = context.tenant?.slug;
+  const { ledger, tenant: { slug: tenant } = {} } = context;
   const log = context.log.child('tokens');
   const configured = (): readonly ApiToken[] => context.config.api.auth.tokens;
   let known: ReadonlyMap<string, Known> = new Map();

@@ -128,9 +128,7 @@ export function makeReloader(context: LedgerContext, services: ReloadServices): 
         return reloaded;
       });
     },
-    renew() {
-      return inTurn(() => attempt('installations', () => filesOf(context.generation, source)));
-    },
+    renew: () => inTurn(() => attempt('installations', () => filesOf(context.generation, source))),
     plan: () => planReload(context, services),
     watch(listener) {
       onReload = listener;

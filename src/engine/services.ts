@@ -1,9 +1,10 @@
+import type { Directive } from '../directive/directive.ts';
 import type { LedgerRules } from '../ledger/rules.ts';
 import { makeSealingMask } from '../signal/seal.service.ts';
 import { makeGrantAccess } from '../access/attempt-tokens.service.ts';
 import { makeCredentials } from '../access/credentials.service.ts';
 import { isToken } from '../access/principal.service.ts';
-import { makeTokenStore } from '../access/tokens.service.ts';
+import { makeTokenStore, type TokenStore } from '../access/tokens.service.ts';
 import { purposes } from '../access/vault.service.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { Directives } from '../directive/request.service.ts';
@@ -41,6 +42,14 @@ import { makeReloader } from './reload.ts';
 
 export type LedgerServices = ReturnType<typeof createServices>;
 
+/** What the services of a ledger are created from. */
+interface Given {
+  readonly context: LedgerContext;
+  readonly process: ProcessContext;
+  readonly setup: LedgerSetup;
+  readonly engine: Engine & Waiter;
+}
+
 /** Creates the services of one ledger. Each phase uses only what the phases before it created. */
 export function createServices(
   context: LedgerContext,
@@ -48,138 +57,157 @@ export function createServices(
   setup: LedgerSetup,
   engine: Engine & Waiter,
 ) {
-  const { ledger } = context;
-  const { meters, tracer } = process;
-  const { runner, tenants, isolation, source } = setup;
   giveRules(context);
+  const given = { context, process, setup, engine };
+  const state = createState(context);
+  const intake = createIntake(given);
+  const execution = createExecution(given, state);
+  const timing = createTiming(given, { ...state, ...execution });
+  const change = createChange(given, { ...state, ...intake, ...execution, ...timing });
+  const upkeep = createUpkeep(given, { ...state, ...execution, ...timing, ...change });
+  const { meters, tracer } = process;
+  const { tenants } = setup;
+  const shared = { meters, tracer, tenants };
+  return { ...state, ...intake, ...execution, ...timing, ...change, ...upkeep, ...shared };
+}
 
-  // 1. State and counters.
-  const activity = makeActivity();
-  const tally = makeTally(context.tenant?.slug);
-  const observations = makeObservations(context);
-  const completion = makeCompletion(ledger);
-  const switches = makePluginSwitches(ledger);
-  const initHealth = new InitHealth(context);
-  const lease = new SpawnLease(ledger.kind);
-  const credentials = makeCredentials(context);
-  const tokens = makeTokenStore(context);
+/** Phase 1: state and counters. */
+function createState(context: LedgerContext) {
+  const { ledger } = context;
+  return {
+    activity: makeActivity(),
+    tally: makeTally(context.tenant?.slug),
+    observations: makeObservations(context),
+    completion: makeCompletion(ledger),
+    switches: makePluginSwitches(ledger),
+    initHealth: new InitHealth(context),
+    lease: new SpawnLease(ledger.kind),
+    credentials: makeCredentials(context),
+    tokens: makeTokenStore(context),
+  };
+}
 
-  // 2. Intake of jobs, runs, signals and deliveries.
-  const enqueuer = makeEnqueuer(context);
-  const runs = makeRunDoor(context);
-  const signals = makeSignalEmitter(context);
+type State = ReturnType<typeof createState>;
+
+/** Phase 2: the intake of jobs, runs, signals and deliveries. */
+function createIntake({ context, process, setup, engine }: Given) {
   const hooks = makeHookDoor(context);
-  const webhooks = observeWebhooks(makeWebhooks(context, hooks, engine, tenants), process);
+  return {
+    enqueuer: makeEnqueuer(context),
+    runs: makeRunDoor(context),
+    signals: makeSignalEmitter(context),
+    hooks,
+    webhooks: observeWebhooks(makeWebhooks(context, hooks, engine, setup.tenants), process),
+  };
+}
 
-  // 3. Execution of attempts and runs.
+type Intake = ReturnType<typeof createIntake>;
+
+/** Phase 3: the execution of attempts and runs. */
+function createExecution({ context, process, setup }: Given, state: State) {
+  const { initHealth, switches, lease, credentials } = state;
   const access = makeGrantAccess(context, process.runTokens);
   const mask = makeSealingMask(context.vault, context.log.child('executor'));
-  const execute = makeExecutor(context, runner, credentials, access, mask);
+  const execute = makeExecutor(context, setup.runner, credentials, access, mask);
   const claimRules = {
     plugins: (generation: LedgerContext['generation']) =>
       initHealth.limit(generation).filter(({ name }) => !switches.isOff(name)),
     mayStart: () => lease.isValid,
   };
   const settler = makeSettler(context);
-  const dispatcher = new Dispatcher(context, settler, process.slotPool, claimRules, execute);
-  const advancer = makeAdvancer(context);
+  return {
+    dispatcher: new Dispatcher(context, settler, process.slotPool, claimRules, execute),
+    advancer: makeAdvancer(context),
+  };
+}
 
-  // 4. Pauses, health, heartbeats and schedules, which decide when work is done.
-  const pause = new Pause(context, dispatcher, tenants);
-  const health = makePluginInits(context, initHealth, dispatcher);
-  const liveness = makeLiveness(
-    context,
-    { ...process, host: setup.host },
-    lease,
-    dispatcher,
-    tenants,
-  );
-  const scheduler = makeScheduler(context, (plugin) => {
-    const held = context.quota.held();
-    if (held !== undefined) return held;
-    if (switches.isOff(plugin)) return 'plugin_disabled';
-    return initHealth.isWell(plugin) ? undefined : 'plugin_unhealthy';
-  });
+type Execution = ReturnType<typeof createExecution>;
 
-  // 5. Reloads and directives, which change the system.
+/** Phase 4: pauses, health, heartbeats and schedules, which decide when work is done. */
+function createTiming({ context, process, setup }: Given, services: State & Execution) {
+  const { initHealth, switches, lease, dispatcher } = services;
+  const { host, tenants } = setup;
+  return {
+    pause: new Pause(context, dispatcher, tenants),
+    health: makePluginInits(context, initHealth, dispatcher),
+    liveness: makeLiveness(context, { ...process, host }, lease, dispatcher, tenants),
+    scheduler: makeScheduler(context, (plugin) => {
+      const held = context.quota.held();
+      if (held !== undefined) return held;
+      if (switches.isOff(plugin)) return 'plugin_disabled';
+      return initHealth.isWell(plugin) ? undefined : 'plugin_unhealthy';
+    }),
+  };
+}
+
+type Timing = ReturnType<typeof createTiming>;
+
+/** Phase 5: reloads and directives, which change the system. */
+function createChange(given: Given, services: State & Intake & Execution & Timing) {
+  const { context, process, setup } = given;
+  const { source, tenants, isolation } = setup;
+  const { hooks, liveness, tokens } = services;
   const installations = makeInstallationKeeper(context, source.compile);
   const { reaper } = liveness;
-  const reloading = { installations, health, hooks, runner, reaper, tenants, isolation, source };
-  const reloader = makeReloader(context, reloading);
-  const renewInstallations = (): Promise<void> => installations.look(() => reloader.renew());
-  const directives = new Directives(context, async (directive) => {
-    // Only tokens can lose rights; all others speak for the operator or an installation.
-    if (!isToken(directive.actor)) return;
-    const principal = await tokens.holderOf(directive.actor);
-    if (principal === undefined) {
-      const message = `${directive.actor}, who asked for ${directive.type}, is gone`;
-      throw new DuctileError('FORBIDDEN', message);
-    }
-    await process.authorize(engine, principal, directive);
+  const reloader = makeReloader(context, {
+    ...setup,
+    ...services,
+    installations,
+    reaper,
+    tenants,
+    isolation,
   });
+  const renewInstallations = (): Promise<void> => installations.look(() => reloader.renew());
   /** The directories of packages; the first of two equal packages counts. */
   const packageRoots = (): readonly string[] => {
     const configured = context.config.packageRoots.map(({ path }) => path);
     return [...configured, ...[process.shippedPackages ?? []].flat()];
   };
-  registerAllDirectives(directives, context, {
-    dispatcher,
-    pause,
-    switches,
-    tokens,
-    health,
-    reloader,
-    hooks,
-    webhooks,
-    tenants,
-    isolation,
-    packages: { context, hooks, compile: source.compile, packageRoots, renew: renewInstallations },
-  });
+  const { compile } = source;
+  const packages = { context, hooks, compile, packageRoots, renew: renewInstallations };
+  const directives = new Directives(context, (directive) =>
+    authorizeAgain(directive, tokens, given),
+  );
+  const changed = { ...services, reloader, packages, tenants, isolation };
+  registerAllDirectives(directives, context, changed);
+  return { installations, reloader, renewInstallations, packageRoots, directives };
+}
 
-  // 6. Periodic services.
-  const pruner = makePruner(context, directives);
+type Change = ReturnType<typeof createChange>;
+
+/** Phase 6: periodic services. */
+function createUpkeep({ context, process }: Given, services: State & Execution & Timing & Change) {
+  const { switches, dispatcher, pause, health, directives, renewInstallations } = services;
   const watch = makeIncidentWatcher(context, pause, switches, process.indexChecks);
-  const observer = makeObserver(context, meters, tracer, watch);
-  const waker = makeWaker(context, async () => {
-    await context.quota.review();
-    await pause.look();
-    await enforceSwitches(switches, dispatcher);
-    await renewInstallations();
-    await health.look();
-    await directives.waiting.beginDue();
-  });
-
   return {
-    activity,
-    advancer,
-    credentials,
-    directives,
-    dispatcher,
-    enqueuer,
-    health,
-    hooks,
-    installations,
-    meters,
-    observations,
-    observer,
-    packageRoots,
-    pause,
-    pruner,
-    reloader,
-    runs,
-    scheduler,
-    signals,
-    switches,
-    tally,
-    tenants,
-    tokens,
-    tracer,
-    liveness,
-    completion,
-    waker,
     watch,
-    webhooks,
+    pruner: makePruner(context, directives),
+    observer: makeObserver(context, process.meters, process.tracer, watch),
+    waker: makeWaker(context, async () => {
+      await context.quota.review();
+      await pause.look();
+      await enforceSwitches(switches, dispatcher);
+      await renewInstallations();
+      await health.look();
+      await directives.waiting.beginDue();
+    }),
   };
+}
+
+/** Throws if the requester of a directive may not have it done any more, after it has waited. */
+async function authorizeAgain(
+  directive: Directive,
+  tokens: Pick<TokenStore, 'holderOf'>,
+  { process, engine }: Given,
+): Promise<void> {
+  // Only tokens can lose rights; all others speak for the operator or an installation.
+  if (!isToken(directive.actor)) return;
+  const principal = await tokens.holderOf(directive.actor);
+  if (principal === undefined) {
+    const message = `${directive.actor}, who asked for ${directive.type}, is gone`;
+    throw new DuctileError('FORBIDDEN', message);
+  }
+  await process.authorize(engine, principal, directive);
 }
 
 /** Gives the ledger the rules that it applies inside its transactions. */
