@@ -12,7 +12,7 @@ import type {
 import type { ReapRequest } from '../ledger/commit.ts';
 import { noNews } from '../pipeline/run/types.ts';
 import type { LastLoaded } from '../schedule/types.ts';
-import { freeBranches } from '../pipeline/run/advance-release.sql.ts';
+import { freeBranches } from '../pipeline/run/claim-branch.sql.ts';
 import { releaseDirective } from '../directive/deferred.sql.ts';
 import { closeDirective, listUnattended } from '../directive/directive.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';

@@ -92,12 +92,12 @@ import {
   listProvenance,
   noteInstallation,
 } from '../package/installation.sql.ts';
-import { releaseBranch } from '../pipeline/run/advance-release.sql.ts';
-import { claimBranches } from '../pipeline/run/advance.sql.ts';
+import { releaseBranch, claimBranches } from '../pipeline/run/claim-branch.sql.ts';
+import type {} from '../pipeline/run/advance.sql.ts';
 import { findGraph, readBase, readContext } from '../pipeline/run/load-branch.sql.ts';
 import { refusesRewind } from '../pipeline/run/retry-from.sql.ts';
-import { readRunPage } from '../pipeline/run/run-page.sql.ts';
 import {
+  readRunPage,
   findRun,
   listAdvancements,
   listBranches,
@@ -107,9 +107,9 @@ import {
   listSteps,
   listWaitedSignals,
   rememberDefinitions,
+  findStepSignal,
 } from '../pipeline/run/run.sql.ts';
 import { enqueueBatch, startRuns } from '../pipeline/run/start.sql.ts';
-import { findStepSignal } from '../pipeline/run/step-event.sql.ts';
 import { countOpenBreakers, listBreakers, listTransitions } from '../schedule/breaker-row.sql.ts';
 import { fireSchedules } from '../schedule/fire.sql.ts';
 import {
@@ -137,9 +137,15 @@ import {
   setTenantLimits,
   tenantOfKey,
 } from '../tenant/tenant.sql.ts';
-import { readDeliveryPage } from '../webhook/delivery-page.sql.ts';
-import { listAgentJobs, listTargets } from '../webhook/delivery-work.sql.ts';
-import { lastDeliveries, listDeliveries, noteDelivery, receive } from '../webhook/delivery.sql.ts';
+import {
+  readDeliveryPage,
+  listAgentJobs,
+  listTargets,
+  lastDeliveries,
+  listDeliveries,
+  noteDelivery,
+  receive,
+} from '../webhook/delivery.sql.ts';
 import { findWebhook, listWebhooks } from '../webhook/webhook.sql.ts';
 import type { ReapRequest, Settlement } from './commit.ts';
 import type { Transaction } from './dialect.ts';

@@ -12,7 +12,7 @@ import type { SignalFilter, SignalGroup, SignalPageFilter } from './types.ts';
 import { insertAsked } from '../directive/asked.sql.ts';
 import { insertSealedPayloads } from '../access/credential.sql.ts';
 import { int, intOrNull, text, textOrNull, whichOf } from '../ledger/row.ts';
-import { FROM_THE_START_AGAIN } from '../pipeline/run/wake-from.sql.ts';
+import { FROM_THE_START_AGAIN } from '../pipeline/run/run.ts';
 import { orderOf, Where } from '../ledger/where.ts';
 import { limits } from '../base/limits.ts';
 import { type ListPage, rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';

@@ -10,10 +10,16 @@ import type {
   Received,
   ToldDelivery,
   UntakenDelivery,
+  DeliveryPageFilter,
+  AgentJobRow,
+  TargetRow,
 } from './types.ts';
 import { insertEmissions } from '../signal/emit.sql.ts';
 import { int, text, textOrNull, whichOf } from '../ledger/row.ts';
 import { orderOf, Where } from '../ledger/where.ts';
+import { limits } from '../base/limits.ts';
+import { rangeAfter, readWalk, type ListPage, type WalkStream } from '../ledger/walk.ts';
+import { AGENT_KEY, TARGET_KEY } from './agent-outcome.ts';
 
 /** Each that is new with its signal and what that causes, in one transaction. */
 export async function receive(
@@ -211,7 +217,7 @@ function verdictOf(row: Row): DeliveryRow['verdict'] {
   return stored === 'accepted' && textOrNull(row, 'reason') !== null ? 'skipped' : stored;
 }
 
-export function toDelivery(row: Row): DeliveryRow {
+function toDelivery(row: Row): DeliveryRow {
   return {
     seq: int(row, 'seq'),
     id: text(row, 'id'),
@@ -232,4 +238,101 @@ export function toDelivery(row: Row): DeliveryRow {
 function mustHave<T>(found: T | undefined, id: string): T {
   if (found === undefined) throw new Error(`nothing was told of delivery ${id}`);
   return found;
+}
+
+export async function readDeliveryPage(
+  session: Session,
+  filter: DeliveryPageFilter,
+): Promise<ListPage<DeliveryRow>> {
+  const { hookId, verdict, beforeSeq } = filter;
+  const ways: WalkStream[][] = [];
+  const hook = hookId === undefined ? [] : [hookId];
+  if (verdict === 'skipped') {
+    const where = new Where().and(isVerdict(verdict));
+    const rest = new Where().equals({ hook_id: hookId });
+    ways.push([{ index: 'webhook_deliveries_skipped', where, rest }]);
+  } else if (verdict === 'refused' || verdict === 'failed') {
+    const where = new Where().and(`verdict <> 'accepted'`);
+    const rest = new Where().equals({ hook_id: hookId });
+    ways.push([{ index: 'webhook_deliveries_untaken', key: ['verdict', verdict], where, rest }]);
+  }
+  for (const id of hook) {
+    const rest = withVerdict(verdict);
+    ways.push([
+      { index: 'webhook_deliveries_hook', key: ['hook_id', id], where: new Where(), rest },
+    ]);
+  }
+  if (ways.length === 0) {
+    ways.push([{ index: undefined, where: new Where(), rest: withVerdict(verdict) }]);
+  }
+  return readWalk(session, {
+    table: session.dialect.table('webhook_deliveries'),
+    columns: ['hook_id', 'verdict', 'reason'],
+    ways,
+    order: 'newest',
+    range: rangeAfter({}, beforeSeq, 'newest'),
+    limit: filter.limit,
+    visitMax: filter.visitMax ?? limits.listVisitMax,
+    map: toDelivery,
+  });
+}
+
+function withVerdict(verdict: DeliveryRow['verdict'] | undefined): Where {
+  return verdict === undefined ? new Where() : new Where().and(isVerdict(verdict));
+}
+
+/** The verdict and the condition of its index, written out. A skipped delivery is stored as accepted. */
+function isVerdict(verdict: DeliveryRow['verdict']): string {
+  if (verdict === 'skipped') return `verdict = 'accepted' and reason is not null`;
+  if (verdict === 'accepted') return `verdict = 'accepted' and reason is null`;
+  return `verdict = '${verdict}' and verdict <> 'accepted'`;
+}
+
+export async function listAgentJobs(
+  session: Session,
+  signalIds: readonly string[],
+): Promise<AgentJobRow[]> {
+  if (signalIds.length === 0) return [];
+  const rows = await session.run(
+    `select id, command, status, last_error, idempotency_key, source_event_id
+      from ${session.dialect.table('job_queue')}
+      where source_event_id in (${signalIds.map(() => '?').join(', ')})
+        and idempotency_key like ? order by seq`,
+    [...signalIds, `%${AGENT_KEY}%`],
+  );
+  return rows.map((row) => ({
+    id: text(row, 'id'),
+    signalId: text(row, 'source_event_id'),
+    command: text(row, 'command'),
+    status: text(row, 'status') as AgentJobRow['status'],
+    lastError: textOrNull(row, 'last_error'),
+    idempotencyKey: text(row, 'idempotency_key'),
+  }));
+}
+
+/** A retry and a revival have the key of what they repeat. */
+export async function listTargets(
+  session: Session,
+  signalIds: readonly string[],
+): Promise<TargetRow[]> {
+  if (signalIds.length === 0) return [];
+  const { dialect: d } = session;
+  const among = `source_event_id in (${signalIds.map(() => '?').join(', ')})`;
+  const values = [...signalIds, `%${TARGET_KEY}`];
+  const rows = await session.run(
+    `select 'job' as kind, id, source_event_id, status, created_at from ${d.table('job_queue')}
+        where ${among} and idempotency_key like ?
+      union all
+      select 'run' as kind, id, source_event_id, status, created_at
+        from ${d.table('pipeline_runs')}
+        where ${among} and lineage like ?
+      order by created_at, id`,
+    [...values, ...values],
+  );
+  return rows.map((row) => ({
+    id: text(row, 'id'),
+    kind: text(row, 'kind') as TargetRow['kind'],
+    signalId: text(row, 'source_event_id'),
+    status: text(row, 'status') as TargetRow['status'],
+  }));
 }

@@ -1,10 +1,6 @@
 /** The steps that follow a step, and those within it. */
 import { expect, test } from 'vitest';
-import {
-  listAfterBlock,
-  listInsideBlock,
-  listReachable,
-} from '../../src/pipeline/language/reach.ts';
+import { listAfterBlock, listInsideBlock, listReachable } from '../../src/pipeline/run/walk.ts';
 import { choice, foreach, graph, split, task } from './graphs.ts';
 
 const flow = graph([

@@ -1,135 +1,31 @@
-import { fromTimestamp } from '../../base/clock.ts';
-import { makeId } from '../../base/ids.ts';
+import { closeAdvancement } from './claim-branch.sql.ts';
 import { limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/parse-json.ts';
 import type { Arrival } from './transition.ts';
-import {
-  defineRows,
-  type Dialect,
-  type Row,
-  type Session,
-  type Transaction,
-} from '../../ledger/dialect.ts';
-import {
-  noNews,
-  type AdvanceResult,
-  type AdvanceRequest,
-  type BranchClaim,
-  type BranchClaimRequest,
-} from './types.ts';
+import { defineRows, type Row, type Session, type Transaction } from '../../ledger/dialect.ts';
+import { noNews, type AdvanceResult, type AdvanceRequest } from './types.ts';
 import { lockBranches } from './after-job.sql.ts';
-import { lookForSignal, type Look } from './await-signal.sql.ts';
 import { Effects } from './changes.sql.ts';
-import { failBranch, failingOf } from './fail-branch.sql.ts';
-import { climb, readJoin } from './join.sql.ts';
+import { failBranch, failingOf, climb, readJoin } from './join.sql.ts';
 import { beginChildren, moveOn, roomOf, type Opening } from './apply.sql.ts';
-import { text, textOrNull } from '../../ledger/row.ts';
-import { toBranch, type BranchRow } from './run-row.sql.ts';
-import { beginDue, beginQueued, recallNews } from './start.sql.ts';
-import { isSweeping, sweep, type Sweeping } from './sweep.sql.ts';
-import { findGraph, toStands, type Stand } from './load-branch.sql.ts';
-import { FROM_THE_START, FROM_THE_START_AGAIN } from './wake-from.sql.ts';
-
-/** Takes what is due, for a process that the ledger knows. */
-export async function claimBranches(
-  tx: Transaction,
-  { processId, token, limit }: BranchClaimRequest,
-): Promise<BranchClaim> {
-  const { dialect } = tx;
-  const branches = dialect.table('run_branches');
-  // Held until the end: whoever reaps this process waits, and then finds what it has claimed.
-  const known = await tx.run(
-    `select id from ${dialect.table('processes')} where id = ? ${dialect.forShare}`,
-    [processId],
-  );
-  if (known.length === 0 || limit <= 0) return { branchIds: [], nextInMs: undefined };
-  if (!tx.again) {
-    await beginDue(tx, limit);
-    await beginQueued(tx, limit);
-  }
-  const earlier = tx.again
-    ? await tx.run(`select id from ${branches} where claimed_by = ? and claim_token = ?`, [
-        processId,
-        token,
-      ])
-    : [];
-  const claimed = earlier.length > 0 ? earlier : await takeDue(tx, { processId, token, limit });
-  return { branchIds: claimed.map((row) => text(row, 'id')), nextInMs: await nextDue(tx) };
-}
-
-async function takeDue(
-  tx: Transaction,
-  { processId, token, limit }: BranchClaimRequest,
-): Promise<Row[]> {
-  const { dialect } = tx;
-  const branches = dialect.table('run_branches');
-  const due = await tx.run(
-    `select b.id, b.run_id, b.node, b.claim_token from ${branches} b
-      where ${isClaimable(dialect)} and b.due_at <= (select ${dialect.now}) order by b.due_at
-      limit ? ${dialect.skipLocked}`,
-    [limit],
-  );
-  const claims = due.map((row) => ({
-    id: text(row, 'id'),
-    run_id: text(row, 'run_id'),
-    node: text(row, 'node'),
-    advancement: makeId(),
-    lost: row['claim_token'] === null ? 0 : 1,
-  }));
-  await tx.each(
-    closeLost,
-    claims.filter(({ lost }) => lost === 1),
-  );
-  await tx.each(markClaimed, claims, [token, processId]);
-  await tx.each(insertAdvancements, claims, [processId]);
-  return due;
-}
-
-/** The end of an advancement that nobody has seen. */
-const closeLost = defineRows({
-  columns: { id: 'text' },
-  sql: (r, d) => `update ${d.table('run_advancements')} set completed_at = ${d.now}, crashed = 1
-    ${r.from}
-    where run_advancements.branch_id = ${r('id')} and run_advancements.completed_at is null`,
-});
-
-/** Of a run that waits for others nothing is moved, even if it has branches already. */
-function isClaimable(d: Dialect): string {
-  return `b.due_at is not null and (select case when r.status = 'running' or ${isSweeping('b')}
-    then 1 else 0 end from ${d.table('pipeline_runs')} r where r.id = b.run_id) = 1`;
-}
-
-const markClaimed = defineRows({
-  columns: { id: 'text', lost: 'int' },
-  sql: (r, d) => `update ${d.table('run_branches')} set claim_token = ${r.common(0)},
-      claimed_by = ${r.common(1)}, crashes = run_branches.crashes + ${r('lost')},
-      due_at = ${d.nowPlus(String(limits.branchLeaseMs))}
-    ${r.from} where run_branches.id = ${r('id')}`,
-});
-
-const insertAdvancements = defineRows({
-  columns: { advancement: 'text', run_id: 'text', id: 'text', node: 'text' },
-  sql: (r, d) => `insert into ${d.table('run_advancements')}
-    (id, run_id, branch_id, node, process_id, started_at)
-    select ${r('advancement')}, ${r('run_id')}, ${r('id')}, ${r('node')}, ${r.common(0)}, ${d.now}
-    ${r.from}`,
-});
-
-async function nextDue(tx: Transaction): Promise<number | undefined> {
-  const { dialect } = tx;
-  const [row] = await tx.run(
-    `select (select b.due_at from ${dialect.table('run_branches')} b where ${isClaimable(dialect)}
-        order by b.due_at limit 1) as branch,
-      (select due_at from ${dialect.table('pipeline_runs')} where due_at is not null
-        order by due_at limit 1) as run,
-      ${dialect.now} as now`,
-  );
-  if (row === undefined) return undefined;
-  const dues = ['branch', 'run'].flatMap((what) => textOrNull(row, what) ?? []);
-  const [first] = dues.toSorted();
-  if (first === undefined) return undefined;
-  return Math.max(0, fromTimestamp(first) - fromTimestamp(text(row, 'now')));
-}
+import { text, textOrNull, int } from '../../ledger/row.ts';
+import {
+  toBranch,
+  findGraph,
+  toStands,
+  type BranchRow,
+  type RunRow,
+  type Stand,
+} from './load-branch.sql.ts';
+import { recallNews } from './start.sql.ts';
+import { sweep, type Sweeping } from './change.sql.ts';
+import { FROM_THE_START, FROM_THE_START_AGAIN } from './run.ts';
+import type { Json } from '../../base/json.ts';
+import type { Graph } from '../language/graph.ts';
+import { isAwaitedSignal, parseSignalNote } from './walk.ts';
+import { isMasked } from '../../signal/mask.ts';
+import { senderOf } from '../../signal/signal.ts';
+import { findSealedPayloads } from '../../access/credential.sql.ts';
 
 /** What the branches of a wide block gave, read before the transaction that uses it. */
 export async function prepareJoin(
@@ -288,15 +184,122 @@ function goOnWaiting(effects: Effects, { branch }: Stand, goOnFrom: number | und
   );
 }
 
-export async function closeAdvancement(
+/** What ends the wait, or from which signal on the next look goes on; neither when all were seen. */
+export interface Look {
+  readonly arrival?: Arrival;
+  readonly goOnFrom?: number;
+}
+
+/** Looks at some of the signals for which a branch waits, the oldest first. */
+export async function lookForSignal(
   tx: Transaction,
-  branchId: string,
-  error: string | null,
-): Promise<void> {
-  const { dialect } = tx;
-  await tx.run(
-    `update ${dialect.table('run_advancements')} set completed_at = ${dialect.now}, error = ?
-      where branch_id = ? and completed_at is null`,
-    [error, branchId],
+  stand: Stand,
+  { type, from }: { readonly type: string; readonly from: number },
+): Promise<Look> {
+  const { run, graph, branch, own, base, context } = stand;
+  const first = from < FROM_THE_START_AGAIN ? from : await firstSince(tx, await beginOf(tx, run));
+  if (first === undefined) return {};
+  const rows = await tx.run(
+    `select seq, id, source, data, metadata from ${tx.dialect.table('signals')}
+      where type = ? and seq >= ? order by seq limit ${limits.signalLookMax}`,
+    [type, first],
+  );
+  if (rows.length === 0) return {};
+  const taken = await takenBefore(tx, stand, type);
+  const whole = await openAll(tx, rows);
+  const state = { node: branch.node, stop: branch.stop, own, base, context };
+  for (const row of rows) {
+    const signalId = text(row, 'id');
+    if (taken.has(signalId)) continue;
+    const { data, fault }: OpenedSignal = whole.get(signalId) ?? { data: text(row, 'data') };
+    const told = { type, source: senderOf(text(row, 'source')), data: parseJson(data) as Json };
+    if (!isAwaitedSignal(graph, state, told)) continue;
+    if (fault !== undefined) throw fault;
+    return { arrival: { kind: 'signalled', data: told.data, signalId } };
+  }
+  const last = rows.at(-1);
+  const isFull = rows.length === limits.signalLookMax && last !== undefined;
+  return isFull ? { goOnFrom: int(last, 'seq') + 1 } : {};
+}
+
+interface OpenedSignal {
+  /** JSON text; only what the signal shows, where there is a fault. */
+  readonly data: string;
+  readonly fault?: Error;
+}
+
+/** By id, what those signals said that do not show all of it. */
+async function openAll(tx: Transaction, rows: readonly Row[]): Promise<Map<string, OpenedSignal>> {
+  const { openSignal } = tx;
+  const masked = rows.filter((row) => isMasked(text(row, 'metadata')));
+  if (masked.length === 0 || openSignal === undefined) return new Map();
+  const shown = new Map(masked.map((row) => [text(row, 'id'), text(row, 'data')]));
+  const found = await findSealedPayloads(tx, [...shown.keys()]);
+  return new Map(
+    found.map(({ signalId, sealed }): [string, OpenedSignal] => {
+      try {
+        return [signalId, { data: openSignal(signalId, sealed) }];
+      } catch (error) {
+        const fault = error instanceof Error ? error : new Error(String(error));
+        return [signalId, { data: shown.get(signalId) ?? 'null', fault }];
+      }
+    }),
   );
 }
+
+/** When the work of a run was begun: by the first one, if it was revived. */
+async function beginOf(tx: Transaction, { lineage, createdAt }: RunRow): Promise<string> {
+  const [row] = await tx.run(
+    `select created_at from ${tx.dialect.table('pipeline_runs')} where id = ?`,
+    [lineage],
+  );
+  return row === undefined ? createdAt : text(row, 'created_at');
+}
+
+async function firstSince(tx: Transaction, begin: string): Promise<number | undefined> {
+  const [row] = await tx.run(
+    `select seq from ${tx.dialect.table('signals')} where inserted_at >= ?
+      order by inserted_at, seq limit 1`,
+    [begin],
+  );
+  return row === undefined ? undefined : int(row, 'seq');
+}
+
+/** The signals that began its run, or ended an earlier wait on its way. */
+async function takenBefore(
+  tx: Transaction,
+  { run, graph, branch }: Stand,
+  type: string,
+): Promise<ReadonlySet<string>> {
+  const taken = new Set(run.sourceEventId === null ? [] : [run.sourceEventId]);
+  if (!hasSeveralWaits(graph, type)) return taken;
+  const rows = await tx.each(
+    selectTaken,
+    lineOf(branch.id).map((branch_id) => ({ run_id: run.id, branch_id })),
+  );
+  for (const row of rows) taken.add(parseSignalNote(textOrNull(row, 'note')) ?? '');
+  return taken;
+}
+
+function hasSeveralWaits({ nodes }: Graph, type: string): boolean {
+  const isSuch = (node: Graph['nodes'][string]): boolean =>
+    node.kind === 'wait' && node.signal?.type === type;
+  return Object.values(nodes).filter(isSuch).length > 1;
+}
+
+/** A branch and those that it comes from: each id has two parts more than its parent's. */
+function lineOf(branchId: string): string[] {
+  const parts = branchId.split('.');
+  return parts.flatMap((_, index) =>
+    index % 2 === 0 ? [parts.slice(0, index + 1).join('.')] : [],
+  );
+}
+
+const selectTaken = defineRows({
+  columns: { run_id: 'text', branch_id: 'text' },
+  sql: (r, d) =>
+    `select q.note from ${r.lateral(
+      `select s.note from ${d.table('run_steps')} s where s.run_id = ${r('run_id')}
+        and s.branch_id = ${r('branch_id')} and s.kind = 'wait' and s.status = 'succeeded'`,
+    )}`,
+});

@@ -9,10 +9,9 @@ import { noNews, type Advancement, type RunNews } from './types.ts';
 import { Effects } from './changes.sql.ts';
 import { climb } from './join.sql.ts';
 import { moveOn } from './apply.sql.ts';
-import { toBranch, toRun, type BranchRow, type RunRow } from './run-row.sql.ts';
+import { toBranch, toRun, toStands, type BranchRow, type RunRow } from './load-branch.sql.ts';
 import { inSavepoint } from '../../ledger/savepoint.ts';
 import { text } from '../../ledger/row.ts';
-import { toStands } from './load-branch.sql.ts';
 
 /** The end of the job that a branch stood still for. */
 interface JobArrival {

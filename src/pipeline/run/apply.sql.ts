@@ -8,7 +8,7 @@ import { createBranchStarter } from './walk.ts';
 import type { Arrival, Transition, StepRecord, Landing } from './transition.ts';
 import type { Effects, MovedBranch, StepDraft } from './changes.sql.ts';
 import { baseKeyOf, type Stand } from './load-branch.sql.ts';
-import { FROM_THE_START } from './wake-from.sql.ts';
+import { FROM_THE_START } from './run.ts';
 
 /** Branches that one transaction begins at most, blocks within blocks included. */
 export const BEGUN_MAX = 2 * limits.advanceBatchMax;

@@ -3,7 +3,7 @@ import { RUNTIME_SOURCE, type SignalDraft } from '../../signal/signal.ts';
 import type { Transaction } from '../../ledger/dialect.ts';
 import type { Followers } from './types.ts';
 import type { Effects, Question } from './changes.sql.ts';
-import { insertRuns, leaveRoots } from './insert.sql.ts';
+import { insertRuns, leaveRoots } from './accept.sql.ts';
 import { hasWaitingBranch, isAdminOnly } from '../../signal/signal.sql.ts';
 
 /** Emits a signal for each step that began to wait for a person, in the transaction that begins it. */

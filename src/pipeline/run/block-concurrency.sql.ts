@@ -2,8 +2,8 @@ import { parseJson } from '../../base/parse-json.ts';
 import { HELD_DAY } from './run.ts';
 import type { Transaction } from '../../ledger/dialect.ts';
 import { int, text } from '../../ledger/row.ts';
-import type { BranchRow } from './run-row.sql.ts';
-import { branchesOf, inSlices } from './run-slices.sql.ts';
+import type { BranchRow } from './load-branch.sql.ts';
+import { branchesOf, inSlices } from './copy.sql.ts';
 
 /**
  * Kept by a branch whose block may only have so many branches under way, while more of them than that

@@ -16,7 +16,7 @@ import {
 import type { Revival } from './types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { NodeKind } from '../language/graph.ts';
-import { type Run, type Step, describeAnswer } from './run.ts';
+import { describeAnswer, type Run, type Step } from './run.ts';
 import { hopsBehind } from '../../job/enqueue.service.ts';
 import type { Asked, DirectiveDefinition, Prepared } from '../../directive/define.service.ts';
 import type { Directives } from '../../directive/request.service.ts';

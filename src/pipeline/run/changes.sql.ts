@@ -4,7 +4,7 @@ import type { RunStatus, StepStatus } from './run.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 import type { ContextDraft } from '../../job/types.ts';
 import type { RunNews } from './types.ts';
-import type { BranchRow, RunRow } from './run-row.sql.ts';
+import type { BranchRow, RunRow } from './load-branch.sql.ts';
 
 /** When somebody has to look at a branch again. */
 export type Due = { readonly inMs: number } | { readonly at: string };

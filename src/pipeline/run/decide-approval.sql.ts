@@ -5,9 +5,8 @@ import type { Transaction } from '../../ledger/dialect.ts';
 import type { Decision } from './types.ts';
 import type { DirectiveEnd } from '../../directive/types.ts';
 import { text } from '../../ledger/row.ts';
-import { lockRun, noRun } from './cancel.sql.ts';
-import { toStep, type RunRow } from './run-row.sql.ts';
-import { findGraph } from './load-branch.sql.ts';
+import { lockRun, noRun } from './change.sql.ts';
+import { toStep, type RunRow, findGraph } from './load-branch.sql.ts';
 
 /** As many as a message names. */
 const NAMED_MAX = 5;

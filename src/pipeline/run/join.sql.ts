@@ -4,7 +4,6 @@ import type { HaltReason } from './run.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../../ledger/dialect.ts';
 import { flush } from './write-branch.sql.ts';
 import type { Effects } from './changes.sql.ts';
-import { failingOf } from './fail-branch.sql.ts';
 import { letGo } from './block-concurrency.sql.ts';
 import {
   BEGUN_MAX,
@@ -15,10 +14,16 @@ import {
   type Opening,
 } from './apply.sql.ts';
 import { int, intOrNull, text, textOrNull } from '../../ledger/row.ts';
-import { announceQuestions } from './ask-approval.sql.ts';
-import { closeRuns } from './end.sql.ts';
-import { toBranch, toRun, type BranchRow, type RunRow } from './run-row.sql.ts';
-import { toStands, type Stand } from './load-branch.sql.ts';
+import { announceQuestions, closeRuns } from './end.sql.ts';
+import {
+  toBranch,
+  toRun,
+  toStands,
+  type BranchRow,
+  type RunRow,
+  type Stand,
+} from './load-branch.sql.ts';
+import { parseJson } from '../../base/parse-json.ts';
 
 /**
  * Writes what was collected, and goes up from the branches that ended: each parent counts, and
@@ -156,7 +161,7 @@ async function readFirstHalt(session: Session, branch: BranchRow): Promise<Arriv
 }
 
 /** Branches that are locked already, with their runs. */
-export async function readStands(tx: Transaction, ids: readonly string[]): Promise<Stand[]> {
+async function readStands(tx: Transaction, ids: readonly string[]): Promise<Stand[]> {
   if (ids.length === 0) return [];
   const rows = await tx.each(
     selectBranches,
@@ -201,3 +206,43 @@ const selectBranches = defineRows({
         where p.id = q.payload_ref), q.payload) as payload
       from ${r.lateral(`select b.* from ${d.table('run_branches')} b where b.id ${r.isKey()}`)}`,
 });
+
+type Failed = Extract<Arrival, { readonly kind: 'failed' }>;
+
+/** Kept by a branch that cannot go on, until those of its block that were begun have ended. */
+interface Failing {
+  readonly kind: 'failing';
+  readonly arrival: Failed;
+  /** What was left to be done with it. */
+  readonly left: string | null;
+}
+
+/** Nothing more of its block is begun; when the last that was begun has ended, it halts. */
+export function failBranch(effects: Effects, stand: Stand, arrival: Failed): void {
+  const { branch } = stand;
+  const underWay = branch.block === null ? 0 : branch.pending - (branch.width - branch.cursor);
+  if (underWay === 0) {
+    moveOn(effects, stand, { arrival });
+    return;
+  }
+  const failing: Failing = { kind: 'failing', arrival, left: branch.outcome };
+  const waiting = {
+    ...branch,
+    status: 'waiting',
+    pending: underWay,
+    outcome: JSON.stringify(failing),
+    due: undefined,
+    wasPlain: false,
+    claimToken: null,
+    claimedBy: null,
+    tries: 0,
+    crashes: 0,
+  } as const;
+  effects.put(waiting, false);
+}
+
+export function failingOf(outcome: string | null): Failing | undefined {
+  return outcome?.startsWith('{"kind":"failing"') === true
+    ? (parseJson(outcome) as Failing)
+    : undefined;
+}

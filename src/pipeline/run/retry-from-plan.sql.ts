@@ -1,14 +1,12 @@
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Graph, NodeId } from '../language/graph.ts';
 import type { BlockKind } from './transition.ts';
-import { listAfterBlock, listInsideBlock, listReachable } from '../language/reach.ts';
+import { listAfterBlock, listInsideBlock, listReachable } from './walk.ts';
 import type { Row, Session } from '../../ledger/dialect.ts';
 import type { DirectiveEnd } from '../../directive/types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
-import type { IsDropped } from './copy.sql.ts';
-import type { RunRow } from './run-row.sql.ts';
-import { branchesOf, inSlices, stepsOf, type RunRows } from './run-slices.sql.ts';
-import { findGraph } from './load-branch.sql.ts';
+import { branchesOf, inSlices, stepsOf, type IsDropped, type RunRows } from './copy.sql.ts';
+import { findGraph, type RunRow } from './load-branch.sql.ts';
 
 /** Which branches of an ended run are put back, and where to. */
 export interface RewindPlan {

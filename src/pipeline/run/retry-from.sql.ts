@@ -6,9 +6,9 @@ import type { DirectiveEnd } from '../../directive/types.ts';
 import type { Revival, RetryFromRefusal } from './types.ts';
 import { planRewind, type Cut, type RewindPlan } from './retry-from-plan.sql.ts';
 import { int, text, textOrNull } from '../../ledger/row.ts';
-import { noRun } from './cancel.sql.ts';
-import { toBranch, toRun, type BranchRow, type RunRow } from './run-row.sql.ts';
-import { branchesOf, inSlices, type Slice } from './run-slices.sql.ts';
+import { noRun } from './change.sql.ts';
+import { toBranch, toRun, type BranchRow, type RunRow } from './load-branch.sql.ts';
+import { branchesOf, inSlices, type Slice } from './copy.sql.ts';
 
 /** In the copy of a run, puts branches back to where they were when they came to a step. */
 export async function rewind(

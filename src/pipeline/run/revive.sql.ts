@@ -5,10 +5,9 @@ import type { Revival } from './types.ts';
 import { holdBack } from './block-concurrency.sql.ts';
 import { int, text } from '../../ledger/row.ts';
 import { inheritKey } from './accept.sql.ts';
-import { lockRun, noRun } from './cancel.sql.ts';
-import { copyRun, copySteps } from './copy.sql.ts';
-import type { RunRow } from './run-row.sql.ts';
-import { branchesOf, inSlices, type RunRows } from './run-slices.sql.ts';
+import { lockRun, noRun } from './change.sql.ts';
+import { copyRun, copySteps, branchesOf, inSlices, type RunRows } from './copy.sql.ts';
+import type { RunRow } from './load-branch.sql.ts';
 import { findRewind, rewind } from './retry-from.sql.ts';
 
 /**

@@ -1,12 +1,22 @@
-import { parseJson } from '../../base/parse-json.ts';
 import type { Graph } from '../language/graph.ts';
-import type { Run, Step } from './run.ts';
+import type { Run, Step, RunStatus } from './run.ts';
 import { parseSignalNote } from './walk.ts';
 import { defineRows, type Session, type Transaction } from '../../ledger/dialect.ts';
-import type { Advancement, BranchFilter, RunFilter, StepFilter } from './types.ts';
-import { text, textOrNull } from '../../ledger/row.ts';
-import { toAdvancement, toBranch, toRun, toStep, type BranchRow } from './run-row.sql.ts';
+import type {
+  Advancement,
+  BranchFilter,
+  RunFilter,
+  StepFilter,
+  RunPageFilter,
+  StepJob,
+} from './types.ts';
+import { textOrNull } from '../../ledger/row.ts';
+import { toAdvancement, toBranch, toRun, toStep, type BranchRow } from './load-branch.sql.ts';
 import { orderOf, Where } from '../../ledger/where.ts';
+import { limits } from '../../base/limits.ts';
+import { rangeAfter, readWalk, type ListPage, type WalkStream } from '../../ledger/walk.ts';
+import type { Signal } from '../../signal/signal.ts';
+import { toSignal } from '../../signal/signal.sql.ts';
 
 export async function findRun(session: Session, id: string): Promise<Run | undefined> {
   const [row] = await session.run(
@@ -169,10 +179,104 @@ const remember = defineRows({
     where true on conflict (hash) do update set last_used_at = excluded.last_used_at`,
 });
 
-export async function readGraph(session: Session, hash: string): Promise<Graph | undefined> {
+const openStatuses: ReadonlySet<RunStatus> = new Set(['queued', 'running']);
+
+export async function readRunPage(session: Session, filter: RunPageFilter): Promise<ListPage<Run>> {
+  const { pipeline, status, awaitingApproval, beforeSeq } = filter;
+  const asks = (rest: Where): Where =>
+    awaitingApproval === true
+      ? rest.and(`status = 'running' and exists (select 1
+          from ${session.dialect.table('run_steps')} s where s.run_id = w.id and ${isAsking})`)
+      : rest;
+  const ways: WalkStream[][] = [];
+  const states = awaitingApproval === true ? (['running'] as const) : status;
+  if (states !== undefined) {
+    ways.push(
+      states.map((state): WalkStream => {
+        // The conditions of the two indexes, word for word.
+        const isOpen = openStatuses.has(state);
+        const rest = asks(among(new Where().equals({ pipeline }), status));
+        return {
+          index: isOpen ? 'pipeline_runs_open' : 'pipeline_runs_ended',
+          key: ['status', state],
+          where: new Where().and(isOpen ? 'completed_at is null' : 'completed_at is not null'),
+          rest,
+        };
+      }),
+    );
+  }
+  if (pipeline !== undefined) {
+    const rest = asks(among(new Where(), status));
+    const index = 'pipeline_runs_pipeline';
+    ways.push([{ index, key: ['pipeline', pipeline], where: new Where(), rest }]);
+  }
+  if (ways.length === 0) ways.push([{ index: undefined, where: new Where(), rest: new Where() }]);
+  return readWalk(session, {
+    table: session.dialect.table('pipeline_runs'),
+    columns: ['id', 'pipeline', 'status'],
+    ways,
+    order: 'newest',
+    range: rangeAfter({}, beforeSeq, 'newest'),
+    limit: filter.limit,
+    visitMax: filter.visitMax ?? limits.listVisitMax,
+    map: toRun,
+  });
+}
+
+function among(rest: Where, status: readonly RunStatus[] | undefined): Where {
+  if (status === undefined) return rest;
+  return rest.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
+}
+
+/**
+ * Finds the signal whose payload a step continues with: the one that started the run for the first
+ * step, else the only event of the step before it. A branch that was begun for one of several events
+ * has its own.
+ */
+export async function findStepSignal(
+  session: Session,
+  { idempotencyKey, ...place }: StepJob,
+): Promise<Signal | undefined> {
+  let { parentJobId } = place;
+  for (let back = 0; back <= limits.revivalsFollowedMax; back += 1) {
+    const signal = await findSignal(session, { ...place, parentJobId });
+    if (signal !== undefined || parentJobId === null) return signal;
+    // The parent of a revived step's job is the job of the same step that failed.
+    const [earlier] = await session.run(
+      `select parent_job_id from ${session.dialect.table('job_queue')}
+        where id = ? and idempotency_key = ?`,
+      [parentJobId, idempotencyKey],
+    );
+    if (earlier === undefined) return undefined;
+    parentJobId = textOrNull(earlier, 'parent_job_id');
+  }
+  return undefined;
+}
+
+async function findSignal(
+  session: Session,
+  { runId, branchId, parentJobId }: Omit<StepJob, 'idempotencyKey'>,
+): Promise<Signal | undefined> {
+  const { dialect } = session;
+  const [runs, branches, signals] = [
+    dialect.table('pipeline_runs'),
+    dialect.table('run_branches'),
+    dialect.table('signals'),
+  ];
+  // A step with no task before it in its run has the parent of the run as its own.
+  const isFirst = `r.id = ? and coalesce(r.parent_job_id, '') = ?`;
+  const indexInBlock = `select b.idx from ${branches} b join ${branches} p on p.id = b.parent_id
+    where b.id = ? and p.block = 'events' and p.job_id = ?`;
+  const parent = parentJobId ?? '';
   const [row] = await session.run(
-    `select graph from ${session.dialect.table('pipeline_definitions')} where hash = ?`,
-    [hash],
+    `select s.* from ${signals} s where s.id = coalesce(
+      (select r.source_event_id from ${runs} r where ${isFirst}),
+      (select e.id from ${signals} e
+        where e.job_id = ? and e.event_index = coalesce((${indexInBlock}), 0)
+          and not exists (select 1 from ${runs} r where ${isFirst})
+          and (exists (${indexInBlock}) or not exists (select 1 from ${signals} o
+            where o.job_id = ? and o.event_index = 1))))`,
+    [runId, parent, parent, branchId, parent, runId, parent, branchId, parent, parent],
   );
-  return row === undefined ? undefined : (parseJson(text(row, 'graph')) as Graph);
+  return row === undefined ? undefined : toSignal(row);
 }

@@ -11,11 +11,9 @@ import { Effects } from './changes.sql.ts';
 import { climb, readRuns } from './join.sql.ts';
 import { moveOn } from './apply.sql.ts';
 import { text } from '../../ledger/row.ts';
-import { acceptRuns } from './accept.sql.ts';
-import { leaveRoots } from './insert.sql.ts';
-import type { BranchRow, RunRow } from './run-row.sql.ts';
+import { acceptRuns, leaveRoots } from './accept.sql.ts';
+import { findGraph, toStands, type BranchRow, type RunRow } from './load-branch.sql.ts';
 import { inSavepoint } from '../../ledger/savepoint.ts';
-import { findGraph, toStands } from './load-branch.sql.ts';
 
 /** Accepts jobs, and the runs and signals that belong to them. */
 export async function enqueueBatch(tx: Transaction, batch: EnqueueBatch): Promise<EnqueueResult[]> {

@@ -5,7 +5,7 @@ import type { Job } from '../../job/job.ts';
 import { defineRows, type Transaction } from '../../ledger/dialect.ts';
 import { text } from '../../ledger/row.ts';
 import { jobColumns, toJob } from '../../job/job.sql.ts';
-import type { Slice } from './run-slices.sql.ts';
+import type { Slice } from './copy.sql.ts';
 import { settleClosings } from '../../job/settle.sql.ts';
 
 /** What is left to be ended of a run that was cancelled: its root keeps this until all else has ended. */
