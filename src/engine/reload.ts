@@ -4,7 +4,7 @@ import type { Reaper } from '../job/reaper.service.ts';
 import type { InstallationKeeper } from '../package/installations.service.ts';
 import type { TenantKeeper } from '../tenant/tenants.ts';
 import { refuseUnisolated, type IsolationOf } from '../tenant/require-isolation.service.ts';
-import { requireSecrets } from '../webhook/endpoints.service.ts';
+import { requireSecrets } from '../webhook/store.service.ts';
 import type { WebhookIntake } from '../webhook/webhooks.ts';
 import type { LedgerContext } from './context.ts';
 import {
@@ -27,8 +27,9 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { describeChanges, findFixed, findRemovedPlugins } from './config-changes.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
-import { tellStranded } from '../webhook/unreachable.service.ts';
+import { tellStranded } from '../webhook/check-entry.service.ts';
 import { claimConfiguredNames } from '../access/token-names.service.ts';
+import * as z from 'zod';
 
 /** Reads what a generation is made from. */
 export interface BlueprintSource {

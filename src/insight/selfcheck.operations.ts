@@ -1,12 +1,11 @@
 import { statfs } from 'node:fs/promises';
-import * as z from 'zod';
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import { findCredentials } from '../base/credential-ref.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { settlesWithin } from '../base/timer.ts';
 import { findReloadRefusal } from '../engine/reload.ts';
-import { findStranded } from '../webhook/unreachable.service.ts';
+import { findStranded } from '../webhook/check-entry.service.ts';
 import { isOtherwise, toScheduleKey } from '../schedule/timetable.service.ts';
 import { describeIsolation } from '../plugin/isolation.ts';
 import { userOfTenant } from '../plugin/profile.ts';
@@ -17,6 +16,7 @@ import { figuresOf } from './figures.operations.ts';
 import { planDirective } from '../directive/request.operations.ts';
 import { readHealth } from '../plugin/health.operations.ts';
 import { readAllSchedules } from '../schedule/operations.ts';
+import * as z from 'zod';
 
 const CLOCK_MS_MAX = 5000;
 

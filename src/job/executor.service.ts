@@ -6,39 +6,17 @@ import type { Credentials } from '../access/credentials.service.ts';
 import type { Generation } from '../engine/generation.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { followDeath, followSuccess } from '../pipeline/follow-signal.ts';
-import {
-  noConsequences,
-  type FollowRules,
-  type SignalConsequences,
-} from '../pipeline/follow-event.ts';
-import { arriveDone, arriveFailed } from '../pipeline/run/after-job.ts';
+import { noConsequences, type FollowRules, type SignalConsequences } from '../pipeline/follow-event.ts';
 import { findPluginCommand, type Plugin } from '../plugin/catalog.ts';
+import { createDoneArrival, createFailedArrival } from '../pipeline/run/transition.ts';
 import { addResult, toStorable } from '../plugin/response.ts';
 import type { ProcessEnd } from '../plugin/process.ts';
 import { decodeResponse, type Reply } from '../plugin/protocol.ts';
 import type { PayloadMask } from '../signal/mask.ts';
-import {
-  bareReport,
-  type AttemptCause,
-  type AttemptReport,
-  type AttemptStatus,
-} from './attempt.ts';
+import { bareReport, type AttemptCause, type AttemptReport, type AttemptStatus } from './attempt.ts';
 import { isTerminal } from './job.ts';
-import {
-  endAsCancelled,
-  endAsFailed,
-  endAsReleased,
-  endAsSucceeded,
-  type Ending,
-  type Failure,
-  type RetryPolicy,
-} from './outcome.ts';
-import {
-  makeBasePayloads,
-  prepareRequest,
-  type BasePayloads,
-  type RequestLedger,
-} from './plugin-request.service.ts';
+import { endAsCancelled, endAsFailed, endAsReleased, endAsSucceeded, type Ending, type Failure, type RetryPolicy } from './outcome.ts';
+import { makeBasePayloads, prepareRequest, type BasePayloads, type RequestLedger } from './plugin-request.service.ts';
 import { maskOutputSecrets, toSpec, type Runner } from './run-plugin.service.ts';
 import { toLogFields } from './settle.service.ts';
 import { traceparentOf } from './trace.ts';
@@ -173,13 +151,13 @@ export function closeAttempt(attempt: EndedAttempt, input: ClosingRules): Closin
       ...closing,
       ...followed,
       ...(state === undefined ? {} : { state }),
-      ...arriveDone(job, payloads, reply.result),
+      ...createDoneArrival(job, payloads, reply.result),
     };
   }
   return {
     ...closing,
     ...followEnding(job, ending, report.error, input),
-    ...arriveFailed(job, ending, report.error),
+    ...createFailedArrival(job, ending, report.error),
   };
 }
 
@@ -313,7 +291,7 @@ function closeUnstarted(
   const policy = { maxAttempts, backoffBaseMs: job.backoffMs ?? backoffBaseMs };
   const ending = endAsFailed(job, report, failure, policy, Math.random());
   const consequences = followEnding(job, ending, error, { rules, nowMs: Date.now() });
-  const arriving = arriveFailed(job, ending, error);
+  const arriving = createFailedArrival(job, ending, error);
   return { job, claimToken: job.claimToken, report, ending, ...consequences, ...arriving };
 }
 

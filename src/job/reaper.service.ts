@@ -9,7 +9,7 @@ import type { DirectiveClosing } from '../ledger/directive-work.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Orphan } from './types.ts';
 import { followDirective } from '../directive/signals.service.ts';
-import { arriveFailed } from '../pipeline/run/after-job.ts';
+import { createFailedArrival } from '../pipeline/run/transition.ts';
 import { followDeath } from '../pipeline/follow-signal.ts';
 import { noConsequences, type FollowRules } from '../pipeline/follow-event.ts';
 import { toLogFields } from './settle.service.ts';
@@ -235,7 +235,7 @@ function unrunnableClosing(job: Job, error: string, follow: FollowRules): Closin
     report: bareReport('failed', 'spawn', error),
     ending,
     ...followDeath(job, { ...ending, error }, follow, Date.now()),
-    ...arriveFailed(job, ending, error),
+    ...createFailedArrival(job, ending, error),
   };
 }
 
@@ -260,7 +260,7 @@ function crashClosing(
     report: bareReport('crashed', cause, error),
     ending,
     ...consequences,
-    ...arriveFailed(job, ending, error),
+    ...createFailedArrival(job, ending, error),
   };
 }
 

@@ -6,7 +6,7 @@ import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { FollowRules } from '../pipeline/follow-event.ts';
 import { followDeath } from '../pipeline/follow-signal.ts';
-import { arriveFailed } from '../pipeline/run/after-job.ts';
+import { createFailedArrival } from '../pipeline/run/transition.ts';
 import { joinNews, noNews, type RunStart } from '../pipeline/run/types.ts';
 import { bareReport, type AttemptReport } from './attempt.ts';
 import { isTerminal, type Job } from './job.ts';
@@ -139,7 +139,7 @@ function replaceRefused(
         ...withoutConsequences(closing),
         report: { ...closing.report, status: 'cancelled', cause: 'cancelled', error },
         ending,
-        ...arriveFailed(closing.job, ending, error),
+        ...createFailedArrival(closing.job, ending, error),
       },
     ];
   }
@@ -160,7 +160,7 @@ function closeFailed(closing: Closing, report: AttemptReport, rules: FollowRules
     report,
     ending,
     ...followDeath(job, end, rules, Date.now()),
-    ...arriveFailed(job, ending, report.error),
+    ...createFailedArrival(job, ending, report.error),
   };
 }
 

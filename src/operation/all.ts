@@ -66,10 +66,14 @@ import {
   uninstallPackage,
   upgradePackage,
 } from '../package/change.operations.ts';
-import { checkPipeline } from '../pipeline/check.operations.ts';
+import {
+  checkPipeline,
+  graphPipeline,
+  listPipelines,
+  showPipelineOperation,
+} from '../pipeline/operations.ts';
 import { runPipeline } from '../pipeline/run/start.operations.ts';
 import { testPipeline } from '../pipeline/test.operations.ts';
-import { graphPipeline, listPipelines, showPipelineOperation } from '../pipeline/operations.ts';
 import { listPlugins, disablePlugin, enablePlugin } from '../plugin/operations.ts';
 import { makePlugin, testPlugin } from '../plugin/workshop.operations.ts';
 import { proveSystem } from '../engine/prove.operations.ts';
@@ -133,9 +137,9 @@ import {
   listDeliveries,
   replayDelivery,
   showDeliveryOperation,
+  testWebhook,
 } from '../webhook/delivery.operations.ts';
 import { listEndpoints } from '../webhook/endpoint.operations.ts';
-import { testWebhook } from '../webhook/test.operations.ts';
 import {
   addWebhook,
   editWebhook,

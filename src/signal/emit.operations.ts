@@ -4,7 +4,7 @@ import { moment } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { warnUnhandled, type EmittedSignal, type SignalSubmission } from './emit.service.ts';
-import { hookSource } from '../webhook/draft.service.ts';
+import { hookSource } from '../webhook/accept.service.ts';
 import type { Emission } from './types.ts';
 import type { SignalDraft } from './signal.ts';
 import type { Context } from '../operation/context.ts';

@@ -24,7 +24,7 @@ import { openPayloads } from './seal.service.ts';
 import { suggest } from '../config/nearest.ts';
 import { nounOf } from '../directive/directive.ts';
 import { isPipelineFor, ANY_EVENT } from '../pipeline/language/pipeline.ts';
-import { hookBehind } from '../webhook/draft.service.ts';
+import { hookBehind } from '../webhook/accept.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 /**

@@ -12,7 +12,7 @@ import { AGENT_KEY, NO_WAKE_HANDLER, SKIPPED_QUIET } from './agent-outcome.ts';
 import { draftJob } from '../job/enqueue.service.ts';
 import type { Generation } from '../engine/generation.ts';
 import type { DeliveryContent } from './webhooks.ts';
-import { usersOf } from './check-agent.service.ts';
+import { usersOf } from './check-entry.service.ts';
 
 type TaskTarget = Extract<AgentTarget, { mode: 'cron_task' }>;
 

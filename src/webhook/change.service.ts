@@ -27,8 +27,16 @@ import {
   isReproven,
   isRetargeted,
   readEntry,
+  checkTemplate,
 } from './check-entry.service.ts';
-import { hookNotFound } from './not-found.service.ts';
+import {
+  hookNotFound,
+  GLOBAL_TOKEN,
+  isGood,
+  openSecrets,
+  veil,
+  type KeptSecret,
+} from './store.service.ts';
 import type { WebhookIntake, Webhooks } from './webhooks.ts';
 import { replayDeliveryDirective } from './replay-delivery.service.ts';
 import {
@@ -40,10 +48,8 @@ import {
   rotateSecrets,
 } from './secrets.service.ts';
 import { testWebhookDirective } from './test-delivery.service.ts';
-import { GLOBAL_TOKEN, isGood, openSecrets, veil, type KeptSecret } from './store.service.ts';
 import { guardFirstKey, isSameSecret, purposes } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
-import { checkTemplate } from './check-agent.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 export function registerWebhookDirectives(

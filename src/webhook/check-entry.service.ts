@@ -1,16 +1,21 @@
-import { parseCredentialRef } from '../base/credential-ref.ts';
-import { DuctileError, toDuctileError } from '../base/errors.ts';
-import type { JsonObject } from '../base/json.ts';
+import { parseCredentialRef, formatCredentialRef } from '../base/credential-ref.ts';
+import { DuctileError, toDuctileError, messageOf } from '../base/errors.ts';
+import { isObject, type JsonObject, type Json } from '../base/json.ts';
 import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
-import { findPluginCommand, type Catalog } from '../plugin/catalog.ts';
+import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { webhookEntrySchema, toWebhook, type Webhook } from './webhook.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { isShort, tooShort } from './secrets.service.ts';
 import { toEntry, type KeptSecret } from './store.service.ts';
 import type { WebhookStore } from './webhooks.ts';
 import { findPipeline } from '../pipeline/run/start.service.ts';
-import { checkAgent, checkTemplate } from './check-agent.service.ts';
+import type { Config } from '../config/config.ts';
+import type { WebhookTarget } from './target.ts';
+import { findBadPlaceholder } from './prompt.ts';
+import { parseJson } from '../base/parse-json.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
+import type { WebhookRow } from './types.ts';
 
 /** Throws what is wrong with it, also among all that is in force. */
 export function checkEntry(
@@ -117,4 +122,127 @@ function checkCommand(name: string, command: string, catalog: Catalog, hint?: st
   throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command ${command}`, {
     hint: hint ?? suggest(command, known, 'commands'),
   });
+}
+
+interface AgentTargets {
+  readonly catalog: Pick<Catalog, 'plugins'>;
+  readonly config: Pick<Config, 'webhooks'>;
+}
+
+/** The users that an agent talks with, in the order of its configuration. */
+export function usersOf({ config: { allowed_users: users } }: Plugin): string[] {
+  const given = Array.isArray(users) ? users : [];
+  const names = given.filter((user) => typeof user === 'string' || typeof user === 'number');
+  return [...new Set(names.map(String))].filter((user) => user !== '');
+}
+
+/** Throws if the agent of a webhook could never do what the webhook asks for. */
+function checkAgent(target: WebhookTarget, { catalog, config }: AgentTargets): void {
+  const name = config.webhooks.agent;
+  const plugin = catalog.plugins.get(name);
+  if (target.kind !== 'agent' || plugin === undefined) return;
+  if (target.mode === 'wake') return requireUsers(name, plugin);
+  const { provider } = target.overrides;
+  const known = listProviders(plugin);
+  if (provider === undefined || known === undefined || known.includes(provider)) return;
+  throw new DuctileError('INPUT_INVALID', `provider ${provider} is not known to ${name}`, {
+    place: 'provider',
+    hint: `${suggest(provider, known, 'providers')} Add others to plugins.${name}.config.providers.`,
+  });
+}
+
+/** Throws if a template has double braces around something that isn't a placeholder. */
+export function checkTemplate(target: WebhookTarget): void {
+  const bad = target.kind === 'agent' ? findBadPlaceholder(target.promptTemplate) : undefined;
+  if (bad === undefined) return;
+  throw new DuctileError('INPUT_INVALID', `prompt_template has ${bad}, which names no field`, {
+    place: 'prompt_template',
+    hint: 'Write {{field}}, {{a-b}}, {{issue.title}} or {{webhook.event}}.',
+  });
+}
+
+function requireUsers(name: string, plugin: Plugin): void {
+  if (usersOf(plugin).length > 0) return;
+  const message = `mode wake needs someone to talk to: plugins.${name}.config.allowed_users is empty`;
+  const hint = 'Set it, then run `ductile system reload`; or use mode cron_task.';
+  throw new DuctileError('INPUT_INVALID', message, { place: 'mode', hint });
+}
+
+/**
+ * The providers that a plugin declares as examples in the input schema of `task`, and those of its
+ * configuration. Undefined if it has no setting for them: then every name may be right.
+ */
+function listProviders({ manifest, config }: Plugin): string[] | undefined {
+  const { required, optional } = manifest.configKeys;
+  if (![...required, ...optional].includes('providers')) return undefined;
+  const schema = manifest.commands['task']?.inputSchema;
+  const declared = memberOf(memberOf(memberOf(schema, 'properties'), 'provider'), 'examples');
+  const named = Array.isArray(declared) ? declared.filter((one) => typeof one === 'string') : [];
+  const configured = config['providers'];
+  return [...new Set([...named, ...(isObject(configured) ? Object.keys(configured) : [])])];
+}
+
+function memberOf(value: Json | undefined, key: string): Json | undefined {
+  return isObject(value) ? value[key] : undefined;
+}
+
+/** The webhooks that are on and have nothing to start, by their ids, and why. */
+export function findStranded(
+  rows: readonly WebhookRow[],
+  inForce: Targets,
+): ReadonlyMap<string, string> {
+  return new Map(
+    rows.flatMap((row) => {
+      const fault = faultOf(row, inForce);
+      return fault === undefined ? [] : [[row.id, fault]];
+    }),
+  );
+}
+
+/** Settings of enabled webhooks that could never work, by their ids, whatever else is there. */
+export function findWebhookFaults(
+  rows: readonly WebhookRow[],
+  agents: AgentTargets,
+): ReadonlyMap<string, DuctileError> {
+  return new Map(
+    rows.flatMap((row) => {
+      try {
+        const settings = parseJson(row.settings) as JsonObject;
+        const { target, enabled } = readEntry(row.id, settings, [
+          { secret: formatCredentialRef('kept') },
+        ]);
+        if (!enabled) return [];
+        checkTemplate(target);
+        checkAgent(target, agents);
+        return [];
+      } catch (thrown) {
+        return [[row.id, toDuctileError(thrown)] as const];
+      }
+    }),
+  );
+}
+
+/** Those that one configuration leaves without what another one had, in sentences. */
+export async function tellStranded(
+  before: Targets,
+  after: Targets,
+  ledger: LedgerSubset<'webhooks.list'>,
+): Promise<string[]> {
+  const rows = await ledger.webhooks.list();
+  const known = findStranded(rows, before);
+  return [...findStranded(rows, after)]
+    .filter(([id]) => !known.has(id))
+    .map(([id, fault]) => `The webhook ${id} takes nothing any more: ${fault}.`);
+}
+
+function faultOf({ id, settings }: WebhookRow, inForce: Targets): string | undefined {
+  try {
+    const hook = readEntry(id, parseJson(settings) as JsonObject, [
+      { secret: formatCredentialRef('kept') },
+    ]);
+    if (hook.enabled) checkTarget(hook, inForce);
+    return undefined;
+  } catch (thrown) {
+    return messageOf(thrown);
+  }
 }

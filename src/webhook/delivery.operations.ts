@@ -18,8 +18,11 @@ import {
   showStarted,
   startedShape,
   verdicts,
+  hookId,
   type Started,
 } from './shapes.operations.ts';
+import { isObject } from '../base/json.ts';
+import { BY_JOB, IN_PROCESS } from './test-delivery.service.ts';
 
 /** A delivery's id, or the beginning of one. */
 const deliveryId = z
@@ -159,7 +162,7 @@ async function toChoice(
 }
 
 /** The delivery with this id, or the only one whose id begins so. */
-export function findDelivery(
+function findDelivery(
   { engine: { ledger } }: Pick<Context, 'engine'>,
   id: string,
 ): Promise<DeliveryRow> {
@@ -197,3 +200,56 @@ async function requireWebhook(
   const message = `there is no webhook ${id}, and nothing was delivered to one of that name`;
   throw new DuctileError('WEBHOOK_NOT_FOUND', message, { place: 'id' });
 }
+
+export const testWebhook = defineOperation({
+  name: 'webhook.test',
+  summary: 'Deliver a test to a webhook, signed as its sender would sign it.',
+  effect: 'write',
+  scope: 'webhooks:rw',
+  input: z.strictObject({
+    id: hookId,
+    payload: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .describe('what is delivered, as JSON (default: a payload that never came before)'),
+  }),
+  output: z.object({
+    status: z.int().describe('the status that the sender would get'),
+    answer: z.record(z.string(), z.unknown()),
+    via: z
+      .string()
+      .describe(
+        `the address that it was posted to; \`${IN_PROCESS}\` where no server listens, \`${BY_JOB}\` for a running job`,
+      ),
+    directive_id: z.string().describe('the record of this test'),
+  }),
+  errors: [
+    ...directErrors,
+    'CREDENTIAL_KEY_INVALID',
+    'CREDENTIAL_KEY_MISSING',
+    'FORBIDDEN',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+    'SERVER_UNREACHABLE',
+    'WEBHOOK_NOT_FOUND',
+  ],
+  // The webhook's response isn't stored: it may hold the result of a job.
+  http: { method: 'POST', path: '/webhooks/:id/test', isSecret: true },
+  cli: {
+    positionals: ['id'],
+    examples: ['ductile webhook test deploys', `ductile webhook test deploys --payload '{"n":1}'`],
+    exitCode: ({ status }) => (Number(status) < 300 ? 0 : 1),
+  },
+  async run(context, { id, payload }) {
+    const more = payload === undefined ? {} : { secret: JSON.stringify(payload) };
+    const { id: directiveId, result } = await direct(context, 'webhook.test', { id }, more);
+    const { answer } = result;
+    return {
+      status: Number(result['status']),
+      answer: isObject(answer) ? answer : {},
+      via: textIn(result, 'via'),
+      directive_id: directiveId,
+    };
+  },
+  plan: (context, { id }) => planDirective(context, 'webhook.test', { id }),
+});

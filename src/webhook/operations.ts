@@ -4,7 +4,7 @@ import { duration, nonBlankText } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { limits } from '../base/limits.ts';
-import { hookNotFound } from './not-found.service.ts';
+import { hookNotFound } from './store.service.ts';
 import { authModes, secretKeyOf, type AuthMode } from './auth-settings.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';

@@ -1,20 +1,13 @@
 import { toDuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
-import type { JsonObject } from '../base/json.ts';
+import { isObject, parseStoredJson, type JsonObject, type Json } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
 import { toVisibleText } from '../base/text.ts';
-import type { WebhooksConfig } from '../config/config.ts';
+import type { WebhooksConfig, Config } from '../config/config.ts';
 import type { UntakenDelivery } from './types.ts';
-import {
-  budgetOf,
-  checkDelivery,
-  type WebhookResponse,
-  type WebhookKind,
-  type AcceptedCheck,
-  type RejectedCheck,
-} from './check.ts';
+import { budgetOf, checkDelivery, type WebhookResponse, type WebhookKind, type AcceptedCheck, type RejectedCheck } from './check.ts';
 import { identifyDelivery, type DeliveryIdentity } from './verify/verify.ts';
 import { readDeliveryEvent } from './event-type.ts';
 import type { KnownWebhook, Webhook } from './webhook.ts';
@@ -22,19 +15,16 @@ import { createWebhookLimiter, type WebhookLimiter } from './rate-limit.ts';
 import { listProofHeaders } from './verify/scheme.ts';
 import type { IncomingDelivery } from './request.ts';
 import { traceparentIn } from './metrics.service.ts';
-import { knowEndpoint, requireSecrets } from './endpoints.service.ts';
+import { knowEndpoint, requireSecrets } from './store.service.ts';
 import type { Tenants } from '../tenant/tenants.ts';
-import { waitForEnd, type Waiter } from './await-result.service.ts';
 import { takeTest } from './test-delivery.service.ts';
-import {
-  createUnavailableResponse,
-  toVerifiedResponse,
-  type WebhookIntake,
-  type Webhooks,
-  type VerifiedResponse,
-} from './webhooks.ts';
-import { admitWaiter } from '../job/completion.service.ts';
+import { createUnavailableResponse, toVerifiedResponse, type WebhookIntake, type Webhooks, type VerifiedResponse, type AcceptedDelivery } from './webhooks.ts';
+import { admitWaiter, type ExpectedEnd, type Completion } from '../job/completion.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
+import { isTerminal } from '../job/job.ts';
+import type { JobEnd } from '../job/types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { isRunOver } from '../pipeline/run/run.ts';
 
 /** The part of a tenant's engine that accepts deliveries to its webhooks. */
 interface TenantReceiver extends Waiter {
@@ -299,4 +289,64 @@ const PROOF = /auth|cookie|signature|hmac|token|secret|key/;
 function redactHeader(name: string, value: string): string {
   if (PROOF.test(name) || isSecretName(name)) return REDACTED;
   return maskText(value.slice(0, limits.hookHeaderKeptChars));
+}
+
+/** The part of an engine that a delivery needs to wait for its result. */
+export interface Waiter extends Completion {
+  readonly config: Config;
+  readonly ledger: Ledger;
+}
+
+/** Somebody who has sent a delivery and stays on the line. */
+interface Caller {
+  /** Of the job that the delivery is for, if it is for one. */
+  readonly expected: ExpectedEnd;
+  readonly waitMs: number;
+  readonly gone: AbortSignal | undefined;
+}
+
+/**
+ * What a delivery came to, as far as whoever sent it is told: how it ended, and its result when that
+ * is well. Undefined when it goes on for longer, or nobody is on the line any more.
+ */
+async function waitForEnd(
+  engine: Waiter,
+  { isNew, jobId, runId }: Pick<AcceptedDelivery, 'isNew' | 'jobId' | 'runId'>,
+  { expected, waitMs: askedMs, gone }: Caller,
+): Promise<JsonObject | undefined> {
+  const waitMs = Math.min(askedMs, engine.config.api.maxSyncTimeoutMs);
+  if (jobId !== undefined) {
+    const end = isNew
+      ? await expected.wait(waitMs, gone)
+      : await waitForFirst(engine, jobId, waitMs, gone);
+    return end && tell(end.status, resultIn(end));
+  }
+  if (runId === undefined) return undefined;
+  const { status, output } = await engine.waitForRun(runId, waitMs, gone);
+  if (!isRunOver(status)) return undefined;
+  return tell(status, parseStoredJson(output));
+}
+
+/** The job of an earlier delivery may have ended long ago, so read it before waiting. */
+async function waitForFirst(
+  engine: Waiter,
+  jobId: string,
+  waitMs: number,
+  gone: AbortSignal | undefined,
+): Promise<JobEnd | undefined> {
+  const { status } = await engine.waitFor(jobId, waitMs, gone);
+  if (!isTerminal(status)) return undefined;
+  const attempts = await engine.ledger.attempts.listByJob([jobId]);
+  return { status, result: attempts.at(-1)?.result ?? null };
+}
+
+/** What else a plugin answers, such as its state and its log, is not for whoever sent this. */
+function resultIn({ result }: JobEnd): Json {
+  const answer = parseStoredJson(result);
+  return isObject(answer) ? (answer['result'] ?? null) : null;
+}
+
+/** Why it did not succeed is for the operator. */
+function tell(status: string, result: Json): JsonObject {
+  return status === 'succeeded' ? { status, result } : { status };
 }

@@ -1,17 +1,20 @@
 import { parseCredentialRef, formatCredentialRef } from '../base/credential-ref.ts';
-import { messageOf } from '../base/errors.ts';
+import { messageOf, DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { WebhookRow } from './types.ts';
 import { chooseTokens } from './verify/scheme.ts';
-import { webhookEntrySchema, toWebhook, type Webhook } from './webhook.ts';
+import { webhookEntrySchema, toWebhook, type Webhook, type KnownWebhook } from './webhook.ts';
 import { secretKeyOf, type AuthMode } from './auth-settings.ts';
 import { purposes } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
-import type { WebhookStore } from './webhooks.ts';
+import type { WebhookStore, WebhookIntake } from './webhooks.ts';
 import type { LedgerContext } from '../engine/context.ts';
+import type { EndpointConfig, WebhooksConfig } from '../config/config.ts';
+import { suggest } from '../config/nearest.ts';
+import type { LedgerSubset } from '../ledger/ledger.ts';
 
 /** A secret as it is sealed: some are only good until a moment, after another took their place. */
 export interface KeptSecret {
@@ -146,4 +149,62 @@ export function toEntry(
   const mode = (settings['auth_mode'] ?? 'bearer') as AuthMode;
   const secrets = kept.map(({ secret }) => secret);
   return { ...settings, id, ...(secrets.length === 0 ? {} : { [secretKeyOf(mode)]: secrets }) };
+}
+
+type Endpoints = Pick<WebhooksConfig, 'endpoints'>;
+
+/** The webhook that the configuration has at this path. */
+export function findEndpoint({ endpoints }: Endpoints, path: string): Webhook | undefined {
+  const endpoint = endpoints.find((one) => one.path === path);
+  return endpoint && toHook(endpoint);
+}
+
+export async function knowEndpoint(
+  endpoint: EndpointConfig,
+  { store }: WebhookIntake,
+): Promise<KnownWebhook> {
+  const secret = endpoint.secret ?? (await store.credential(endpoint.secretRef)) ?? '';
+  return { secrets: secret.trim() === '' ? [] : [secret], webhook: toHook(endpoint) };
+}
+
+/** Throws when an endpoint has no secret to be verified with. */
+export async function requireSecrets({ endpoints }: Endpoints, door: WebhookIntake): Promise<void> {
+  for (const endpoint of endpoints) {
+    if ((await knowEndpoint(endpoint, door)).secrets.length === 0) throw unresolved(endpoint);
+  }
+}
+
+function toHook(endpoint: EndpointConfig): Webhook {
+  const { path, plugin, command, auth, eventRules, maxBodyBytes, waitMs } = endpoint;
+  return {
+    id: path,
+    title: path,
+    description: '',
+    enabled: true,
+    target: { kind: 'command', plugin, command },
+    auth,
+    replay: 'normal',
+    eventRules,
+    maxBodyBytes,
+    ratePerMinute: limits.hookRateMax,
+    waitMs,
+  };
+}
+
+function unresolved({ path, secretRef, place }: EndpointConfig): DuctileError {
+  const message = `the webhook ${path} has no secret: neither tokens.yaml nor a credential is called ${secretRef}`;
+  const hint = `Add it to a tokens.yaml that config.yaml includes, or run \`ductile credential set ${secretRef}\`.`;
+  return new DuctileError('CONFIG_INVALID', message, { place, hint });
+}
+
+/** What to say of an id that no webhook has, with the one that may be meant. */
+export async function hookNotFound(
+  id: string,
+  ledger: LedgerSubset<'webhooks.list'>,
+): Promise<DuctileError> {
+  const known = (await ledger.webhooks.list()).map((row) => row.id);
+  return new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, {
+    place: 'id',
+    hint: suggest(id, known, 'webhooks'),
+  });
 }

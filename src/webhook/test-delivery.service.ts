@@ -9,7 +9,7 @@ import { signRequest } from './verify/sign.ts';
 import { hopsBehind } from '../job/enqueue.service.ts';
 import { JOB_ACTOR } from '../job/cause.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
-import { hookNotFound } from './not-found.service.ts';
+import { hookNotFound } from './store.service.ts';
 import { describeTarget } from './secrets.service.ts';
 import type { WebhookIntake, Webhooks } from './webhooks.ts';
 import type { KnownWebhook } from './webhook.ts';

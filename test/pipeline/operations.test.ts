@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
 import { invoke } from '../../src/operation/invoke.ts';
-import { checkPipeline } from '../../src/pipeline/check.operations.ts';
+import { checkPipeline } from '../../src/pipeline/operations.ts';
 import { testPipeline } from '../../src/pipeline/test.operations.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { databases, makePlace } from '../support/instance.ts';

@@ -2,7 +2,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeLogger } from '../../src/base/log.ts';
-import { arriveDone, arriveFailed } from '../../src/pipeline/run/after-job.ts';
+import { createDoneArrival, createFailedArrival } from '../../src/pipeline/run/transition.ts';
 import { makeBasePayloads } from '../../src/job/plugin-request.service.ts';
 import { followDeath } from '../../src/pipeline/follow-signal.ts';
 import { followPluginEvents } from '../../src/pipeline/follow-event.ts';
@@ -131,11 +131,11 @@ describe('to a branch', () => {
   });
 
   test('only the end of its own job is reported', () => {
-    expect(arriveDone(job, [{ n: 1 }], 'done')).toEqual({
+    expect(createDoneArrival(job, [{ n: 1 }], 'done')).toEqual({
       arrival: { kind: 'done', events: [{ n: 1 }], result: 'done' },
     });
-    expect(arriveDone(makeClaimedJob(), [], 'done')).toEqual({});
-    expect(arriveFailed(makeClaimedJob(), ended('dead', null), 'broken')).toEqual({});
+    expect(createDoneArrival(makeClaimedJob(), [], 'done')).toEqual({});
+    expect(createFailedArrival(makeClaimedJob(), ended('dead', null), 'broken')).toEqual({});
   });
 
   test.each([
@@ -145,7 +145,7 @@ describe('to a branch', () => {
     [ended('timed_out', 'retries_exhausted'), 'timeout'],
     [endAsCancelled(job), 'cancelled'],
   ])('$0.status by $0.reason halts it by %s', (ending, reason) => {
-    expect(arriveFailed(job, ending, 'broken').arrival).toEqual({
+    expect(createFailedArrival(job, ending, 'broken').arrival).toEqual({
       kind: 'failed',
       reason,
       error: 'broken',
@@ -153,7 +153,7 @@ describe('to a branch', () => {
   });
 
   test('nothing is reported while its job is tried again', () => {
-    expect(arriveFailed(job, ended('queued', null), 'broken')).toEqual({});
+    expect(createFailedArrival(job, ended('queued', null), 'broken')).toEqual({});
   });
 });
 

@@ -51,7 +51,7 @@ export const debts: readonly string[] = [
   'src/signal/emit.sql.ts → src/pipeline/run/start.sql.ts',
   'src/signal/event-feed.operations.ts → src/operation/invoke.ts',
   'src/signal/types.ts → src/pipeline/run/run.ts',
-  'src/signal/replay.service.ts → src/webhook/draft.service.ts',
+  'src/signal/replay.service.ts → src/webhook/accept.service.ts',
   'src/signal/replay.sql.ts → src/pipeline/run/start.sql.ts',
   'src/signal/types.ts → src/pipeline/run/types.ts',
   'src/webhook/change.service.ts → src/package/handlers.service.ts',

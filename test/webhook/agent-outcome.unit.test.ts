@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { JobStatus } from '../../src/job/job.ts';
-import { type AgentJob, findAgentOutcome } from '../../src/webhook/agent-outcome.ts';
+import { findAgentOutcome, type AgentJob } from '../../src/webhook/agent-outcome.ts';
 
 const accepted = { verdict: 'accepted', reason: null };
 

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeHookStore } from '../../src/webhook/store.service.ts';
-import { findWebhookFaults } from '../../src/webhook/unreachable.service.ts';
+import { findWebhookFaults } from '../../src/webhook/check-entry.service.ts';
 import type { WebhookRow } from '../../src/webhook/types.ts';
 import { collectLog } from '../support/instance.ts';
 import { makeContext } from '../support/context.ts';

@@ -29,7 +29,7 @@ import type * as tree from '../../src/job/tree.operations.ts';
 import type * as why from '../../src/insight/why/why.operations.ts';
 import type * as webhookDelivery from '../../src/webhook/delivery.operations.ts';
 import type * as webhookEndpoint from '../../src/webhook/endpoint.operations.ts';
-import type * as webhookTest from '../../src/webhook/test.operations.ts';
+import type * as webhookTest from '../../src/webhook/delivery.operations.ts';
 import type * as webhook from '../../src/webhook/operations.ts';
 
 /** By name, the operations that a module exports. */

@@ -1,7 +1,7 @@
 import { parseStoredJson, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import { findEndpoint } from '../../webhook/endpoints.service.ts';
-import { findStranded } from '../../webhook/unreachable.service.ts';
+import { findEndpoint } from '../../webhook/store.service.ts';
+import { findStranded } from '../../webhook/check-entry.service.ts';
 import { toRunPayload, matchPipelines, matchRoutes } from '../../pipeline/language/pipeline.ts';
 import { type Job, isTerminal } from '../../job/job.ts';
 import type { Engine } from '../../engine/engine.ts';

@@ -1,5 +1,5 @@
 import { DuctileError } from '../../base/errors.ts';
-import { hookNotFound } from '../../webhook/not-found.service.ts';
+import { hookNotFound } from '../../webhook/store.service.ts';
 import { isDeclared, scheduleNotFound, type ScheduleName } from '../../schedule/change.service.ts';
 import { findingId, type LiveFinding } from '../finding.ts';
 import type { Ledger } from '../../ledger/ledger.ts';

@@ -1,6 +1,6 @@
 import { quoteShell } from '../../base/text.ts';
 import { isObject, parseStoredJson } from '../../base/json.ts';
-import { hookBehind } from '../../webhook/draft.service.ts';
+import { hookBehind } from '../../webhook/accept.service.ts';
 import type { Job } from '../../job/job.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import { RUNTIME_SOURCE, type Signal } from '../../signal/signal.ts';

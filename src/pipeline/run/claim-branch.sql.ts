@@ -16,7 +16,7 @@ import { text, textOrNull } from '../../ledger/row.ts';
 import { toStands, type BranchRow, type RunRow } from './load-branch.sql.ts';
 import { beginDue, beginQueued } from './start.sql.ts';
 import { isSweeping } from './change.sql.ts';
-import { type HaltReason } from './run.ts';
+import type { HaltReason } from './run.ts';
 import { inSavepoint } from '../../ledger/savepoint.ts';
 
 /** Takes what is due, for a process that the ledger knows. */

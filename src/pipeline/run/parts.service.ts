@@ -1,6 +1,9 @@
 import { limits } from '../../base/limits.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Branch, Run, Step } from './run.ts';
+import type { Timestamp } from '../../base/clock.ts';
+import { parseStoredJson } from '../../base/json.ts';
+import { payloadKeyOf } from '../language/graph.ts';
 
 export interface RunParts {
   readonly branches: readonly Branch[];
@@ -50,4 +53,67 @@ const SOME = Math.floor(limits.pageRowsMax / 3);
 function firstOf<T extends { readonly id: string }>(all: readonly T[]): T[] {
   const unique = [...new Map(all.map((one) => [one.id, one])).values()];
   return unique.slice(0, limits.pageRowsMax).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+interface Parts {
+  readonly branches: readonly Branch[];
+  readonly steps: readonly Step[];
+}
+
+/**
+ * Finds when blocks were opened. A block's step is written when the block ends, so its start is the
+ * creation of its first branch.
+ */
+export function findOpenings(parts: Parts): Map<string, Timestamp> {
+  const openings = new Map<string, Timestamp>();
+  for (const { step, block } of pairBlocks(parts)) {
+    const [first] = block.map(({ createdAt }) => createdAt).toSorted();
+    if (step !== undefined && first !== undefined) openings.set(step.id, first);
+  }
+  return openings;
+}
+
+/** Maps each branch to the step whose block it belongs to. */
+export function findOwners(parts: Parts): Map<string, string> {
+  const owners = new Map<string, string>();
+  for (const { node, block } of pairBlocks(parts)) {
+    for (const { id } of block) owners.set(id, node);
+  }
+  return owners;
+}
+
+interface Pair {
+  readonly node: string;
+  /** Undefined while the block is open. */
+  readonly step: Step | undefined;
+  readonly block: readonly Branch[];
+}
+
+function pairBlocks({ branches, steps }: Parts): Pair[] {
+  const childrenOf = Map.groupBy(branches, ({ parentId }) => parentId);
+  const stepsOf = Map.groupBy(steps, ({ branchId }) => branchId);
+  return branches.flatMap(({ id, node }) => {
+    const taken = (stepsOf.get(id) ?? []).filter(isBlock);
+    return blocksOf(childrenOf.get(id) ?? []).map((block, index) => {
+      const step = taken[index];
+      return { node: step?.node ?? node, step, block };
+    });
+  });
+}
+
+/** Groups the branches by block, in the order in which the blocks were opened. */
+export function blocksOf(children: readonly Branch[]): Branch[][] {
+  const groups = Map.groupBy(children, ({ parentMoves }) => parentMoves ?? 0);
+  return [...groups]
+    .sort(([a], [b]) => a - b)
+    .map(([, block]) => block.toSorted((a, b) => a.index - b.index));
+}
+
+/** True if the step had branches. An empty list has none. */
+export function isBlock({ kind, status, node, output }: Step): boolean {
+  if (status === 'skipped') return false;
+  if (kind !== 'foreach') return kind === 'split' || kind === 'events';
+  const own = parseStoredJson(output) as Readonly<Record<string, unknown>> | null;
+  const joined = own?.[payloadKeyOf(node)];
+  return !Array.isArray(joined) || joined.length > 0;
 }

@@ -7,8 +7,7 @@ import { continueAfter, epochOf, writeCursor } from '../../operation/cursor.ts';
 import { defineOperation } from '../../operation/define.ts';
 import { cursorField, limitField } from '../../job/operations.ts';
 import { findById } from '../../operation/find-by-id.ts';
-import { findOpenings, findOwners } from './blocks.ts';
-import { readParts } from './parts.service.ts';
+import { findOpenings, findOwners, readParts } from './parts.service.ts';
 import {
   branchShape,
   runShape,
@@ -17,8 +16,9 @@ import {
   showStep,
   stepShape,
 } from './shapes.service.ts';
-import { explainRun, waitShape } from './waits.service.ts';
 import {
+  explainRun,
+  waitShape,
   approvalShape,
   formatQuestion,
   listApprovals,
@@ -26,7 +26,7 @@ import {
   readWaitingFor,
   runActions,
   waitingForShape,
-} from './waiting-for.service.ts';
+} from './waits.service.ts';
 
 /** A run's id, or the beginning of one. */
 export const runId = z

@@ -11,7 +11,7 @@ import {
   type Run,
   type Step,
 } from './run.ts';
-import { readDecision } from './waiting-for.service.ts';
+import { readDecision } from './waits.service.ts';
 
 const id = z.string();
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');

@@ -1,7 +1,9 @@
 import type { Timestamp } from '../../base/clock.ts';
 import type { Json, JsonObject } from '../../base/json.ts';
 import type { NodeId, NodeKind } from '../language/graph.ts';
-import type { HaltReason, StepStatus } from './run.ts';
+import { haltReasonOf, type HaltReason, type StepStatus } from './run.ts';
+import { isTerminal, type Job } from '../../job/job.ts';
+import type { Ending } from '../../job/outcome.ts';
 
 /** The position and the payload of a branch. */
 export interface BranchState {
@@ -125,4 +127,18 @@ export interface BranchStart {
   readonly label: string | null;
   readonly own: JsonObject;
   readonly isWhole: boolean;
+}
+
+/** The part of a closing that is for the branch which waits for the job. Empty if no branch does. */
+type JobArrival = { readonly arrival?: Arrival };
+
+export function createDoneArrival(job: Job, events: readonly Json[], result: Json): JobArrival {
+  return job.branchId === null ? {} : { arrival: { kind: 'done', events, result } };
+}
+
+/** While the job is retried, its branch keeps waiting. */
+export function createFailedArrival(job: Job, ending: Ending, error: string | null): JobArrival {
+  if (job.branchId === null || !isTerminal(ending.status)) return {};
+  const reason = haltReasonOf(ending);
+  return { arrival: { kind: 'failed', reason, error: error ?? `the job is ${ending.status}` } };
 }

@@ -2,9 +2,8 @@ import * as z from 'zod';
 import type { Timestamp } from '../../base/clock.ts';
 import { branchStatuses, stepStatuses, type Branch, type Step } from './run.ts';
 import { defineOperation } from '../../operation/define.ts';
-import { blocksOf, findOpenings, isBlock } from './blocks.ts';
+import { blocksOf, findOpenings, isBlock, readParts, type RunParts } from './parts.service.ts';
 import { findRun, runId } from './run.operations.ts';
-import { readParts, type RunParts } from './parts.service.ts';
 import { runShape, showBranch, showRun, showStep } from './shapes.service.ts';
 
 const nodeShape = z.object({

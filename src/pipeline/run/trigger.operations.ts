@@ -8,8 +8,15 @@ import type { Pipeline } from '../language/pipeline.ts';
 import type { Context } from '../../operation/context.ts';
 import { defineOperation } from '../../operation/define.ts';
 import { refuseDeniedSteps } from '../../access/denied-commands.operations.ts';
-import { leafShape, tellLate } from './result.operations.ts';
-import { runOutput, runPipeline, runSubmissionOf, runWaitOf, tellRun } from './start.operations.ts';
+import {
+  leafShape,
+  tellLate,
+  runOutput,
+  runPipeline,
+  runSubmissionOf,
+  runWaitOf,
+  tellRun,
+} from './start.operations.ts';
 import {
   dependencyField,
   jobOutput,
