@@ -5,11 +5,11 @@ import { numberEnds } from './end.sql.ts';
 import { toRun, toStep, findGraph, type RunRow } from './load-branch.sql.ts';
 import { limits } from '../../base/limits.ts';
 import { bareReport } from '../../job/attempt.ts';
-import { endCancelled } from '../../job/outcome.ts';
+import { endAsCancelled } from '../../job/outcome.ts';
 import type { Job } from '../../job/job.ts';
 import { jobColumns, toJob } from '../../job/job.sql.ts';
 import type { Slice } from './copy.sql.ts';
-import { settle } from '../../job/settle.sql.ts';
+import { settleClosings } from '../../job/settle.sql.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Arrival } from './transition.ts';
 import { describeAnswer, type Step } from './run.ts';
@@ -179,13 +179,13 @@ async function openJobs(tx: Transaction, { first, last }: Slice): Promise<Job[]>
 async function cancelQueued(tx: Transaction, jobs: readonly Job[]): Promise<void> {
   if (jobs.length === 0) return;
   const report = bareReport('cancelled', 'cancelled', 'its run was cancelled before it started');
-  await settle(
+  await settleClosings(
     tx,
     jobs.map((job) => ({
       job: { ...job, runId: null, branchId: null },
       claimToken: null,
       report,
-      ending: endCancelled(job),
+      ending: endAsCancelled(job),
       signals: [],
       jobs: [],
     })),

@@ -8,9 +8,8 @@ import { flush } from './write-branch.sql.ts';
 import type { Effects, MovedBranch, RunEnd, Question } from './changes.sql.ts';
 import { keyOfStep } from './apply.sql.ts';
 import { int, text, textOrNull } from '../../ledger/row.ts';
-import { putFollowers } from './ask-approval.sql.ts';
 import { type RunRow, findGraph } from './load-branch.sql.ts';
-import { hasWaitingBranch, isAdminOnly, areAwaited, isForAdmins } from '../../signal/signal.sql.ts';
+import { hasWaitingBranch, isAdminOnly } from '../../signal/signal.sql.ts';
 import type { Followers } from './types.ts';
 import { insertRuns, leaveRoots } from './accept.sql.ts';
 
@@ -201,7 +200,7 @@ export async function announceQuestions(tx: Transaction, effects: Effects): Prom
   const hidden = new Map<string, boolean>();
   for (const question of questions) {
     const { id: runId, sourceEventId, parentJobId } = question.run;
-    const isHidden = hidden.get(runId) ?? (await isForAdmins(tx, { sourceEventId, runId: null }));
+    const isHidden = hidden.get(runId) ?? (await isAdminOnly(tx, { sourceEventId, runId: null }));
     hidden.set(runId, isHidden);
     const signal = toSignal(question, isHidden);
     effects.signals.push(signal);
@@ -214,7 +213,7 @@ export async function announceQuestions(tx: Transaction, effects: Effects): Prom
     });
     await putFollowers(tx, effects, followed);
   }
-  if (await areAwaited(tx, effects.signals)) effects.leaveToAdvancer();
+  if (await hasWaitingBranch(tx, effects.signals)) effects.leaveToAdvancer();
 }
 
 /** Writes what follows from a signal about a run; a run that begins so is left to an advancer. */
