@@ -17,7 +17,7 @@ import { enqueueJobs } from './enqueue.sql.ts';
 import { lockProgress, writeProgress } from '../directive/progress.sql.ts';
 import { int, text } from '../ledger/row.ts';
 import { jobColumns, toJob } from './job.sql.ts';
-import { askToStop } from '../pipeline/run/sweep.sql.ts';
+import { askToStop } from '../pipeline/run/change.sql.ts';
 import { settleClosings } from './settle.sql.ts';
 
 export async function cancelJob(tx: Transaction, jobId: string): Promise<CancelAnswer> {

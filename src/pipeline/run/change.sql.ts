@@ -1,5 +1,6 @@
 import { defineRows, type Transaction } from '../../ledger/dialect.ts';
-import type { DirectiveEnd, Decision } from '../../directive/types.ts';
+import type { DirectiveEnd } from '../../directive/types.ts';
+import type { Decision } from './types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
 import { numberEnds } from './end.sql.ts';
 import { toRun, toStep, findGraph, type RunRow } from './load-branch.sql.ts';

@@ -1,7 +1,12 @@
-import { defineRows, type Transaction, type Dialect, type Session, type Value } from '../../ledger/dialect.ts';
+import {
+  defineRows,
+  type Transaction,
+  type Dialect,
+  type Session,
+  type Value,
+} from '../../ledger/dialect.ts';
 import type { Revival } from './types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
-import { branchesOf } from '../../../test/support/ledger/runs.ts';
 import { makeYield } from '../../base/timer.ts';
 import { limits } from '../../base/limits.ts';
 
