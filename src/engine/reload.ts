@@ -14,7 +14,6 @@ import {
   type Blueprint,
   type Generation,
 } from './generation.ts';
-import * as z from 'zod';
 import { toTimestamp, type Timestamp } from '../base/clock.ts';
 import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
 import { parseStoredJson } from '../base/json.ts';

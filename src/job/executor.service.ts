@@ -6,17 +6,39 @@ import type { Credentials } from '../access/credentials.service.ts';
 import type { Generation } from '../engine/generation.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { followDeath, followSuccess } from '../pipeline/follow-signal.ts';
-import { noConsequences, type FollowRules, type SignalConsequences } from '../pipeline/follow-event.ts';
+import {
+  noConsequences,
+  type FollowRules,
+  type SignalConsequences,
+} from '../pipeline/follow-event.ts';
 import { findPluginCommand, type Plugin } from '../plugin/catalog.ts';
 import { createDoneArrival, createFailedArrival } from '../pipeline/run/transition.ts';
 import { addResult, toStorable } from '../plugin/response.ts';
 import type { ProcessEnd } from '../plugin/process.ts';
 import { decodeResponse, type Reply } from '../plugin/protocol.ts';
 import type { PayloadMask } from '../signal/mask.ts';
-import { bareReport, type AttemptCause, type AttemptReport, type AttemptStatus } from './attempt.ts';
+import {
+  bareReport,
+  type AttemptCause,
+  type AttemptReport,
+  type AttemptStatus,
+} from './attempt.ts';
 import { isTerminal } from './job.ts';
-import { endAsCancelled, endAsFailed, endAsReleased, endAsSucceeded, type Ending, type Failure, type RetryPolicy } from './outcome.ts';
-import { makeBasePayloads, prepareRequest, type BasePayloads, type RequestLedger } from './plugin-request.service.ts';
+import {
+  endAsCancelled,
+  endAsFailed,
+  endAsReleased,
+  endAsSucceeded,
+  type Ending,
+  type Failure,
+  type RetryPolicy,
+} from './outcome.ts';
+import {
+  makeBasePayloads,
+  prepareRequest,
+  type BasePayloads,
+  type RequestLedger,
+} from './plugin-request.service.ts';
 import { maskOutputSecrets, toSpec, type Runner } from './run-plugin.service.ts';
 import { toLogFields } from './settle.service.ts';
 import { traceparentOf } from './trace.ts';

@@ -5,7 +5,7 @@ import type { Dialect } from './dialect.ts';
 import { attemptIdIn } from '../job/attempt.sql.ts';
 import { int } from './row.ts';
 import type { Reading } from './sqlite/read-thread.ts';
-import { isSweeping } from '../pipeline/run/sweep.sql.ts';
+import { isSweeping } from '../pipeline/run/change.sql.ts';
 
 /** What the database itself can say about its file. */
 export async function checkSqliteFile({ run }: Reading): Promise<string[]> {

@@ -7,7 +7,14 @@ import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
 import { toVisibleText } from '../base/text.ts';
 import type { WebhooksConfig, Config } from '../config/config.ts';
 import type { UntakenDelivery } from './types.ts';
-import { budgetOf, checkDelivery, type WebhookResponse, type WebhookKind, type AcceptedCheck, type RejectedCheck } from './check.ts';
+import {
+  budgetOf,
+  checkDelivery,
+  type WebhookResponse,
+  type WebhookKind,
+  type AcceptedCheck,
+  type RejectedCheck,
+} from './check.ts';
 import { identifyDelivery, type DeliveryIdentity } from './verify/verify.ts';
 import { readDeliveryEvent } from './event-type.ts';
 import type { KnownWebhook, Webhook } from './webhook.ts';
@@ -18,7 +25,14 @@ import { traceparentIn } from './metrics.service.ts';
 import { knowEndpoint, requireSecrets } from './store.service.ts';
 import type { Tenants } from '../tenant/tenants.ts';
 import { takeTest } from './test-delivery.service.ts';
-import { createUnavailableResponse, toVerifiedResponse, type WebhookIntake, type Webhooks, type VerifiedResponse, type AcceptedDelivery } from './webhooks.ts';
+import {
+  createUnavailableResponse,
+  toVerifiedResponse,
+  type WebhookIntake,
+  type Webhooks,
+  type VerifiedResponse,
+  type AcceptedDelivery,
+} from './webhooks.ts';
 import { admitWaiter, type ExpectedEnd, type Completion } from '../job/completion.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import { isTerminal } from '../job/job.ts';
