@@ -42,7 +42,7 @@ import { makeReloader } from './reload.ts';
 export type LedgerServices = ReturnType<typeof createServices>;
 
 /** What the services of a ledger are created from. */
-interface Given {
+interface CreationContext {
   readonly context: LedgerContext;
   readonly process: ProcessContext;
   readonly setup: LedgerSetup;
@@ -89,7 +89,7 @@ function createState(context: LedgerContext) {
 type State = ReturnType<typeof createState>;
 
 /** Phase 2: the intake of jobs, runs, signals and deliveries. */
-function createIntake({ context, process, setup, engine }: Given) {
+function createIntake({ context, process, setup, engine }: CreationContext) {
   const hooks = makeHookDoor(context);
   return {
     enqueuer: makeEnqueuer(context),
@@ -103,7 +103,7 @@ function createIntake({ context, process, setup, engine }: Given) {
 type Intake = ReturnType<typeof createIntake>;
 
 /** Phase 3: the execution of attempts and runs. */
-function createExecution({ context, process, setup }: Given, state: State) {
+function createExecution({ context, process, setup }: CreationContext, state: State) {
   const { initHealth, switches, lease, credentials } = state;
   const access = makeGrantAccess(context, process.runTokens);
   const mask = makeSealingMask(context.vault, context.log.child('executor'));
@@ -123,7 +123,7 @@ function createExecution({ context, process, setup }: Given, state: State) {
 type Execution = ReturnType<typeof createExecution>;
 
 /** Phase 4: pauses, health, heartbeats and schedules, which decide when work is done. */
-function createTiming({ context, process, setup }: Given, services: State & Execution) {
+function createTiming({ context, process, setup }: CreationContext, services: State & Execution) {
   const { initHealth, switches, lease, dispatcher } = services;
   const { host, tenants } = setup;
   return {
@@ -142,7 +142,7 @@ function createTiming({ context, process, setup }: Given, services: State & Exec
 type Timing = ReturnType<typeof createTiming>;
 
 /** Phase 5: reloads and directives, which change the system. */
-function createChange(given: Given, services: State & Intake & Execution & Timing) {
+function createChange(given: CreationContext, services: State & Intake & Execution & Timing) {
   const { context, process, setup } = given;
   const { source, tenants, isolation } = setup;
   const { hooks, liveness, tokens } = services;
@@ -175,7 +175,10 @@ function createChange(given: Given, services: State & Intake & Execution & Timin
 type Change = ReturnType<typeof createChange>;
 
 /** Phase 6: periodic services. */
-function createUpkeep({ context, process }: Given, services: State & Execution & Timing & Change) {
+function createUpkeep(
+  { context, process }: CreationContext,
+  services: State & Execution & Timing & Change,
+) {
   const { switches, dispatcher, pause, health, directives, renewInstallations } = services;
   const watch = makeIncidentWatcher(context, pause, switches, process.indexChecks);
   return {
@@ -197,7 +200,7 @@ function createUpkeep({ context, process }: Given, services: State & Execution &
 async function authorizeAgain(
   directive: Directive,
   tokens: Pick<TokenStore, 'holderOf'>,
-  { process, engine }: Given,
+  { process, engine }: CreationContext,
 ): Promise<void> {
   // Only tokens can lose rights; all others speak for the operator or an installation.
   if (!isToken(directive.actor)) return;
