@@ -10,12 +10,12 @@ import type { Ledger } from '../ledger/ledger.ts';
 
 /** The form of jobs, attempts and signals in responses: snake_case, times as they are stored. */
 
-const id = z.string();
+const idField = z.string();
 const time = z.string().describe('UTC, ISO 8601 with milliseconds') satisfies z.ZodType<Timestamp>;
 const ms = z.number().nullable();
 
 const jobFields = {
-  job_id: id,
+  job_id: idField,
   seq: z.int().describe('the order of acceptance, and the cursor of lists'),
   plugin: z.string(),
   command: z.string(),
@@ -37,14 +37,14 @@ const jobFields = {
   last_error: z.string().nullable(),
   dedupe_key: z.string().nullable(),
   dependency: z.string().nullable().describe('the key of which one job at a time may run'),
-  parent_job_id: id.nullable(),
-  source_event_id: id.nullable(),
-  root_job_id: id,
-  retry_of: id.nullable(),
+  parent_job_id: idField.nullable(),
+  source_event_id: idField.nullable(),
+  root_job_id: idField,
+  retry_of: idField.nullable(),
   idempotency_key: z.string(),
   hops: z.int(),
-  config_snapshot_id: id.nullable().describe('what it was last claimed under'),
-  run_id: id.nullable().describe('the run that it is a step of'),
+  config_snapshot_id: idField.nullable().describe('what it was last claimed under'),
+  run_id: idField.nullable().describe('the run that it is a step of'),
   step: z.string().nullable().describe("that step's id in the pipeline"),
   step_id: z.string().nullable().meta({ deprecated: true }).describe('the older name of `step`'),
   schedule_id: z.string().nullable().describe('the schedule of its plugin that it is of'),
@@ -91,8 +91,8 @@ export function showJob(job: Job): z.output<typeof jobShape> {
 }
 
 export const attemptShape = z.object({
-  log_id: id,
-  job_id: id,
+  log_id: idField,
+  job_id: idField,
   plugin: z.string(),
   command: z.string(),
   attempt: z.int(),
@@ -120,7 +120,7 @@ export const attemptShape = z.object({
   signal: z.string().nullable(),
   pid: z.int().nullable(),
   process_id: z.string().nullable(),
-  config_snapshot_id: id.nullable().describe('what it ran with'),
+  config_snapshot_id: idField.nullable().describe('what it ran with'),
   result: z.unknown().describe('what the plugin answered; text when it was not JSON'),
   logs: z
     .array(z.object({ level: z.enum(pluginLogLevels), message: z.string() }))
@@ -174,7 +174,7 @@ function readCommandExit(response: unknown): number | null {
 }
 
 export const signalShape = z.object({
-  signal_id: id,
+  signal_id: idField,
   type: z.string(),
   source: z.string(),
   subject_type: z.string().nullable(),
@@ -182,9 +182,9 @@ export const signalShape = z.object({
   data: z.unknown(),
   metadata: z.unknown(),
   hops: z.int(),
-  correlation_id: id,
-  causation_id: id.nullable(),
-  job_id: id.nullable(),
+  correlation_id: idField,
+  causation_id: idField.nullable(),
+  job_id: idField.nullable(),
   job_attempt: z.int().nullable(),
   visibility: z.string().describe('`admin_only` ones are shown to administrators alone'),
   dedupe_key: z.string().nullable(),

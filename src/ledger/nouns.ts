@@ -93,7 +93,6 @@ import {
   noteInstallation,
 } from '../package/installation.sql.ts';
 import { releaseBranch, claimBranches } from '../pipeline/run/claim-branch.sql.ts';
-import type {} from '../pipeline/run/advance.sql.ts';
 import { findGraph, readBase, readContext } from '../pipeline/run/load-branch.sql.ts';
 import { refusesRewind } from '../pipeline/run/retry-from.sql.ts';
 import {

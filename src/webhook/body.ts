@@ -182,11 +182,11 @@ export function readForm(bytes: Buffer): FormResult {
   for (const pair of bytes.toString('latin1').split('&')) {
     if (pair === '') continue;
     count += 1;
-    if (count > limits.jsonKeysMax) return fault(`has more than ${limits.jsonKeysMax} fields`);
+    if (count > limits.jsonKeysMax) return refuseForm(`has more than ${limits.jsonKeysMax} fields`);
     const equals = pair.indexOf('=');
     const name = decodeFormText(equals === -1 ? pair : pair.slice(0, equals));
     const value = decodeFormText(equals === -1 ? '' : pair.slice(equals + 1));
-    if (name === undefined || value === undefined) return fault('is not a form in UTF-8');
+    if (name === undefined || value === undefined) return refuseForm('is not a form in UTF-8');
     const values = fields.get(name);
     if (values === undefined) fields.set(name, [value]);
     else values.push(value);
@@ -206,6 +206,6 @@ function decodeFormText(written: string): string | undefined {
   }
 }
 
-function fault(text: string): FormResult {
+function refuseForm(text: string): FormResult {
   return { ok: false, fault: text };
 }

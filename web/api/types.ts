@@ -29,7 +29,6 @@ import type * as tree from '../../src/job/tree.operations.ts';
 import type * as why from '../../src/insight/why/why.operations.ts';
 import type * as webhookDelivery from '../../src/webhook/delivery.operations.ts';
 import type * as webhookEndpoint from '../../src/webhook/endpoint.operations.ts';
-import type * as webhookTest from '../../src/webhook/delivery.operations.ts';
 import type * as webhook from '../../src/webhook/operations.ts';
 
 /** By name, the operations that a module exports. */
@@ -74,7 +73,6 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof webhook> &
   Calls<typeof webhookDelivery> &
   Calls<typeof webhookEndpoint> &
-  Calls<typeof webhookTest> &
   Calls<typeof why>;
 
 export type Name = Extract<keyof Api, string>;

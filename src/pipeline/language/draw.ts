@@ -48,13 +48,13 @@ function drawList(graph: Graph, first: NodeId | null, end: NodeId | null): Drawn
   const drawn: DrawnStep[] = [];
   for (let id = first; id !== null && id !== end;) {
     const node = requireNode(graph, id);
-    drawn.push(draw(graph, node));
+    drawn.push(drawStep(graph, node));
     id = node.next;
   }
   return drawn;
 }
 
-function draw(graph: Graph, node: Node): DrawnStep {
+function drawStep(graph: Graph, node: Node): DrawnStep {
   const arms = armsOf(graph, node);
   const isGroup = node.kind === 'switch' && node.cases.length === 0;
   const when = node.when === undefined ? [] : [`if ${formatCondition(node.when)}`];

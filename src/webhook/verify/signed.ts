@@ -116,16 +116,19 @@ export function parsePayload(template: string): ParsedPayload {
   for (const [, placeholder, text] of template.matchAll(/\{([^{}]*)\}|([^{}]+|[{}])/g)) {
     const part = placeholder === undefined ? toText(text ?? '') : parsePayloadPart(placeholder);
     if (part === undefined) {
-      return fault(`does not know ${placeholder === undefined ? text : `{${placeholder}}`}`);
+      return refusePayload(
+        `does not know ${placeholder === undefined ? text : `{${placeholder}}`}`,
+      );
     }
     parts.push(part);
   }
   const bodies = parts.filter(({ kind }) => kind === 'body').length;
-  if (bodies === 0) return fault('has no {body}, so anybody could change it');
-  if (bodies > 1) return fault('has {body} twice, so nobody could tell where the first one ends');
+  if (bodies === 0) return refusePayload('has no {body}, so anybody could change it');
+  if (bodies > 1)
+    return refusePayload('has {body} twice, so nobody could tell where the first one ends');
   const isOpen = (part: PayloadPart, index: number): boolean =>
     hasName(part) && !mayStandBeside(innerOf(parts, index));
-  return parts.some(isOpen) ? fault(OPEN) : { ok: true, parts };
+  return parts.some(isOpen) ? refusePayload(OPEN) : { ok: true, parts };
 }
 
 const OPEN =
@@ -241,6 +244,6 @@ function toText(text: string): PayloadPart | undefined {
   return text === '{' || text === '}' ? undefined : { kind: 'text', text };
 }
 
-function fault(message: string): ParsedPayload {
+function refusePayload(message: string): ParsedPayload {
   return { ok: false, message, hint: FORM };
 }
