@@ -20,6 +20,9 @@ import { countAll, findRaised } from './ratchet.ts';
 import { findTextFaults } from './text.ts';
 import { isSource, readTree, root, type TextFile } from './tree.ts';
 
+/** Pages about the past, which keep the names of their time. */
+const records = new Set(['CHANGELOG.md', 'docs/internals/decisions.md']);
+
 let files: TextFile[];
 let facts: Map<string, Facts>;
 
@@ -80,6 +83,20 @@ describe('the list of tools/core.ts', () => {
   test('names only files that exist', () => {
     const paths = files.map(({ path }) => path);
     expect(findUnmatched(Object.keys(core), paths)).toEqual([]);
+  });
+});
+
+describe('pages', () => {
+  test('name only source files that exist', () => {
+    const paths = new Set(files.map(({ path }) => path));
+    const pages = files.filter(({ path }) => path.endsWith('.md') && !records.has(path));
+    const missing = pages.flatMap(({ path, text }) =>
+      [...text.matchAll(/`((?:src|extras|test|tools|bench|web)\/[\w./-]+\.tsx?)`/g)]
+        .map(([, named = '']) => named)
+        .filter((named) => !paths.has(named))
+        .map((named) => `${path} names ${named}`),
+    );
+    expect(missing).toEqual([]);
   });
 });
 
