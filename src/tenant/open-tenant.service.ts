@@ -191,5 +191,5 @@ async function noteDue(row: TenantRow, outlook: Outlook, root: Ledger): Promise<
   // One that has had its turn comes after those that were due before it is again.
   const inMs = isNow ? 0 : Math.max(0, Math.min(nextInMs, pruneInMs));
   const nowMs = fromTimestamp(await root.now());
-  await root.tenants.recordDue(row.slug, { at: toTimestamp(nowMs + inMs) });
+  await root.tenants.recordDue(row.slug, { at: toTimestamp(nowMs + inMs), row });
 }

@@ -111,13 +111,21 @@ function msUntil(row: Row): number {
   return fromTimestamp(text(row, 'due_at')) - fromTimestamp(text(row, 'now'));
 }
 
+/** The next due time of a tenant, and the row from which it follows. */
+export interface TenantDueTime {
+  readonly at: Timestamp;
+  readonly row?: Pick<TenantRow, 'updatedAt'>;
+}
+
 /**
- * The earliest time wins: a host that looked before another one made work due must not delay it.
+ * The earliest time wins: a host that looked before another one made work due must not delay it. A
+ * due time in the past is replaced. If the row has changed since, the due time is kept: a tenant may
+ * have been resumed after it was read as suspended.
  */
 export async function noteTenantDue(
   tx: Transaction,
   slug: string,
-  due: 'now' | { readonly at: Timestamp } | null,
+  due: 'now' | TenantDueTime | null,
 ): Promise<void> {
   const { dialect: d } = tx;
   if (due === 'now') {
@@ -130,12 +138,13 @@ export async function noteTenantDue(
   }
   const isFirst = due === null ? '' : 'and due_at < ?';
   const at = due === null ? [] : [due.at];
+  const row = due?.row;
   await tx.run(
     `update ${d.table('tenants')} set due_at = case
         when due_at > (select ${d.now}) ${isFirst} then due_at
         else ${due === null ? 'null' : '?'} end
-      where slug = ?`,
-    [...at, ...at, slug],
+      where slug = ? ${row === undefined ? '' : 'and updated_at = ?'}`,
+    [...at, ...at, slug, ...(row === undefined ? [] : [row.updatedAt])],
   );
 }
 

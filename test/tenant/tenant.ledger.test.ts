@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
 import { makeId } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
+import { eventually } from '../support/instance.ts';
 import { databases, only, openBench } from '../support/ledger/bench.ts';
 import { beat, claimAs, draft, request, settleOne, succeed } from '../support/ledger/drafts.ts';
 
@@ -53,6 +54,28 @@ describe.each(databases)('a tenant on %s', (kind) => {
     await add(ledger, 'acme');
     await ledger.tenants.recordDue('acme', await after(ledger, -HOUR_MS));
     await expect(ledger.tenants.awaitClaims()).resolves.toBeUndefined();
+  });
+
+  test('stays due after it was resumed, whatever was concluded from its suspension', async () => {
+    const { ledger } = await openBench(kind);
+    await add(ledger, 'one');
+    await ledger.tenants.updateStatus('one', ['active'], 'suspended');
+    const suspended = await ledger.tenants.find('one');
+    await eventually(
+      'the clock of the database moves',
+      async () => (await ledger.now()) !== suspended?.updatedAt,
+    );
+    await ledger.tenants.updateStatus('one', ['suspended'], 'active');
+    await ledger.tenants.recordDue('one', 'now');
+    const { at } = await after(ledger, HOUR_MS);
+    await ledger.tenants.recordDue('one', {
+      at,
+      row: only([suspended].flatMap((row) => row ?? [])),
+    });
+    expect((await ledger.tenants.listDue(9)).slugs).toEqual(['one']);
+    const resumed = await ledger.tenants.find('one');
+    await ledger.tenants.recordDue('one', { at, row: only([resumed].flatMap((row) => row ?? [])) });
+    expect((await ledger.tenants.listDue(9)).slugs).toEqual([]);
   });
 
   test('is due when it was marked, and its earliest due time is kept', async () => {
