@@ -41,7 +41,7 @@ import { makeReloader } from './reload.ts';
 
 export type LedgerServices = ReturnType<typeof createServices>;
 
-/** What the services of a ledger are created from. */
+/** The objects from which the services of a ledger are created. */
 interface CreationContext {
   readonly context: LedgerContext;
   readonly process: ProcessContext;
