@@ -115,7 +115,7 @@ function sortKeys(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, inner]) => [key, sortKeys(inner)]));
 }
 
-/** What somebody gave, as the ledger keeps it; refuses what cannot be kept. */
+/** Converts a value of a caller to the JSON text that the ledger stores. Throws if it can't be stored. */
 export function toStoredJson(
   value: unknown,
   field: string,

@@ -136,9 +136,9 @@ export interface LineWriter {
 const STANDARD_OUTPUT = 1;
 
 /**
- * Standard output for the lines of a log. A slow reader holds up nobody, and neither does a full disk:
- * what cannot be written waits, and what does not fit any more is dropped. At the exit the rest is
- * written once, and not again and again where it is refused, as pino's own destination does for ever.
+ * Standard output for the lines of a log. Neither a slow reader nor a full disk blocks the service:
+ * lines wait in memory, and lines over the limit are dropped. At exit the rest is written once;
+ * pino's own destination would retry a refused write forever.
  */
 export function openStandardOutput(): LineWriter {
   let lines: string[] = [];

@@ -84,9 +84,9 @@ export const ledgerLimits = {
   tenantTitleCharsMax: 200,
   /** How long other hosts get to leave the ledger of a tenant that is to be removed. */
   tenantLeaveMs: 60 * SECOND,
-  /** How long a tenant in which nothing is to be done stays awake after the last visit. */
+  /** How long an idle tenant stays open after the last request. */
   tenantIdleMs: 10 * SECOND,
-  /** And one in which nobody was, but something was due. */
+  /** How long an idle tenant stays open if it was opened only for due work. */
   tenantLingerMs: 1 * SECOND,
   /** How often it is seen whether one may sleep; what is due sooner than this keeps it awake. */
   tenantLookMs: 500,

@@ -51,8 +51,9 @@ export const pluginLimits = {
   isolatedUsers: { first: 0x4000_0000, count: 0x1000_0000 },
   /** The same in a container that maps 16 bits of ids. */
   isolatedUsersInContainer: { first: 20_000, count: 40_000 },
-  /** One configuration file or plugin manifest, and the files that a configuration may be made of. */
+  /** Size of a configuration file or plugin manifest. */
   configBytesMax: 512 * KIB,
+  /** Number of files in one configuration. */
   configFilesMax: 256,
   /** Values in one such file, with aliases followed, and the aliases themselves. */
   configValuesMax: 100_000,
