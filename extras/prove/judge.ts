@@ -33,7 +33,9 @@ export function judge(evidence: Evidence): Judgement {
     const lineage = lineages.get(id);
     if (lineage === undefined) lost.push(`${unit} was accepted as ${id} and not done`);
     else if (outcomeOf(lineage) !== calm.get(unit))
-      different.push(`${unit} (${id}) came to something else than in peace: ${tell(lineage)}`);
+      different.push(
+        `${unit} (${id}) came to something else than in peace: ${describeEnd(lineage)}`,
+      );
   }
   const starts = record.filter(({ phase }) => phase === 'start');
   return {
@@ -68,7 +70,7 @@ function findTwice({ attempts, record, lineages }: Evidence): string[] {
   return found;
 }
 
-function tell({ jobs, runs }: Lineage): string {
+function describeEnd({ jobs, runs }: Lineage): string {
   const halted = runs.find(({ haltMessage }) => haltMessage !== null);
   const failed = jobs.find(({ lastError, status }) => lastError !== null && status !== 'succeeded');
   const reason = halted?.haltMessage ?? failed?.lastError ?? 'other steps were taken';

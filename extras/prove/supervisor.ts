@@ -65,7 +65,7 @@ export class Supervisor {
     this.#isWanted = false;
     const ended = await this.#actor?.stop();
     if (ended === undefined || ended.code === 0 || this.over.aborted) return;
-    this.faults.push(`the engine did not stop in good order: ${tell(ended)}`);
+    this.faults.push(`the engine did not stop in good order: ${describeExit(ended)}`);
   }
 
   /** Kills it in any state. */
@@ -93,13 +93,13 @@ export class Supervisor {
     const atPoint = !this.#wasKilled && faultPoint !== undefined && ended.signal === 'SIGKILL';
     if (atPoint) this.kills.push({ kind: 'engine', point: faultPoint, atMs: Date.now() });
     const isFault = !this.#wasKilled && !atPoint;
-    if (isFault) this.faults.push(`the engine ended by itself: ${tell(ended)}`);
+    if (isFault) this.faults.push(`the engine ended by itself: ${describeExit(ended)}`);
     this.#failed = isFault && !wasReady ? this.#failed + 1 : 0;
     if (this.#failed >= STARTS_FAILED_MAX) this.#givenUp.abort();
     else this.#launch(this.#choosePoint());
   }
 }
 
-function tell({ code, signal, said }: Ended): string {
+function describeExit({ code, signal, said }: Ended): string {
   return `${signal ?? `exit code ${code}`}${said === '' ? '' : `, saying ${said.trim()}`}`;
 }

@@ -64,14 +64,14 @@ export class Looker {
   async #lookOnce(): Promise<void> {
     const { call, take, state } = this.#parts;
     const { view, details } = state();
-    if (details !== undefined) await this.#tellDetails(details.ref);
+    if (details !== undefined) await this.#readDetails(details.ref);
     take({ kind: 'part', view, part: await lookAt(view, call) });
     if (performance.now() - this.#overviewAt < OVERVIEW_MS) return;
     this.#overviewAt = performance.now();
     take({ kind: 'overview', overview: await lookOver(call) });
   }
 
-  async #tellDetails(ref: Ref): Promise<void> {
+  async #readDetails(ref: Ref): Promise<void> {
     const { call, take } = this.#parts;
     try {
       take({ kind: 'details', ref, told: { answers: await lookInto(ref, call) } });

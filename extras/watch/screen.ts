@@ -185,21 +185,21 @@ class Screen {
       const { plan } = await this.#parts.call(act.operation, { id: act.id, dry_run: true });
       this.take({ kind: 'plan', act, plan: listOf(plan).map(String) });
     } catch (thrown) {
-      this.#tell(act, messageOf(thrown), true);
+      this.#showNotice(act, messageOf(thrown), true);
     }
   }
 
   async #act(act: Act): Promise<void> {
     try {
       await this.#parts.call(act.operation, { id: act.id });
-      this.#tell(act, `Done: ${act.says}`, false);
+      this.#showNotice(act, `Done: ${act.says}`, false);
     } catch (thrown) {
-      this.#tell(act, messageOf(thrown), true);
+      this.#showNotice(act, messageOf(thrown), true);
     }
     this.#looker.look();
   }
 
-  #tell(act: Act, text: string, isBad: boolean): void {
+  #showNotice(act: Act, text: string, isBad: boolean): void {
     this.take({ kind: 'done', act, notice: { text, isBad } });
   }
 }

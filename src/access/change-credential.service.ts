@@ -44,13 +44,13 @@ export function setCredentialDirective(
       if (before === undefined) {
         return [
           `A credential ${name}${whose} would be kept${life}.`,
-          ...(await tellUse(name, context, hooks, 'meet the change')),
+          ...(await describeUse(name, context, hooks, 'meet the change')),
         ];
       }
       return [
         `The credential ${name}${whose} would get another value${life}.`,
         'The value that it has would be gone for good.',
-        ...(await tellUse(name, context, hooks, 'meet the change')),
+        ...(await describeUse(name, context, hooks, 'meet the change')),
       ];
     },
     prepare({ name, provider = null, expires_in_ms: expiresInMs }, { secret }) {
@@ -75,14 +75,14 @@ export function deleteCredentialDirective(
       }
       return [
         `The credential ${name} would be gone, and its value with it; this cannot be undone.`,
-        ...(await tellUse(name, context, hooks, 'would be refused')),
+        ...(await describeUse(name, context, hooks, 'would be refused')),
       ];
     },
     prepare: ({ name }) => ({ work: { kind: 'credential.delete', name } }),
   };
 }
 
-async function tellUse(
+async function describeUse(
   name: string,
   { tenant, catalog, config }: LedgerContext,
   hooks: WebhookIntake,

@@ -19,7 +19,7 @@ export function checkApiAccess(
     if (apiAccess === undefined || !enabled) continue;
     const path = ['plugins', name, 'api_access'];
     for (const [index, scope] of apiAccess.scopes.entries()) {
-      const tell = ({ message, hint }: ScopeFault): Problem =>
+      const toProblem = ({ message, hint }: ScopeFault): Problem =>
         makeProblem(
           apiAccess.places[index] ?? place,
           keyText([...path, 'scopes', index]),
@@ -27,9 +27,9 @@ export function checkApiAccess(
           hint,
         );
       const fault = explainScope(scope, known);
-      if (fault !== undefined) problems.push(tell(fault));
+      if (fault !== undefined) problems.push(toProblem(fault));
       const slip = explainCommand(scope, known);
-      if (slip !== undefined) warnings.push(tell(slip));
+      if (slip !== undefined) warnings.push(toProblem(slip));
     }
     if (api.enabled) continue;
     const message = 'is in vain: api.enabled is false, so its jobs get no token';

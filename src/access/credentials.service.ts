@@ -30,13 +30,13 @@ export function makeCredentials(context: LedgerContext): Credentials {
     used.clear();
     await ledger.credentials.recordUse(names);
   };
-  const tellUnnoted = (error: unknown): void =>
+  const logUnrecorded = (error: unknown): void =>
     log.warn('the use of credentials was not noted', { error: messageOf(error) });
   const loop = makeLoop({
     name: 'credentials',
     everyMs: () => limits.tokenUseEveryMs,
     runOnce: flush,
-    onError: tellUnnoted,
+    onError: logUnrecorded,
   });
 
   const valueOf = async (name: string): Promise<string> => {
@@ -66,7 +66,7 @@ export function makeCredentials(context: LedgerContext): Credentials {
     },
     async stop() {
       await loop.stop();
-      await flush().catch(tellUnnoted);
+      await flush().catch(logUnrecorded);
     },
   };
 }

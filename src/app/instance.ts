@@ -98,7 +98,7 @@ function makeEngine(
   const { config } = blueprint;
   const place = findInstallPaths();
   const spawnerLog = log.child('spawner');
-  const tell: HostLog = (level, message, fields) => spawnerLog[level](message, fields);
+  const writeLog: HostLog = (level, message, fields) => spawnerLog[level](message, fields);
   const host = makeHost({
     kind: config.service.spawner,
     nativePath: place.nativeSpawner,
@@ -106,7 +106,7 @@ function makeEngine(
     // Several hosts may share a state directory on PostgreSQL; there the fence is the deadline.
     lockPath: config.state.kind === 'sqlite' ? join(config.state.dir, 'spawner.lock') : undefined,
     cgroup: process.env['DUCTILE_CGROUP'],
-    log: tell,
+    log: writeLog,
   });
   const isolation = makeIsolation();
   const confined = confineListed(host, () => isolation(engine.config));
@@ -138,7 +138,7 @@ function makeEngine(
     source: { load: readAgain, compile: (extended) => read(extended, engine.config) },
     ledger,
     host,
-    runner: makeRunner(confined, makePrewarmPool({ host: confined, log: tell })),
+    runner: makeRunner(confined, makePrewarmPool({ host: confined, log: writeLog })),
     vault,
     tenants,
     isolation,

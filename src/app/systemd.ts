@@ -52,26 +52,26 @@ export function findServiceManager(options: ServiceManagerOptions): ServiceManag
   };
 
   // One after the other: "ready" must not overtake "reloading".
-  const tell = (...words: readonly string[]): void => {
+  const notify = (...words: readonly string[]): void => {
     if (isHeard) last = last.then(() => deliver(words));
   };
 
   return {
-    ready: () => tell('READY=1'),
+    ready: () => notify('READY=1'),
     reloading: () =>
-      tell('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / NSEC_PER_USEC}`),
+      notify('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / NSEC_PER_USEC}`),
     watch(isSound) {
       const everyMs = watchdogMs(env) / 2;
       if (!isHeard || everyMs <= 0) return;
       timer = setInterval(() => {
-        if (isSound()) tell('WATCHDOG=1');
+        if (isSound()) notify('WATCHDOG=1');
         else log.error('the process is not sound; the service manager is not told otherwise');
       }, everyMs);
       timer.unref();
     },
     async stopping() {
       clearInterval(timer);
-      tell('STOPPING=1');
+      notify('STOPPING=1');
       await last;
     },
   };

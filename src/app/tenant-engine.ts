@@ -67,25 +67,25 @@ function openTenantLedger(
 ): Promise<Ledger> {
   const { state } = current().config;
   const place = tenantPlace(state, slug);
-  const tell = async (): Promise<void> => {
+  const announce = async (): Promise<void> => {
     await root.tenants.recordDue(slug, 'now').catch(() => undefined);
     root.hint();
   };
   const tenancy = {
-    hint: rarely(tell),
+    hint: rarely(announce),
     ...(state.kind === 'postgres' ? { rootSchema: state.schema } : {}),
   };
   return openSoundLedger(place, engineRules, undefined, log.forTenant(slug), tenancy);
 }
 
 /** Runs at once; calls that follow soon are combined. */
-function rarely(tell: () => Promise<void>): () => void {
+function rarely(announce: () => Promise<void>): () => void {
   let quiet: NodeJS.Timeout | undefined;
   let isOwed = false;
   const call = (): void => {
     isOwed = quiet !== undefined;
     if (isOwed) return;
-    void tell();
+    void announce();
     quiet = setTimeout(() => {
       quiet = undefined;
       if (isOwed) call();

@@ -210,7 +210,7 @@ export interface FailureLog {
  * For what is tried again and again. The same failure is told when it begins, and then once in a while
  * with how often it was seen: an outage of hours must not push out of the log what led to it.
  */
-export function makeFailureLog(tell: (fields: LogFields) => void): FailureLog {
+export function makeFailureLog(write: (fields: LogFields) => void): FailureLog {
   let told: { readonly error: string; readonly atMs: number } | undefined;
   let unsaid = 0;
   return {
@@ -221,7 +221,7 @@ export function makeFailureLog(tell: (fields: LogFields) => void): FailureLog {
         unsaid += 1;
         return;
       }
-      tell({ error, ...fields, ...(isSame ? { repeated: unsaid } : {}) });
+      write({ error, ...fields, ...(isSame ? { repeated: unsaid } : {}) });
       told = { error, atMs: performance.now() };
       unsaid = 0;
     },

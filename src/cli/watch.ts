@@ -43,12 +43,12 @@ export interface Watched {
  */
 export async function watch(io: CliIo, watched: Watched): Promise<number> {
   const over = io.interruption();
-  const tell =
+  const print =
     watched.options.json !== true && io.isTTY ? makeScreen(io, watched) : makeFeed(io, watched);
   let lastError = '';
   while (!over.aborted) {
     try {
-      tell(await watched.look());
+      print(await watched.look());
       lastError = '';
     } catch (thrown) {
       const error = toDuctileError(thrown);
@@ -61,9 +61,9 @@ export async function watch(io: CliIo, watched: Watched): Promise<number> {
   return 0;
 }
 
-type Tell = (output: JsonOutput) => void;
+type PrintResult = (output: JsonOutput) => void;
 
-function makeScreen(io: CliIo, { definition, options, intervalMs }: Watched): Tell {
+function makeScreen(io: CliIo, { definition, options, intervalMs }: Watched): PrintResult {
   const title = `ductile ${definition.noun} ${definition.action}, every ${intervalMs / 1000}s`;
   return (output) => {
     const head = cut(`${title}, ${formatTimeOfDay(io.now())}`, io.columns);
@@ -74,7 +74,7 @@ function makeScreen(io: CliIo, { definition, options, intervalMs }: Watched): Te
   };
 }
 
-function makeFeed(io: CliIo, { definition, options, argv, keepRows }: Watched): Tell {
+function makeFeed(io: CliIo, { definition, options, argv, keepRows }: Watched): PrintResult {
   const { table } = definition;
   const isRowFeed = options.json !== true && options.fields === undefined;
   if (isRowFeed && table !== undefined) return makeRowFeed(io, table, options);
@@ -98,7 +98,7 @@ function makeRowFeed(
   io: CliIo,
   { rows, columns }: NonNullable<CommandDefinition['table']>,
   { verbose = false }: CommonFlags,
-): Tell {
+): PrintResult {
   const shown = columns.filter(([, , detail]) => detail === undefined || verbose);
   let before = new Set<string>();
   return (output) => {
@@ -126,13 +126,13 @@ export interface FollowRequest {
 export async function followPages(io: CliIo, followed: FollowRequest): Promise<number> {
   const { options, input, look } = followed;
   const over = io.interruption();
-  const tell = makeTell(io, followed);
+  const print = makePagePrinter(io, followed);
   let lastError = '';
   let after = input;
   while (!over.aborted) {
     try {
       const page = await look(after);
-      tell(page);
+      print(page);
       after = { ...input, after: page['cursor'] };
       lastError = '';
       if (page['more'] === true) continue;
@@ -147,7 +147,10 @@ export async function followPages(io: CliIo, followed: FollowRequest): Promise<n
   return 0;
 }
 
-function makeTell(io: CliIo, { definition, options }: FollowRequest): (page: JsonOutput) => void {
+function makePagePrinter(
+  io: CliIo,
+  { definition, options }: FollowRequest,
+): (page: JsonOutput) => void {
   const printer = makePrinter(io, options);
   const { rows = '', columns = [] } = definition.table ?? {};
   const shown = columns.filter(([, , detail]) => detail === undefined || options.verbose === true);

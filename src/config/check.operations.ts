@@ -90,14 +90,14 @@ function findScopeFaults({ config }: ConfigReading): Finding[] {
   if (config === undefined) return [];
   const known = readScoped(config);
   const tokens = config.api.auth.tokens.flatMap(({ name, scopes, place }) => {
-    const tell = (severity: Finding['severity']) => (fault: ScopeFault | undefined) => {
+    const toFindings = (severity: Finding['severity']) => (fault: ScopeFault | undefined) => {
       if (fault === undefined) return [];
       const problem = makeProblem(place, `token ${name}`, fault.message, fault.hint);
       return [toFinding(severity, 'security', problem)];
     };
     return scopes.flatMap((scope) => [
-      ...tell('error')(explainScope(scope, known)),
-      ...tell('warning')(explainCommand(scope, known)),
+      ...toFindings('error')(explainScope(scope, known)),
+      ...toFindings('warning')(explainCommand(scope, known)),
     ]);
   });
   const { problems, warnings } = checkApiAccess(config, known);

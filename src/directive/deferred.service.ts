@@ -12,7 +12,7 @@ import {
   mismatch,
   notWaiting,
   readDirective,
-  tellDirective,
+  logDirective,
   toAnswer,
   type DirectAnswer,
 } from './directive-result.service.ts';
@@ -74,7 +74,7 @@ export class WaitingDirectives {
     if (verdict === 'mismatch') throw mismatch(directive);
     const isNew = verdict === 'recorded';
     if (isNew) {
-      tellDirective(directive, this.#log);
+      logDirective(directive, this.#log);
       commits.publish({ moments: [{ directive: directive, moment: 'requested' }] });
     }
     return { directive, isNew };
@@ -91,7 +91,7 @@ export class WaitingDirectives {
     // Whoever approved it before is told what became of it.
     if (now.approvedBy !== by.actor) throw notWaiting(now);
     if (isOurs) {
-      tellDirective(now, this.#log);
+      logDirective(now, this.#log);
       commits.publish({ moments: [{ directive: now, moment: 'approved' }] });
     }
     if (!isFinal(now.status)) await this.#begin(now);
@@ -122,7 +122,7 @@ export class WaitingDirectives {
     const now = await readDirective(ledger, id);
     if (now.status !== 'cancelled') throw notWaiting(now);
     if (isOurs) {
-      tellDirective(now, this.#log);
+      logDirective(now, this.#log);
       commits.publish({ moments: [{ directive: now, moment: 'cancelled' }] });
     }
     commits.publish({ claimable: true, advancing: true });

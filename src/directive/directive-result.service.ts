@@ -138,7 +138,7 @@ function packageOf({ type, params, result, actor }: Directive): JsonObject {
 }
 
 /** One line of the log for each thing that becomes of a directive. */
-export function tellDirective(directive: Directive, log: Log): void {
+export function logDirective(directive: Directive, log: Log): void {
   const { error, causationId, awaitingApproval, attempt } = directive;
   const fields = {
     directive_id: directive.id,

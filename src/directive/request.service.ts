@@ -26,7 +26,7 @@ import {
   planned,
   readDirective,
   resultOf,
-  tellDirective,
+  logDirective,
   toAnswer,
   type DirectAnswer,
 } from './directive-result.service.ts';
@@ -300,7 +300,7 @@ export class Directives {
   ): Promise<Directive> {
     const isLeft = begun.status === 'running';
     const ended = isLeft ? await this.#execute(definition, params, begun) : begun;
-    tellDirective(ended, this.#log);
+    logDirective(ended, this.#log);
     const { status } = ended;
     if (status !== 'requested' && status !== 'running')
       this.#context.commits.publish({ moments: [{ directive: ended, moment: status }] });
@@ -361,7 +361,7 @@ export class Directives {
     for (;;) {
       try {
         const isOurs = await ledger.directives.close({ id: draft.id, processId, end, ...follows });
-        if (!isOurs) await this.#tellLost(draft, end);
+        if (!isOurs) await this.#logLost(draft, end);
         return;
       } catch (error) {
         if (this.#stop.signal.aborted) throw error;
@@ -373,7 +373,7 @@ export class Directives {
   }
 
   /** Somebody believed that this process was dead and ended it; what it did is done all the same. */
-  async #tellLost({ id }: Told, { status }: DirectiveEnd): Promise<void> {
+  async #logLost({ id }: Told, { status }: DirectiveEnd): Promise<void> {
     const recorded = await this.#context.ledger.directives.find(id);
     if (recorded === undefined || recorded.status === status) return;
     const fields = { directive_id: id, ended: status, recorded: recorded.status };

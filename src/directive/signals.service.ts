@@ -33,7 +33,7 @@ export function followDirective(
   failure?: DirectiveFailure,
 ): SignalConsequences {
   const { id, type, target, actor } = told;
-  const why = failure === undefined ? {} : tellFailure(failure);
+  const why = failure === undefined ? {} : describeFailure(failure);
   const payload: JsonObject = { directive_id: id, type, target, actor, status: moment, ...why };
   const signal: SignalDraft = {
     id: ends.has(moment) ? told.signalId : makeId(),
@@ -62,7 +62,7 @@ export function followDirective(
 }
 
 /** Whoever is told that it failed should not have to ask why. */
-function tellFailure({ code, error }: DirectiveFailure): JsonObject {
+function describeFailure({ code, error }: DirectiveFailure): JsonObject {
   return { error_kind: code, error_message: maskText(error) };
 }
 

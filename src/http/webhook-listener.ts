@@ -8,7 +8,7 @@ import {
   hookRules,
   receiveAt,
   receiveHook,
-  tellHealth,
+  showServiceHealth,
 } from '../webhook/receive.operations.ts';
 import type { WebhookResponse } from '../webhook/check.ts';
 import type { IncomingDelivery } from '../webhook/request.ts';
@@ -49,7 +49,7 @@ export function createWebhookListener(base: Base, log: Log): RequestListener {
     const { path, request } = exchange;
     const isGet = request.method === 'GET' || request.method === 'HEAD';
     if (isGet && path === '/healthz' && isFromHere(exchange)) {
-      return reply(exchange, await tellHealth(base));
+      return reply(exchange, await showServiceHealth(base));
     }
     if (isGet && path === '/health') {
       return reply(exchange, { status: 200, body: { status: 'ok' } });

@@ -86,7 +86,7 @@ export function makePluginInits(
     if (changed.length === 0 && now.size === before.size) return;
     health.known = now;
     const wanted = new Set(wants().map(({ name, identity }) => keyOf(name, identity)));
-    for (const [key, row] of changed) if (wanted.has(key)) tell(row, log);
+    for (const [key, row] of changed) if (wanted.has(key)) logHealth(row, log);
     commits.publish({ claimable: true });
     if (changed.every(([, { status }]) => status === 'healthy')) return;
     // Jobs that were claimed ahead may not start either.
@@ -222,7 +222,7 @@ function toWish(
   };
 }
 
-function tell({ plugin, status, reason, jobId }: PluginHealth, log: Log): void {
+function logHealth({ plugin, status, reason, jobId }: PluginHealth, log: Log): void {
   const fields = { plugin, job_id: jobId };
   if (status === 'pending') log.info('the plugin is being set up; its jobs wait', fields);
   if (status === 'healthy') log.info('the plugin is set up', fields);

@@ -114,7 +114,7 @@ export const compileSet = once((dialect: Dialect, statement: RowsStatement): Com
 });
 
 function write(
-  { sql, tells }: RowsStatement,
+  { sql, returns }: RowsStatement,
   writer: RowsWriter,
   dialect: Dialect,
   clock: () => string,
@@ -129,7 +129,7 @@ function write(
     },
   };
   const text = sql(writer, ours);
-  return tells === undefined || dialect.name === 'sqlite' ? text : `${text} returning ${tells}`;
+  return returns === undefined || dialect.name === 'sqlite' ? text : `${text} returning ${returns}`;
 }
 
 /** A sub-select is evaluated once, a volatile call for each row. */

@@ -9,7 +9,7 @@ import { isSweeping } from '../pipeline/run/change.sql.ts';
 
 /** What the database itself can say about its file. */
 export async function checkSqliteFile({ run }: Reading): Promise<string[]> {
-  return tellIntegrity(await run('pragma integrity_check(20)'));
+  return toIntegrityProblems(await run('pragma integrity_check(20)'));
 }
 
 /** The same, roughly, where it does not take long. */
@@ -18,10 +18,10 @@ export async function glanceAtSqliteFile({ run }: Reading): Promise<string[]> {
     'select page_count * page_size as bytes from pragma_page_count, pragma_page_size',
   );
   if (int(size, 'bytes') > limits.quickCheckBytesMax) return [];
-  return tellIntegrity(await run('pragma quick_check(5)'));
+  return toIntegrityProblems(await run('pragma quick_check(5)'));
 }
 
-function tellIntegrity(rows: readonly object[]): string[] {
+function toIntegrityProblems(rows: readonly object[]): string[] {
   return rows
     .map((row) => String(Object.values(row)[0]))
     .filter((line) => line !== 'ok')

@@ -219,7 +219,7 @@ export interface RowsStatement {
   /** Neighbours that differ in this column only are run as one. */
   readonly key?: string;
   /** The column by which it is told which rows were written; `returning` costs SQLite half an insert. */
-  readonly tells?: string;
+  readonly returns?: string;
   readonly sql: (r: RowsWriter, dialect: Dialect) => string;
 }
 

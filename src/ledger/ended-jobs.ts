@@ -4,7 +4,7 @@ import type { JobEnd, KnownEnds } from '../job/types.ts';
 import type { Ledger } from './ledger.ts';
 import type { Notifier } from './notifier.ts';
 
-type TellingVerb = 'listener' | 'onHint' | 'hint' | 'onEnds' | 'awaitEnd';
+type NotifyingVerb = 'listener' | 'onHint' | 'hint' | 'onEnds' | 'awaitEnd';
 
 /** Stands for a listener where more than one waits. */
 const SEVERAL = '*';
@@ -16,19 +16,19 @@ const SEVERAL = '*';
  */
 export function withEnds(
   store: Store,
-  notifier: Pick<Notifier, 'onHint' | 'hint' | 'onEnds' | 'tellEnds'>,
-): { readonly store: Store } & Pick<Ledger, TellingVerb> {
+  notifier: Pick<Notifier, 'onHint' | 'hint' | 'onEnds' | 'notifyEnds'>,
+): { readonly store: Store } & Pick<Ledger, NotifyingVerb> {
   const listener = makeId();
-  let tellOwn: (ids: readonly string[], known?: KnownEnds) => void = () => undefined;
+  let notifyOwn: (ids: readonly string[], known?: KnownEnds) => void = () => undefined;
 
-  const tell = (ends: readonly End[], known?: KnownEnds): void => {
+  const notify = (ends: readonly End[], known?: KnownEnds): void => {
     if (ends.length === 0) return;
-    tellOwn(
+    notifyOwn(
       ends.map(({ id }) => id),
       known,
     );
     const isElsewhere = ({ awaitedBy }: End) => awaitedBy !== null && awaitedBy !== listener;
-    notifier.tellEnds(ends.filter(isElsewhere).map(({ id }) => id));
+    notifier.notifyEnds(ends.filter(isElsewhere).map(({ id }) => id));
   };
 
   const write: Store['write'] = async (names, work) => {
@@ -49,7 +49,7 @@ export function withEnds(
       return answer;
     } finally {
       // Also those of a try that was undone, or whose commit is unknown: to be told only means to look.
-      tell(noted, isCommitted ? known : undefined);
+      notify(noted, isCommitted ? known : undefined);
     }
   };
 
@@ -59,7 +59,7 @@ export function withEnds(
     onHint: notifier.onHint,
     hint: notifier.hint,
     onEnds(callback) {
-      tellOwn = callback;
+      notifyOwn = callback;
       notifier.onEnds(callback);
     },
     async awaitEnd(what, id) {

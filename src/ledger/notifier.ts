@@ -4,7 +4,7 @@ export interface Notifier {
   hint(): void;
   /** Calls back with what others say has ended; undefined when something may have been missed. */
   onEnds(listener: (ids: readonly string[] | undefined) => void): void;
-  tellEnds(ids: readonly string[]): void;
+  notifyEnds(ids: readonly string[]): void;
   close(): Promise<void>;
 }
 
@@ -13,6 +13,6 @@ export const silent: Notifier = {
   onHint: () => undefined,
   hint: () => undefined,
   onEnds: () => undefined,
-  tellEnds: () => undefined,
+  notifyEnds: () => undefined,
   close: () => Promise.resolve(),
 };

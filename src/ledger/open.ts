@@ -141,8 +141,8 @@ export function makeLedger(
   notifier: Notifier,
   care: LedgerCare,
 ): Ledger {
-  const { store: tellingStore, ...telling } = withEnds(plainStore, notifier);
-  const { store, provideRules } = applyRules(tellingStore, rules);
+  const { store: notifyingStore, ...notifying } = withEnds(plainStore, notifier);
+  const { store, provideRules } = applyRules(notifyingStore, rules);
   const copies = new Set<Promise<void>>();
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
@@ -167,7 +167,7 @@ export function makeLedger(
         const [row] = await session.run(`select ${session.dialect.now} as now`);
         return text(row ?? {}, 'now');
       }),
-    ...telling,
+    ...notifying,
     close: () => (closing ??= close()),
   };
 }

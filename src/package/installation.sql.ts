@@ -126,7 +126,7 @@ export async function install(
   await moveWebhooks(tx, draft.webhooks, `${INSTALLATION_ACTOR}${slug}`);
   return {
     status: 'completed',
-    result: { ...nameOf(draft), version, ...tell(draft) },
+    result: { ...nameOf(draft), version, ...describeContent(draft) },
   };
 }
 
@@ -168,7 +168,7 @@ export async function changeInstallation(
   await moveWebhooks(tx, change.webhooks, `${INSTALLATION_ACTOR}${slug}`);
   const purged = await purge(tx, change.purge ?? []);
   const version = text(row, 'version');
-  const more = tell({ provisions: content?.provisions, webhooks: change.webhooks });
+  const more = describeContent({ provisions: content?.provisions, webhooks: change.webhooks });
   const result = { ...nameOf(change), version, revision: int(row, 'revision'), ...more };
   return { status: 'completed', result: { ...result, status: to, ...purged } };
 }
@@ -252,7 +252,7 @@ function nameOf({ id, slug }: { readonly id: string; readonly slug: string }) {
 }
 
 /** What it brings by now, and which webhooks are gone with what it was. */
-function tell({
+function describeContent({
   provisions,
   webhooks: { closed },
 }: {

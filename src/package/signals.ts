@@ -6,7 +6,7 @@ import { configChecksum } from './package.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 
 /** A signal with what it says, before that is text. */
-export interface Telling {
+export interface PayloadSignal {
   readonly signal: SignalDraft;
   readonly payload: JsonObject;
 }
@@ -18,10 +18,10 @@ type Told = Pick<Directive, 'id' | 'type' | 'params' | 'actor'>;
  * begun after it, and at the end before it again.
  */
 export function withPackage(
-  own: Telling,
+  own: PayloadSignal,
   told: Told,
   { moment, tenant, why }: Moment,
-): readonly Telling[] {
+): readonly PayloadSignal[] {
   const verb = verbs.get(told.type);
   if (verb === undefined || !moments.has(moment)) return [own];
   const said: unknown = parseJson(told.params);
@@ -29,8 +29,12 @@ export function withPackage(
   // The directive that installs it gives it its id.
   const installationId = textOf(params['installation_id'] ?? told.id);
   const about: About = { verb, moment, tenant, params, installationId, directiveId: told.id };
-  const telling = tell(about, own.signal, { directive_id: told.id, actor: told.actor, ...why });
-  return moment === 'started' ? [own, telling] : [telling, own];
+  const packageSignal = makePackageSignal(about, own.signal, {
+    directive_id: told.id,
+    actor: told.actor,
+    ...why,
+  });
+  return moment === 'started' ? [own, packageSignal] : [packageSignal, own];
 }
 
 interface Moment {
@@ -53,7 +57,7 @@ const verbs: ReadonlyMap<string, string> = new Map(
 const moments: ReadonlySet<string> = new Set(['requested', 'started', 'completed', 'failed']);
 
 /** It has in common with the directive's own who asked, and what it belongs to. */
-function tell(about: About, own: SignalDraft, said: JsonObject): Telling {
+function makePackageSignal(about: About, own: SignalDraft, said: JsonObject): PayloadSignal {
   const { params, installationId } = about;
   const version = params['version'];
   const payload: JsonObject = {

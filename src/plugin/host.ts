@@ -151,7 +151,7 @@ class SpawnerHost implements Host {
     const pid = this.#tracked.get(id)?.pid;
     const onSpoiled = (): void => settle(this.run(spec, request, options));
     this.#tracked.set(id, { ...tracked, pid, onSpoiled });
-    if (pid !== undefined) this.#tellStarted(tracked, pid);
+    if (pid !== undefined) this.#notifyStarted(tracked, pid);
     link.send({ type: 'feed', id, timeoutMs: spec.timeoutMs, request });
     return end;
   }
@@ -201,7 +201,7 @@ class SpawnerHost implements Host {
     if (tracked === undefined) return;
     if (event.type === 'started') {
       tracked.pid = event.pid;
-      this.#tellStarted(tracked, event.pid);
+      this.#notifyStarted(tracked, event.pid);
     } else if (event.type === 'spoiled') {
       tracked.onEnd = () => {};
       tracked.onLost = () => {};
@@ -212,7 +212,7 @@ class SpawnerHost implements Host {
     }
   }
 
-  #tellStarted({ onStarted }: TrackedProcess, pid: number): void {
+  #notifyStarted({ onStarted }: TrackedProcess, pid: number): void {
     try {
       onStarted?.(pid);
     } catch (error) {

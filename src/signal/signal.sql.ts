@@ -166,7 +166,7 @@ const insert = defineRows({
  */
 const insertNew = defineRows({
   columns,
-  tells: 'id',
+  returns: 'id',
   sql: (r, d) => `${insertInto(r, d)} on conflict do nothing`,
 });
 

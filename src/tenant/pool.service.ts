@@ -35,13 +35,13 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
     houses: () => [...this.#houses.values()].filter(({ row }) => !this.#changing.has(row.slug)),
     wanted: () => this.#gate.waiting + this.#dueOutside,
     close: ({ row }) => this.#close(row.slug),
-    onError: (error) => this.#tell('no room was made for a tenant', error),
+    onError: (error) => this.#logFailure('no room was made for a tenant', error),
   });
   readonly #sleeper = makeLoop({
     name: 'sleeper',
     everyMs: () => limits.tenantLookMs,
     runOnce: () => this.#putToSleep(),
-    onError: (error) => this.#tell('looking after the tenants failed', error),
+    onError: (error) => this.#logFailure('looking after the tenants failed', error),
   });
   readonly #alarm = makeEarliestTimer(() => this.#look());
   /** How many were due at the last look and found no place. */
@@ -102,12 +102,14 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
   }
 
   renew(): void {
-    this.#announce().catch((error: unknown) => this.#tell('tenants sleep over a change', error));
+    this.#announce().catch((error: unknown) =>
+      this.#logFailure('tenants sleep over a change', error),
+    );
     for (const [slug, { engine }] of this.#houses) {
       const fields = { tenant: slug };
       engine
         .renew()
-        .catch((error: unknown) => this.#tell('a tenant was not renewed', error, fields));
+        .catch((error: unknown) => this.#logFailure('a tenant was not renewed', error, fields));
     }
   }
 
@@ -209,7 +211,7 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
     const ms = Math.min(limits.tenantRetryMs * 2 ** (tries - 1), limits.tenantRetryMsMax);
     const atMs = performance.now();
     this.#failures.set(slug, { tries, atMs, untilMs: atMs + ms, error });
-    this.#tell('a tenant could not be woken', error, { tenant: slug, retry_in_ms: ms });
+    this.#logFailure('a tenant could not be woken', error, { tenant: slug, retry_in_ms: ms });
     this.#alarm.in(ms);
   }
 
@@ -227,7 +229,9 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
     if (changing !== undefined || house === undefined) return await changing;
     const closing = house
       .close()
-      .catch((error: unknown) => this.#tell('a tenant was not closed', error, { tenant: slug }))
+      .catch((error: unknown) =>
+        this.#logFailure('a tenant was not closed', error, { tenant: slug }),
+      )
       .finally(() => {
         this.#houses.delete(slug);
         this.#changing.delete(slug);
@@ -293,7 +297,7 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
     await this.#room.make();
   }
 
-  #tell(message: string, error: unknown, fields: Record<string, unknown> = {}): void {
+  #logFailure(message: string, error: unknown, fields: Record<string, unknown> = {}): void {
     this.#options.log.error(message, { ...fields, error: messageOf(error) });
   }
 }

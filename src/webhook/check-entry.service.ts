@@ -223,7 +223,7 @@ export function findWebhookFaults(
 }
 
 /** Those that one configuration leaves without what another one had, in sentences. */
-export async function tellStranded(
+export async function describeStranded(
   before: Targets,
   after: Targets,
   ledger: LedgerSubset<'webhooks.list'>,

@@ -85,7 +85,7 @@ const insertDelivery = defineRows({
     signal_id: 'text',
     test_by: 'text',
   },
-  tells: 'id',
+  returns: 'id',
   sql: (r, d) => `insert into ${d.table('webhook_deliveries')} (id, hook_id, verdict, reason,
       delivery_id, replay_key, source, headers, body_bytes, signal_id, test_by, received_at)
     ${r.values(`${r('id')}, ${r('hook_id')}, 'accepted', ${r('reason')}, ${r('delivery_id')},

@@ -36,7 +36,7 @@ export function hookRules({ engine }: Base): WebhooksConfig {
 }
 
 /** What monitors are told. */
-export async function tellHealth({ engine }: Base): Promise<WebhookResponse> {
+export async function showServiceHealth({ engine }: Base): Promise<WebhookResponse> {
   const context = { engine, principal: ANONYMOUS, submittedBy: 'api' } as const;
   const body = await invoke(systemHealth, context, {});
   return { status: body['status'] === 'ok' ? 200 : 503, body: body as WebhookResponse['body'] };

@@ -333,12 +333,12 @@ async function waitForEnd(
     const end = isNew
       ? await expected.wait(waitMs, gone)
       : await waitForFirst(engine, jobId, waitMs, gone);
-    return end && tell(end.status, resultIn(end));
+    return end && showEnd(end.status, resultIn(end));
   }
   if (runId === undefined) return undefined;
   const { status, output } = await engine.waitForRun(runId, waitMs, gone);
   if (!isRunOver(status)) return undefined;
-  return tell(status, parseStoredJson(output));
+  return showEnd(status, parseStoredJson(output));
 }
 
 /** The job of an earlier delivery may have ended long ago, so read it before waiting. */
@@ -361,6 +361,6 @@ function resultIn({ result }: JobEnd): Json {
 }
 
 /** Why it did not succeed is for the operator. */
-function tell(status: string, result: Json): JsonObject {
+function showEnd(status: string, result: Json): JsonObject {
   return status === 'succeeded' ? { status, result } : { status };
 }

@@ -34,7 +34,7 @@ export function makeNotifier(connectionString: string, schema: string, notify: N
     },
   });
   const hinter = makeHinter(() => send(''));
-  const teller = makeTeller(send);
+  const sender = makeSender(send);
 
   return {
     onHint(callback) {
@@ -46,10 +46,10 @@ export function makeNotifier(connectionString: string, schema: string, notify: N
       ear.open();
     },
     hint: () => hinter.hint(),
-    tellEnds: (ids) => teller.tell(ids),
+    notifyEnds: (ids) => sender.notify(ids),
     async close() {
       hinter.close();
-      teller.close();
+      sender.close();
       await ear.close();
     },
   };
@@ -142,8 +142,8 @@ function makeHinter(send: () => Promise<unknown>): { hint(): void; close(): void
 }
 
 /** Sent at once, because somebody waits; what ends while one is under way goes with the next. */
-function makeTeller(send: (payload: string) => Promise<unknown>): {
-  tell(ids: readonly string[]): void;
+function makeSender(send: (payload: string) => Promise<unknown>): {
+  notify(ids: readonly string[]): void;
   close(): void;
 } {
   let owed: string[] = [];
@@ -155,7 +155,7 @@ function makeTeller(send: (payload: string) => Promise<unknown>): {
     isSending = false;
   };
   return {
-    tell(ids) {
+    notify(ids) {
       if (isClosed) return;
       // Ours are short and have no spaces; whoever waits for another kind of id looks for itself.
       owed.push(...ids.filter((id) => id.length <= ID_CHARACTERS_MAX && !id.includes(' ')));

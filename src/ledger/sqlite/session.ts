@@ -61,17 +61,17 @@ export function makeSession(db: DatabaseSync, clock: () => Timestamp = readClock
     common: readonly Value[] = [],
   ): Row[] => {
     if (rows.length === 0) return [];
-    const { tells } = definition;
+    const { returns } = definition;
     const found: Row[] = [];
     const now = clock();
     for (const run of toRuns(definition, rows)) {
       const { text, bind } = compileRun(sqliteDialect, definition, run);
       const statement = prepare(text);
       const values = bind(run, common, now);
-      if (tells === undefined) {
+      if (returns === undefined) {
         for (const row of statement.all(...values)) found.push(row as Row);
       } else if (statement.run(...values).changes > 0) {
-        found.push({ [tells]: run.row[tells] ?? null });
+        found.push({ [returns]: run.row[returns] ?? null });
       }
     }
     return found;

@@ -76,7 +76,7 @@ function reviveDirective({ ledger, commits }: LedgerContext): DirectiveDefinitio
       return [
         `${nameOf(run)}, which halted${where} (${run.haltReason}), would go on in a new run.`,
         'What succeeded would not be repeated.',
-        ...tellContext(context),
+        ...describeContext(context),
       ];
     },
     prepare: ({ run_id: of, context }, asked) =>
@@ -109,7 +109,7 @@ function retryFromDirective({
       return [
         `Step ${step} of ${nameOf(run)}, and all that came after it, would be done in a new run.`,
         'What was done before it counts as done.',
-        ...tellContext(context),
+        ...describeContext(context),
       ];
     },
     prepare: ({ run_id: of, step: from, context }, asked) =>
@@ -198,7 +198,7 @@ async function mustFind(ledger: Ledger, id: string): Promise<Run> {
   throw new DuctileError('RUN_NOT_FOUND', `there is no run ${id}`, { place: id });
 }
 
-function tellContext(isKept: boolean): string[] {
+function describeContext(isKept: boolean): string[] {
   return isKept ? [] : ['Its baggage would be left out.'];
 }
 

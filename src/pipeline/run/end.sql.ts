@@ -33,7 +33,12 @@ export async function closeRuns(tx: Transaction, effects: Effects): Promise<void
     const graph = await findGraph(tx, end.run.definitionHash);
     const { sourceEventId } = end.run;
     const isHidden = await isAdminOnly(tx, { sourceEventId, runId: null });
-    const signal = tellHalt(effects, { ...end, isHidden }, leaves.get(end.run.id) ?? [], graph);
+    const signal = addHaltSignal(
+      effects,
+      { ...end, isHidden },
+      leaves.get(end.run.id) ?? [],
+      graph,
+    );
     await followHalt(tx, effects, end, signal);
   }
   const isAwaited = await hasWaitingBranch(tx, effects.signals);
@@ -128,7 +133,7 @@ async function readHalted(tx: Transaction, runId: string): Promise<Leaf[]> {
   return all.filter(({ id }, index) => all[index + 1]?.id.startsWith(`${id}.`) !== true);
 }
 
-function tellHalt(
+function addHaltSignal(
   effects: Effects,
   { run, root, isHidden }: RunEnd & { readonly isHidden: boolean },
   leaves: readonly Leaf[],

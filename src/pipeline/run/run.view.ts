@@ -70,8 +70,8 @@ function showRun(output: JsonOutput, printer: Printer): void {
     ['UNTIL', 'until'],
     ['STEP ID', 'step_id', 'detail'],
   ]);
-  tellRest(output, printer);
-  tellNext(output, printer);
+  printRest(output, printer);
+  printNext(output, printer);
 }
 
 function withVerdict(row: ResultRow): ResultRow {
@@ -99,10 +99,10 @@ function showStarted(output: JsonOutput, printer: Printer): void {
     ['JOB', 'job_id', 'detail'],
     ['ERROR', 'error'],
   ]);
-  if (output['complete'] !== undefined) tellRest(output, printer);
+  if (output['complete'] !== undefined) printRest(output, printer);
   if (output['waiting'] !== undefined) {
     listWaitingWork(output, printer);
-    tellNext(output, printer);
+    printNext(output, printer);
   }
   if (output['timeout_exceeded'] !== true) return;
   printer.line();
@@ -173,7 +173,7 @@ function showRunTree(output: JsonOutput, printer: Printer): void {
     ],
     empty: 'It has not begun.',
   });
-  tellRest(output, printer);
+  printRest(output, printer);
 }
 
 function indent({ depth, name, kind }: ResultRow): string {
@@ -181,14 +181,14 @@ function indent({ depth, name, kind }: ResultRow): string {
   return `${'  '.repeat(Number(depth))}${shown}`;
 }
 
-function tellRest({ complete }: JsonOutput, printer: Printer): void {
+function printRest({ complete }: JsonOutput, printer: Printer): void {
   if (complete === false)
     printer.line(
       'There is more; of a run as large as this, its first parts and what failed are shown.',
     );
 }
 
-function tellNext(output: JsonOutput, printer: Printer): void {
+function printNext(output: JsonOutput, printer: Printer): void {
   const id = showCell(output['run_id']);
   if (output['status'] === 'halted' && output['revived_as'] === null) {
     printer.line();

@@ -83,7 +83,7 @@ async function readLast(
 }
 
 /** Where to look for what had not ended in time. */
-export function tellLate(jobId: string | null, runId?: string): string {
+export function describeTimeout(jobId: string | null, runId?: string): string {
   const places = [
     ...(jobId === null ? [] : [`/job/${jobId}`]),
     ...(runId === undefined ? [] : [`/runs/${runId}`]),
@@ -170,7 +170,12 @@ export const runPipeline = defineOperation({
     const waitMs = atOnce ? 0 : limitWait(context, runWaitOf(pipeline, asked));
     const begin = async () => {
       const submission = runSubmissionOf(context, wanted, waitMs > 0);
-      return await tellRun(context, submission, await context.engine.startRun(submission), waitMs);
+      return await showStartedRun(
+        context,
+        submission,
+        await context.engine.startRun(submission),
+        waitMs,
+      );
     };
     // Who waits is admitted before anything is accepted.
     return await (waitMs === 0 ? begin() : withWaiterSlot(context, begin));
@@ -207,7 +212,7 @@ export function runSubmissionOf(
  * What became of a run that was asked for. Without waiting nothing is read back, unless the same may
  * have been asked for before, or all is over already.
  */
-export async function tellRun(
+export async function showStartedRun(
   context: Context,
   { pipeline }: Pick<RunSubmission, 'pipeline'>,
   started: StartedRun,
@@ -257,7 +262,7 @@ async function answer(context: Context, started: StartedRun, waitMs: number): Pr
     const waits = await readWaitingFor(engine.ledger, [run]);
     const unfinished = { ...shown, waiting_for: waits.get(run.id) ?? null };
     if (isStill) return { ...unfinished, timeout_exceeded: false };
-    const message = tellLate(shown.job_id, shown.run_id);
+    const message = describeTimeout(shown.job_id, shown.run_id);
     return { ...unfinished, timeout_exceeded: true, message };
   }
   const tree = await readTree(veilLedger(engine.ledger, context.principal), run);

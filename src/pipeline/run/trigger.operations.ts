@@ -10,12 +10,12 @@ import { defineOperation } from '../../operation/define.ts';
 import { refuseDeniedSteps } from '../../access/denied-commands.operations.ts';
 import {
   leafShape,
-  tellLate,
+  describeTimeout,
   runOutput,
   runPipeline,
   runSubmissionOf,
   runWaitOf,
-  tellRun,
+  showStartedRun,
 } from './start.operations.ts';
 import {
   dependencyField,
@@ -153,15 +153,17 @@ async function trigger(context: Context, { plugin, command }: Triggered, wanted:
     job: wanted.job,
     runs: wanted.runs.map(({ submission }) => submission),
   });
-  const tellOwn = async () =>
+  const showJob = async () =>
     wanted.job === undefined || begun.job === undefined
       ? null
       : await showStartedJob(context, wanted.job, begun.job, wanted.jobWaitMs);
   const [job, ...runs] = await Promise.all([
-    tellOwn(),
+    showJob(),
     ...begun.runs.flatMap((started, index) => {
       const run = wanted.runs[index];
-      return run === undefined ? [] : [tellRun(run.context, run.submission, started, run.waitMs)];
+      return run === undefined
+        ? []
+        : [showStartedRun(run.context, run.submission, started, run.waitMs)];
     }),
   ] as const);
   const [first] = [job, ...runs].filter((one) => one !== null);
@@ -187,7 +189,11 @@ function sumUp({
   const waited = [job, ...runs].filter((one): one is Told => one?.timeout_exceeded !== undefined);
   if (waited.length === 0) return {};
   if (waited.some(({ timeout_exceeded: isLate }) => isLate)) {
-    return { status: 'running', timeout_exceeded: true, message: tellLate(jobId, runs[0]?.run_id) };
+    return {
+      status: 'running',
+      timeout_exceeded: true,
+      message: describeTimeout(jobId, runs[0]?.run_id),
+    };
   }
   const steps = runs.flatMap(({ tree = [] }) => tree);
   return {

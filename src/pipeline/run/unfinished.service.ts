@@ -33,12 +33,12 @@ export async function findLeft(ledger: Ledger, rootJobId: string): Promise<Left[
   );
   // Of a step's job its run tells.
   return [
-    ...jobs.filter(({ runId }) => runId === null).map(tell),
+    ...jobs.filter(({ runId }) => runId === null).map(toLeft),
     ...(await Promise.all(waits)).flat(),
   ];
 }
 
-function tell(job: Job): Left {
+function toLeft(job: Job): Left {
   const name = `${job.plugin} ${job.command}`;
   const of = { branch: '', step: null, step_id: null, run_id: null };
   return { ...of, name, why: sayWait(job), until: job.nextRetryAt, job_id: job.id };

@@ -23,9 +23,10 @@ export type Wait = z.output<typeof waitShape>;
 /** Why a run has not ended, in sentences. */
 export async function explainRun(ledger: Ledger, run: Run): Promise<Wait[]> {
   if (run.completedAt !== null) return [];
-  if (run.dueAt !== null) return [tell(undefined, 'its time has not come', { until: run.dueAt })];
+  if (run.dueAt !== null)
+    return [makeWait(undefined, 'its time has not come', { until: run.dueAt })];
   if (run.status === 'queued') {
-    return [tell(undefined, 'its turn among the runs of its concurrency key has not come')];
+    return [makeWait(undefined, 'its turn among the runs of its concurrency key has not come')];
   }
   const open = await ledger.runs.listBranches({ runId: run.id, open: true, limit: TOLD_MAX + 1 });
   // Who waits for its own branches says nothing that they do not say themselves.
@@ -35,7 +36,7 @@ export async function explainRun(ledger: Ledger, run: Run): Promise<Wait[]> {
     told.slice(0, TOLD_MAX).map((branch) => explain(ledger, branch, tries)),
   );
   if (open.length <= TOLD_MAX) return waits;
-  return [...waits, tell(undefined, `more than ${TOLD_MAX} branches are open`)];
+  return [...waits, makeWait(undefined, `more than ${TOLD_MAX} branches are open`)];
 }
 
 async function explain(
@@ -48,15 +49,15 @@ async function explain(
     return explainJob(branch, job);
   }
   if (branch.status === 'advancing' && branch.dueAt?.startsWith(HELD_DAY) === true) {
-    return tell(branch, 'as many of its block are under way as may be');
+    return makeWait(branch, 'as many of its block are under way as may be');
   }
   if (branch.status === 'advancing') {
     const error = tries.get(branch.id)?.error ?? null;
     const why = error === null ? 'it is being moved on' : `moving it on failed: ${error}`;
-    return tell(branch, why, { until: branch.dueAt });
+    return makeWait(branch, why, { until: branch.dueAt });
   }
   if (isOpenBlock(branch)) {
-    return tell(branch, `${branch.pending} of its ${branch.width} branches have not ended`);
+    return makeWait(branch, `${branch.pending} of its ${branch.width} branches have not ended`);
   }
   const of = { runId: branch.runId, branchId: branch.id };
   const [step] = await ledger.runs.listSteps({ ...of, status: 'waiting', limit: 1 });
@@ -69,15 +70,15 @@ function explainPause(branch: Branch, step: Step | undefined): Wait {
   const more = { until, stepId: step?.id ?? null };
   if (step?.kind === 'approve') {
     const question = step.note === null ? '' : `: ${step.note}`;
-    return tell(branch, `somebody has to approve or reject it${question}`, more);
+    return makeWait(branch, `somebody has to approve or reject it${question}`, more);
   }
-  if (branch.waitsFor !== null) return tell(branch, `it waits for ${branch.waitsFor}`, more);
-  return tell(branch, 'its time has not come', more);
+  if (branch.waitsFor !== null) return makeWait(branch, `it waits for ${branch.waitsFor}`, more);
+  return makeWait(branch, 'its time has not come', more);
 }
 
 function explainJob(branch: Branch, job: Job | undefined): Wait {
-  if (job === undefined) return tell(branch, 'its job is not on the ledger any more');
-  return tell(branch, sayWait(job), { until: job.nextRetryAt, jobId: job.id });
+  if (job === undefined) return makeWait(branch, 'its job is not on the ledger any more');
+  return makeWait(branch, sayWait(job), { until: job.nextRetryAt, jobId: job.id });
 }
 
 /** Why a job has not ended, in a sentence. */
@@ -113,7 +114,7 @@ interface More {
   readonly stepId?: string | null;
 }
 
-function tell(branch: Branch | undefined, why: string, more: More = {}): Wait {
+function makeWait(branch: Branch | undefined, why: string, more: More = {}): Wait {
   return {
     branch: branch?.path ?? '',
     step: branch?.node ?? null,
