@@ -50,7 +50,7 @@ export async function openHook(engine: LedgerEngine, plugin: string, more: objec
         plugin,
         auth_mode: 'hmac',
         hmac_header: 'X-Signature',
-        rate_limit_per_minute: limits.hookRateMax,
+        rate_limit_per_minute: limits.webhookRateMax,
         ...more,
       },
     },

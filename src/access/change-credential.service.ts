@@ -20,7 +20,7 @@ import { guardFirstKey, isSameSecret, purposes } from './vault.service.ts';
 
 export function setCredentialDirective(
   context: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
 ): DirectiveDefinition<NewCredential> {
   const { ledger, vault } = context;
   return {
@@ -28,7 +28,7 @@ export function setCredentialDirective(
     async resolve(params, { secret, dryRun }) {
       if (secret !== undefined) {
         checkValue(secret);
-        await checkForWebhooks(params.name, secret, context, hooks);
+        await checkForWebhooks(params.name, secret, context, intake);
       }
       if (dryRun === true) return params;
       await guardFirstKey(vault, ledger);
@@ -44,13 +44,13 @@ export function setCredentialDirective(
       if (before === undefined) {
         return [
           `A credential ${name}${whose} would be kept${life}.`,
-          ...(await describeUse(name, context, hooks, 'meet the change')),
+          ...(await describeUse(name, context, intake, 'meet the change')),
         ];
       }
       return [
         `The credential ${name}${whose} would get another value${life}.`,
         'The value that it has would be gone for good.',
-        ...(await describeUse(name, context, hooks, 'meet the change')),
+        ...(await describeUse(name, context, intake, 'meet the change')),
       ];
     },
     prepare({ name, provider = null, expires_in_ms: expiresInMs }, { secret }) {
@@ -63,7 +63,7 @@ export function setCredentialDirective(
 
 export function deleteCredentialDirective(
   context: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
 ): DirectiveDefinition<CredentialChoice> {
   const { ledger } = context;
   return {
@@ -75,7 +75,7 @@ export function deleteCredentialDirective(
       }
       return [
         `The credential ${name} would be gone, and its value with it; this cannot be undone.`,
-        ...(await describeUse(name, context, hooks, 'would be refused')),
+        ...(await describeUse(name, context, intake, 'would be refused')),
       ];
     },
     prepare: ({ name }) => ({ work: { kind: 'credential.delete', name } }),
@@ -85,10 +85,12 @@ export function deleteCredentialDirective(
 async function describeUse(
   name: string,
   { tenant, catalog, config }: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
   fate: string,
 ): Promise<string[]> {
-  const { plugins, webhooks } = (await readUsers({ catalog, config, hooks, tenant }))(name);
+  const { plugins, webhooks } = (
+    await readUsers({ catalog, config, webhookIntake: intake, tenant })
+  )(name);
   if (plugins.length + webhooks.length === 0) return ['No plugin and no webhook asks for it now.'];
   return [
     ...(plugins.length === 0
@@ -105,10 +107,10 @@ async function checkForWebhooks(
   name: string,
   value: string,
   { ledger }: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
 ): Promise<void> {
   const credential = async (): Promise<string> => value;
-  for (const [id, names] of await hooks.store.references()) {
+  for (const [id, names] of await intake.store.references()) {
     const row = names.includes(name) ? await ledger.webhooks.find(id) : undefined;
     if (row === undefined) continue;
     const settings = parseJson(row.settings) as JsonObject;

@@ -14,7 +14,7 @@ export interface CredentialUsers {
 export interface CredentialHolder {
   readonly catalog: Catalog;
   readonly config: Pick<Config, 'webhooks'>;
-  readonly hooks: Pick<WebhookIntake, 'store'>;
+  readonly webhookIntake: Pick<WebhookIntake, 'store'>;
   /** Undefined for the root ledger: the endpoints of the configuration go by its credentials. */
   readonly tenant: unknown;
 }
@@ -23,10 +23,10 @@ export interface CredentialHolder {
 export async function readUsers({
   catalog,
   config,
-  hooks,
+  webhookIntake,
   tenant,
 }: CredentialHolder): Promise<(name: string) => CredentialUsers> {
-  const references = [...(await hooks.store.references())];
+  const references = [...(await webhookIntake.store.references())];
   const endpoints = tenant === undefined ? config.webhooks.endpoints : [];
   return (name) => ({
     plugins: [...catalog.plugins.values()]

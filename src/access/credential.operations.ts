@@ -227,7 +227,7 @@ function show(row: CredentialRow, { plugins, webhooks }: CredentialUsers) {
     credential_id: row.id,
     provider: row.provider,
     status: row.isExpired ? ('expired' as const) : ('active' as const),
-    used_by: [...plugins, ...webhooks.map((hook) => `webhook:${hook}`)],
+    used_by: [...plugins, ...webhooks.map((id) => `webhook:${id}`)],
     key_id: row.keyId,
     created_by: row.createdBy,
     created_at: row.createdAt,

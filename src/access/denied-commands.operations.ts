@@ -4,7 +4,7 @@ import { parseJson } from '../base/parse-json.ts';
 import type { Config } from '../config/config.ts';
 import { resolveTarget } from '../pipeline/check-routes.service.ts';
 import { findEndpoint } from '../webhook/store.service.ts';
-import { hookSource, RECEIVED } from '../webhook/accept.service.ts';
+import { webhookSource, RECEIVED } from '../webhook/accept.service.ts';
 import type { Graph } from '../pipeline/language/graph.ts';
 import { isPipelineFor, ANY_EVENT, matchRoutes } from '../pipeline/language/pipeline.ts';
 import { webhookDefaults } from '../webhook/target.ts';
@@ -19,7 +19,7 @@ export async function refuseDenied(context: Context, type: string, params: objec
   const denied = listDenied(context.principal.scopes);
   if (denied.length === 0) return;
   if (goesOn.has(type)) return await refuseDeniedRun(context, params);
-  if (type.startsWith('webhook.')) return await refuseDeniedHook(context, type, params);
+  if (type.startsWith('webhook.')) return await refuseDeniedWebhook(context, type, params);
   const reach = await reachOf(context, type, params);
   if (reach === undefined) return;
   const hit = denied.find(
@@ -83,7 +83,7 @@ async function refuseDeniedRun(
   }
 }
 
-interface HookParams {
+interface WebhookParams {
   readonly id?: string;
   readonly delivery_id?: string;
   /** The settings of a new webhook. */
@@ -92,16 +92,16 @@ interface HookParams {
 }
 
 /** Refuses changes of a webhook that would run a denied command. */
-async function refuseDeniedHook(
+async function refuseDeniedWebhook(
   context: Context,
   type: string,
-  { id: named = '', delivery_id: deliveryId, settings, changes }: HookParams,
+  { id: named = '', delivery_id: deliveryId, settings, changes }: WebhookParams,
 ): Promise<void> {
   if (type === 'webhook.delete') return;
   const { ledger } = context.engine;
   const [delivery] =
     deliveryId === undefined ? [] : await ledger.deliveries.list({ id: deliveryId, limit: 1 });
-  const id = delivery?.hookId ?? named;
+  const id = delivery?.webhookId ?? named;
   const row = await ledger.webhooks.find(id);
   const now = row === undefined ? endpointAt(context, id) : (parseJson(row.settings) as JsonObject);
   refuseDeniedDelivery(context, id, { ...now, ...settings, ...changes });
@@ -120,7 +120,7 @@ export function refuseDeniedDelivery(
 ): void {
   const { config, catalog, pipelines } = context.engine;
   const event = {
-    source: hookSource(id),
+    source: webhookSource(id),
     type: typeof signal === 'string' ? signal : RECEIVED,
     event: ANY_EVENT,
   } as const;

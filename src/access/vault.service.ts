@@ -15,7 +15,7 @@ export function tenantLedger(slug: string): string {
 export const purposes = {
   credential: (name: string) => `credential ${name}`,
   payload: (signalId: string) => `signal ${signalId}`,
-  webhook: (hookId: string) => `webhook ${hookId}`,
+  webhook: (webhookId: string) => `webhook ${webhookId}`,
 } as const;
 
 /** Before the first key is made: who lost theirs must hear of it, and not get another one. */

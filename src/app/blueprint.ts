@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts';
 import { toTenantConfig } from '../config/build.ts';
 import { loadConfig } from '../config/load.ts';
 import { configInvalid } from '../config/problem.ts';
-import { checkHooks, checkRoutes } from '../pipeline/check-routes.service.ts';
+import { checkWebhookConfig, checkRoutes } from '../pipeline/check-routes.service.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';
 import { checkApiAccess } from '../access/check-access.service.ts';
@@ -26,9 +26,9 @@ export function readBlueprint(
   const catalog = loadCatalog(config, bases, unloadedTargets);
   const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
   const checked = checkPipelines(config.pipelines, catalog);
-  const hooks = checkHooks(config, catalog);
+  const webhooks = checkWebhookConfig(config, catalog);
   const access = checkApiAccess(config, scopedBy(config, catalog));
-  const wrong = [...problems, ...checked.problems, ...hooks.problems, ...access.problems];
+  const wrong = [...problems, ...checked.problems, ...webhooks.problems, ...access.problems];
   if (wrong.length > 0) throw configInvalid(wrong);
   const drift = findPluginDrift(config, catalog);
   const mustStay = [config, inForce].some(({ service }) => service.admission.failOnDrift);
@@ -38,7 +38,7 @@ export function readBlueprint(
     ...catalog.warnings,
     ...warnings,
     ...checked.warnings,
-    ...hooks.warnings,
+    ...webhooks.warnings,
     ...access.warnings,
     ...drift,
   ];

@@ -241,7 +241,7 @@ export async function openSurfaces({ config, engine, log }: Instance): Promise<S
     throw error;
   }
   engine.reach.api = api && toLoopbackUrl(api);
-  engine.reach.hooks = webhooks && toLoopbackUrl(webhooks);
+  engine.reach.webhooks = webhooks && toLoopbackUrl(webhooks);
   return {
     control: control.address,
     api,

@@ -4,7 +4,7 @@ import { callOperation, type OperationInput } from './ask.ts';
 import { askAndWait, EXIT_INTERRUPTED } from './await-end.ts';
 import { commands, type CommandDefinition } from './commands.ts';
 import { addFlags } from './flags.ts';
-import { followPages, withProgress, readInterval, watch } from './watch.ts';
+import { followPages, withProgress, readInterval, watchCommand } from './watch.ts';
 import type { CliHost, CliIo, CommonFlags, CliSession } from './host.ts';
 import { describeNoun } from './nouns.ts';
 import { addOwnCommands } from './own.ts';
@@ -159,7 +159,14 @@ async function perform(
   if (intervalMs !== undefined) {
     const { argv } = session;
     const keepRows = input['limit'] !== undefined;
-    session.exitCode = await watch(io, { definition, options, intervalMs, argv, keepRows, look });
+    session.exitCode = await watchCommand(io, {
+      definition,
+      options,
+      intervalMs,
+      argv,
+      keepRows,
+      look,
+    });
     return;
   }
   const output = await withProgress(io, nameWork(definition, input), async () => {

@@ -41,7 +41,7 @@ export interface Watched {
  * Repeats a command until Ctrl-C: a terminal is redrawn, other output gets the changes. Waits while
  * the service is unavailable.
  */
-export async function watch(io: CliIo, watched: Watched): Promise<number> {
+export async function watchCommand(io: CliIo, watched: Watched): Promise<number> {
   const over = io.interruption();
   const print =
     watched.options.json !== true && io.isTTY ? makeScreen(io, watched) : makeFeed(io, watched);

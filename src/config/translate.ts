@@ -87,14 +87,14 @@ export const translations: readonly Translation[] = [
   {
     from: 'pipelines.*.on-hook',
     to: ['on'],
-    applies: (value) => hookOf(value) !== undefined,
-    change: (value) => toLocatedLike(value, hookOf(value)?.signal),
-    beside: addHookConditions,
+    applies: (value) => findLifecycleEvent(value) !== undefined,
+    change: (value) => toLocatedLike(value, findLifecycleEvent(value)?.signal),
+    beside: addLifecycleConditions,
     hint: 'Write it as `ductile config show pipelines` does.',
   },
 ];
 
-interface Hook {
+interface LifecycleEvent {
   readonly signal: string;
   readonly conditions: readonly unknown[];
 }
@@ -103,25 +103,29 @@ const notified = { path: 'payload.notify_on_complete', op: 'eq', value: true };
 const endedAs = (...value: string[]) => ({ path: 'payload.status', op: 'in', value });
 
 /** The signals of `on-hook`. Ductile reports every failed job, of all plugins. */
-const hooks: Readonly<Record<string, Hook>> = {
+const lifecycleEvents: Readonly<Record<string, LifecycleEvent>> = {
   'job.completed': { signal: 'job.succeeded', conditions: [] },
   'job.failed': { signal: 'job.dead', conditions: [notified, endedAs('failed', 'dead')] },
   'job.timed_out': { signal: 'job.dead', conditions: [notified, endedAs('timed_out')] },
 };
 
-function hookOf(value: LocatedNode): Hook | undefined {
+function findLifecycleEvent(value: LocatedNode): LifecycleEvent | undefined {
   const name = toPlain(value);
-  return typeof name === 'string' && Object.hasOwn(hooks, name) ? hooks[name] : undefined;
+  return typeof name === 'string' && Object.hasOwn(lifecycleEvents, name)
+    ? lifecycleEvents[name]
+    : undefined;
 }
 
 /**
  * In the original, the source is the plugin of the job. The source of our signals is the service.
  */
-function addHookConditions(
+function addLifecycleConditions(
   value: LocatedNode,
   around: KeyParent,
 ): ReadonlyMap<string, LocatedNode | undefined> {
-  const conditions = (hookOf(value)?.conditions ?? []).map((one) => toLocatedLike(value, one));
+  const conditions = (findLifecycleEvent(value)?.conditions ?? []).map((one) =>
+    toLocatedLike(value, one),
+  );
   const plugin = around.get('from_plugin');
   if (plugin !== undefined) {
     const isFrom = { path: 'payload.plugin', op: 'eq', value: toPlain(plugin) };

@@ -21,7 +21,7 @@ const bodySize = z.preprocess(
     if (match === null) return value;
     return Number(match[1]) * (UNITS[(match[2] ?? 'B').toUpperCase()] ?? 1);
   },
-  count(1, limits.hookBodyBytesMax),
+  count(1, limits.webhookBodyBytesMax),
 );
 
 /** The plugin for agents, which is part of the program. */
@@ -30,7 +30,7 @@ export const DEFAULT_AGENT = 'agent';
 const endpoint = strictSection({
   path: z
     .string()
-    .max(limits.hookPathCharsMax)
+    .max(limits.webhookPathCharsMax)
     .regex(/^\/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]$/, 'must be a path such as /hook/github')
     .refine((path) => !/^\/(?:healthz?$|hooks\/)/.test(path), 'is taken: it has another meaning'),
   plugin: pluginName(),
@@ -40,7 +40,7 @@ const endpoint = strictSection({
     .string()
     .max(100)
     .regex(/^[A-Za-z0-9_-]+$/, 'must be the name of a header'),
-  max_body_size: bodySize.default(limits.hookBodyBytesMax),
+  max_body_size: bodySize.default(limits.webhookBodyBytesMax),
   ...respondFields,
   ...eventFields,
 });

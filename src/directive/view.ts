@@ -13,8 +13,8 @@ export const controlViews: Readonly<Record<string, ResultView>> = {
   'tenant.token': showTenantToken,
   'token.create': showToken,
   'token.rotate': showToken,
-  'webhook.add': showHookSecret,
-  'webhook.rotate': showHookSecret,
+  'webhook.add': showWebhookSecret,
+  'webhook.rotate': showWebhookSecret,
   'plugin.health': showHealth,
   'jobs.cancel': showCancelled,
   'jobs.retry': showRetried,
@@ -93,7 +93,7 @@ function showToken(output: JsonOutput, printer: Printer): void {
   printer.line('Keep the token now: it is not shown again.');
 }
 
-function showHookSecret(output: JsonOutput, printer: Printer): void {
+function showWebhookSecret(output: JsonOutput, printer: Printer): void {
   const { secret = null, global_token: token = null, url } = output;
   printer.pairs([
     ['id', output['id']],

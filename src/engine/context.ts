@@ -13,7 +13,7 @@ import type { Generation } from './generation.ts';
 /** The addresses of this process's listeners; set as soon as they are open. */
 export interface Reach {
   api: string | undefined;
-  hooks: string | undefined;
+  webhooks: string | undefined;
 }
 
 /** What all services of one ledger share. */

@@ -44,7 +44,7 @@ export interface DirectedServices {
   readonly tokens: TokenStore;
   readonly health: PluginInits;
   readonly reloader: Reloader;
-  readonly hooks: WebhookIntake;
+  readonly webhookIntake: WebhookIntake;
   readonly webhooks: Webhooks;
   readonly packages: Provisioner;
   /** Undefined for tenants. */
@@ -59,7 +59,7 @@ export function registerAllDirectives(
   services: DirectedServices,
 ): void {
   const { dispatcher, pause, switches, tokens, health, reloader } = services;
-  const { hooks, webhooks, packages, tenants, isolation } = services;
+  const { webhookIntake, webhooks, packages, tenants, isolation } = services;
   directives.registerDirective(cancelJobsDirective(context));
   directives.registerDirective(retryJobsDirective(context));
   directives.registerDirective(pauseDirective(context, pause, dispatcher));
@@ -81,11 +81,11 @@ export function registerAllDirectives(
   registerRunDirectives(directives, context);
   directives.registerDirective(acknowledgeDirective(context));
   registerPackageDirectives(directives, packages);
-  registerWebhookDirectives(directives, context, hooks, webhooks);
+  registerWebhookDirectives(directives, context, webhookIntake, webhooks);
   directives.registerDirective(replayDirective(context));
   directives.registerDirective(pruneDirective(context));
   directives.registerDirective(retentionDirective(context));
-  directives.registerDirective(setCredentialDirective(context, hooks));
-  directives.registerDirective(deleteCredentialDirective(context, hooks));
+  directives.registerDirective(setCredentialDirective(context, webhookIntake));
+  directives.registerDirective(deleteCredentialDirective(context, webhookIntake));
   directives.registerDirective(rotateKeyDirective(context, tenants));
 }

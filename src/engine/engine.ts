@@ -67,7 +67,7 @@ export interface Engine {
   readonly activity: Activity;
   readonly signals: SignalEmitter;
   /** The webhooks of this ledger. */
-  readonly hooks: WebhookIntake;
+  readonly webhookIntake: WebhookIntake;
   /** Accepts deliveries to all ledgers; only the root's is used. */
   readonly webhooks: Webhooks;
   /** The types of directives that can be requested, and the directives that wait. */

@@ -54,7 +54,7 @@ export class LedgerEngine implements Engine {
   readonly tokens: TokenStore;
   readonly runTokens: RunTokens;
   readonly reach: Reach;
-  readonly hooks: WebhookIntake;
+  readonly webhookIntake: WebhookIntake;
   readonly webhooks: Webhooks;
   readonly meters: Metrics;
   readonly observations: Pick<Observations, 'note'>;
@@ -92,7 +92,7 @@ export class LedgerEngine implements Engine {
     this.directives = services.directives;
     this.signals = services.signals;
     this.tokens = services.tokens;
-    this.hooks = services.hooks;
+    this.webhookIntake = services.webhookIntake;
     this.webhooks = services.webhooks;
     this.observations = services.observations;
   }

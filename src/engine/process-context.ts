@@ -42,7 +42,7 @@ export function createProcessContext(
 ): ProcessContext {
   return {
     shippedPackages: undefined,
-    reach: { api: undefined, hooks: undefined },
+    reach: { api: undefined, webhooks: undefined },
     runTokens: new RunTokens(),
     slotPool: makeSlotPool(slots),
     indexChecks: makeIndexChecks(),

@@ -43,7 +43,7 @@ export interface ReloadServices {
   readonly source: BlueprintSource;
   readonly installations: InstallationKeeper;
   readonly health: PluginInits;
-  readonly hooks: WebhookIntake;
+  readonly webhookIntake: WebhookIntake;
   readonly runner: Runner;
   readonly reaper: Reaper;
   readonly tenants: Pick<TenantKeeper, 'renew'> | undefined;
@@ -158,9 +158,9 @@ async function planReload(
 async function prepare(
   { config }: Generation,
   { ledger }: LedgerContext,
-  { hooks, tenants, isolation, health }: ReloadServices,
+  { webhookIntake, tenants, isolation, health }: ReloadServices,
 ): Promise<void> {
-  if (config.webhooks.enabled) await requireSecrets(config.webhooks, hooks);
+  if (config.webhooks.enabled) await requireSecrets(config.webhooks, webhookIntake);
   const others = tenants === undefined ? [] : await ledger.tenants.list();
   if (others.length > 0) refuseUnisolated(config, isolation);
   // Whether plugins are set up under it must be known before the first claim.

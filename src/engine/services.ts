@@ -26,11 +26,11 @@ import { makeAsksOf } from '../package/handlers.service.ts';
 import { makeInstallationKeeper } from '../package/installations.service.ts';
 import { makeFollowHalt } from '../pipeline/follow-signal.ts';
 import { makeAdvancer } from '../pipeline/run/advancer.service.ts';
-import { makeRunDoor } from '../pipeline/run/start.service.ts';
+import { makeRunStarter } from '../pipeline/run/start.service.ts';
 import { makeScheduler } from '../schedule/scheduler.service.ts';
 import { makeActivity } from '../signal/activity.service.ts';
 import { makeSignalEmitter } from '../signal/emit.service.ts';
-import { makeHookDoor } from '../webhook/accept.service.ts';
+import { makeWebhookIntake } from '../webhook/accept.service.ts';
 import { makeWebhooks, type Waiter } from '../webhook/receive.service.ts';
 import { observeWebhooks } from '../webhook/metrics.service.ts';
 import type { LedgerContext } from './context.ts';
@@ -90,13 +90,13 @@ type State = ReturnType<typeof createState>;
 
 /** Phase 2: the intake of jobs, runs, signals and deliveries. */
 function createIntake({ context, process, setup, engine }: CreationContext) {
-  const hooks = makeHookDoor(context);
+  const webhookIntake = makeWebhookIntake(context);
   return {
     enqueuer: makeEnqueuer(context),
-    runs: makeRunDoor(context),
+    runs: makeRunStarter(context),
     signals: makeSignalEmitter(context),
-    hooks,
-    webhooks: observeWebhooks(makeWebhooks(context, hooks, engine, setup.tenants), process),
+    webhookIntake,
+    webhooks: observeWebhooks(makeWebhooks(context, webhookIntake, engine, setup.tenants), process),
   };
 }
 
@@ -145,7 +145,7 @@ type Timing = ReturnType<typeof createTiming>;
 function createChange(given: CreationContext, services: State & Intake & Execution & Timing) {
   const { context, process, setup } = given;
   const { source, tenants, isolation } = setup;
-  const { hooks, liveness, tokens } = services;
+  const { webhookIntake, liveness, tokens } = services;
   const installations = makeInstallationKeeper(context, source.compile);
   const { reaper } = liveness;
   const reloader = makeReloader(context, {
@@ -163,7 +163,7 @@ function createChange(given: CreationContext, services: State & Intake & Executi
     return [...configured, ...[process.shippedPackages ?? []].flat()];
   };
   const { compile } = source;
-  const packages = { context, hooks, compile, packageRoots, renew: renewInstallations };
+  const packages = { context, webhookIntake, compile, packageRoots, renew: renewInstallations };
   const directives = new Directives(context, (directive) =>
     authorizeAgain(directive, tokens, given),
   );

@@ -53,7 +53,7 @@ function isIn(proxies: BlockList, text: string): boolean {
  */
 export function toAddressGroup(text: string): string {
   const address = parseIpAddress(text);
-  if (address === undefined) return text.slice(0, limits.hookSourceChars);
+  if (address === undefined) return text.slice(0, limits.webhookSourceChars);
   return isIPv4(address) ? address : `${groupsOf(address).slice(0, 4).join(':')}::/64`;
 }
 

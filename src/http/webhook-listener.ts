@@ -5,9 +5,9 @@ import type { Log } from '../base/log.ts';
 import type { Context } from '../operation/context.ts';
 import {
   hasEndpoint,
-  hookRules,
+  webhookRules,
   receiveAt,
-  receiveHook,
+  receiveDelivery,
   showServiceHealth,
 } from '../webhook/receive.operations.ts';
 import type { WebhookResponse } from '../webhook/check.ts';
@@ -29,13 +29,13 @@ const WEBHOOK_PATH = /^\/hooks\/([^/]+)$/;
 
 /** Handles deliveries to webhooks by id. */
 export function createWebhookHandler(base: Base): WebhookHandler {
-  const proxies = createTrustedProxies(() => hookRules(base).trustedProxies);
+  const proxies = createTrustedProxies(() => webhookRules(base).trustedProxies);
   return async (exchange) => {
     const id = WEBHOOK_PATH.exec(exchange.path)?.[1];
     if (id === undefined) return false;
     refuseMethod(exchange);
     const incoming = await readIncoming(exchange, base, proxies);
-    reply(exchange, await receiveHook(base, id, incoming), incoming);
+    reply(exchange, await receiveDelivery(base, id, incoming), incoming);
     return true;
   };
 }
@@ -43,7 +43,7 @@ export function createWebhookHandler(base: Base): WebhookHandler {
 /** Listener for webhooks by id, configured endpoints and health checks. */
 export function createWebhookListener(base: Base, log: Log): RequestListener {
   const byId = createWebhookHandler(base);
-  const proxies = createTrustedProxies(() => hookRules(base).trustedProxies);
+  const proxies = createTrustedProxies(() => webhookRules(base).trustedProxies);
   const serve = async (exchange: Exchange): Promise<void> => {
     checkRequest(exchange);
     const { path, request } = exchange;
@@ -109,13 +109,13 @@ async function readIncoming(
   proxies: TrustedProxies,
 ): Promise<IncomingDelivery> {
   const { request, url } = exchange;
-  const read = await readBodyBytes(request, limits.hookBodyBytesMax, deliveryBodies);
+  const read = await readBodyBytes(request, limits.webhookBodyBytesMax, deliveryBodies);
   const isOversize = !Buffer.isBuffer(read);
   const headers: [string, string][] = [];
   for (let at = 0; at < request.rawHeaders.length; at += 2) {
     headers.push([(request.rawHeaders[at] ?? '').toLowerCase(), request.rawHeaders[at + 1] ?? '']);
   }
-  const { publicUrl } = hookRules(base);
+  const { publicUrl } = webhookRules(base);
   const seen = publicUrl ?? originOf(exchange, proxies.isTrusted(exchange));
   return {
     request: {

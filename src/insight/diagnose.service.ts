@@ -14,7 +14,7 @@ import { loadCatalog, findPluginCommand, type Catalog } from '../plugin/catalog.
 import { checkSchemas } from '../plugin/payload.ts';
 import { findPluginDrift } from '../plugin/lock.ts';
 import {
-  checkHooks,
+  checkWebhookConfig,
   checkRoutes,
   findCircles,
   findEmptyPlaceholders,
@@ -64,7 +64,7 @@ function diagnosePlugins(
   const as = (severity: Finding['severity'], category: FindingCategory) => (problem: Problem) =>
     toFinding(severity, category, problem);
   const pipelines = checkPipelines(config.pipelines, catalog);
-  const hooks = checkHooks(config, catalog);
+  const webhooks = checkWebhookConfig(config, catalog);
   const circles = findCircles(config.routes, routes, catalog);
   const drifted = config.service.admission.failOnDrift ? 'error' : 'warning';
   return [
@@ -79,8 +79,8 @@ function diagnosePlugins(
     ...findEmptyPlaceholders(config.routes, catalog).map(as('warning', 'routes')),
     ...circles.endless.map(as('error', 'routes')),
     ...circles.possible.map(as('warning', 'routes')),
-    ...hooks.problems.map(as('error', 'webhooks')),
-    ...hooks.warnings.map(as('warning', 'webhooks')),
+    ...webhooks.problems.map(as('error', 'webhooks')),
+    ...webhooks.warnings.map(as('warning', 'webhooks')),
     ...findUnkept(config, credentials).map(
       as(credentials === undefined ? 'warning' : 'error', 'webhooks'),
     ),

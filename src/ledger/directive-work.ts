@@ -77,7 +77,7 @@ export type DirectiveWork =
   | { readonly kind: 'credential.delete'; readonly name: string }
   | { readonly kind: 'webhook.create'; readonly webhook: WebhookDraft }
   | { readonly kind: 'webhook.change'; readonly change: WebhookChange }
-  | { readonly kind: 'webhook.delete'; readonly hookId: string }
+  | { readonly kind: 'webhook.delete'; readonly webhookId: string }
   | { readonly kind: 'package.install'; readonly installation: InstallationDraft }
   | { readonly kind: 'package.change'; readonly change: InstallationChange }
   | { readonly kind: 'token.create'; readonly token: TokenDraft }

@@ -40,7 +40,7 @@ export async function performDirective(
   if (work.kind === 'credential.delete') return deleteCredential(tx, work.name);
   if (work.kind === 'webhook.create') return createWebhook(tx, work.webhook, actor);
   if (work.kind === 'webhook.change') return changeWebhook(tx, work.change, actor);
-  if (work.kind === 'webhook.delete') return deleteWebhook(tx, work.hookId);
+  if (work.kind === 'webhook.delete') return deleteWebhook(tx, work.webhookId);
   if (work.kind === 'package.install') return install(tx, work.installation, actor);
   if (work.kind === 'package.change') return changeInstallation(tx, work.change);
   if (work.kind === 'token.create') return createToken(tx, work.token, actor);

@@ -134,7 +134,7 @@ import {
 import { jobTree } from '../job/tree.operations.ts';
 import { triggerPlugin } from '../pipeline/run/trigger.operations.ts';
 import {
-  listDeliveries,
+  listDeliveriesOperation,
   replayDelivery,
   showDeliveryOperation,
   testWebhook,
@@ -143,7 +143,7 @@ import { listEndpoints } from '../webhook/endpoint.operations.ts';
 import {
   addWebhook,
   editWebhook,
-  listWebhooks,
+  listWebhooksOperation,
   removeWebhook,
   rotateWebhook,
   showWebhookOperation,
@@ -235,11 +235,11 @@ export const operations: readonly Operation[] = [
   rotateKey,
   addWebhook,
   editWebhook,
-  listWebhooks,
+  listWebhooksOperation,
   showWebhookOperation,
   removeWebhook,
   rotateWebhook,
-  listDeliveries,
+  listDeliveriesOperation,
   listEndpoints,
   showDeliveryOperation,
   replayDelivery,

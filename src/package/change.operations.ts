@@ -149,22 +149,22 @@ async function change(
     package: textIn(result, 'package_slug'),
     version: textIn(result, 'version'),
     ...(provisioned === undefined ? {} : { provisioned: provisioned as Record<string, number> }),
-    ...showHooks(result),
+    ...showWebhooks(result),
     directive_id: id,
   };
 }
 
 /** Secrets aren't recorded; only the response contains them. */
-function showHooks({ webhooks, secrets }: JsonObject) {
+function showWebhooks({ webhooks, secrets }: JsonObject) {
   if (!Array.isArray(webhooks)) return {};
-  const ids = webhooks.filter((hook) => typeof hook === 'string');
+  const ids = webhooks.filter((id) => typeof id === 'string');
   const made = isObject(secrets) ? secrets : {};
   return {
-    webhooks: ids.map((hook) => {
-      const secret = made[hook];
+    webhooks: ids.map((id) => {
+      const secret = made[id];
       return {
-        id: hook,
-        path: `/hooks/${hook}`,
+        id,
+        path: `/hooks/${id}`,
         secret: typeof secret === 'string' ? secret : null,
       };
     }),

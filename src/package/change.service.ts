@@ -26,7 +26,11 @@ import type { Directives } from '../directive/request.service.ts';
 import { makeContent, readStanding, refuseUnfit } from './installer.service.ts';
 import { toInstalled } from './installations.service.ts';
 import { findNewPrograms } from './compatibility.service.ts';
-import { heedHooks, moveHooks, refuseHooks } from './webhooks.service.ts';
+import {
+  refreshWebhooks,
+  draftWebhookMoves,
+  checkInstallationWebhooks,
+} from './webhooks.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Config } from '../config/config.ts';
 import type { Blueprint } from '../engine/generation.ts';
@@ -35,7 +39,7 @@ import type { WebhookIntake } from '../webhook/webhooks.ts';
 /** What changes of installations use, beside the ledger. */
 export interface Provisioner {
   readonly context: LedgerContext;
-  readonly hooks: WebhookIntake;
+  readonly webhookIntake: WebhookIntake;
   readonly compile: (config: Config) => Blueprint;
   /** The directories of packages; the first of two equal ones counts. */
   readonly packageRoots: () => readonly string[];
@@ -53,7 +57,7 @@ export function registerPackageDirectives(directives: Directives, by: Provisione
 
 /** The installation's id is the directive's, so that every signal of it can name it. */
 function installDirective(by: Provisioner): DirectiveDefinition<InstallChoice> {
-  const { context, hooks: door, compile } = by;
+  const { context, webhookIntake: intake, compile } = by;
   const { ledger } = context;
   const prepare = async (choice: InstallChoice, id: string) => {
     const found = pick(by, choice);
@@ -63,9 +67,9 @@ function installDirective(by: Provisioner): DirectiveDefinition<InstallChoice> {
     const content = await makeContent(found, choice.config, context);
     const one = toOne(id, found, content);
     refuseUnfit(found, one, rows, context, compile);
-    const hooks = { row: undefined, webhooks: one.provides.webhooks, isOn: true };
-    await refuseHooks(hooks, context, door);
-    return { found, content, plannedAt, hooks };
+    const change = { row: undefined, webhooks: one.provides.webhooks, isOn: true };
+    await checkInstallationWebhooks(change, context, intake);
+    return { found, content, plannedAt, change };
   };
   return {
     ...installType,
@@ -79,9 +83,9 @@ function installDirective(by: Provisioner): DirectiveDefinition<InstallChoice> {
       ];
     },
     async prepare(choice, { directiveId }) {
-      const { found, content, plannedAt, hooks } = await prepare(choice, directiveId);
+      const { found, content, plannedAt, change } = await prepare(choice, directiveId);
       const { slug } = found;
-      const { webhooks, ...revealed } = await moveHooks(hooks, context);
+      const { webhooks, ...revealed } = await draftWebhookMoves(change, context);
       const installation = { id: directiveId, slug, directiveId, plannedAt, webhooks, ...content };
       return { work: { kind: 'package.install', installation }, ...revealed };
     },
@@ -90,7 +94,7 @@ function installDirective(by: Provisioner): DirectiveDefinition<InstallChoice> {
 }
 
 function upgradeDirective(by: Provisioner): DirectiveDefinition<UpgradeChoice> {
-  const { context, hooks: door, compile } = by;
+  const { context, webhookIntake: intake, compile } = by;
   const { ledger } = context;
   const prepare = async (choice: UpgradeChoice) => {
     const { version: plannedAt, rows } = await readStanding(ledger);
@@ -103,9 +107,9 @@ function upgradeDirective(by: Provisioner): DirectiveDefinition<UpgradeChoice> {
     const one = toOne(row.id, found, content);
     refuseUnfit(found, one, others, context, compile);
     const isOn = row.status !== 'disabled';
-    const hooks = { row, webhooks: one.provides.webhooks, isOn };
-    await refuseHooks(hooks, context, door);
-    return { row, found, content, plannedAt, hooks };
+    const change = { row, webhooks: one.provides.webhooks, isOn };
+    await checkInstallationWebhooks(change, context, intake);
+    return { row, found, content, plannedAt, change };
   };
   return {
     ...upgradeType,
@@ -138,9 +142,9 @@ function upgradeDirective(by: Provisioner): DirectiveDefinition<UpgradeChoice> {
       ];
     },
     async prepare(choice, { directiveId }) {
-      const { row, content, plannedAt, hooks } = await prepare(choice);
-      const to = hooks.isOn ? 'installed' : 'disabled';
-      const { webhooks, ...revealed } = await moveHooks(hooks, context);
+      const { row, content, plannedAt, change } = await prepare(choice);
+      const to = change.isOn ? 'installed' : 'disabled';
+      const { webhooks, ...revealed } = await draftWebhookMoves(change, context);
       const planned = { directiveId, plannedAt, to, content, webhooks } as const;
       return {
         work: { kind: 'package.change', change: { ...nameOf(row), ...planned } },
@@ -178,7 +182,10 @@ function switchDirective(
       const purge = choice.purge === true ? plugins.map(({ name }) => name) : [];
       const left = to === 'uninstalled' ? [] : readProvides(row.provisioned).webhooks;
       const isOn = to === 'installed';
-      const { webhooks, ...revealed } = await moveHooks({ row, webhooks: left, isOn }, context);
+      const { webhooks, ...revealed } = await draftWebhookMoves(
+        { row, webhooks: left, isOn },
+        context,
+      );
       const change = { ...nameOf(row), directiveId, plannedAt, to, purge, webhooks };
       return { work: { kind: 'package.change', change }, ...revealed };
     },
@@ -204,7 +211,7 @@ async function roleForContent(
 /** First what its webhooks start, then what they are. */
 async function heed(by: Provisioner, result: JsonObject): Promise<void> {
   await by.renew();
-  await heedHooks(by.context, by.hooks, result);
+  await refreshWebhooks(by.context, by.webhookIntake, result);
 }
 
 function planSwitch(row: InstallationRow, to: InstallationChange['to']): string[] {

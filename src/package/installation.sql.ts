@@ -259,10 +259,10 @@ function describeContent({
   readonly provisions: readonly Provision[] | undefined;
   readonly webhooks: WebhookMoves;
 }): JsonObject {
-  const hooks = (provisions ?? []).filter(({ kind }) => kind === 'webhook');
+  const webhooks = (provisions ?? []).filter(({ kind }) => kind === 'webhook');
   return {
     ...(provisions === undefined ? {} : { provisioned: count(provisions) }),
-    ...(hooks.length === 0 ? {} : { webhooks: hooks.map(({ name }) => name) }),
+    ...(webhooks.length === 0 ? {} : { webhooks: webhooks.map(({ name }) => name) }),
     ...(closed.length === 0 ? {} : { closed_webhooks: [...closed] }),
   };
 }

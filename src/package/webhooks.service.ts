@@ -22,7 +22,7 @@ import type { KeptSecret } from '../webhook/store.service.ts';
 import { guardFirstKey } from '../access/vault.service.ts';
 
 /** What an installation is to be: its webhooks as they were, and as they will be. */
-export interface HookChange {
+export interface InstallationWebhooks {
   /** Undefined for what was not there before. */
   readonly row: InstallationRow | undefined;
   /** In the words of the manifest, with their final ids; none for what ends. */
@@ -38,15 +38,19 @@ interface Packaged {
 }
 
 /** Throws when a webhook of an installation could not be opened beside those that there are. */
-export async function refuseHooks(
-  change: HookChange,
+export async function checkInstallationWebhooks(
+  change: InstallationWebhooks,
   context: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
 ): Promise<void> {
   for (const [{ id, settings, credential }, row] of await pair(change, context)) {
-    await requireCredential(credential, hooks);
+    await requireCredential(credential, intake);
     if (credential !== undefined && change.isOn) {
-      await checkSecret({ id, settings }, { secret: formatCredentialRef(credential) }, hooks.store);
+      await checkSecret(
+        { id, settings },
+        { secret: formatCredentialRef(credential) },
+        intake.store,
+      );
     }
     // Who makes the secrets themselves must be asked for one.
     if (credential === undefined) makeSecret(modeOf(settings));
@@ -72,8 +76,8 @@ export function refuseTargets(one: InstalledPackage, next: Blueprint): void {
  * What is to be written with an installation, and the secrets that were made for it, which nobody sees
  * again. What is as it was keeps its secret.
  */
-export async function moveHooks(
-  change: HookChange,
+export async function draftWebhookMoves(
+  change: InstallationWebhooks,
   context: LedgerContext,
 ): Promise<{ readonly webhooks: WebhookMoves; readonly reveal?: JsonObject }> {
   const { vault, ledger, tenant } = context;
@@ -103,19 +107,19 @@ export async function moveHooks(
 }
 
 /** What this process knows of them is as the ledger has it. */
-export async function heedHooks(
+export async function refreshWebhooks(
   { tenant }: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
   { closed_webhooks: closed }: JsonObject,
 ): Promise<void> {
-  await hooks.store.refresh();
+  await intake.store.refresh();
   for (const id of Array.isArray(closed) ? closed : []) {
     if (typeof id === 'string') await tenant?.dropKey('hook', id);
   }
 }
 
 async function pair(
-  { webhooks }: HookChange,
+  { webhooks }: InstallationWebhooks,
   { ledger }: LedgerContext,
 ): Promise<(readonly [Packaged, WebhookRow | undefined])[]> {
   const all = webhooks.map(toPackaged);
@@ -132,7 +136,7 @@ function toPackaged({ id, credential, ...settings }: JsonObject): Packaged {
   };
 }
 
-function isOwn(id: string, { row }: HookChange): boolean {
+function isOwn(id: string, { row }: InstallationWebhooks): boolean {
   return idsOf(row).includes(id);
 }
 
@@ -142,7 +146,11 @@ function idsOf(row: InstallationRow | undefined): string[] {
 }
 
 /** Another mode needs another secret, and another credential is one. */
-function keepsSecret(now: Packaged, row: WebhookRow, { row: installation }: HookChange): boolean {
+function keepsSecret(
+  now: Packaged,
+  row: WebhookRow,
+  { row: installation }: InstallationWebhooks,
+): boolean {
   const all = installation === undefined ? [] : readProvides(installation.provisioned).webhooks;
   const before = all.map(toPackaged).find(({ id }) => id === now.id);
   const isSame = before !== undefined && before.credential === now.credential;

@@ -42,16 +42,16 @@ export function checkRoutes(configured: readonly RouteConfig[], catalog: Catalog
   return { routes, problems, warnings };
 }
 
-interface CheckedHooks {
+interface WebhookProblems {
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
 }
 
 /** Compares the webhooks of the configuration with the plugins that there are. */
-export function checkHooks(
+export function checkWebhookConfig(
   { webhooks, file }: Pick<Config, 'webhooks' | 'file'>,
   catalog: Catalog,
-): CheckedHooks {
+): WebhookProblems {
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
   for (const [index, { plugin, command, place }] of webhooks.endpoints.entries()) {

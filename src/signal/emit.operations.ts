@@ -4,7 +4,7 @@ import { moment } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { warnUnhandled, type EmittedSignal, type SignalSubmission } from './emit.service.ts';
-import { hookSource } from '../webhook/accept.service.ts';
+import { webhookSource } from '../webhook/accept.service.ts';
 import type { Emission } from './types.ts';
 import type { SignalDraft } from './signal.ts';
 import type { Context } from '../operation/context.ts';
@@ -92,7 +92,7 @@ export const emitSignal = defineOperation({
   async run(context, input) {
     const submission = toSubmission(context, input);
     const { signals } = context.engine;
-    await refuseHookName(submission, context);
+    await refuseWebhookName(submission, context);
     if (listDenied(context.principal.scopes).length > 0) {
       refuseDeniedFollowers(context, signals.foresee(submission));
     }
@@ -175,7 +175,7 @@ async function showTold(
 
 /** Drafts what a signal would start. Throws what the report would throw. */
 async function foresee(submission: SignalSubmission, context: Context): Promise<Emission> {
-  await refuseHookName(submission, context);
+  await refuseWebhookName(submission, context);
   return context.engine.signals.foresee(submission);
 }
 
@@ -183,15 +183,15 @@ async function foresee(submission: SignalSubmission, context: Context): Promise<
  * A webhook has verified what it delivers, and routes with `from` rely on that. A signal that was
  * reported under the id of a delivery would be mistaken for it.
  */
-async function refuseHookName(
+async function refuseWebhookName(
   { source }: SignalSubmission,
-  { engine: { hooks, config } }: Context,
+  { engine: { webhookIntake, config } }: Context,
 ): Promise<void> {
-  const prefix = hookSource('');
+  const prefix = webhookSource('');
   if (!source.startsWith(prefix)) return;
   const id = source.slice(prefix.length);
   const isEndpoint = config.webhooks.endpoints.some(({ path }) => path === id);
-  if (!isEndpoint && (await hooks.store.find(id)) === undefined) return;
+  if (!isEndpoint && (await webhookIntake.store.find(id)) === undefined) return;
   throw new DuctileError('INPUT_INVALID', `source is ${source}, the name of a webhook`, {
     place: 'source',
     hint: 'Name the sender otherwise: only what is delivered to the webhook is from it.',

@@ -24,7 +24,7 @@ import { openPayloads } from './seal.service.ts';
 import { suggest } from '../config/nearest.ts';
 import { nounOf } from '../directive/directive.ts';
 import { isPipelineFor, ANY_EVENT } from '../pipeline/language/pipeline.ts';
-import { hookBehind } from '../webhook/accept.service.ts';
+import { findStartingWebhook } from '../webhook/accept.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 /**
@@ -189,7 +189,7 @@ export function replayDirective(context: LedgerContext): DirectiveDefinition<Rep
         ...(choice.resume === undefined ? [] : [planResumed(choice.resume)]),
         `${counted(found, 'signal')} would be handled again.`,
         ...planHandlers(groups, choice, context.generation),
-        ...(groups.some((group) => hookBehind(group) !== undefined) ? [OF_WEBHOOKS] : []),
+        ...(groups.some((group) => findStartingWebhook(group) !== undefined) ? [OF_WEBHOOKS] : []),
         ...(isCut ? ['These are the oldest, as many as the limit allows; more may fit.'] : []),
         force
           ? 'What this starts has new idempotency keys: whatever the handlers did, they do again.'

@@ -176,7 +176,7 @@ export async function addTenantKey(
 ): Promise<boolean> {
   const { dialect: d } = tx;
   // The root ledger has its own webhooks at the same addresses.
-  if (kind === 'hook' && (await isOwnHook(tx, key))) return false;
+  if (kind === 'hook' && (await isRootWebhook(tx, key))) return false;
   await tx.run(
     `insert into ${d.table('tenant_keys')} (kind, key, slug, created_at) values (?, ?, ?, ${d.now})
       on conflict (kind, key) do nothing`,
@@ -185,7 +185,7 @@ export async function addTenantKey(
   return (await tenantOfKey(tx, kind, key)) === slug;
 }
 
-async function isOwnHook(tx: Transaction, id: string): Promise<boolean> {
+async function isRootWebhook(tx: Transaction, id: string): Promise<boolean> {
   const rows = await tx.run(`select id from ${tx.dialect.table('webhooks')} where id = ?`, [id]);
   return rows.length > 0;
 }

@@ -4,7 +4,7 @@ import { makeId } from '../base/ids.ts';
 import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import type { DeliveryDraft, ToldDelivery } from './types.ts';
 import { toAgentFailure, TARGET_KEY } from './agent-outcome.ts';
-import { makeHookStore } from './store.service.ts';
+import { makeWebhookStore } from './store.service.ts';
 import {
   createRejectedCounter,
   type FailedDelivery,
@@ -37,7 +37,7 @@ import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
 import { toEnvelope } from '../pipeline/follow-event.ts';
 import { draftRun } from '../pipeline/run/start.service.ts';
 
-export function makeHookDoor(context: LedgerContext): WebhookIntake {
+export function makeWebhookIntake(context: LedgerContext): WebhookIntake {
   const { ledger, vault, quota, commits } = context;
   const log = context.log.child('webhooks');
   const keep = makeSealingMask(vault, log);
@@ -58,7 +58,7 @@ export function makeHookDoor(context: LedgerContext): WebhookIntake {
   });
 
   return {
-    store: makeHookStore(context, log),
+    store: makeWebhookStore(context, log),
     rejected: createRejectedCounter(),
     async accept(verified) {
       context.requireAccepting();
@@ -104,9 +104,9 @@ async function draftDelivery(
     test,
     ...rest
   } = verified;
-  const { hookId, deliveryId } = rest;
+  const { webhookId, deliveryId } = rest;
   const sourceEventId = deliveryId ?? id;
-  const what = { hookId, title, target, payload, event, about, traceparent };
+  const what = { webhookId, title, target, payload, event, about, traceparent };
   const from = hops === undefined ? {} : { hops };
   const delivered = { ...what, ...from, isAwaited, jobId, sourceEventId, test };
   return {
@@ -149,11 +149,11 @@ function keyReused(): DuctileError {
 /** What its target cannot take; what is wrong with this process is thrown on. */
 async function noteFailed(
   error: DuctileError,
-  { hookId, target, deliveryId, source, headers, bodyBytes, test }: VerifiedDelivery,
+  { webhookId, target, deliveryId, source, headers, bodyBytes, test }: VerifiedDelivery,
   ledger: Ledger,
 ): Promise<FailedDelivery> {
   if (error.code === 'INTERNAL') throw error;
-  const about = { hookId, deliveryId, source, headers, bodyBytes, testBy: test?.actor };
+  const about = { webhookId, deliveryId, source, headers, bodyBytes, testBy: test?.actor };
   const reason = target.kind === 'agent' ? toAgentFailure(error.message) : error.message;
   await ledger.deliveries.recordRejected({ ...about, id: makeId(), verdict: 'failed', reason });
   return { error };
@@ -220,12 +220,12 @@ async function draftJobs(
   return { jobs, skipped: undefined };
 }
 
-export function hookSource(hookId: string): string {
-  return `${WEBHOOK_SOURCE}${hookId}`;
+export function webhookSource(webhookId: string): string {
+  return `${WEBHOOK_SOURCE}${webhookId}`;
 }
 
 /** The webhook that starts something itself with such a signal, which no route and no pipeline is. */
-export function hookBehind({
+export function findStartingWebhook({
   type,
   source,
 }: Pick<SignalDraft, 'type' | 'source'>): string | undefined {
@@ -234,7 +234,7 @@ export function hookBehind({
 }
 
 function toSignal(
-  { hookId, target, sourceEventId, payload, text, event, about, hops = 1, test }: Kept,
+  { webhookId, target, sourceEventId, payload, text, event, about, hops = 1, test }: Kept,
   keep: PayloadMask,
 ): SignalDraft {
   const id = makeId();
@@ -253,9 +253,9 @@ function toSignal(
   return {
     id,
     type: target.kind === 'signal' ? target.type : RECEIVED,
-    source: hookSource(hookId),
+    source: webhookSource(webhookId),
     subjectType: 'webhook',
-    subjectId: hookId,
+    subjectId: webhookId,
     data,
     metadata: toStoredJson(metadata, 'metadata', limits.signalMetadataBytesMax),
     ...(sealed === undefined ? {} : { sealed }),

@@ -43,7 +43,7 @@ export async function draftAgent(
   const about = {
     prompt: toPrompt(delivered, target),
     title: delivered.title,
-    hook_id: delivered.hookId,
+    hook_id: delivered.webhookId,
   };
   const wishes =
     target.mode === 'wake'
@@ -73,8 +73,8 @@ function toPrompt(
   delivered: DeliveryContent,
   { promptTemplate, instruction }: AgentTarget,
 ): string {
-  const { payload, hookId, title, about } = delivered;
-  const webhook = { id: hookId, title, ...about };
+  const { payload, webhookId, title, about } = delivered;
+  const webhook = { id: webhookId, title, ...about };
   const rendered = renderPrompt(promptTemplate, payload, { webhook });
   return createBoundedPrompt({ rendered, instruction, nonce: makeToken() });
 }

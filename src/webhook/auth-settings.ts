@@ -34,7 +34,7 @@ const secret = z
 const secrets = z
   .preprocess(
     (value) => (typeof value === 'string' ? [value] : value),
-    z.array(secret).min(1).max(limits.hookSecretsMax),
+    z.array(secret).min(1).max(limits.webhookSecretsMax),
   )
   .optional();
 
@@ -82,7 +82,7 @@ const signedFields = strictSection({
   key_prefix: z.string().max(50).default(''),
   timestamp: timestampPart.optional(),
   timestamp_unit: z.enum(timestampUnits).optional(),
-  tolerance: duration({ minMs: 1000, maxMs: limits.hookToleranceMsMax }).optional(),
+  tolerance: duration({ minMs: 1000, maxMs: limits.webhookToleranceMsMax }).optional(),
   id_field: nonBlankText().max(100).optional(),
   unique_body: flag().default(false),
 });
@@ -97,7 +97,7 @@ export const authFields = {
   hmac_sig_prefix: z.string().max(50).optional(),
   hmac_sig_regex: blankable(pattern),
   hmac_payload_prefix_regex: blankable(pattern),
-  hmac_tolerance: duration({ minMs: 0, maxMs: limits.hookToleranceMsMax }).optional(),
+  hmac_tolerance: duration({ minMs: 0, maxMs: limits.webhookToleranceMsMax }).optional(),
   signed: signedFields.optional(),
   delivery_header: headerName.optional(),
   replay: z.enum(replayModes).default(webhookDefaults.replay),
@@ -272,9 +272,9 @@ function toNormalScheme(fields: AuthFields): Scheme {
 }
 
 function toSigned({ signed }: AuthFields, idHeader: string): SignedScheme {
-  if (signed === undefined) throw new TypeError('a hook without its scheme was not checked');
+  if (signed === undefined) throw new TypeError('a webhook without its scheme was not checked');
   const { timestamp: part, timestamp_unit: unit = 's', tolerance } = signed;
-  const toleranceMs = tolerance ?? limits.hookToleranceMs;
+  const toleranceMs = tolerance ?? limits.webhookToleranceMs;
   return {
     kind: 'signed',
     header: signed.header,

@@ -6,7 +6,7 @@ import type { DirectiveType } from '../directive/directive.ts';
 
 const id = z
   .string()
-  .max(limits.hookIdCharsMax)
+  .max(limits.webhookIdCharsMax)
   .regex(/^[a-z0-9][a-z0-9_-]*$/, 'must be lowercase letters, digits, - and _');
 
 /** Ids that would collide with the paths of other lists below `/webhooks/`. */
@@ -106,7 +106,7 @@ export const rotateWebhookType: DirectiveType<WebhookRotation> = {
     id,
     credential,
     fingerprint,
-    keep_old_ms: z.int().min(0).max(limits.hookKeepOldMsMax).optional(),
+    keep_old_ms: z.int().min(0).max(limits.webhookKeepOldMsMax).optional(),
   }),
   sameness: () => 'each',
   target: (params) => params.id,

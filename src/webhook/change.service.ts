@@ -23,14 +23,14 @@ import { packageBehind } from '../package/handlers.service.ts';
 import {
   checkEntry,
   checkSecret,
-  checkTarget,
+  checkWebhookTarget,
   isReproven,
   isRetargeted,
   readEntry,
   checkTemplate,
 } from './check-entry.service.ts';
 import {
-  hookNotFound,
+  describeMissingWebhook,
   GLOBAL_TOKEN,
   isGood,
   openSecrets,
@@ -43,7 +43,7 @@ import {
   describeTarget,
   inventSecret,
   keepGiven,
-  makeHookId,
+  makeWebhookId,
   makeSecret,
   rotateSecrets,
 } from './secrets.service.ts';
@@ -55,7 +55,7 @@ import type { LedgerContext } from '../engine/context.ts';
 export function registerWebhookDirectives(
   directives: Directives,
   context: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
   webhooks: Pick<Webhooks, 'receive'>,
 ): void {
   const keepToken = async (secret: string, actor: string): Promise<void> => {
@@ -63,17 +63,17 @@ export function registerWebhookDirectives(
     const { error } = await directives.direct({ type: 'credential.set', params, secret, actor });
     if (error !== null) throw new DuctileError('DIRECTIVE_FAILED', error);
   };
-  directives.registerDirective(createDirective(context, hooks, keepToken));
-  directives.registerDirective(updateDirective(context, hooks));
-  directives.registerDirective(rotateDirective(context, hooks));
-  directives.registerDirective(deleteDirective(context, hooks));
-  directives.registerDirective(replayDeliveryDirective(context, hooks));
-  directives.registerDirective(testWebhookDirective(context, hooks, webhooks));
+  directives.registerDirective(createDirective(context, intake, keepToken));
+  directives.registerDirective(updateDirective(context, intake));
+  directives.registerDirective(rotateDirective(context, intake));
+  directives.registerDirective(deleteDirective(context, intake));
+  directives.registerDirective(replayDeliveryDirective(context, intake));
+  directives.registerDirective(testWebhookDirective(context, intake, webhooks));
 }
 
 function createDirective(
   context: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
   keepToken: (secret: string, actor: string) => Promise<void>,
 ): DirectiveDefinition<NewWebhook> {
   const { ledger, vault, tenant } = context;
@@ -93,14 +93,14 @@ function createDirective(
       isSameSecret(secret, purposes.webhook(id), print, vault),
     async plan({ id = '', settings, credential, fingerprint }) {
       if ((await ledger.webhooks.find(id)) !== undefined) throw describeTaken(id);
-      await requireCredential(credential, hooks);
+      await requireCredential(credential, intake);
       const mode = modeOf(settings);
       // One that was brought has been looked at, and is not here any more.
       const isGiven = fingerprint !== undefined;
       const kept = isGiven ? [{ secret: inventSecret(mode) }] : secretsFor(settings, credential);
-      const hook = checkEntry(id, settings, kept, context.generation);
-      await checkSecret({ id, settings }, kept[0] ?? globalToken, hooks.store);
-      const what = describeTarget(hook);
+      const webhook = checkEntry(id, settings, kept, context.generation);
+      await checkSecret({ id, settings }, kept[0] ?? globalToken, intake.store);
+      const what = describeTarget(webhook);
       return [`A webhook would be opened at /hooks/${id}, for ${what}, verified as ${mode}.`];
     },
     async prepare({ id = '', settings, credential, fingerprint }, { actor, secret }) {
@@ -111,7 +111,7 @@ function createDirective(
       const [own] = kept;
       const isMade = credential === undefined && !isGiven;
       if (own !== undefined && isMade) reveal['secret'] = own.secret;
-      if (own === undefined && (await hooks.store.credential(GLOBAL_TOKEN)) === undefined) {
+      if (own === undefined && (await intake.store.credential(GLOBAL_TOKEN)) === undefined) {
         const token = makeSecret('bearer');
         await keepToken(token, actor);
         reveal['global_token'] = token;
@@ -121,13 +121,13 @@ function createDirective(
       const webhook = { id, settings: JSON.stringify(settings), sealed };
       return { work: { kind: 'webhook.create', webhook }, reveal };
     },
-    after: () => hooks.store.refresh(),
+    after: () => intake.store.refresh(),
   };
 }
 
 function updateDirective(
   context: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
 ): DirectiveDefinition<WebhookEdit> {
   const { ledger, vault } = context;
   const change = async ({ id, changes }: WebhookEdit): Promise<WebhookChange> => {
@@ -138,12 +138,12 @@ function updateDirective(
     const merged = { ...before, ...changes };
     const left = Object.entries(merged).filter(([, value]) => value !== null);
     const settings = Object.fromEntries(left);
-    const hook = readEntry(id, settings, veil(secretsOf(row, vault)));
+    const webhook = readEntry(id, settings, veil(secretsOf(row, vault)));
     if (row.sealed === null) requireBearer(id, modeOf(settings));
-    if (isRetargeted(before, settings)) checkTarget(hook, context.generation);
-    if (changes['prompt_template'] !== undefined) checkTemplate(hook.target);
+    if (isRetargeted(before, settings)) checkWebhookTarget(webhook, context.generation);
+    if (changes['prompt_template'] !== undefined) checkTemplate(webhook.target);
     const seen = isReproven(before, settings) ? secretsOf(row, vault).filter(isGood) : [];
-    for (const one of seen) await checkSecret({ id, settings }, one, hooks.store);
+    for (const one of seen) await checkSecret({ id, settings }, one, intake.store);
     return { id, seenAt: row.updatedAt, settings: JSON.stringify(settings) };
   };
   return {
@@ -153,7 +153,7 @@ function updateDirective(
       return describeEdit(edit);
     },
     prepare: async (edit) => ({ work: { kind: 'webhook.change', change: await change(edit) } }),
-    after: () => hooks.store.refresh(),
+    after: () => intake.store.refresh(),
   };
 }
 
@@ -191,7 +191,7 @@ const settingKeys = Object.keys(webhookFields).filter((key) => !fixedKeys.includ
 
 function rotateDirective(
   context: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
 ): DirectiveDefinition<WebhookRotation> {
   const { ledger, vault } = context;
   return {
@@ -202,18 +202,18 @@ function rotateDirective(
       if (asked.secret !== undefined && asked.dryRun === true) {
         // What is planned holds no secret, so it is looked at here.
         const settings = parseJson((await mustFind(id, ledger)).settings) as JsonObject;
-        await checkSecret({ id, settings }, { secret: asked.secret }, hooks.store);
+        await checkSecret({ id, settings }, { secret: asked.secret }, intake.store);
       }
       return { ...params, ...named };
     },
     isSameSecret: ({ id, fingerprint: print }, secret) =>
       isSameSecret(secret, purposes.webhook(id), print, vault),
     async plan({ id, credential, keep_old_ms: keepMs = 0 }) {
-      await requireCredential(credential, hooks);
+      await requireCredential(credential, intake);
       const { settings } = await mustFind(id, ledger);
       if (credential !== undefined) {
-        const hook = { id, settings: parseJson(settings) as JsonObject };
-        await checkSecret(hook, { secret: formatCredentialRef(credential) }, hooks.store);
+        const webhook = { id, settings: parseJson(settings) as JsonObject };
+        await checkSecret(webhook, { secret: formatCredentialRef(credential) }, intake.store);
       }
       const old = keepMs === 0 ? 'would not be good any more' : 'would stay good for a while';
       return [`The webhook ${id} would get another secret; the one of now ${old}.`];
@@ -225,20 +225,20 @@ function rotateDirective(
       const given = fingerprint === undefined ? undefined : keepGiven(asked.secret).secret;
       const secret = given ?? refer(credential) ?? makeSecret(modeOf(settings));
       const kept = rotateSecrets(secretsOf(row, vault), secret, keepMs, Date.now());
-      if (kept.length > limits.hookSecretsMax) throw tooMany();
-      await checkSecret({ id, settings }, { secret }, hooks.store);
+      if (kept.length > limits.webhookSecretsMax) throw tooMany();
+      await checkSecret({ id, settings }, { secret }, intake.store);
       const change = { id, seenAt: row.updatedAt, sealed: seal(id, kept, vault) };
       const isMade = credential === undefined && given === undefined;
       const reveal = isMade ? { secret } : {};
       return { work: { kind: 'webhook.change', change }, reveal };
     },
-    after: () => hooks.store.refresh(),
+    after: () => intake.store.refresh(),
   };
 }
 
 function deleteDirective(
   context: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
 ): DirectiveDefinition<WebhookChoice> {
   const { ledger, tenant } = context;
   return {
@@ -247,9 +247,9 @@ function deleteDirective(
       refuseProvided(await mustFind(id, ledger));
       return [`The webhook ${id} would be closed; what came through it stays on record.`];
     },
-    prepare: ({ id }) => ({ work: { kind: 'webhook.delete', hookId: id } }),
+    prepare: ({ id }) => ({ work: { kind: 'webhook.delete', webhookId: id } }),
     async after({ id }) {
-      await hooks.store.refresh();
+      await intake.store.refresh();
       await tenant?.dropKey('hook', id);
     },
   };
@@ -272,13 +272,13 @@ async function addressId(
   if (tenant === undefined) return said;
   const prefix = `${tenant.slug}-`;
   const id = said.startsWith(prefix) ? said : `${prefix}${said}`;
-  if (id.length > limits.hookIdCharsMax) {
-    const left = limits.hookIdCharsMax - prefix.length;
+  if (id.length > limits.webhookIdCharsMax) {
+    const left = limits.webhookIdCharsMax - prefix.length;
     const message = `id must have at most ${left} characters, because ${prefix} comes before it`;
     throw new DuctileError('INPUT_INVALID', message, { place: 'id' });
   }
   if (isPlanned || (await tenant.addKey('hook', id))) return id;
-  return `${id.slice(0, limits.hookIdCharsMax - OTHER_CHARS)}-${makeHookId().slice(0, OTHER_CHARS - 1)}`;
+  return `${id.slice(0, limits.webhookIdCharsMax - OTHER_CHARS)}-${makeWebhookId().slice(0, OTHER_CHARS - 1)}`;
 }
 
 /** The length of a dash and the suffix that tells two addresses apart. */
@@ -289,9 +289,9 @@ async function chooseId(
   { idempotencyKey: key, dryRun = false }: Pick<DirectRequest, 'idempotencyKey' | 'dryRun'>,
   { ledger, vault }: LedgerContext,
 ): Promise<string> {
-  if (key === undefined || dryRun) return makeHookId();
+  if (key === undefined || dryRun) return makeWebhookId();
   await guardFirstKey(vault, ledger);
-  return makeHookId(vault.fingerprint(key, purposes.webhook('')));
+  return makeWebhookId(vault.fingerprint(key, purposes.webhook('')));
 }
 
 /** What the record of a change says of a secret that was brought. */
@@ -351,7 +351,7 @@ async function mustFind(
 ): Promise<WebhookRow> {
   const found = await ledger.webhooks.find(id);
   if (found !== undefined) return found;
-  throw await hookNotFound(id, ledger);
+  throw await describeMissingWebhook(id, ledger);
 }
 
 /** The token of all is for no other mode. */
@@ -377,6 +377,6 @@ export function describeTaken(id: string): DuctileError {
 }
 
 function tooMany(): DuctileError {
-  const message = `more than ${limits.hookSecretsMax} secrets would be good at once`;
+  const message = `more than ${limits.webhookSecretsMax} secrets would be good at once`;
   return new DuctileError('INPUT_INVALID', message, { place: 'keep_old' });
 }

@@ -24,10 +24,10 @@ export function checkEntry(
   kept: readonly KeptSecret[],
   inForce: Targets,
 ): Webhook {
-  const hook = readEntry(id, settings, kept);
-  checkTarget(hook, inForce);
-  checkTemplate(hook.target);
-  return hook;
+  const webhook = readEntry(id, settings, kept);
+  checkWebhookTarget(webhook, inForce);
+  checkTemplate(webhook.target);
+  return webhook;
 }
 
 /** Throws what is wrong with it in itself, in the words of its keys. */
@@ -96,7 +96,10 @@ function isOff({ enabled = true }: Readonly<JsonObject>): boolean {
 /** What a target is looked for in. */
 export type Targets = Pick<Blueprint, 'catalog' | 'pipelines' | 'config'>;
 
-export function checkTarget({ target }: Webhook, { catalog, pipelines, config }: Targets): void {
+export function checkWebhookTarget(
+  { target }: Webhook,
+  { catalog, pipelines, config }: Targets,
+): void {
   if (target.kind === 'pipeline') findPipeline(target.pipeline, pipelines);
   if (target.kind === 'command') checkCommand(target.plugin, target.command, catalog);
   if (target.kind !== 'agent') return;
@@ -237,10 +240,10 @@ export async function describeStranded(
 
 function faultOf({ id, settings }: WebhookRow, inForce: Targets): string | undefined {
   try {
-    const hook = readEntry(id, parseJson(settings) as JsonObject, [
+    const webhook = readEntry(id, parseJson(settings) as JsonObject, [
       { secret: formatCredentialRef('kept') },
     ]);
-    if (hook.enabled) checkTarget(hook, inForce);
+    if (webhook.enabled) checkWebhookTarget(webhook, inForce);
     return undefined;
   } catch (thrown) {
     return messageOf(thrown);

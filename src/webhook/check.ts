@@ -135,14 +135,16 @@ export function budgetOf({ id }: Webhook): string {
 }
 
 function isSmall({ isOversize, request }: IncomingDelivery): boolean {
-  return !isOversize && request.rawBody.length <= limits.hookSmallBytes;
+  return !isOversize && request.rawBody.length <= limits.webhookSmallBytes;
 }
 
 function isTooLarge(
   { isOversize, request }: IncomingDelivery,
   webhook: Webhook | undefined,
 ): boolean {
-  return isOversize || request.rawBody.length > (webhook?.maxBodyBytes ?? limits.hookBodyBytesMax);
+  return (
+    isOversize || request.rawBody.length > (webhook?.maxBodyBytes ?? limits.webhookBodyBytesMax)
+  );
 }
 
 /** Only for committed deliveries. A duplicate gets 200 and starts nothing. */

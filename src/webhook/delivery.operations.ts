@@ -18,7 +18,7 @@ import {
   showStarted,
   startedShape,
   verdicts,
-  hookId,
+  webhookIdField,
   type Started,
 } from './shapes.operations.ts';
 import { isObject } from '../base/json.ts';
@@ -31,7 +31,7 @@ const deliveryId = z
   .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a delivery, or at least its first 4 characters')
   .describe('the id of a delivery, or its beginning when that fits only one recent delivery');
 
-export const listDeliveries = defineOperation({
+export const listDeliveriesOperation = defineOperation({
   name: 'webhook.deliveries',
   summary: 'List what was delivered to webhooks, the newest first, and what became of it.',
   effect: 'read',
@@ -76,7 +76,7 @@ export const listDeliveries = defineOperation({
   async run({ engine: { ledger } }, { id, verdict, cursor, limit: rowsMax }) {
     const epoch = await epochOf(ledger);
     const { rows, next } = await ledger.deliveries.page({
-      ...(id === undefined ? {} : { hookId: id }),
+      ...(id === undefined ? {} : { webhookId: id }),
       ...(verdict === undefined ? {} : { verdict }),
       ...(cursor === undefined ? {} : { beforeSeq: continueAfter('w', epoch, cursor) }),
       limit: rowsMax,
@@ -195,7 +195,7 @@ async function requireWebhook(
   id: string,
 ): Promise<void> {
   if (id.startsWith('/') || (await ledger.webhooks.find(id)) !== undefined) return;
-  const [earlier] = await ledger.deliveries.list({ hookId: id, limit: 1 });
+  const [earlier] = await ledger.deliveries.list({ webhookId: id, limit: 1 });
   if (earlier !== undefined) return;
   const message = `there is no webhook ${id}, and nothing was delivered to one of that name`;
   throw new DuctileError('WEBHOOK_NOT_FOUND', message, { place: 'id' });
@@ -207,7 +207,7 @@ export const testWebhook = defineOperation({
   effect: 'write',
   scope: 'webhooks:rw',
   input: z.strictObject({
-    id: hookId,
+    id: webhookIdField,
     payload: z
       .record(z.string(), z.unknown())
       .optional()

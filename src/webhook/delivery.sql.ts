@@ -60,7 +60,7 @@ export async function receive(
 function toRow(delivery: DeliveryDraft): Row {
   return {
     id: delivery.id,
-    hook_id: delivery.hookId,
+    hook_id: delivery.webhookId,
     reason: delivery.skipped ?? null,
     delivery_id: delivery.deliveryId,
     replay_key: delivery.replayKey,
@@ -112,14 +112,14 @@ async function findAllEarlier(
 /** The one that was taken. By its own id, it is this very one, told again after a lost answer. */
 async function findEarlier(
   tx: Transaction,
-  { id, hookId, deliveryId, replayKey, isStrict = false }: DeliveryDraft,
+  { id, webhookId, deliveryId, replayKey, isStrict = false }: DeliveryDraft,
 ): Promise<ToldDelivery> {
   const deliveries = tx.dialect.table('webhook_deliveries');
   const [row] = await tx.run(
     `select seq, id, signal_id, delivery_id, replay_key, reason from ${deliveries}
       where id = ? or (hook_id = ? and verdict = 'accepted' and (delivery_id = ? or replay_key = ?))
       order by seq limit 1`,
-    [id, hookId, deliveryId, replayKey],
+    [id, webhookId, deliveryId, replayKey],
   );
   if (row === undefined) throw new Error(`delivery ${id} is neither new nor known`);
   const signalId = text(row, 'signal_id');
@@ -139,7 +139,7 @@ async function findEarlier(
 
 function countTriggers(tx: Transaction, fresh: readonly DeliveryDraft[]): void {
   const counts = new Map<string, number>();
-  for (const { hookId } of fresh) counts.set(hookId, (counts.get(hookId) ?? 0) + 1);
+  for (const { webhookId } of fresh) counts.set(webhookId, (counts.get(webhookId) ?? 0) + 1);
   // In one order for all hosts, so that two of them cannot wait for each other.
   const ids = [...counts.keys()].toSorted();
   const rows = ids.map((id) => ({ id, count: counts.get(id) ?? 0 }));
@@ -163,19 +163,19 @@ async function pointAt(tx: Transaction, id: string, signalId: string): Promise<v
 
 export async function noteDelivery(tx: Transaction, delivery: UntakenDelivery): Promise<void> {
   const { dialect: d } = tx;
-  const { id, hookId, deliveryId, verdict, reason, source, headers, bodyBytes } = delivery;
+  const { id, webhookId, deliveryId, verdict, reason, source, headers, bodyBytes } = delivery;
   const testBy = delivery.testBy ?? null;
   await tx.run(
     `insert into ${d.table('webhook_deliveries')} (id, hook_id, verdict, reason, delivery_id,
         source, headers, body_bytes, test_by, received_at)
       values (?, ?, ?, ?, ?, ?, ?, ?, ?, ${d.now}) on conflict do nothing`,
-    [id, hookId, verdict, reason, deliveryId, source, headers, bodyBytes, testBy],
+    [id, webhookId, verdict, reason, deliveryId, source, headers, bodyBytes, testBy],
   );
   if (verdict !== 'failed') return;
   await tx.run(
     `update ${d.table('webhooks')} set trigger_count = trigger_count + 1,
       last_triggered_at = ${d.now}, last_error = ? where id = ?`,
-    [reason, hookId],
+    [reason, webhookId],
   );
 }
 
@@ -183,9 +183,9 @@ export async function listDeliveries(
   session: Session,
   filter: DeliveryFilter,
 ): Promise<DeliveryRow[]> {
-  const { hookId, id, idPrefix, verdict, beforeSeq, limit } = filter;
+  const { webhookId, id, idPrefix, verdict, beforeSeq, limit } = filter;
   const stored = verdict === 'skipped' ? 'accepted' : verdict;
-  const where = new Where().equals({ hook_id: hookId, id, verdict: stored });
+  const where = new Where().equals({ hook_id: webhookId, id, verdict: stored });
   if (verdict === 'accepted') where.and('reason is null');
   if (verdict === 'skipped') where.and('reason is not null');
   if (idPrefix !== undefined) where.and('id >= ? and id < ?', idPrefix, `${idPrefix}~`);
@@ -198,15 +198,15 @@ export async function listDeliveries(
   return rows.map(toDelivery);
 }
 
-export async function lastDeliveries(session: Session, hookId?: string): Promise<DeliveryRow[]> {
+export async function lastDeliveries(session: Session, webhookId?: string): Promise<DeliveryRow[]> {
   const { dialect: d } = session;
   const deliveries = d.table('webhook_deliveries');
   const rows = await session.run(
     `select * from ${deliveries} where seq in (
       select (select max(o.seq) from ${deliveries} o
         where o.hook_id = w.id and o.verdict in ('accepted', 'failed'))
-      from ${d.table('webhooks')} w ${hookId === undefined ? '' : 'where w.id = ?'})`,
-    hookId === undefined ? [] : [hookId],
+      from ${d.table('webhooks')} w ${webhookId === undefined ? '' : 'where w.id = ?'})`,
+    webhookId === undefined ? [] : [webhookId],
   );
   return rows.map(toDelivery);
 }
@@ -221,7 +221,7 @@ function toDelivery(row: Row): DeliveryRow {
   return {
     seq: int(row, 'seq'),
     id: text(row, 'id'),
-    hookId: text(row, 'hook_id'),
+    webhookId: text(row, 'hook_id'),
     verdict: verdictOf(row),
     reason: textOrNull(row, 'reason'),
     deliveryId: textOrNull(row, 'delivery_id'),
@@ -244,19 +244,19 @@ export async function readDeliveryPage(
   session: Session,
   filter: DeliveryPageFilter,
 ): Promise<ListPage<DeliveryRow>> {
-  const { hookId, verdict, beforeSeq } = filter;
+  const { webhookId, verdict, beforeSeq } = filter;
   const ways: WalkStream[][] = [];
-  const hook = hookId === undefined ? [] : [hookId];
+  const webhook = webhookId === undefined ? [] : [webhookId];
   if (verdict === 'skipped') {
     const where = new Where().and(isVerdict(verdict));
-    const rest = new Where().equals({ hook_id: hookId });
+    const rest = new Where().equals({ hook_id: webhookId });
     ways.push([{ index: 'webhook_deliveries_skipped', where, rest }]);
   } else if (verdict === 'refused' || verdict === 'failed') {
     const where = new Where().and(`verdict <> 'accepted'`);
-    const rest = new Where().equals({ hook_id: hookId });
+    const rest = new Where().equals({ hook_id: webhookId });
     ways.push([{ index: 'webhook_deliveries_untaken', key: ['verdict', verdict], where, rest }]);
   }
-  for (const id of hook) {
+  for (const id of webhook) {
     const rest = withVerdict(verdict);
     ways.push([
       { index: 'webhook_deliveries_hook', key: ['hook_id', id], where: new Where(), rest },

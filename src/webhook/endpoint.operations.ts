@@ -6,14 +6,14 @@ import { webhookResponses } from './webhook.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { outcomesOf } from './outcomes.service.ts';
-import { hookUrl } from './shapes.operations.ts';
+import { webhookUrlField } from './shapes.operations.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
 const endpointShape = z.object({
   path: z
     .string()
     .describe('where it is on the listener of webhooks, and what its deliveries name'),
-  url: hookUrl,
+  url: webhookUrlField,
   plugin: z.string(),
   command: z.string(),
   signature_header: z.string(),
@@ -69,7 +69,7 @@ async function show(
   { config, reach, ledger }: Context['engine'],
 ): Promise<z.output<typeof endpointShape>> {
   const { path, plugin, command, secretRef, auth, maxBodyBytes, waitMs } = endpoint;
-  const base = config.webhooks.publicUrl ?? reach.hooks;
+  const base = config.webhooks.publicUrl ?? reach.webhooks;
   return {
     path,
     url: base === undefined ? null : `${base}${path}`,
@@ -85,7 +85,7 @@ async function show(
 }
 
 async function readLast(path: string, ledger: Ledger) {
-  const [last] = await ledger.deliveries.list({ hookId: path, verdict: 'accepted', limit: 1 });
+  const [last] = await ledger.deliveries.list({ webhookId: path, verdict: 'accepted', limit: 1 });
   const outcome = last && (await outcomesOf(ledger, [last])).get(last.id);
   return { last_triggered_at: last?.receivedAt ?? null, last_status: outcome?.status ?? null };
 }

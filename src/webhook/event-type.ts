@@ -57,7 +57,7 @@ export function readDeliveryEvent(
   const said = cloudEvent?.['type'] ?? typeInHeaders(rules, request) ?? rules.typeIn(payload);
   const eventType =
     typeof said === 'string' && said.trim() !== ''
-      ? maskText(said.trim().slice(0, limits.hookEventTypeChars))
+      ? maskText(said.trim().slice(0, limits.webhookEventTypeChars))
       : undefined;
   return {
     eventType,
@@ -148,17 +148,17 @@ function valueAt(payload: JsonObject, path: string): Json | undefined {
 function readPassedHeader({ headers }: WebhookRequest, name: string): [string, string][] {
   const values = headers.filter(([key]) => key === name).map(([, value]) => value);
   if (values.length === 0) return [];
-  return [[name, maskText(values.join(', ').slice(0, limits.hookHeaderKeptChars))]];
+  return [[name, maskText(values.join(', ').slice(0, limits.webhookHeaderKeptChars))]];
 }
 
 /** The keys that select headers for the payload. Webhooks and endpoints share them. */
 export const eventFields = {
   event_header: headerName.optional(),
   event_field: nonBlankText()
-    .max(limits.hookEventTypeChars)
+    .max(limits.webhookEventTypeChars)
     .regex(/^[^\s.]+(\.[^\s.]+)*$/, 'must be the name of a field, or names with dots between them')
     .optional(),
-  headers: z.array(headerName).max(limits.hookHeadersMax).optional(),
+  headers: z.array(headerName).max(limits.webhookHeadersMax).optional(),
 };
 
 type EventSettings = z.output<z.ZodObject<typeof eventFields>>;

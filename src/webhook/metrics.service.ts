@@ -32,9 +32,9 @@ export function observeWebhooks(
   };
   return {
     ...webhooks,
-    async receive(hookId, incoming) {
-      const { traced, note } = begin(hookId, incoming);
-      return note(await webhooks.receive(hookId, traced));
+    async receive(webhookId, incoming) {
+      const { traced, note } = begin(webhookId, incoming);
+      return note(await webhooks.receive(webhookId, traced));
     },
     receiveAt(path, incoming) {
       const { traced, note } = begin(path, incoming);

@@ -4,7 +4,7 @@ import { duration, nonBlankText } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { limits } from '../base/limits.ts';
-import { hookNotFound } from './store.service.ts';
+import { describeMissingWebhook } from './store.service.ts';
 import { authModes, secretKeyOf, type AuthMode } from './auth-settings.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
@@ -17,8 +17,8 @@ import {
 } from '../directive/request.operations.ts';
 import { lastOutcomes } from './outcomes.service.ts';
 import {
-  hookId,
-  hookUrl,
+  webhookIdField,
+  webhookUrlField,
   settingName,
   settingsFields,
   showWebhook,
@@ -54,7 +54,7 @@ export const addWebhook = defineOperation({
   scope: 'webhooks:rw',
   input: z.strictObject({
     ...settingsFields,
-    id: hookId.optional(),
+    id: webhookIdField.optional(),
     title: settingsFields.title.unwrap().describe('what people call it'),
     credential,
     ...brings,
@@ -64,7 +64,7 @@ export const addWebhook = defineOperation({
   output: z.object({
     id: z.string(),
     path: z.string(),
-    url: hookUrl,
+    url: webhookUrlField,
     secret,
     global_token: z.string().nullable().describe('shown when it was made for this first webhook'),
     directive_id: directiveId,
@@ -91,12 +91,12 @@ export const addWebhook = defineOperation({
     const asked = toCreate(input);
     const secretBeside = beside(input, input.auth_mode);
     const { id, result } = await direct(context, 'webhook.create', asked, secretBeside);
-    const hook = textIn(result, 'id');
+    const webhookId = textIn(result, 'id');
     return {
-      webhook_id: hook,
-      id: hook,
-      path: `/hooks/${hook}`,
-      url: urlOf(context.engine, hook),
+      webhook_id: webhookId,
+      id: webhookId,
+      path: `/hooks/${webhookId}`,
+      url: urlOf(context.engine, webhookId),
       secret: textOrNull(result['secret']),
       global_token: textOrNull(result['global_token']),
       directive_id: id,
@@ -113,7 +113,7 @@ export const editWebhook = defineOperation({
   scope: 'webhooks:rw',
   input: z.strictObject({
     ...settingsFields,
-    id: hookId,
+    id: webhookIdField,
     unset: z
       .array(settingName)
       .default([])
@@ -135,14 +135,14 @@ export const editWebhook = defineOperation({
     const { ledger } = context.engine;
     const { id } = await direct(context, 'webhook.update', toUpdate(input));
     const row = await ledger.webhooks.find(input.id);
-    if (row === undefined) throw await hookNotFound(input.id, ledger);
+    if (row === undefined) throw await describeMissingWebhook(input.id, ledger);
     const outcome = (await lastOutcomes(ledger, [row])).get(row.id);
     return { ...showWebhook(row, outcome), changed: true, directive_id: id };
   },
   plan: (context, input) => planDirective(context, 'webhook.update', toUpdate(input)),
 });
 
-export const listWebhooks = defineOperation({
+export const listWebhooksOperation = defineOperation({
   name: 'webhook.list',
   summary: 'List the webhooks, without their secrets.',
   effect: 'read',
@@ -186,7 +186,7 @@ export const showWebhookOperation = defineOperation({
   summary: 'Show one webhook; its secret is shown to nobody.',
   effect: 'read',
   scope: 'webhooks:ro',
-  input: z.strictObject({ id: hookId }),
+  input: z.strictObject({ id: webhookIdField }),
   output: webhookShape.extend({
     credentials: z
       .array(z.string())
@@ -195,14 +195,14 @@ export const showWebhookOperation = defineOperation({
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'WEBHOOK_NOT_FOUND'],
   http: { method: 'GET', path: '/webhooks/:id' },
   cli: { positionals: ['id'], examples: ['ductile webhook show deploys'] },
-  async run({ engine: { ledger, hooks } }, { id }) {
+  async run({ engine: { ledger, webhookIntake } }, { id }) {
     const found = await ledger.webhooks.find(id);
     if (found !== undefined) {
       const outcome = (await lastOutcomes(ledger, [found])).get(id);
-      const credentials = (await hooks.store.references()).get(id) ?? [];
+      const credentials = (await webhookIntake.store.references()).get(id) ?? [];
       return { ...showWebhook(found, outcome), credentials: [...credentials] };
     }
-    throw await hookNotFound(id, ledger);
+    throw await describeMissingWebhook(id, ledger);
   },
 });
 
@@ -211,7 +211,7 @@ export const removeWebhook = defineOperation({
   summary: 'Close a webhook; what is delivered to it from then on is not found.',
   effect: 'destroy',
   scope: 'webhooks:rw',
-  input: z.strictObject({ id: hookId }),
+  input: z.strictObject({ id: webhookIdField }),
   output: z.object({ id: z.string(), removed: z.boolean(), directive_id: directiveId }),
   errors: [...usual, 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PROVIDED'],
   http: { method: 'DELETE', path: '/webhooks/:id' },
@@ -229,15 +229,15 @@ export const rotateWebhook = defineOperation({
   effect: 'write',
   scope: 'webhooks:rw',
   input: z.strictObject({
-    id: hookId,
+    id: webhookIdField,
     credential,
     ...brings,
-    keep_old: duration({ minMs: 1000, maxMs: limits.hookKeepOldMsMax })
+    keep_old: duration({ minMs: 1000, maxMs: limits.webhookKeepOldMsMax })
       .optional()
       .describe('how long the secret of now stays good; not at all unless told'),
   }),
   secrets: secretFields,
-  output: z.object({ id: z.string(), url: hookUrl, secret, directive_id: directiveId }),
+  output: z.object({ id: z.string(), url: webhookUrlField, secret, directive_id: directiveId }),
   errors: [...usual, ...keyErrors, ...targetErrors, 'CREDENTIAL_NOT_FOUND', 'WEBHOOK_NOT_FOUND'],
   http: { method: 'POST', path: '/webhooks/:id/rotate', isSecret: true },
   cli: {
@@ -280,8 +280,8 @@ function beside(given: Given, mode: AuthMode = 'bearer'): SecretBeside {
     throw refuseSecret(first, `is not for auth_mode ${mode}`, `Write it as ${wanted}.`);
   }
   const value = given.secret ?? given.token ?? given.hmac_secret ?? '';
-  if (first !== 'secret' && value.length < limits.hookSecretCharsMin) {
-    throw refuseSecret(first, `has fewer than ${limits.hookSecretCharsMin} characters`);
+  if (first !== 'secret' && value.length < limits.webhookSecretCharsMin) {
+    throw refuseSecret(first, `has fewer than ${limits.webhookSecretCharsMin} characters`);
   }
   return { secret: value };
 }

@@ -14,17 +14,17 @@ export async function lastOutcomes(
   ledger: LedgerSubset<
     'deliveries.listLast' | 'deliveries.listAgentJobs' | 'deliveries.listTargets'
   >,
-  hooks: readonly WebhookRow[],
+  webhooks: readonly WebhookRow[],
 ): Promise<ReadonlyMap<string, DeliveryOutcome>> {
-  const agents = new Set(hooks.filter(isForAgent).map(({ id }) => id));
-  const [only, more] = hooks;
+  const agents = new Set(webhooks.filter(isForAgent).map(({ id }) => id));
+  const [only, more] = webhooks;
   if (only === undefined) return new Map();
   const last = await ledger.deliveries.listLast(more === undefined ? only.id : undefined);
-  const outcomes = await outcomesOf(ledger, last, ({ hookId }) => agents.has(hookId));
+  const outcomes = await outcomesOf(ledger, last, ({ webhookId }) => agents.has(webhookId));
   return new Map(
-    last.flatMap(({ id, hookId }) => {
+    last.flatMap(({ id, webhookId }) => {
       const outcome = outcomes.get(id);
-      return outcome === undefined ? [] : [[hookId, outcome] as const];
+      return outcome === undefined ? [] : [[webhookId, outcome] as const];
     }),
   );
 }

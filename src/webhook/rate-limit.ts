@@ -11,12 +11,12 @@ export interface WebhookLimiter {
   /** Records a delivery that was not verified. */
   chargeSource(source: string, nowMs: number): void;
   /** Spends one verified delivery, if the budget allows it. */
-  spend(hookId: string, perMinute: number, nowMs: number): LimitResult;
+  spend(webhookId: string, perMinute: number, nowMs: number): LimitResult;
   /**
    * Returns the last spent delivery, because it started nothing. A copied delivery spends no
    * budget.
    */
-  refund(hookId: string): void;
+  refund(webhookId: string): void;
   reset(): void;
 }
 
@@ -28,29 +28,29 @@ const WINDOW_MS = 60 * 1000;
 const passed: LimitResult = { ok: true };
 
 export function createWebhookLimiter(): WebhookLimiter {
-  const hooks = new Map<string, Window>();
+  const webhooks = new Map<string, Window>();
   const sources = new Map<string, Window>();
   const open = (windows: Map<string, Window>, key: string): Window =>
     touch(windows, key, windows.get(key) ?? new Window());
   return {
     checkSource(source, nowMs) {
-      return sources.get(source)?.check(limits.hookFailuresMax, nowMs) ?? passed;
+      return sources.get(source)?.check(limits.webhookFailuresMax, nowMs) ?? passed;
     },
     chargeSource(source, nowMs) {
       const window = open(sources, source);
-      if (window.check(limits.hookFailuresMax, nowMs).ok) window.add(nowMs);
+      if (window.check(limits.webhookFailuresMax, nowMs).ok) window.add(nowMs);
     },
-    spend(hookId, perMinute, nowMs) {
-      const window = open(hooks, hookId);
+    spend(webhookId, perMinute, nowMs) {
+      const window = open(webhooks, webhookId);
       const pass = window.check(perMinute, nowMs);
       if (pass.ok) window.add(nowMs);
       return pass;
     },
-    refund(hookId) {
-      hooks.get(hookId)?.removeLast();
+    refund(webhookId) {
+      webhooks.get(webhookId)?.removeLast();
     },
     reset() {
-      for (const kept of [hooks, sources]) kept.clear();
+      for (const kept of [webhooks, sources]) kept.clear();
     },
   };
 }
@@ -91,7 +91,7 @@ class Window {
 function touch<T>(kept: Map<string, T>, key: string, value: T): T {
   kept.delete(key);
   kept.set(key, value);
-  if (kept.size > limits.hookWindowsMax) {
+  if (kept.size > limits.webhookWindowsMax) {
     for (const oldest of kept.keys()) {
       kept.delete(oldest);
       break;

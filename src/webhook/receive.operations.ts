@@ -9,7 +9,7 @@ import { systemHealth } from '../engine/system.operations.ts';
 type Base = Pick<Context, 'engine'>;
 
 /** A delivery to the webhook of this id, whichever ledger it is in. */
-export function receiveHook(
+export function receiveDelivery(
   { engine }: Base,
   id: string,
   incoming: IncomingDelivery,
@@ -27,11 +27,11 @@ export function receiveAt(
 }
 
 export function hasEndpoint(base: Base, path: string): boolean {
-  return hookRules(base).endpoints.some((endpoint) => endpoint.path === path);
+  return webhookRules(base).endpoints.some((endpoint) => endpoint.path === path);
 }
 
 /** What the configuration of now says about deliveries. */
-export function hookRules({ engine }: Base): WebhooksConfig {
+export function webhookRules({ engine }: Base): WebhooksConfig {
   return engine.config.webhooks;
 }
 

@@ -42,13 +42,13 @@ import { isRunOver } from '../pipeline/run/run.ts';
 
 /** The part of a tenant's engine that accepts deliveries to its webhooks. */
 interface TenantReceiver extends Waiter {
-  readonly hooks: WebhookIntake;
+  readonly webhookIntake: WebhookIntake;
 }
 
 /** Where a webhook of this ledger or of a tenant can be found. */
 interface Entrances {
   readonly context: LedgerContext;
-  readonly door: WebhookIntake;
+  readonly intake: WebhookIntake;
   readonly engine: Waiter;
   readonly tenants: Tenants<TenantReceiver> | undefined;
 }
@@ -63,7 +63,7 @@ interface LocatedWebhook {
 
 export function makeWebhooks(
   context: LedgerContext,
-  door: WebhookIntake,
+  intake: WebhookIntake,
   engine: Waiter,
   tenants: Tenants<TenantReceiver> | undefined,
 ): Webhooks {
@@ -92,18 +92,18 @@ export function makeWebhooks(
   };
   return {
     receive: (webhookId, incoming) =>
-      receive('managed', incoming, () => locate({ context, door, engine, tenants }, webhookId)),
+      receive('managed', incoming, () => locate({ context, intake, engine, tenants }, webhookId)),
     receiveAt(path, incoming) {
       const endpoint = config().endpoints.find((one) => one.path === path);
       if (endpoint === undefined) return undefined;
       return receive('static', incoming, async () => ({
-        known: await knowEndpoint(endpoint, door),
-        intake: door,
+        known: await knowEndpoint(endpoint, intake),
+        intake,
         engine,
         leave: () => undefined,
       }));
     },
-    requireSecrets: () => requireSecrets(config(), door),
+    requireSecrets: () => requireSecrets(config(), intake),
   };
 }
 
@@ -160,15 +160,15 @@ function recordRefused(
   { known: { webhook }, intake }: LocatedWebhook,
 ): void {
   const { id } = webhook;
-  const isKept = limiter.spend(`refused ${id}`, limits.hookRefusalsKept, performance.now()).ok;
+  const isKept = limiter.spend(`refused ${id}`, limits.webhookRefusalsKept, performance.now()).ok;
   if (isKept)
-    intake.recordRefused({ ...describeRequest(incoming, webhook), hookId: id, ...refused });
+    intake.recordRefused({ ...describeRequest(incoming, webhook), webhookId: id, ...refused });
 }
 
 /** Masked and bounded, because the body can have a part in the text. */
 function formatReason({ reason, detail }: RejectedCheck): string {
   if (detail === undefined) return reason;
-  return `${reason}: ${toVisibleText(maskText(detail.slice(0, limits.hookReasonChars)))}`;
+  return `${reason}: ${toVisibleText(maskText(detail.slice(0, limits.webhookReasonChars)))}`;
 }
 
 /** When too many senders already wait for results, accepts the delivery and responds at once. */
@@ -217,7 +217,7 @@ async function accept(
   const { deliveryId } = identity;
   return await intake.accept({
     ...describeRequest(incoming, webhook),
-    hookId: webhook.id,
+    webhookId: webhook.id,
     title: webhook.title,
     target: webhook.target,
     ...identity,
@@ -234,20 +234,25 @@ async function accept(
 }
 
 async function locate(
-  { context: { ledger }, door, engine, tenants }: Entrances,
+  { context: { ledger }, intake, engine, tenants }: Entrances,
   webhookId: string,
 ): Promise<LocatedWebhook | undefined> {
-  const known = await door.store.find(webhookId);
-  if (known !== undefined) return { known, intake: door, engine, leave: () => undefined };
-  if (tenants === undefined || webhookId.length > limits.hookIdCharsMax) return undefined;
+  const known = await intake.store.find(webhookId);
+  if (known !== undefined) return { known, intake, engine, leave: () => undefined };
+  if (tenants === undefined || webhookId.length > limits.webhookIdCharsMax) return undefined;
   const slug = await ledger.tenants.findByKey('hook', webhookId);
   const visit = slug === undefined ? undefined : await visitIfThere(tenants, slug);
   if (visit === undefined) return undefined;
   try {
     const { engine: tenant } = visit;
-    const found = await tenant.hooks.store.find(webhookId);
+    const found = await tenant.webhookIntake.store.find(webhookId);
     if (found !== undefined) {
-      return { known: found, intake: tenant.hooks, engine: tenant, leave: () => visit.end() };
+      return {
+        known: found,
+        intake: tenant.webhookIntake,
+        engine: tenant,
+        leave: () => visit.end(),
+      };
     }
   } catch (error) {
     visit.end();
@@ -302,7 +307,7 @@ const PROOF = /auth|cookie|signature|hmac|token|secret|key/;
 
 function redactHeader(name: string, value: string): string {
   if (PROOF.test(name) || isSecretName(name)) return REDACTED;
-  return maskText(value.slice(0, limits.hookHeaderKeptChars));
+  return maskText(value.slice(0, limits.webhookHeaderKeptChars));
 }
 
 /** The part of an engine that a delivery needs to wait for its result. */

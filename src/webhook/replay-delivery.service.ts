@@ -19,17 +19,17 @@ import type { LedgerContext } from '../engine/context.ts';
 /** What was delivered is handled again in the name of its signal, by what its webhook starts now. */
 export function replayDeliveryDirective(
   context: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
 ): DirectiveDefinition<DeliveryChoice> {
   const { ledger, vault, quota, commits } = context;
   return {
     ...replayDeliveryType,
     async plan({ delivery_id: id }) {
-      const { hook } = await find(id, context, hooks);
-      return [`The delivery would be handled once more: ${describeTarget(hook)}.`];
+      const { webhook } = await find(id, context, intake);
+      return [`The delivery would be handled once more: ${describeTarget(webhook)}.`];
     },
     async execute({ delivery_id: id }, { actor }) {
-      const { delivery, hook } = await find(id, context, hooks);
+      const { delivery, webhook } = await find(id, context, intake);
       const [signal] = await ledger.signals.list({ id: delivery.signalId ?? '', limit: 1 });
       if (signal === undefined) {
         throw new DuctileError('SIGNAL_NOT_FOUND', 'the signal of that delivery is gone');
@@ -38,9 +38,9 @@ export function replayDeliveryDirective(
       if (exact === undefined || 'refused' in exact)
         throw exact?.refused ?? new Error('no payload');
       const delivered = {
-        hookId: delivery.hookId,
-        title: hook.title,
-        target: hook.target,
+        webhookId: delivery.webhookId,
+        title: webhook.title,
+        target: webhook.target,
         sourceEventId: signal.sourceEventId ?? delivery.id,
         payload: toRunPayload(exact.payload),
         event: undefined,
@@ -68,16 +68,16 @@ export function replayDeliveryDirective(
 async function find(
   id: string,
   { ledger, config }: LedgerContext,
-  hooks: WebhookIntake,
-): Promise<{ delivery: DeliveryRow; hook: Webhook }> {
+  intake: WebhookIntake,
+): Promise<{ delivery: DeliveryRow; webhook: Webhook }> {
   const [delivery] = await ledger.deliveries.list({ id, limit: 1 });
   if (delivery?.signalId === undefined || delivery.signalId === null) {
     const message = `no delivery ${id} was taken`;
     throw new DuctileError('DELIVERY_NOT_FOUND', message, { place: 'delivery_id' });
   }
-  const { hookId } = delivery;
-  const known = await hooks.store.find(hookId);
-  const hook = known?.webhook ?? findEndpoint(config.webhooks, hookId);
-  if (hook !== undefined) return { delivery, hook };
-  throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${hookId} any more`);
+  const { webhookId } = delivery;
+  const known = await intake.store.find(webhookId);
+  const webhook = known?.webhook ?? findEndpoint(config.webhooks, webhookId);
+  if (webhook !== undefined) return { delivery, webhook };
+  throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${webhookId} any more`);
 }

@@ -50,7 +50,7 @@ export function readHeader(request: WebhookRequest, name: string): HeaderResult 
   const [first, second] = valuesOf(request, name);
   if (first === undefined || first === '') return { ok: false, reason: 'header_missing' };
   if (second !== undefined) return { ok: false, reason: 'header_repeated' };
-  if (first.length > limits.hookHeaderCharsMax) return { ok: false, reason: 'header_too_long' };
+  if (first.length > limits.webhookHeaderCharsMax) return { ok: false, reason: 'header_too_long' };
   return { ok: true, value: first };
 }
 

@@ -29,11 +29,11 @@ export function inventSecret(mode: string): string {
 }
 
 /** An id that nobody guesses. With a seed, which is no less secret, it is the same each time. */
-export function makeHookId(seed: string = randomBytes(SECRET_BYTES).toString('hex')): string {
-  return hash('sha256', seed, 'hex').slice(0, HOOK_ID_CHARS);
+export function makeWebhookId(seed: string = randomBytes(SECRET_BYTES).toString('hex')): string {
+  return hash('sha256', seed, 'hex').slice(0, WEBHOOK_ID_CHARS);
 }
 
-const HOOK_ID_CHARS = 24;
+const WEBHOOK_ID_CHARS = 24;
 
 /** The new one before those of now, which are good for a while longer. */
 export function rotateSecrets(
@@ -71,11 +71,11 @@ export function keepGiven(secret: string | undefined): KeptSecret {
 
 /** So short that it could be found by trying. */
 export function isShort(secret: string): boolean {
-  return secret.length < limits.hookSecretCharsMin;
+  return secret.length < limits.webhookSecretCharsMin;
 }
 
 export function tooShort(what: string, place: string): DuctileError {
-  const message = `${what} has fewer than ${limits.hookSecretCharsMin} characters`;
+  const message = `${what} has fewer than ${limits.webhookSecretCharsMin} characters`;
   const hint = 'Leave it out to have one made, or use one that nobody can guess.';
   return new DuctileError('INPUT_INVALID', message, { place, hint });
 }

@@ -87,10 +87,10 @@ const signedShape = z.strictObject({
 
 /** The keys of a webhook as they are written; what they say against each other is said later. */
 export const settingsFields = {
-  title: nonBlankText().max(limits.hookTitleCharsMax).optional().describe('the name for people'),
+  title: nonBlankText().max(limits.webhookTitleCharsMax).optional().describe('the name for people'),
   description: z
     .string()
-    .max(limits.hookDescriptionCharsMax)
+    .max(limits.webhookDescriptionCharsMax)
     .optional()
     .describe('a longer text for people'),
   enabled: z.boolean().optional().describe('whether deliveries are accepted (default: true)'),
@@ -135,19 +135,19 @@ export const settingsFields = {
     .describe("the field of the body with the sender's event type, such as meta.kind"),
   headers: z
     .array(nonBlankText())
-    .max(limits.hookHeadersMax)
+    .max(limits.webhookHeadersMax)
     .optional()
     .describe('headers that signals, plugins and pipelines get, separated by commas'),
   max_body_bytes: z
     .int()
     .min(1)
-    .max(limits.hookBodyBytesMax)
+    .max(limits.webhookBodyBytesMax)
     .optional()
     .describe('the largest body (default: 1 MB)'),
   rate_limit_per_minute: z
     .int()
     .min(1)
-    .max(limits.hookRateMax)
+    .max(limits.webhookRateMax)
     .optional()
     .describe('verified deliveries per minute (default: 600)'),
   respond: z
@@ -165,15 +165,15 @@ export const settingName = z.preprocess(
   z.enum(Object.keys(settingsFields)),
 );
 
-export const hookId = nonBlankText().describe('its id, which is its address: /hooks/<id>');
-export const hookUrl = z
+export const webhookIdField = nonBlankText().describe('its id, which is its address: /hooks/<id>');
+export const webhookUrlField = z
   .string()
   .nullable()
   .describe('below webhooks.public_url, else on the listener; null when neither is there');
 
 /** Where its sender delivers, as far as this process knows. */
 export function urlOf({ config, reach }: Context['engine'], id: string): string | null {
-  const base = config.webhooks.publicUrl ?? reach.hooks ?? reach.api;
+  const base = config.webhooks.publicUrl ?? reach.webhooks ?? reach.api;
   return base === undefined ? null : `${base}/hooks/${id}`;
 }
 
@@ -313,8 +313,8 @@ export function showDelivery(
 ): z.output<typeof deliveryShape> {
   return {
     delivery_id: row.id,
-    webhook_id: row.hookId,
-    hook_id: row.hookId,
+    webhook_id: row.webhookId,
+    hook_id: row.webhookId,
     verdict: row.verdict,
     status: outcome?.status ?? null,
     reason: row.reason,

@@ -27,12 +27,12 @@ export const GLOBAL_TOKEN = 'webhook-token';
 
 interface Opened {
   readonly row: WebhookRow;
-  readonly hook: Webhook;
+  readonly webhook: Webhook;
   readonly kept: readonly KeptSecret[];
 }
 
 /** Read at most once in a while, however many deliveries come. */
-export function makeHookStore(
+export function makeWebhookStore(
   { ledger, vault }: Pick<LedgerContext, 'ledger' | 'vault'>,
   log: Log,
 ): WebhookStore {
@@ -74,19 +74,19 @@ export function makeHookStore(
   return {
     credential,
     async find(id) {
-      if (performance.now() - readAt >= limits.hookFreshMs) {
+      if (performance.now() - readAt >= limits.webhookFreshMs) {
         await (reading ??= read().finally(() => (reading = undefined)));
       }
       const opened = known.get(id);
       if (opened === undefined) return undefined;
-      const { hook } = opened;
+      const { webhook } = opened;
       // Nobody is let in, and how long that takes must not tell that there is a webhook.
-      if (!hook.enabled) return { webhook: hook, secrets: [] };
+      if (!webhook.enabled) return { webhook, secrets: [] };
       const own = (
         await Promise.all(opened.kept.filter(isGood).map(({ secret }) => reveal(secret)))
       ).flat();
       const secrets = isGlobal(opened) ? chooseTokens([], await credential(GLOBAL_TOKEN)) : own;
-      return { webhook: hook, secrets };
+      return { webhook, secrets };
     },
     async references() {
       await refresh();
@@ -97,8 +97,8 @@ export function makeHookStore(
 }
 
 /** Only where it never had one: a reference that leads nowhere is no reason to take another. */
-function isGlobal({ hook, kept }: Opened): boolean {
-  return hook.auth.kind === 'token' && kept.length === 0;
+function isGlobal({ webhook, kept }: Opened): boolean {
+  return webhook.auth.kind === 'token' && kept.length === 0;
 }
 
 function referencesOf(opened: Opened): string[] {
@@ -118,7 +118,7 @@ function openRow(row: WebhookRow, vault: Pick<Vault, 'open'>): Opened {
   const kept = openSecrets(row, vault);
   const settings = parseJson(row.settings) as JsonObject;
   const entry = toEntry(row.id, closeIdle(settings), veil(kept));
-  return { row, kept, hook: toWebhook(webhookEntrySchema.parse(entry)).webhook };
+  return { row, kept, webhook: toWebhook(webhookEntrySchema.parse(entry)).webhook };
 }
 
 /** Earlier versions stored a rate limit of 0, which accepts nothing: such a webhook is disabled. */
@@ -156,7 +156,7 @@ type Endpoints = Pick<WebhooksConfig, 'endpoints'>;
 /** The webhook that the configuration has at this path. */
 export function findEndpoint({ endpoints }: Endpoints, path: string): Webhook | undefined {
   const endpoint = endpoints.find((one) => one.path === path);
-  return endpoint && toHook(endpoint);
+  return endpoint && toEndpointWebhook(endpoint);
 }
 
 export async function knowEndpoint(
@@ -164,17 +164,20 @@ export async function knowEndpoint(
   { store }: WebhookIntake,
 ): Promise<KnownWebhook> {
   const secret = endpoint.secret ?? (await store.credential(endpoint.secretRef)) ?? '';
-  return { secrets: secret.trim() === '' ? [] : [secret], webhook: toHook(endpoint) };
+  return { secrets: secret.trim() === '' ? [] : [secret], webhook: toEndpointWebhook(endpoint) };
 }
 
 /** Throws when an endpoint has no secret to be verified with. */
-export async function requireSecrets({ endpoints }: Endpoints, door: WebhookIntake): Promise<void> {
+export async function requireSecrets(
+  { endpoints }: Endpoints,
+  intake: WebhookIntake,
+): Promise<void> {
   for (const endpoint of endpoints) {
-    if ((await knowEndpoint(endpoint, door)).secrets.length === 0) throw unresolved(endpoint);
+    if ((await knowEndpoint(endpoint, intake)).secrets.length === 0) throw unresolved(endpoint);
   }
 }
 
-function toHook(endpoint: EndpointConfig): Webhook {
+function toEndpointWebhook(endpoint: EndpointConfig): Webhook {
   const { path, plugin, command, auth, eventRules, maxBodyBytes, waitMs } = endpoint;
   return {
     id: path,
@@ -186,7 +189,7 @@ function toHook(endpoint: EndpointConfig): Webhook {
     replay: 'normal',
     eventRules,
     maxBodyBytes,
-    ratePerMinute: limits.hookRateMax,
+    ratePerMinute: limits.webhookRateMax,
     waitMs,
   };
 }
@@ -198,7 +201,7 @@ function unresolved({ path, secretRef, place }: EndpointConfig): DuctileError {
 }
 
 /** What to say of an id that no webhook has, with the one that may be meant. */
-export async function hookNotFound(
+export async function describeMissingWebhook(
   id: string,
   ledger: LedgerSubset<'webhooks.list'>,
 ): Promise<DuctileError> {

@@ -120,7 +120,7 @@ const taskKeys = [
 ] as const;
 
 /** Reports contradictions between the keys of a target. */
-export function checkTarget(fields: TargetFields, report: ReportField): void {
+export function checkTargetFields(fields: TargetFields, report: ReportField): void {
   const [first, second] = kinds.filter((kind) => fields[kind] !== undefined);
   if (first === undefined) {
     report(
@@ -153,7 +153,7 @@ export function toTarget(fields: TargetFields): WebhookTarget {
   const { prompt_template: promptTemplate = '', instruction } = fields;
   const agent = { kind: 'agent', promptTemplate, instruction } as const;
   if (mode === 'wake') return { ...agent, mode };
-  if (mode === undefined) throw new TypeError('a hook without a target was not checked');
+  if (mode === undefined) throw new TypeError('a webhook without a target was not checked');
   return {
     ...agent,
     mode,
@@ -184,9 +184,9 @@ export const webhookDefaults = {
   quietAction: 'skip',
   respond: 'accepted',
   replay: 'normal',
-  maxBodyBytes: limits.hookBodyBytesMax,
-  ratePerMinute: limits.hookRateUsual,
-  waitMs: limits.hookRespondMs,
+  maxBodyBytes: limits.webhookBodyBytesMax,
+  ratePerMinute: limits.webhookRateUsual,
+  waitMs: limits.webhookRespondMs,
 } as const;
 
 /** The text before a signature. */

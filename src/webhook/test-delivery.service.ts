@@ -9,7 +9,7 @@ import { signRequest } from './verify/sign.ts';
 import { hopsBehind } from '../job/enqueue.service.ts';
 import { JOB_ACTOR } from '../job/cause.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
-import { hookNotFound } from './store.service.ts';
+import { describeMissingWebhook } from './store.service.ts';
 import { describeTarget } from './secrets.service.ts';
 import type { WebhookIntake, Webhooks } from './webhooks.ts';
 import type { KnownWebhook } from './webhook.ts';
@@ -36,13 +36,13 @@ export function takeTest({ headers }: WebhookRequest): DeliveryTest | undefined 
 /** Delivers through the listener and all checks; the delivery and its signal say whose test it is. */
 export function testWebhookDirective(
   context: LedgerContext,
-  hooks: WebhookIntake,
+  intake: WebhookIntake,
   webhooks: Pick<Webhooks, 'receive'>,
 ): DirectiveDefinition<WebhookTest> {
   const { ledger, vault } = context;
   const find = async (id: string): Promise<KnownWebhook> => {
-    const known = await hooks.store.find(id);
-    if (known === undefined) throw await hookNotFound(id, ledger);
+    const known = await intake.store.find(id);
+    if (known === undefined) throw await describeMissingWebhook(id, ledger);
     refuseUnsigned(known);
     return known;
   };
@@ -58,8 +58,8 @@ export function testWebhookDirective(
     isSameSecret: ({ id, fingerprint: print }, secret) =>
       isSameSecret(secret, purposes.webhook(id), print, vault),
     async plan({ id }) {
-      const { webhook: hook } = await find(id);
-      return [`A test would be delivered to ${id}, and would start ${describeTarget(hook)}.`];
+      const { webhook } = await find(id);
+      return [`A test would be delivered to ${id}, and would start ${describeTarget(webhook)}.`];
     },
     prepare(_params, { directiveId, secret }) {
       if (secret !== undefined) payloads.set(directiveId, secret);
@@ -97,28 +97,28 @@ async function deliver(
   { ledger, config, reach }: LedgerContext,
   webhooks: Pick<Webhooks, 'receive'>,
 ): Promise<TestResponse> {
-  const { webhook: hook } = known;
-  const listener = reach.hooks ?? reach.api;
+  const { webhook } = known;
+  const listener = reach.webhooks ?? reach.api;
   const seen = config.webhooks.publicUrl ?? listener ?? 'http://localhost';
   const named = `test-${makeId()}`;
   const body = payload ?? JSON.stringify({ test: true, delivery: named });
-  const request = makeRequest(known, named, `${seen}/hooks/${hook.id}`, body);
+  const request = makeRequest(known, named, `${seen}/hooks/${webhook.id}`, body);
   // The test continues to count the job's hops. A header couldn't carry them: a sender could write it, too.
   const isJob = test.actor.startsWith(JOB_ACTOR);
   if (isJob || listener === undefined) {
     const hops = isJob ? { hops: await hopsBehind(test.actor, ledger) } : {};
     const incoming = { request, source: 'test', isOversize: false, test, ...hops };
-    const { status, body: answer } = await webhooks.receive(hook.id, incoming);
+    const { status, body: answer } = await webhooks.receive(webhook.id, incoming);
     return { status, answer, via: isJob ? BY_JOB : IN_PROCESS };
   }
   const { search } = new URL(request.url);
-  const timeoutMs = hook.waitMs + limits.hookRespondMs;
-  return await post(`${listener}/hooks/${hook.id}${search}`, request, test, timeoutMs);
+  const timeoutMs = webhook.waitMs + limits.webhookRespondMs;
+  return await post(`${listener}/hooks/${webhook.id}${search}`, request, test, timeoutMs);
 }
 
 /** Refuses what no sender could deliver now. */
-function refuseUnsigned({ webhook: hook, secrets }: KnownWebhook): void {
-  const { id, enabled } = hook;
+function refuseUnsigned({ webhook, secrets }: KnownWebhook): void {
+  const { id, enabled } = webhook;
   if (!enabled) {
     throw new DuctileError('INPUT_INVALID', `the webhook ${id} is disabled`, {
       place: 'enabled',
@@ -133,7 +133,7 @@ function refuseUnsigned({ webhook: hook, secrets }: KnownWebhook): void {
 }
 
 function makeRequest(
-  { webhook: hook, secrets }: KnownWebhook,
+  { webhook, secrets }: KnownWebhook,
   named: string,
   url: string,
   body: string,
@@ -145,7 +145,7 @@ function makeRequest(
     rawBody: Buffer.from(body),
   };
   const [secret = ''] = secrets;
-  const signed = signRequest(hook.auth, plain, secret, { id: named, nowMs: Date.now() });
+  const signed = signRequest(webhook.auth, plain, secret, { id: named, nowMs: Date.now() });
   if (signed !== undefined) return signed;
   const message = 'only its sender can sign for a webhook of this form';
   throw new DuctileError('INPUT_INVALID', message, { place: 'auth_mode' });

@@ -51,7 +51,7 @@ export interface WebhookChange {
 
 interface Delivery {
   readonly id: string;
-  readonly hookId: string;
+  readonly webhookId: string;
   /** The sender's id of the delivery. */
   readonly deliveryId: string | null;
   /** The address of the sender. Forwarded addresses count only for trusted proxies. */
@@ -109,7 +109,7 @@ export interface DeliveryRow extends Delivery {
 }
 
 export interface DeliveryFilter {
-  readonly hookId?: string;
+  readonly webhookId?: string;
   readonly id?: string;
   /** Only ids that begin with this text. */
   readonly idPrefix?: string;
@@ -122,5 +122,5 @@ export interface DeliveryFilter {
 /** `visitMax`: how many rows a page may read. */
 export type DeliveryPageFilter = { readonly visitMax?: number } & Pick<
   DeliveryFilter,
-  'hookId' | 'verdict' | 'beforeSeq' | 'limit'
+  'webhookId' | 'verdict' | 'beforeSeq' | 'limit'
 >;

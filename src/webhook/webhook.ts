@@ -11,7 +11,7 @@ import {
   type ReplayMode,
 } from './auth-settings.ts';
 import {
-  checkTarget,
+  checkTargetFields,
   targetFields,
   toTarget,
   webhookDefaults,
@@ -43,7 +43,7 @@ export const webhookResponses = ['accepted', 'result'] as const;
 /** The keys of the response. Webhooks and endpoints share them. */
 export const respondFields = {
   respond: z.enum(webhookResponses).default(webhookDefaults.respond),
-  respond_within: duration({ minMs: 1000, maxMs: limits.hookRespondMsMax }).optional(),
+  respond_within: duration({ minMs: 1000, maxMs: limits.webhookRespondMsMax }).optional(),
 };
 
 type RespondFields = z.output<z.ZodObject<typeof respondFields>>;
@@ -52,13 +52,13 @@ type RespondFields = z.output<z.ZodObject<typeof respondFields>>;
 export const webhookFields = {
   id: z
     .string()
-    .max(limits.hookIdCharsMax)
+    .max(limits.webhookIdCharsMax)
     .regex(/^[a-z0-9][a-z0-9_-]*$/, 'must be lowercase letters, digits, - and _'),
-  title: nonBlankText().max(limits.hookTitleCharsMax),
-  description: z.string().max(limits.hookDescriptionCharsMax).default(''),
+  title: nonBlankText().max(limits.webhookTitleCharsMax),
+  description: z.string().max(limits.webhookDescriptionCharsMax).default(''),
   enabled: flag().default(true),
-  max_body_bytes: count(1, limits.hookBodyBytesMax).default(webhookDefaults.maxBodyBytes),
-  rate_limit_per_minute: count(1, limits.hookRateMax).default(webhookDefaults.ratePerMinute),
+  max_body_bytes: count(1, limits.webhookBodyBytesMax).default(webhookDefaults.maxBodyBytes),
+  rate_limit_per_minute: count(1, limits.webhookRateMax).default(webhookDefaults.ratePerMinute),
   ...respondFields,
   ...targetFields,
   ...authFields,
@@ -77,7 +77,7 @@ function checkWebhookFields(entry: WebhookEntry, context: z.RefinementCtx): void
   const report: ReportField = (key, message, hint) => {
     context.addIssue({ code: 'custom', path: key.split('.'), message, params: { hint } });
   };
-  checkTarget(entry, report);
+  checkTargetFields(entry, report);
   checkRespond(entry, report);
   if (entry.respond === 'result' && entry.plugin === undefined && entry.pipeline === undefined) {
     report('respond', 'result is only for plugin and pipeline', 'Leave it out.');
@@ -95,7 +95,7 @@ export interface KnownWebhook {
 }
 
 export function toWebhook(entry: WebhookEntry): KnownWebhook {
-  const hook: Webhook = {
+  const webhook: Webhook = {
     id: entry.id,
     title: entry.title,
     description: entry.description,
@@ -108,7 +108,7 @@ export function toWebhook(entry: WebhookEntry): KnownWebhook {
     ratePerMinute: entry.rate_limit_per_minute,
     waitMs: waitMsOf(entry),
   };
-  return { webhook: hook, secrets: secretsOf(entry) };
+  return { webhook, secrets: secretsOf(entry) };
 }
 
 export function checkRespond(

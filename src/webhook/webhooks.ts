@@ -10,7 +10,7 @@ import { limits } from '../base/limits.ts';
 /** Receives deliveries for all ledgers of the process. */
 export interface Webhooks {
   /** Delivers to the webhook with this id. A delivery is committed before its response says so. */
-  receive(hookId: string, incoming: IncomingDelivery): Promise<WebhookResponse>;
+  receive(webhookId: string, incoming: IncomingDelivery): Promise<WebhookResponse>;
   /** Delivers to the configured endpoint at this path. Undefined if there is none. */
   receiveAt(path: string, incoming: IncomingDelivery): Promise<WebhookResponse> | undefined;
   /** Throws if a configured endpoint has no secret to verify with. */
@@ -40,7 +40,7 @@ export interface WebhookStore {
 
 /** The content of a delivery, and its webhook. */
 export interface DeliveryContent {
-  readonly hookId: string;
+  readonly webhookId: string;
   /** The display name of the webhook. */
   readonly title: string;
   readonly target: WebhookTarget;
@@ -105,7 +105,7 @@ const REPLAYED = 'replayed';
 
 /** Creates the response to a verified delivery. */
 export function toVerifiedResponse(
-  hookId: string,
+  webhookId: string,
   taken: AcceptedDelivery | FailedDelivery | ReplayedDelivery,
 ): VerifiedResponse {
   if ('error' in taken) return { response: createFailedResponse(taken), isNew: true };
@@ -114,12 +114,12 @@ export function toVerifiedResponse(
     const answer = { status: 409, body: { error: REPLAYED } };
     return { response: answer, isNew: false, refused: REPLAYED };
   }
-  return { response: createAcceptedBody(hookId, taken), isNew: taken.isNew };
+  return { response: createAcceptedBody(webhookId, taken), isNew: taken.isNew };
 }
 
-function createAcceptedBody(hookId: string, taken: AcceptedDelivery): WebhookResponse {
+function createAcceptedBody(webhookId: string, taken: AcceptedDelivery): WebhookResponse {
   const { signalId, isNew, jobId, runId, skipped, status: first } = taken;
-  const { status, body } = createAcceptedResponse(hookId, signalId, !isNew);
+  const { status, body } = createAcceptedResponse(webhookId, signalId, !isNew);
   return {
     status,
     body: {
@@ -146,7 +146,7 @@ function createFailedResponse({ error }: FailedDelivery): WebhookResponse {
 
 /** The delivery is fine. The sender gets no details about a problem of this service. */
 export function createUnavailableResponse({ kind }: DuctileError): WebhookResponse {
-  const retryAfterSeconds = limits.hookRetryAfterSeconds;
+  const retryAfterSeconds = limits.webhookRetryAfterSeconds;
   return kind.status === 429
     ? { status: 429, body: { error: 'rate_limited' }, retryAfterSeconds }
     : { status: 503, body: { error: 'target_unavailable' }, retryAfterSeconds };
@@ -154,25 +154,27 @@ export function createUnavailableResponse({ kind }: DuctileError): WebhookRespon
 
 /** Counts deliveries over the rate limit in the memory of this process, for a while. */
 interface RejectedCounter {
-  note(hookId: string, nowMs: number): void;
+  note(webhookId: string, nowMs: number): void;
   /** The number of recent ones. */
-  count(hookId: string, nowMs: number): number;
+  count(webhookId: string, nowMs: number): number;
 }
 
 export function createRejectedCounter(): RejectedCounter {
   const streaks = new Map<string, { readonly count: number; readonly lastMs: number }>();
-  const count = (hookId: string, nowMs: number): number => {
-    const known = streaks.get(hookId);
-    return known === undefined || nowMs - known.lastMs > limits.hookTurnedAwayMs ? 0 : known.count;
+  const count = (webhookId: string, nowMs: number): number => {
+    const known = streaks.get(webhookId);
+    return known === undefined || nowMs - known.lastMs > limits.webhookTurnedAwayMs
+      ? 0
+      : known.count;
   };
   return {
-    note(hookId, nowMs) {
-      const next = { count: count(hookId, nowMs) + 1, lastMs: nowMs };
+    note(webhookId, nowMs) {
+      const next = { count: count(webhookId, nowMs) + 1, lastMs: nowMs };
       // Moved to the end, so that the longest idle one is dropped first.
-      streaks.delete(hookId);
-      streaks.set(hookId, next);
-      const [oldest = hookId] = streaks.keys();
-      if (streaks.size > limits.hookWindowsMax) streaks.delete(oldest);
+      streaks.delete(webhookId);
+      streaks.set(webhookId, next);
+      const [oldest = webhookId] = streaks.keys();
+      if (streaks.size > limits.webhookWindowsMax) streaks.delete(oldest);
     },
     count,
   };

@@ -35,7 +35,7 @@ describe('the source of an address', () => {
   });
 
   test('is never longer than its limit, whatever the header contains', () => {
-    expect(toAddressGroup('x'.repeat(1000))).toBe('x'.repeat(limits.hookSourceChars));
+    expect(toAddressGroup('x'.repeat(1000))).toBe('x'.repeat(limits.webhookSourceChars));
   });
 });
 

@@ -117,7 +117,7 @@ const hook: WebhookRow = {
 
 const delivery: DeliveryRow = {
   id: 'delivery-1',
-  hookId: 'deploys',
+  webhookId: 'deploys',
   deliveryId: null,
   source: '10.0.0.1',
   headers: '[]',

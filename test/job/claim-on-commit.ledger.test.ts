@@ -11,7 +11,7 @@ import type { LedgerContext } from '../../src/engine/context.ts';
 import { announceWork, makeEnqueuer } from '../../src/job/enqueue.service.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Pipeline } from '../../src/pipeline/language/pipeline.ts';
-import { makeRunDoor } from '../../src/pipeline/run/start.service.ts';
+import { makeRunStarter } from '../../src/pipeline/run/start.service.ts';
 import type { Catalog } from '../../src/plugin/catalog.ts';
 import { makeSignalEmitter } from '../../src/signal/emit.service.ts';
 import { makeContext } from '../support/context.ts';
@@ -59,7 +59,7 @@ test('the claim on SQLite follows the write and comes before its commit', async 
   expect(await claimedWith(makeEnqueuer(context).submit(poll))).toBe(1);
   expect(await claimedWith(makeSignalEmitter(context).emit(reported))).toBe(1);
   const run = { pipeline: graph.name, payload: {}, ...author };
-  expect(await claimedWith(makeRunDoor(context).start(run))).toBe(1);
+  expect(await claimedWith(makeRunStarter(context).start(run))).toBe(1);
 });
 
 test.each(databases)('a commit without new work is not announced, on %s', async (kind) => {

@@ -98,7 +98,10 @@ const cases: Readonly<Record<string, ListCase>> = {
     list: ({ ledger }, filter) => ledger.runs.list(filter),
   },
   deliveries: {
-    choices: { hookId: ['hook 1', 'none'], verdict: ['accepted', 'skipped', 'refused', 'failed'] },
+    choices: {
+      webhookId: ['hook 1', 'none'],
+      verdict: ['accepted', 'skipped', 'refused', 'failed'],
+    },
     page: ({ ledger }, filter) => ledger.deliveries.page(filter),
     list: ({ ledger }, filter) => ledger.deliveries.list(filter),
   },

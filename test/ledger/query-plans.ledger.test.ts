@@ -252,7 +252,8 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     ledger.jobs.list({ retryOf: ['job 7', 'job 8'], limit: 5 }),
   'see who paused': ({ ledger }) =>
     ledger.directives.list({ type: 'system.pause', status: ['completed'], limit: 1 }),
-  'list deliveries of a webhook': ({ ledger }) => ledger.deliveries.list({ hookId: 'h', limit: 5 }),
+  'list deliveries of a webhook': ({ ledger }) =>
+    ledger.deliveries.list({ webhookId: 'h', limit: 5 }),
   'find deliveries by the beginning of an id': ({ ledger }) =>
     ledger.deliveries.list({ idPrefix: 'delivery 777', limit: 2 }),
   'see what is wrong': ({ ledger }) => ledger.incidents.list({ isOpen: true, limit: 9 }),

@@ -51,7 +51,7 @@ async function lookAtHistory(ledger: Ledger, limit: number): Promise<void> {
   await ledger.attempts.list({ plugin: 'echo', limit });
   await ledger.signals.list({ limit });
   await ledger.runs.list({ limit });
-  await ledger.deliveries.list({ hookId: 'one', limit });
+  await ledger.deliveries.list({ webhookId: 'one', limit });
 }
 
 test('no statement of a round is planned again, however many rows are read', async () => {

@@ -325,7 +325,7 @@ const eventType: Target = {
     const request = { ...read('0').request, headers: [['x-github-event', input]] as const };
     const rules = toEventRules({ auth_mode: 'github' });
     const { event, eventType: said } = readDeliveryEvent(rules, request, {}, undefined);
-    assert.ok((said ?? '').length <= limits.hookEventTypeChars);
+    assert.ok((said ?? '').length <= limits.webhookEventTypeChars);
     // A route can name it exactly: no sign is left that stands for anything else.
     assert.match(event ?? 'none', /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/);
     if (event !== undefined) assert.equal(normalizeEvent(event), event);

@@ -34,7 +34,7 @@ async function tryDeliveries({ index, random, isShort }: Trial): Promise<Figures
   const hook = { title: 'T', id: 'gh', plugin: 'taker', command: 'poll', auth_mode: 'github' };
   const { body } = await stage.client.post('/webhooks', {
     ...hook,
-    rate_limit_per_minute: limits.hookRateMax,
+    rate_limit_per_minute: limits.webhookRateMax,
   });
   const load = startDeliveries(body['secret'] as string, stage.client, () => server);
   for (let done = 0; done < kills; done += 1) {

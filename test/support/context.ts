@@ -18,7 +18,7 @@ export function makeContext(given: GivenContext = {}): LedgerContext {
     processId: 'me',
     tenant: undefined,
     quota: unlimited,
-    reach: { api: undefined, hooks: undefined },
+    reach: { api: undefined, webhooks: undefined },
     commits: new CommitBus(),
     log: makeLogger({ level: 'error', format: 'json', destination: { write: () => true } }),
     state: 'running',

@@ -6,7 +6,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 /** The status of the answer. */
 export async function deliverPush(
   { webhooks }: Pick<Engine, 'webhooks'>,
-  hookId: string,
+  webhookId: string,
   secret: string,
   payload: JsonObject,
 ): Promise<number> {
@@ -18,8 +18,8 @@ export async function deliverPush(
     ['x-github-delivery', randomUUID()],
     ['x-hub-signature-256', `sha256=${signature}`],
   ] as const;
-  const url = `http://127.0.0.1/hooks/${hookId}`;
+  const url = `http://127.0.0.1/hooks/${webhookId}`;
   const request = { method: 'POST', url, headers, rawBody };
-  const answer = await webhooks.receive(hookId, { request, source: 'test', isOversize: false });
+  const answer = await webhooks.receive(webhookId, { request, source: 'test', isOversize: false });
   return answer.status;
 }

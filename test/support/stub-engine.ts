@@ -138,10 +138,10 @@ export async function makeStubEngine(): Promise<StubEngine> {
     ring: new LogRing(),
     tokens: { find: () => Promise.resolve(undefined), holderOf: () => Promise.resolve(undefined) },
     runTokens: new RunTokens(),
-    reach: { api: undefined, hooks: undefined },
+    reach: { api: undefined, webhooks: undefined },
     activity: makeActivity(),
     signals: makeSignalEmitter(context),
-    hooks: {
+    webhookIntake: {
       store: {
         find: () => Promise.resolve(undefined),
         credential: () => Promise.resolve(undefined),

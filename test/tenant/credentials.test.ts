@@ -74,7 +74,7 @@ describe.each(databases)('credentials of tenants on %s', (database) => {
       const row = await from.engine.ledger.credentials.find('api');
       if (row === undefined) throw new Error('there is no credential');
       const { name, sealed } = row;
-      expect(await from.engine.hooks.store.credential(name)).toEqual(expect.any(String));
+      expect(await from.engine.webhookIntake.store.credential(name)).toEqual(expect.any(String));
       for (const ledger of [to.engine.ledger, root]) {
         const credential = { id: makeId(), name, provider: null, sealed, expiresInMs: undefined };
         const draft = {
@@ -84,8 +84,8 @@ describe.each(databases)('credentials of tenants on %s', (database) => {
         } as const;
         await ledger.directives.create(pausing(draft, { kind: 'credential.set', credential }));
       }
-      for (const { hooks } of [to.engine, api.server.instance.engine]) {
-        await expect(hooks.store.credential(name)).rejects.toMatchObject({
+      for (const { webhookIntake } of [to.engine, api.server.instance.engine]) {
+        await expect(webhookIntake.store.credential(name)).rejects.toMatchObject({
           code: 'CREDENTIAL_KEY_INVALID',
         });
       }

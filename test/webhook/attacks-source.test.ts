@@ -35,24 +35,24 @@ test('22 a sender that fails is counted by its address, whatever address it clai
   ];
   await at.comesToNothing(async () => {
     const statuses: number[] = [];
-    for (let n = 0; n < limits.hookFailuresMax + 3; n += 1) {
+    for (let n = 0; n < limits.webhookFailuresMax + 3; n += 1) {
       statuses.push((await at.post('/hooks/gh', [...signed('wrong'), ...claim(n)], BODY)).status);
     }
-    const tried = Array.from({ length: limits.hookFailuresMax }, () => 401);
+    const tried = Array.from({ length: limits.webhookFailuresMax }, () => 401);
     expect(statuses).toEqual([...tried, 429, 429, 429]);
     for (const path of ['/hooks/gh', '/hooks/nobody']) {
       const told = await at.post(path, [...signed('wrong'), ...claim(1)], BODY);
       expect([told.status, told.text]).toEqual([429, '{"error":"rate_limited"}\n']);
       expect(told.head).toMatch(/^retry-after: [1-9]\d*\r$/im);
     }
-    const large = JSON.stringify({ message: 'x'.repeat(limits.hookSmallBytes) });
+    const large = JSON.stringify({ message: 'x'.repeat(limits.webhookSmallBytes) });
     const proof: Lines = [['x-hub-signature-256', `sha256=${mac(secret, large, 'hex')}`]];
     expect((await at.post('/hooks/gh', proof, large)).status).toBe(429);
   });
   const { deliveries } = (await at.api.ask('/webhooks/deliveries?limit=500')).body;
   const sources = new Set((deliveries as { source: string }[]).map(({ source }) => source));
   expect([...sources]).toEqual(['127.0.0.1']);
-  expect(deliveries).toHaveLength(limits.hookRefusalsKept);
+  expect(deliveries).toHaveLength(limits.webhookRefusalsKept);
   expect((await at.post('/hooks/gh', signed(secret), BODY)).status).toBe(202);
 });
 
@@ -106,13 +106,13 @@ describe('19 without a secret the service does not start', () => {
     const deleted = await at.api.ask('/credentials/theirs/delete', { body: '{}' });
     expect(deleted.status).toBe(200);
     const { engine } = at.api.server.instance;
-    const known = await engine.hooks.store.find('gone');
+    const known = await engine.webhookIntake.store.find('gone');
     expect(known?.secrets).toEqual([]);
   });
 });
 
 describe('a secret that is easy to guess is refused', () => {
-  const short = 'x'.repeat(limits.hookSecretCharsMin - 1);
+  const short = 'x'.repeat(limits.webhookSecretCharsMin - 1);
   const entry = { title: 'T', id: 'short', plugin: 'echo', auth_mode: 'hmac', hmac_header: 'X-S' };
 
   test('given with the webhook', async () => {

@@ -130,7 +130,7 @@ test("W-73 a webhook that can't be read does not hide the others, and is reporte
   engine.ledger.webhooks.list = async () =>
     (await real()).map((one) => (one.id === 'broken' ? { ...one, settings: '{"title":7}' } : one));
   try {
-    await engine.hooks.store.refresh();
+    await engine.webhookIntake.store.refresh();
     const lines: Lines = [['authorization', `Bearer ${token}`]];
     expect((await at.post('/hooks/broken', lines, '{}')).status).toBe(404);
     expect((await at.post('/hooks/events', lines, '{"left":1}')).status).toBe(202);
@@ -138,7 +138,7 @@ test("W-73 a webhook that can't be read does not hide the others, and is reporte
     expect(told[0]).toMatchObject({ level: 'error', hook_id: 'broken' });
   } finally {
     engine.ledger.webhooks.list = real;
-    await engine.hooks.store.refresh();
+    await engine.webhookIntake.store.refresh();
   }
 });
 

@@ -18,7 +18,7 @@ describe.each(databases)('on %s', (database) => {
     const { result: made } = await create(engine, 'a', { plugin: 'p' });
     const rotation = { id: 'a', keep_old_ms: 3_600_000 };
     const { result } = await ask(engine, 'webhook.rotate', rotation);
-    const good = async () => (await engine.hooks.store.find('a'))?.secrets;
+    const good = async () => (await engine.webhookIntake.store.find('a'))?.secrets;
     expect(await good()).toEqual([result?.['secret'], made?.['global_token']]);
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3_600_001 });
     onTestFinished(() => void vi.useRealTimers());

@@ -32,7 +32,7 @@ const well: DeliveryParts = {
   body: '{"a":1}',
   contentType: 'application/json',
   isOversize: false,
-  maxBodyBytes: limits.hookBodyBytesMax,
+  maxBodyBytes: limits.webhookBodyBytesMax,
   webhook: 'enabled',
   secret: SECRET,
   source: { ok: true },
@@ -40,7 +40,7 @@ const well: DeliveryParts = {
 };
 
 const limited = { source: { ok: false, retryAfterMs: 1500 } } as const;
-const large = JSON.stringify({ a: 'x'.repeat(limits.hookSmallBytes) });
+const large = JSON.stringify({ a: 'x'.repeat(limits.webhookSmallBytes) });
 
 /** Everything that can be wrong, one by one. */
 const wrong = {

@@ -67,7 +67,7 @@ describe.each(databases)('on %s', (database) => {
       const found = await stage.withLedger(async (ledger) => ({
         jobs: await ledger.jobs.list({ plugin: 'recorder', limit: 9 }),
         signals: await ledger.signals.list({ source: 'webhook:gh', limit: 9 }),
-        deliveries: await ledger.deliveries.list({ hookId: 'gh', limit: 9 }),
+        deliveries: await ledger.deliveries.list({ webhookId: 'gh', limit: 9 }),
         triggered: (await ledger.webhooks.find('gh'))?.triggerCount,
       }));
       expect(found).toMatchObject({

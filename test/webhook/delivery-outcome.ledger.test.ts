@@ -5,12 +5,18 @@ import type { DeliveryDraft } from '../../src/webhook/types.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
 import { draft } from '../support/ledger/drafts.ts';
 
-function delivery(hookId: string, jobs: readonly JobDraft[], skipped?: string): DeliveryDraft {
+function delivery(webhookId: string, jobs: readonly JobDraft[], skipped?: string): DeliveryDraft {
   const id = makeId();
-  const signal = { id, type: 'webhook.received', source: `webhook:${hookId}`, data: '{}', hops: 1 };
+  const signal = {
+    id,
+    type: 'webhook.received',
+    source: `webhook:${webhookId}`,
+    data: '{}',
+    hops: 1,
+  };
   return {
     id,
-    hookId,
+    webhookId,
     deliveryId: id,
     replayKey: null,
     source: '127.0.0.1',

@@ -76,7 +76,7 @@ describe('a pattern', () => {
   });
 
   test('is given up when it takes more than one verification may', () => {
-    const header = 'a'.repeat(limits.hookHeaderCharsMax);
+    const header = 'a'.repeat(limits.webhookHeaderCharsMax);
     const wide = `[${Array.from({ length: 90 }, (_, at) => String.fromCharCode(98 + at)).join('')}]`;
     for (const pattern of [
       '(?:a*){300}!|(a)',

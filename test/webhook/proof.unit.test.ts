@@ -83,8 +83,8 @@ describe('a signed delivery', () => {
       const header = [...Array<string>(count - 1).fill('v1=00'), good].join(',');
       return deliver(scheme, BODY, { 'x-sig': header });
     };
-    expect(bring(limits.hookSignaturesMax)).toMatchObject({ kind: 'accepted' });
-    expect(bring(limits.hookSignaturesMax + 1)).toEqual({
+    expect(bring(limits.webhookSignaturesMax)).toMatchObject({ kind: 'accepted' });
+    expect(bring(limits.webhookSignaturesMax + 1)).toEqual({
       kind: 'refused',
       reason: 'signatures_too_many',
     });
@@ -99,7 +99,7 @@ describe('a signed delivery', () => {
       return verifyDelivery(generic, makeRequest({ 'x-sig': all.join(',') }), ['topsecret'], AT)
         .kind;
     };
-    expect([bring(limits.hookSignaturesMax), bring(limits.hookSignaturesMax + 1)]).toEqual([
+    expect([bring(limits.webhookSignaturesMax), bring(limits.webhookSignaturesMax + 1)]).toEqual([
       'accepted',
       'refused',
     ]);
@@ -113,7 +113,7 @@ describe('a challenge', () => {
   test('is answered where the form has one, when it is signed', () => {
     expect(deliver(scheme, question)).toEqual({ kind: 'challenge', answer: 'abc' });
     expect(deliver(scheme, question, {}, 'guess')).toMatchObject({ kind: 'refused' });
-    const longest = 'x'.repeat(limits.hookChallengeCharsMax);
+    const longest = 'x'.repeat(limits.webhookChallengeCharsMax);
     const asked = (challenge: string) =>
       deliver(scheme, ask({ type: 'url_verification', challenge }));
     expect([asked(longest).kind, asked(`${longest}x`).kind]).toEqual(['challenge', 'accepted']);

@@ -3,7 +3,7 @@ import { limits } from '../../src/base/limits.ts';
 import { createWebhookLimiter, type WebhookLimiter } from '../../src/webhook/rate-limit.ts';
 
 const MINUTE = 60_000;
-const failuresMax = limits.hookFailuresMax;
+const failuresMax = limits.webhookFailuresMax;
 
 function fail(limiter: WebhookLimiter, source: string, times: number, nowMs = 0): void {
   for (let time = 0; time < times; time += 1) limiter.chargeSource(source, nowMs);
@@ -84,7 +84,7 @@ describe('a source', () => {
     const limiter = createWebhookLimiter();
     fail(limiter, 'first', failuresMax);
     fail(limiter, 'second', failuresMax);
-    for (let other = 0; other < limits.hookWindowsMax - 1; other += 1) {
+    for (let other = 0; other < limits.webhookWindowsMax - 1; other += 1) {
       limiter.chargeSource(`s${other}`, 0);
     }
     expect(limiter.checkSource('first', 0)).toEqual({ ok: true });

@@ -65,7 +65,7 @@ describe('a body that is larger than its webhook takes', () => {
   });
 
   test('is 413 for every sender if no webhook accepts as much', async () => {
-    const sent = 'x'.repeat(limits.hookBodyBytesMax + 1);
+    const sent = 'x'.repeat(limits.webhookBodyBytesMax + 1);
     expect((await post('small', 'wrong', sent)).status).toBe(413);
     expect((await post('nobody', 'wrong', sent)).status).toBe(413);
   });
@@ -73,7 +73,7 @@ describe('a body that is larger than its webhook takes', () => {
 
 test('the size of what no webhook takes is what was said, or what came', async () => {
   await at.open('vast', { plugin: 'echo', auth_mode: 'gitlab' });
-  const most = limits.hookBodyBytesMax;
+  const most = limits.webhookBodyBytesMax;
   const head = 'POST /hooks/vast HTTP/1.1\r\nhost: h\r\n';
   for (const said of [3 * most, 1e15, 1e18]) {
     const told = parseResponse(await at.raw([`${head}content-length: ${said}\r\n\r\n`]));
@@ -124,7 +124,7 @@ describe('the reason of a refused body is for the operator alone', () => {
     expect((await at.post('/hooks/wordy', [['x-gitlab-token', secret]], body)).status).toBe(400);
     await expect.poll(() => rowsOf('wordy')).toHaveLength(1);
     const [row] = await rowsOf('wordy');
-    expect(row?.reason?.length).toBeLessThan(limits.hookReasonChars + 50);
+    expect(row?.reason?.length).toBeLessThan(limits.webhookReasonChars + 50);
   });
 });
 

@@ -1,7 +1,7 @@
 /** The reads before a delivery is verified. */
 import { expect, test } from 'vitest';
 import { makeLogger } from '../../src/base/log.ts';
-import { makeHookStore } from '../../src/webhook/store.service.ts';
+import { makeWebhookStore } from '../../src/webhook/store.service.ts';
 import { ask } from '../support/direct.ts';
 import { databases, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
@@ -33,7 +33,7 @@ test.each(databases)('the secret of a disabled webhook is not read, on %s', asyn
     destination: { write: () => undefined },
   });
   const vault: Partial<Vault> = { open: () => 'the token of all' };
-  const store = makeHookStore(makeContext({ ledger: counting, vault: vault as Vault }), log);
+  const store = makeWebhookStore(makeContext({ ledger: counting, vault: vault as Vault }), log);
   expect(await store.find('off')).toMatchObject({ webhook: { enabled: false }, secrets: [] });
   expect(reads).toBe(0);
   expect((await store.find('on'))?.secrets).toEqual(['the token of all']);

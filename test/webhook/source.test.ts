@@ -62,7 +62,7 @@ test.each([
   ],
 ])('a sender that fails gets no further with %s', async (_, from) => {
   const statuses: number[] = [];
-  for (let n = 0; n < limits.hookFailuresMax + 2; n += 1) {
+  for (let n = 0; n < limits.webhookFailuresMax + 2; n += 1) {
     statuses.push((await send(from(n), 'wrong')).status);
   }
   expect(statuses.slice(-3)).toEqual([401, 429, 429]);

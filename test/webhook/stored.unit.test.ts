@@ -1,7 +1,7 @@
 /** Webhooks that earlier versions stored, with settings that are refused today. */
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { makeHookStore } from '../../src/webhook/store.service.ts';
+import { makeWebhookStore } from '../../src/webhook/store.service.ts';
 import { findWebhookFaults } from '../../src/webhook/check-entry.service.ts';
 import type { WebhookRow } from '../../src/webhook/types.ts';
 import { collectLog } from '../support/instance.ts';
@@ -39,7 +39,7 @@ test('a stored rate limit of 0 is a disabled webhook, and a bad placeholder stay
     credentials: { find: () => Promise.resolve(undefined) },
   };
   const vault: Partial<Vault> = { open: () => '' };
-  const store = makeHookStore(makeContext({ ledger, vault: vault as Vault }), log);
+  const store = makeWebhookStore(makeContext({ ledger, vault: vault as Vault }), log);
   expect((await store.find('idle'))?.webhook.enabled).toBe(false);
   expect((await store.find('braces'))?.webhook.enabled).toBe(true);
   expect(records).toEqual([]);

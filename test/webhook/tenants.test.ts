@@ -64,7 +64,7 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     expect([told.status, told.text]).toEqual([503, '{"error":"target_unavailable"}\n']);
     expect(told.headers).toMatchObject({
       'content-type': 'application/json',
-      'retry-after': String(limits.hookRetryAfterSeconds),
+      'retry-after': String(limits.webhookRetryAfterSeconds),
     });
     await change('resume');
     expect((await deliver(rests, secret)).status).toBe(202);

@@ -52,8 +52,8 @@ describe('a hook', () => {
         },
         replay: 'normal',
         eventRules: toEventRules({}),
-        maxBodyBytes: limits.hookBodyBytesMax,
-        ratePerMinute: limits.hookRateUsual,
+        maxBodyBytes: limits.webhookBodyBytesMax,
+        ratePerMinute: limits.webhookRateUsual,
         waitMs: 0,
       },
       secrets: [],
@@ -128,7 +128,7 @@ describe('a hook', () => {
     [{ ...agent, mode: 'sleep' }, 'mode '],
     [{ ...agent, id: '../x' }, 'id must be lowercase letters, digits, - and _'],
     [{ ...agent, trigger_count: 1 }, ' Unrecognized key'],
-    [{ ...agent, max_body_bytes: limits.hookBodyBytesMax + 1 }, 'max_body_bytes '],
+    [{ ...agent, max_body_bytes: limits.webhookBodyBytesMax + 1 }, 'max_body_bytes '],
   ])('W-63 %j is refused by its key: %s', (entry, expected) => {
     expect(faultsOf({ ...base, ...entry })).toEqual([expect.stringContaining(expected)]);
   });
@@ -182,7 +182,7 @@ describe('its authentication', () => {
     const [header, at] = ['X-T', '{header:X-T}'];
     const timed = { header, payload: `${at}.{body}`, timestamp: at, timestamp_unit: 's' };
     expect(parse({ ...signed, signed: timed }).webhook.auth).toMatchObject({
-      timestamp: { unit: 's', toleranceMs: limits.hookToleranceMs },
+      timestamp: { unit: 's', toleranceMs: limits.webhookToleranceMs },
     });
   });
 

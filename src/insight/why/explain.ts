@@ -143,7 +143,7 @@ async function readRunExplanation(context: Context, run: Run): Promise<Explanati
 async function readWebhookExplanation(engine: Engine, row: WebhookRow): Promise<Explanation> {
   const [service, deliveries] = await Promise.all([
     readServiceFacts(engine),
-    engine.ledger.deliveries.list({ hookId: row.id, ...FEW }),
+    engine.ledger.deliveries.list({ webhookId: row.id, ...FEW }),
   ]);
   const started = await readStarted(engine.ledger, deliveries[0]);
   const { enabled, rate_limit_per_minute: rate } = showWebhook(row);
@@ -155,7 +155,7 @@ async function readWebhookExplanation(engine: Engine, row: WebhookRow): Promise<
     ratePerMinute: rate,
     service,
     missingKey: missingKeyOf(engine, row),
-    refusedCount: engine.hooks.rejected.count(row.id, performance.now()),
+    refusedCount: engine.webhookIntake.rejected.count(row.id, performance.now()),
     missing: findStranded([row], engine).get(row.id),
     deliveries,
     ...started,
@@ -185,10 +185,10 @@ async function readDeliveryExplanation(
 ): Promise<Explanation> {
   const [started, webhook] = await Promise.all([
     startedBy(ledger, delivery),
-    ledger.webhooks.find(delivery.hookId),
+    ledger.webhooks.find(delivery.webhookId),
   ]);
   const isReplayable =
-    webhook !== undefined || findEndpoint(config.webhooks, delivery.hookId) !== undefined;
+    webhook !== undefined || findEndpoint(config.webhooks, delivery.webhookId) !== undefined;
   const hasWebhook = webhook !== undefined;
   return explainDelivery({ delivery, hasWebhook, isReplayable, ...started });
 }

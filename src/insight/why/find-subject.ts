@@ -1,5 +1,5 @@
 import { DuctileError } from '../../base/errors.ts';
-import { hookNotFound } from '../../webhook/store.service.ts';
+import { describeMissingWebhook } from '../../webhook/store.service.ts';
 import { isDeclared, scheduleNotFound, type ScheduleName } from '../../schedule/change.service.ts';
 import { findingId, type LiveFinding } from '../finding.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -104,7 +104,7 @@ function nameRecord(found: SubjectRecord): NamedCandidate {
   if (kind === 'run') return { kind, id: found.run.id, label: found.run.pipeline };
   if (kind === 'signal') return { kind, id: found.signal.id, label: found.signal.type };
   if (kind === 'directive') return { kind, id: found.directive.id, label: found.directive.type };
-  if (kind === 'delivery') return { kind, id: found.delivery.id, label: found.delivery.hookId };
+  if (kind === 'delivery') return { kind, id: found.delivery.id, label: found.delivery.webhookId };
   if (kind === 'incident') {
     return { kind, id: found.incident.id, label: `${found.incident.kind} ${found.incident.key}` };
   }
@@ -217,7 +217,7 @@ async function findOfKind(context: Context, kind: SubjectKind, id: string): Prom
   if (kind === 'webhook') {
     const row = await ledger.webhooks.find(id);
     if (row !== undefined) return { kind, row };
-    throw await hookNotFound(id, ledger);
+    throw await describeMissingWebhook(id, ledger);
   }
   if (kind === 'schedule') {
     const name = scheduleIn(id);

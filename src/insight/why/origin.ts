@@ -1,6 +1,6 @@
 import type { Job } from '../../job/job.ts';
 import type { Run } from '../../pipeline/run/run.ts';
-import type { Signal } from '../../signal/signal.ts';
+import { WEBHOOK_SOURCE, type Signal } from '../../signal/signal.ts';
 import type { ExplanationFact } from './explanation.ts';
 
 /** One step of a chain of causes, from what is asked about back towards what began it. */
@@ -63,19 +63,19 @@ function describeOriginSignal({
   insertedAt,
   sourceEventId,
 }: Signal): ExplanationFact {
-  const hook = source.startsWith(HOOK) ? source.slice(HOOK.length) : undefined;
+  const webhookId = source.startsWith(WEBHOOK_SOURCE)
+    ? source.slice(WEBHOOK_SOURCE.length)
+    : undefined;
   const named = sourceEventId === null ? '' : `, which the sender calls ${sourceEventId}`;
-  if (hook === undefined) {
+  if (webhookId === undefined) {
     return { fact: `${source} said ${type}`, evidence: `signal ${id}`, at: insertedAt };
   }
   return {
-    fact: `something was delivered to the webhook ${hook}`,
+    fact: `something was delivered to the webhook ${webhookId}`,
     evidence: `signal ${id}${named}`,
     at: insertedAt,
   };
 }
-
-const HOOK = 'webhook:';
 
 function describeActor({
   actor,

@@ -1,6 +1,6 @@
 import { quoteShell } from '../../base/text.ts';
 import { isObject, parseStoredJson } from '../../base/json.ts';
-import { hookBehind } from '../../webhook/accept.service.ts';
+import { findStartingWebhook } from '../../webhook/accept.service.ts';
 import type { Job } from '../../job/job.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import { RUNTIME_SOURCE, type Signal } from '../../signal/signal.ts';
@@ -37,13 +37,13 @@ export function explainSignal(facts: SignalFacts): Explanation {
   const subject = { kind: 'signal', id: signal.id, state } as const;
   const first = isHandled ? describeHandled(facts) : describeUnhandled(facts);
   const origin = describeOrigin(facts.links);
-  const hook = hookBehind(signal);
+  const webhookId = findStartingWebhook(signal);
   // What the webhook itself started is done again by its delivery, not by its signal.
-  const isReplayed = facts.handlers.length > 0 || (isHandled && hook === undefined);
+  const isReplayed = facts.handlers.length > 0 || (isHandled && webhookId === undefined);
   const commands = [
     ...jobs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
     ...runs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
-    ...(hook === undefined ? [] : [`ductile webhook deliveries ${quoteShell(hook)}`]),
+    ...(webhookId === undefined ? [] : [`ductile webhook deliveries ${quoteShell(webhookId)}`]),
     ...(isReplayed ? [`ductile signal replay ${signal.id}`] : []),
   ];
   return toExplanation(

@@ -240,12 +240,12 @@ export interface DeliveryFacts extends Started {
 
 /** Why something that was delivered was taken or not, and what came of it. */
 export function explainDelivery(facts: DeliveryFacts): Explanation {
-  const { id, hookId, verdict } = facts.delivery;
+  const { id, webhookId, verdict } = facts.delivery;
   const subject = { kind: 'delivery', id, state: verdict } as const;
   const { fact, evidence, at } = describeDelivery(facts.delivery);
   const origin = {
-    fact: `it came to the webhook ${hookId}`,
-    evidence: hookId.startsWith('/') ? hookId : `/hooks/${hookId}`,
+    fact: `it came to the webhook ${webhookId}`,
+    evidence: webhookId.startsWith('/') ? webhookId : `/hooks/${webhookId}`,
   };
   const commands = [...remedies(facts), `ductile webhook delivery ${id}`];
   const first = { fact: `it was ${fact}`, evidence, at };
@@ -253,8 +253,8 @@ export function explainDelivery(facts: DeliveryFacts): Explanation {
 }
 
 function remedies({ delivery, hasWebhook, isReplayable, jobs, runs }: DeliveryFacts): string[] {
-  const { id, hookId, signalId } = delivery;
-  if (signalId === null) return hasWebhook ? [`ductile webhook show ${quoteShell(hookId)}`] : [];
+  const { id, webhookId, signalId } = delivery;
+  if (signalId === null) return hasWebhook ? [`ductile webhook show ${quoteShell(webhookId)}`] : [];
   const started = [...jobs.slice(0, 1), ...runs.slice(0, 1)].map((one) => one.id);
   return [
     ...(started.length === 0 ? [signalId] : started).map((one) => `ductile why ${one}`),

@@ -5,10 +5,10 @@ import type { Migration } from './migration.ts';
 export const webhooks: Migration = {
   version: 9,
   name: 'webhooks',
-  statements: (d) => [...hooks(d), ...deliveries(d)],
+  statements: (d) => [...webhooksTable(d), ...deliveriesTable(d)],
 };
 
-function hooks(d: Dialect): string[] {
+function webhooksTable(d: Dialect): string[] {
   const { int, text } = d.types;
   const table = d.table('webhooks');
   return [
@@ -31,7 +31,7 @@ function hooks(d: Dialect): string[] {
 }
 
 /** Only what was taken stands in the way of the same again: what failed may be sent once more. */
-function deliveries(d: Dialect): string[] {
+function deliveriesTable(d: Dialect): string[] {
   const { identity, int, text } = d.types;
   const table = d.table('webhook_deliveries');
   return [

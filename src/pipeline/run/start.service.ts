@@ -68,7 +68,7 @@ export interface Triggered {
 }
 
 /** Where runs come in that somebody asks for by name. */
-export interface RunDoor {
+export interface RunStarter {
   start(submission: RunSubmission): Promise<StartedRun>;
   /** With a job beside them, in one commit. */
   trigger(submission: TriggerSubmission): Promise<Triggered>;
@@ -90,7 +90,7 @@ export interface DraftedRun {
   readonly hasFirstJob: boolean;
 }
 
-export function makeRunDoor(context: LedgerContext): RunDoor {
+export function makeRunStarter(context: LedgerContext): RunStarter {
   const begin = makeBatcher<Wanted, Given>((batch) => write(batch, context));
 
   const trigger = async ({ job, runs }: TriggerSubmission): Promise<Triggered> => {

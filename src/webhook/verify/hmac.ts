@@ -62,7 +62,7 @@ export function verifyHmac(
   const signatures = findSignatures(scheme, taken.value, effort);
   if (signatures === undefined) return refuseProof('pattern_exhausted');
   if (signatures.length === 0) return refuseProof('signature_malformed');
-  if (signatures.length > limits.hookSignaturesMax) return refuseProof('signatures_too_many');
+  if (signatures.length > limits.webhookSignaturesMax) return refuseProof('signatures_too_many');
   const prefix = findPrefix(scheme, taken.value, effort);
   if (typeof prefix === 'object') return prefix;
   // A header's characters are its bytes.
@@ -80,7 +80,7 @@ export function verifyHmac(
       ? { secretIndex, once, parts }
       : refuseProof('timestamp_malformed');
   }
-  const fault = findTimeFault(timestampMs, toleranceMs ?? limits.hookToleranceMs, nowMs);
+  const fault = findTimeFault(timestampMs, toleranceMs ?? limits.webhookToleranceMs, nowMs);
   if (fault !== undefined) return refuseProof(fault);
   return { secretIndex, timestampMs, once: 'always', parts };
 }
@@ -112,7 +112,7 @@ function findSignatures(
   effort: MatchEffort,
 ): string[] | undefined {
   if (signature !== undefined) {
-    const found = findMatches(signature, header, limits.hookSignaturesMax + 1, effort);
+    const found = findMatches(signature, header, limits.webhookSignaturesMax + 1, effort);
     return found?.filter((one) => one !== '');
   }
   return [header.startsWith(prefix) ? header.slice(prefix.length) : header];

@@ -97,7 +97,7 @@ function signed(differences: Partial<SignedScheme> & Pick<SignedScheme, 'header'
 }
 
 function inSeconds(part: PayloadPart): SignedTimestamp {
-  return { part, unit: 's', toleranceMs: limits.hookToleranceMs };
+  return { part, unit: 's', toleranceMs: limits.webhookToleranceMs };
 }
 
 function dot(): PayloadPart {

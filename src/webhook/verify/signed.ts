@@ -54,7 +54,7 @@ export function verifySigned(
     .filter((entry) => entry.startsWith(scheme.prefix))
     .map((entry) => entry.slice(scheme.prefix.length));
   if (signatures.length === 0) return refuseProof('signature_malformed');
-  if (signatures.length > limits.hookSignaturesMax) return refuseProof('signatures_too_many');
+  if (signatures.length > limits.webhookSignaturesMax) return refuseProof('signatures_too_many');
   const filled = fillPayload(scheme.payload, request, entries);
   if (!filled.ok) return refuseProof(filled.reason);
   const secretIndex = findSigner(secrets, signatures, filled.parts, scheme);

@@ -84,7 +84,7 @@ function findChallenge(body: Buffer): string | undefined {
   if (!parsed.ok || !isObject(parsed.value)) return undefined;
   const { type, challenge } = parsed.value;
   if (type !== 'url_verification' || typeof challenge !== 'string') return undefined;
-  return challenge.length > limits.hookChallengeCharsMax ? undefined : challenge;
+  return challenge.length > limits.webhookChallengeCharsMax ? undefined : challenge;
 }
 
 /** The identity of a verified delivery, by which duplicates are recognized. */

@@ -87,10 +87,10 @@ async function runSlice(slice: Slice): Promise<Figures> {
   const journal = makeJournal();
   const watch = watchTime([server], (fromMs) => journal.note('starved', fromMs, 'other'));
   await client.post('/schedules/ticker/resume');
-  const hookId = `soak-${trial.index}`;
-  const deliveries = startDeliveries(await addHook(stage, hookId), client, () => server, {
+  const webhookId = `soak-${trial.index}`;
+  const deliveries = startDeliveries(await addHook(stage, webhookId), client, () => server, {
     ...pace,
-    hookId,
+    webhookId,
   });
   const wishes = makeMixedWishes(`slice-${trial.index}`);
   const load = startLoad(client, makeRandom(trial.seed + LOAD_SEED), wishes);
@@ -103,10 +103,10 @@ async function runSlice(slice: Slice): Promise<Figures> {
   await stopSchedule(stage);
   await stage.drain();
   watch.stop();
-  const seen = { fromMs: beganAt, known, hookId, sent, emitted, journal };
+  const seen = { fromMs: beganAt, known, webhookId, sent, emitted, journal };
   const found = await judge(stage, seen);
   await writeFile(join(place.directory, 'record'), '');
-  await tidy(stage, hookId);
+  await tidy(stage, webhookId);
   const areCollected = async (): Promise<boolean> =>
     (await takeSample(server, place)).zombies === 0;
   await eventually('children that ended are collected', areCollected);
@@ -115,8 +115,8 @@ async function runSlice(slice: Slice): Promise<Figures> {
 }
 
 /** A server with more and more webhooks and history would rightly take more and more. */
-async function tidy({ client }: CrashTest, hookId: string): Promise<void> {
-  const removed = await client.remove(`/webhooks/${hookId}`);
+async function tidy({ client }: CrashTest, webhookId: string): Promise<void> {
+  const removed = await client.remove(`/webhooks/${webhookId}`);
   if (removed.status !== 200) throw new Error(`removing a webhook was answered ${removed.status}`);
   const pruned = await client.post('/system/prune', {});
   if (pruned.status !== 200) throw new Error(`pruning was answered ${pruned.status}`);
@@ -126,7 +126,7 @@ async function addHook({ client }: CrashTest, id: string): Promise<string> {
   const hook = { title: 'T', id, plugin: taker, command: 'poll', auth_mode: 'github' };
   const { status, body } = await client.post('/webhooks', {
     ...hook,
-    rate_limit_per_minute: limits.hookRateMax,
+    rate_limit_per_minute: limits.webhookRateMax,
   });
   if (status >= 300) throw new Error(`a webhook was answered ${status}`);
   return body['secret'] as string;
@@ -147,7 +147,7 @@ interface Seen {
   readonly fromMs: number;
   /** How many requests of earlier slices there are. */
   readonly known: number;
-  readonly hookId: string;
+  readonly webhookId: string;
   readonly sent: readonly Sent[];
   readonly emitted: readonly string[];
   readonly journal: Journal;
@@ -155,12 +155,12 @@ interface Seen {
 
 /** The server goes on; earlier slices were judged, and may be pruned by now. */
 async function judge(stage: CrashTest, seen: Seen): Promise<Figures> {
-  const { hookId, sent, journal } = seen;
+  const { webhookId, sent, journal } = seen;
   const ledger = await openToLook(stage.place.config.state);
   try {
     const evidence = await gatherSlice(stage, ledger, seen);
     const verdict = check({ ...evidence, disturbances: journal.entries });
-    const deliveries = await judgeDeliveries(ledger, hookId, sent);
+    const deliveries = await judgeDeliveries(ledger, webhookId, sent);
     const lost = await findLostSignals(ledger, seen.emitted);
     const faults = [...verdict.faults, ...deliveries.faults, ...lost];
     if (faults.length > 0) throw new Error(faults.slice(0, FAULTS_SHOWN).join('\n'));

@@ -128,7 +128,7 @@ export const ways: Readonly<Record<string, Scene>> = {
     return direct(world, { kind: 'webhook.change', change });
   },
   'direct: webhook.delete': (world) =>
-    after(world, webhook(world.name), { kind: 'webhook.delete', hookId: world.name }),
+    after(world, webhook(world.name), { kind: 'webhook.delete', webhookId: world.name }),
   'direct: token.create': (world) => Promise.resolve(direct(world, token(world.name))),
   'direct: token.rotate': (world) =>
     after(world, token(world.name), {

@@ -60,10 +60,10 @@ async function takeWide(world: World) {
   return { run, branchId: only(branchIds), token: claim.token };
 }
 
-function delivery(hookId: string) {
+function delivery(webhookId: string) {
   const id = makeId();
-  const about = { id, hookId, deliveryId: id, source: '127.0.0.1', headers: '[]', bodyBytes: 2 };
-  return { about, whole: { ...about, replayKey: id, emission: emission(`webhook:${hookId}`) } };
+  const about = { id, webhookId, deliveryId: id, source: '127.0.0.1', headers: '[]', bodyBytes: 2 };
+  return { about, whole: { ...about, replayKey: id, emission: emission(`webhook:${webhookId}`) } };
 }
 
 async function addTenant({ ledger, name }: World): Promise<string> {

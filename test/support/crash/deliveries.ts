@@ -37,7 +37,7 @@ export interface Deliveries {
 
 /** The target of deliveries, and their concurrency; each sender rests after a delivery. */
 export interface DeliveryPace {
-  readonly hookId?: string;
+  readonly webhookId?: string;
   readonly senders?: number;
   readonly restMs?: number;
 }
@@ -46,14 +46,14 @@ export function startDeliveries(
   secret: string,
   client: Client,
   server: () => Server,
-  { hookId = 'gh', senders = SENDERS, restMs = 0 }: DeliveryPace = {},
+  { webhookId = 'gh', senders = SENDERS, restMs = 0 }: DeliveryPace = {},
 ): Deliveries {
   const stopping = new AbortController();
   const sent: Sent[] = [];
   let last = 0;
   const sendOne = async (id: string): Promise<Sent> => {
     for (let unanswered = 0; ;) {
-      const answer = await deliver(secret, server(), hookId, id).catch(() => undefined);
+      const answer = await deliver(secret, server(), webhookId, id).catch(() => undefined);
       if (answer !== undefined) return { id, unanswered, ...answer };
       unanswered += 1;
       await sleep(pauseMs);
@@ -83,7 +83,7 @@ export function startDeliveries(
 async function deliver(
   secret: string,
   server: Server,
-  hookId: string,
+  webhookId: string,
   id: string,
 ): Promise<Omit<Sent, 'id' | 'unanswered'> | undefined> {
   await server.ready;
@@ -97,7 +97,13 @@ async function deliver(
     'x-github-delivery': id,
   };
   return await new Promise((resolve, reject) => {
-    const options = { host: '127.0.0.1', port, method: 'POST', path: `/hooks/${hookId}`, headers };
+    const options = {
+      host: '127.0.0.1',
+      port,
+      method: 'POST',
+      path: `/hooks/${webhookId}`,
+      headers,
+    };
     const exchange = request({ ...options, agent: false }, (response) => {
       text(response)
         .then((said) => {
@@ -129,19 +135,19 @@ export interface DeliveryVerdict {
 /** Compares what senders were told with what is on the ledger, in both directions. */
 export async function judgeDeliveries(
   ledger: Ledger,
-  hookId: string,
+  webhookId: string,
   history: readonly Sent[],
 ): Promise<DeliveryVerdict> {
   const faults: string[] = [];
   const kept = await readAll((beforeSeq) =>
-    ledger.deliveries.list({ hookId, ...beforeSeq, ...page }),
+    ledger.deliveries.list({ webhookId, ...beforeSeq, ...page }),
   );
   const jobs = await readAll((beforeSeq) =>
     ledger.jobs.list({ plugin: 'taker', ...beforeSeq, ...page }),
   );
   const signals = new Set<string>();
   for (const { id } of await ledger.signals.list({
-    source: `webhook:${hookId}`,
+    source: `webhook:${webhookId}`,
     limit: 1_000_000,
   })) {
     signals.add(id);
