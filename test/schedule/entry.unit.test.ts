@@ -95,11 +95,12 @@ describe('a schedule entry', () => {
   });
 
   test('is checked in bounded time, however hostile', () => {
-    const began = performance.now();
+    const before = process.cpuUsage();
     const numbers = Array.from({ length: 100_000 }, (_, index) => index % 60).join(',');
     expect(faults({ cron: `${numbers} * * * *` })).not.toEqual([]);
     expect(faults({ every: '9'.repeat(100_000) })).not.toEqual([]);
     expect(faults({ every: '1h', timezone: 'A/'.repeat(50_000) })).not.toEqual([]);
-    expect(performance.now() - began).toBeLessThan(1000);
+    // Only this process's own time counts, so that a busy machine doesn't matter.
+    expect(process.cpuUsage(before).user).toBeLessThan(1_000_000);
   });
 });

@@ -1,10 +1,15 @@
 /** The use of a tenant, counted while others submit. */
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { limits } from '../../src/base/limits.ts';
 import { makeQuota } from '../../src/tenant/quota.service.ts';
 import type { TenantRow } from '../../src/tenant/types.ts';
 
-const limits = { workers: null, queueLength: null, signalsPerMinute: 2, storageBytes: null };
-const row = { slug: 'acme', status: 'active', limits } as Partial<TenantRow> as TenantRow;
+const tenantLimits = { workers: null, queueLength: null, signalsPerMinute: 2, storageBytes: null };
+const row = {
+  slug: 'acme',
+  status: 'active',
+  limits: tenantLimits,
+} as Partial<TenantRow> as TenantRow;
 const signal = { jobs: 0, signals: 1 };
 
 function makeLine() {
@@ -41,8 +46,14 @@ test('work that was accepted during the count is not counted twice', async () =>
 
 test('the count is refreshed at intervals, however often it is read', async () => {
   const { quota, counts } = makeLine();
-  for (let looks = 0; looks < 100; looks += 1) await quota.review();
+  const beganAt = performance.now();
+  const now = vi.spyOn(performance, 'now').mockReturnValue(beganAt);
+  onTestFinished(() => now.mockRestore());
+  for (let reads = 0; reads < 100; reads += 1) await quota.review();
   expect(counts()).toBe(1);
+  now.mockReturnValue(beganAt + limits.tenantCountMs);
+  await quota.review();
+  expect(counts()).toBe(2);
 });
 
 test('work that is accepted during a recount is not forgotten', async () => {
