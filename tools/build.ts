@@ -42,7 +42,7 @@ const parts: Readonly<Record<Part, readonly string[]>> = {
     'src/ledger/postgres/store.ts',
     'src/operation/all.ts',
   ],
-  prove: ['extras/prove/host.ts', 'extras/prove/prover.ts'],
+  prove: ['extras/prove/run-rehearsal.ts', 'extras/prove/prover.ts'],
   watch: ['extras/watch/snapshot.ts'],
   workshop: ['extras/workshop/workshop.ts'],
 };

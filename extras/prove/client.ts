@@ -3,7 +3,7 @@ import { DuctileError } from '../../src/base/errors.ts';
 import { makeToken } from '../../src/base/ids.ts';
 import { HttpCaller } from '../../src/cli/callers.ts';
 import { findSocket, readControlKey, describeSocketOwner } from '../../src/http/control-socket.ts';
-import type { Unit } from './script.ts';
+import type { Unit } from './test-plan.ts';
 
 /** Accepted request, with the id of its job or run. */
 export interface Asked {

@@ -2,7 +2,7 @@ import type { Timestamp } from '../../src/base/clock.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Run } from '../../src/pipeline/run/run.ts';
-import type { Unit } from './script.ts';
+import type { Unit } from './test-plan.ts';
 
 /** Everything that followed from one request. */
 export interface Lineage {

@@ -1,8 +1,8 @@
 import type { Proof } from '../../src/engine/prover.ts';
-import { recoveryOf, type Judgement } from './judge.ts';
-import type { Play } from './play.ts';
-import type { RecordLine } from './record.ts';
-import type { Scene } from './scene.ts';
+import { recoveryOf, type Judgement } from './check-evidence.ts';
+import type { Play } from './kill-test.ts';
+import type { RecordLine } from './stub-record.ts';
+import type { Scene } from './scenario.ts';
 
 /** Maximum of listed faults; the counts include all. */
 const TOLD_MAX = 20;

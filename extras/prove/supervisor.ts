@@ -1,4 +1,4 @@
-import { startActor, type Actor, type Ended } from './actor.ts';
+import { startActor, type Actor, type Ended } from './service-process.ts';
 
 export interface Kill {
   readonly kind: 'engine' | 'spawner' | 'plugin';

@@ -20,7 +20,7 @@ export function makeExtras(given: string | undefined): Extras {
 
 /** Runs the service of `ductile prove` in this process, until it is stopped; returns the exit code. */
 export async function rehearse(given: string | undefined, directory: string): Promise<number> {
-  const { runRehearsal } = await import('../../extras/prove/host.ts');
+  const { runRehearsal } = await import('../../extras/prove/run-rehearsal.ts');
   return runRehearsal(given, directory);
 }
 

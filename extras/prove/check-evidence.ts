@@ -1,7 +1,7 @@
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Asked } from './client.ts';
 import { outcomeOf, type Lineage } from './lineage.ts';
-import type { RecordLine } from './record.ts';
+import type { RecordLine } from './stub-record.ts';
 import type { Kill } from './supervisor.ts';
 
 /** Evidence from three sides: the requests, the records of the stand-ins, and the ledger. */

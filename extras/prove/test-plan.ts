@@ -4,7 +4,7 @@ import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Node } from '../../src/pipeline/language/graph.ts';
 import { matchRoutes, type Pipeline } from '../../src/pipeline/language/pipeline.ts';
 import { findPluginCommand, type Catalog } from '../../src/plugin/catalog.ts';
-import { breakCircles, readAnswers, type Follows, type StandInAnswer } from './answers.ts';
+import { breakCircles, readAnswers, type Follows, type StandInAnswer } from './stub-responses.ts';
 import { sampleOf } from './sample.ts';
 
 /** Pipeline or command that is started repeatedly. */

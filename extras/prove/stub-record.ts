@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { parseJson } from '../../src/base/parse-json.ts';
-import { stagePaths } from './stand-in.ts';
+import { stagePaths } from './isolate-config.ts';
 
 /** Line that a stand-in wrote itself. */
 export interface RecordLine {

@@ -5,8 +5,8 @@ import { PRIVATE_DIRECTORY } from '../../src/base/files.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { MANIFEST_FILE, PROTOCOL, type Manifest } from '../../src/plugin/manifest.ts';
 import type { Plugin } from '../../src/plugin/catalog.ts';
-import type { StandInAnswer } from './answers.ts';
-import { stagePaths, type Stage } from './stand-in.ts';
+import type { StandInAnswer } from './stub-responses.ts';
+import { stagePaths, type Stage } from './isolate-config.ts';
 import { stubProgram } from './stub-program.ts';
 
 const ENTRYPOINT = 'run.sh';

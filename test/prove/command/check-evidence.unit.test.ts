@@ -1,9 +1,9 @@
 /** The scripts, changes and conclusions of `ductile prove`. */
 import { describe, expect, test } from 'vitest';
-import { breakCircles, type StandInAnswer } from '../../../extras/prove/answers.ts';
-import { judge, recoveryOf, type Evidence } from '../../../extras/prove/judge.ts';
+import { breakCircles, type StandInAnswer } from '../../../extras/prove/stub-responses.ts';
+import { judge, recoveryOf, type Evidence } from '../../../extras/prove/check-evidence.ts';
 import { outcomeOf, type Lineage } from '../../../extras/prove/lineage.ts';
-import type { RecordLine } from '../../../extras/prove/record.ts';
+import type { RecordLine } from '../../../extras/prove/stub-record.ts';
 import { sampleOf } from '../../../extras/prove/sample.ts';
 
 describe('a sample', () => {

@@ -7,9 +7,9 @@ import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openToLook } from '../../src/ledger/open-readonly.ts';
 import { ask, type Asked } from './client.ts';
 import { isLineageOver, LINEAGE_MAX, outcomeOf, readLineage, rootOf } from './lineage.ts';
-import { lineOf, readRecord } from './record.ts';
-import type { Script, Unit, Untried } from './script.ts';
-import { stagePaths } from './stand-in.ts';
+import { lineOf, readRecord } from './stub-record.ts';
+import type { Script, Unit, Untried } from './test-plan.ts';
+import { stagePaths } from './isolate-config.ts';
 import { Supervisor, type Kill } from './supervisor.ts';
 
 export interface Play {

@@ -9,9 +9,9 @@ import { findPipeline } from '../../src/pipeline/run/start.service.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { copyForRehearsal, type Rehearsed } from './ledger-copy.sql.ts';
 import { openOnlooker } from '../../src/app/instance.ts';
-import { writeScript, type Script } from './script.ts';
-import { buildStage } from './stage.ts';
-import { stagePaths } from './stand-in.ts';
+import { writeScript, type Script } from './test-plan.ts';
+import { buildStage } from './write-stubs.ts';
+import { stagePaths } from './isolate-config.ts';
 
 /** Prepared rehearsal. */
 export interface Scene {

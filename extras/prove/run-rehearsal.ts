@@ -4,7 +4,7 @@ import { parseJson } from '../../src/base/parse-json.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { readBlueprint } from '../../src/app/blueprint.ts';
 import { openServer, waitForStopSignal } from '../../src/app/server.ts';
-import { stagePaths, standIn, type Stage } from './stand-in.ts';
+import { stagePaths, standIn, type Stage } from './isolate-config.ts';
 
 /**
  * Runs the engine of a rehearsal, in a process that may be killed at any moment. Everything is real
