@@ -1,22 +1,23 @@
 import type { Attempt } from '../../src/job/attempt.ts';
-import type { Asked } from './client.ts';
+import type { AcceptedRequest } from './client.ts';
 import { outcomeOf, type Lineage } from './lineage.ts';
 import type { RecordLine } from './stub-record.ts';
 import type { Kill } from './supervisor.ts';
 
-/** Evidence from three sides: the requests, the records of the stand-ins, and the ledger. */
+/** Evidence from three sources: the accepted requests, the record of the stubs, and the ledger. */
 export interface Evidence {
-  readonly asked: readonly Asked[];
-  /** By the id of the request; undefined if it is missing or never ended. */
+  readonly requests: readonly AcceptedRequest[];
+  /** By the id of the request; undefined if the work is missing or never ended. */
   readonly lineages: ReadonlyMap<string, Lineage | undefined>;
-  readonly calm: ReadonlyMap<string, string>;
+  /** Outcome of each unit without kills. */
+  readonly baseline: ReadonlyMap<string, string>;
   readonly attempts: readonly Pick<Attempt, 'jobId' | 'attempt' | 'status'>[];
   readonly record: readonly RecordLine[];
   /** Runs and jobs that no request explains. */
   readonly strays: readonly string[];
 }
 
-export interface Judgement {
+export interface Violations {
   readonly lost: readonly string[];
   readonly twice: readonly string[];
   readonly different: readonly string[];
@@ -24,17 +25,17 @@ export interface Judgement {
   readonly repeated: number;
 }
 
-/** Checks that everything accepted was done, once, with the same outcome as without kills. */
-export function judge(evidence: Evidence): Judgement {
-  const { asked, lineages, calm, record } = evidence;
+/** Checks that all accepted work was done exactly once, with the same outcome as without kills. */
+export function findViolations(evidence: Evidence): Violations {
+  const { requests, lineages, baseline, record } = evidence;
   const lost: string[] = [];
   const different: string[] = [];
-  for (const { unit, id } of asked) {
+  for (const { unit, id } of requests) {
     const lineage = lineages.get(id);
     if (lineage === undefined) lost.push(`${unit} was accepted as ${id} and not done`);
-    else if (outcomeOf(lineage) !== calm.get(unit))
+    else if (outcomeOf(lineage) !== baseline.get(unit))
       different.push(
-        `${unit} (${id}) came to something else than in peace: ${describeEnd(lineage)}`,
+        `${unit} (${id}) came to something else than in peace: ${describeFailure(lineage)}`,
       );
   }
   const starts = record.filter(({ phase }) => phase === 'start');
@@ -55,13 +56,16 @@ function findTwice({ attempts, record, lineages }: Evidence): string[] {
   for (const [jobId, same] of Map.groupBy(commits, (attempt) => attempt.jobId))
     if (same.length > 1) found.push(`${jobId} succeeded ${same.length} times`);
   const starts = record.filter(({ phase }) => phase === 'start');
-  const tries = Map.groupBy(starts, (line) => `attempt ${line.attempt} at ${line.job_id}`);
-  for (const [name, same] of tries)
+  const startsByAttempt = Map.groupBy(
+    starts,
+    (line) => `attempt ${line.attempt} at ${line.job_id}`,
+  );
+  for (const [name, same] of startsByAttempt)
     if (same.length > 1) found.push(`${name} was started ${same.length} times`);
   // A later attempt after a settled success would do the work a second time.
-  const believed = new Map(commits.map(({ jobId, attempt }) => [jobId, attempt]));
+  const succeededAt = new Map(commits.map(({ jobId, attempt }) => [jobId, attempt]));
   for (const { job_id: jobId, attempt } of starts) {
-    const last = believed.get(jobId);
+    const last = succeededAt.get(jobId);
     if (last !== undefined && attempt > last) found.push(`${jobId} was run after it had succeeded`);
   }
   const jobs = [...lineages.values()].flatMap((lineage) => lineage?.jobs ?? []);
@@ -70,7 +74,7 @@ function findTwice({ attempts, record, lineages }: Evidence): string[] {
   return found;
 }
 
-function describeEnd({ jobs, runs }: Lineage): string {
+function describeFailure({ jobs, runs }: Lineage): string {
   const halted = runs.find(({ haltMessage }) => haltMessage !== null);
   const failed = jobs.find(({ lastError, status }) => lastError !== null && status !== 'succeeded');
   const reason = halted?.haltMessage ?? failed?.lastError ?? 'other steps were taken';
@@ -97,7 +101,7 @@ export function recoveryOf(
   const starts = record
     .filter(({ phase }) => phase === 'start')
     .toSorted((a, b) => a.born - b.born);
-  const blows = kills.filter((kill) => kill.kind !== 'plugin');
+  const processKills = kills.filter((kill) => kill.kind !== 'plugin');
   const samples = kills
     .filter((kill) => kill.kind === kind)
     .flatMap(({ atMs, jobId }) => {
@@ -105,7 +109,7 @@ export function recoveryOf(
         (line) => line.born > atMs && (jobId === undefined || line.job_id === jobId),
       );
       if (next === undefined) return [];
-      if (blows.some((other) => other.atMs > atMs && other.atMs < next.born)) return [];
+      if (processKills.some((other) => other.atMs > atMs && other.atMs < next.born)) return [];
       return [Math.round(next.at - atMs)];
     });
   return samples.length === 0 ? null : spreadOf(samples);

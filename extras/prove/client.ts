@@ -3,17 +3,19 @@ import { DuctileError } from '../../src/base/errors.ts';
 import { makeToken } from '../../src/base/ids.ts';
 import { HttpCaller } from '../../src/cli/callers.ts';
 import { findSocket, readControlKey, describeSocketOwner } from '../../src/http/control-socket.ts';
-import type { Unit } from './test-plan.ts';
+import type { TestUnit } from './test-plan.ts';
 
-/** Accepted request, with the id of its job or run. */
-export interface Asked {
+/** Request that the service accepted. */
+export interface AcceptedRequest {
+  /** Name of the unit that it starts. */
   readonly unit: string;
+  /** Id of the job or run. */
   readonly id: string;
 }
 
-const AGAIN_MS = 50;
+const RETRY_MS = 50;
 /** After these errors the outcome is unknown; a retry with the same key is safe. */
-const passing: readonly string[] = [
+const temporaryErrors: readonly string[] = [
   'SERVER_UNREACHABLE',
   'SERVER_FOREIGN',
   'STOPPING',
@@ -22,12 +24,12 @@ const passing: readonly string[] = [
   'LEDGER_UNCERTAIN',
 ];
 
-/** Repeats a request until it is accepted or refused. Returns undefined if it was called off. */
-export async function ask(
+/** Repeats a request until it is accepted or refused. Returns undefined if `over` is aborted first. */
+export async function sendUntilAccepted(
   stateDir: string,
-  { name: unit, operation, input }: Unit,
+  { name: unit, operation, input }: TestUnit,
   over: AbortSignal,
-): Promise<Asked | undefined> {
+): Promise<AcceptedRequest | undefined> {
   const headers = { 'idempotency-key': makeToken() };
   const owner = describeSocketOwner(stateDir);
   while (!over.aborted) {
@@ -35,14 +37,14 @@ export async function ask(
     if (socketPath !== undefined) {
       const target = { socketPath, key: readControlKey(socketPath, owner) };
       try {
-        const answer = await new HttpCaller(target, headers).call(operation, input);
-        return { unit, id: String(answer['run_id'] ?? answer['job_id']) };
+        const response = await new HttpCaller(target, headers).call(operation, input);
+        return { unit, id: String(response['run_id'] ?? response['job_id']) };
       } catch (thrown) {
-        const isPassing = thrown instanceof DuctileError && passing.includes(thrown.code);
-        if (!isPassing) throw thrown;
+        const isTemporary = thrown instanceof DuctileError && temporaryErrors.includes(thrown.code);
+        if (!isTemporary) throw thrown;
       }
     }
-    await sleep(AGAIN_MS);
+    await sleep(RETRY_MS);
   }
   return undefined;
 }

@@ -3,36 +3,35 @@ import type { Config, PluginConfig } from '../../src/config/config.ts';
 import { makeRecord } from '../../src/config/freeze.ts';
 import type { PipelineEntry, StepEntry } from '../../src/pipeline/language/entry.ts';
 
-/** Waits for people, signals or times take this long in a rehearsal. */
+/** Duration of every wait for a person, a signal or a time in a rehearsal. */
 export const WAIT_MS = 200;
 
-/** Directory of a rehearsal. */
-export interface Stage {
+/** Description of a rehearsal, which its service reads from a file. */
+export interface RehearsalSetup {
   readonly directory: string;
-  /** Plugins that have a stand-in. */
+  /** Plugins that have a stub. */
   readonly plugins: readonly string[];
 }
 
-/** Returns the paths of a rehearsal. */
-export function stagePaths(directory: string) {
+export function rehearsalPaths(directory: string) {
   return {
     state: join(directory, 'state'),
     ledger: join(directory, 'state', 'ledger.db'),
     plugins: join(directory, 'plugins'),
-    stage: join(directory, 'stage.json'),
+    setup: join(directory, 'setup.json'),
     record: join(directory, 'record.jsonl'),
   };
 }
 
 /**
- * Changes the configuration to use the copied ledger and stand-ins, with no outside effects.
- * Applying it twice has no further effect.
+ * Changes the configuration to use the copied ledger and the stubs, without outside effects. This is
+ * idempotent.
  */
-export function standIn(config: Config, { directory, plugins }: Stage): Config {
-  const paths = stagePaths(directory);
+export function isolateConfig(config: Config, { directory, plugins }: RehearsalSetup): Config {
+  const paths = rehearsalPaths(directory);
   const known = new Set(plugins);
-  const settle = (name: string, settings: PluginConfig): PluginConfig => ({
-    ...quiet(settings),
+  const isolatePlugin = (name: string, settings: PluginConfig): PluginConfig => ({
+    ...removeSecrets(settings),
     enabled: settings.enabled && known.has(name),
   });
   const entries = Object.entries(config.plugins);
@@ -51,9 +50,9 @@ export function standIn(config: Config, { directory, plugins }: Stage): Config {
       },
     },
     pluginRoots: [{ path: paths.plugins, place: 'the rehearsal' }],
-    plugins: makeRecord(entries.map(([name, settings]) => [name, settle(name, settings)])),
-    pluginDefaults: quiet(config.pluginDefaults),
-    pipelines: config.pipelines.map(hurry),
+    plugins: makeRecord(entries.map(([name, settings]) => [name, isolatePlugin(name, settings)])),
+    pluginDefaults: removeSecrets(config.pluginDefaults),
+    pipelines: config.pipelines.map(shortenWaits),
     handlers: [],
     directives: { approval: {} },
     api: { ...config.api, enabled: false },
@@ -62,8 +61,8 @@ export function standIn(config: Config, { directory, plugins }: Stage): Config {
   };
 }
 
-/** Removes everything that only the real plugin needs, above all secrets. */
-function quiet(settings: PluginConfig): PluginConfig {
+/** Removes everything that only the real plugin needs, in particular secrets. */
+function removeSecrets(settings: PluginConfig): PluginConfig {
   const { retry } = settings;
   return {
     ...settings,
@@ -75,15 +74,15 @@ function quiet(settings: PluginConfig): PluginConfig {
   };
 }
 
-function hurry(pipeline: PipelineEntry): PipelineEntry {
-  return { ...pipeline, steps: hurrySteps(pipeline.steps) };
+function shortenWaits(pipeline: PipelineEntry): PipelineEntry {
+  return { ...pipeline, steps: shortenSteps(pipeline.steps) };
 }
 
-function hurrySteps(steps: readonly StepEntry[]): StepEntry[] {
-  return steps.map(hurryStep);
+function shortenSteps(steps: readonly StepEntry[]): StepEntry[] {
+  return steps.map(shortenStep);
 }
 
-function hurryStep(step: StepEntry): StepEntry {
+function shortenStep(step: StepEntry): StepEntry {
   switch (step.mode) {
     case 'uses': {
       const { backoffBaseMs } = step;
@@ -95,15 +94,15 @@ function hurryStep(step: StepEntry): StepEntry {
     case 'wait':
       return { ...step, delayMs: WAIT_MS, until: undefined, signal: undefined };
     case 'split':
-      return { ...step, split: hurrySteps(step.split) };
+      return { ...step, split: shortenSteps(step.split) };
     case 'steps':
     case 'foreach':
-      return { ...step, steps: hurrySteps(step.steps) };
+      return { ...step, steps: shortenSteps(step.steps) };
     case 'switch':
       return {
         ...step,
-        cases: step.cases.map((one) => ({ ...one, steps: hurrySteps(one.steps) })),
-        otherwise: step.otherwise && hurrySteps(step.otherwise),
+        cases: step.cases.map((branch) => ({ ...branch, steps: shortenSteps(branch.steps) })),
+        otherwise: step.otherwise && shortenSteps(step.otherwise),
       };
     default:
       return step;

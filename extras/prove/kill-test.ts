@@ -5,121 +5,120 @@ import { messageOf } from '../../src/base/errors.ts';
 import { probes } from '../../src/base/probe.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openToLook } from '../../src/ledger/open-readonly.ts';
-import { ask, type Asked } from './client.ts';
-import { isLineageOver, LINEAGE_MAX, outcomeOf, readLineage, rootOf } from './lineage.ts';
-import { lineOf, readRecord } from './stub-record.ts';
-import type { Script, Unit, Untried } from './test-plan.ts';
-import { stagePaths } from './isolate-config.ts';
+import { sendUntilAccepted, type AcceptedRequest } from './client.ts';
+import { hasLineageEnded, LINEAGE_MAX, outcomeOf, readLineage, findRoot } from './lineage.ts';
+import { findUnfinished, readStubRecord } from './stub-record.ts';
+import type { TestPlan, TestUnit, UntriedItem } from './test-plan.ts';
+import { rehearsalPaths } from './isolate-config.ts';
 import { Supervisor, type Kill } from './supervisor.ts';
 
-export interface Play {
+export interface KillTestResult {
   /** Outcome of each unit without kills. */
-  readonly calm: ReadonlyMap<string, string>;
-  readonly askedInPeace: readonly Asked[];
-  /** By the ledger's clock. */
-  readonly beganAt: Timestamp;
-  readonly asked: readonly Asked[];
+  readonly baseline: ReadonlyMap<string, string>;
+  readonly baselineRequests: readonly AcceptedRequest[];
+  /** Start by the ledger's clock. */
+  readonly startedAt: Timestamp;
+  readonly requests: readonly AcceptedRequest[];
   readonly kills: readonly Kill[];
-  readonly untried: readonly Untried[];
+  readonly untried: readonly UntriedItem[];
   readonly faults: readonly string[];
-  /** From the first kill to the end of the last. */
+  /** Duration of the part with kills. */
   readonly ms: number;
 }
 
-export interface PlayOptions {
-  readonly given: string | undefined;
+export interface KillTestOptions {
+  readonly configPath: string | undefined;
   readonly directory: string;
-  readonly script: Script;
+  readonly testPlan: TestPlan;
   readonly seed: number;
   readonly ms: number;
-  /** Ends the killing early; work that was started is finished and judged. */
-  readonly enough: AbortSignal;
+  /** Stops the kills early; work that was started is still finished and checked. */
+  readonly stopEarly: AbortSignal;
 }
 
-/** Concurrent requests. */
-const LOAD = 4;
-const LOOK_MS = 40;
-/** Everything ends within this time without kills, and after the last kill. */
-const PATIENCE_MS = 120_000;
+const CONCURRENT_REQUESTS = 4;
+const POLL_MS = 40;
+/** Longest wait for work to end, without kills or after the last kill. */
+const END_WAIT_MAX_MS = 120_000;
 const PAUSE_MS = { least: 150, most: 1500 };
-/** Points in the program where an interruption would be worst. */
+/** Fault points in the parts of the program where an interruption does the most harm. */
 const points = probes.filter((name) => /^(enqueue|claim|spawn|run|settle)\./.test(name));
 const NTH_MAX = 6;
-/** Share of kills that don't wait for the engine to be ready. */
-const EARLY = 0.1;
+/** Share of kills that don't wait for the service to be ready. */
+const EARLY_KILL_SHARE = 0.1;
 
-/** Runs everything once without kills, then repeatedly with kills. */
-export async function play(options: PlayOptions): Promise<Play> {
-  const { given, directory, script, seed } = options;
-  if (script.units.length === 0) return nothing;
+/** Runs every unit once without kills, then repeatedly with kills. */
+export async function runKillTest(options: KillTestOptions): Promise<KillTestResult> {
+  const { configPath, directory, testPlan, seed } = options;
+  if (testPlan.units.length === 0) return emptyResult;
   const random = makeRandom(seed);
-  const supervisor = new Supervisor(given, directory, () => choosePoint(random));
+  const supervisor = new Supervisor(configPath, directory, () => choosePoint(random));
   try {
-    await supervisor.begin();
-    const ledger = await openToLook({ kind: 'sqlite', path: stagePaths(directory).ledger });
+    await supervisor.start();
+    const ledger = await openToLook({ kind: 'sqlite', path: rehearsalPaths(directory).ledger });
     try {
-      const rehearsal = { ...options, ledger, supervisor, random };
-      const beganAt = await ledger.now();
-      const { calm, untried, askedInPeace } = await playCalm(rehearsal);
-      const units = script.units.filter(({ name }) => calm.has(name));
-      const began = performance.now();
-      const asked = units.length === 0 ? [] : await playKilled(rehearsal, units);
-      const ms = Math.round(performance.now() - began);
-      await supervisor.end();
+      const killTest = { ...options, ledger, supervisor, random };
+      const startedAt = await ledger.now();
+      const { baseline, untried, baselineRequests } = await runBaseline(killTest);
+      const units = testPlan.units.filter(({ name }) => baseline.has(name));
+      const startMs = performance.now();
+      const requests = units.length === 0 ? [] : await runWithKills(killTest, units);
+      const ms = Math.round(performance.now() - startMs);
+      await supervisor.stop();
       const { kills, faults } = supervisor;
-      return { calm, askedInPeace, beganAt, asked, untried, kills, faults, ms };
+      return { baseline, baselineRequests, startedAt, requests, untried, kills, faults, ms };
     } finally {
       await ledger.close();
     }
   } finally {
-    await supervisor.clear();
+    await supervisor.kill();
   }
 }
 
-const nothing: Play = {
-  calm: new Map(),
-  askedInPeace: [],
-  beganAt: '',
-  asked: [],
+const emptyResult: KillTestResult = {
+  baseline: new Map(),
+  baselineRequests: [],
+  startedAt: '',
+  requests: [],
   kills: [],
   untried: [],
   faults: [],
   ms: 0,
 };
 
-interface Rehearsal extends PlayOptions {
+interface KillTest extends KillTestOptions {
   readonly ledger: Ledger;
   readonly supervisor: Supervisor;
   readonly random: () => number;
 }
 
-async function playCalm(
-  rehearsal: Rehearsal,
-): Promise<Pick<Play, 'calm' | 'untried' | 'askedInPeace'>> {
-  const calm = new Map<string, string>();
-  const untried: Untried[] = [];
-  const askedInPeace: Asked[] = [];
-  for (const unit of rehearsal.script.units) {
-    const found = await tryOnce(rehearsal, unit, askedInPeace);
-    if (typeof found === 'string') calm.set(unit.name, found);
+async function runBaseline(
+  killTest: KillTest,
+): Promise<Pick<KillTestResult, 'baseline' | 'untried' | 'baselineRequests'>> {
+  const baseline = new Map<string, string>();
+  const untried: UntriedItem[] = [];
+  const baselineRequests: AcceptedRequest[] = [];
+  for (const unit of killTest.testPlan.units) {
+    const found = await tryOnce(killTest, unit, baselineRequests);
+    if (typeof found === 'string') baseline.set(unit.name, found);
     else untried.push({ what: unit.name, why: found.why });
   }
-  return { calm, untried, askedInPeace };
+  return { baseline, untried, baselineRequests };
 }
 
 async function tryOnce(
-  { directory, ledger, supervisor, enough }: Rehearsal,
-  unit: Unit,
-  askedInPeace: Asked[],
+  { directory, ledger, supervisor, stopEarly }: KillTest,
+  unit: TestUnit,
+  baselineRequests: AcceptedRequest[],
 ): Promise<string | { readonly why: string }> {
-  const over = AbortSignal.any([supervisor.over, enough]);
+  const over = AbortSignal.any([supervisor.gaveUp, stopEarly]);
   try {
-    const asked = await ask(stagePaths(directory).state, unit, over);
-    if (asked === undefined) return { why: 'there was no time for it' };
-    askedInPeace.push(asked);
-    const rootJobId = await rootOf(ledger, asked.id);
+    const request = await sendUntilAccepted(rehearsalPaths(directory).state, unit, over);
+    if (request === undefined) return { why: 'there was no time for it' };
+    baselineRequests.push(request);
+    const rootJobId = await findRoot(ledger, request.id);
     if (rootJobId === undefined) return { why: 'what was accepted is not there' };
-    if (!(await comesToEnd(ledger, rootJobId, over)))
+    if (!(await waitForEnd(ledger, rootJobId, over)))
       return { why: 'it does not come to an end, though nothing was killed' };
     const lineage = await readLineage(ledger, rootJobId);
     if (lineage.jobs.length >= LINEAGE_MAX)
@@ -130,90 +129,104 @@ async function tryOnce(
   }
 }
 
-async function playKilled(rehearsal: Rehearsal, units: readonly Unit[]): Promise<Asked[]> {
-  const { supervisor, ms, enough } = rehearsal;
-  const asked: Asked[] = [];
-  const curtain = AbortSignal.any([AbortSignal.timeout(ms), supervisor.over, enough]);
+async function runWithKills(
+  killTest: KillTest,
+  units: readonly TestUnit[],
+): Promise<AcceptedRequest[]> {
+  const { supervisor, ms, stopEarly } = killTest;
+  const requests: AcceptedRequest[] = [];
+  const deadline = AbortSignal.any([AbortSignal.timeout(ms), supervisor.gaveUp, stopEarly]);
   let turn = 0;
-  const keepAsking = async (): Promise<void> => {
-    while (!curtain.aborted) {
+  const sendRequests = async (): Promise<void> => {
+    while (!deadline.aborted) {
       const unit = units[turn % units.length];
       turn += 1;
-      if (unit !== undefined) await askOne(rehearsal, unit, asked);
+      if (unit !== undefined) await sendOne(killTest, unit, requests);
     }
   };
-  await Promise.all([...Array.from({ length: LOAD }, keepAsking), keepKilling(rehearsal, curtain)]);
-  return asked;
+  await Promise.all([
+    ...Array.from({ length: CONCURRENT_REQUESTS }, sendRequests),
+    killRepeatedly(killTest, deadline),
+  ]);
+  return requests;
 }
 
-/** Waits for the end of work that was started before the deadline. */
-async function askOne(rehearsal: Rehearsal, unit: Unit, asked: Asked[]): Promise<void> {
-  const { directory, ledger, supervisor } = rehearsal;
+/** Starts a unit and waits for its end, even after the deadline. */
+async function sendOne(
+  killTest: KillTest,
+  unit: TestUnit,
+  requests: AcceptedRequest[],
+): Promise<void> {
+  const { directory, ledger, supervisor } = killTest;
   try {
-    const one = await ask(stagePaths(directory).state, unit, supervisor.over);
-    if (one === undefined) return;
-    asked.push(one);
-    const rootJobId = await rootOf(ledger, one.id);
-    if (rootJobId !== undefined) await comesToEnd(ledger, rootJobId, supervisor.over);
+    const request = await sendUntilAccepted(
+      rehearsalPaths(directory).state,
+      unit,
+      supervisor.gaveUp,
+    );
+    if (request === undefined) return;
+    requests.push(request);
+    const rootJobId = await findRoot(ledger, request.id);
+    if (rootJobId !== undefined) await waitForEnd(ledger, rootJobId, supervisor.gaveUp);
   } catch (thrown) {
     supervisor.faults.push(`${unit.name} was refused, though not in peace: ${messageOf(thrown)}`);
-    await sleep(LOOK_MS);
+    await sleep(POLL_MS);
   }
 }
 
-async function comesToEnd(ledger: Ledger, rootJobId: string, over: AbortSignal): Promise<boolean> {
-  const until = Date.now() + PATIENCE_MS;
+async function waitForEnd(ledger: Ledger, rootJobId: string, over: AbortSignal): Promise<boolean> {
+  const until = Date.now() + END_WAIT_MAX_MS;
   while (Date.now() < until && !over.aborted) {
-    if (await isLineageOver(ledger, rootJobId)) return true;
-    await sleep(LOOK_MS);
+    if (await hasLineageEnded(ledger, rootJobId)) return true;
+    await sleep(POLL_MS);
   }
   return false;
 }
 
-async function keepKilling(rehearsal: Rehearsal, curtain: AbortSignal): Promise<void> {
-  const { random, supervisor } = rehearsal;
+async function killRepeatedly(killTest: KillTest, deadline: AbortSignal): Promise<void> {
+  const { random, supervisor } = killTest;
   const killed = new Set<string>();
-  const closed = new Promise<void>((resolve) => {
-    curtain.addEventListener('abort', () => resolve());
+  const ended = new Promise<void>((resolve) => {
+    deadline.addEventListener('abort', () => resolve());
   });
-  // The engine is killed at least once, however short the time is.
-  for (let isFirst = true; isFirst || !curtain.aborted; isFirst = false) {
+  // The service is killed at least once, however short the time is.
+  for (let isFirst = true; isFirst || !deadline.aborted; isFirst = false) {
     const pauseMs = PAUSE_MS.least + random() * (PAUSE_MS.most - PAUSE_MS.least);
-    // Sometimes the engine is killed while it starts; mostly while it works.
-    const isEarly = random() < EARLY;
-    const ready = supervisor.actor?.ready.catch(() => undefined);
-    if (!isEarly) await Promise.race([ready, closed]);
-    await Promise.race([sleep(pauseMs), closed]);
-    if (isFirst) supervisor.killEngine();
-    else if (!curtain.aborted) await killOne(rehearsal, killed);
+    // Most kills hit a running service, some hit a service that is starting.
+    const isEarly = random() < EARLY_KILL_SHARE;
+    const ready = supervisor.service?.ready.catch(() => undefined);
+    if (!isEarly) await Promise.race([ready, ended]);
+    await Promise.race([sleep(pauseMs), ended]);
+    if (isFirst) supervisor.killService();
+    else if (!deadline.aborted) await killOne(killTest, killed);
   }
 }
 
-async function killOne(rehearsal: Rehearsal, killed: Set<string>): Promise<void> {
-  const { supervisor, random } = rehearsal;
-  const { actor } = supervisor;
+async function killOne(killTest: KillTest, killed: Set<string>): Promise<void> {
+  const { supervisor, random } = killTest;
+  const { service } = supervisor;
   const choice = random();
-  if (actor?.isAlive() !== true) return;
-  if (choice < 0.5) return supervisor.killEngine();
-  if (choice >= 0.75) return await killPlugin(rehearsal, killed);
-  const helper = await actor.helper();
-  if (helper !== undefined) supervisor.killOther(helper, { kind: 'spawner' });
+  if (service?.isAlive() !== true) return;
+  if (choice < 0.5) return supervisor.killService();
+  if (choice >= 0.75) return await killPlugin(killTest, killed);
+  const spawner = await service.findSpawner();
+  if (spawner !== undefined) supervisor.killProcess(spawner, { kind: 'spawner' });
 }
 
-/** A job whose plugin is killed has failed once, so each job is hit at most once. */
+/** Kills each job's plugin at most once, because each kill uses up one attempt. */
 async function killPlugin(
-  { supervisor, script, directory, random }: Rehearsal,
+  { supervisor, testPlan, directory, random }: KillTest,
   killed: Set<string>,
 ): Promise<void> {
-  const running = (await supervisor.actor?.plugins()) ?? [];
-  const record = readRecord(directory);
+  const running = (await supervisor.service?.listPlugins()) ?? [];
+  const record = readStubRecord(directory);
   const fit = running
-    .flatMap(({ pid }) => lineOf(record, pid) ?? [])
-    .filter(({ plugin, job_id: jobId }) => script.killable.has(plugin) && !killed.has(jobId));
+    .flatMap(({ pid }) => findUnfinished(record, pid) ?? [])
+    .filter(({ plugin, job_id: jobId }) => testPlan.killable.has(plugin) && !killed.has(jobId));
   const chosen = fit[Math.floor(random() * fit.length)];
   if (chosen === undefined) return;
   killed.add(chosen.job_id);
-  supervisor.killOther(chosen.pid, { kind: 'plugin', jobId: chosen.job_id });
+  supervisor.killProcess(chosen.pid, { kind: 'plugin', jobId: chosen.job_id });
 }
 
 function choosePoint(random: () => number): string | undefined {
@@ -222,7 +235,7 @@ function choosePoint(random: () => number): string | undefined {
   return `${point}:kill:${1 + Math.floor(random() * NTH_MAX)}`;
 }
 
-/** Returns numbers from 0 up to 1 that follow from the seed. */
+/** Creates a generator of pseudo-random numbers from 0 to 1. */
 function makeRandom(seed: number): () => number {
   let turn = 0;
   return () => {

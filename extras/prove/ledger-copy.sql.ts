@@ -9,9 +9,9 @@ import { refuseOlder, schemaOf } from '../../src/ledger/open-readonly.ts';
 import { openToRead } from '../../src/ledger/sqlite/file.ts';
 import { openSqlite } from '../../src/ledger/sqlite/store.ts';
 
-/** Counts of a copied ledger. */
-export interface Rehearsed {
-  /** Ended jobs and runs, which the copy contains. */
+/** Number of jobs and runs in a copied ledger. */
+export interface CopyCounts {
+  /** Finished jobs and runs, which the copy contains. */
   readonly jobs: number;
   readonly runs: number;
   /** Unfinished jobs and runs, which the copy leaves out. */
@@ -20,21 +20,20 @@ export interface Rehearsed {
 }
 
 /**
- * Copies a ledger into a file for a rehearsal. The ledger is only read, while a service may use it.
- * The copy leaves out unfinished work, tenants, and everything that keeps work from starting: it is
- * history to work on.
+ * Copies a ledger into a file for a rehearsal. A service may use the ledger meanwhile. The copy leaves
+ * out unfinished work, tenants, and everything that keeps work from starting.
  */
-export async function copyForRehearsal(place: LedgerPlace, target: string): Promise<Rehearsed> {
+export async function copyForRehearsal(place: LedgerPlace, target: string): Promise<CopyCounts> {
   await copy(place, target);
   // Migrates an older copy to this program's schema.
   await (await openLedger({ kind: 'sqlite', path: target }, noRules)).close();
   const store = openSqlite(target);
   try {
     return await store.write(['other'], async (tx) => {
-      const rehearsed = await count(tx);
-      for (const sql of leftOut(tx.dialect)) await tx.run(sql);
+      const counts = await count(tx);
+      for (const sql of listDeletions(tx.dialect)) await tx.run(sql);
       await writeMeta(tx, 'paused', '0');
-      return rehearsed;
+      return counts;
     });
   } finally {
     await store.close();
@@ -65,7 +64,7 @@ async function copy(place: LedgerPlace, target: string): Promise<void> {
   }
 }
 
-async function count(tx: Transaction): Promise<Rehearsed> {
+async function count(tx: Transaction): Promise<CopyCounts> {
   const table = (name: TableName): string => tx.dialect.table(name);
   const [row = {}] = await tx.run(
     `select
@@ -82,7 +81,7 @@ async function count(tx: Transaction): Promise<Rehearsed> {
   };
 }
 
-function leftOut(d: Dialect): string[] {
+function listDeletions(d: Dialect): string[] {
   const table = (name: TableName): string => d.table(name);
   const ofOpenRuns = `run_id in (
     select id from ${table('pipeline_runs')} where completed_at is null)`;

@@ -2,7 +2,7 @@ import type { Timestamp } from '../../src/base/clock.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Run } from '../../src/pipeline/run/run.ts';
-import type { Unit } from './test-plan.ts';
+import type { TestUnit } from './test-plan.ts';
 
 /** Everything that followed from one request. */
 export interface Lineage {
@@ -16,15 +16,15 @@ export interface Lineage {
   >[];
 }
 
-/** More jobs than one request should cause in a rehearsal. */
+/** Limit of the jobs that one request may cause in a rehearsal. */
 export const LINEAGE_MAX = 500;
 
-/** Finds the root of a run or a job; undefined if it doesn't exist. */
-export async function rootOf(ledger: Ledger, id: string): Promise<string | undefined> {
+/** Finds the root job of a run or a job. */
+export async function findRoot(ledger: Ledger, id: string): Promise<string | undefined> {
   return ((await ledger.runs.find(id)) ?? (await ledger.jobs.find(id)))?.rootJobId;
 }
 
-export async function isLineageOver(ledger: Ledger, rootJobId: string): Promise<boolean> {
+export async function hasLineageEnded(ledger: Ledger, rootJobId: string): Promise<boolean> {
   const runs = await ledger.runs.list({ rootJobId, status: ['queued', 'running'], limit: 1 });
   if (runs.length > 0) return false;
   const jobs = await ledger.jobs.list({ rootJobId, status: ['queued', 'running'], limit: 1 });
@@ -39,7 +39,7 @@ export async function readLineage(ledger: Ledger, rootJobId: string): Promise<Li
   return { jobs, runs };
 }
 
-/** Describes the outcome without the parts that differ each time: equal texts mean equal work. */
+/** Describes the outcome without ids and times: equal texts mean equal outcomes. */
 export function outcomeOf({ jobs, runs }: Lineage): string {
   const lines = [
     ...runs.map(({ pipeline, status, haltedAtStep }) =>
@@ -52,10 +52,10 @@ export function outcomeOf({ jobs, runs }: Lineage): string {
   return lines.toSorted().join('\n');
 }
 
-/** Reads the roots of a unit since a time. */
+/** Lists the jobs or runs of a unit that requests started since a time. */
 export async function readRoots(
   ledger: Ledger,
-  { name, target }: Unit,
+  { name, target }: TestUnit,
   since: Timestamp,
 ): Promise<string[]> {
   const limit = LINEAGE_MAX;

@@ -8,8 +8,8 @@ export interface RunningProcess {
   readonly command: string;
 }
 
-/** Lists the living descendants of a process; empty if they can't be seen. */
-export async function descendantsOf(pid: number): Promise<RunningProcess[]> {
+/** Lists the running descendants of a process; empty if the system doesn't show them. */
+export async function listDescendants(pid: number): Promise<RunningProcess[]> {
   const all = process.platform === 'linux' ? await readProc() : await readPs();
   const children = Map.groupBy(all, ({ parent }) => parent);
   const found: RunningProcess[] = [];
@@ -24,20 +24,20 @@ export async function descendantsOf(pid: number): Promise<RunningProcess[]> {
 
 async function readProc(): Promise<RunningProcess[]> {
   const names = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
-  const read = await Promise.all(names.map(readOne));
-  return read.filter((one) => one !== undefined);
+  const read = await Promise.all(names.map(readProcEntry));
+  return read.filter((found) => found !== undefined);
 }
 
-async function readOne(name: string): Promise<RunningProcess | undefined> {
+async function readProcEntry(name: string): Promise<RunningProcess | undefined> {
   try {
     const stat = await readFile(`/proc/${name}/stat`, 'utf8');
-    // The program's name is in brackets before these fields, and may hold anything.
+    // The program's name comes before these fields, in parentheses, and may contain any character.
     const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     if (state === 'Z' || state === 'X') return undefined;
     const command = await readFile(`/proc/${name}/cmdline`, 'utf8');
     return { pid: Number(name), parent: Number(parent), command: command.replaceAll('\0', ' ') };
   } catch {
-    // It ended meanwhile.
+    // The process has ended meanwhile.
     return undefined;
   }
 }

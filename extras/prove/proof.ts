@@ -1,11 +1,11 @@
 import type { Proof } from '../../src/engine/prover.ts';
-import { recoveryOf, type Judgement } from './check-evidence.ts';
-import type { Play } from './kill-test.ts';
+import { recoveryOf, type Violations } from './check-evidence.ts';
+import type { KillTestResult } from './kill-test.ts';
 import type { RecordLine } from './stub-record.ts';
-import type { Scene } from './scenario.ts';
+import type { Scenario } from './scenario.ts';
 
-/** Maximum of listed faults; the counts include all. */
-const TOLD_MAX = 20;
+/** Listed violations; the counts include all. */
+const BROKEN_SHOWN_MAX = 20;
 
 export interface Findings {
   /** Problems that the ledger's check found, and that weren't there before. */
@@ -14,36 +14,36 @@ export interface Findings {
   readonly seed: number;
 }
 
-/** Combines the verdict with its evidence. */
-export function toProof(
-  scene: Scene,
-  played: Play,
-  judged: Judgement,
+/** Combines the evidence and the verdict. */
+export function createProof(
+  scenario: Scenario,
+  test: KillTestResult,
+  violations: Violations,
   { damage, record, seed }: Findings,
 ): Proof {
-  const { kills, asked, faults } = played;
-  const { lost, twice, different, repeated } = judged;
+  const { kills, requests, faults } = test;
+  const { lost, twice, different, repeated } = violations;
   const broken = [...lost, ...twice, ...different, ...damage, ...faults];
-  const untried = [...scene.script.untried, ...played.untried];
-  const hasTried = asked.length > 0 && kills.length > 0;
+  const untried = [...scenario.testPlan.untried, ...test.untried];
+  const hasTried = requests.length > 0 && kills.length > 0;
   const count = (kind: string): number => kills.filter((kill) => kill.kind === kind).length;
-  if (count('spawner') === 0 && asked.length > 0)
+  if (count('spawner') === 0 && requests.length > 0)
     untried.push({ what: 'the death of the spawner', why: 'it was not hit in this time' });
   return {
     verdict: broken.length > 0 ? 'broken' : hasTried ? 'kept' : 'untried',
     seed,
-    seconds: Math.round(played.ms / 1000),
+    seconds: Math.round(test.ms / 1000),
     ledger: {
-      kind: scene.kind,
-      bytes: scene.bytes,
-      jobs: scene.copied.jobs,
-      runs: scene.copied.runs,
-      left_out: scene.copied.openJobs + scene.copied.openRuns,
+      kind: scenario.kind,
+      bytes: scenario.bytes,
+      jobs: scenario.copied.jobs,
+      runs: scenario.copied.runs,
+      left_out: scenario.copied.openJobs + scenario.copied.openRuns,
     },
-    tried: triedOf(scene, played),
-    stubbed: stubbedOf(scene, record),
+    tried: listTried(scenario, test),
+    stubbed: listStubbed(scenario, record),
     untried,
-    changes: [...scene.script.changes],
+    changes: [...scenario.testPlan.changes],
     kills: {
       engine: count('engine'),
       at_points: kills.filter(({ point }) => point !== undefined).length,
@@ -56,7 +56,7 @@ export function toProof(
     twice: twice.length,
     different: different.length,
     damaged: damage.length,
-    broken: broken.slice(0, TOLD_MAX),
+    broken: broken.slice(0, BROKEN_SHOWN_MAX),
     recovery_ms: {
       engine: recoveryOf('engine', kills, record),
       spawner: recoveryOf('spawner', kills, record),
@@ -65,16 +65,16 @@ export function toProof(
   };
 }
 
-function triedOf({ script }: Scene, { asked, calm }: Play): Proof['tried'] {
-  return script.units
-    .filter(({ name }) => calm.has(name))
+function listTried({ testPlan }: Scenario, { requests, baseline }: KillTestResult): Proof['tried'] {
+  return testPlan.units
+    .filter(({ name }) => baseline.has(name))
     .map(({ name, kind, payloadFrom }) => {
-      const lines = (calm.get(name) ?? '').split('\n');
+      const lines = (baseline.get(name) ?? '').split('\n');
       const bad = lines.find((line) => / (halted|dead|failed|timed_out)( |$)/.test(line));
       return {
         name,
         kind,
-        times: asked.filter(({ unit }) => unit === name).length,
+        times: requests.filter(({ unit }) => unit === name).length,
         jobs: lines.filter((line) => !line.startsWith(`${name} `)).length,
         payload: payloadFrom,
         in_peace: bad ?? 'succeeded',
@@ -82,11 +82,11 @@ function triedOf({ script }: Scene, { asked, calm }: Play): Proof['tried'] {
     });
 }
 
-/** Lists the stand-ins that were used. */
-function stubbedOf({ script }: Scene, record: readonly RecordLine[]): Proof['stubbed'] {
+/** Lists the stubs that were used. */
+function listStubbed({ testPlan }: Scenario, record: readonly RecordLine[]): Proof['stubbed'] {
   const used = new Set(record.map(({ plugin, command }) => `${plugin}.${command}`));
-  return script.answers
-    .map(({ plugin, command, ...answer }) => ({ name: `${plugin}.${command}`, ...answer }))
+  return testPlan.responses
+    .map(({ plugin, command, ...stub }) => ({ name: `${plugin}.${command}`, ...stub }))
     .filter(({ name }) => used.has(name))
     .map(({ name, step, by, jobId, without }) => ({
       command: name,

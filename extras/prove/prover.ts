@@ -2,60 +2,65 @@ import { noRules } from '../../src/ledger/rules.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import type { Rehearsed } from './ledger-copy.sql.ts';
+import type { CopyCounts } from './ledger-copy.sql.ts';
 import type { Proof, Prover, ProveRequest } from '../../src/engine/prover.ts';
-import { judge } from './check-evidence.ts';
-import { isLineageOver, readLineage, readRoots, rootOf, type Lineage } from './lineage.ts';
-import { play, type Play } from './kill-test.ts';
-import { toProof } from './proof.ts';
-import { readRecord, type RecordLine } from './stub-record.ts';
-import { onStage, type Scene } from './scenario.ts';
-import type { Script, Unit } from './test-plan.ts';
-import { stagePaths } from './isolate-config.ts';
+import { findViolations } from './check-evidence.ts';
+import { hasLineageEnded, readLineage, readRoots, findRoot, type Lineage } from './lineage.ts';
+import { runKillTest, type KillTestResult } from './kill-test.ts';
+import { createProof } from './proof.ts';
+import { readStubRecord, type RecordLine } from './stub-record.ts';
+import { withScenario, type Scenario } from './scenario.ts';
+import type { TestPlan, TestUnit } from './test-plan.ts';
+import { rehearsalPaths } from './isolate-config.ts';
 
 const ATTEMPTS_AT_ONCE = 200;
 const MS_PER_MINUTE = 60_000;
 
-/** Rehearses the configuration on a copy of the ledger, with stand-ins and kills. */
-export function makeProver(given: string | undefined): Prover {
+/** Tests the configuration on a copy of the ledger, with plugin stubs and kills. */
+export function makeProver(configPath: string | undefined): Prover {
   return {
     plan: ({ pipeline }) =>
-      onStage(given, pipeline, ({ script, copied }) => Promise.resolve(plan(script, copied))),
-    run: (request) => onStage(given, request.pipeline, (scene) => perform(given, request, scene)),
+      withScenario(configPath, pipeline, ({ testPlan, copied }) =>
+        Promise.resolve(plan(testPlan, copied)),
+      ),
+    run: (request) =>
+      withScenario(configPath, request.pipeline, (scenario) =>
+        runProof(configPath, request, scenario),
+      ),
   };
 }
 
-function plan({ units, answers, untried }: Script, copied: Rehearsed): string[] {
+function plan({ units, responses, untried }: TestPlan, copied: CopyCounts): string[] {
   const names = units.map(({ name }) => name).join(', ');
-  const recorded = answers.filter(({ by }) => by === 'recorded').length;
+  const recorded = responses.filter(({ by }) => by === 'recorded').length;
   return [
     `A copy of the ledger would be worked on: ${copied.jobs} jobs, ${copied.runs} runs.`,
     units.length === 0 ? 'There is nothing to try.' : `These would be tried: ${names}.`,
-    `Stand-ins would answer for ${answers.length} commands, ${recorded} as was recorded.`,
+    `Stand-ins would answer for ${responses.length} commands, ${recorded} as was recorded.`,
     ...untried.map(({ what, why }) => `Not tried: ${what}; ${why}.`),
   ];
 }
 
-async function perform(
-  given: string | undefined,
+async function runProof(
+  configPath: string | undefined,
   { minutes, seed }: ProveRequest,
-  scene: Scene,
+  scenario: Scenario,
 ): Promise<Proof> {
-  const { directory, script } = scene;
+  const { directory, testPlan } = scenario;
   const interrupted = new AbortController();
   const onSignal = (): void => interrupted.abort();
-  // The first Ctrl-C ends the rehearsal; the next one ends the program, as usual.
+  // The first Ctrl-C ends the kills; the second one ends the program.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, onSignal);
   try {
     const ms = minutes * MS_PER_MINUTE;
-    const enough = interrupted.signal;
-    const played = await play({ given, directory, script, seed, ms, enough });
+    const stopEarly = interrupted.signal;
+    const test = await runKillTest({ configPath, directory, testPlan, seed, ms, stopEarly });
     const ledger = await openLedger(
-      { kind: 'sqlite', path: stagePaths(directory).ledger },
+      { kind: 'sqlite', path: rehearsalPaths(directory).ledger },
       noRules,
     );
     try {
-      return await conclude(ledger, scene, played, seed);
+      return await collectProof(ledger, scenario, test, seed);
     } finally {
       await ledger.close();
     }
@@ -64,21 +69,26 @@ async function perform(
   }
 }
 
-async function conclude(ledger: Ledger, scene: Scene, played: Play, seed: number): Promise<Proof> {
-  const { asked, calm } = played;
-  const record = readRecord(scene.directory);
+async function collectProof(
+  ledger: Ledger,
+  scenario: Scenario,
+  test: KillTestResult,
+  seed: number,
+): Promise<Proof> {
+  const { requests, baseline } = test;
+  const record = readStubRecord(scenario.directory);
   const lineages = new Map<string, Lineage | undefined>();
-  for (const { id } of asked) lineages.set(id, await lineageOf(ledger, id));
+  for (const { id } of requests) lineages.set(id, await lineageOf(ledger, id));
   const attempts = await readAttempts(ledger, record);
-  const strays = await findStrays(ledger, scene.script.units, played);
-  const judged = judge({ asked, lineages, calm, attempts, record, strays });
-  const damage = (await ledger.check()).filter((problem) => !scene.before.includes(problem));
-  return toProof(scene, played, judged, { damage, record, seed });
+  const strays = await findStrays(ledger, scenario.testPlan.units, test);
+  const violations = findViolations({ requests, lineages, baseline, attempts, record, strays });
+  const damage = (await ledger.check()).filter((problem) => !scenario.before.includes(problem));
+  return createProof(scenario, test, violations, { damage, record, seed });
 }
 
 async function lineageOf(ledger: Ledger, id: string): Promise<Lineage | undefined> {
-  const rootJobId = await rootOf(ledger, id);
-  if (rootJobId === undefined || !(await isLineageOver(ledger, rootJobId))) return undefined;
+  const rootJobId = await findRoot(ledger, id);
+  if (rootJobId === undefined || !(await hasLineageEnded(ledger, rootJobId))) return undefined;
   return await readLineage(ledger, rootJobId);
 }
 
@@ -92,11 +102,11 @@ async function readAttempts(ledger: Ledger, record: readonly RecordLine[]): Prom
 
 async function findStrays(
   ledger: Ledger,
-  units: readonly Unit[],
-  { beganAt, asked, askedInPeace }: Play,
+  units: readonly TestUnit[],
+  { startedAt, requests, baselineRequests }: KillTestResult,
 ): Promise<string[]> {
-  const known = new Set([...asked, ...askedInPeace].map(({ id }) => id));
-  const made: string[] = [];
-  for (const unit of units) made.push(...(await readRoots(ledger, unit, beganAt)));
-  return made.filter((id) => !known.has(id));
+  const known = new Set([...requests, ...baselineRequests].map(({ id }) => id));
+  const created: string[] = [];
+  for (const unit of units) created.push(...(await readRoots(ledger, unit, startedAt)));
+  return created.filter((id) => !known.has(id));
 }

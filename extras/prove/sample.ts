@@ -1,6 +1,6 @@
 import { isObject, type Json, type JsonObject } from '../../src/base/json.ts';
 
-/** Deeper than real schemas, and an end for recursive ones. */
+/** Ends the recursion of schemas that contain themselves. */
 const DEPTH_MAX = 12;
 
 /** Creates a small value that fits a JSON Schema. */
@@ -10,11 +10,11 @@ export function sampleOf(schema: Readonly<JsonObject> | undefined): JsonObject {
 }
 
 function sample(schema: Readonly<JsonObject>, depth: number): Json {
-  const { const: constant, default: usual, enum: choices, examples, properties } = schema;
-  const told = [constant, usual, first(choices), first(examples)].find(
+  const { const: constant, default: fallback, enum: choices, examples, properties } = schema;
+  const stated = [constant, fallback, first(choices), first(examples)].find(
     (value) => value !== undefined,
   );
-  if (told !== undefined) return told;
+  if (stated !== undefined) return stated;
   const inner = [schema['oneOf'], schema['anyOf'], schema['allOf']].map(first).find(isObject);
   if (inner !== undefined && depth < DEPTH_MAX) return sample(inner, depth + 1);
   const { type } = schema;

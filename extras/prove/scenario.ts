@@ -7,44 +7,44 @@ import { makeLogger } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { findPipeline } from '../../src/pipeline/run/start.service.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import { copyForRehearsal, type Rehearsed } from './ledger-copy.sql.ts';
+import { copyForRehearsal, type CopyCounts } from './ledger-copy.sql.ts';
 import { openOnlooker } from '../../src/app/instance.ts';
-import { writeScript, type Script } from './test-plan.ts';
-import { buildStage } from './write-stubs.ts';
-import { stagePaths } from './isolate-config.ts';
+import { createTestPlan, type TestPlan } from './test-plan.ts';
+import { writeStubs } from './write-stubs.ts';
+import { rehearsalPaths } from './isolate-config.ts';
 
-/** Prepared rehearsal. */
-export interface Scene {
+/** Prepared rehearsal: the copied ledger, the stubs, and the tests to run. */
+export interface Scenario {
   readonly directory: string;
   readonly kind: 'sqlite' | 'postgres';
-  readonly script: Script;
-  readonly copied: Rehearsed;
+  readonly testPlan: TestPlan;
+  readonly copied: CopyCounts;
   readonly bytes: number;
-  /** Problems of the copy before the rehearsal. */
+  /** Problems that the ledger's check finds in the copy before the rehearsal. */
   readonly before: readonly string[];
 }
 
-/** Prepares a rehearsal in a directory of its own, and removes it at the end. */
-export async function onStage<T>(
-  given: string | undefined,
+/** Prepares a rehearsal in a temporary directory, passes it to `work`, and removes the directory. */
+export async function withScenario<T>(
+  configPath: string | undefined,
   pipeline: string | undefined,
-  work: (scene: Scene) => Promise<T>,
+  work: (scenario: Scenario) => Promise<T>,
 ): Promise<T> {
   const directory = realpathSync(mkdtempSync(join(tmpdir(), 'ductile-prove-')));
   try {
-    return await work(await prepare(given, pipeline, directory));
+    return await work(await prepare(configPath, pipeline, directory));
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
 }
 
 async function prepare(
-  given: string | undefined,
+  configPath: string | undefined,
   pipeline: string | undefined,
   directory: string,
-): Promise<Scene> {
-  const config = loadConfig({ given });
-  const paths = stagePaths(directory);
+): Promise<Scenario> {
+  const config = loadConfig({ given: configPath });
+  const paths = rehearsalPaths(directory);
   mkdirSync(paths.state, { mode: PRIVATE_DIRECTORY });
   const copied = await copyForRehearsal(config.state, paths.ledger);
   const ledger = await openLedger({ kind: 'sqlite', path: paths.ledger }, noRules);
@@ -52,11 +52,11 @@ async function prepare(
     const log = makeLogger({ level: 'error', format: 'text', destination: process.stderr });
     const engine = await openOnlooker(config, ledger, log);
     if (pipeline !== undefined) findPipeline(pipeline, engine.pipelines);
-    const script = await writeScript(engine, ledger, pipeline);
-    buildStage(directory, engine.catalog.plugins, script.answers);
+    const testPlan = await createTestPlan(engine, ledger, pipeline);
+    writeStubs(directory, engine.catalog.plugins, testPlan.responses);
     const { kind } = config.state;
     const before = await ledger.check();
-    return { directory, kind, script, copied, before, bytes: statSync(paths.ledger).size };
+    return { directory, kind, testPlan, copied, before, bytes: statSync(paths.ledger).size };
   } finally {
     await ledger.close();
   }

@@ -4,68 +4,67 @@ import { createInterface } from 'node:readline';
 import { isObject } from '../../src/base/json.ts';
 import { parseJson } from '../../src/base/parse-json.ts';
 import { findInstallPaths } from '../../src/app/install-paths.ts';
-import { descendantsOf, type RunningProcess } from './processes.ts';
+import { listDescendants, type RunningProcess } from './processes.ts';
 
-/** Engine of a rehearsal as a separate process. */
-export interface Actor {
+/** Service of a rehearsal, as a process of its own. */
+export interface ServiceProcess {
   readonly pid: number;
-  /** Resolves when it works; rejects when it ends before. */
+  /** Resolves when the service is ready; rejects if it ends earlier. */
   readonly ready: Promise<void>;
-  /** Resolves with how it ended. */
-  readonly ended: Promise<Ended>;
+  readonly ended: Promise<ServiceExit>;
   readonly isAlive: () => boolean;
   kill(): void;
-  /** Stops it as a service manager does. */
-  stop(): Promise<Ended>;
-  /** Finds the process that starts plugins for it. */
-  helper(): Promise<number | undefined>;
-  /** Lists the stand-ins that run for it. */
-  plugins(): Promise<RunningProcess[]>;
+  /** Sends SIGTERM, as a service manager does. */
+  stop(): Promise<ServiceExit>;
+  /** Finds the pid of its spawner. */
+  findSpawner(): Promise<number | undefined>;
+  /** Lists the plugin stubs that it runs. */
+  listPlugins(): Promise<RunningProcess[]>;
 }
 
-export interface Ended {
+export interface ServiceExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** End of its output. */
-  readonly said: string;
+  /** The last characters of its error output. */
+  readonly output: string;
 }
 
-const SAID_MAX = 2000;
+const OUTPUT_CHARS_MAX = 2000;
 
-/** Starts the engine of a rehearsal; at a fault point it kills itself. */
-export function startActor(
-  given: string | undefined,
+/** Starts the service of a rehearsal, which kills itself at the fault point. */
+export function startService(
+  configPath: string | undefined,
   directory: string,
   faultPoint: string | undefined,
-): Actor {
+): ServiceProcess {
   const script = join(findInstallPaths().root, 'bin', 'ductile.cjs');
-  const config = given === undefined ? [] : ['--config', given];
+  const config = configPath === undefined ? [] : ['--config', configPath];
   const child = spawn(
     process.execPath,
     [script, 'system', 'rehearse', '--in', directory, ...config],
     {
       env: { ...process.env, DUCTILE_PROBE: faultPoint ?? '' },
-      // A process group of its own: Ctrl-C is for `prove`, which stops the engine in order.
+      // A process group of its own: Ctrl-C goes to `prove`, which stops the service itself.
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],
     },
   );
   const { pid = 0 } = child;
   let isAlive = true;
-  let said = '';
-  const keep = (text: string): void => void (said = (said + text).slice(-SAID_MAX));
-  child.stderr.on('data', (text: Buffer) => keep(text.toString()));
-  // A killed process doesn't read to the end.
+  let output = '';
+  const append = (text: string): void => void (output = (output + text).slice(-OUTPUT_CHARS_MAX));
+  child.stderr.on('data', (text: Buffer) => append(text.toString()));
+  // Writing to a killed process fails.
   child.stdin.on('error', () => undefined);
-  const ended = new Promise<Ended>((resolve) => {
+  const ended = new Promise<ServiceExit>((resolve) => {
     child.once('close', (code, signal) => {
       isAlive = false;
-      resolve({ code, signal, said });
+      resolve({ code, signal, output });
     });
   });
   return {
     pid,
-    ready: becomesReady(child, ended, keep),
+    ready: waitUntilReady(child, ended, append),
     ended,
     isAlive: () => isAlive,
     kill: () => void child.kill('SIGKILL'),
@@ -73,39 +72,39 @@ export function startActor(
       child.kill('SIGTERM');
       return ended;
     },
-    async helper() {
-      const below = await descendantsOf(pid);
+    async findSpawner() {
+      const below = await listDescendants(pid);
       return below.find(({ parent, command }) => parent === pid && command.includes('spawner'))
         ?.pid;
     },
-    async plugins() {
-      return (await descendantsOf(pid)).filter(({ command }) => command.includes(directory));
+    async listPlugins() {
+      return (await listDescendants(pid)).filter(({ command }) => command.includes(directory));
     },
   };
 }
 
-async function becomesReady(
+async function waitUntilReady(
   child: ChildProcess,
-  ended: Promise<Ended>,
-  keep: (text: string) => void,
+  ended: Promise<ServiceExit>,
+  append: (text: string) => void,
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   if (child.stdout !== null) {
     createInterface(child.stdout).on('line', (line) => {
       const { message, level } = parseLine(line);
       if (message === 'the rehearsal is ready') resolve();
-      if (level === 'error') keep(`${line}\n`);
+      if (level === 'error') append(`${line}\n`);
     });
   }
-  void ended.then(({ code, signal, said }) =>
-    reject(new Error(`the engine ended with ${signal ?? code} before it was ready: ${said}`)),
+  void ended.then(({ code, signal, output }) =>
+    reject(new Error(`the engine ended with ${signal ?? code} before it was ready: ${output}`)),
   );
   // The caller may kill it before it is ready.
   promise.catch(() => undefined);
   return await promise;
 }
 
-/** A kill can cut off a line anywhere. */
+/** Returns an empty object for an incomplete line, which a kill can leave. */
 function parseLine(line: string): Readonly<Record<string, unknown>> {
   try {
     const parsed: unknown = parseJson(line);

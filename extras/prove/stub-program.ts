@@ -1,7 +1,7 @@
 /**
- * Program of every stand-in. Its only effect is a line in a record of its own, synced to disk at
- * its start and end, by which the runtime is judged. It works for a moment that depends on its job,
- * so that it can be killed in between.
+ * Program of every stub. Its only effect is a line in the stub record, written and synced to disk at
+ * its start and at its end. The checks compare the ledger with this record. In between the program
+ * waits for a time that depends on its job, so that it can be killed while it runs.
  */
 export const stubProgram = `import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,13 +16,13 @@ const record = (phase) => {
   closeSync(file);
 };
 record('start');
-const answers = JSON.parse(readFileSync(join(import.meta.dirname, 'answers.json'), 'utf8'));
+const responses = JSON.parse(readFileSync(join(import.meta.dirname, 'responses.json'), 'utf8'));
 const name = instance + '.' + command;
-const answer = answers[name + '@' + request.step_id] ?? answers[name] ?? { status: 'ok', result: 'stand-in' };
+const response = responses[name + '@' + request.step_id] ?? responses[name] ?? { status: 'ok', result: 'stand-in' };
 const digits = parseInt(job_id.replaceAll('-', '').slice(-6), 16) + attempt;
 Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10 + digits % 140);
-const events = answer.events?.map((event) => event.dedupe_key === undefined ? event :
+const events = response.events?.map((event) => event.dedupe_key === undefined ? event :
   { ...event, dedupe_key: (idempotency_key + ':' + event.dedupe_key).slice(0, 200) });
 record('end');
-process.stdout.write(JSON.stringify({ ...answer, ...(events && { events }) }));
+process.stdout.write(JSON.stringify({ ...response, ...(events && { events }) }));
 `;

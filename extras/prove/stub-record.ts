@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { parseJson } from '../../src/base/parse-json.ts';
-import { stagePaths } from './isolate-config.ts';
+import { rehearsalPaths } from './isolate-config.ts';
 
-/** Line that a stand-in wrote itself. */
+/** Line that a stub wrote at its start or its end. */
 export interface RecordLine {
   readonly phase: 'start' | 'end';
   readonly job_id: string;
@@ -11,14 +11,15 @@ export interface RecordLine {
   readonly command: string;
   readonly idempotency_key: string;
   readonly pid: number;
-  /** Start of the process, and time of this line, in milliseconds since 1970. */
+  /** Start of the process, in milliseconds since 1970. */
   readonly born: number;
+  /** Time of this line, in milliseconds since 1970. */
   readonly at: number;
 }
 
-/** A kill may have left half a line. */
-export function readRecord(directory: string): RecordLine[] {
-  const lines = readFileSync(stagePaths(directory).record, 'utf8').split('\n');
+/** Reads the complete lines: a kill can leave half a line. */
+export function readStubRecord(directory: string): RecordLine[] {
+  const lines = readFileSync(rehearsalPaths(directory).record, 'utf8').split('\n');
   return lines.flatMap((line) => {
     try {
       return [parseJson(line) as RecordLine];
@@ -28,8 +29,8 @@ export function readRecord(directory: string): RecordLine[] {
   });
 }
 
-/** Finds the last line of a running process; undefined if it has finished its work. */
-export function lineOf(record: readonly RecordLine[], pid: number): RecordLine | undefined {
+/** Finds the start of a process that hasn't written its end. */
+export function findUnfinished(record: readonly RecordLine[], pid: number): RecordLine | undefined {
   const last = record.findLast((line) => line.pid === pid);
   return last?.phase === 'start' ? last : undefined;
 }

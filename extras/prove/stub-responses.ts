@@ -8,48 +8,48 @@ import type { ManifestCommand } from '../../src/plugin/manifest.ts';
 import { parseResponse } from '../../src/plugin/response.ts';
 import { sampleOf } from './sample.ts';
 
-/** Response of a stand-in for a plugin's command. */
-export interface StandInAnswer {
+/** Fixed response of the stub for a plugin's command. */
+export interface StubResponse {
   readonly plugin: string;
   readonly command: string;
-  /** Step of a pipeline that it is for; undefined for every step. */
+  /** Step of a pipeline that gets it; undefined for every step. */
   readonly step: string | undefined;
   readonly response: JsonObject;
-  /** `recorded`: as it responded to an earlier job. */
+  /** `recorded`: the real plugin returned it for an earlier job. */
   readonly by: 'recorded' | 'output_schema' | 'echo';
   readonly jobId: string | undefined;
-  /** Part that was removed from it. */
+  /** Description of a part that was removed. */
   readonly without: string | undefined;
 }
 
-/** Attempts of a plugin that are searched for one of each command. */
+/** Attempts of a plugin that are searched for a success of each command. */
 const ATTEMPTS_READ = 500;
-/** Runs of a pipeline, and steps of a run, that are searched for one of each step. */
+/** Runs of a pipeline, and steps of a run, that are searched for a success of each step. */
 const RUNS_READ = 5;
 const STEPS_READ = 200;
-/** A response is used many times. */
+/** Limits for one response, because it is returned many times. */
 const EVENTS_MAX = 3;
 const BYTES_MAX = 256 * 1024;
 
-/** Reads the latest success of each command, and creates a fitting response for the others. */
-export async function readAnswers(
+/** Reads the latest success of each command, and invents a response for commands without one. */
+export async function readStubResponses(
   ledger: Ledger,
   plugins: ReadonlyMap<string, Plugin>,
   pipelines: readonly Pick<Pipeline, 'name'>[],
-): Promise<StandInAnswer[]> {
-  const answers: StandInAnswer[] = [];
-  for (const { name } of pipelines) answers.push(...(await readSteps(ledger, name)));
+): Promise<StubResponse[]> {
+  const stubs: StubResponse[] = [];
+  for (const { name } of pipelines) stubs.push(...(await readSteps(ledger, name)));
   for (const { name, manifest } of plugins.values()) {
     const recorded = await readRecorded(ledger, name);
     for (const command of Object.values(manifest.commands)) {
-      answers.push(recorded.get(command.name) ?? inventAnswer(name, command));
+      stubs.push(recorded.get(command.name) ?? inventResponse(name, command));
     }
   }
-  return answers;
+  return stubs;
 }
 
-async function readRecorded(ledger: Ledger, plugin: string): Promise<Map<string, StandInAnswer>> {
-  const found = new Map<string, StandInAnswer>();
+async function readRecorded(ledger: Ledger, plugin: string): Promise<Map<string, StubResponse>> {
+  const found = new Map<string, StubResponse>();
   const attempts = await ledger.attempts.list({
     plugin,
     status: 'succeeded',
@@ -59,14 +59,14 @@ async function readRecorded(ledger: Ledger, plugin: string): Promise<Map<string,
   for (const attempt of newest) {
     const { command } = attempt;
     if (found.has(command) || !isUsable(attempt)) continue;
-    found.set(command, recordedAnswer(attempt, attempt.result));
+    found.set(command, toRecordedResponse(attempt, attempt.result));
   }
   return found;
 }
 
-/** Reads the responses of each step in the latest runs: one command can be several steps. */
-async function readSteps(ledger: Ledger, pipeline: string): Promise<StandInAnswer[]> {
-  const found = new Map<string, StandInAnswer>();
+/** Reads the responses of each step in the latest runs: several steps can use one command. */
+async function readSteps(ledger: Ledger, pipeline: string): Promise<StubResponse[]> {
+  const found = new Map<string, StubResponse>();
   for (const { id: runId } of await ledger.runs.list({ pipeline, limit: RUNS_READ })) {
     const steps = await ledger.runs.listSteps({ runId, limit: STEPS_READ });
     const wanted = new Map(
@@ -77,7 +77,7 @@ async function readSteps(ledger: Ledger, pipeline: string): Promise<StandInAnswe
     for (const attempt of await ledger.attempts.listByJob([...wanted.keys()])) {
       const step = wanted.get(attempt.jobId);
       if (step === undefined || found.has(step) || !isUsable(attempt)) continue;
-      found.set(step, { ...recordedAnswer(attempt, attempt.result), step });
+      found.set(step, { ...toRecordedResponse(attempt, attempt.result), step });
     }
   }
   return [...found.values()];
@@ -91,15 +91,15 @@ function isUsable<A extends Pick<Attempt, 'status' | 'result'>>(
   return parseResponse(Buffer.from(result)).status === 'ok';
 }
 
-function recordedAnswer(
+function toRecordedResponse(
   { plugin, command, jobId }: Pick<Attempt, 'plugin' | 'command' | 'jobId'>,
   result: string,
-): StandInAnswer {
+): StubResponse {
   const response = parseJson(result) as JsonObject;
-  return { plugin, command, step: undefined, by: 'recorded', jobId, ...bounded(response) };
+  return { plugin, command, step: undefined, by: 'recorded', jobId, ...limitEvents(response) };
 }
 
-function bounded(response: JsonObject): Pick<StandInAnswer, 'response' | 'without'> {
+function limitEvents(response: JsonObject): Pick<StubResponse, 'response' | 'without'> {
   const { events } = response;
   if (!Array.isArray(events) || events.length <= EVENTS_MAX)
     return { response, without: undefined };
@@ -107,7 +107,7 @@ function bounded(response: JsonObject): Pick<StandInAnswer, 'response' | 'withou
   return { response: { ...response, events: events.slice(0, EVENTS_MAX) }, without };
 }
 
-function inventAnswer(plugin: string, command: ManifestCommand): StandInAnswer {
+function inventResponse(plugin: string, command: ManifestCommand): StubResponse {
   const { name, outputSchema, values } = command;
   const ok = { status: 'ok', result: 'stand-in' };
   const shared = { plugin, command: name, step: undefined, jobId: undefined, without: undefined };
@@ -120,21 +120,24 @@ function inventAnswer(plugin: string, command: ManifestCommand): StandInAnswer {
   return { ...shared, by: 'output_schema', response: { ...ok, events: [event] } };
 }
 
-/** Finds the commands that an event of a response starts, as `plugin.command`. */
-export type Follows = (answer: StandInAnswer, eventType: string) => readonly string[];
+/** Lists the commands that an event of a response starts, as `plugin.command`. */
+export type FindFollowers = (stub: StubResponse, eventType: string) => readonly string[];
 
 /**
- * Removes events that would start their own command again. The real plugin stops at some point; its
- * stand-in would loop.
+ * Removes events that would start their own command again. A real plugin stops emitting them at some
+ * point; its stub would loop forever.
  */
-export function breakCircles(answers: readonly StandInAnswer[], follows: Follows): StandInAnswer[] {
-  const byName = Map.groupBy(answers, nameOf);
+export function breakLoops(
+  stubs: readonly StubResponse[],
+  findFollowers: FindFollowers,
+): StubResponse[] {
+  const byName = Map.groupBy(stubs, nameOf);
   const next = (name: string): string[] =>
-    (byName.get(name) ?? []).flatMap((answer) =>
-      eventsOf(answer).flatMap((type) => follows(answer, type)),
+    (byName.get(name) ?? []).flatMap((stub) =>
+      eventsOf(stub).flatMap((type) => findFollowers(stub, type)),
     );
-  return answers.map((answer) => {
-    const name = nameOf(answer);
+  return stubs.map((stub) => {
+    const name = nameOf(stub);
     const seen = new Set<string>();
     const waiting = next(name);
     for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
@@ -142,19 +145,19 @@ export function breakCircles(answers: readonly StandInAnswer[], follows: Follows
       seen.add(at);
       waiting.push(...next(at));
     }
-    if (!seen.has(name)) return answer;
-    const { events: _, ...response } = answer.response;
-    return { ...answer, response, without: 'its events, which would start it again for ever' };
+    if (!seen.has(name)) return stub;
+    const { events: _, ...response } = stub.response;
+    return { ...stub, response, without: 'its events, which would start it again for ever' };
   });
 }
 
-function eventsOf({ response: { events } }: StandInAnswer): string[] {
+function eventsOf({ response: { events } }: StubResponse): string[] {
   if (!Array.isArray(events)) return [];
   return events.flatMap((event) =>
     isObject(event) && typeof event['type'] === 'string' ? event['type'] : [],
   );
 }
 
-function nameOf({ plugin, command }: StandInAnswer): string {
+function nameOf({ plugin, command }: StubResponse): string {
   return `${plugin}.${command}`;
 }

@@ -1,57 +1,61 @@
-import { startActor, type Actor, type Ended } from './service-process.ts';
+import { startService, type ServiceProcess, type ServiceExit } from './service-process.ts';
 
 export interface Kill {
   readonly kind: 'engine' | 'spawner' | 'plugin';
-  /** Fault point at which the engine killed itself. */
+  /** Fault point at which the service killed itself. */
   readonly point?: string;
   readonly atMs: number;
   /** Job of a killed plugin. */
   readonly jobId?: string;
 }
 
-/** An engine that can't start isn't restarted forever. */
+/** The supervisor gives up after so many starts in a row that failed. */
 const STARTS_FAILED_MAX = 3;
 
-/** Restarts an engine whenever it dies, and records the causes. */
+/** Restarts the service of a rehearsal whenever it dies, and records the causes. */
 export class Supervisor {
   readonly kills: Kill[] = [];
   /** Unexpected events. */
   readonly faults: string[] = [];
-  readonly #start: (faultPoint: string | undefined) => Actor;
+  readonly #launchService: (faultPoint: string | undefined) => ServiceProcess;
   readonly #choosePoint: () => string | undefined;
-  readonly #givenUp = new AbortController();
-  #actor: Actor | undefined;
-  #isWanted = true;
+  readonly #gaveUp = new AbortController();
+  #service: ServiceProcess | undefined;
+  #shouldRun = true;
   #wasKilled = false;
-  #failed = 0;
+  #failedStarts = 0;
 
   /** `choosePoint` returns the next fault point, if any. */
-  constructor(given: string | undefined, directory: string, choosePoint: () => string | undefined) {
-    this.#start = (faultPoint) => startActor(given, directory, faultPoint);
+  constructor(
+    configPath: string | undefined,
+    directory: string,
+    choosePoint: () => string | undefined,
+  ) {
+    this.#launchService = (faultPoint) => startService(configPath, directory, faultPoint);
     this.#choosePoint = choosePoint;
   }
 
-  /** Aborted if it can't be kept running. */
-  get over(): AbortSignal {
-    return this.#givenUp.signal;
+  /** Aborted when the service can't be kept running. */
+  get gaveUp(): AbortSignal {
+    return this.#gaveUp.signal;
   }
 
-  get actor(): Actor | undefined {
-    return this.#actor;
+  get service(): ServiceProcess | undefined {
+    return this.#service;
   }
 
-  async begin(): Promise<void> {
+  async start(): Promise<void> {
     await this.#launch(undefined).ready;
   }
 
-  killEngine(): void {
-    if (this.#actor?.isAlive() !== true) return;
+  killService(): void {
+    if (this.#service?.isAlive() !== true) return;
     this.#wasKilled = true;
     this.kills.push({ kind: 'engine', atMs: Date.now() });
-    this.#actor.kill();
+    this.#service.kill();
   }
 
-  killOther(pid: number, kill: Omit<Kill, 'atMs'>): void {
+  killProcess(pid: number, kill: Omit<Kill, 'atMs'>): void {
     try {
       process.kill(pid, 'SIGKILL');
       this.kills.push({ ...kill, atMs: Date.now() });
@@ -60,46 +64,46 @@ export class Supervisor {
     }
   }
 
-  /** Stops it in order, for good. */
-  async end(): Promise<void> {
-    this.#isWanted = false;
-    const ended = await this.#actor?.stop();
-    if (ended === undefined || ended.code === 0 || this.over.aborted) return;
+  /** Stops the service with SIGTERM, and doesn't restart it. */
+  async stop(): Promise<void> {
+    this.#shouldRun = false;
+    const ended = await this.#service?.stop();
+    if (ended === undefined || ended.code === 0 || this.gaveUp.aborted) return;
     this.faults.push(`the engine did not stop in good order: ${describeExit(ended)}`);
   }
 
-  /** Kills it in any state. */
-  async clear(): Promise<void> {
-    this.#isWanted = false;
-    this.#actor?.kill();
-    await this.#actor?.ended;
+  /** Kills the service in any state, and doesn't restart it. */
+  async kill(): Promise<void> {
+    this.#shouldRun = false;
+    this.#service?.kill();
+    await this.#service?.ended;
   }
 
-  #launch(faultPoint: string | undefined): Actor {
-    const actor = this.#start(faultPoint);
-    this.#actor = actor;
+  #launch(faultPoint: string | undefined): ServiceProcess {
+    const service = this.#launchService(faultPoint);
+    this.#service = service;
     this.#wasKilled = false;
     let wasReady = false;
-    actor.ready.then(
+    service.ready.then(
       () => (wasReady = true),
-      () => 'how it ended is told below',
+      () => undefined,
     );
-    void actor.ended.then((ended) => this.#onEnded(ended, faultPoint, wasReady));
-    return actor;
+    void service.ended.then((ended) => this.#onEnded(ended, faultPoint, wasReady));
+    return service;
   }
 
-  #onEnded(ended: Ended, faultPoint: string | undefined, wasReady: boolean): void {
-    if (!this.#isWanted) return;
+  #onEnded(ended: ServiceExit, faultPoint: string | undefined, wasReady: boolean): void {
+    if (!this.#shouldRun) return;
     const atPoint = !this.#wasKilled && faultPoint !== undefined && ended.signal === 'SIGKILL';
     if (atPoint) this.kills.push({ kind: 'engine', point: faultPoint, atMs: Date.now() });
     const isFault = !this.#wasKilled && !atPoint;
     if (isFault) this.faults.push(`the engine ended by itself: ${describeExit(ended)}`);
-    this.#failed = isFault && !wasReady ? this.#failed + 1 : 0;
-    if (this.#failed >= STARTS_FAILED_MAX) this.#givenUp.abort();
+    this.#failedStarts = isFault && !wasReady ? this.#failedStarts + 1 : 0;
+    if (this.#failedStarts >= STARTS_FAILED_MAX) this.#gaveUp.abort();
     else this.#launch(this.#choosePoint());
   }
 }
 
-function describeExit({ code, signal, said }: Ended): string {
-  return `${signal ?? `exit code ${code}`}${said === '' ? '' : `, saying ${said.trim()}`}`;
+function describeExit({ code, signal, output }: ServiceExit): string {
+  return `${signal ?? `exit code ${code}`}${output === '' ? '' : `, saying ${output.trim()}`}`;
 }

@@ -4,11 +4,16 @@ import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Node } from '../../src/pipeline/language/graph.ts';
 import { matchRoutes, type Pipeline } from '../../src/pipeline/language/pipeline.ts';
 import { findPluginCommand, type Catalog } from '../../src/plugin/catalog.ts';
-import { breakCircles, readAnswers, type Follows, type StandInAnswer } from './stub-responses.ts';
+import {
+  breakLoops,
+  readStubResponses,
+  type FindFollowers,
+  type StubResponse,
+} from './stub-responses.ts';
 import { sampleOf } from './sample.ts';
 
 /** Pipeline or command that is started repeatedly. */
-export interface Unit {
+export interface TestUnit {
   readonly name: string;
   readonly kind: 'pipeline' | 'command';
   /** Undefined for a pipeline. */
@@ -20,57 +25,64 @@ export interface Unit {
 }
 
 /** Plan of a rehearsal, and how it differs from the real configuration. */
-export interface Script {
-  readonly units: readonly Unit[];
+export interface TestPlan {
+  readonly units: readonly TestUnit[];
   /** Responses of the commands that may run. */
-  readonly answers: readonly StandInAnswer[];
+  readonly responses: readonly StubResponse[];
   /** Plugins that can be killed and retried. */
   readonly killable: ReadonlySet<string>;
-  readonly untried: readonly Untried[];
+  readonly untried: readonly UntriedItem[];
   readonly changes: readonly string[];
 }
 
-export interface Untried {
+export interface UntriedItem {
   readonly what: string;
   readonly why: string;
 }
 
 /** Reads from the copied ledger and the definitions what can be tried. */
-export async function writeScript(
+export async function createTestPlan(
   engine: LedgerEngine,
   ledger: Ledger,
   only: string | undefined,
-): Promise<Script> {
+): Promise<TestPlan> {
   const { pipelines, catalog, blueprint } = engine;
-  const follows: Follows = ({ plugin }, type) => [
+  const findFollowers: FindFollowers = ({ plugin }, type) => [
     ...matchRoutes(blueprint.routes, { source: plugin, type }).map(
       (route) => `${route.plugin}.${route.command}`,
     ),
     ...pipelines
       .filter(({ on, fromPlugin }) => on === type && (fromPlugin ?? plugin) === plugin)
-      .flatMap((pipeline) => tasksOf(pipeline).map((task) => `${task.plugin}.${task.command}`)),
+      .flatMap((pipeline) => listTasks(pipeline).map((task) => `${task.plugin}.${task.command}`)),
   ];
-  const answers = breakCircles(await readAnswers(ledger, catalog.plugins, pipelines), follows);
+  const responses = breakLoops(
+    await readStubResponses(ledger, catalog.plugins, pipelines),
+    findFollowers,
+  );
   const chosen = pipelines.filter(({ name }) => only === undefined || name === only);
-  const units: Unit[] = [];
-  for (const pipeline of chosen) units.push(await pipelineUnit(ledger, catalog, pipeline));
-  if (only === undefined) units.push(...scheduledUnits(engine));
+  const units: TestUnit[] = [];
+  for (const pipeline of chosen) units.push(await createPipelineUnit(ledger, catalog, pipeline));
+  if (only === undefined) units.push(...listScheduledUnits(engine));
   return {
     units,
-    answers,
-    killable: killableOf(engine),
-    untried: untriedOf(engine, only),
-    changes: changesOf(chosen),
+    responses,
+    killable: findKillable(engine),
+    untried: listUntried(engine, only),
+    changes: listChanges(chosen),
   };
 }
 
 type Task = Extract<Node, { kind: 'task' }>;
 
-function tasksOf({ graph }: Pipeline): Task[] {
+function listTasks({ graph }: Pipeline): Task[] {
   return Object.values(graph.nodes).filter((node) => node.kind === 'task');
 }
 
-async function pipelineUnit(ledger: Ledger, catalog: Catalog, pipeline: Pipeline): Promise<Unit> {
+async function createPipelineUnit(
+  ledger: Ledger,
+  catalog: Catalog,
+  pipeline: Pipeline,
+): Promise<TestUnit> {
   const { name, graph } = pipeline;
   const [earlier] = await ledger.runs.list({ pipeline: name, limit: 1 });
   const recorded = earlier === undefined ? undefined : parseStoredJson(earlier.payload);
@@ -91,8 +103,8 @@ async function pipelineUnit(ledger: Ledger, catalog: Catalog, pipeline: Pipeline
 }
 
 /** Scheduled commands, which the rehearsal starts by hand. */
-function scheduledUnits({ config, catalog }: LedgerEngine): Unit[] {
-  const units = new Map<string, Unit>();
+function listScheduledUnits({ config, catalog }: LedgerEngine): TestUnit[] {
+  const units = new Map<string, TestUnit>();
   for (const [plugin, { schedules, enabled }] of Object.entries(config.plugins)) {
     if (!enabled || !catalog.plugins.has(plugin)) continue;
     for (const { command, payload } of schedules) {
@@ -111,18 +123,18 @@ function scheduledUnits({ config, catalog }: LedgerEngine): Unit[] {
 }
 
 /** A killed plugin has failed once, so only plugins with another attempt are killed. */
-function killableOf({ catalog, pipelines }: LedgerEngine): Set<string> {
-  const once = pipelines
-    .flatMap(tasksOf)
+function findKillable({ catalog, pipelines }: LedgerEngine): Set<string> {
+  const withoutRetry = pipelines
+    .flatMap(listTasks)
     .filter(({ maxAttempts }) => maxAttempts !== undefined && maxAttempts < 2)
     .map(({ plugin }) => plugin);
-  const again = [...catalog.plugins.values()].filter(({ retry }) => retry.maxAttempts >= 2);
-  return new Set(again.map(({ name }) => name).filter((name) => !once.includes(name)));
+  const withRetry = [...catalog.plugins.values()].filter(({ retry }) => retry.maxAttempts >= 2);
+  return new Set(withRetry.map(({ name }) => name).filter((name) => !withoutRetry.includes(name)));
 }
 
-function untriedOf(engine: LedgerEngine, only: string | undefined): Untried[] {
+function listUntried(engine: LedgerEngine, only: string | undefined): UntriedItem[] {
   const { config, catalog, refused } = engine;
-  const untried: Untried[] = [
+  const untried: UntriedItem[] = [
     { what: 'what plugins do', why: 'a stand-in answered for each of them' },
   ];
   if (config.webhooks.endpoints.length > 0 || config.webhooks.enabled)
@@ -140,7 +152,7 @@ function untriedOf(engine: LedgerEngine, only: string | undefined): Untried[] {
   return untried;
 }
 
-function changesOf(pipelines: readonly Pipeline[]): string[] {
+function listChanges(pipelines: readonly Pipeline[]): string[] {
   const nodes = pipelines.flatMap(({ name, graph }) =>
     Object.values(graph.nodes).map((node) => ({ name, node })),
   );

@@ -1,7 +1,7 @@
 /** The scripts, changes and conclusions of `ductile prove`. */
 import { describe, expect, test } from 'vitest';
-import { breakCircles, type StandInAnswer } from '../../../extras/prove/stub-responses.ts';
-import { judge, recoveryOf, type Evidence } from '../../../extras/prove/check-evidence.ts';
+import { breakLoops, type StubResponse } from '../../../extras/prove/stub-responses.ts';
+import { findViolations, recoveryOf, type Evidence } from '../../../extras/prove/check-evidence.ts';
 import { outcomeOf, type Lineage } from '../../../extras/prove/lineage.ts';
 import type { RecordLine } from '../../../extras/prove/stub-record.ts';
 import { sampleOf } from '../../../extras/prove/sample.ts';
@@ -38,7 +38,7 @@ describe('a sample', () => {
 });
 
 describe('circles', () => {
-  const answer = (plugin: string, ...types: string[]): StandInAnswer => ({
+  const answer = (plugin: string, ...types: string[]): StubResponse => ({
     plugin,
     command: 'handle',
     step: undefined,
@@ -49,9 +49,9 @@ describe('circles', () => {
   });
 
   test('are broken where they would be endless, and nowhere else', () => {
-    const follows = (_: StandInAnswer, type: string): string[] => [`${type}.handle`];
+    const findFollowers = (_: StubResponse, type: string): string[] => [`${type}.handle`];
     const answers = [answer('a', 'b'), answer('b', 'a'), answer('c', 'a'), answer('d')];
-    const broken = breakCircles(answers, follows);
+    const broken = breakLoops(answers, findFollowers);
     expect(broken.map(({ plugin, response }) => [plugin, 'events' in response])).toEqual([
       ['a', false],
       ['b', false],
@@ -93,20 +93,20 @@ const attempt = (jobId: string, number: number, status: 'succeeded' | 'crashed')
 describe('the verdict', () => {
   const whole: Lineage = { jobs: [job('j')], runs: [] };
   const sound: Evidence = {
-    asked: [{ unit: 'fan', id: 'r' }],
+    requests: [{ unit: 'fan', id: 'r' }],
     lineages: new Map([['r', whole]]),
-    calm: new Map([['fan', outcomeOf(whole)]]),
+    baseline: new Map([['fan', outcomeOf(whole)]]),
     attempts: [attempt('j', 1, 'crashed'), attempt('j', 2, 'succeeded')],
     record: [line('j'), line('j', { attempt: 2 }), line('j', { attempt: 2, phase: 'end' })],
     strays: [],
   };
 
   test('is clean when work was cut off and done again', () => {
-    expect(judge(sound)).toEqual({ lost: [], twice: [], different: [], repeated: 1 });
+    expect(findViolations(sound)).toEqual({ lost: [], twice: [], different: [], repeated: 1 });
   });
 
   const count = (more: Partial<Evidence>): number[] => {
-    const { lost, twice, different } = judge({ ...sound, ...more });
+    const { lost, twice, different } = findViolations({ ...sound, ...more });
     return [lost.length, twice.length, different.length];
   };
 
