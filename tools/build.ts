@@ -43,7 +43,7 @@ const parts: Readonly<Record<Part, readonly string[]>> = {
     'src/operation/all.ts',
   ],
   prove: ['extras/prove/run-rehearsal.ts', 'extras/prove/prover.ts'],
-  watch: ['extras/watch/snapshot.ts'],
+  watch: ['extras/watch/watch.ts'],
   workshop: ['extras/workshop/workshop.ts'],
 };
 const dayMs = 24 * 60 * 60 * 1000;

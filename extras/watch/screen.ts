@@ -8,13 +8,13 @@ import type { ServerTarget } from '../../src/cli/transport.ts';
 import { listOf } from '../../src/cli/view-parts.ts';
 import { makeKeyReader } from './keys.ts';
 import { screenLines } from './lines.ts';
-import { badEnds, lookOver } from './look.ts';
-import type { Call } from './look.ts';
-import { Looker } from './looker.ts';
+import { badEnds, lookOver } from './read-views.ts';
+import type { Call } from './read-views.ts';
+import { Looker } from './poller.ts';
 import { beginState } from './state.ts';
 import type { Act, Ends, Link, State, Wish } from './state.ts';
-import { step } from './step.ts';
-import type { Happening } from './step.ts';
+import { step } from './apply-event.ts';
+import type { Happening } from './apply-event.ts';
 import { followEvents } from './stream.ts';
 import { Terminal } from './terminal.ts';
 

@@ -18,7 +18,7 @@ import type {
 } from '../../src/plugin/workshop.ts';
 import type { Finding } from './finding.ts';
 import { listScaffold, scaffold, type ScaffoldOptions } from './scaffold.ts';
-import { tryPlugin } from './trial.ts';
+import { tryPlugin } from './test-plugin.ts';
 
 export function makeWorkshop(given: string | undefined): Workshop {
   const { sdk, nativeSpawner, nodeSpawner } = findInstallPaths();

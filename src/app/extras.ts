@@ -25,6 +25,6 @@ export async function rehearse(given: string | undefined, directory: string): Pr
 }
 
 export async function watch(session: CliSession, options: WatchFlags): Promise<number> {
-  const { watchAll } = await import('../../extras/watch/snapshot.ts');
+  const { watchAll } = await import('../../extras/watch/watch.ts');
   return watchAll(session, options);
 }

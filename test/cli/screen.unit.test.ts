@@ -2,11 +2,11 @@
 import { describe, expect, test } from 'vitest';
 import { makeKeyReader } from '../../extras/watch/keys.ts';
 import { screenLines } from '../../extras/watch/lines.ts';
-import { lookAt, lookOver } from '../../extras/watch/look.ts';
+import { lookAt, lookOver } from '../../extras/watch/read-views.ts';
 import { spark } from '../../extras/watch/shapes.ts';
 import { writeLine } from '../../extras/watch/spans.ts';
 import { beginState, type State, type Wish } from '../../extras/watch/state.ts';
-import { step, type Happening } from '../../extras/watch/step.ts';
+import { step, type Happening } from '../../extras/watch/apply-event.ts';
 import { widthOf } from '../../src/cli/table.ts';
 import { DuctileError } from '../../src/base/errors.ts';
 

@@ -1,6 +1,6 @@
 /** A command line in a scripted program: no process, no server, nothing on disk. */
 import type { CliHost, CliIo } from '../../src/cli/host.ts';
-import { watchAll } from '../../extras/watch/snapshot.ts';
+import { watchAll } from '../../extras/watch/watch.ts';
 import { runCli } from '../../src/cli/run.ts';
 
 /** The current time in these tests. */

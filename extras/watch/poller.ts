@@ -1,8 +1,8 @@
 import { messageOf } from '../../src/base/errors.ts';
-import { lookAt, lookInto, lookOver } from './look.ts';
-import type { Call } from './look.ts';
+import { lookAt, lookInto, lookOver } from './read-views.ts';
+import type { Call } from './read-views.ts';
 import type { Ref, State } from './state.ts';
-import type { Happening } from './step.ts';
+import type { Happening } from './apply-event.ts';
 
 /** Starts emit no event, so poll while something is open. */
 const OPEN_LOOK_MS = 2000;

@@ -1,5 +1,5 @@
 import type { Key } from './keys.ts';
-import { press } from './press.ts';
+import { press } from './apply-key.ts';
 import type {
   Act,
   Answer,

@@ -4,13 +4,13 @@ import type { JsonObject } from '../../src/base/json.ts';
 import { suggest } from '../../src/config/nearest.ts';
 import type { Manifest, ManifestCommand } from '../../src/plugin/manifest.ts';
 import type { Host } from '../../src/plugin/process.ts';
-import { makeBench } from './bench.ts';
-import type { Bench } from './bench.ts';
-import { tryCommand } from './commands.ts';
+import { makeBench } from './test-bench.ts';
+import type { Bench } from './test-bench.ts';
+import { tryCommand } from './check-command.ts';
 import { readExamples } from './examples.ts';
-import { lookAt } from './files.ts';
+import { lookAt } from './check-files.ts';
 import type { Finding } from './finding.ts';
-import { tryManners } from './manners.ts';
+import { tryManners } from './check-conventions.ts';
 
 export interface TrialOptions {
   readonly directory: string;

@@ -3,7 +3,7 @@ import { limits } from '../../src/base/limits.ts';
 import { formatDuration } from '../../src/base/quantity.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { Manifest } from '../../src/plugin/manifest.ts';
-import type { Asked, Bench } from './bench.ts';
+import type { Asked, Bench } from './test-bench.ts';
 import { explain } from './finding.ts';
 import type { Finding } from './finding.ts';
 import { letWait } from './waiting.ts';

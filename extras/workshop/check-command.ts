@@ -4,7 +4,7 @@ import { isObject } from '../../src/base/json.ts';
 import type { ManifestCommand } from '../../src/plugin/manifest.ts';
 import { findMismatch } from '../../src/plugin/payload.ts';
 import type { PluginEvent } from '../../src/plugin/response.ts';
-import type { Asked, Bench } from './bench.ts';
+import type { Asked, Bench } from './test-bench.ts';
 import { explain } from './finding.ts';
 import type { Finding } from './finding.ts';
 
