@@ -1,109 +1,111 @@
 import type { Key } from './keys.ts';
-import { press } from './apply-key.ts';
+import { applyKey } from './apply-key.ts';
 import type {
-  Act,
-  Answer,
+  Action,
+  DetailResult,
   Dialog,
-  Ends,
+  EndCounts,
   Link,
   Notice,
   Overview,
-  Part,
+  ViewPart,
   Ref,
   Size,
   State,
-  Step,
+  StateChange,
   ViewName,
 } from './state.ts';
 
-/** Events of the screen. */
-export type Happening =
+/** Event that changes the screen. */
+export type ScreenEvent =
   | { readonly kind: 'key'; readonly key: Key }
   | { readonly kind: 'size'; readonly size: Size }
   /** A second has passed; these attempts ended in it. */
-  | { readonly kind: 'second'; readonly nowMs: number; readonly ends: Ends }
+  | { readonly kind: 'second'; readonly nowMs: number; readonly endCounts: EndCounts }
   | { readonly kind: 'link'; readonly link: Link; readonly note?: string }
   | { readonly kind: 'overview'; readonly overview: Overview }
-  | { readonly kind: 'part'; readonly view: ViewName; readonly part: Part }
+  | { readonly kind: 'part'; readonly view: ViewName; readonly part: ViewPart }
   | {
       readonly kind: 'details';
       readonly ref: Ref;
-      readonly told: { readonly answers: readonly Answer[] } | { readonly problem: string };
+      readonly outcome:
+        | { readonly results: readonly DetailResult[] }
+        | { readonly problem: string };
     }
-  | { readonly kind: 'plan'; readonly act: Act; readonly plan: readonly string[] }
+  | { readonly kind: 'plan'; readonly action: Action; readonly plan: readonly string[] }
   /** A change was made, or could not be planned or made. */
-  | { readonly kind: 'done'; readonly act: Act; readonly notice: Notice };
+  | { readonly kind: 'done'; readonly action: Action; readonly notice: Notice };
 
 /** Computes the next state and its effects. */
-export function step(state: State, happening: Happening): Step {
-  if (happening.kind === 'key') return press(state, happening.key);
-  return { state: take(state, happening) };
+export function applyEvent(state: State, event: ScreenEvent): StateChange {
+  if (event.kind === 'key') return applyKey(state, event.key);
+  return { state: apply(state, event) };
 }
 
-function take(state: State, happening: Exclude<Happening, { readonly kind: 'key' }>): State {
-  switch (happening.kind) {
+function apply(state: State, event: Exclude<ScreenEvent, { readonly kind: 'key' }>): State {
+  switch (event.kind) {
     case 'size':
-      return { ...state, size: happening.size };
+      return { ...state, size: event.size };
     case 'second':
       return {
         ...state,
-        nowMs: happening.nowMs,
-        ends: [...state.ends.slice(1), happening.ends],
+        nowMs: event.nowMs,
+        endCounts: [...state.endCounts.slice(1), event.endCounts],
       };
     case 'link':
-      return { ...state, link: happening.link, linkNote: happening.note ?? '' };
+      return { ...state, link: event.link, linkNote: event.note ?? '' };
     case 'overview':
-      return learn(state, { overview: happening.overview });
+      return mergeData(state, { overview: event.overview });
     case 'part':
-      return learn(state, { parts: { [happening.view]: happening.part } });
+      return mergeData(state, { parts: { [event.view]: event.part } });
     case 'details':
-      return takeDetails(state, happening);
+      return applyDetails(state, event);
     case 'plan':
-      return takePlan(state, happening);
+      return applyPlan(state, event);
     case 'done':
       return {
         ...state,
-        notice: happening.notice,
-        dialog: isAbout(state.dialog, happening.act) ? undefined : state.dialog,
+        notice: event.notice,
+        dialog: isAbout(state.dialog, event.action) ? undefined : state.dialog,
       };
     default:
-      return happening satisfies never;
+      return event satisfies never;
   }
 }
 
-function takePlan(
+function applyPlan(
   state: State,
-  { act, plan }: Extract<Happening, { readonly kind: 'plan' }>,
+  { action, plan }: Extract<ScreenEvent, { readonly kind: 'plan' }>,
 ): State {
   // The user may have declined before the plan arrived.
-  if (!isAbout(state.dialog, act)) return state;
-  return { ...state, dialog: { kind: 'confirm', act, plan } };
+  if (!isAbout(state.dialog, action)) return state;
+  return { ...state, dialog: { kind: 'confirm', action, plan } };
 }
 
-function isAbout(dialog: Dialog | undefined, act: Act): boolean {
-  return dialog?.kind === 'confirm' && dialog.act === act;
+function isAbout(dialog: Dialog | undefined, action: Action): boolean {
+  return dialog?.kind === 'confirm' && dialog.action === action;
 }
 
-/** A paused screen stores news and shows them later. */
-function learn(
+/** Merges new data; a paused screen stores it and shows it later. */
+function mergeData(
   state: State,
-  news: { overview?: Overview; parts?: State['known']['parts'] },
+  update: { overview?: Overview; parts?: State['known']['parts'] },
 ): State {
-  const before = state.held ?? state.known;
-  const known = {
-    overview: news.overview ?? before.overview,
-    parts: { ...before.parts, ...news.parts },
+  const before = state.pendingData ?? state.data;
+  const data = {
+    overview: update.overview ?? before.overview,
+    parts: { ...before.parts, ...update.parts },
   };
-  return state.held === undefined ? { ...state, known } : { ...state, held: known };
+  return state.pendingData === undefined ? { ...state, data } : { ...state, pendingData: data };
 }
 
-function takeDetails(
+function applyDetails(
   state: State,
-  { ref, told }: Extract<Happening, { readonly kind: 'details' }>,
+  { ref, outcome }: Extract<ScreenEvent, { readonly kind: 'details' }>,
 ): State {
   const { details } = state;
   // The user may have moved to another row.
   if (details?.ref.view !== ref.view || details.ref.key !== ref.key) return state;
-  if (state.held !== undefined && details.answers !== undefined) return state;
-  return { ...state, details: { ref, scroll: details.scroll, ...told } };
+  if (state.pendingData !== undefined && details.results !== undefined) return state;
+  return { ...state, details: { ref, scroll: details.scroll, ...outcome } };
 }

@@ -1,94 +1,98 @@
-import { detailLines, detailRoom } from './details.ts';
+import { renderDetails, detailHeight } from './details.ts';
 import type { Key } from './keys.ts';
 import { viewNames } from './state.ts';
-import type { Dialog, Ref, State, Step } from './state.ts';
-import { actOn, definitions, markedIndex, shownRows } from './tables.ts';
+import type { Dialog, Ref, State, StateChange } from './state.ts';
+import { createAction, definitions, markedIndex, shownRows } from './tables.ts';
 
 const PAGE = 10;
 const FILTER_CHARS_MAX = 80;
 
 /** Applies a key, depending on what is open. */
-export function press(before: State, key: Key): Step {
+export function applyKey(before: State, key: Key): StateChange {
   const { dialog, details } = before;
   if ('pasted' in key) {
     // Pasted text must not act as keys.
     return { state: dialog?.kind === 'filter' ? typeFilter(before, key.pasted) : before };
   }
   const { name } = key;
-  if (name === 'interrupt') return { state: before, wish: { kind: 'quit' } };
-  if (name === 'suspend') return { state: before, wish: { kind: 'suspend' } };
-  if (name === 'redraw') return { state: before, wish: { kind: 'redraw' } };
-  if (dialog?.kind === 'filter') return { state: pressInFilter(before, dialog, name) };
+  if (name === 'interrupt') return { state: before, effect: { kind: 'quit' } };
+  if (name === 'suspend') return { state: before, effect: { kind: 'suspend' } };
+  if (name === 'redraw') return { state: before, effect: { kind: 'redraw' } };
+  if (dialog?.kind === 'filter') return { state: applyFilterKey(before, dialog, name) };
   const state = { ...before, notice: undefined };
-  if (dialog?.kind === 'confirm') return pressInConfirm(state, dialog, name);
+  if (dialog?.kind === 'confirm') return applyConfirmKey(state, dialog, name);
   // Any key leaves the help.
   if (dialog?.kind === 'help') return { state: { ...state, dialog: undefined } };
   return (
-    pressAnywhere(state, name) ?? (details ? pressInDetails(state, name) : pressInList(state, name))
+    applyGlobalKey(state, name) ??
+    (details ? applyDetailsKey(state, name) : applyListKey(state, name))
   );
 }
 
-function pressAnywhere(state: State, name: string): Step | undefined {
+function applyGlobalKey(state: State, name: string): StateChange | undefined {
   const view = viewNames[Number(name) - 1];
-  if (view !== undefined) return goTo(state, view);
+  if (view !== undefined) return openView(state, view);
   switch (name) {
     case 'tab':
     case 'back-tab': {
       const at = viewNames.indexOf(state.view) + (name === 'tab' ? 1 : viewNames.length - 1);
-      return goTo(state, viewNames[at % viewNames.length] ?? 'jobs');
+      return openView(state, viewNames[at % viewNames.length] ?? 'jobs');
     }
     case '?':
       return { state: { ...state, dialog: { kind: 'help' } } };
     case 'p':
-      return { state: pauseOrGoOn(state) };
+      return { state: togglePause(state) };
     case 'c':
-      return askFor(state, 'cancel');
+      return requestAction(state, 'cancel');
     case 'r':
-      return askFor(state, 'retry');
+      return requestAction(state, 'retry');
     default:
       return undefined;
   }
 }
 
-function goTo(state: State, view: State['view']): Step {
-  return { state: { ...state, view, details: undefined }, wish: { kind: 'look' } };
+function openView(state: State, view: State['view']): StateChange {
+  return { state: { ...state, view, details: undefined }, effect: { kind: 'refresh' } };
 }
 
-function pauseOrGoOn(state: State): State {
-  const { held, known } = state;
-  return held === undefined
-    ? { ...state, held: known }
-    : { ...state, known: held, held: undefined };
+function togglePause(state: State): State {
+  const { pendingData, data } = state;
+  return pendingData === undefined
+    ? { ...state, pendingData: data }
+    : { ...state, data: pendingData, pendingData: undefined };
 }
 
-function askFor(state: State, verb: 'cancel' | 'retry'): Step {
+function requestAction(state: State, verb: 'cancel' | 'retry'): StateChange {
   const ref = state.details?.ref ?? markedRef(state);
   if (ref === undefined) return { state };
-  const act = actOn(ref.view, ref.key, verb);
-  if (act === undefined) {
+  const action = createAction(ref.view, ref.key, verb);
+  if (action === undefined) {
     const { title } = definitions[ref.view];
     const text = `${title} have nothing to ${verb}; 1 shows the jobs`;
-    return { state: { ...state, notice: { text, isBad: true } } };
+    return { state: { ...state, notice: { text, isError: true } } };
   }
-  return { state: { ...state, dialog: { kind: 'confirm', act } }, wish: { kind: 'plan', act } };
+  return {
+    state: { ...state, dialog: { kind: 'confirm', action } },
+    effect: { kind: 'plan', action },
+  };
 }
 
-function pressInConfirm(
+function applyConfirmKey(
   state: State,
-  { act, plan }: Extract<Dialog, { readonly kind: 'confirm' }>,
+  { action, plan }: Extract<Dialog, { readonly kind: 'confirm' }>,
   name: string,
-): Step {
+): StateChange {
   if (name === 'y' && plan !== undefined) {
-    const notice = { text: `asking to ${act.says} …`, isBad: false };
-    return { state: { ...state, dialog: undefined, notice }, wish: { kind: 'act', act } };
+    const notice = { text: `asking to ${action.label} …`, isError: false };
+    return { state: { ...state, dialog: undefined, notice }, effect: { kind: 'action', action } };
   }
   // A key typed before the question was shown isn't an answer to it.
   if (plan === undefined && name !== 'escape' && name !== 'n') return { state };
-  const notice = { text: 'Nothing was done.', isBad: false };
+  const notice = { text: 'Nothing was done.', isError: false };
   return { state: { ...state, dialog: undefined, notice } };
 }
 
-function pressInFilter(
+function applyFilterKey(
   state: State,
   { before }: Extract<Dialog, { readonly kind: 'filter' }>,
   name: string,
@@ -106,19 +110,19 @@ function typeFilter(state: State, text: string): State {
   return { ...state, filter: `${state.filter}${typed}`.slice(0, FILTER_CHARS_MAX).toWellFormed() };
 }
 
-function pressInDetails(state: State, name: string): Step {
+function applyDetailsKey(state: State, name: string): StateChange {
   const { details } = state;
   if (details === undefined || name === 'escape' || name === 'q' || name === 'left')
     return { state: { ...state, details: undefined } };
-  const last = Math.max(0, detailLines(state).length - detailRoom(state.size));
-  const scroll = move(Math.min(details.scroll, last), last, name);
+  const last = Math.max(0, renderDetails(state).length - detailHeight(state.size));
+  const scroll = moveBy(Math.min(details.scroll, last), last, name);
   return scroll === undefined
     ? { state }
     : { state: { ...state, details: { ...details, scroll } } };
 }
 
-function pressInList(state: State, name: string): Step {
-  if (name === 'q') return { state, wish: { kind: 'quit' } };
+function applyListKey(state: State, name: string): StateChange {
+  if (name === 'q') return { state, effect: { kind: 'quit' } };
   if (name === '/') {
     return { state: { ...state, dialog: { kind: 'filter', before: state.filter } } };
   }
@@ -127,10 +131,10 @@ function pressInList(state: State, name: string): Step {
     const ref = markedRef(state);
     if (ref === undefined) return { state };
     const details = { ref, scroll: 0 };
-    return { state: { ...state, details }, wish: { kind: 'details', ref } };
+    return { state: { ...state, details }, effect: { kind: 'details', ref } };
   }
   const rows = shownRows(state);
-  const at = move(markedIndex(state), rows.length - 1, name);
+  const at = moveBy(markedIndex(state), rows.length - 1, name);
   const row = at === undefined ? undefined : rows[at];
   if (row === undefined) return { state };
   const marked = { ...state.marked, [state.view]: definitions[state.view].keyOf(row) };
@@ -139,7 +143,7 @@ function pressInList(state: State, name: string): Step {
   return { state: { ...state, marked } };
 }
 
-function move(at: number, last: number, name: string): number | undefined {
+function moveBy(at: number, last: number, name: string): number | undefined {
   const by: Readonly<Record<string, number>> = {
     up: -1,
     k: -1,

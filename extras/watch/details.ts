@@ -5,23 +5,23 @@ import { renderResult } from '../../src/cli/show.ts';
 import { rowsOf } from '../../src/cli/view-parts.ts';
 import { wrap } from '../../src/cli/table.ts';
 import { styleOf } from '../../src/cli/print.ts';
-import { line } from './spans.ts';
+import { makeLine } from './spans.ts';
 import type { Line } from './spans.ts';
-import type { Answer, Ref, Size, State, ViewName } from './state.ts';
+import type { DetailResult, Ref, Size, State, ViewName } from './state.ts';
 
-const SAID_LINES = 12;
+const STDERR_LINES = 12;
 const TRANSITIONS = 10;
 
 type DetailCall = readonly [operation: string, input: OperationInput];
 
 /** Lists the calls for one row, in the order of their results on the screen. */
 export function detailCalls({ view, key }: Ref): readonly DetailCall[] {
-  return calls[view](key);
+  return callsByView[view](key);
 }
 
 const why = (kind: string, id: string): DetailCall => ['why.explain', { kind, id }];
 
-const calls: Readonly<Record<ViewName, (key: string) => readonly DetailCall[]>> = {
+const callsByView: Readonly<Record<ViewName, (key: string) => readonly DetailCall[]>> = {
   jobs: (id) => [why('job', id), ['job.inspect', { id }]],
   runs: (id) => [why('run', id), ['run.show', { id }]],
   schedules: (id) => [why('schedule', id)],
@@ -30,37 +30,41 @@ const calls: Readonly<Record<ViewName, (key: string) => readonly DetailCall[]>> 
 };
 
 /** Renders everything about the row. */
-export function detailLines({ details, size, nowMs }: State): readonly Line[] {
+export function renderDetails({ details, size, nowMs }: State): readonly Line[] {
   if (details === undefined) return [];
-  const { answers, problem } = details;
+  const { results, problem } = details;
   if (problem !== undefined)
-    return wrap(toVisibleText(problem), size.columns).map((text) => line(text, 'red'));
-  if (answers === undefined) return [line('Asking …', 'gray')];
-  return answers
-    .flatMap((answer, at) => [
+    return wrap(toVisibleText(problem), size.columns).map((text) => makeLine(text, 'red'));
+  if (results === undefined) return [makeLine('Asking …', 'gray')];
+  return results
+    .flatMap((result, at) => [
       ...(at === 0 ? [] : ['']),
-      ...renderAnswer(answer, size.columns, nowMs),
-      ...saidLast(answer),
+      ...renderDetailResult(result, size.columns, nowMs),
+      ...renderLastStderr(result),
     ])
     .flatMap((text) => wrap(text, size.columns))
-    .map((text) => line(text, styleOfLine(text)));
+    .map((text) => makeLine(text, styleOfLine(text)));
 }
 
 /** Counts the lines for details: all but the title and the keys. */
-export function detailRoom({ rows }: Size): number {
+export function detailHeight({ rows }: Size): number {
   return Math.max(1, rows - 2);
 }
 
-function renderAnswer({ name, output }: Answer, columns: number, nowMs: number): string[] {
+function renderDetailResult(
+  { name, output }: DetailResult,
+  columns: number,
+  nowMs: number,
+): string[] {
   const paper = { hasColors: false, isTTY: true, columns, now: () => nowMs };
   return renderResult(findCommand(name), output, {}, paper);
 }
 
 /** Returns the end of the last attempt's standard error. */
-function saidLast({ name, output }: Answer): string[] {
+function renderLastStderr({ name, output }: DetailResult): string[] {
   const stderr = name === 'job.inspect' ? rowsOf(output['attempts']).at(-1)?.['stderr'] : undefined;
   if (typeof stderr !== 'string' || stderr.trim() === '') return [];
-  const lines = stderr.trimEnd().split('\n').slice(-SAID_LINES);
+  const lines = stderr.trimEnd().split('\n').slice(-STDERR_LINES);
   return ['', 'Said last', ...lines.map((text) => `  | ${toVisibleText(text)}`)];
 }
 

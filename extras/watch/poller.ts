@@ -1,82 +1,82 @@
 import { messageOf } from '../../src/base/errors.ts';
-import { lookAt, lookInto, lookOver } from './read-views.ts';
+import { readView, readDetails, readOverview } from './read-views.ts';
 import type { Call } from './read-views.ts';
 import type { Ref, State } from './state.ts';
-import type { Happening } from './apply-event.ts';
+import type { ScreenEvent } from './apply-event.ts';
 
-/** Starts emit no event, so poll while something is open. */
-const OPEN_LOOK_MS = 2000;
-const IDLE_LOOK_MS = 10_000;
-const OVERVIEW_MS = 3000;
+/** The start of a job emits no event, so the screen polls while jobs are queued or running. */
+const BUSY_POLL_MS = 2000;
+const IDLE_POLL_MS = 10_000;
+const OVERVIEW_POLL_MS = 3000;
 
-export interface LookerParts {
+export interface PollerParts {
   readonly call: Call;
   readonly state: () => State;
-  readonly take: (happening: Happening) => void;
+  readonly apply: (event: ScreenEvent) => void;
   /** Called after each response of the service. */
-  readonly answered: () => void;
+  readonly onResponse: () => void;
   readonly over: AbortSignal;
 }
 
-/** Reads from the service what the screen shows. */
-export class Looker {
-  readonly #parts: LookerParts;
-  #isLooking = false;
-  #isWanted = false;
-  #lookedAt = 0;
+/** Reads the data of the screen from the service. */
+export class Poller {
+  readonly #parts: PollerParts;
+  #isRefreshing = false;
+  #isRequested = false;
+  #refreshedAt = 0;
   #overviewAt = 0;
 
-  constructor(parts: LookerParts) {
+  constructor(parts: PollerParts) {
     this.#parts = parts;
   }
 
-  /** Reads once at a time; a request meanwhile triggers one more read. */
-  look(): void {
-    this.#isWanted = true;
-    if (!this.#isLooking) void this.#lookOn();
+  /** Reads now. A call during a read triggers one more read. */
+  refresh(): void {
+    this.#isRequested = true;
+    if (!this.#isRefreshing) void this.#refreshLoop();
   }
 
-  /** Reads when the interval has passed. */
-  lookInTime(): void {
-    const { known, held, link } = this.#parts.state();
-    const { running = 0, queued = 0 } = (held ?? known).overview;
+  /** Reads if the poll interval has passed. */
+  refreshIfDue(): void {
+    const { data, pendingData, link } = this.#parts.state();
+    const { running = 0, queued = 0 } = (pendingData ?? data).overview;
     const isBusy = running + queued > 0 || link !== 'live';
-    const age = performance.now() - this.#lookedAt;
-    if (age >= (isBusy ? OPEN_LOOK_MS : IDLE_LOOK_MS)) this.look();
+    const age = performance.now() - this.#refreshedAt;
+    if (age >= (isBusy ? BUSY_POLL_MS : IDLE_POLL_MS)) this.refresh();
   }
 
-  async #lookOn(): Promise<void> {
-    const { take, answered, over } = this.#parts;
-    this.#isLooking = true;
-    while (this.#isWanted && !over.aborted) {
-      this.#isWanted = false;
-      this.#lookedAt = performance.now();
+  async #refreshLoop(): Promise<void> {
+    const { apply, onResponse, over } = this.#parts;
+    this.#isRefreshing = true;
+    while (this.#isRequested && !over.aborted) {
+      this.#isRequested = false;
+      this.#refreshedAt = performance.now();
       try {
-        await this.#lookOnce();
-        answered();
+        await this.#refreshOnce();
+        onResponse();
       } catch (thrown) {
-        take({ kind: 'link', link: 'lost', note: messageOf(thrown) });
+        apply({ kind: 'link', link: 'lost', note: messageOf(thrown) });
       }
     }
-    this.#isLooking = false;
+    this.#isRefreshing = false;
   }
 
-  async #lookOnce(): Promise<void> {
-    const { call, take, state } = this.#parts;
+  async #refreshOnce(): Promise<void> {
+    const { call, apply, state } = this.#parts;
     const { view, details } = state();
-    if (details !== undefined) await this.#readDetails(details.ref);
-    take({ kind: 'part', view, part: await lookAt(view, call) });
-    if (performance.now() - this.#overviewAt < OVERVIEW_MS) return;
+    if (details !== undefined) await this.#refreshDetails(details.ref);
+    apply({ kind: 'part', view, part: await readView(view, call) });
+    if (performance.now() - this.#overviewAt < OVERVIEW_POLL_MS) return;
     this.#overviewAt = performance.now();
-    take({ kind: 'overview', overview: await lookOver(call) });
+    apply({ kind: 'overview', overview: await readOverview(call) });
   }
 
-  async #readDetails(ref: Ref): Promise<void> {
-    const { call, take } = this.#parts;
+  async #refreshDetails(ref: Ref): Promise<void> {
+    const { call, apply } = this.#parts;
     try {
-      take({ kind: 'details', ref, told: { answers: await lookInto(ref, call) } });
+      apply({ kind: 'details', ref, outcome: { results: await readDetails(ref, call) } });
     } catch (thrown) {
-      take({ kind: 'details', ref, told: { problem: messageOf(thrown) } });
+      apply({ kind: 'details', ref, outcome: { problem: messageOf(thrown) } });
     }
   }
 }

@@ -4,15 +4,14 @@ import type { OperationInput } from '../../src/cli/ask.ts';
 import type { ResultRow } from '../../src/cli/print.ts';
 import { rowOf, rowsOf } from '../../src/cli/view-parts.ts';
 import { detailCalls } from './details.ts';
-import type { Answer, Overview, Part, Ref, ViewName } from './state.ts';
+import type { DetailResult, Overview, ViewPart, Ref, ViewName } from './state.ts';
 
-/** Calls an operation. */
 export type Call = (name: string, input: OperationInput) => Promise<JsonOutput>;
 
 const ROWS = 100;
 
 /** Reads the rows of one view; if that is forbidden, returns the reason. */
-export async function lookAt(view: ViewName, call: Call): Promise<Part> {
+export async function readView(view: ViewName, call: Call): Promise<ViewPart> {
   try {
     return { rows: await readers[view](call) };
   } catch (thrown) {
@@ -21,15 +20,15 @@ export async function lookAt(view: ViewName, call: Call): Promise<Part> {
   }
 }
 
-export async function lookOver(call: Call): Promise<Overview> {
+export async function readOverview(call: Call): Promise<Overview> {
   const [queue, summary, breakers, incidents] = await Promise.all([
-    allowed(call('analytics.queue', {})),
-    allowed(call('analytics.summary', { window: '1h' })),
-    allowed(call('system.breaker', { limit: 1 })),
-    allowed(call('incident.list', { limit: ROWS })),
+    unlessForbidden(call('analytics.queue', {})),
+    unlessForbidden(call('analytics.summary', { window: '1h' })),
+    unlessForbidden(call('system.breaker', { limit: 1 })),
+    unlessForbidden(call('incident.list', { limit: ROWS })),
   ]);
   const stats = rowOf(summary?.['stats']);
-  const failed = badEnds.reduce((sum, status) => sum + Number(stats[status] ?? 0), 0);
+  const failed = failureStatuses.reduce((sum, status) => sum + Number(stats[status] ?? 0), 0);
   const open = rowsOf(breakers?.['breakers']).filter(({ state }) => state !== 'closed');
   return {
     running: queue && Number(queue['running']),
@@ -40,14 +39,13 @@ export async function lookOver(call: Call): Promise<Overview> {
   };
 }
 
-export function lookInto(ref: Ref, call: Call): Promise<readonly Answer[]> {
+export function readDetails(ref: Ref, call: Call): Promise<readonly DetailResult[]> {
   return Promise.all(
     detailCalls(ref).map(async ([name, input]) => ({ name, output: await call(name, input) })),
   );
 }
 
-/** Unsuccessful ends of attempts. */
-export const badEnds: readonly string[] = ['failed', 'timed_out', 'crashed'];
+export const failureStatuses: readonly string[] = ['failed', 'timed_out', 'crashed'];
 
 const readers: Readonly<Record<ViewName, (call: Call) => Promise<readonly ResultRow[]>>> = {
   async jobs(call) {
@@ -80,13 +78,13 @@ const readers: Readonly<Record<ViewName, (call: Call) => Promise<readonly Result
   async plugins(call) {
     const [queue, breakers] = await Promise.all([
       call('analytics.queue', {}),
-      allowed(call('system.breaker', { limit: 1 })),
+      unlessForbidden(call('system.breaker', { limit: 1 })),
     ]);
     return joinLanes(rowsOf(queue['lanes']), rowsOf(breakers?.['breakers']));
   },
 };
 
-/** Running jobs may be older than the newest page, and may have ended between two reads. */
+/** Puts running rows first. They may be older than the newest page, or have ended between two reads. */
 function runningFirst(
   running: readonly ResultRow[],
   newest: readonly ResultRow[],
@@ -96,32 +94,33 @@ function runningFirst(
   const first = running
     .map((row) => fresh.get(row[id]) ?? row)
     .filter(({ status }) => status === 'running');
-  const known = new Set(first.map((row) => row[id]));
-  return [...first, ...newest.filter((row) => !known.has(row[id]))];
+  const seenIds = new Set(first.map((row) => row[id]));
+  return [...first, ...newest.filter((row) => !seenIds.has(row[id]))];
 }
 
 const worst = ['open', 'half_open', 'closed'];
 
 /**
- * Joins one row for each plugin that has work or a breaker; of several breakers the worst is shown.
+ * Returns a row for each plugin that has queued or running jobs or a breaker, with the worst state of
+ * its breakers.
  */
 function joinLanes(lanes: readonly ResultRow[], breakers: readonly ResultRow[]): ResultRow[] {
   const idle = { ready: 0, delayed: 0, running: 0, breaker: 'closed' };
-  const found = new Map<unknown, ResultRow>(
+  const rowsByPlugin = new Map<unknown, ResultRow>(
     lanes.map((lane) => [lane['plugin'], { ...idle, ...lane }]),
   );
   for (const { plugin, state } of breakers) {
-    const row = found.get(plugin) ?? { ...idle, plugin };
+    const row = rowsByPlugin.get(plugin) ?? { ...idle, plugin };
     const isWorse = worst.indexOf(String(state)) < worst.indexOf(String(row['breaker']));
-    found.set(plugin, isWorse ? { ...row, breaker: state } : row);
+    rowsByPlugin.set(plugin, isWorse ? { ...row, breaker: state } : row);
   }
-  return [...found.values()];
+  return [...rowsByPlugin.values()];
 }
 
 /** Returns undefined if the caller may not read the result. */
-async function allowed(asked: Promise<JsonOutput>): Promise<JsonOutput | undefined> {
+async function unlessForbidden(call: Promise<JsonOutput>): Promise<JsonOutput | undefined> {
   try {
-    return await asked;
+    return await call;
   } catch (thrown) {
     if (isForbidden(thrown)) return undefined;
     throw thrown;

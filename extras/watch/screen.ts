@@ -7,14 +7,14 @@ import { nameTarget } from '../../src/cli/transport.ts';
 import type { ServerTarget } from '../../src/cli/transport.ts';
 import { listOf } from '../../src/cli/view-parts.ts';
 import { makeKeyReader } from './keys.ts';
-import { screenLines } from './lines.ts';
-import { badEnds, lookOver } from './read-views.ts';
+import { renderScreen } from './render-screen.ts';
+import { failureStatuses, readOverview } from './read-views.ts';
 import type { Call } from './read-views.ts';
-import { Looker } from './poller.ts';
-import { beginState } from './state.ts';
-import type { Act, Ends, Link, State, Wish } from './state.ts';
-import { step } from './apply-event.ts';
-import type { Happening } from './apply-event.ts';
+import { Poller } from './poller.ts';
+import { createState } from './state.ts';
+import type { Action, EndCounts, Link, State, Effect } from './state.ts';
+import { applyEvent } from './apply-event.ts';
+import type { ScreenEvent } from './apply-event.ts';
 import { followEvents } from './stream.ts';
 import { Terminal } from './terminal.ts';
 
@@ -29,25 +29,25 @@ export async function showScreen(session: CliSession, options: CommonFlags): Pro
     return target;
   };
   const call: Call = async (name, input) => new HttpCaller(await find()).call(name, input);
-  const where = nameTarget(await find());
-  // Problems at the start are reported like those of every command.
-  const overview = await lookOver(call);
-  const screen = new Screen({ session, options, where, call });
-  screen.take({ kind: 'overview', overview });
+  const serviceName = nameTarget(await find());
+  // A problem at the start is reported like that of any other command.
+  const overview = await readOverview(call);
+  const screen = new Screen({ session, options, serviceName, call });
+  screen.apply({ kind: 'overview', overview });
   return screen.run(find);
 }
 
 interface ScreenParts {
   readonly session: CliSession;
   readonly options: CommonFlags;
-  readonly where: string;
+  readonly serviceName: string;
   readonly call: Call;
 }
 
 class Screen {
   readonly #parts: ScreenParts;
   readonly #terminal: Terminal;
-  readonly #looker: Looker;
+  readonly #poller: Poller;
   readonly #keys = makeKeyReader();
   readonly #quit = new AbortController();
   #state: State;
@@ -55,7 +55,7 @@ class Screen {
   #escaping: NodeJS.Timeout | undefined;
   #streamLink: Link = 'connecting';
   #drawnAt = 0;
-  #ends: Ends = { good: 0, bad: 0 };
+  #endCounts: EndCounts = { good: 0, bad: 0 };
 
   constructor(parts: ScreenParts) {
     this.#parts = parts;
@@ -63,37 +63,37 @@ class Screen {
     this.#terminal = new Terminal(
       {
         typed: (text) => this.#type(text),
-        resized: () => this.take({ kind: 'size', size: this.#terminal.size }),
-        resumed: () => this.take({ kind: 'size', size: this.#terminal.size }),
+        resized: () => this.apply({ kind: 'size', size: this.#terminal.size }),
+        resumed: () => this.apply({ kind: 'size', size: this.#terminal.size }),
         ended: () => this.#quit.abort(),
       },
       io.hasColors && parts.options.color !== false,
     );
-    this.#looker = new Looker({
+    this.#poller = new Poller({
       call: parts.call,
       state: () => this.#state,
-      take: (happening) => this.take(happening),
-      // A failed read doesn't end the stream.
-      answered: () => {
+      apply: (event) => this.apply(event),
+      // The stream may be live although a read has failed.
+      onResponse: () => {
         if (this.#state.link === 'lost' && this.#streamLink === 'live') this.#connect('live');
       },
       over: this.#quit.signal,
     });
-    this.#state = beginState(parts.where, this.#terminal.size, io.now());
+    this.#state = createState(parts.serviceName, this.#terminal.size, io.now());
   }
 
   async run(find: () => Promise<ServerTarget>): Promise<number> {
     const { io } = this.#parts.session;
     const over = AbortSignal.any([this.#quit.signal, io.interruption()]);
-    const second = setInterval(() => this.#beat(), 1000);
+    const second = setInterval(() => this.#tick(), 1000);
     this.#terminal.enter();
     try {
-      this.#looker.look();
+      this.#poller.refresh();
       this.#draw();
       void followEvents(
         { findTarget: find, pause: (ms, signal) => io.pause(ms, signal) },
         {
-          event: (type, count) => this.#hear(type, count),
+          event: (type, count) => this.#countEnds(type, count),
           link: (link, note) => this.#connect(link, note),
         },
         over,
@@ -113,37 +113,37 @@ class Screen {
     return 0;
   }
 
-  take(happening: Happening): void {
-    const { state, wish } = step(this.#state, happening);
+  apply(event: ScreenEvent): void {
+    const { state, effect } = applyEvent(this.#state, event);
     this.#state = state;
-    if (wish !== undefined) this.#grant(wish);
+    if (effect !== undefined) this.#perform(effect);
     this.#drawSoon();
   }
 
-  #grant(wish: Wish): void {
-    switch (wish.kind) {
+  #perform(effect: Effect): void {
+    switch (effect.kind) {
       case 'quit':
         return this.#quit.abort();
       case 'suspend':
         return this.#terminal.suspend();
       case 'redraw':
         return this.#terminal.forget();
-      case 'look':
+      case 'refresh':
       case 'details':
-        return this.#looker.look();
+        return this.#poller.refresh();
       case 'plan':
-        return void this.#plan(wish.act);
-      case 'act':
-        return void this.#act(wish.act);
+        return void this.#plan(effect.action);
+      case 'action':
+        return void this.#runAction(effect.action);
     }
   }
 
   #type(text: string): void {
     clearTimeout(this.#escaping);
-    for (const key of this.#keys.read(text)) this.take({ kind: 'key', key });
+    for (const key of this.#keys.read(text)) this.apply({ kind: 'key', key });
     if (!this.#keys.isWaiting) return;
     this.#escaping = setTimeout(() => {
-      for (const key of this.#keys.flush()) this.take({ kind: 'key', key });
+      for (const key of this.#keys.flush()) this.apply({ kind: 'key', key });
     }, ESCAPE_MS);
   }
 
@@ -157,49 +157,49 @@ class Screen {
     clearTimeout(this.#drawing);
     this.#drawing = undefined;
     this.#drawnAt = performance.now();
-    this.#terminal.draw(screenLines(this.#state));
+    this.#terminal.draw(renderScreen(this.#state));
   }
 
   #connect(link: Link, note = ''): void {
     this.#streamLink = link;
-    this.take({ kind: 'link', link, note });
-    if (link === 'live') this.#looker.look();
+    this.apply({ kind: 'link', link, note });
+    if (link === 'live') this.#poller.refresh();
   }
 
-  #hear(type: string, count: number): void {
-    const { good, bad } = this.#ends;
+  #countEnds(type: string, count: number): void {
+    const { good, bad } = this.#endCounts;
     const status = type.startsWith('job.') ? type.slice('job.'.length) : '';
-    if (status === 'succeeded') this.#ends = { good: good + count, bad };
-    else if (badEnds.includes(status)) this.#ends = { good, bad: bad + count };
-    this.#looker.look();
+    if (status === 'succeeded') this.#endCounts = { good: good + count, bad };
+    else if (failureStatuses.includes(status)) this.#endCounts = { good, bad: bad + count };
+    this.#poller.refresh();
   }
 
-  #beat(): void {
-    this.take({ kind: 'second', nowMs: this.#parts.session.io.now(), ends: this.#ends });
-    this.#ends = { good: 0, bad: 0 };
-    this.#looker.lookInTime();
+  #tick(): void {
+    this.apply({ kind: 'second', nowMs: this.#parts.session.io.now(), endCounts: this.#endCounts });
+    this.#endCounts = { good: 0, bad: 0 };
+    this.#poller.refreshIfDue();
   }
 
-  async #plan(act: Act): Promise<void> {
+  async #plan(action: Action): Promise<void> {
     try {
-      const { plan } = await this.#parts.call(act.operation, { id: act.id, dry_run: true });
-      this.take({ kind: 'plan', act, plan: listOf(plan).map(String) });
+      const { plan } = await this.#parts.call(action.operation, { id: action.id, dry_run: true });
+      this.apply({ kind: 'plan', action, plan: listOf(plan).map(String) });
     } catch (thrown) {
-      this.#showNotice(act, messageOf(thrown), true);
+      this.#report(action, messageOf(thrown), true);
     }
   }
 
-  async #act(act: Act): Promise<void> {
+  async #runAction(action: Action): Promise<void> {
     try {
-      await this.#parts.call(act.operation, { id: act.id });
-      this.#showNotice(act, `Done: ${act.says}`, false);
+      await this.#parts.call(action.operation, { id: action.id });
+      this.#report(action, `Done: ${action.label}`, false);
     } catch (thrown) {
-      this.#showNotice(act, messageOf(thrown), true);
+      this.#report(action, messageOf(thrown), true);
     }
-    this.#looker.look();
+    this.#poller.refresh();
   }
 
-  #showNotice(act: Act, text: string, isBad: boolean): void {
-    this.take({ kind: 'done', act, notice: { text, isBad } });
+  #report(action: Action, text: string, isError: boolean): void {
+    this.apply({ kind: 'done', action, notice: { text, isError } });
   }
 }

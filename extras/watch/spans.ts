@@ -11,7 +11,7 @@ export interface Span {
 
 export type Line = readonly Span[];
 
-export function line(text: string, style?: Style): Line {
+export function makeLine(text: string, style?: Style): Line {
   return [{ text, style }];
 }
 
@@ -20,11 +20,11 @@ export function line(text: string, style?: Style): Line {
  * than the screen.
  */
 export function writeLine(spans: Line, columns: number, hasColors: boolean): string {
-  let room = columns;
+  let width = columns;
   let written = '';
   for (const { text, style } of spans) {
-    const shown = cut(toVisibleText(text), room);
-    room -= widthOf(shown);
+    const shown = cut(toVisibleText(text), width);
+    width -= widthOf(shown);
     const isStyled = hasColors && style !== undefined && shown !== '';
     written += isStyled ? styleText(style, shown, { validateStream: false }) : shown;
   }

@@ -5,7 +5,7 @@ export const viewNames = ['jobs', 'runs', 'schedules', 'incidents', 'plugins'] a
 export type ViewName = (typeof viewNames)[number];
 
 /** Rows of one view, or the problem that prevents them. */
-export interface Part {
+export interface ViewPart {
   readonly rows: readonly ResultRow[];
   readonly problem?: string;
 }
@@ -19,27 +19,27 @@ export interface Overview {
   readonly incidents?: number | undefined;
 }
 
-export interface Known {
+export interface ViewData {
   readonly overview: Overview;
-  readonly parts: Readonly<Partial<Record<ViewName, Part>>>;
+  readonly parts: Readonly<Partial<Record<ViewName, ViewPart>>>;
 }
 
 /** Ended attempts within a second. */
-export interface Ends {
+export interface EndCounts {
   readonly good: number;
   readonly bad: number;
 }
 
-/** `looking`: there is no stream, so the service is polled. */
-export type Link = 'connecting' | 'live' | 'looking' | 'lost';
+/** `polling`: there is no stream, so the service is polled. */
+export type Link = 'connecting' | 'live' | 'polling' | 'lost';
 
-/** Row of a view, wherever it is in the list. */
+/** Reference to a row of a view, whatever its position in the list. */
 export interface Ref {
   readonly view: ViewName;
   readonly key: string;
 }
 
-export interface Answer {
+export interface DetailResult {
   /** The operation's name. */
   readonly name: string;
   readonly output: JsonOutput;
@@ -48,29 +48,29 @@ export interface Answer {
 export interface Details {
   readonly ref: Ref;
   /** Undefined until they are loaded. */
-  readonly answers?: readonly Answer[];
+  readonly results?: readonly DetailResult[];
   readonly problem?: string;
-  /** Lines above the screen. */
+  /** Number of lines that are scrolled off the top. */
   readonly scroll: number;
 }
 
-/** Change that the user may request. */
-export interface Act {
+/** Change that a key requests. */
+export interface Action {
   readonly operation: string;
   readonly id: string;
   /** Text such as `cancel job 0199…`. */
-  readonly says: string;
+  readonly label: string;
 }
 
 export type Dialog =
   | { readonly kind: 'help' }
   | { readonly kind: 'filter'; readonly before: string }
-  /** Without a plan it is being loaded; the user can't confirm before it is shown. */
-  | { readonly kind: 'confirm'; readonly act: Act; readonly plan?: readonly string[] };
+  /** The plan is undefined while it is loaded. The user can't confirm before it is shown. */
+  | { readonly kind: 'confirm'; readonly action: Action; readonly plan?: readonly string[] };
 
 export interface Notice {
   readonly text: string;
-  readonly isBad: boolean;
+  readonly isError: boolean;
 }
 
 export interface Size {
@@ -79,8 +79,7 @@ export interface Size {
 }
 
 export interface State {
-  /** Service that is shown. */
-  readonly where: string;
+  readonly serviceName: string;
   readonly size: Size;
   readonly nowMs: number;
   readonly link: Link;
@@ -88,42 +87,42 @@ export interface State {
   readonly view: ViewName;
   /** Key of the row under the bar (default: the first row). */
   readonly marked: Readonly<Partial<Record<ViewName, string>>>;
-  readonly known: Known;
-  /** News since the view was paused. */
-  readonly held: Known | undefined;
-  readonly ends: readonly Ends[];
+  readonly data: ViewData;
+  /** Data that arrived since the view was paused; undefined when it isn't paused. */
+  readonly pendingData: ViewData | undefined;
+  readonly endCounts: readonly EndCounts[];
   readonly filter: string;
   readonly details: Details | undefined;
   readonly dialog: Dialog | undefined;
   readonly notice: Notice | undefined;
 }
 
-/** Effects that the screen requests. */
-export type Wish =
-  | { readonly kind: 'quit' | 'suspend' | 'redraw' | 'look' }
+/** Effect that a change of the state requests from the screen. */
+export type Effect =
+  | { readonly kind: 'quit' | 'suspend' | 'redraw' | 'refresh' }
   | { readonly kind: 'details'; readonly ref: Ref }
-  | { readonly kind: 'plan' | 'act'; readonly act: Act };
+  | { readonly kind: 'plan' | 'action'; readonly action: Action };
 
-export interface Step {
+export interface StateChange {
   readonly state: State;
-  readonly wish?: Wish;
+  readonly effect?: Effect;
 }
 
-export const SECONDS_KEPT = 60;
-const nothing: Ends = { good: 0, bad: 0 };
+export const RATE_SECONDS = 60;
+const nothing: EndCounts = { good: 0, bad: 0 };
 
-export function beginState(where: string, size: Size, nowMs: number): State {
+export function createState(serviceName: string, size: Size, nowMs: number): State {
   return {
-    where,
+    serviceName,
     size,
     nowMs,
     link: 'connecting',
     linkNote: '',
     view: 'jobs',
     marked: {},
-    known: { overview: {}, parts: {} },
-    held: undefined,
-    ends: Array.from({ length: SECONDS_KEPT }, () => nothing),
+    data: { overview: {}, parts: {} },
+    pendingData: undefined,
+    endCounts: Array.from({ length: RATE_SECONDS }, () => nothing),
     filter: '',
     details: undefined,
     dialog: undefined,

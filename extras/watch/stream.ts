@@ -13,12 +13,12 @@ const RETRY_MS = 1000;
 const REFUSED_MS = 30_000;
 
 export interface Listener {
-  /** Reports the events of a type within a second. */
+  /** Reports how many events of a type arrived; the service folds them by second. */
   event(type: string, count: number): void;
   link(link: Link, note?: string): void;
 }
 
-export interface Followed {
+export interface StreamSource {
   /** Finds the service each time: it may return at another address. */
   readonly findTarget: () => Promise<ServerTarget>;
   readonly pause: (ms: number, over: AbortSignal) => Promise<void>;
@@ -26,7 +26,7 @@ export interface Followed {
 
 /** Follows the service's events over one connection, and reconnects when it ends. */
 export async function followEvents(
-  { findTarget, pause }: Followed,
+  { findTarget, pause }: StreamSource,
   listener: Listener,
   over: AbortSignal,
 ): Promise<void> {
@@ -36,12 +36,12 @@ export async function followEvents(
     try {
       const response = await openStream(await findTarget(), last);
       listener.link('live');
-      last = await hear(response, listener, over);
+      last = await readStream(response, listener, over);
       if (!over.aborted) listener.link('lost', 'the server has hung up');
     } catch (thrown) {
       const isRefused = thrown instanceof DuctileError && refusals.has(thrown.code);
       if (isRefused) waitMs = REFUSED_MS;
-      listener.link(isRefused ? 'looking' : 'lost', messageOf(thrown));
+      listener.link(isRefused ? 'polling' : 'lost', messageOf(thrown));
     }
     await pause(waitMs, over);
   }
@@ -70,7 +70,7 @@ async function openStream(
 }
 
 /** Reads until the connection ends; returns the cursor to continue from. */
-async function hear(
+async function readStream(
   response: IncomingMessage,
   listener: Listener,
   over: AbortSignal,

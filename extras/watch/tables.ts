@@ -3,7 +3,7 @@ import type { ResultRow } from '../../src/cli/print.ts';
 import { withRealState } from '../../src/cli/view-parts.ts';
 import { isMoment, formatWhen } from '../../src/cli/table.ts';
 import { shapeOf } from './shapes.ts';
-import type { Act, State, ViewName } from './state.ts';
+import type { Action, State, ViewName } from './state.ts';
 
 export interface Column {
   readonly title: string;
@@ -133,8 +133,8 @@ export const definitions: Readonly<Record<ViewName, ViewDefinition>> = {
 };
 
 /** Filters the rows of the current view. */
-export function shownRows({ known, view, filter, nowMs }: State): readonly ResultRow[] {
-  const rows = known.parts[view]?.rows ?? [];
+export function shownRows({ data, view, filter, nowMs }: State): readonly ResultRow[] {
+  const rows = data.parts[view]?.rows ?? [];
   const wanted = filter.toLowerCase();
   if (wanted === '') return rows;
   const { columns } = definitions[view];
@@ -154,9 +154,13 @@ export function markedIndex(state: State): number {
 }
 
 /** Creates the change for a key; undefined if the view has none. */
-export function actOn(view: ViewName, key: string, verb: 'cancel' | 'retry'): Act | undefined {
+export function createAction(
+  view: ViewName,
+  key: string,
+  verb: 'cancel' | 'retry',
+): Action | undefined {
   const operation = definitions[view][verb];
   if (operation === undefined) return undefined;
   const [noun = '', action = ''] = operation.split('.');
-  return { operation, id: key, says: `${action} ${noun} ${key}` };
+  return { operation, id: key, label: `${action} ${noun} ${key}` };
 }

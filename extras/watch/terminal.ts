@@ -5,7 +5,7 @@ import type { Size } from './state.ts';
 export interface TerminalEvents {
   typed(text: string): void;
   resized(): void;
-  /** The terminal was resumed and may show anything. */
+  /** The process was resumed; the terminal may show other output. */
   resumed(): void;
   /** The terminal or the parent process ends the program. */
   ended(): void;
@@ -16,14 +16,14 @@ const ESCAPE = '\u001b[';
 const ENTER = ['?1049h', '?25l', '?7l', '?2004h', '2J'].map((code) => ESCAPE + code).join('');
 const LEAVE = ['0m', '?2004l', '?7h', '?25h', '?1049l'].map((code) => ESCAPE + code).join('');
 
-const UNSTOPPED_MS = 100;
+const RESUME_CHECK_MS = 100;
 
 /** Controls the terminal of this process until `leave`, which also runs when the process ends. */
 export class Terminal {
   readonly #events: TerminalEvents;
   readonly #hasColors: boolean;
   #shown: string[] = [];
-  #isOurs = false;
+  #isActive = false;
 
   constructor(events: TerminalEvents, hasColors: boolean) {
     this.#events = events;
@@ -37,24 +37,24 @@ export class Terminal {
   }
 
   enter(): void {
-    process.on('exit', this.#giveBack);
+    process.on('exit', this.#restore);
     process.on('SIGTSTP', this.suspend);
-    process.on('SIGCONT', this.#takeBack);
+    process.on('SIGCONT', this.#resume);
     process.on('SIGHUP', this.#end);
     process.stdout.on('resize', this.#resize);
     process.stdin.setEncoding('utf8');
     process.stdin.on('data', this.#type);
     process.stdin.on('end', this.#end);
     process.stdin.on('error', this.#end);
-    this.#take();
+    this.#takeOver();
     process.stdin.resume();
   }
 
   leave(): void {
-    this.#giveBack();
-    process.off('exit', this.#giveBack);
+    this.#restore();
+    process.off('exit', this.#restore);
     process.off('SIGTSTP', this.suspend);
-    process.off('SIGCONT', this.#takeBack);
+    process.off('SIGCONT', this.#resume);
     process.off('SIGHUP', this.#end);
     process.stdout.off('resize', this.#resize);
     process.stdin.off('data', this.#type);
@@ -65,7 +65,7 @@ export class Terminal {
 
   /** Writes the lines that have changed. */
   draw(lines: readonly Line[]): void {
-    if (!this.#isOurs) return;
+    if (!this.#isActive) return;
     const { columns } = this.size;
     let text = '';
     const next = lines.map((spans) => writeLine(spans, columns, this.#hasColors));
@@ -81,39 +81,39 @@ export class Terminal {
   /** Redraws everything next time. */
   forget(): void {
     this.#shown = [];
-    if (this.#isOurs) process.stdout.write(`${ESCAPE}2J`);
+    if (this.#isActive) process.stdout.write(`${ESCAPE}2J`);
   }
 
-  /** Suspends the whole job like Ctrl-Z, and resumes where it was. */
+  /** Suspends the process group, as Ctrl-Z does. */
   readonly suspend = (): void => {
-    this.#giveBack();
+    this.#restore();
     process.off('SIGTSTP', this.suspend);
     process.kill(0, 'SIGTSTP');
     process.on('SIGTSTP', this.suspend);
     // Without a shell the process can't be stopped, and gets no signal to resume.
     setTimeout(() => {
-      if (!this.#isOurs) this.#takeBack();
-    }, UNSTOPPED_MS);
+      if (!this.#isActive) this.#resume();
+    }, RESUME_CHECK_MS);
   };
 
-  readonly #take = (): void => {
+  readonly #takeOver = (): void => {
     // Another program may have changed the mode, which Node doesn't notice.
     process.stdin.setRawMode(false);
     process.stdin.setRawMode(true);
     process.stdout.write(ENTER);
     this.#shown = [];
-    this.#isOurs = true;
+    this.#isActive = true;
   };
 
-  readonly #giveBack = (): void => {
-    if (!this.#isOurs) return;
-    this.#isOurs = false;
+  readonly #restore = (): void => {
+    if (!this.#isActive) return;
+    this.#isActive = false;
     process.stdout.write(LEAVE);
     process.stdin.setRawMode(false);
   };
 
-  readonly #takeBack = (): void => {
-    this.#take();
+  readonly #resume = (): void => {
+    this.#takeOver();
     this.#events.resumed();
   };
 

@@ -5,10 +5,10 @@ import { makePrinter } from '../../src/cli/options.ts';
 import type { CommonFlags, CliSession, WatchFlags } from '../../src/cli/host.ts';
 import { printJson } from '../../src/cli/print-json.ts';
 import type { Printer } from '../../src/cli/print.ts';
-import { lookAt, lookOver } from './read-views.ts';
+import { readView, readOverview } from './read-views.ts';
 import type { Call } from './read-views.ts';
 import { viewNames } from './state.ts';
-import type { Overview, Part, ViewName } from './state.ts';
+import type { Overview, ViewPart, ViewName } from './state.ts';
 import { definitions } from './tables.ts';
 
 /** Runs `ductile watch`: the screen on a terminal, else a single snapshot. */
@@ -37,9 +37,9 @@ function findObstacle({ io }: CliSession): string | undefined {
 
 async function printSnapshot(session: CliSession, options: CommonFlags): Promise<void> {
   const call: Call = (name, input) => callOperation(session, options, name, input);
-  const overview = await lookOver(call);
-  const parts = new Map<ViewName, Part>();
-  for (const view of viewNames) parts.set(view, await lookAt(view, call));
+  const overview = await readOverview(call);
+  const parts = new Map<ViewName, ViewPart>();
+  for (const view of viewNames) parts.set(view, await readView(view, call));
   const printer = makePrinter(session.io, options);
   const nowMs = session.io.now();
   if (options.json === true) {
@@ -56,7 +56,12 @@ async function printSnapshot(session: CliSession, options: CommonFlags): Promise
   for (const [view, part] of parts) printPart(view, part, printer, nowMs);
 }
 
-function printPart(view: ViewName, { rows, problem }: Part, printer: Printer, nowMs: number): void {
+function printPart(
+  view: ViewName,
+  { rows, problem }: ViewPart,
+  printer: Printer,
+  nowMs: number,
+): void {
   const { title, columns, empty } = definitions[view];
   printer.title(title);
   const cells = rows.map((row) =>
@@ -68,7 +73,11 @@ function printPart(view: ViewName, { rows, problem }: Part, printer: Printer, no
   });
 }
 
-function toJson(overview: Overview, parts: ReadonlyMap<ViewName, Part>, nowMs: number): JsonOutput {
+function toJson(
+  overview: Overview,
+  parts: ReadonlyMap<ViewName, ViewPart>,
+  nowMs: number,
+): JsonOutput {
   const problems = [...parts].flatMap(([view, { problem }]) =>
     problem === undefined ? [] : [{ view, message: problem }],
   );

@@ -1,24 +1,24 @@
-/** Tests a plugin's own commands and their responses. */
 import { formatDuration } from '../../src/base/quantity.ts';
 import { isObject } from '../../src/base/json.ts';
 import type { ManifestCommand } from '../../src/plugin/manifest.ts';
 import { findMismatch } from '../../src/plugin/payload.ts';
 import type { PluginEvent } from '../../src/plugin/response.ts';
-import type { Asked, Bench } from './test-bench.ts';
+import type { TestReply, TestBench } from './test-bench.ts';
 import { explain } from './finding.ts';
 import type { Finding } from './finding.ts';
 
-export async function tryCommand(
-  bench: Bench,
+/** Runs a command with its example and with an empty payload, and checks the responses. */
+export async function checkCommand(
+  bench: TestBench,
   command: ManifestCommand,
   isNamed: boolean,
 ): Promise<Finding[]> {
   const { name } = command;
   const { payload } = bench.exampleOf(name);
-  const first = await bench.ask(name);
-  const findings = await judge(first, command, isNamed);
+  const first = await bench.send(name);
+  const findings = await checkReply(first, command, isNamed);
   if (Object.keys(payload).length === 0 || name === 'health') return findings;
-  const { reply, end } = await bench.ask(name, { with: { payload: {} } });
+  const { reply, end } = await bench.send(name, { with: { payload: {} } });
   const check = 'empty payload';
   if (reply.kind === 'ok' || reply.kind === 'error') {
     const seen = reply.kind === 'ok' ? 'answers ok' : `answers: ${reply.message}`;
@@ -27,19 +27,19 @@ export async function tryCommand(
   return [...findings, { check, command: name, verdict: 'failed', ...explain(reply, end) }];
 }
 
-async function judge(
-  { reply, end }: Asked,
+async function checkReply(
+  { reply, end }: TestReply,
   command: ManifestCommand,
   isNamed: boolean,
 ): Promise<Finding[]> {
   const head = { check: 'answer', command: command.name };
-  const took = formatDuration(Math.round(end.runMs));
+  const duration = formatDuration(Math.round(end.runMs));
   if (reply.kind === 'error') {
     return [
       {
         ...head,
         verdict: isNamed || command.name === 'health' ? 'failed' : 'warning',
-        seen: `answers an error in ${took}: ${reply.message}`,
+        seen: `answers an error in ${duration}: ${reply.message}`,
         means: reply.retry
           ? 'It would be tried again.'
           : 'The job would fail, without another try.',
@@ -51,13 +51,13 @@ async function judge(
   const passed: Finding = {
     ...head,
     verdict: 'passed',
-    seen: `answers in ${took}: ${reply.result}`,
+    seen: `answers in ${duration}: ${reply.result}`,
   };
-  return [passed, ...(await judgeEvents(reply.events, command))];
+  return [passed, ...(await checkEvents(reply.events, command))];
 }
 
-/** Other plugins, pipelines and agents rely on the events in the manifest. */
-async function judgeEvents(
+/** Compares events with the manifest, which other plugins, pipelines and agents rely on. */
+async function checkEvents(
   events: readonly PluginEvent[],
   { name, outputSchema, values }: ManifestCommand,
 ): Promise<Finding[]> {

@@ -1,33 +1,36 @@
-/** Checks what the runtime expects of every plugin. */
+import { spawn } from 'node:child_process';
+import { monotonicMs } from '../../src/base/clock.ts';
 import { limits } from '../../src/base/limits.ts';
 import { formatDuration } from '../../src/base/quantity.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { Manifest } from '../../src/plugin/manifest.ts';
-import type { Asked, Bench } from './test-bench.ts';
+import type { ProcessSpec } from '../../src/plugin/process.ts';
+import { sendSignal } from '../../src/plugin/spawner/marks.ts';
+import type { TestReply, TestBench } from './test-bench.ts';
 import { explain } from './finding.ts';
 import type { Finding } from './finding.ts';
-import { letWait } from './waiting.ts';
 
-export async function tryManners(bench: Bench): Promise<Finding[]> {
-  const probe = probeOf(bench.manifest);
+/** Checks the behavior that Ductile expects from every plugin. */
+export async function checkConventions(bench: TestBench): Promise<Finding[]> {
+  const probe = findProbe(bench.manifest);
   return [
-    await askUnknown(bench),
-    await askWithMore(bench, probe),
-    await askMisconfigured(bench, probe),
-    ...(await askWaiting(bench, probe)),
+    await checkUnknownCommand(bench),
+    await checkExtraMembers(bench, probe),
+    await checkMisconfigured(bench, probe),
+    ...(await checkWaiting(bench, probe)),
   ];
 }
 
-/** Finds a command that can be run at any time. */
-export function probeOf({ commands }: Manifest): string | undefined {
+/** Finds a command without side effects, preferably `health`. */
+export function findProbe({ commands }: Manifest): string | undefined {
   const reads = Object.values(commands).filter(({ type }) => type === 'read');
   return (reads.find(({ name }) => name === 'health') ?? reads[0])?.name;
 }
 
 const UNKNOWN = 'no-such-command';
 
-async function askUnknown(bench: Bench): Promise<Finding> {
-  const { reply, end } = await bench.ask(UNKNOWN);
+async function checkUnknownCommand(bench: TestBench): Promise<Finding> {
+  const { reply, end } = await bench.send(UNKNOWN);
   const check = 'unknown command';
   if (reply.kind === 'ok') {
     return {
@@ -49,28 +52,29 @@ async function askUnknown(bench: Bench): Promise<Finding> {
   };
 }
 
-async function askWithMore(bench: Bench, probe: string | undefined): Promise<Finding> {
+async function checkExtraMembers(bench: TestBench, probe: string | undefined): Promise<Finding> {
   const check = 'more members';
   if (probe === undefined) return skipped(check, 'it has only write commands');
-  const before = await bench.ask(probe);
-  if (!isAnswered(before)) return skipped(check, `${probe} does not answer`);
-  const { reply, end } = await bench.ask(probe, { later: { x_later: { a: [1] } } });
+  const before = await bench.send(probe);
+  if (!hasReplied(before)) return skipped(check, `${probe} does not answer`);
+  const { reply, end } = await bench.send(probe, { extraMembers: { x_later: { a: [1] } } });
   if (reply.kind === before.reply.kind) {
     return { check, verdict: 'passed', seen: 'are ignored when a request has them' };
   }
   const seen = reply.kind === 'ok' ? reply.result : reply.message;
-  const said = reply.kind === 'ok' || reply.kind === 'error' ? { seen } : explain(reply, end);
+  const explanation =
+    reply.kind === 'ok' || reply.kind === 'error' ? { seen } : explain(reply, end);
   return {
     check,
     verdict: 'failed',
-    ...said,
+    ...explanation,
     means: 'A later runtime may say more in its requests; then every job of it fails.',
     mend: 'Read the members that you need, and ignore the others.',
   };
 }
 
 /** Tests a missing required key, or else a value of the wrong type. */
-async function askMisconfigured(bench: Bench, probe: string | undefined): Promise<Finding> {
+async function checkMisconfigured(bench: TestBench, probe: string | undefined): Promise<Finding> {
   const check = 'exit code 78';
   const { required, optional } = bench.manifest.configKeys;
   const key = required[0] ?? optional[0];
@@ -79,7 +83,7 @@ async function askMisconfigured(bench: Bench, probe: string | undefined): Promis
   const { [key]: _, ...without } = bench.exampleOf(probe).config;
   const isMissing = required.length > 0;
   const config: JsonObject = isMissing ? without : { ...without, [key]: { wrong: [true] } };
-  const { reply } = await bench.ask(probe, { with: { config } });
+  const { reply } = await bench.send(probe, { with: { config } });
   const what = isMissing ? `without config.${key}` : `with a map as config.${key}`;
   if (reply.kind !== 'ok' && reply.exit78) {
     return { check, verdict: 'passed', seen: `${what}: ${reply.message}` };
@@ -103,41 +107,84 @@ async function askMisconfigured(bench: Bench, probe: string | undefined): Promis
   };
 }
 
-async function askWaiting(bench: Bench, probe: string | undefined): Promise<Finding[]> {
+async function checkWaiting(bench: TestBench, probe: string | undefined): Promise<Finding[]> {
   const { manifest, specOf, slowestMs } = bench;
   const spec = specOf(probe ?? 'health');
-  const { spoiled, stopMs } = await letWait(spec, settleMs(slowestMs()));
+  const { earlyEnd, stopMs } = await runWithoutRequest(spec, settleMs(slowestMs()));
   const findings: Finding[] = [];
-  if (manifest.prewarm) findings.push(await askHeld(bench, probe, spoiled));
+  if (manifest.prewarm) findings.push(await checkPrewarm(bench, probe, earlyEnd));
   findings.push(stopMs === undefined ? unstoppable : stoppedIn(stopMs));
   return findings;
 }
 
-async function askHeld(
-  { ask }: Bench,
+async function checkPrewarm(
+  { send }: TestBench,
   probe: string | undefined,
-  spoiled: string | undefined,
+  earlyEnd: string | undefined,
 ): Promise<Finding> {
   const check = 'prewarm';
-  if (spoiled !== undefined) {
+  if (earlyEnd !== undefined) {
     return {
       check,
       verdict: 'failed',
-      seen: `${spoiled} before its request`,
+      seen: `${earlyEnd} before its request`,
       means: 'What was started ahead is thrown away each time, and costs more than it saves.',
       mend: 'Do nothing before the request is read, or remove `prewarm: true`.',
     };
   }
   if (probe === undefined) return skipped(check, 'it has only write commands');
-  if (!isAnswered(await ask(probe, { isHeld: true }))) {
+  if (!hasReplied(await send(probe, { isPrewarmed: true }))) {
     return skipped(check, `${probe} does not answer`);
   }
   return { check, verdict: 'passed', seen: 'waits for its request, and answers it' };
 }
 
+interface WaitResult {
+  /** Description of output or an exit before the request. */
+  readonly earlyEnd: string | undefined;
+  /** Time from SIGTERM to its end; undefined if it had to be killed. */
+  readonly stopMs: number | undefined;
+}
+
+/**
+ * Starts the plugin without a request, waits, and sends SIGTERM. This bypasses the spawner, which
+ * doesn't report how a waiting process handles SIGTERM.
+ */
+async function runWithoutRequest(spec: ProcessSpec, settleMs: number): Promise<WaitResult> {
+  const { entrypoint, cwd, env, killGraceMs } = spec;
+  const child = spawn(entrypoint, { cwd, env, detached: true, stdio: ['pipe', 'pipe', 'ignore'] });
+  const ended = new Promise<'ended'>((resolve) => {
+    child.once('error', () => resolve('ended')).once('close', () => resolve('ended'));
+  });
+  const printed = new Promise<string>((resolve) => {
+    child.stdout.once('data', (chunk: Buffer) => resolve(chunk.toString().slice(0, 80)));
+  });
+  const early = await Promise.race([
+    ended.then(() => 'it ended'),
+    printed.then((text) => `it printed ${JSON.stringify(text)}`),
+    after(settleMs),
+  ]);
+  const stopAt = monotonicMs();
+  const group = child.pid === undefined ? undefined : -child.pid;
+  if (group !== undefined) sendSignal(group, 'SIGTERM');
+  const isOver = await Promise.race([ended, after(killGraceMs)]);
+  if (group !== undefined) sendSignal(group, 'SIGKILL');
+  await ended;
+  return {
+    earlyEnd: early,
+    stopMs: isOver === undefined ? undefined : monotonicMs() - stopAt,
+  };
+}
+
+function after(ms: number): Promise<undefined> {
+  return new Promise((resolve) => {
+    setTimeout(() => resolve(undefined), ms).unref();
+  });
+}
+
 const SETTLE = { leastMs: 500, mostMs: 5000 };
 
-/** Long enough for an interpreter to start, even on a busy machine. */
+/** Returns a time in which an interpreter starts, even on a busy machine. */
 function settleMs(slowestMs: number): number {
   return Math.min(SETTLE.leastMs + 2 * slowestMs, SETTLE.mostMs);
 }
@@ -154,7 +201,7 @@ function stoppedIn(ms: number): Finding {
   return { check: 'SIGTERM', verdict: 'passed', seen: `ends in ${formatDuration(Math.ceil(ms))}` };
 }
 
-function isAnswered({ reply }: Asked): boolean {
+function hasReplied({ reply }: TestReply): boolean {
   return reply.kind === 'ok' || reply.kind === 'error';
 }
 

@@ -10,15 +10,15 @@ import type { Manifest } from '../../src/plugin/manifest.ts';
 import { checkTrust } from '../../src/plugin/trust.ts';
 import type { Finding } from './finding.ts';
 
-export interface Looked {
-  /** Undefined if it can't be run. */
+export interface FileCheckResult {
+  /** Undefined if the plugin can't be run. */
   readonly manifest: Manifest | undefined;
   /** Absolute path, with all links resolved. */
   readonly entrypoint: string;
   readonly findings: readonly Finding[];
 }
 
-export async function lookAt(directory: string): Promise<Looked> {
+export async function checkFiles(directory: string): Promise<FileCheckResult> {
   const document = readDocument(join(directory, MANIFEST_FILE), limits.manifestBytesMax);
   const { manifest, problems } = parseManifest(document);
   const unloaded = 'The plugin is not loaded; `ductile plugin list` shows the same reason.';
@@ -48,7 +48,7 @@ export async function lookAt(directory: string): Promise<Looked> {
     { check: 'manifest', verdict: 'passed', seen: `${manifest.name} offers ${names}` },
     ...(faults.length === 0 ? [trusted] : faults),
     ...(await checkSchemas(manifest)),
-    ...adviseOnWrites(manifest, directory),
+    ...checkWrites(manifest, directory),
   ];
   return { manifest: faults.length === 0 ? manifest : undefined, entrypoint, findings };
 }
@@ -73,14 +73,14 @@ async function checkSchemas({ commands }: Manifest): Promise<Finding[]> {
   return findings;
 }
 
-const keyWords = /idempotency_?key|key_?for\(/i;
+const keyPattern = /idempotency_?key|key_?for\(/i;
 
-/** A write that is repeated after a crash should be idempotent. */
-function adviseOnWrites({ commands }: Manifest, directory: string): Finding[] {
+/** Advises on write commands: a write that is repeated after a crash should be idempotent. */
+function checkWrites({ commands }: Manifest, directory: string): Finding[] {
   const writes = Object.values(commands).filter(({ type }) => type === 'write');
-  const unsaid = writes.filter(({ idempotent }) => idempotent === undefined);
-  if (unsaid.length === 0 || mentionsKey(directory)) return [];
-  return unsaid.map(({ name }) => ({
+  const undeclared = writes.filter(({ idempotent }) => idempotent === undefined);
+  if (undeclared.length === 0 || mentionsKey(directory)) return [];
+  return undeclared.map(({ name }) => ({
     check: 'idempotency',
     command: name,
     verdict: 'hint',
@@ -90,15 +90,15 @@ function adviseOnWrites({ commands }: Manifest, directory: string): Finding[] {
   }));
 }
 
-const LOOKED_AT_BYTES_MAX = 1_000_000;
+const SEARCHED_BYTES_MAX = 1_000_000;
 
-/** Searches the plugin's own files, without the copied helpers. */
+/** Searches the plugin's own files, but not the copied SDK files. */
 function mentionsKey(directory: string): boolean {
   return readdirSync(directory, { withFileTypes: true })
     .filter(
       (entry) => entry.isFile() && !/^ductile.plugin\.|\.(md|json|yaml|awk)$/.test(entry.name),
     )
     .map(({ name }) => join(directory, name))
-    .filter((path) => statSync(path).size <= LOOKED_AT_BYTES_MAX)
-    .some((path) => keyWords.test(readFileSync(path, 'utf8')));
+    .filter((path) => statSync(path).size <= SEARCHED_BYTES_MAX)
+    .some((path) => keyPattern.test(readFileSync(path, 'utf8')));
 }

@@ -15,20 +15,21 @@ export interface Example {
   readonly payload: JsonObject;
 }
 
-export interface Given {
+/** Values from the command line. */
+export interface ExampleOverrides {
   readonly command?: string | undefined;
   readonly payload?: JsonObject | undefined;
   readonly settings?: JsonObject | undefined;
 }
 
 /**
- * Reads requests from `examples/<command>.json` in the plugin's directory; given values take
+ * Reads requests from `examples/<command>.json` in the plugin's directory. The overrides take
  * precedence.
  */
 export function readExamples(
   directory: string,
   manifest: Manifest,
-  given: Given,
+  overrides: ExampleOverrides,
 ): (command: string) => Example {
   const recorded = new Map(
     Object.keys(manifest.commands).map((name) => [name, readRecorded(directory, name)]),
@@ -38,21 +39,21 @@ export function readExamples(
     .find((config) => config !== undefined);
   return (command) => {
     const request = recorded.get(command) ?? {};
-    const payload = command === given.command ? given.payload : undefined;
+    const payload = command === overrides.command ? overrides.payload : undefined;
     return {
-      config: given.settings ?? objectOf(request['config']) ?? anyConfig ?? {},
+      config: overrides.settings ?? objectOf(request['config']) ?? anyConfig ?? {},
       state: objectOf(request['state']) ?? {},
       payload: payload ?? objectOf(request['payload']) ?? {},
     };
   };
 }
 
-/** Encodes a request as the runtime does, with members that only a later runtime would send. */
-export function encodeTrial(
+/** Encodes a request as the service does. A later version of Ductile may send extra members. */
+export function encodeTestRequest(
   { name }: Manifest,
   command: string,
   { config, state, payload }: Example,
-  timing: { readonly timeoutMs: number; readonly later?: JsonObject },
+  timing: { readonly timeoutMs: number; readonly extraMembers?: JsonObject },
 ): Buffer {
   const id = makeId();
   const encoded = encodeRequest({
@@ -67,8 +68,8 @@ export function encodeTrial(
     payload,
     deadlineAt: toTimestamp(Date.now() + timing.timeoutMs),
   });
-  if (timing.later === undefined) return encoded;
-  const request = { ...timing.later, ...(parseJson(encoded.toString()) as JsonObject) };
+  if (timing.extraMembers === undefined) return encoded;
+  const request = { ...timing.extraMembers, ...(parseJson(encoded.toString()) as JsonObject) };
   return Buffer.from(`${JSON.stringify(request)}\n`);
 }
 

@@ -14,18 +14,18 @@ export interface Finding {
   readonly verdict: 'passed' | 'hint' | 'warning' | 'failed' | 'skipped';
   /** Observation. */
   readonly seen: string;
-  /** Consequence in the runtime. */
+  /** Consequence in the service. */
   readonly means?: string;
   /** Fix. */
   readonly mend?: string;
 }
 
 /** Explanation of a missing response. */
-export type Misbehaviour = Required<Pick<Finding, 'seen' | 'means' | 'mend'>>;
+export type Explanation = Required<Pick<Finding, 'seen' | 'means' | 'mend'>>;
 
-export type Unanswered = Exclude<Reply, { kind: 'ok' | 'error' }>;
+export type MissingReply = Exclude<Reply, { kind: 'ok' | 'error' }>;
 
-export function explain(reply: Unanswered, end: ProcessEnd): Misbehaviour {
+export function explain(reply: MissingReply, end: ProcessEnd): Explanation {
   const seen = reply.message;
   switch (reply.kind) {
     case 'timeout':
@@ -60,15 +60,15 @@ export function explain(reply: Unanswered, end: ProcessEnd): Misbehaviour {
   }
 }
 
-/** The most common cause is other output before the response. */
-function explainOutput(seen: string, end: ProcessEnd): Misbehaviour {
+/** Recognizes the most common cause: other output before the response. */
+function explainOutput(seen: string, end: ProcessEnd): Explanation {
   const means = 'The attempt fails although the work may be done, so that it is done again.';
   if (end.stdoutOverflowed || end.stopped === 'output') {
     const mend = `Answer with less than ${limits.stdoutBytesMax} bytes; put large things into a file.`;
     return { seen, means, mend };
   }
   const lines = end.stdout.toString().trimEnd().split('\n');
-  if (lines.length > 1 && isAnswer(lines.at(-1) ?? '')) {
+  if (lines.length > 1 && isResponse(lines.at(-1) ?? '')) {
     const first = JSON.stringify(lines[0]?.slice(0, 80));
     return {
       seen: `stdout has ${first} before the answer`,
@@ -81,7 +81,7 @@ function explainOutput(seen: string, end: ProcessEnd): Misbehaviour {
   return { seen, means, mend };
 }
 
-function isAnswer(line: string): boolean {
+function isResponse(line: string): boolean {
   try {
     const value: unknown = parseJson(line);
     return isObject(value) && Object.hasOwn(value, 'status');

@@ -20,13 +20,15 @@ export interface ScaffoldOptions {
   readonly sdk: string;
 }
 
-/** Creates a plugin that works at once, with a copy of the protocol code. */
+/** Creates a working plugin, with a copy of the SDK's files. */
 export function scaffold(options: ScaffoldOptions): string[] {
   const { directory } = options;
   const files = planScaffold(options);
-  const there = files.find(({ path }) => existsSync(path));
-  if (there !== undefined) {
-    throw new DuctileError('PLUGIN_EXISTS', `${there.path} is there already`, { place: directory });
+  const existing = files.find(({ path }) => existsSync(path));
+  if (existing !== undefined) {
+    throw new DuctileError('PLUGIN_EXISTS', `${existing.path} is there already`, {
+      place: directory,
+    });
   }
   for (const { path, source, isProgram, edit } of files) {
     mkdirSync(dirname(path), { recursive: true });
@@ -49,41 +51,44 @@ interface PlannedFile {
   readonly edit: ((text: string) => string) | undefined;
 }
 
-interface Kind {
+interface Language {
   readonly entrypoint: string;
   /** Paths below the SDK's directory. */
   readonly helpers: readonly string[];
 }
 
-const kinds: Readonly<Record<PluginLanguage, Kind>> = {
+const languages: Readonly<Record<PluginLanguage, Language>> = {
   ts: { entrypoint: 'run.ts', helpers: ['typescript/ductile-plugin.ts'] },
   python: { entrypoint: 'run.py', helpers: ['python/ductile_plugin.py'] },
   sh: { entrypoint: 'run.sh', helpers: ['sh/plugin.sh', 'sh/json.awk'] },
 };
 
 /** Placeholders of the template, which is a plugin itself. */
-const words = { name: 'your-plugin', entrypoint: 'run.py', helpers: 'your-helpers' };
+const placeholders = { name: 'your-plugin', entrypoint: 'run.py', helpers: 'your-helpers' };
 
 function planScaffold({ name, language, directory, sdk }: ScaffoldOptions): PlannedFile[] {
-  const { entrypoint, helpers } = kinds[language];
+  const { entrypoint, helpers } = languages[language];
   const names = helpers.map((path) => `\`${basename(path)}\``);
   const edit = (text: string): string =>
     text
-      .replaceAll(words.name, name)
-      .replaceAll(words.entrypoint, entrypoint)
-      .replaceAll(words.helpers, `${names.join(' and ')} ${names.length === 1 ? 'knows' : 'know'}`)
+      .replaceAll(placeholders.name, name)
+      .replaceAll(placeholders.entrypoint, entrypoint)
+      .replaceAll(
+        placeholders.helpers,
+        `${names.join(' and ')} ${names.length === 1 ? 'knows' : 'know'}`,
+      )
       .replaceAll('../typescript/', './');
-  const made = (path: string, source = path): PlannedFile => ({
+  const fromTemplate = (path: string, source = path): PlannedFile => ({
     path: join(directory, path),
     source: join(sdk, 'template', source),
     isProgram: path === entrypoint,
     edit,
   });
   return [
-    made(MANIFEST_FILE),
-    made(entrypoint),
-    made('README.md'),
-    made('examples/handle.json', 'example.json'),
+    fromTemplate(MANIFEST_FILE),
+    fromTemplate(entrypoint),
+    fromTemplate('README.md'),
+    fromTemplate('examples/handle.json', 'example.json'),
     ...helpers.map((path) => ({
       path: join(directory, basename(path)),
       source: join(sdk, path),

@@ -4,34 +4,34 @@ import type { Manifest } from '../../src/plugin/manifest.ts';
 import type { Host, ProcessEnd, ProcessSpec } from '../../src/plugin/process.ts';
 import { decodeResponse } from '../../src/plugin/protocol.ts';
 import type { Reply } from '../../src/plugin/protocol.ts';
-import { encodeTrial } from './examples.ts';
+import { encodeTestRequest } from './examples.ts';
 import type { Example } from './examples.ts';
 
-/** Test bench for a plugin: the runtime's own host, requests and parser. */
-export interface Bench {
+/** Test bench for a plugin, with the spawner, the requests and the parser that the service uses. */
+export interface TestBench {
   readonly manifest: Manifest;
   readonly exampleOf: (command: string) => Example;
-  readonly ask: (command: string, how?: How) => Promise<Asked>;
+  readonly send: (command: string, options?: SendOptions) => Promise<TestReply>;
   readonly specOf: (command: string) => ProcessSpec;
   /** Duration of the slowest response, which also shows how fast this machine is. */
   readonly slowestMs: () => number;
 }
 
-export interface How {
+export interface SendOptions {
   /** Replaces parts of the example. */
   readonly with?: Partial<Example>;
-  /** Members that only a later runtime would send. */
-  readonly later?: JsonObject;
-  /** Starts the process before its request. */
-  readonly isHeld?: boolean;
+  /** Members that only a later version of Ductile would send. */
+  readonly extraMembers?: JsonObject;
+  /** Starts the process first, and sends the request afterwards. */
+  readonly isPrewarmed?: boolean;
 }
 
-export interface Asked {
+export interface TestReply {
   readonly reply: Reply;
   readonly end: ProcessEnd;
 }
 
-export interface BenchParts {
+export interface TestBenchParts {
   readonly host: Host;
   readonly manifest: Manifest;
   readonly directory: string;
@@ -40,14 +40,14 @@ export interface BenchParts {
   readonly exampleOf: (command: string) => Example;
 }
 
-export function makeBench(parts: BenchParts): Bench {
+export function makeTestBench(parts: TestBenchParts): TestBench {
   const { host, manifest, exampleOf } = parts;
-  const usual = new Map<string, number>(Object.entries(limits.timeoutMs));
+  const defaults = new Map<string, number>(Object.entries(limits.timeoutMs));
   const specOf = (command: string): ProcessSpec => ({
     entrypoint: parts.entrypoint,
     cwd: parts.directory,
     env: parts.env,
-    timeoutMs: usual.get(command) ?? limits.timeoutDefaultMs,
+    timeoutMs: defaults.get(command) ?? limits.timeoutDefaultMs,
     killGraceMs: limits.killGraceMs,
     drainMs: limits.drainMs,
     stdoutBytesMax: limits.stdoutBytesMax,
@@ -59,13 +59,13 @@ export function makeBench(parts: BenchParts): Bench {
     exampleOf,
     specOf,
     slowestMs: () => slowestMs,
-    async ask(command, { with: instead = {}, later, isHeld = false } = {}) {
+    async send(command, { with: replaced = {}, extraMembers, isPrewarmed = false } = {}) {
       const spec = specOf(command);
       const { timeoutMs } = spec;
-      const example = { ...exampleOf(command), ...instead };
-      const timing = later === undefined ? { timeoutMs } : { timeoutMs, later };
-      const request = encodeTrial(manifest, command, example, timing);
-      const end = await (isHeld ? host.hold(spec).feed(request) : host.run(spec, request));
+      const example = { ...exampleOf(command), ...replaced };
+      const timing = extraMembers === undefined ? { timeoutMs } : { timeoutMs, extraMembers };
+      const request = encodeTestRequest(manifest, command, example, timing);
+      const end = await (isPrewarmed ? host.hold(spec).feed(request) : host.run(spec, request));
       slowestMs = Math.max(slowestMs, end.spawnMs + end.runMs);
       return { reply: decodeResponse(end, { timeoutMs }), end };
     },

@@ -4,15 +4,15 @@ import type { JsonObject } from '../../src/base/json.ts';
 import { suggest } from '../../src/config/nearest.ts';
 import type { Manifest, ManifestCommand } from '../../src/plugin/manifest.ts';
 import type { Host } from '../../src/plugin/process.ts';
-import { makeBench } from './test-bench.ts';
-import type { Bench } from './test-bench.ts';
-import { tryCommand } from './check-command.ts';
+import { makeTestBench } from './test-bench.ts';
+import type { TestBench } from './test-bench.ts';
+import { checkCommand } from './check-command.ts';
 import { readExamples } from './examples.ts';
-import { lookAt } from './check-files.ts';
+import { checkFiles } from './check-files.ts';
 import type { Finding } from './finding.ts';
-import { tryManners } from './check-conventions.ts';
+import { checkConventions } from './check-conventions.ts';
 
-export interface TrialOptions {
+export interface PluginTestOptions {
   readonly directory: string;
   /** Runs only this command, even if it writes. */
   readonly command?: string | undefined;
@@ -26,49 +26,53 @@ export interface TrialOptions {
   readonly env: Readonly<Record<string, string>>;
 }
 
-export interface Trial {
+export interface PluginTest {
   readonly plugin: string | undefined;
   readonly findings: readonly Finding[];
 }
 
 /**
- * Runs a plugin as the runtime would, with valid and invalid requests, and reports its behavior.
+ * Runs a plugin as the service does, with valid and invalid requests, and reports its behavior.
  */
-export async function tryPlugin(options: TrialOptions): Promise<Trial> {
+export async function testPlugin(options: PluginTestOptions): Promise<PluginTest> {
   const directory = realpathSync(options.directory);
-  const looked = await lookAt(directory);
-  const { manifest, entrypoint } = looked;
-  if (manifest === undefined) return { plugin: undefined, findings: looked.findings };
-  const chosen = choose(manifest, options.command);
+  const fileCheck = await checkFiles(directory);
+  const { manifest, entrypoint } = fileCheck;
+  if (manifest === undefined) return { plugin: undefined, findings: fileCheck.findings };
+  const chosen = chooseCommands(manifest, options.command);
   const exampleOf = readExamples(directory, manifest, options);
   const { host, env } = options;
   await host.start();
   try {
-    const bench = makeBench({ host, manifest, directory, entrypoint, env, exampleOf });
-    const tried = await tryCommands(bench, chosen, options);
-    const findings = [...looked.findings, ...tried, ...(await tryManners(bench))];
+    const bench = makeTestBench({ host, manifest, directory, entrypoint, env, exampleOf });
+    const commandFindings = await checkCommands(bench, chosen, options);
+    const findings = [
+      ...fileCheck.findings,
+      ...commandFindings,
+      ...(await checkConventions(bench)),
+    ];
     return { plugin: manifest.name, findings };
   } finally {
     await host.stop();
   }
 }
 
-function choose({ commands }: Manifest, wanted: string | undefined): ManifestCommand[] {
+function chooseCommands({ commands }: Manifest, only: string | undefined): ManifestCommand[] {
   const all = Object.values(commands);
-  if (wanted === undefined) return all;
-  const found = all.filter(({ name }) => name === wanted);
+  if (only === undefined) return all;
+  const found = all.filter(({ name }) => name === only);
   if (found.length > 0) return found;
-  const hint = suggest(wanted, Object.keys(commands), 'commands');
-  throw new DuctileError('INPUT_INVALID', `the plugin has no command ${wanted}`, {
+  const hint = suggest(only, Object.keys(commands), 'commands');
+  throw new DuctileError('INPUT_INVALID', `the plugin has no command ${only}`, {
     place: 'command',
     ...(hint === undefined ? {} : { hint }),
   });
 }
 
-async function tryCommands(
-  bench: Bench,
+async function checkCommands(
+  bench: TestBench,
   chosen: readonly ManifestCommand[],
-  { command: named, all }: TrialOptions,
+  { command: named, all }: PluginTestOptions,
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
   if (bench.manifest.commands['health'] === undefined) findings.push(noHealth);
@@ -93,7 +97,7 @@ async function tryCommands(
         mend: `Run it too with --command ${name}, or all with --all.`,
       });
     } else {
-      findings.push(...(await tryCommand(bench, command, name === named)));
+      findings.push(...(await checkCommand(bench, command, name === named)));
     }
   }
   return findings;

@@ -18,26 +18,26 @@ import type {
 } from '../../src/plugin/workshop.ts';
 import type { Finding } from './finding.ts';
 import { listScaffold, scaffold, type ScaffoldOptions } from './scaffold.ts';
-import { tryPlugin } from './test-plugin.ts';
+import { testPlugin } from './test-plugin.ts';
 
-export function makeWorkshop(given: string | undefined): Workshop {
+export function makeWorkshop(configPath: string | undefined): Workshop {
   const { sdk, nativeSpawner, nodeSpawner } = findInstallPaths();
   const log = (): void => undefined;
   return {
     createPlugin(request) {
-      const config = findConfig(given);
+      const config = findConfig(configPath);
       const options = toScaffold(request, config, sdk);
       const files = scaffold(options);
       return Promise.resolve(describeCreated(options, files, config));
     },
     planCreate(request) {
-      const files = listScaffold(toScaffold(request, findConfig(given), sdk));
+      const files = listScaffold(toScaffold(request, findConfig(configPath), sdk));
       return Promise.resolve(files.map((file) => `${file} would be written.`));
     },
     async testPlugin(request) {
       checkRequest(request);
       const { directory, command, payload, settings, all = false } = request;
-      const { plugin, findings } = await tryPlugin({
+      const { plugin, findings } = await testPlugin({
         directory,
         command,
         payload: payload as JsonObject | undefined,
@@ -95,9 +95,9 @@ function findOwnRoot(config: Config | undefined): string | undefined {
 }
 
 /** Undefined when there is no valid configuration: a plugin can be created without one. */
-function findConfig(given: string | undefined): Config | undefined {
+function findConfig(configPath: string | undefined): Config | undefined {
   try {
-    return readConfig({ given }).config;
+    return readConfig({ given: configPath }).config;
   } catch {
     return undefined;
   }

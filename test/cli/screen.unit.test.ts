@@ -1,12 +1,12 @@
 /** The view of a terminal as plain data: what happens to it, and which lines that makes. */
 import { describe, expect, test } from 'vitest';
 import { makeKeyReader } from '../../extras/watch/keys.ts';
-import { screenLines } from '../../extras/watch/lines.ts';
-import { lookAt, lookOver } from '../../extras/watch/read-views.ts';
+import { renderScreen } from '../../extras/watch/render-screen.ts';
+import { readView, readOverview } from '../../extras/watch/read-views.ts';
 import { spark } from '../../extras/watch/shapes.ts';
 import { writeLine } from '../../extras/watch/spans.ts';
-import { beginState, type State, type Wish } from '../../extras/watch/state.ts';
-import { step, type Happening } from '../../extras/watch/apply-event.ts';
+import { createState, type State, type Effect } from '../../extras/watch/state.ts';
+import { applyEvent, type ScreenEvent } from '../../extras/watch/apply-event.ts';
 import { widthOf } from '../../src/cli/table.ts';
 import { DuctileError } from '../../src/base/errors.ts';
 
@@ -24,117 +24,117 @@ const job = (id: string, more: object = {}) => ({
   ...more,
 });
 
-const jobs = (...rows: readonly object[]): Happening => ({
+const jobs = (...rows: readonly object[]): ScreenEvent => ({
   kind: 'part',
   view: 'jobs',
   part: { rows: rows.map((row) => ({ ...row })) },
 });
 
-const keys = (...names: string[]): Happening[] =>
+const keys = (...names: string[]): ScreenEvent[] =>
   names.map((name) => ({ kind: 'key', key: { name } }));
 
-function go(...happenings: readonly Happening[]): { state: State; wishes: Wish[] } {
-  return goOn(beginState('here', size, NOW), ...happenings);
+function start(...events: readonly ScreenEvent[]): { state: State; effects: Effect[] } {
+  return continueWith(createState('here', size, NOW), ...events);
 }
 
-function goOn(begin: State, ...happenings: readonly Happening[]) {
-  const wishes: Wish[] = [];
-  let state = begin;
-  for (const happening of happenings) {
-    const next = step(state, happening);
+function continueWith(initial: State, ...events: readonly ScreenEvent[]) {
+  const effects: Effect[] = [];
+  let state = initial;
+  for (const event of events) {
+    const next = applyEvent(state, event);
     ({ state } = next);
-    if (next.wish !== undefined) wishes.push(next.wish);
+    if (next.effect !== undefined) effects.push(next.effect);
   }
-  return { state, wishes };
+  return { state, effects };
 }
 
 const shown = (state: State): string[] =>
-  screenLines(state).map((spans) => writeLine(spans, state.size.columns, false));
+  renderScreen(state).map((spans) => writeLine(spans, state.size.columns, false));
 const text = (state: State): string => shown(state).join('\n');
 
 describe('the list', () => {
   const three = jobs(job('a1'), job('b2', { status: 'running' }), job('c3', { status: 'dead' }));
 
   test('has a word, a shape and the row under the bar', () => {
-    const { state } = go(three, ...keys('j'));
+    const { state } = start(three, ...keys('j'));
     expect(text(state)).toMatch(/^ {2}○ queued +mail +poll/m);
     expect(text(state)).toMatch(/^> ● running +mail/m);
     expect(text(state)).toMatch(/^ {2}✗ dead +mail/m);
   });
 
   test('the bar stays on its row while others come in above it', () => {
-    const { state } = go(three, ...keys('down', 'j'), jobs(job('n0'), job('a1'), job('c3')));
+    const { state } = start(three, ...keys('down', 'j'), jobs(job('n0'), job('a1'), job('c3')));
     expect(text(state)).toMatch(/^> .*c3/m);
   });
 
   test('the bar follows the top until it was moved, and ends at both ends', () => {
-    expect(text(go(three, jobs(job('n0'), job('a1'))).state)).toMatch(/^> .*n0/m);
-    expect(text(go(three, ...keys('k', 'up')).state)).toMatch(/^> .*a1/m);
-    expect(text(go(three, ...keys('G', 'j')).state)).toMatch(/^> .*c3/m);
+    expect(text(start(three, jobs(job('n0'), job('a1'))).state)).toMatch(/^> .*n0/m);
+    expect(text(start(three, ...keys('k', 'up')).state)).toMatch(/^> .*a1/m);
+    expect(text(start(three, ...keys('G', 'j')).state)).toMatch(/^> .*c3/m);
   });
 
   test('a row that is gone leaves the bar at the top', () => {
-    expect(text(go(three, ...keys('j'), jobs(job('z9'))).state)).toMatch(/^> .*z9/m);
+    expect(text(start(three, ...keys('j'), jobs(job('z9'))).state)).toMatch(/^> .*z9/m);
   });
 
   test('pages follow the bar', () => {
     const many = Array.from({ length: 50 }, (_, at) => job(`id-${at}`));
-    expect(text(go(jobs(...many), ...keys('end')).state)).toMatch(/^> .*id-49/m);
+    expect(text(start(jobs(...many), ...keys('end')).state)).toMatch(/^> .*id-49/m);
   });
 
   test('hidden, unknown and missing rows say so', () => {
     const part = { rows: [], problem: 'the token lacks jobs:ro' };
-    expect(text(go({ kind: 'part', view: 'jobs', part }).state)).toContain('lacks jobs:ro');
-    expect(text(go().state)).toContain('Asking …');
-    expect(text(go(jobs()).state)).toContain('There are no jobs yet');
+    expect(text(start({ kind: 'part', view: 'jobs', part }).state)).toContain('lacks jobs:ro');
+    expect(text(start().state)).toContain('Asking …');
+    expect(text(start(jobs()).state)).toContain('There are no jobs yet');
   });
 
   test('a filter keeps the rows with its text, and goes with escape', () => {
-    const typed = go(three, ...keys('/', 'D', 'e', 'x', 'backspace'));
+    const typed = start(three, ...keys('/', 'D', 'e', 'x', 'backspace'));
     expect(text(typed.state)).toMatch(/^\/De_/m);
     expect(text(typed.state)).not.toContain('● running');
-    const kept = goOn(typed.state, ...keys('a', 'enter'));
+    const kept = continueWith(typed.state, ...keys('a', 'enter'));
     expect(text(kept.state)).toContain('/Dea');
-    expect(text(goOn(kept.state, ...keys('escape')).state)).toContain('● running');
-    expect(text(goOn(kept.state, ...keys('/', 'q', 'escape')).state)).toContain('/Dea');
-    expect(text(goOn(kept.state, ...keys('/', 'q', 'enter')).state)).toContain('“Deaq”');
+    expect(text(continueWith(kept.state, ...keys('escape')).state)).toContain('● running');
+    expect(text(continueWith(kept.state, ...keys('/', 'q', 'escape')).state)).toContain('/Dea');
+    expect(text(continueWith(kept.state, ...keys('/', 'q', 'enter')).state)).toContain('“Deaq”');
   });
 
   test('a paused view stands still, and has everything when it continues', () => {
-    const paused = go(three, ...keys('p'), jobs(job('new1')));
+    const paused = start(three, ...keys('p'), jobs(job('new1')));
     expect(text(paused.state)).toContain('PAUSED');
     expect(text(paused.state)).not.toContain('new1');
-    expect(text(goOn(paused.state, ...keys('p')).state)).toContain('new1');
+    expect(text(continueWith(paused.state, ...keys('p')).state)).toContain('new1');
   });
 
   test('numbers and tabs change the view, which is looked at', () => {
-    const { state, wishes } = go(three, ...keys('3', 'tab', 'back-tab', 'back-tab'));
-    expect([state.view, wishes.length]).toEqual(['runs', 4]);
-    expect(go(...keys('back-tab')).state.view).toBe('plugins');
+    const { state, effects } = start(three, ...keys('3', 'tab', 'back-tab', 'back-tab'));
+    expect([state.view, effects.length]).toEqual(['runs', 4]);
+    expect(start(...keys('back-tab')).state.view).toBe('plugins');
   });
 });
 
 describe('a change', () => {
-  const begun = go(jobs(job('a1')), ...keys('c'));
-  const [wish] = begun.wishes;
-  const act = wish?.kind === 'plan' ? wish.act : undefined;
-  const plan = (...sentences: string[]): Happening[] =>
-    act === undefined ? [] : [{ kind: 'plan', act, plan: sentences }];
+  const confirming = start(jobs(job('a1')), ...keys('c'));
+  const [effect] = confirming.effects;
+  const action = effect?.kind === 'plan' ? effect.action : undefined;
+  const plan = (...sentences: string[]): ScreenEvent[] =>
+    action === undefined ? [] : [{ kind: 'plan', action, plan: sentences }];
 
   test('is planned, shown, and made only by a y after that', () => {
-    expect(act).toEqual({ operation: 'job.cancel', id: 'a1', says: 'cancel job a1' });
-    expect(goOn(begun.state, ...keys('y', 'enter')).wishes).toEqual([]);
-    const planned = goOn(begun.state, ...keys('y'), ...plan('Job a1 would never start.'));
+    expect(action).toEqual({ operation: 'job.cancel', id: 'a1', label: 'cancel job a1' });
+    expect(continueWith(confirming.state, ...keys('y', 'enter')).effects).toEqual([]);
+    const planned = continueWith(confirming.state, ...keys('y'), ...plan('Job a1 would never start.'));
     expect(shown(planned.state).slice(-2)).toEqual([
       'Job a1 would never start.',
       'cancel job a1? y/n',
     ]);
-    expect(goOn(planned.state, ...keys('y')).wishes).toEqual([{ kind: 'act', act }]);
+    expect(continueWith(planned.state, ...keys('y')).effects).toEqual([{ kind: 'action', action }]);
   });
 
   test.each(['n', 'escape', 'enter', 'q', 'Y'])('is not made by %s', (name) => {
-    const { state, wishes } = goOn(begun.state, ...plan('x'), ...keys(name));
-    expect([wishes, state.dialog, state.notice?.text]).toEqual([
+    const { state, effects } = continueWith(confirming.state, ...plan('x'), ...keys(name));
+    expect([effects, state.dialog, state.notice?.text]).toEqual([
       [],
       undefined,
       'Nothing was done.',
@@ -142,61 +142,61 @@ describe('a change', () => {
   });
 
   test('is not made by what is pasted', () => {
-    const pasted: Happening = { kind: 'key', key: { pasted: 'y' } };
-    expect(goOn(begun.state, ...plan('x'), pasted).wishes).toEqual([]);
+    const pasted: ScreenEvent = { kind: 'key', key: { pasted: 'y' } };
+    expect(continueWith(confirming.state, ...plan('x'), pasted).effects).toEqual([]);
   });
 
   test('a plan that comes too late opens nothing', () => {
-    expect(goOn(begun.state, ...keys('escape'), ...plan('x')).state.dialog).toBeUndefined();
+    expect(continueWith(confirming.state, ...keys('escape'), ...plan('x')).state.dialog).toBeUndefined();
   });
 
   test('the question is there, however long the plan and low the screen', () => {
-    const low: Happening = { kind: 'size', size: { columns: 30, rows: 4 } };
+    const low: ScreenEvent = { kind: 'size', size: { columns: 30, rows: 4 } };
     const long = plan(...Array.from({ length: 20 }, () => 'many words '.repeat(10)));
-    const lines = shown(goOn(begun.state, low, ...long).state);
+    const lines = shown(continueWith(confirming.state, low, ...long).state);
     expect([lines.length, lines.at(-1)]).toEqual([4, 'cancel job a1? y/n']);
   });
 
   test('makes no sense for a schedule', () => {
     const rows = [{ plugin: 'mail', schedule_id: 'x', status: 'active' }];
-    const { state, wishes } = go(
+    const { state, effects } = start(
       { kind: 'part', view: 'schedules', part: { rows } },
       ...keys('3', 'c'),
     );
-    expect([wishes.length, state.dialog, state.notice?.isBad]).toEqual([1, undefined, true]);
+    expect([effects.length, state.dialog, state.notice?.isError]).toEqual([1, undefined, true]);
   });
 });
 
 describe('details', () => {
-  const opened = go(jobs(job('a1')), ...keys('enter'));
+  const opened = start(jobs(job('a1')), ...keys('enter'));
   const inspected = {
     ...job('a1', { status: 'dead', last_error: 'no \u001b[2Jroute' }),
     attempts: [{ attempt: 1, status: 'failed', stderr: 'first\nlast \u202eword\n' }],
   };
-  const answers = [{ name: 'job.inspect', output: inspected }];
-  const told = (key: string): Happening => ({
+  const results = [{ name: 'job.inspect', output: inspected }];
+  const outcome = (key: string): ScreenEvent => ({
     kind: 'details',
     ref: { view: 'jobs', key },
-    told: { answers },
+    outcome: { results },
   });
 
   test('are asked for, and show the error and what was said, harmlessly', () => {
-    expect(opened.wishes).toEqual([{ kind: 'details', ref: { view: 'jobs', key: 'a1' } }]);
-    const tall: Happening = { kind: 'size', size: { columns: 60, rows: 50 } };
-    const all = text(goOn(opened.state, tall, told('a1')).state);
+    expect(opened.effects).toEqual([{ kind: 'details', ref: { view: 'jobs', key: 'a1' } }]);
+    const tall: ScreenEvent = { kind: 'size', size: { columns: 60, rows: 50 } };
+    const all = text(continueWith(opened.state, tall, outcome('a1')).state);
     expect(all).toContain('no \\u001b[2Jroute');
     expect(all).toContain('| last \\u202eword');
   });
 
   test('for another row that come late are not shown', () => {
-    expect(text(goOn(opened.state, told('b2')).state)).toContain('Asking …');
+    expect(text(continueWith(opened.state, outcome('b2')).state)).toContain('Asking …');
   });
 
   test('scroll to their end and no further, and back', () => {
-    const { state } = goOn(opened.state, told('a1'), ...keys('end', 'j', 'j'));
+    const { state } = continueWith(opened.state, outcome('a1'), ...keys('end', 'j', 'j'));
     expect(text(state)).toContain('last \\u202eword');
-    expect(text(goOn(state, ...keys('home')).state)).toMatch(/^job +a1/m);
-    expect(goOn(state, ...keys('q')).state.details).toBeUndefined();
+    expect(text(continueWith(state, ...keys('home')).state)).toMatch(/^job +a1/m);
+    expect(continueWith(state, ...keys('q')).state.details).toBeUndefined();
   });
 });
 
@@ -219,21 +219,21 @@ describe('every screen', () => {
     [1, 1],
   ])('with %d × %d has that size, whatever the names contain', (columns, rows) => {
     const odd = hostile.map((name) => job(name, { plugin: name, command: name, last_error: name }));
-    const begin = go(
+    const initial = start(
       { kind: 'size', size: { columns, rows } },
       { kind: 'link', link: 'lost', note: hostile.join('') },
       jobs(...odd),
     ).state;
-    const open = goOn(begin, ...keys('enter'), {
+    const open = continueWith(initial, ...keys('enter'), {
       kind: 'details',
       ref: { view: 'jobs', key: hostile[0] ?? '' },
-      told: { problem: hostile.join('') },
+      outcome: { problem: hostile.join('') },
     }).state;
     for (const state of [
-      begin,
+      initial,
       open,
-      goOn(begin, ...keys('?')).state,
-      goOn(begin, ...keys('c')).state,
+      continueWith(initial, ...keys('?')).state,
+      continueWith(initial, ...keys('c')).state,
     ]) {
       const lines = shown(state);
       expect(lines).toHaveLength(rows);
@@ -245,10 +245,10 @@ describe('every screen', () => {
   });
 
   test('says whether it is live, and the figures', () => {
-    const { state } = go(
+    const { state } = start(
       { kind: 'link', link: 'lost', note: 'nobody answers' },
       { kind: 'overview', overview: { running: 2, queued: 7, failed: 1, breakers: 1 } },
-      { kind: 'second', nowMs: NOW, ends: { good: 3, bad: 1 } },
+      { kind: 'second', nowMs: NOW, endCounts: { good: 3, bad: 1 } },
     );
     expect(text(state)).toContain('LOST, trying again  nobody answers');
     expect(text(state)).toContain('2 running  7 queued  1 failed/h  1 breaker open  – incidents');
@@ -257,16 +257,16 @@ describe('every screen', () => {
 
   test("that is narrow leaves out what isn't a problem", () => {
     const overview = { running: 2, queued: 7, failed: 1, breakers: 0, incidents: 3 };
-    const narrow: Happening = { kind: 'size', size: { columns: 56, rows: 12 } };
-    const line = text(go(narrow, { kind: 'overview', overview }).state);
+    const narrow: ScreenEvent = { kind: 'size', size: { columns: 56, rows: 12 } };
+    const line = text(start(narrow, { kind: 'overview', overview }).state);
     expect(line).toMatch(/^2 running {2}7 queued {2}1 failed\/h {2}3 incidents/m);
   });
 
   test('is plain without colours and has them with', () => {
-    const { state } = go(jobs(job('a1'), job('b2', { status: 'dead' })));
+    const { state } = start(jobs(job('a1'), job('b2', { status: 'dead' })));
     expect(text(state)).not.toContain('\u001b');
     expect(
-      screenLines(state)
+      renderScreen(state)
         .map((one) => writeLine(one, 100, true))
         .join(''),
     ).toContain('\u001b[31m✗ dead');
@@ -309,9 +309,9 @@ describe('keys', () => {
   });
 });
 
-describe('looking', () => {
+describe('polling', () => {
   test('shows what runs first, each job once', async () => {
-    const part = await lookAt('jobs', (_, { status }) =>
+    const part = await readView('jobs', (_, { status }) =>
       Promise.resolve({
         jobs:
           status === undefined
@@ -329,8 +329,8 @@ describe('looking', () => {
   test('continues without what the token may not see, and not without a service', async () => {
     const refuse = (code: 'FORBIDDEN' | 'SERVER_UNREACHABLE') => () =>
       Promise.reject(new DuctileError(code, 'no'));
-    expect(await lookAt('runs', refuse('FORBIDDEN'))).toEqual({ rows: [], problem: 'no' });
-    expect((await lookOver(refuse('FORBIDDEN'))).running).toBeUndefined();
-    await expect(lookOver(refuse('SERVER_UNREACHABLE'))).rejects.toThrow('no');
+    expect(await readView('runs', refuse('FORBIDDEN'))).toEqual({ rows: [], problem: 'no' });
+    expect((await readOverview(refuse('FORBIDDEN'))).running).toBeUndefined();
+    await expect(readOverview(refuse('SERVER_UNREACHABLE'))).rejects.toThrow('no');
   });
 });
