@@ -49,7 +49,7 @@ function placesOfOperations(): Plugin {
   return {
     name: 'places of operations',
     setup(bundler) {
-      bundler.onLoad({ filter: /\/web\/api\/places\.ts$/ }, async ({ path }) => {
+      bundler.onLoad({ filter: /\/web\/api\/http-routes\.ts$/ }, async ({ path }) => {
         const { places } = (await import(path)) as { places: unknown };
         return { contents: `export const places = ${JSON.stringify(places)};`, loader: 'js' };
       });

@@ -4,8 +4,8 @@ import { onToken, readToken, type Reason } from './api/token.ts';
 import { Login } from './login.tsx';
 import { pageOf } from './pages.tsx';
 import { Shell } from './shell.tsx';
-import { useRoute } from './ui/go.ts';
-import { Desk } from './ui/toast.tsx';
+import { useRoute } from './ui/navigate.ts';
+import { Desk } from './ui/overlay.tsx';
 
 /** The door, and behind it the page that the address names. */
 export function App() {

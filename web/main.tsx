@@ -1,6 +1,6 @@
 import { render } from 'preact';
 import { App } from './app.tsx';
-import { followLinks } from './ui/go.ts';
+import { followLinks } from './ui/navigate.ts';
 import { applyTheme } from './ui/theme.ts';
 
 applyTheme();

@@ -150,7 +150,7 @@ interface WaitResult {
  * Starts the plugin without a request, waits, and sends SIGTERM. This bypasses the spawner, which
  * doesn't report how a waiting process handles SIGTERM.
  */
-async function runWithoutRequest(spec: ProcessSpec, settleMs: number): Promise<WaitResult> {
+async function runWithoutRequest(spec: ProcessSpec, waitMs: number): Promise<WaitResult> {
   const { entrypoint, cwd, env, killGraceMs } = spec;
   const child = spawn(entrypoint, { cwd, env, detached: true, stdio: ['pipe', 'pipe', 'ignore'] });
   const ended = new Promise<'ended'>((resolve) => {
@@ -159,10 +159,10 @@ async function runWithoutRequest(spec: ProcessSpec, settleMs: number): Promise<W
   const printed = new Promise<string>((resolve) => {
     child.stdout.once('data', (chunk: Buffer) => resolve(chunk.toString().slice(0, 80)));
   });
-  const early = await Promise.race([
+  const earlyEnd = await Promise.race([
     ended.then(() => 'it ended'),
     printed.then((text) => `it printed ${JSON.stringify(text)}`),
-    after(settleMs),
+    after(waitMs),
   ]);
   const stopAt = monotonicMs();
   const group = child.pid === undefined ? undefined : -child.pid;
@@ -171,7 +171,7 @@ async function runWithoutRequest(spec: ProcessSpec, settleMs: number): Promise<W
   if (group !== undefined) sendSignal(group, 'SIGKILL');
   await ended;
   return {
-    earlyEnd: early,
+    earlyEnd,
     stopMs: isOver === undefined ? undefined : monotonicMs() - stopAt,
   };
 }

@@ -64,7 +64,7 @@ function judgeSurface(from: Location, to: Location): string | undefined {
 /** The dashboard: what runs in a browser. */
 const PAGE = 'web/';
 /** The one file that the build replaces by what it works out. */
-const WORKED_OUT = 'web/api/places.ts';
+const WORKED_OUT = 'web/api/http-routes.ts';
 /** Small and pure, and the same wherever a stream of events is read. */
 const forPages = new Set(['src/base/parse-json.ts', 'src/base/sse.ts']);
 

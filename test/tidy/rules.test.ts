@@ -30,7 +30,7 @@ describe('the direction of imports', () => {
     ['web/job/a.tsx', "import type { B } from '../../src/job/operations.ts';"],
     ['web/job/a.tsx', "import { B } from '../ui/b.tsx';"],
     ['web/job/a.tsx', "import { useState } from 'preact/hooks';"],
-    ['web/api/places.ts', "import { b } from '../../src/operation/b.ts';"],
+    ['web/api/http-routes.ts', "import { b } from '../../src/operation/b.ts';"],
     ['src/app/extras.ts', "const { b } = await import('../../extras/prove/b.ts');"],
     ['extras/prove/a.ts', "import { b } from '../../src/app/server.ts';"],
     ['extras/watch/a.ts', "import { b } from '../../src/cli/print.ts';"],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { places } from '../../web/api/places.ts';
+import { places } from '../../web/api/http-routes.ts';
 import { toRequest } from '../../web/api/request.ts';
 import { makeSseReader } from '../../src/base/sse.ts';
 import { fieldsOf, parseObject, valueOf } from '../../web/plugin/fields.ts';
@@ -8,8 +8,8 @@ import { fit, fitFirst } from '../../web/run/fit.ts';
 import { layOut, type DrawnStep } from '../../web/run/layout.ts';
 import { statesOf } from '../../web/run/states.ts';
 import { marksOf, placeOf } from '../../web/schedule/axis.ts';
-import { tellBegun } from '../../web/text/begun.ts';
-import { findEntries } from '../../web/text/find.ts';
+import { tellBegun } from '../../web/text/replay-result.ts';
+import { findEntries } from '../../web/text/search.ts';
 import { stateOf } from '../../web/webhook/state.ts';
 
 describe('addresses', () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { tokens } from '../../web/text/json.ts';
-import { pieces, plain, shortId } from '../../web/text/shown.ts';
+import { pieces, plain, shortId } from '../../web/text/visible.ts';
 import { bytes, count, duration, percent, relative } from '../../web/text/time.ts';
 
 describe('text from anywhere', () => {

@@ -1,6 +1,6 @@
 import { parseJson } from '../../src/base/parse-json.ts';
 import type { Input, Name, Output } from './types.ts';
-import { places } from './places.ts';
+import { places } from './http-routes.ts';
 import { toRequest } from './request.ts';
 import { readToken, signOut } from './token.ts';
 

@@ -1,4 +1,4 @@
-import type { Place } from './places.ts';
+import type { Place } from './http-routes.ts';
 
 export interface Request {
   readonly method: string;

@@ -1,6 +1,6 @@
 import type { Output } from '../api/types.ts';
 import type { Route } from '../route.ts';
-import { ask } from '../ui/ask.tsx';
+import { ask } from '../ui/confirm.tsx';
 import { Json } from '../ui/json.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';

@@ -8,7 +8,7 @@ import { Status } from '../ui/status.tsx';
 import { Marked, Text, Time } from '../ui/text.tsx';
 import { Why } from '../ui/why.tsx';
 import type { ShownFinding } from './attention.ts';
-import { askRemedy } from './ask-remedy.ts';
+import { askRemedy } from './confirm-remedy.ts';
 import { readRemedy } from './remedy.ts';
 import { findSubject } from './subject.ts';
 

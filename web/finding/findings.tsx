@@ -4,7 +4,7 @@ import { Choice } from '../ui/filters.tsx';
 import { Card, Empty, Head, Waiting } from '../ui/parts.tsx';
 import { useAttention, type ShownFinding } from './attention.ts';
 import { FindingItem } from './finding.tsx';
-import { Unseen } from './unseen.tsx';
+import { Unseen } from './incomplete-notice.tsx';
 
 const severities: readonly (readonly [value: string, text: string])[] = [
   ['', 'All'],

@@ -1,7 +1,7 @@
 import type { JobStory } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
-import { ask } from '../ui/ask.tsx';
-import { go } from '../ui/go.ts';
+import { ask } from '../ui/confirm.tsx';
+import { go } from '../ui/navigate.ts';
 import { Json } from '../ui/json.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status, toneOf } from '../ui/status.tsx';

@@ -1,7 +1,7 @@
 import { useAttention } from '../finding/attention.ts';
 import { FindingItem } from '../finding/finding.tsx';
 import { needsAttention } from '../finding/merge.ts';
-import { Unseen } from '../finding/unseen.tsx';
+import { Unseen } from '../finding/incomplete-notice.tsx';
 import { link } from '../route.ts';
 import { count } from '../text/time.ts';
 import { Card } from '../ui/parts.tsx';

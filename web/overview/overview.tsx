@@ -11,7 +11,7 @@ import { Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { JobTable } from '../job/jobs.tsx';
 import { AttentionCard } from './attention.tsx';
-import { Pulse } from './pulse.tsx';
+import { Pulse } from './rate-chart.tsx';
 import { Share, Tile } from './tile.tsx';
 
 const windows = [

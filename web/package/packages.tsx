@@ -1,13 +1,13 @@
 import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
-import { ask } from '../ui/ask.tsx';
+import { ask } from '../ui/confirm.tsx';
 import { Card, Empty, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
 import { Line, Maybe, Text } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { SchemaForm } from '../plugin/schema-form.tsx';
-import { keepHooks } from '../webhook/kept.ts';
+import { keepHooks } from '../webhook/one-time-secrets.ts';
 
 type Package = Output<'package.list'>['packages'][number];
 

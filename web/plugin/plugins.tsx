@@ -1,7 +1,7 @@
 import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
-import { ask } from '../ui/ask.tsx';
-import { go } from '../ui/go.ts';
+import { ask } from '../ui/confirm.tsx';
+import { go } from '../ui/navigate.ts';
 import { Named } from '../ui/named.tsx';
 import { Card, Empty, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';

@@ -1,6 +1,6 @@
 import type { RunStory } from '../api/types.ts';
 import { Text, Time } from '../ui/text.tsx';
-import { askDecision } from './decide.tsx';
+import { askDecision } from './confirm-decision.tsx';
 
 interface DecisionsProps {
   readonly run: RunStory;

@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks';
-import { plain } from '../text/shown.ts';
+import { plain } from '../text/visible.ts';
 import { link } from '../route.ts';
 import { toneOf } from '../ui/status.tsx';
 import { fit, fitFirst, type Ruler } from './fit.ts';

@@ -1,8 +1,8 @@
 import type { RunStory } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
 import { duration } from '../text/time.ts';
-import { ask } from '../ui/ask.tsx';
-import { go } from '../ui/go.ts';
+import { ask } from '../ui/confirm.tsx';
+import { go } from '../ui/navigate.ts';
 import { Json } from '../ui/json.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Id, Text, Time } from '../ui/text.tsx';

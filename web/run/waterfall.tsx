@@ -1,6 +1,6 @@
 import type { RunStory, Step } from '../api/types.ts';
 import { link } from '../route.ts';
-import { plain } from '../text/shown.ts';
+import { plain } from '../text/visible.ts';
 import { duration } from '../text/time.ts';
 import { Status, toneOf } from '../ui/status.tsx';
 import { Text } from '../ui/text.tsx';

@@ -8,10 +8,10 @@ import { Status } from '../ui/status.tsx';
 import { Id, Maybe, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
-import { stateOf } from './late.ts';
+import { stateOf } from './state.ts';
 import { NextStart } from './next-start.tsx';
 import { Marks, Times } from './times.tsx';
-import { turnSchedule } from './turn.ts';
+import { turnSchedule } from './toggle.ts';
 import { comingOf, pastOf, ranges, useTimes, type SeenTimes } from './use-times.ts';
 
 /** One schedule: `<plugin>/<schedule>` is its id. */

@@ -6,10 +6,10 @@ import { Status } from '../ui/status.tsx';
 import { Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
-import { stateOf } from './late.ts';
+import { stateOf } from './state.ts';
 import { NextStart } from './next-start.tsx';
 import { Marks, Times } from './times.tsx';
-import { turnSchedule } from './turn.ts';
+import { turnSchedule } from './toggle.ts';
 import { comingOf, PAST_JOBS, pastOf, ranges, useTimes, type SeenTimes } from './use-times.ts';
 
 /** Each schedule with what it did and what it will do, on one axis around now. */

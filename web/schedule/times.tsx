@@ -1,5 +1,5 @@
 import type { Coming, Job } from '../api/types.ts';
-import { plain } from '../text/shown.ts';
+import { plain } from '../text/visible.ts';
 import { absolute } from '../text/time.ts';
 import { toneOf } from '../ui/status.tsx';
 import { marksOf, placeOf, type Span } from './axis.ts';

@@ -2,7 +2,7 @@ import type { Coming, Job, Output, Schedule } from '../api/types.ts';
 import type { Route } from '../route.ts';
 import { useCall, type Called } from '../ui/use-call.ts';
 import type { Span } from './axis.ts';
-import { stateOf } from './late.ts';
+import { stateOf } from './state.ts';
 
 export const ranges: readonly (readonly [value: string, text: string])[] = [
   ['', '6 hours'],

@@ -1,7 +1,7 @@
 import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
-import { tellBegun } from '../text/begun.ts';
-import { ask } from '../ui/ask.tsx';
+import { tellBegun } from '../text/replay-result.ts';
+import { ask } from '../ui/confirm.tsx';
 import { Json } from '../ui/json.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Id, Maybe, Text, Time } from '../ui/text.tsx';

@@ -1,13 +1,13 @@
 import type { Tenant } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
 import { SchemaForm } from '../plugin/schema-form.tsx';
-import { ask } from '../ui/ask.tsx';
+import { ask } from '../ui/confirm.tsx';
 import { DirectiveTable } from '../directive/directives.tsx';
 import { Card, Command, Empty, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
-import { turnTenant } from './turn.ts';
+import { turnTenant } from './toggle.ts';
 
 /** One tenant: how it is, what it may use, and what was done about it. */
 export function TenantPage({ route }: { readonly route: Route }) {

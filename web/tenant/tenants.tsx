@@ -7,7 +7,7 @@ import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
 import { Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
-import { turnTenant } from './turn.ts';
+import { turnTenant } from './toggle.ts';
 
 export function TenantsPage() {
   const tenants = useCall('tenant.list', {}, ['tenant.', 'directive.']);

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Route } from '../route.ts';
-import { choose } from './go.ts';
+import { choose } from './navigate.ts';
 
 /** Sets parts of what is chosen; another choice begins with its first page. */
 export function narrow(route: Route, changed: Readonly<Record<string, string | undefined>>): void {

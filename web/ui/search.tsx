@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { nouns } from '../nouns.ts';
-import { findEntries, type Entry } from '../text/find.ts';
-import { findById, notAsked, nothing, readNames, type Names, type Sought } from './find.ts';
-import { go } from './go.ts';
+import { findEntries, type Entry } from '../text/search.ts';
+import { findById, notAsked, nothing, readNames, type Names, type Sought } from './search-source.ts';
+import { go } from './navigate.ts';
 import { Icon } from './icons.tsx';
 import { Text } from './text.tsx';
 

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { go } from './go.ts';
+import { go } from './navigate.ts';
 
 export interface Column<Row> {
   readonly title: string;

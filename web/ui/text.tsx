@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { plain, pieces, shortId } from '../text/shown.ts';
+import { plain, pieces, shortId } from '../text/visible.ts';
 import { absolute, relative } from '../text/time.ts';
 
 const SHOWN_CHARS = 20_000;

@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { call, Refusal } from '../api/client.ts';
 import { onBeat } from '../api/live.ts';
 import type { Input, Name, Output } from '../api/types.ts';
-import { makePace } from './pace.ts';
+import { makePace } from './reload-pace.ts';
 
 export interface Called<T> {
   readonly data: T | undefined;

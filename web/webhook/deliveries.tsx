@@ -1,8 +1,8 @@
 import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
-import { tellBegun } from '../text/begun.ts';
+import { tellBegun } from '../text/replay-result.ts';
 import { bytes, count } from '../text/time.ts';
-import { ask } from '../ui/ask.tsx';
+import { ask } from '../ui/confirm.tsx';
 import { Choice, Pager } from '../ui/filters.tsx';
 import { Card, Empty, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';

@@ -1,7 +1,7 @@
 import type { Output } from '../api/types.ts';
 import type { Route } from '../route.ts';
 import { count } from '../text/time.ts';
-import { ask } from '../ui/ask.tsx';
+import { ask } from '../ui/confirm.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Maybe, Text, Time } from '../ui/text.tsx';
@@ -9,7 +9,7 @@ import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
 import { Deliveries } from './deliveries.tsx';
 import { EndpointPage, pathIn } from './endpoint.tsx';
-import { keepHooks } from './kept.ts';
+import { keepHooks } from './one-time-secrets.ts';
 import { targetOf } from './webhooks.tsx';
 
 interface PageProps {

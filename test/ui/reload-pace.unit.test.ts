@@ -1,6 +1,6 @@
 /** A page asks again at once when little happens, and seldom when much does. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { makePace } from '../../web/ui/pace.ts';
+import { makePace } from '../../web/ui/reload-pace.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

@@ -1,5 +1,5 @@
 import type { Tenant } from '../api/types.ts';
-import { ask } from '../ui/ask.tsx';
+import { ask } from '../ui/confirm.tsx';
 
 /** Asks whether a tenant's work is to stop or to go on. */
 export function turnTenant({ slug, status }: Tenant, reload: () => void): void {

@@ -1,5 +1,5 @@
 import type { RunStory } from '../api/types.ts';
-import { ask } from '../ui/ask.tsx';
+import { ask } from '../ui/confirm.tsx';
 import { Json } from '../ui/json.tsx';
 import { Text } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';

@@ -1,5 +1,5 @@
-import { askDecision } from '../run/decide.tsx';
-import { ask } from '../ui/ask.tsx';
+import { askDecision } from '../run/confirm-decision.tsx';
+import { ask } from '../ui/confirm.tsx';
 import type { Remedy } from './remedy.ts';
 
 const REASON = 'Reason (optional, for the record)';

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, isDestroying, plan, Refusal } from '../api/client.ts';
 import { makeKey } from '../api/key.ts';
 import type { Input, Name, Output } from '../api/types.ts';
-import { Choice, Plan, Reason, Shown, type Kept } from './ask-parts.tsx';
+import { Choice, Plan, Reason, Shown, type Kept } from './confirm-parts.tsx';
 import { Problem, Waiting } from './parts.tsx';
 import { Text } from './text.tsx';
 

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { AskDialog } from './ask.tsx';
+import { AskDialog } from './confirm.tsx';
 
 const SHOWN_MS = 6000;
 

@@ -1,5 +1,5 @@
 import type { Output } from '../api/types.ts';
-import type { Kept } from '../ui/ask-parts.tsx';
+import type { Kept } from '../ui/confirm-parts.tsx';
 
 type Hook = NonNullable<Output<'package.install'>['webhooks']>[number];
 

@@ -1,7 +1,7 @@
 /** What the server knows of names and ids, for the search. */
 import { call, Refusal } from '../api/client.ts';
 import { link } from '../route.ts';
-import { isId, type Entry, type Known } from '../text/find.ts';
+import { isId, type Entry, type Known } from '../text/search.ts';
 
 export type Names = Omit<Known, 'pages'>;
 

@@ -1,5 +1,5 @@
 import type { Schedule } from '../api/types.ts';
-import { ask } from '../ui/ask.tsx';
+import { ask } from '../ui/confirm.tsx';
 
 /** Asks whether to pause or resume a schedule. */
 export function turnSchedule({ plugin, schedule_id, status }: Schedule, reload: () => void): void {
