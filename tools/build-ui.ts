@@ -27,7 +27,7 @@ export async function bundleUi(root: string, directory: string): Promise<UiBundl
     outbase: 'web',
     entryNames: '[name]-[hash]',
     loader: { '.svg': 'copy' },
-    plugins: [placesOfOperations()],
+    plugins: [insertHttpRoutes()],
   });
   const names = new Map(
     outputFiles.map(({ path }) => [basename(path).replace(/-[^-]+\./, '.'), basename(path)]),
@@ -44,14 +44,17 @@ export async function bundleUi(root: string, directory: string): Promise<UiBundl
   };
 }
 
-/** The table of places is worked out here, so that the page needs nothing of the server's code. */
-function placesOfOperations(): Plugin {
+/** Inserts the table of HTTP routes, so that the page contains no code of the service. */
+function insertHttpRoutes(): Plugin {
   return {
-    name: 'places of operations',
+    name: 'http routes',
     setup(bundler) {
       bundler.onLoad({ filter: /\/web\/api\/http-routes\.ts$/ }, async ({ path }) => {
-        const { places } = (await import(path)) as { places: unknown };
-        return { contents: `export const places = ${JSON.stringify(places)};`, loader: 'js' };
+        const { httpRoutes } = (await import(path)) as { httpRoutes: unknown };
+        return {
+          contents: `export const httpRoutes = ${JSON.stringify(httpRoutes)};`,
+          loader: 'js',
+        };
       });
     },
   };

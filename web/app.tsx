@@ -5,9 +5,9 @@ import { Login } from './login.tsx';
 import { pageOf } from './pages.tsx';
 import { Shell } from './shell.tsx';
 import { useRoute } from './ui/navigate.ts';
-import { Desk } from './ui/overlay.tsx';
+import { Overlay } from './ui/overlay.tsx';
 
-/** The door, and behind it the page that the address names. */
+/** Shows the login, or the page of the current address. */
 export function App() {
   const route = useRoute();
   const [token, setToken] = useState(readToken);
@@ -26,7 +26,7 @@ export function App() {
   return (
     <Shell route={route}>
       <Page key={`${route.page} ${route.id ?? ''}`} route={route} />
-      <Desk />
+      <Overlay />
     </Shell>
   );
 }

@@ -1,17 +1,17 @@
 import { useState } from 'preact/hooks';
 import { signIn, type Reason } from './api/token.ts';
 
-/** Who has no token yet says it here; whether it is good, the first question shows. */
+/** Form for a token. A first request shows whether the token is valid. */
 export function Login({ reason }: { readonly reason: Reason | undefined }) {
   const [token, setToken] = useState('');
-  const [wrong, setWrong] = useState(
+  const [problem, setProblem] = useState(
     reason === 'expired' ? 'This token is not good any more.' : '',
   );
   const [isBusy, setBusy] = useState(false);
   const enter = async (event: Event): Promise<void> => {
     event.preventDefault();
     setBusy(true);
-    setWrong((await judge(token.trim())) ?? '');
+    setProblem((await tryToken(token.trim())) ?? '');
     setBusy(false);
   };
   return (
@@ -31,9 +31,9 @@ export function Login({ reason }: { readonly reason: Reason | undefined }) {
           value={token}
           onInput={(event) => setToken(event.currentTarget.value)}
         />
-        {wrong !== '' && (
+        {problem !== '' && (
           <p class="wrong" role="alert">
-            {wrong}
+            {problem}
           </p>
         )}
         <button class="main" disabled={isBusy || token.trim() === ''}>
@@ -48,8 +48,8 @@ export function Login({ reason }: { readonly reason: Reason | undefined }) {
   );
 }
 
-/** Whether the server takes it: what every token may be told is enough to know. */
-async function judge(token: string): Promise<string | undefined> {
+/** Signs in if the service accepts the token, or returns the problem. Any response but 401 or 429 is enough. */
+async function tryToken(token: string): Promise<string | undefined> {
   if (!/^[\x21-\x7e]+$/.test(token)) return 'A token has neither spaces nor letters with accents.';
   try {
     const response = await fetch('/jobs?limit=1', {

@@ -5,8 +5,8 @@ import { applyTheme } from './ui/theme.ts';
 
 applyTheme();
 followLinks();
-const place = document.getElementById('app');
-if (place !== null) {
-  place.textContent = '';
-  render(<App />, place);
+const root = document.getElementById('app');
+if (root !== null) {
+  root.textContent = '';
+  render(<App />, root);
 }

@@ -1,4 +1,4 @@
-/** The pages in the order of the menu. */
+/** Pages in the order of the menu. */
 export const nouns: readonly (readonly [page: string, title: string])[] = [
   ['overview', 'Overview'],
   ['doctor', 'Doctor'],

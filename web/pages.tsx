@@ -25,7 +25,7 @@ import { WebhooksPage } from './webhook/webhooks.tsx';
 
 type Page = FunctionComponent<{ readonly route: Route }>;
 
-/** By noun, the page of all and the page of one. */
+/** List page and detail page, by noun. */
 const pages: ReadonlyMap<string, readonly [all: Page, one?: Page]> = new Map<
   string,
   readonly [Page, Page?]
@@ -45,12 +45,12 @@ const pages: ReadonlyMap<string, readonly [all: Page, one?: Page]> = new Map<
 ]);
 
 export function pageOf({ page, id }: Route): { readonly Page: Page; readonly title: string } {
-  const [All = Nowhere, One] = pages.get(page) ?? [];
+  const [All = NotFound, One] = pages.get(page) ?? [];
   const title = nouns.find(([name]) => name === page)?.[1] ?? 'Not found';
-  return { Page: id === undefined ? All : (One ?? Nowhere), title };
+  return { Page: id === undefined ? All : (One ?? NotFound), title };
 }
 
-function Nowhere() {
+function NotFound() {
   return (
     <>
       <Head title="Not found" />

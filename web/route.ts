@@ -1,4 +1,4 @@
-/** Where the reader is. Everything that they chose to see is in the address. */
+/** Current page. All choices of the user are in the address. */
 export interface Route {
   readonly page: string;
   readonly id: string | undefined;
@@ -24,11 +24,11 @@ export interface Target {
 
 export function link(page: string, { id, query = {} }: Target = {}): string {
   const parts = id === undefined ? [] : id.split('/').map(encodeURIComponent);
-  const given = Object.entries(query).filter(
+  const filled = Object.entries(query).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '',
   );
   const path = [BASE, ...(page === 'overview' ? [] : [page]), ...parts].join('/');
-  return given.length === 0 ? path : `${path}?${new URLSearchParams(given).toString()}`;
+  return filled.length === 0 ? path : `${path}?${new URLSearchParams(filled).toString()}`;
 }
 
 function decode(part: string): string {

@@ -12,7 +12,7 @@ import { Icon } from './ui/icons.tsx';
 import { Search } from './ui/search.tsx';
 import { nextTheme, readTheme, setTheme } from './ui/theme.ts';
 
-/** What stands around every page. */
+/** Frame of every page: the menu and the top bar. */
 export function Shell({
   route,
   children,
@@ -22,7 +22,7 @@ export function Shell({
 }) {
   const nav = useRef<HTMLElement>(null);
   useEffect(() => {
-    // On a phone the pages do not all fit beside each other.
+    // On a phone the menu is wider than the screen.
     const here = nav.current?.querySelector('[aria-current]');
     here?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }, [route.page]);
@@ -75,7 +75,7 @@ export function Shell({
   );
 }
 
-/** How many findings need attention; nothing while none is known. */
+/** Number of findings that need attention; hidden if there are none. */
 function FindingCount() {
   const urgent = useAttention().findings.filter(needsAttention);
   if (urgent.length === 0) return null;
@@ -102,7 +102,7 @@ function useLink(): Link {
   return state;
 }
 
-/** Said once, over everything that is not true any more. */
+/** Notice above the page that the shown data may be outdated. */
 function Lost() {
   if (useLink() !== 'lost') return null;
   return (
@@ -125,7 +125,7 @@ function Live() {
 
 function ThemeSwitch() {
   const [theme, setShown] = useState(readTheme);
-  const turn = (): void => {
+  const switchTheme = (): void => {
     const next = nextTheme(theme);
     setTheme(next);
     setShown(next);
@@ -137,7 +137,7 @@ function ThemeSwitch() {
       class="icon-button"
       aria-label={`${about}; change`}
       title={about}
-      onClick={turn}
+      onClick={switchTheme}
     >
       <Icon name={theme} />
     </button>

@@ -89,7 +89,7 @@ function isAbout(dialog: Dialog | undefined, action: Action): boolean {
 /** Merges new data; a paused screen stores it and shows it later. */
 function mergeData(
   state: State,
-  update: { overview?: Overview; parts?: State['known']['parts'] },
+  update: { overview?: Overview; parts?: State['data']['parts'] },
 ): State {
   const before = state.pendingData ?? state.data;
   const data = {

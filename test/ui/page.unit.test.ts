@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { places } from '../../web/api/http-routes.ts';
+import { httpRoutes } from '../../web/api/http-routes.ts';
 import { toRequest } from '../../web/api/request.ts';
 import { makeSseReader } from '../../src/base/sse.ts';
 import { fieldsOf, parseObject, valueOf } from '../../web/plugin/fields.ts';
@@ -8,7 +8,7 @@ import { fit, fitFirst } from '../../web/run/fit.ts';
 import { layOut, type DrawnStep } from '../../web/run/layout.ts';
 import { statesOf } from '../../web/run/states.ts';
 import { marksOf, placeOf } from '../../web/schedule/axis.ts';
-import { tellBegun } from '../../web/text/replay-result.ts';
+import { formatReplayResult } from '../../web/text/replay-result.ts';
 import { findEntries } from '../../web/text/search.ts';
 import { stateOf } from '../../web/webhook/state.ts';
 
@@ -31,7 +31,7 @@ describe('addresses', () => {
 
 describe('requests', () => {
   const place = (name: string) => {
-    const found = places[name];
+    const found = httpRoutes[name];
     if (found === undefined) throw new Error(name);
     return found;
   };
@@ -213,7 +213,7 @@ test.each([
   [{ jobs: 2, runs: 1 }, 'Replayed: 2 jobs and 1 run began.'],
   [{ jobs: 0, runs: 0 }, 'Replayed: nothing began.'],
 ])('a replay reports what began: %o', (begun, told) => {
-  expect(tellBegun(begun)).toBe(told);
+  expect(formatReplayResult(begun)).toBe(told);
 });
 
 test.each([

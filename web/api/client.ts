@@ -1,10 +1,10 @@
 import { parseJson } from '../../src/base/parse-json.ts';
 import type { Input, Name, Output } from './types.ts';
-import { places } from './http-routes.ts';
+import { httpRoutes } from './http-routes.ts';
 import { toRequest } from './request.ts';
 import { readToken, signOut } from './token.ts';
 
-/** What went wrong, in the words of the server. */
+/** Error that the service returned, or the lack of a response. */
 export class Refusal extends Error {
   readonly code: string;
   readonly status: number;
@@ -22,36 +22,40 @@ export class Refusal extends Error {
 
 export interface CallOptions {
   readonly signal?: AbortSignal;
-  /** The same for every try of one wish, so that it is fulfilled once. */
+  /** Idempotency key: the same for every retry of one change. */
   readonly key?: string;
 }
 
-/** Asks an operation of the server. */
+/** Calls an operation of the service. */
 export async function call<N extends Name>(
   name: N,
   input: Input<N>,
   options: CallOptions = {},
 ): Promise<Output<N>> {
-  return (await ask(name, input, options)) as Output<N>;
+  return (await sendRequest(name, input, options)) as Output<N>;
 }
 
-/** What a change would do; nothing is done. */
+/** Returns the plan of a change, without making it. */
 export async function plan<N extends Name>(name: N, input: Input<N>): Promise<readonly string[]> {
-  const answer = await ask(name, { ...(input as Fields), dry_run: true }, {});
-  const told = (answer as { plan?: unknown }).plan;
-  return Array.isArray(told) ? told.map(String) : [];
+  const result = await sendRequest(name, { ...(input as Fields), dry_run: true }, {});
+  const lines = (result as { plan?: unknown }).plan;
+  return Array.isArray(lines) ? lines.map(String) : [];
 }
 
-export function isDestroying(name: Name): boolean {
-  return places[name]?.isDestroying === true;
+export function isDestructive(name: Name): boolean {
+  return httpRoutes[name]?.isDestructive === true;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-async function ask(name: string, input: Fields, { signal, key }: CallOptions): Promise<unknown> {
-  const place = places[name];
-  if (place === undefined) throw new Refusal(404, { error: `${name} cannot be asked here` });
-  const { method, url, body } = toRequest(place, input);
+async function sendRequest(
+  name: string,
+  input: Fields,
+  { signal, key }: CallOptions,
+): Promise<unknown> {
+  const route = httpRoutes[name];
+  if (route === undefined) throw new Refusal(404, { error: `${name} cannot be asked here` });
+  const { method, url, body } = toRequest(route, input);
   const response = await send(url, {
     method,
     ...(body === undefined ? {} : { body }),
@@ -63,18 +67,18 @@ async function ask(name: string, input: Fields, { signal, key }: CallOptions): P
       ...(key === undefined ? {} : { 'idempotency-key': key }),
     },
   });
-  const answer = await response
+  const result = await response
     .text()
     .then(parseJson)
     .catch(() => undefined);
-  if (response.ok) return answer;
+  if (response.ok) return result;
   if (response.status === 401) signOut('expired');
-  throw new Refusal(response.status, isFields(answer) ? answer : {});
+  throw new Refusal(response.status, isFields(result) ? result : {});
 }
 
 async function send(url: string, init: RequestInit): Promise<Response> {
   try {
-    // What a token may see is never left in a cache.
+    // Data that needs a token must not stay in a cache.
     return await fetch(url, { ...init, cache: 'no-store', credentials: 'omit' });
   } catch (thrown) {
     if (init.signal?.aborted === true) throw thrown;

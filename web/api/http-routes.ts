@@ -1,20 +1,20 @@
 /**
- * Where each operation is asked. The build works this table out and puts it in the place of this
- * file, so that nothing of the server gets into the page.
+ * HTTP method and path of each operation. The build computes this table and replaces this file with
+ * it, so that the page contains no code of the service.
  */
 import { isOffered } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 
-export interface Place {
+export interface HttpRoute {
   readonly method: string;
-  /** With `:field` for what stands in it; `:field?` at its end may be left out. */
+  /** Contains `:field` for fields of the input; `:field?` at its end is optional. */
   readonly path: string;
-  /** The one field that is the body; then all others are in the query. */
+  /** The field that is sent as the body; all others are then in the query. */
   readonly body?: string;
-  readonly isDestroying?: true;
+  readonly isDestructive?: true;
 }
 
-export const places: Readonly<Record<string, Place>> = Object.fromEntries(
+export const httpRoutes: Readonly<Record<string, HttpRoute>> = Object.fromEntries(
   operations.flatMap(({ name, http, effect }) =>
     isOffered(http)
       ? [
@@ -24,7 +24,7 @@ export const places: Readonly<Record<string, Place>> = Object.fromEntries(
               method: http.method,
               path: http.path,
               ...(http.body === undefined ? {} : { body: http.body }),
-              ...(effect === 'destroy' ? { isDestroying: true as const } : {}),
+              ...(effect === 'destroy' ? { isDestructive: true as const } : {}),
             },
           ],
         ]

@@ -1,30 +1,30 @@
-/** What happens on the server, told to whoever on the page wants to know. */
+/** Distributes the events of the service to the parts of the page. */
 import { follow, type Link } from './stream.ts';
 import type { Event } from './types.ts';
 
-/** How many events of each type came with the last beat. */
-export type Beat = ReadonlyMap<string, number>;
+/** Number of new events by type; `*` stands for any type. */
+export type EventCounts = ReadonlyMap<string, number>;
 
-type Hearer = (types: Beat) => void;
+type CountListener = (types: EventCounts) => void;
 
-const hearers = new Set<Hearer>();
-const linkHearers = new Set<(link: Link) => void>();
+const listeners = new Set<CountListener>();
+const linkListeners = new Set<(link: Link) => void>();
 let link: Link = 'connecting';
 let stop: (() => void) | undefined;
-let beat = new Map<string, number>();
+let pending = new Map<string, number>();
 
-/** Without a stream the page still moves, only more slowly. */
-const LOOK_MS = 5000;
+/** Interval at which the page reloads its data while there is no stream. */
+const POLL_MS = 5000;
 
 export function startLive(): void {
   stop?.();
-  const stopFollowing = follow({ fold: 'true' }, { event: hear, link: setLink });
-  const looking = setInterval(() => {
-    if (link !== 'live') tell(new Map([['*', 1]]));
-  }, LOOK_MS);
+  const stopFollowing = follow({ fold: 'true' }, { event: collect, link: setLink });
+  const poll = setInterval(() => {
+    if (link !== 'live') notify(new Map([['*', 1]]));
+  }, POLL_MS);
   stop = () => {
     stopFollowing();
-    clearInterval(looking);
+    clearInterval(poll);
   };
 }
 
@@ -33,38 +33,38 @@ export function stopLive(): void {
   stop = undefined;
 }
 
-export function onBeat(hearer: Hearer): () => void {
-  hearers.add(hearer);
-  return () => hearers.delete(hearer);
+export function onEvents(listener: CountListener): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
 }
 
-export function onLink(hearer: (link: Link) => void): () => void {
-  linkHearers.add(hearer);
-  hearer(link);
-  return () => linkHearers.delete(hearer);
+export function onLink(listener: (link: Link) => void): () => void {
+  linkListeners.add(listener);
+  listener(link);
+  return () => linkListeners.delete(listener);
 }
 
 function setLink(next: Link): void {
-  // A new try is no news until it has led somewhere.
+  // Stay `lost` until a new connection succeeds.
   if (next === 'connecting' && link === 'lost') return;
-  // What happened in between is not known; whoever shows anything looks again.
-  if (next === 'live' && link !== 'live') tell(new Map([['*', 1]]));
+  // Events may have been missed, so everything is reloaded.
+  if (next === 'live' && link !== 'live') notify(new Map([['*', 1]]));
   link = next;
-  for (const hearer of linkHearers) hearer(next);
+  for (const listener of linkListeners) listener(next);
 }
 
-/** The events of one beat come one by one, but at once. */
-function hear({ type, count = 1 }: Event): void {
-  if (beat.size === 0) {
+/** Collects the events that arrive together, and reports them once. */
+function collect({ type, count = 1 }: Event): void {
+  if (pending.size === 0) {
     setTimeout(() => {
-      const told = beat;
-      beat = new Map();
-      tell(told);
+      const counts = pending;
+      pending = new Map();
+      notify(counts);
     });
   }
-  beat.set(type, (beat.get(type) ?? 0) + count);
+  pending.set(type, (pending.get(type) ?? 0) + count);
 }
 
-function tell(types: Beat): void {
-  for (const hearer of hearers) hearer(types);
+function notify(types: EventCounts): void {
+  for (const listener of listeners) listener(types);
 }

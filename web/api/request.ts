@@ -1,4 +1,4 @@
-import type { Place } from './http-routes.ts';
+import type { HttpRoute } from './http-routes.ts';
 
 export interface Request {
   readonly method: string;
@@ -8,8 +8,8 @@ export interface Request {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Puts what an operation takes where the API looks for it: the path, the query or the body. */
-export function toRequest({ method, path, body }: Place, input: Fields): Request {
+/** Puts each field of an input into the path, the query or the body. */
+export function toRequest({ method, path, body }: HttpRoute, input: Fields): Request {
   const left = new Map(Object.entries(input).filter(([, value]) => value !== undefined));
   const segments = path.split('/').flatMap((word) => {
     if (!word.startsWith(':')) return [word];

@@ -14,8 +14,8 @@ const RETRY_MS = 2000;
 const FULL_MS = 30_000;
 
 /**
- * Follows the events of the server until it is told to stop. The token is in a header, as in every
- * other request, and so in no address; that is why this is no `EventSource`.
+ * Follows the events of the service until the returned function is called. `EventSource` can't send
+ * the token in a header, so this uses `fetch`.
  */
 export function follow(query: Readonly<Record<string, string>>, listener: Listener): () => void {
   const stop = new AbortController();
@@ -26,21 +26,21 @@ export function follow(query: Readonly<Record<string, string>>, listener: Listen
 async function keepFollowing(
   query: Readonly<Record<string, string>>,
   { event, link }: Listener,
-  over: AbortSignal,
+  stopped: AbortSignal,
 ): Promise<void> {
   let last: string | undefined;
-  while (!over.aborted) {
+  while (!stopped.aborted) {
     link('connecting');
-    const told = await followOnce(query, last, over, {
+    const outcome = await followOnce(query, last, stopped, {
       link,
       frame(id, data) {
         last = id ?? last;
         event(data);
       },
     });
-    if (over.aborted) return;
-    link(told === 'full' ? 'full' : 'lost');
-    await pause(told === 'full' ? FULL_MS : RETRY_MS, over);
+    if (stopped.aborted) return;
+    link(outcome === 'full' ? 'full' : 'lost');
+    await pause(outcome === 'full' ? FULL_MS : RETRY_MS, stopped);
   }
 }
 
@@ -52,12 +52,12 @@ interface Receiver {
 async function followOnce(
   query: Readonly<Record<string, string>>,
   last: string | undefined,
-  over: AbortSignal,
+  stopped: AbortSignal,
   { link, frame }: Receiver,
 ): Promise<'ended' | 'full'> {
   try {
     const response = await fetch(`/events?${new URLSearchParams(query).toString()}`, {
-      signal: over,
+      signal: stopped,
       cache: 'no-store',
       credentials: 'omit',
       headers: {
@@ -82,10 +82,10 @@ async function followOnce(
   }
 }
 
-function pause(ms: number, over: AbortSignal): Promise<void> {
+function pause(ms: number, stopped: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
-    over.addEventListener('abort', () => {
+    stopped.addEventListener('abort', () => {
       clearTimeout(timer);
       resolve();
     });

@@ -1,9 +1,9 @@
-/** The token of this tab. It is in the memory of the browser's session only: closing the tab forgets it. */
+/** The token of this tab. It is in the session storage, so the browser forgets it with the tab. */
 const KEY = 'ductile.token';
 
 export type Reason = 'asked' | 'expired';
 
-let told: ((reason: Reason | undefined) => void) | undefined;
+let tokenListener: ((reason: Reason | undefined) => void) | undefined;
 
 export function readToken(): string | undefined {
   return sessionStorage.getItem(KEY) ?? undefined;
@@ -11,16 +11,16 @@ export function readToken(): string | undefined {
 
 export function signIn(token: string): void {
   sessionStorage.setItem(KEY, token);
-  told?.(undefined);
+  tokenListener?.(undefined);
 }
 
 export function signOut(reason: Reason): void {
   if (readToken() === undefined) return;
   sessionStorage.removeItem(KEY);
-  told?.(reason);
+  tokenListener?.(reason);
 }
 
-/** Tells of every change; a reason when somebody has left. */
+/** Calls the listener when the user signs in or out; a sign-out has a reason. */
 export function onToken(listener: (reason: Reason | undefined) => void): void {
-  told = listener;
+  tokenListener = listener;
 }

@@ -31,7 +31,7 @@ import type * as webhookDelivery from '../../src/webhook/delivery.operations.ts'
 import type * as webhookEndpoint from '../../src/webhook/endpoint.operations.ts';
 import type * as webhook from '../../src/webhook/operations.ts';
 
-/** By name, the operations that a module exports. */
+/** Operations that a module exports, by name. */
 type Calls<Module> = {
   [
     Key in keyof Module as Module[Key] extends TypedOperation<infer Own, unknown, unknown>
@@ -39,8 +39,8 @@ type Calls<Module> = {
         ? never
         : Own
       : never
-  ]: Module[Key] extends TypedOperation<string, infer Taken, infer Answer>
-    ? { input: Taken; output: Answer }
+  ]: Module[Key] extends TypedOperation<string, infer Accepted, infer Returned>
+    ? { input: Accepted; output: Returned }
     : never;
 };
 
@@ -80,7 +80,7 @@ export type Input<N extends Name> = Api[N]['input'];
 export type Output<N extends Name> = Api[N]['output'];
 
 type ListedJob = Output<'job.list'>['jobs'][number];
-/** A job of any list; only some lists say whether it was retried. */
+/** Job of any list; only some lists contain `retried_as`. */
 export type Job = Omit<ListedJob, 'retried_as'> & Partial<Pick<ListedJob, 'retried_as'>>;
 export type JobStory = Output<'job.inspect'>;
 export type Attempt = JobStory['attempts'][number];

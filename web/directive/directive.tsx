@@ -1,6 +1,6 @@
 import type { Output } from '../api/types.ts';
 import type { Route } from '../route.ts';
-import { ask } from '../ui/confirm.tsx';
+import { confirmChange } from '../ui/confirm.tsx';
 import { Json } from '../ui/json.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
@@ -133,7 +133,7 @@ function Acts({
 }: ActsProps) {
   if (status !== 'requested') return null;
   const decide = (isYes: boolean): void =>
-    ask({
+    confirmChange({
       title: isYes ? `Approve this ${type}?` : `Cancel this ${type}?`,
       word: isYes ? 'Approve' : 'Cancel the directive',
       name: isYes ? 'directive.approve' : 'directive.cancel',

@@ -16,7 +16,7 @@ const states = [
   ['cancelled', 'Cancelled'],
 ] as const;
 
-/** Whatever was changed, by whom, and how it ended. */
+/** Page of all directives. */
 export function DirectivesPage({ route }: { readonly route: Route }) {
   const { status, actor, target, type, cursor } = route.query;
   const directives = useCall(
@@ -61,7 +61,7 @@ export function DirectivesPage({ route }: { readonly route: Route }) {
 interface DirectiveTableProps {
   readonly directives: readonly Directive[];
   readonly label: string;
-  /** Only what fits beside other things. */
+  /** Shows fewer columns, for tables beside other content. */
   readonly isShort?: boolean;
 }
 

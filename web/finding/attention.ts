@@ -1,4 +1,4 @@
-/** Everything that needs attention, asked once for the menu and the page. */
+/** Findings that need attention, loaded once for the menu and the pages. */
 import { createContext } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
 import type { Refusal } from '../api/client.ts';
@@ -6,17 +6,17 @@ import type { Finding, Incident, Input, Name, Output } from '../api/types.ts';
 import { useCall } from '../ui/use-call.ts';
 import { mergeIncidents } from './merge.ts';
 
-/** A finding of `doctor`, and the open incident of the same kind and key. */
+/** Finding of `doctor`, with the open incident of the same kind and key. */
 export interface ShownFinding extends Finding {
   readonly incident: Incident | undefined;
 }
 
 export interface AttentionState {
   readonly isLoading: boolean;
-  /** True when `doctor` itself answered. */
+  /** True when the result of `doctor` is loaded. */
   readonly isChecked: boolean;
   readonly findings: readonly ShownFinding[];
-  /** Why not everything is shown. */
+  /** Errors that kept findings from being loaded. */
   readonly errors: readonly Refusal[];
   readonly reload: () => void;
 }
@@ -41,7 +41,7 @@ const kinds = ['incident.', 'breaker.', 'directive.', 'run.', 'job.dead'];
 /** Some findings come with time alone, such as a schedule that is late. */
 const CHECK_MS = 60_000;
 
-/** Asks `doctor` and the list of open incidents. A token that is refused isn't asked for again. */
+/** Loads the findings of `doctor` and the open incidents. After a 403 the call isn't repeated. */
 export function useAttentionState(): AttentionState {
   const doctor = useAllowed('system.doctor', {});
   const incidents = useAllowed('incident.list', {});
@@ -60,7 +60,7 @@ export function useAttentionState(): AttentionState {
   return {
     isLoading,
     isChecked: doctor.data !== undefined,
-    // Without the answer of `doctor`, an incident would look as if nothing explained it.
+    // While `doctor` is loading, an incident would be shown without its explanation.
     findings: isLoading
       ? []
       : mergeIncidents(doctor.data?.findings, incidents.data?.incidents ?? []),

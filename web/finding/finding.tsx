@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { isDestroying } from '../api/client.ts';
+import { isDestructive } from '../api/client.ts';
 import { link } from '../route.ts';
 import { count } from '../text/time.ts';
 import { Command } from '../ui/parts.tsx';
@@ -8,18 +8,18 @@ import { Status } from '../ui/status.tsx';
 import { Marked, Text, Time } from '../ui/text.tsx';
 import { Why } from '../ui/why.tsx';
 import type { ShownFinding } from './attention.ts';
-import { askRemedy } from './confirm-remedy.ts';
+import { confirmRemedy } from './confirm-remedy.ts';
 import { readRemedy } from './remedy.ts';
 import { findSubject } from './subject.ts';
 
 interface FindingProps {
   readonly finding: ShownFinding;
-  /** Only the first command, and no explanation. */
+  /** Shows only the first command, and no explanation. */
   readonly isShort?: boolean;
   readonly reload: () => void;
 }
 
-/** One finding: what is wrong, what proves it, and what resolves it. */
+/** Finding with its evidence and its remedies. */
 export function FindingItem({ finding, isShort = false, reload }: FindingProps) {
   const { severity, evidence, fix, commands, since, count: objects } = finding;
   const [isExplained, setExplained] = useState(false);
@@ -67,17 +67,17 @@ export function FindingItem({ finding, isShort = false, reload }: FindingProps) 
   );
 }
 
-/** A fix that only names the command says nothing that the command doesn't. */
+/** True if the fix only repeats a command, which is shown anyway. */
 function isCommand(fix: string, commands: readonly string[]): boolean {
   return commands.some((command) => fix === `Run \`${command}\`.`);
 }
 
-/** The evidence of a finding in a file is its location, which may be in the message already. */
+/** Returns the location of a finding in a file, which its message may contain already. */
 function shownPlace({ key, place }: ShownFinding): string | undefined {
   return key === '' ? place : undefined;
 }
 
-/** A finding in a file names its location; the message of any other names its object. */
+/** Message of a finding. A finding in a file also shows its key or location. */
 function Message({ finding }: Pick<FindingProps, 'finding'>) {
   const { kind, category, place, key, message } = finding;
   if (kind !== category) return <Text value={message} />;
@@ -110,16 +110,16 @@ function Acts({ finding, reload, children }: ActsProps) {
   );
 }
 
-/** A button for each command that the dashboard can carry out. */
+/** Button for each command that the dashboard can run. */
 export function Remedies({ finding, reload }: Pick<FindingProps, 'finding' | 'reload'>) {
   return (
     <>
       {finding.commands.map((command, at) => {
         const remedy = readRemedy(command);
         if (remedy === undefined) return null;
-        const tone = isDestroying(remedy.name) ? 'danger' : at === 0 ? 'main' : '';
+        const tone = isDestructive(remedy.name) ? 'danger' : at === 0 ? 'main' : '';
         return (
-          <button type="button" class={tone} onClick={() => askRemedy(remedy, reload)}>
+          <button type="button" class={tone} onClick={() => confirmRemedy(remedy, reload)}>
             {remedy.word}
           </button>
         );

@@ -4,7 +4,7 @@ import { Choice } from '../ui/filters.tsx';
 import { Card, Empty, Head, Waiting } from '../ui/parts.tsx';
 import { useAttention, type ShownFinding } from './attention.ts';
 import { FindingItem } from './finding.tsx';
-import { Unseen } from './incomplete-notice.tsx';
+import { IncompleteNotice } from './incomplete-notice.tsx';
 
 const severities: readonly (readonly [value: string, text: string])[] = [
   ['', 'All'],
@@ -29,7 +29,7 @@ export function FindingsPage({ route }: { readonly route: Route }) {
         />
       </Head>
       {isLoading && <Waiting />}
-      <Unseen errors={errors} />
+      <IncompleteNotice errors={errors} />
       {shown.length > 0 && (
         <Card title={shown.length === 1 ? '1 finding' : `${count(shown.length)} findings`}>
           <ul class="findings" aria-label="Findings">

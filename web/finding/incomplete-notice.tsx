@@ -1,8 +1,8 @@
 import type { Refusal } from '../api/client.ts';
 import { Text } from '../ui/text.tsx';
 
-/** Says that a token can't see everything, so that an empty list isn't read as "nothing is wrong". */
-export function Unseen({ errors }: { readonly errors: readonly Refusal[] }) {
+/** Notice that the token can't read everything, so that an empty list isn't read as "nothing is wrong". */
+export function IncompleteNotice({ errors }: { readonly errors: readonly Refusal[] }) {
   const reasons = errors
     // The shell reports once that the service doesn't respond.
     .filter(({ status }) => status !== 0)

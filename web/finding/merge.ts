@@ -5,8 +5,8 @@ type Merged = Finding & { readonly incident: Incident | undefined };
 const severities: readonly string[] = ['error', 'warning', 'info'];
 
 /**
- * Gives findings their incidents and ranks them. `doctor` lists open incidents too, so those without a
- * finding are about to close. Without `doctor`, they are all that is known.
+ * Joins findings with their incidents, and sorts them by severity. `doctor` reports open incidents
+ * itself, so incidents without a finding are dropped. Without `doctor`, only incidents are returned.
  */
 export function mergeIncidents(
   findings: readonly Finding[] | undefined,
@@ -21,7 +21,7 @@ export function mergeIncidents(
   return merged.toSorted((a, b) => rank(a) - rank(b));
 }
 
-/** True for errors, warnings and what waits for a decision; notes about files need nothing. */
+/** True for errors, warnings, and notes that wait for a decision. */
 export function needsAttention({ severity, id, place, commands }: Finding): boolean {
   return severity !== 'info' || (place === id && commands.length > 0);
 }

@@ -1,6 +1,6 @@
 import type { Name } from '../api/types.ts';
 
-/** A command of a finding that the dashboard can carry out as an operation of the API. */
+/** Command of a finding that the dashboard can run as an operation. */
 export interface Remedy {
   readonly name: Name;
   readonly input: Readonly<Record<string, unknown>>;
@@ -10,7 +10,7 @@ export interface Remedy {
   readonly title: string;
   /** The toast. */
   readonly done: string;
-  /** The field of a reason that the reader may give. */
+  /** Field for a reason that the user may enter. */
   readonly reason?: 'reason' | undefined;
 }
 
@@ -25,7 +25,7 @@ interface RemedyRules {
   readonly reason?: 'reason';
 }
 
-/** Only operations whose plan shows everything that they do. Other commands can be copied. */
+/** Operations whose plan shows everything that they do. Other commands can only be copied. */
 export const remedies: Readonly<Partial<Record<Name, RemedyRules>>> = {
   'run.revive': {
     positionals: ['id'],
@@ -155,7 +155,7 @@ export const remedies: Readonly<Partial<Record<Name, RemedyRules>>> = {
   },
 };
 
-/** Reads a command of a finding; undefined if the dashboard can't carry it out as it is written. */
+/** Parses a command of a finding; undefined if the dashboard can't run it. */
 export function readRemedy(command: string): Remedy | undefined {
   const [program, noun = '', action = '', ...rest] = splitCommand(command) ?? [];
   if (program !== 'ductile') return undefined;
@@ -167,33 +167,33 @@ export function readRemedy(command: string): Remedy | undefined {
   return { name, input, word, title: rules.title(input), done, reason };
 }
 
-/** Options that say where the CLI sends the command; the dashboard is there already. */
-const addressed = new Set(['--config', '--url']);
+/** Options that choose the service, which the dashboard ignores. */
+const targetOptions = new Set(['--config', '--url']);
 
 function readInput(
   { positionals, options = {} }: RemedyRules,
   parts: readonly string[],
 ): Record<string, unknown> | undefined {
   const input: Record<string, unknown> = {};
-  let taken = 0;
+  let position = 0;
   for (let at = 0; at < parts.length; at += 1) {
     const part = parts[at] ?? '';
     if (!part.startsWith('--')) {
-      const field = positionals[taken];
+      const field = positionals[position];
       if (field === undefined || part.startsWith('-')) return undefined;
       input[field] = part;
-      taken += 1;
+      position += 1;
       continue;
     }
     const field = part.slice(2).replaceAll('-', '_');
     const value = parts[(at += 1)];
     if (value === undefined) return undefined;
-    if (addressed.has(part)) continue;
+    if (targetOptions.has(part)) continue;
     const kind = Object.hasOwn(options, field) ? options[field] : undefined;
     if (kind === undefined) return undefined;
     input[field] = toValue(value, kind);
   }
-  const isMissing = taken === 0 && positionals.length > 0;
+  const isMissing = position === 0 && positionals.length > 0;
   return isMissing ? undefined : input;
 }
 
@@ -204,7 +204,7 @@ function toValue(value: string, kind: OptionKind): unknown {
 
 const part = /"([^"\\$`]*)"|'([^']*)'|([^\s"'\\$`|&;<>()]+)/y;
 
-/** The words of a command line; undefined if a shell would do more with it than start a program. */
+/** Splits a command line into words; undefined if a shell would do more than start a program. */
 export function splitCommand(command: string): string[] | undefined {
   const words: string[] = [];
   const text = command.trim();

@@ -1,7 +1,7 @@
 import { link } from '../route.ts';
 import { splitCommand } from './remedy.ts';
 
-/** What the link of a finding needs to know. */
+/** Fields of a finding that its link depends on. */
 export interface FindingLike {
   readonly id: string;
   readonly key: string;
@@ -10,7 +10,7 @@ export interface FindingLike {
   readonly why: string | null;
 }
 
-/** The object of a finding, and the page that shows it. */
+/** Object of a finding, with the address of its page. */
 export interface Subject {
   readonly noun: string;
   readonly href: string;
@@ -18,7 +18,7 @@ export interface Subject {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** By the noun of a command, the page of its first argument. */
+/** Page of the first argument of a command, by the command's noun. */
 const pages: ReadonlyMap<string, string> = new Map([
   ['run', 'runs'],
   ['job', 'jobs'],
@@ -31,12 +31,12 @@ const pages: ReadonlyMap<string, string> = new Map([
   ['tenant', 'tenants'],
 ]);
 
-/** Nouns whose objects have an id that the CLI may also give by its beginning. */
+/** Nouns whose objects have an id; commands may contain only its first characters. */
 const withId = new Set(['run', 'job', 'incident', 'signal', 'directive']);
 
 /** Finds the object of a finding by its commands, then by its kind and its category. */
 export function findSubject(finding: FindingLike): Subject | undefined {
-  // What holds a schedule back is another object than the schedule.
+  // The commands of such a finding may name the object that blocks the schedule.
   if (finding.id.startsWith('schedule_'))
     return readCategory({ ...finding, category: 'schedules' });
   for (const command of finding.commands) {
@@ -55,7 +55,7 @@ function readSubject([program, noun = '', action, first, second]: readonly strin
       ? { noun: 'plugin', href: link('plugins', { id: first }) }
       : undefined;
   }
-  if (noun === 'schedule') return ofSchedule(`${first}/${second ?? 'default'}`);
+  if (noun === 'schedule') return toScheduleSubject(`${first}/${second ?? 'default'}`);
   const page = pages.get(noun);
   if (page === undefined || (withId.has(noun) && !/^[0-9a-f-]{4,36}$/.test(first))) {
     return undefined;
@@ -63,7 +63,7 @@ function readSubject([program, noun = '', action, first, second]: readonly strin
   return { noun, href: link(page, { id: first }) };
 }
 
-/** A kind such as `run_halted` begins with the noun of what `why` names. */
+/** Reads the noun from a kind such as `run_halted`; `why` contains the id. */
 function readKind({ id, why }: FindingLike): Subject | undefined {
   const [noun = ''] = id.split(/[_:]/);
   const page = pages.get(noun);
@@ -71,7 +71,7 @@ function readKind({ id, why }: FindingLike): Subject | undefined {
   return { noun, href: link(page, { id: why }) };
 }
 
-/** Categories whose `why` names an object with an id. */
+/** Categories whose `why` contains the id of an object, with its noun. */
 const byCategory: ReadonlyMap<string, string> = new Map([
   ['jobs', 'job'],
   ['pipelines', 'run'],
@@ -86,8 +86,8 @@ function readCategory({ category, key, why }: FindingLike): Subject | undefined 
   }
   const named = key.replace(/^(webhook|package|tenant|plugin) /, '');
   if (category === 'schedules') {
-    const name = [why, key].find((one) => one?.includes('/') === true);
-    return name === undefined || name === null ? undefined : ofSchedule(name);
+    const name = [why, key].find((text) => text?.includes('/') === true);
+    return name === undefined || name === null ? undefined : toScheduleSubject(name);
   }
   if (category === 'webhooks' && named !== '') {
     return { noun: 'webhook', href: link('webhooks', { id: named }) };
@@ -98,6 +98,6 @@ function readCategory({ category, key, why }: FindingLike): Subject | undefined 
   return undefined;
 }
 
-function ofSchedule(name: string): Subject {
+function toScheduleSubject(name: string): Subject {
   return { noun: 'schedule', href: link('schedules', { id: name }) };
 }

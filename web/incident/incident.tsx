@@ -12,7 +12,6 @@ import { useAttention } from '../finding/attention.ts';
 import { Remedies } from '../finding/finding.tsx';
 import { JobTable } from '../job/jobs.tsx';
 import { SignalTable } from '../signal/signals.tsx';
-import { placeOf } from './key.ts';
 
 type Story = Output<'incident.show'>;
 
@@ -61,10 +60,10 @@ interface ActsProps {
   readonly reload: () => void;
 }
 
-/** What resolves an open incident, as its finding says. */
+/** Remedies of the finding that belongs to an open incident. */
 function Acts({ incident: { incident_id, status }, reload }: ActsProps): ComponentChildren {
   const attention = useAttention();
-  const finding = attention.findings.find((one) => one.incident?.incident_id === incident_id);
+  const finding = attention.findings.find((item) => item.incident?.incident_id === incident_id);
   if (status !== 'open' || finding === undefined) return null;
   const reloadAll = (): void => {
     reload();
@@ -75,7 +74,9 @@ function Acts({ incident: { incident_id, status }, reload }: ActsProps): Compone
 
 /** The evidence and the commands of an open incident. */
 function Resolution({ incident: { incident_id, status } }: { readonly incident: Story }) {
-  const finding = useAttention().findings.find((one) => one.incident?.incident_id === incident_id);
+  const finding = useAttention().findings.find(
+    (item) => item.incident?.incident_id === incident_id,
+  );
   if (status !== 'open' || finding === undefined) return null;
   const { evidence, fix, commands } = finding;
   return (
@@ -100,15 +101,15 @@ function Resolution({ incident: { incident_id, status } }: { readonly incident: 
 }
 
 /** Kinds whose key is `<plugin>/<command>`. */
-const ofCommands = new Set(['failure_streak', 'breaker_open', 'poison_job']);
+const commandKinds = new Set(['failure_streak', 'breaker_open', 'poison_job']);
 
 function Evidence({ incident }: { readonly incident: Story }) {
   const { kind, key, detail, signals } = incident;
-  const place = ofCommands.has(kind) ? placeOf(key) : undefined;
+  const target = commandKinds.has(kind) ? splitKey(key) : undefined;
   return (
     <div>
       <Resolution incident={incident} />
-      {place !== undefined && <Failed plugin={place[0]} command={place[1]} />}
+      {target !== undefined && <Failed plugin={target[0]} command={target[1]} />}
       <Card title="Details">
         <Json value={detail} label="the details" />
       </Card>
@@ -119,6 +120,12 @@ function Evidence({ incident }: { readonly incident: Story }) {
       )}
     </div>
   );
+}
+
+/** Splits a key such as `<plugin>/<command>`. */
+function splitKey(key: string): readonly [plugin: string, command: string] | undefined {
+  const at = key.indexOf('/');
+  return at < 1 ? undefined : [key.slice(0, at), key.slice(at + 1)];
 }
 
 function Failed({ plugin, command }: { readonly plugin: string; readonly command: string }) {

@@ -15,8 +15,8 @@ const states = [
   ['all', 'All'],
 ] as const;
 
-/** Kinds to choose from even while no incident of the kind is shown. */
-const usualKinds = [
+/** Kinds that the filter offers even if no listed incident has them. */
+const knownKinds = [
   'run_halted',
   'job_dead',
   'failure_streak',
@@ -35,11 +35,10 @@ const usualKinds = [
 ];
 
 function listKinds(shown: readonly string[]): (readonly [value: string, text: string])[] {
-  const kinds = [...new Set([...usualKinds, ...shown])];
+  const kinds = [...new Set([...knownKinds, ...shown])];
   return [['', 'Any kind'], ...kinds.map((kind) => [kind, kind.replaceAll('_', ' ')] as const)];
 }
 
-/** Open and closed incidents. */
 export function IncidentsPage({ route }: { readonly route: Route }) {
   const { status, kind, cursor } = route.query;
   const incidents = useCall(
@@ -54,7 +53,7 @@ export function IncidentsPage({ route }: { readonly route: Route }) {
   );
   const shown = [
     ...(kind ? [kind] : []),
-    ...(incidents.data?.incidents ?? []).map((one) => one.kind),
+    ...(incidents.data?.incidents ?? []).map((incident) => incident.kind),
   ];
   return (
     <>

@@ -68,7 +68,7 @@ function AttemptItem({ attempt }: { readonly attempt: Attempt }) {
   );
 }
 
-/** The exit code of the command that the plugin ran, or that of the plugin process. */
+/** Formats the exit code of the command that the plugin ran, or else of the plugin process. */
 function exitText({ command_exit_code: own, exit_code: process }: Attempt): string {
   const code = own ?? process;
   return code === null ? '' : `exit ${code} · `;

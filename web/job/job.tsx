@@ -1,7 +1,7 @@
 import type { JobStory } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
-import { ask } from '../ui/confirm.tsx';
-import { go } from '../ui/navigate.ts';
+import { confirmChange } from '../ui/confirm.tsx';
+import { navigate } from '../ui/navigate.ts';
 import { Json } from '../ui/json.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status, toneOf } from '../ui/status.tsx';
@@ -77,7 +77,7 @@ function Acts({ job, reload }: StoryProps) {
   const { job_id: id, plugin, command, run_id: runId, actions } = job;
   if (actions.includes('cancel')) {
     const cancel = (): void =>
-      ask({
+      confirmChange({
         title: `Cancel this job of ${plugin} ${command}?`,
         word: 'Cancel the job',
         name: 'job.cancel',
@@ -95,13 +95,13 @@ function Acts({ job, reload }: StoryProps) {
   }
   if (actions.includes('revive') && runId !== null) {
     const revive = (): void =>
-      ask({
+      confirmChange({
         title: 'Revive the run of this step?',
         word: 'Revive run',
         name: 'run.revive',
         input: { id: runId },
         done({ run_id }) {
-          go(link('runs', { id: run_id }));
+          navigate(link('runs', { id: run_id }));
           return 'Run revived';
         },
       });
@@ -113,13 +113,13 @@ function Acts({ job, reload }: StoryProps) {
   }
   if (!actions.includes('retry')) return null;
   const retry = (): void =>
-    ask({
+    confirmChange({
       title: `Retry this job of ${plugin} ${command}?`,
       word: 'Retry',
       name: 'job.retry',
       input: { id },
       done({ job_id }) {
-        go(link('jobs', { id: job_id }));
+        navigate(link('jobs', { id: job_id }));
         return 'Job retried';
       },
     });
@@ -130,7 +130,7 @@ function Acts({ job, reload }: StoryProps) {
   );
 }
 
-/** A job that was retried needs no attention itself. */
+/** Note that a job was retried, so that it needs no attention. */
 function Retried({ job: { retried_as: id } }: { readonly job: JobStory }) {
   if (id === null) return null;
   return (

@@ -20,10 +20,10 @@ const states = [
   ['cancelled,skipped', 'Cancelled'],
 ] as const;
 
-const ways = [
+const origins = [
   ['', 'Any origin'],
   ...['scheduler', 'webhook', 'route', 'api', 'cli', 'directive', 'replay'].map(
-    (way) => [way, way] as const,
+    (origin) => [origin, origin] as const,
   ),
 ] as const;
 
@@ -45,7 +45,7 @@ export function JobsPage({ route }: { readonly route: Route }) {
           label="Plugin"
           options={[['', 'Any plugin'], ...(isListed ? [] : [[chosen, chosen] as const]), ...names]}
         />
-        <Select route={route} name="submitted_by" label="Origin" options={ways} />
+        <Select route={route} name="submitted_by" label="Origin" options={origins} />
         <Typed route={route} name="query" label="Error contains…" />
       </div>
       <Loaded call={jobs}>
@@ -95,7 +95,7 @@ function NoJobs({ isFiltered }: { readonly isFiltered: boolean }) {
 interface JobTableProps {
   readonly jobs: readonly Job[];
   readonly label: string;
-  /** Only what fits beside other things. */
+  /** Shows fewer columns, for tables beside other content. */
   readonly isShort?: boolean;
 }
 

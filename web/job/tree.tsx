@@ -7,19 +7,19 @@ import { useCall } from '../ui/use-call.ts';
 
 type Node = Output<'job.tree'>['jobs'][number];
 
-const DEEP_MAX = 8;
+const DEPTH_MAX = 8;
 
-/** What a job follows from and what followed; nothing when it is alone. */
+/** Tree of the jobs that caused a job or followed from it. Renders nothing for a single job. */
 export function JobTree({ id, stamp }: { readonly id: string; readonly stamp: string }) {
-  // A chain changes when the job does; it is not worth a look at every beat.
+  // The tree changes together with the job, so it is reloaded only while the job runs.
   const { data } = useCall('job.tree', { id }, stamp.startsWith('running') ? ['job.'] : []);
   if (data === undefined || data.jobs.length < 2) return null;
   return (
     <Card title="Chain">
       <ul class="chain">
         {data.jobs.map((node) => (
-          <li key={node.job_id} class={`deep-${Math.min(node.depth, DEEP_MAX)}`}>
-            <Knot node={node} isHere={node.job_id === data.job_id} />
+          <li key={node.job_id} class={`deep-${Math.min(node.depth, DEPTH_MAX)}`}>
+            <TreeNode node={node} isHere={node.job_id === data.job_id} />
           </li>
         ))}
       </ul>
@@ -28,7 +28,7 @@ export function JobTree({ id, stamp }: { readonly id: string; readonly stamp: st
   );
 }
 
-function Knot({ node, isHere }: { readonly node: Node; readonly isHere: boolean }) {
+function TreeNode({ node, isHere }: { readonly node: Node; readonly isHere: boolean }) {
   const name = (
     <>
       <Text value={node.plugin} />{' '}

@@ -1,7 +1,7 @@
 import { useAttention } from '../finding/attention.ts';
 import { FindingItem } from '../finding/finding.tsx';
 import { needsAttention } from '../finding/merge.ts';
-import { Unseen } from '../finding/incomplete-notice.tsx';
+import { IncompleteNotice } from '../finding/incomplete-notice.tsx';
 import { link } from '../route.ts';
 import { count } from '../text/time.ts';
 import { Card } from '../ui/parts.tsx';
@@ -9,13 +9,13 @@ import { Status } from '../ui/status.tsx';
 
 const SHOWN = 8;
 
-/** The most urgent findings. It says that nothing is wrong only if `doctor` says so. */
+/** Card with the most urgent findings. It reports that nothing is wrong only if `doctor` was checked. */
 export function AttentionCard() {
   const { isLoading, isChecked, findings, errors, reload } = useAttention();
   const urgent = findings.filter(needsAttention);
   const notes = findings.length - urgent.length;
   const hasErrors = urgent.some(({ severity }) => severity === 'error');
-  if (urgent.length === 0 && !isChecked) return <Unseen errors={errors} />;
+  if (urgent.length === 0 && !isChecked) return <IncompleteNotice errors={errors} />;
   return (
     <>
       <Card
@@ -42,7 +42,7 @@ export function AttentionCard() {
           </p>
         )}
       </Card>
-      <Unseen errors={errors} />
+      <IncompleteNotice errors={errors} />
     </>
   );
 }

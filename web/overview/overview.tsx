@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { onBeat } from '../api/live.ts';
+import { onEvents } from '../api/live.ts';
 import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
 import { count, duration, percent } from '../text/time.ts';
@@ -11,7 +11,7 @@ import { Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { JobTable } from '../job/jobs.tsx';
 import { AttentionCard } from './attention.tsx';
-import { Pulse } from './rate-chart.tsx';
+import { RateChart } from './rate-chart.tsx';
 import { Share, Tile } from './tile.tsx';
 
 const windows = [
@@ -22,7 +22,6 @@ const windows = [
 
 const FAILED_ROWS = 6;
 
-/** What needs attention, what runs and what waits. */
 export function OverviewPage({ route }: { readonly route: Route }) {
   const window = route.query['window'] ?? '1h';
   const summary = useCall('analytics.summary', { window }, ['job.']);
@@ -99,7 +98,7 @@ const bad = ['failed', 'timed_out', 'crashed', 'dead', 'settle_error'];
 
 function Tiles({ summary, queue }: TilesProps) {
   const stats = new Map(Object.entries(summary?.stats ?? {}));
-  // One that was put back before it began is no attempt in anybody's eyes.
+  // A job that was released before its process started isn't an attempt.
   stats.delete('released');
   const attempts = [...stats.values()].reduce((sum, n) => sum + n, 0);
   const failures = bad.reduce((sum, status) => sum + (stats.get(status) ?? 0), 0);
@@ -152,7 +151,7 @@ function Tiles({ summary, queue }: TilesProps) {
   );
 }
 
-/** Whose jobs wait longest. */
+/** Names the command whose jobs wait longest. */
 function Slowest({ summary: { commands } }: { readonly summary: Output<'analytics.summary'> }) {
   const [most] = commands.toSorted((a, b) => (b.mean_queue_ms ?? 0) - (a.mean_queue_ms ?? 0));
   if (most === undefined) return null;
@@ -164,22 +163,24 @@ function Slowest({ summary: { commands } }: { readonly summary: Output<'analytic
 }
 
 function meanWait({ commands }: Output<'analytics.summary'>): number | null {
-  const attempts = commands.reduce((sum, one) => sum + one.attempts, 0);
+  const attempts = commands.reduce((sum, command) => sum + command.attempts, 0);
   if (attempts === 0) return null;
-  return commands.reduce((sum, one) => sum + one.attempts * (one.mean_queue_ms ?? 0), 0) / attempts;
+  return (
+    commands.reduce((sum, { attempts: n, mean_queue_ms: ms }) => sum + n * (ms ?? 0), 0) / attempts
+  );
 }
 
-const BEATS = 60;
+const SECONDS = 60;
 
-/** How many attempts ended in each of the last seconds. */
+/** Chart of the attempts that ended in each of the last seconds. */
 function Ends() {
-  const [ends, setEnds] = useState<readonly Beats[]>(() =>
-    Array.from({ length: BEATS }, () => none),
+  const [ends, setEnds] = useState<readonly SecondCounts[]>(() =>
+    Array.from({ length: SECONDS }, () => noEnds),
   );
   useEffect(() => {
     let good = 0;
     let failed = 0;
-    const stop = onBeat((types) => {
+    const stop = onEvents((types) => {
       for (const [type, n] of types) {
         if (type === 'job.succeeded') good += n;
         else if (bad.includes(type.slice('job.'.length))) failed += n;
@@ -195,15 +196,15 @@ function Ends() {
       clearInterval(timer);
     };
   }, []);
-  return <Pulse beats={ends} />;
+  return <RateChart seconds={ends} />;
 }
 
-interface Beats {
+interface SecondCounts {
   readonly good: number;
   readonly failed: number;
 }
 
-const none: Beats = { good: 0, failed: 0 };
+const noEnds: SecondCounts = { good: 0, failed: 0 };
 
 function Lanes({ lanes }: { readonly lanes: Output<'analytics.queue'>['lanes'] }) {
   if (lanes.length === 0)

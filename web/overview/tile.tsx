@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 
-/** One number that matters. */
+/** Tile with one number. */
 export function Tile(props: {
   readonly title: string;
   readonly value: string;
@@ -18,7 +18,7 @@ export function Tile(props: {
   );
 }
 
-/** A part of a whole, as a bar. */
+/** Bar that shows a share of a total. */
 export function Share({ part, whole }: { readonly part: number; readonly whole: number }) {
   const width = whole === 0 ? 0 : (100 * part) / whole;
   return (

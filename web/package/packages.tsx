@@ -1,13 +1,13 @@
 import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
-import { ask } from '../ui/confirm.tsx';
+import { confirmChange } from '../ui/confirm.tsx';
 import { Card, Empty, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
 import { Line, Maybe, Text } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { SchemaForm } from '../plugin/schema-form.tsx';
-import { keepHooks } from '../webhook/one-time-secrets.ts';
+import { showSecrets } from '../webhook/one-time-secrets.ts';
 
 type Package = Output<'package.list'>['packages'][number];
 
@@ -83,32 +83,32 @@ export function PackagePage({ route }: { readonly route: Route }) {
   const shown = useCall('package.show', { package: slug }, ['package.', 'directive.']);
   return (
     <Loaded call={shown} title="Package">
-      {(one) => {
-        const isIn = one.installed !== null && one.status !== 'uninstalled';
+      {(item) => {
+        const isIn = item.installed !== null && item.status !== 'uninstalled';
         return (
           <>
             <Head
-              title={<Text value={one.title} />}
+              title={<Text value={item.title} />}
               about={
                 <>
-                  {isIn ? <Status value={one.status ?? 'installed'} /> : 'not installed'}
+                  {isIn ? <Status value={item.status ?? 'installed'} /> : 'not installed'}
                   <Text value={slug} />
                 </>
               }
             >
-              {isIn && <Switches one={one} reload={shown.reload} />}
+              {isIn && <Switches item={item} reload={shown.reload} />}
             </Head>
             <div class="columns">
               <div>
                 <Card title="What it is">
                   <p class="pad">
-                    <Text value={one.description} lines />
+                    <Text value={item.description} lines />
                   </p>
                 </Card>
                 {!isIn && (
                   <Card title="Install it">
                     <SchemaForm
-                      schema={one.config_schema}
+                      schema={item.config_schema}
                       word="Install"
                       submit={(config) => install(slug, config, shown.reload)}
                     />
@@ -116,7 +116,7 @@ export function PackagePage({ route }: { readonly route: Route }) {
                 )}
                 <Card title="What it brings">
                   <ul class="plain-list">
-                    {one.provides.map(({ kind, name }) => (
+                    {item.provides.map(({ kind, name }) => (
                       <li>
                         <span class="soft">
                           <Text value={kind} />
@@ -127,7 +127,7 @@ export function PackagePage({ route }: { readonly route: Route }) {
                   </ul>
                 </Card>
               </div>
-              <PackageFacts one={one} />
+              <PackageFacts item={item} />
             </div>
           </>
         );
@@ -136,23 +136,23 @@ export function PackagePage({ route }: { readonly route: Route }) {
   );
 }
 
-function PackageFacts({ one }: { readonly one: Output<'package.show'> }) {
+function PackageFacts({ item }: { readonly item: Output<'package.show'> }) {
   return (
     <Card title="Facts">
       <Facts
         facts={[
-          ['Newest', <Text value={one.version} />],
-          ['Versions', <Text value={one.versions.join(', ')} />],
-          ['Installed', <Maybe value={one.installed} />],
-          ['Category', <Text value={one.category} />],
+          ['Newest', <Text value={item.version} />],
+          ['Versions', <Text value={item.versions.join(', ')} />],
+          ['Installed', <Maybe value={item.installed} />],
+          ['Category', <Text value={item.category} />],
           [
             'Needs',
-            <Text value={one.requires.map(({ plugin }) => plugin).join(', ') || 'nothing'} />,
+            <Text value={item.requires.map(({ plugin }) => plugin).join(', ') || 'nothing'} />,
           ],
           [
             'Hash',
             <code class="id wrap">
-              <Text value={one.hash} />
+              <Text value={item.hash} />
             </code>,
           ],
         ]}
@@ -162,7 +162,7 @@ function PackageFacts({ one }: { readonly one: Output<'package.show'> }) {
 }
 
 interface SwitchesProps {
-  readonly one: Output<'package.show'>;
+  readonly item: Output<'package.show'>;
   readonly reload: () => void;
 }
 
@@ -173,9 +173,9 @@ const verbs = {
   uninstall: 'It is uninstalled.',
 } as const;
 
-function Switches({ one: { slug, status, installed, version }, reload }: SwitchesProps) {
+function Switches({ item: { slug, status, installed, version }, reload }: SwitchesProps) {
   const change = (verb: keyof typeof verbs): void =>
-    ask({
+    confirmChange({
       title: `${verb[0]?.toUpperCase()}${verb.slice(1)} ${slug}?`,
       word: `${verb[0]?.toUpperCase()}${verb.slice(1)}`,
       name: `package.${verb}`,
@@ -184,7 +184,8 @@ function Switches({ one: { slug, status, installed, version }, reload }: Switche
         reload();
         return verbs[verb];
       },
-      keep: ({ webhooks = [] }) => keepHooks(webhooks.filter(({ secret }) => secret !== null)),
+      showOnce: ({ webhooks = [] }) =>
+        showSecrets(webhooks.filter(({ secret }) => secret !== null)),
     });
   return (
     <>
@@ -204,7 +205,7 @@ function Switches({ one: { slug, status, installed, version }, reload }: Switche
 }
 
 function install(slug: string, config: Record<string, unknown>, reload: () => void): void {
-  ask({
+  confirmChange({
     title: `Install ${slug}?`,
     word: 'Install',
     name: 'package.install',
@@ -213,6 +214,6 @@ function install(slug: string, config: Record<string, unknown>, reload: () => vo
       reload();
       return 'It is installed and in force.';
     },
-    keep: ({ webhooks = [] }) => keepHooks(webhooks),
+    showOnce: ({ webhooks = [] }) => showSecrets(webhooks),
   });
 }

@@ -1,10 +1,10 @@
 import { ExactNumber, isExactText, isNumberText, parseJson } from '../../src/base/parse-json.ts';
 
-/** A form for what a JSON Schema describes. */
+/** Field of a form for a JSON Schema. */
 export interface Field {
   readonly name: string;
   readonly kind: 'text' | 'long' | 'number' | 'yes-no' | 'choice' | 'json';
-  /** How it is to be written, where that is not plain to see. */
+  /** Hint about the expected syntax. */
   readonly form: string;
   readonly about: string;
   readonly required: boolean;
@@ -15,13 +15,13 @@ export interface Field {
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** The fields of an object; none when the schema does not say what they are. */
+/** Returns the fields of an object; empty if the schema has no properties. */
 export function fieldsOf(schema: Schema | null | undefined): Field[] {
   const properties = asObject(schema?.['properties']);
   const required = asList(schema?.['required']);
-  return Object.entries(properties).map(([name, given]) => {
-    const property = asObject(given);
-    const choices = asList(property['enum']).filter((one) => typeof one === 'string');
+  return Object.entries(properties).map(([name, definition]) => {
+    const property = asObject(definition);
+    const choices = asList(property['enum']).filter((choice) => typeof choice === 'string');
     return {
       name,
       kind: kindOf(name, property, choices),
@@ -35,8 +35,8 @@ export function fieldsOf(schema: Schema | null | undefined): Field[] {
   });
 }
 
-/** What somebody typed is no value of its field. */
-export class FieldFault extends Error {
+/** Text that isn't a valid value of its field. */
+export class FieldError extends Error {
   readonly field: string;
 
   constructor(field: string, problem: string) {
@@ -45,7 +45,7 @@ export class FieldFault extends Error {
   }
 }
 
-/** What was filled in; what was left empty is left out. Throws a FieldFault when something is no value. */
+/** Returns the values of the form without empty fields. Throws a FieldError for an invalid value. */
 export function valueOf(
   fields: readonly Field[],
   texts: ReadonlyMap<string, string>,
@@ -61,14 +61,14 @@ function read({ name, kind }: Field, text: string): unknown {
   if (kind === 'yes-no') return text === 'true';
   if (kind === 'number') {
     const number = Number(text);
-    if (Number.isNaN(number)) throw new FieldFault(name, 'must be a number');
+    if (Number.isNaN(number)) throw new FieldError(name, 'must be a number');
     const trimmed = text.trim();
     return isNumberText(trimmed) && !isExactText(trimmed) ? new ExactNumber(trimmed) : number;
   }
   return kind === 'json' ? parse(name, text) : text;
 }
 
-/** A JSON object that somebody typed. */
+/** Parses a JSON object that the user typed. */
 export function parseObject(text: string): Record<string, unknown> {
   const value = text.trim() === '' ? {} : parse('the payload', text);
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
@@ -81,7 +81,7 @@ function parse(name: string, text: string): unknown {
   try {
     return parseJson(text);
   } catch {
-    throw new FieldFault(name, 'must be JSON');
+    throw new FieldError(name, 'must be JSON');
   }
 }
 
@@ -95,7 +95,7 @@ function kindOf(name: string, property: Schema, choices: readonly unknown[]): Fi
 
 const LINE_CHARS = 80;
 
-/** Whether what is written there is more than one line as a rule. */
+/** Guesses whether the field needs more than one line. */
 function isLong(name: string, { default: initial, maxLength }: Schema): boolean {
   if (/(^|_)prompt(_|$)/i.test(name) || Number(maxLength) > 2 * LINE_CHARS) return true;
   return typeof initial === 'string' && (initial.length > LINE_CHARS || initial.includes('\n'));

@@ -1,7 +1,7 @@
 import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
-import { ask } from '../ui/confirm.tsx';
-import { go } from '../ui/navigate.ts';
+import { confirmChange } from '../ui/confirm.tsx';
+import { navigate } from '../ui/navigate.ts';
 import { Named } from '../ui/named.tsx';
 import { Card, Empty, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
@@ -50,7 +50,7 @@ export function PluginsPage() {
                 href={({ name }) => link('plugins', { id: name })}
               />
             )}
-            <Rest dormant={dormant} disabled={disabled} />
+            <InactivePlugins dormant={dormant} disabled={disabled} />
           </>
         )}
       </Loaded>
@@ -58,13 +58,13 @@ export function PluginsPage() {
   );
 }
 
-interface RestProps {
+interface InactivePluginsProps {
   readonly dormant: Readonly<Record<string, readonly string[]>>;
   readonly disabled: readonly string[];
 }
 
-/** Plugins that are there and do nothing yet. */
-function Rest({ dormant, disabled }: RestProps) {
+/** Installed plugins that are disabled or lack configuration. */
+function InactivePlugins({ dormant, disabled }: InactivePluginsProps) {
   const waiting = Object.entries(dormant);
   if (waiting.length + disabled.length === 0) return null;
   return (
@@ -115,12 +115,12 @@ const columns: readonly Column<Plugin>[] = [
   { title: 'At once', from: 'wide', kind: 'number', cell: ({ parallelism }) => parallelism },
 ];
 
-/** One plugin, and a form to run each of its commands. */
+/** Page of a plugin, with a form for each of its commands. */
 export function PluginPage({ route }: { readonly route: Route }) {
   const name = route.id ?? '';
   const plugin = useCall('plugin.inspect', { plugin: name });
   const all = useCall('plugin.list', {}, ['directive.']);
-  const own = all.data?.plugins.find((one) => one.name === name);
+  const own = all.data?.plugins.find((row) => row.name === name);
   return (
     <Loaded call={plugin} title="Plugin">
       {({ version, description, uses, protocol, parallelism, commands }) => (
@@ -133,7 +133,10 @@ export function PluginPage({ route }: { readonly route: Route }) {
               Its jobs
             </a>
             {own?.enabled !== undefined && (
-              <button type="button" onClick={() => turn(name, own.enabled === true, all.reload)}>
+              <button
+                type="button"
+                onClick={() => togglePlugin(name, own.enabled === true, all.reload)}
+              >
                 {own.enabled ? 'Switch off' : 'Switch on'}
               </button>
             )}
@@ -180,20 +183,20 @@ export function PluginPage({ route }: { readonly route: Route }) {
 }
 
 function run(plugin: string, command: string, payload: Record<string, unknown>): void {
-  ask({
+  confirmChange({
     title: `Run ${plugin} ${command}?`,
     word: 'Run',
     name: 'plugin.run',
     input: { plugin, command, payload, async: true },
     done({ job_id }) {
-      go(link('jobs', { id: job_id }));
+      navigate(link('jobs', { id: job_id }));
       return 'The job is queued.';
     },
   });
 }
 
-function turn(plugin: string, isOn: boolean, reload: () => void): void {
-  ask({
+function togglePlugin(plugin: string, isOn: boolean, reload: () => void): void {
+  confirmChange({
     title: isOn ? `Switch ${plugin} off?` : `Switch ${plugin} on?`,
     word: isOn ? 'Switch off' : 'Switch on',
     name: isOn ? 'plugin.disable' : 'plugin.enable',

@@ -1,7 +1,7 @@
 import type { TargetedInputEvent } from 'preact';
 import { useId, useState } from 'preact/hooks';
 import { Text } from '../ui/text.tsx';
-import { FieldFault, fieldsOf, parseObject, valueOf, type Field } from './fields.ts';
+import { FieldError, fieldsOf, parseObject, valueOf, type Field } from './fields.ts';
 
 interface SchemaFormProps {
   readonly schema: Readonly<Record<string, unknown>> | null | undefined;
@@ -9,7 +9,7 @@ interface SchemaFormProps {
   readonly submit: (value: Record<string, unknown>) => void;
 }
 
-/** Asks for what a schema describes, field by field or as JSON. */
+/** Form for the values of a schema, field by field or as JSON. */
 export function SchemaForm({ schema, word, submit }: SchemaFormProps) {
   const fields = fieldsOf(schema);
   const [texts, setTexts] = useState<ReadonlyMap<string, string>>(new Map());
@@ -25,14 +25,15 @@ export function SchemaForm({ schema, word, submit }: SchemaFormProps) {
       setWrong(thrown instanceof Error ? thrown : new Error(String(thrown)));
     }
   };
-  const isAt = ({ name }: Field): boolean => wrong instanceof FieldFault && wrong.field === name;
-  const turn = (): void => {
+  const isFieldError = ({ name }: Field): boolean =>
+    wrong instanceof FieldError && wrong.field === name;
+  const toggleView = (): void => {
     setWrong(undefined);
     if (json !== undefined) setJson(undefined);
     else
       setJson(
         JSON.stringify(
-          safely(() => valueOf(fields, texts)),
+          valueOrEmpty(() => valueOf(fields, texts)),
           null,
           2,
         ),
@@ -47,7 +48,7 @@ export function SchemaForm({ schema, word, submit }: SchemaFormProps) {
             field={field}
             id={`${id}-${field.name}`}
             value={texts.get(field.name) ?? field.initial}
-            wrong={isAt(field) ? wrong?.message : undefined}
+            wrong={isFieldError(field) ? wrong?.message : undefined}
             set={(text) => setTexts(new Map(texts).set(field.name, text))}
           />
         ))
@@ -61,13 +62,13 @@ export function SchemaForm({ schema, word, submit }: SchemaFormProps) {
           />
         </label>
       )}
-      {wrong !== undefined && (json !== undefined || !fields.some(isAt)) && (
+      {wrong !== undefined && (json !== undefined || !fields.some(isFieldError)) && (
         <Wrong text={wrong.message} />
       )}
       <div class="acts">
         <button class="main">{word}</button>
         {fields.length > 0 && (
-          <button type="button" class="quiet" onClick={turn}>
+          <button type="button" class="quiet" onClick={toggleView}>
             {json === undefined ? 'As JSON' : 'As a form'}
           </button>
         )}
@@ -159,7 +160,7 @@ function Control({ field, id, value, wrong, set }: ControlProps) {
   );
 }
 
-function safely(make: () => Record<string, unknown>): Record<string, unknown> {
+function valueOrEmpty(make: () => Record<string, unknown>): Record<string, unknown> {
   try {
     return make();
   } catch {

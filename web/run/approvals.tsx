@@ -3,7 +3,7 @@ import { Card } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Text, Time } from '../ui/text.tsx';
 
-/** Who decided about the steps that asked, when and why. */
+/** Decisions about approval steps, with their actor, time and reason. */
 export function Approvals({ run: { approvals } }: { readonly run: RunStory }) {
   if (approvals.length === 0) return null;
   return (

@@ -1,5 +1,5 @@
 import type { RunStory } from '../api/types.ts';
-import { ask } from '../ui/confirm.tsx';
+import { confirmChange } from '../ui/confirm.tsx';
 import { Json } from '../ui/json.tsx';
 import { Text } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
@@ -12,9 +12,9 @@ export interface DecisionRequest {
   readonly reload: () => void;
 }
 
-/** Asks for a decision: the dialog shows the question with its data, and takes a reason. */
-export function askDecision({ runId, step, isYes, reload }: DecisionRequest): void {
-  ask({
+/** Opens the dialog for a decision, with the question, its data, and a field for a reason. */
+export function confirmDecision({ runId, step, isYes, reload }: DecisionRequest): void {
+  confirmChange({
     title: isYes ? 'Approve this step?' : 'Reject this step?',
     word: isYes ? 'Approve' : 'Reject',
     name: isYes ? 'run.approve' : 'run.reject',
@@ -31,19 +31,19 @@ export function askDecision({ runId, step, isYes, reload }: DecisionRequest): vo
 function DecisionQuestion({ runId, step }: Pick<DecisionRequest, 'runId' | 'step'>) {
   const { data } = useCall('run.show', { id: runId });
   if (data === undefined) return null;
-  const asked = data.steps.find(
-    (one) => one.kind === 'approve' && (one.step_id === step || one.step === step),
+  const question = data.steps.find(
+    (row) => row.kind === 'approve' && (row.step_id === step || row.step === step),
   );
   return (
     <div class="question">
       <p>
         <Text value={data.pipeline} /> ·{' '}
         <code>
-          <Text value={asked?.step ?? step} />
+          <Text value={question?.step ?? step} />
         </code>
       </p>
       <blockquote>
-        <Text value={questionOf(asked)} lines />
+        <Text value={questionOf(question)} lines />
       </blockquote>
       <details>
         <summary>Payload of the run</summary>

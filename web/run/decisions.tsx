@@ -1,31 +1,31 @@
 import type { RunStory } from '../api/types.ts';
 import { Text, Time } from '../ui/text.tsx';
-import { askDecision } from './confirm-decision.tsx';
+import { confirmDecision } from './confirm-decision.tsx';
 
 interface DecisionsProps {
   readonly run: RunStory;
   readonly reload: () => void;
 }
 
-/** The questions of a run that wait for a person, each with its buttons. */
+/** Open questions of a run, each with its buttons. */
 export function Decisions({ run, reload }: DecisionsProps) {
-  const asked = new Map(
+  const questions = new Map(
     run.steps.flatMap((step) => (step.kind === 'approve' ? [[step.step_id, step] as const] : [])),
   );
-  const open = run.waiting.filter(({ step_id }) => step_id !== null && asked.has(step_id));
+  const open = run.waiting.filter(({ step_id }) => step_id !== null && questions.has(step_id));
   if (open.length === 0) return null;
   return (
     <section class="decisions" aria-label="Waits for a decision">
       {open.map(({ step_id, step, why, until }) => {
         const decide = (isYes: boolean): void =>
-          askDecision({ runId: run.run_id, step: step_id ?? '', isYes, reload });
+          confirmDecision({ runId: run.run_id, step: step_id ?? '', isYes, reload });
         return (
           <div key={step_id}>
             <p>
               <b>
                 <Text value={step ?? ''} />
               </b>{' '}
-              <Text value={asked.get(step_id ?? '')?.note ?? why} lines />
+              <Text value={questions.get(step_id ?? '')?.note ?? why} lines />
               {until !== null && (
                 <span class="soft">
                   {' '}

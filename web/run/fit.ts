@@ -1,14 +1,14 @@
-/** How wide a text is drawn. */
+/** Measures the width of a text. */
 export type Ruler = (text: string) => number;
 
-/** As much of a text as there is room for; nothing when not even its beginning fits. */
-export function fit(text: string, room: number, ruler: Ruler): string {
-  if (ruler(text) <= room) return text;
+/** Shortens a text to a width; empty if not even its first character fits. */
+export function fit(text: string, maxWidth: number, ruler: Ruler): string {
+  if (ruler(text) <= maxWidth) return text;
   const chars = Array.from(text);
   let most = 0;
   for (let least = 1, end = chars.length; least <= end;) {
     const middle = Math.floor((least + end) / 2);
-    const isFitting = ruler(cut(chars, middle)) <= room;
+    const isFitting = ruler(cut(chars, middle)) <= maxWidth;
     if (isFitting) most = middle;
     if (isFitting) least = middle + 1;
     else end = middle - 1;
@@ -16,15 +16,15 @@ export function fit(text: string, room: number, ruler: Ruler): string {
   return most === 0 ? '' : cut(chars, most);
 }
 
-/** The first of these that has room; where none has, as much of the last as is worth reading. */
-export function fitFirst(texts: readonly string[], room: number, ruler: Ruler): string {
-  const whole = texts.find((text) => ruler(text) <= room);
+/** Returns the first text that fits, or else the last one, shortened. */
+export function fitFirst(texts: readonly string[], maxWidth: number, ruler: Ruler): string {
+  const whole = texts.find((text) => ruler(text) <= maxWidth);
   if (whole !== undefined) return whole;
-  const short = fit(texts.at(-1) ?? '', room, ruler);
-  return Array.from(short).length < CHARS_LEAST ? '' : short;
+  const short = fit(texts.at(-1) ?? '', maxWidth, ruler);
+  return Array.from(short).length < CHARS_MIN ? '' : short;
 }
 
-const CHARS_LEAST = 5;
+const CHARS_MIN = 5;
 
 function cut(chars: readonly string[], count: number): string {
   return `${chars.slice(0, count).join('')}…`;

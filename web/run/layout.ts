@@ -1,4 +1,4 @@
-/** Where the steps of a pipeline are drawn: from left to right, the arms of a block under each other. */
+/** Step to draw. Steps are drawn from left to right, the arms of a block below each other. */
 export interface DrawnStep {
   readonly id: string;
   readonly kind: string;
@@ -13,7 +13,7 @@ export interface Box {
   readonly y: number;
   readonly width: number;
   readonly height: number;
-  /** Its arms are drawn within it, below its name. */
+  /** True if its arms are drawn inside it, below its name. */
   readonly isBlock: boolean;
 }
 
@@ -21,8 +21,7 @@ export interface Label {
   readonly text: string;
   readonly x: number;
   readonly y: number;
-  /** How wide it may be. */
-  readonly room: number;
+  readonly maxWidth: number;
 }
 
 export interface Picture {
@@ -30,12 +29,12 @@ export interface Picture {
   readonly height: number;
   readonly boxes: readonly Box[];
   readonly labels: readonly Label[];
-  /** As the path of an SVG. */
-  readonly ways: readonly string[];
+  /** Path data of the SVG. */
+  readonly arrows: readonly string[];
 }
 
-const WIDE = 156;
-const HIGH = 52;
+const BOX_WIDTH = 156;
+const BOX_HEIGHT = 52;
 const GAP = 26;
 const ROW = 14;
 const PAD = 14;
@@ -43,83 +42,84 @@ const TITLE = 40;
 const LABEL = 20;
 
 export function layOut(steps: readonly DrawnStep[]): Picture {
-  const { width, height, paint } = chain(steps);
-  const made: Made = { boxes: [], labels: [], ways: [] };
-  paint(made, 1, 1);
-  return { width: width + 2, height: height + 2, ...made };
+  const { width, height, paint } = layOutChain(steps);
+  const drawing: Drawing = { boxes: [], labels: [], arrows: [] };
+  paint(drawing, 1, 1);
+  return { width: width + 2, height: height + 2, ...drawing };
 }
 
-interface Made {
+interface Drawing {
   readonly boxes: Box[];
   readonly labels: Label[];
-  readonly ways: string[];
+  readonly arrows: string[];
 }
 
 interface Part {
   readonly width: number;
   readonly height: number;
-  readonly paint: (made: Made, x: number, y: number) => void;
+  readonly paint: (drawing: Drawing, x: number, y: number) => void;
 }
 
-/** One after the other, all at the same middle. */
-function chain(steps: readonly DrawnStep[]): Part {
-  const parts = steps.map(partOf);
+/** Puts steps beside each other, on one center line. */
+function layOutChain(steps: readonly DrawnStep[]): Part {
+  const parts = steps.map(layOutStep);
   const width =
     parts.reduce((sum, part) => sum + part.width, 0) + GAP * Math.max(0, parts.length - 1);
   const height = Math.max(0, ...parts.map((part) => part.height));
   return {
     width,
     height,
-    paint(made, x, y) {
+    paint(drawing, x, y) {
       let left = x;
       const middle = y + height / 2;
       for (const [at, part] of parts.entries()) {
-        if (at > 0) made.ways.push(`M${left - GAP} ${middle}H${left}`);
-        part.paint(made, left, middle - part.height / 2);
+        if (at > 0) drawing.arrows.push(`M${left - GAP} ${middle}H${left}`);
+        part.paint(drawing, left, middle - part.height / 2);
         left += part.width + GAP;
       }
     },
   };
 }
 
-function partOf(step: DrawnStep): Part {
-  return step.arms.length === 0 ? single(step) : block(step);
+function layOutStep(step: DrawnStep): Part {
+  return step.arms.length === 0 ? layOutSingle(step) : layOutBlock(step);
 }
 
-function single(step: DrawnStep): Part {
+function layOutSingle(step: DrawnStep): Part {
   return {
-    width: WIDE,
-    height: HIGH,
+    width: BOX_WIDTH,
+    height: BOX_HEIGHT,
     paint: ({ boxes }, x, y) =>
-      void boxes.push({ step, x, y, width: WIDE, height: HIGH, isBlock: false }),
+      void boxes.push({ step, x, y, width: BOX_WIDTH, height: BOX_HEIGHT, isBlock: false }),
   };
 }
 
-function block(step: DrawnStep): Part {
+function layOutBlock(step: DrawnStep): Part {
   const arms = step.arms.map(({ label, steps }) => ({
     text: isOwnName(label, steps) ? null : label,
-    part: chain(steps),
+    part: layOutChain(steps),
   }));
-  const highs = arms.map(({ text, part }) => part.height + (text === null ? 0 : LABEL));
-  const width = Math.max(WIDE, ...arms.map(({ part }) => part.width + 2 * PAD));
-  const height = TITLE + highs.reduce((sum, high) => sum + high, 0) + ROW * (arms.length - 1) + PAD;
+  const heights = arms.map(({ text, part }) => part.height + (text === null ? 0 : LABEL));
+  const width = Math.max(BOX_WIDTH, ...arms.map(({ part }) => part.width + 2 * PAD));
+  const height =
+    TITLE + heights.reduce((sum, armHeight) => sum + armHeight, 0) + ROW * (arms.length - 1) + PAD;
   return {
     width,
     height,
-    paint(made, x, y) {
-      made.boxes.push({ step, x, y, width, height, isBlock: true });
+    paint(drawing, x, y) {
+      drawing.boxes.push({ step, x, y, width, height, isBlock: true });
       let top = y + TITLE;
       for (const [at, { text, part }] of arms.entries()) {
         if (text !== null)
-          made.labels.push({ text, x: x + PAD, y: top + 12, room: width - 2 * PAD });
-        part.paint(made, x + PAD, top + (text === null ? 0 : LABEL));
-        top += (highs[at] ?? 0) + ROW;
+          drawing.labels.push({ text, x: x + PAD, y: top + 12, maxWidth: width - 2 * PAD });
+        part.paint(drawing, x + PAD, top + (text === null ? 0 : LABEL));
+        top += (heights[at] ?? 0) + ROW;
       }
     },
   };
 }
 
-/** An arm of one step that is called like it needs no name of its own. */
+/** True if an arm needs no label, because its only step has the same name. */
 function isOwnName(label: string | null, steps: readonly DrawnStep[]): boolean {
   return label === null || (steps.length === 1 && steps[0]?.id.split('.').at(-1) === label);
 }

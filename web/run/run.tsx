@@ -1,8 +1,8 @@
 import type { RunStory } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
 import { duration } from '../text/time.ts';
-import { ask } from '../ui/confirm.tsx';
-import { go } from '../ui/navigate.ts';
+import { confirmChange } from '../ui/confirm.tsx';
+import { navigate } from '../ui/navigate.ts';
 import { Json } from '../ui/json.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Id, Text, Time } from '../ui/text.tsx';
@@ -113,7 +113,7 @@ function Acts({ run, reload }: StoryProps) {
   const { run_id: id, pipeline } = run;
   if (run.actions.includes('cancel')) {
     const cancel = (): void =>
-      ask({
+      confirmChange({
         title: `Cancel this run of ${pipeline}?`,
         word: 'Cancel the run',
         name: 'run.cancel',
@@ -129,12 +129,12 @@ function Acts({ run, reload }: StoryProps) {
       </button>
     );
   }
-  const enter = (next: string, told: string): string => {
-    go(link('runs', { id: next }));
-    return told;
+  const enter = (next: string, text: string): string => {
+    navigate(link('runs', { id: next }));
+    return text;
   };
   const revive = (): void =>
-    ask({
+    confirmChange({
       title: `Revive this run of ${pipeline}?`,
       word: 'Revive',
       name: 'run.revive',
@@ -142,7 +142,7 @@ function Acts({ run, reload }: StoryProps) {
       done: ({ run_id }) => enter(run_id, 'Run revived'),
     });
   const retryFrom = (step: string): void =>
-    ask({
+    confirmChange({
       title: `Do ${step} of this run again, and everything after it?`,
       word: 'Retry from here',
       name: 'run.retry-from',

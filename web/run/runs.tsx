@@ -3,9 +3,9 @@ import type { Run } from '../api/types.ts';
 import { SchemaForm } from '../plugin/schema-form.tsx';
 import { link, type Route } from '../route.ts';
 import { duration } from '../text/time.ts';
-import { ask } from '../ui/confirm.tsx';
+import { confirmChange } from '../ui/confirm.tsx';
 import { Choice, Pager, Select } from '../ui/filters.tsx';
-import { go } from '../ui/navigate.ts';
+import { navigate } from '../ui/navigate.ts';
 import { Named } from '../ui/named.tsx';
 import { Card, Empty, Head, Loaded } from '../ui/parts.tsx';
 import { Table, type Column } from '../ui/table.tsx';
@@ -15,7 +15,7 @@ import { RunStatus, WaitsFor } from './waiting.tsx';
 
 const ROWS = 50;
 
-/** A run of any list; only the list of runs says what each one waits for. */
+/** Run of any list; only `run.list` contains what it waits for. */
 type Row = Omit<Run, 'asks' | 'waiting_for'> & Partial<Pick<Run, 'asks' | 'waiting_for'>>;
 
 const states = [
@@ -89,7 +89,7 @@ function NoRun({ isAwaiting }: { readonly isAwaiting: boolean }) {
   return <Empty command="ductile pipeline run <name>">No run fits. Start one:</Empty>;
 }
 
-/** A pipeline says nothing of its payload, so that is asked for as JSON. */
+/** Form for a new run. A pipeline has no schema for its payload, so the form takes JSON. */
 function Start({ pipeline }: { readonly pipeline: string }) {
   return (
     <Card title={<Text value={`Start ${pipeline}`} />}>
@@ -99,13 +99,13 @@ function Start({ pipeline }: { readonly pipeline: string }) {
 }
 
 function start(pipeline: string, payload: Record<string, unknown>): void {
-  ask({
+  confirmChange({
     title: `Start a run of ${pipeline}?`,
     word: 'Start the run',
     name: 'pipeline.run',
     input: { pipeline, payload, async: true },
     done({ run_id }) {
-      go(link('runs', { id: run_id }));
+      navigate(link('runs', { id: run_id }));
       return 'Run started';
     },
   });

@@ -1,27 +1,21 @@
-/** What is known of a step of a pipeline, over all branches that took it. */
+/** State of a pipeline's step, over all branches that reached it. */
 export interface StepState {
   readonly status: string;
-  /** How often it was taken. */
+  /** Number of branches that reached it. */
   readonly count: number;
   readonly ended: number;
   readonly jobId: string | null;
 }
 
-interface Taken {
+/** Step or branch of a run. */
+interface StepRow {
   readonly step: string;
   readonly status: string;
   readonly job_id: string | null;
   readonly completed_at: string | null;
 }
 
-interface Standing {
-  readonly step: string;
-  readonly status: string;
-  readonly job_id: string | null;
-  readonly completed_at: string | null;
-}
-
-/** The worst of several is what is shown of all. */
+/** Statuses from the worst to the best: the worst one is shown. */
 const order = [
   'failed',
   'halted',
@@ -34,34 +28,34 @@ const order = [
 ];
 
 export function statesOf(
-  steps: readonly Taken[],
-  branches: readonly Standing[],
+  steps: readonly StepRow[],
+  branches: readonly StepRow[],
 ): ReadonlyMap<string, StepState> {
-  const now = branches
+  const openBranches = branches
     .filter(({ completed_at }) => completed_at === null)
     .map((branch) => ({
       ...branch,
       status: branch.status === 'advancing' ? 'running' : branch.status,
     }));
-  const known = Map.groupBy(
-    [...steps, ...now.filter((one) => !isTold(one, steps))],
+  const rowsByStep = Map.groupBy(
+    [...steps, ...openBranches.filter((branch) => !hasOpenRow(branch, steps))],
     ({ step }) => step,
   );
   return new Map(
-    [...known].map(([step, taken]) => [
+    [...rowsByStep].map(([step, rows]) => [
       step,
       {
-        status: worst(taken.map(({ status }) => status)),
-        count: taken.length,
-        ended: taken.filter(({ completed_at }) => completed_at !== null).length,
-        jobId: taken.length === 1 ? (taken[0]?.job_id ?? null) : null,
+        status: worst(rows.map(({ status }) => status)),
+        count: rows.length,
+        ended: rows.filter(({ completed_at }) => completed_at !== null).length,
+        jobId: rows.length === 1 ? (rows[0]?.job_id ?? null) : null,
       },
     ]),
   );
 }
 
-/** Where a branch stands may have a row of its own already. */
-function isTold(branch: Standing, steps: readonly Taken[]): boolean {
+/** True if the current step of a branch has a row already. */
+function hasOpenRow(branch: StepRow, steps: readonly StepRow[]): boolean {
   return steps.some(({ step, completed_at }) => step === branch.step && completed_at === null);
 }
 

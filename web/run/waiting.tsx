@@ -2,10 +2,10 @@ import type { Run } from '../api/types.ts';
 import { Status } from '../ui/status.tsx';
 import { Text, Time } from '../ui/text.tsx';
 
-/** A run as far as its state is concerned; some lists don't say what it waits for. */
+/** Fields of a run that its state depends on; some lists lack `waiting_for`. */
 type RunState = Pick<Run, 'status'> & Partial<Pick<Run, 'waiting_for'>>;
 
-/** The state of a run: one that waits isn't shown as running. */
+/** Status of a run. A waiting run isn't shown as running. */
 export function RunStatus({
   run: { status, waiting_for: waits = null },
 }: {
@@ -17,11 +17,11 @@ export function RunStatus({
 
 interface WaitsForProps {
   readonly run: RunState;
-  /** Leaves the question of an approval out, where it is shown beside. */
+  /** Leaves out the question of an approval. */
   readonly isShort?: boolean;
 }
 
-/** What a run waits for, and when that ends by itself. */
+/** Describes what a run waits for, and until when. */
 export function WaitsFor({ run: { waiting_for: waits = null }, isShort = false }: WaitsForProps) {
   if (waits === null) return null;
   return (

@@ -5,24 +5,24 @@ import { duration } from '../text/time.ts';
 import { Status, toneOf } from '../ui/status.tsx';
 import { Text } from '../ui/text.tsx';
 
-const WIDE = 1000;
-const LEAST = 6;
+const WIDTH = 1000;
+const BAR_MIN = 6;
 
-/** When each step was under way, one below the other. */
+/** Chart of when each step ran. */
 export function Waterfall({ run }: { readonly run: RunStory }) {
   const { steps } = run;
   if (steps.length === 0) return <p class="soft pad">No step has ended yet.</p>;
   const start = Math.min(...steps.map(({ started_at }) => Date.parse(started_at)));
   const end = Math.max(start + 1, ...steps.map((step) => endOf(step)));
-  const scale = WIDE / (end - start);
+  const scale = WIDTH / (end - start);
   return (
     <ol class="waterfall">
       {steps
         .toSorted((a, b) => (a.started_at < b.started_at ? -1 : 1))
         .map((step) => {
           const from = (Date.parse(step.started_at) - start) * scale;
-          const width = Math.max(LEAST, (endOf(step) - Date.parse(step.started_at)) * scale);
-          const x = Math.min(from, WIDE - width);
+          const width = Math.max(BAR_MIN, (endOf(step) - Date.parse(step.started_at)) * scale);
+          const x = Math.min(from, WIDTH - width);
           return (
             <li key={step.step_id}>
               <span class="fall-name">
@@ -34,7 +34,7 @@ export function Waterfall({ run }: { readonly run: RunStory }) {
                   </a>
                 )}
               </span>
-              <svg viewBox={`0 0 ${WIDE} 10`} preserveAspectRatio="none" aria-hidden="true">
+              <svg viewBox={`0 0 ${WIDTH} 10`} preserveAspectRatio="none" aria-hidden="true">
                 <rect
                   class={`fall ${toneOf(step.status)}`}
                   x={x}

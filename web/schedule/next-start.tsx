@@ -3,11 +3,11 @@ import { Text, Time } from '../ui/text.tsx';
 
 interface NextStartProps {
   readonly row: Schedule;
-  /** Beside its name, where "next" is said already. */
+  /** Leaves out the word "next", because the label contains it. */
   readonly isFact?: boolean;
 }
 
-/** When a schedule really starts next, and what keeps it from starting when it is due. */
+/** Next start of a schedule, and the hold that delays it. */
 export function NextStart({ row, isFact = false }: NextStartProps) {
   const { next_start_at: at, held_by: hold, status } = row;
   return (

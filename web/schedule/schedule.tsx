@@ -11,10 +11,10 @@ import { Why } from '../ui/why.tsx';
 import { stateOf } from './state.ts';
 import { NextStart } from './next-start.tsx';
 import { Marks, Times } from './times.tsx';
-import { turnSchedule } from './toggle.ts';
-import { comingOf, pastOf, ranges, useTimes, type SeenTimes } from './use-times.ts';
+import { toggleSchedule } from './toggle.ts';
+import { comingOf, pastOf, ranges, useTimes, type ScheduleTimes } from './use-times.ts';
 
-/** One schedule: `<plugin>/<schedule>` is its id. */
+/** Page of a schedule, whose id is `<plugin>/<schedule>`. */
 export function SchedulePage({ route }: { readonly route: Route }) {
   const id = route.id ?? '';
   const [plugin = '', ...rest] = id.split('/');
@@ -41,7 +41,7 @@ export function SchedulePage({ route }: { readonly route: Route }) {
 
 interface StoryProps {
   readonly row: Schedule;
-  readonly times: SeenTimes;
+  readonly times: ScheduleTimes;
   readonly route: Route;
   readonly reload: () => void;
 }
@@ -69,7 +69,7 @@ function Story({ row, times, route, reload }: StoryProps) {
           </>
         }
       >
-        <button type="button" onClick={() => turnSchedule(row, reload)}>
+        <button type="button" onClick={() => toggleSchedule(row, reload)}>
           {row.status === 'paused' ? 'Resume' : 'Pause'}
         </button>
       </Head>

@@ -9,10 +9,10 @@ import { Why } from '../ui/why.tsx';
 import { stateOf } from './state.ts';
 import { NextStart } from './next-start.tsx';
 import { Marks, Times } from './times.tsx';
-import { turnSchedule } from './toggle.ts';
-import { comingOf, PAST_JOBS, pastOf, ranges, useTimes, type SeenTimes } from './use-times.ts';
+import { toggleSchedule } from './toggle.ts';
+import { comingOf, PAST_JOBS, pastOf, ranges, useTimes, type ScheduleTimes } from './use-times.ts';
 
-/** Each schedule with what it did and what it will do, on one axis around now. */
+/** Page of all schedules, with past jobs and coming times on one axis. */
 export function SchedulesPage({ route }: { readonly route: Route }) {
   const schedules = useCall('schedule.list', {}, ['job.', 'directive.']);
   const times = useTimes(route);
@@ -55,7 +55,7 @@ export function SchedulesPage({ route }: { readonly route: Route }) {
 
 interface RowProps {
   readonly row: Schedule;
-  readonly times: SeenTimes;
+  readonly times: ScheduleTimes;
   readonly reload: () => void;
 }
 
@@ -93,7 +93,7 @@ function Row({ row, times, reload }: RowProps) {
             <a href={link('jobs', { id: last_job_id })}>last</a> <Time at={row.last_fired_at} />
           </span>
         )}
-        <button type="button" onClick={() => turnSchedule(row, reload)}>
+        <button type="button" onClick={() => toggleSchedule(row, reload)}>
           {status === 'paused' ? 'Resume' : 'Pause'}
         </button>
       </div>

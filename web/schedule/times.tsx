@@ -4,8 +4,8 @@ import { absolute } from '../text/time.ts';
 import { toneOf } from '../ui/status.tsx';
 import { marksOf, placeOf, type Span } from './axis.ts';
 
-const WIDE = 1000;
-const HIGH = 40;
+const WIDTH = 1000;
+const HEIGHT = 40;
 
 interface TimesProps {
   readonly past: readonly Job[];
@@ -14,19 +14,19 @@ interface TimesProps {
   readonly now: number;
 }
 
-/** Left of now what was done, filled; right of it what is to come, hollow. */
+/** Chart of past jobs (filled) and coming times (hollow) around now. */
 export function Times({ past, coming, span, now }: TimesProps) {
   const fires = coming.filter((time) => time.fires).length;
   const label = `${past.length} jobs in the past, ${fires} times to come`;
   return (
     <svg
       class="times"
-      viewBox={`0 0 ${WIDE} ${HIGH}`}
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
       preserveAspectRatio="none"
       role="img"
       aria-label={label}
     >
-      <line class="axis" x1={0} x2={WIDE} y1={HIGH / 2} y2={HIGH / 2} />
+      <line class="axis" x1={0} x2={WIDTH} y1={HEIGHT / 2} y2={HEIGHT / 2} />
       {past.map((job) => (
         <Tick
           key={job.job_id}
@@ -43,7 +43,7 @@ export function Times({ past, coming, span, now }: TimesProps) {
           until={Date.parse(time.until)}
           span={span}
           style={styleOf(time)}
-          title={`${tell(time)} · ${absolute(time.at)}`}
+          title={`${describeTime(time)} · ${absolute(time.at)}`}
         />
       ))}
       <Now now={now} span={span} />
@@ -56,7 +56,7 @@ function styleOf({ fires, count }: Coming): string {
   return count > 1 ? 'many' : 'due';
 }
 
-function tell({ fires, count, reason }: Coming): string {
+function describeTime({ fires, count, reason }: Coming): string {
   if (!fires) return `skipped: ${reason ?? ''}`;
   return count > 1 ? `due ${count} times` : 'due';
 }
@@ -69,20 +69,20 @@ interface TickProps {
   readonly title: string;
 }
 
-const THIN = 5;
+const TICK_WIDTH = 5;
 
 function Tick({ at, until = at, span, style, title }: TickProps) {
   const from = placeOf(at, span);
   if (from === undefined) return null;
   const to = placeOf(until, span) ?? 1;
-  const width = Math.max(THIN, (to - from) * WIDE);
+  const width = Math.max(TICK_WIDTH, (to - from) * WIDTH);
   return (
     <rect
       class={`tick ${style}`}
-      x={from * WIDE - THIN / 2}
+      x={from * WIDTH - TICK_WIDTH / 2}
       width={width}
       y={9}
-      height={HIGH - 18}
+      height={HEIGHT - 18}
       rx={2}
     >
       <title>{plain(title)}</title>
@@ -91,11 +91,11 @@ function Tick({ at, until = at, span, style, title }: TickProps) {
 }
 
 function Now({ now, span }: { readonly now: number; readonly span: Span }) {
-  const at = (placeOf(now, span) ?? 0) * WIDE;
-  return <line class="now" x1={at} x2={at} y1={0} y2={HIGH} />;
+  const at = (placeOf(now, span) ?? 0) * WIDTH;
+  return <line class="now" x1={at} x2={at} y1={0} y2={HEIGHT} />;
 }
 
-/** The hours over all rows. */
+/** Labels of the time axis. */
 export function Marks({ span, now }: { readonly span: Span; readonly now: number }) {
   const offset = new Date(now).getTimezoneOffset() * 60_000;
   const isLong = span.to - span.from > 2 * 24 * 60 * 60 * 1000;
@@ -103,14 +103,14 @@ export function Marks({ span, now }: { readonly span: Span; readonly now: number
     <svg width="100%" height="18">
       {marksOf(span, offset).map((at) => (
         <text x={`${(placeOf(at, span) ?? 0) * 100}%`} y={13} text-anchor="middle">
-          {name(at, isLong)}
+          {formatMark(at, isLong)}
         </text>
       ))}
     </svg>
   );
 }
 
-function name(at: number, isLong: boolean): string {
+function formatMark(at: number, isLong: boolean): string {
   const date = new Date(at);
   return isLong
     ? date.toLocaleDateString(undefined, { weekday: 'short', day: 'numeric' })

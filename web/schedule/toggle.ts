@@ -1,10 +1,13 @@
 import type { Schedule } from '../api/types.ts';
-import { ask } from '../ui/confirm.tsx';
+import { confirmChange } from '../ui/confirm.tsx';
 
-/** Asks whether to pause or resume a schedule. */
-export function turnSchedule({ plugin, schedule_id, status }: Schedule, reload: () => void): void {
+/** Pauses or resumes a schedule, after a confirmation. */
+export function toggleSchedule(
+  { plugin, schedule_id, status }: Schedule,
+  reload: () => void,
+): void {
   const isPaused = status === 'paused';
-  ask({
+  confirmChange({
     title: `${isPaused ? 'Resume' : 'Pause'} the schedule ${schedule_id} of ${plugin}?`,
     word: isPaused ? 'Resume' : 'Pause',
     name: isPaused ? 'schedule.resume' : 'schedule.pause',

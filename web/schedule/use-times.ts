@@ -1,6 +1,6 @@
 import type { Coming, Job, Output, Schedule } from '../api/types.ts';
 import type { Route } from '../route.ts';
-import { useCall, type Called } from '../ui/use-call.ts';
+import { useCall, type CallState } from '../ui/use-call.ts';
 import type { Span } from './axis.ts';
 import { stateOf } from './state.ts';
 
@@ -10,23 +10,23 @@ export const ranges: readonly (readonly [value: string, text: string])[] = [
   ['168', '7 days'],
 ];
 
-/** Of the past no more jobs than this are asked for. */
+/** Maximum number of past jobs that are loaded. */
 export const PAST_JOBS = 500;
 
 const HOUR_MS = 60 * 60 * 1000;
 const MINUTE_MS = 60 * 1000;
 
-export interface SeenTimes {
+export interface ScheduleTimes {
   readonly now: number;
   readonly span: Span;
-  readonly past: Called<Output<'job.list'>>;
-  readonly coming: Called<Output<'schedule.preview'>>;
+  readonly past: CallState<Output<'job.list'>>;
+  readonly coming: CallState<Output<'schedule.preview'>>;
 }
 
-/** What schedules did and what they will do, as far around now as the reader chose. */
-export function useTimes({ query }: Route, plugin?: string): SeenTimes {
+/** Loads past jobs and coming times of schedules within the chosen range. */
+export function useTimes({ query }: Route, plugin?: string): ScheduleTimes {
   const half = Number(query['range'] ?? '6') * HOUR_MS;
-  // To the minute, so that the same is not asked again and again.
+  // Round to the minute, so that renders within a minute use the same request.
   const now = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
   const span = { from: now - half, to: now + half };
   const only = plugin === undefined ? {} : { plugin };
@@ -44,18 +44,18 @@ export function useTimes({ query }: Route, plugin?: string): SeenTimes {
   };
 }
 
-interface Named {
+interface ScheduleKey {
   readonly plugin: string;
   readonly schedule_id: string;
 }
 
-export function pastOf({ past }: SeenTimes, { plugin, schedule_id }: Named): Job[] {
+export function pastOf({ past }: ScheduleTimes, { plugin, schedule_id }: ScheduleKey): Job[] {
   const jobs = past.data?.jobs ?? [];
   return jobs.filter((job) => job.plugin === plugin && job.schedule_id === schedule_id);
 }
 
-/** The coming times of a schedule; those before its next real start are marked as skipped. */
-export function comingOf({ coming }: SeenTimes, row: Schedule): Coming[] {
+/** Returns the coming times of a schedule. Times before its next start are marked as skipped. */
+export function comingOf({ coming }: ScheduleTimes, row: Schedule): Coming[] {
   const { plugin, schedule_id, held_by: hold, next_start_at: start } = row;
   const isHeld = stateOf(row) === 'held';
   const times = coming.data?.times ?? [];

@@ -1,7 +1,7 @@
 import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
-import { tellBegun } from '../text/replay-result.ts';
-import { ask } from '../ui/confirm.tsx';
+import { formatReplayResult } from '../text/replay-result.ts';
+import { confirmChange } from '../ui/confirm.tsx';
 import { Json } from '../ui/json.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Id, Maybe, Text, Time } from '../ui/text.tsx';
@@ -122,14 +122,14 @@ function About({ signal }: PartProps) {
 }
 
 function replay(id: string, type: string, reload: () => void): void {
-  ask({
+  confirmChange({
     title: `Let this ${type} be handled once more?`,
     word: 'Replay',
     name: 'signal.replay',
     input: { id },
-    done(begun) {
+    done(result) {
       reload();
-      return tellBegun(begun);
+      return formatReplayResult(result);
     },
   });
 }

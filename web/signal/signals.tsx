@@ -7,7 +7,7 @@ import { Empty, Head, Loaded } from '../ui/parts.tsx';
 import { Table, type Column } from '../ui/table.tsx';
 import { Id, Line, Maybe, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
-import { placeOf, summaryOf } from './event.ts';
+import { pageOf, summaryOf } from './event.ts';
 
 const ROWS = 50;
 
@@ -45,9 +45,13 @@ export function SignalsPage({ route }: { readonly route: Route }) {
 
 function List({ route }: { readonly route: Route }) {
   const { type, source, subject, correlation_id, cursor } = route.query;
-  const given = { type, source, subject, correlation_id, cursor };
-  const set = Object.fromEntries(Object.entries(given).filter(([, value]) => value));
-  const signals = useCall('signal.list', { limit: ROWS, ...set }, cursor === undefined ? [''] : []);
+  const filters = { type, source, subject, correlation_id, cursor };
+  const filled = Object.fromEntries(Object.entries(filters).filter(([, value]) => value));
+  const signals = useCall(
+    'signal.list',
+    { limit: ROWS, ...filled },
+    cursor === undefined ? [''] : [],
+  );
   return (
     <Loaded call={signals}>
       {({ signals: rows, next_cursor }) => (
@@ -104,9 +108,9 @@ const columns: readonly Column<Signal>[] = [
   { title: 'Occurred', kind: 'number', cell: ({ occurred_at }) => <Time at={occurred_at} /> },
 ];
 
-const KEPT = 200;
+const EVENTS_MAX = 200;
 
-/** The stream of events itself; only the latest are kept. */
+/** Live list of the latest events. */
 function Stream({ type }: { readonly type: string }) {
   const [events, setEvents] = useState<readonly Event[]>([]);
   const [isPaused, setPaused] = useState(false);
@@ -117,12 +121,12 @@ function Stream({ type }: { readonly type: string }) {
     const stop = follow(type === '' ? {} : { type }, {
       event(event) {
         waiting.push(event);
-        // However many come, the page is drawn a few times in a second.
+        // Render at most five times per second.
         timer ??= window.setTimeout(() => {
           const next = waiting.toReversed();
           waiting = [];
           timer = undefined;
-          setEvents((before) => [...next, ...before].slice(0, KEPT));
+          setEvents((before) => [...next, ...before].slice(0, EVENTS_MAX));
         }, 200);
       },
       link: () => undefined,
@@ -146,7 +150,7 @@ function Stream({ type }: { readonly type: string }) {
           label="Events"
           rows={events}
           keyOf={(event) => `${event.type} ${event.event_id}`}
-          href={placeOf}
+          href={pageOf}
           columns={eventColumns}
         />
       )}
@@ -160,7 +164,7 @@ const eventColumns: readonly Column<Event>[] = [
     kind: 'grow',
     cell: (event) => (
       <>
-        <a class="name" href={placeOf(event)}>
+        <a class="name" href={pageOf(event)}>
           <Text value={event.type} />
         </a>
         <span class="soft small">

@@ -1,15 +1,15 @@
 import type { Tenant } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
 import { SchemaForm } from '../plugin/schema-form.tsx';
-import { ask } from '../ui/confirm.tsx';
+import { confirmChange } from '../ui/confirm.tsx';
 import { DirectiveTable } from '../directive/directives.tsx';
 import { Card, Command, Empty, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
-import { turnTenant } from './toggle.ts';
+import { toggleTenant } from './toggle.ts';
 
-/** One tenant: how it is, what it may use, and what was done about it. */
+/** Page of a tenant: its state, its limits, and its changes. */
 export function TenantPage({ route }: { readonly route: Route }) {
   const slug = route.id ?? '';
   const tenant = useCall('tenant.show', { slug }, ['tenant.', 'directive.']);
@@ -26,7 +26,7 @@ export function TenantPage({ route }: { readonly route: Route }) {
               </>
             }
           >
-            <button type="button" onClick={() => turnTenant(row, tenant.reload)}>
+            <button type="button" onClick={() => toggleTenant(row, tenant.reload)}>
               {row.status === 'suspended' ? 'Resume' : 'Suspend'}
             </button>
           </Head>
@@ -43,7 +43,7 @@ export function TenantPage({ route }: { readonly route: Route }) {
                   key={row.updated_at}
                   schema={schemaOf(row.limits)}
                   word="Set limits"
-                  submit={(given) => setLimits(row, given, tenant.reload)}
+                  submit={(values) => setLimits(row, values, tenant.reload)}
                 />
               </Card>
             </div>
@@ -120,18 +120,18 @@ function schemaOf(limits: Tenant['limits']): Readonly<Record<string, unknown>> {
 
 function setLimits(
   { slug }: Tenant,
-  given: Readonly<Record<string, unknown>>,
+  values: Readonly<Record<string, unknown>>,
   reload: () => void,
 ): void {
-  const wanted = limitNames.map((name) => {
-    const value = given[name];
+  const entries = limitNames.map((name) => {
+    const value = values[name];
     return [name, typeof value === 'number' ? value : null] as const;
   });
-  ask({
+  confirmChange({
     title: `Change what ${slug} may use?`,
     word: 'Set limits',
     name: 'tenant.limit',
-    input: { slug, ...Object.fromEntries(wanted) },
+    input: { slug, ...Object.fromEntries(entries) },
     done() {
       reload();
       return 'The limits are in force.';

@@ -7,7 +7,7 @@ import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
 import { Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
-import { turnTenant } from './toggle.ts';
+import { toggleTenant } from './toggle.ts';
 
 export function TenantsPage() {
   const tenants = useCall('tenant.list', {}, ['tenant.', 'directive.']);
@@ -58,7 +58,7 @@ function columns(reload: () => void): readonly Column<Tenant>[] {
       title: '',
       kind: 'act',
       cell: (tenant) => (
-        <button type="button" onClick={() => turnTenant(tenant, reload)}>
+        <button type="button" onClick={() => toggleTenant(tenant, reload)}>
           {tenant.status === 'suspended' ? 'Resume' : 'Suspend'}
         </button>
       ),
@@ -72,11 +72,11 @@ function limitsText({
   signals_per_minute,
   storage_bytes,
 }: Tenant['limits']): string {
-  const told = [
+  const parts = [
     workers === null ? '' : `${workers} workers`,
     queue_length === null ? '' : `${count(queue_length)} queued`,
     signals_per_minute === null ? '' : `${count(signals_per_minute)} signals/min`,
     storage_bytes === null ? '' : bytes(storage_bytes),
   ].filter((part) => part !== '');
-  return told.length === 0 ? 'none' : told.join(', ');
+  return parts.length === 0 ? 'none' : parts.join(', ');
 }

@@ -1,17 +1,17 @@
 import type { Tenant } from '../api/types.ts';
-import { ask } from '../ui/confirm.tsx';
+import { confirmChange } from '../ui/confirm.tsx';
 
-/** Asks whether a tenant's work is to stop or to go on. */
-export function turnTenant({ slug, status }: Tenant, reload: () => void): void {
-  const isOut = status === 'suspended';
-  ask({
-    title: `${isOut ? 'Resume' : 'Suspend'} the tenant ${slug}?`,
-    word: isOut ? 'Resume' : 'Suspend',
-    name: isOut ? 'tenant.resume' : 'tenant.suspend',
+/** Suspends or resumes a tenant, after a confirmation. */
+export function toggleTenant({ slug, status }: Tenant, reload: () => void): void {
+  const isSuspended = status === 'suspended';
+  confirmChange({
+    title: `${isSuspended ? 'Resume' : 'Suspend'} the tenant ${slug}?`,
+    word: isSuspended ? 'Resume' : 'Suspend',
+    name: isSuspended ? 'tenant.resume' : 'tenant.suspend',
     input: { slug },
     done() {
       reload();
-      return isOut ? 'Its work goes on.' : 'Nothing of it is started any more.';
+      return isSuspended ? 'Its work goes on.' : 'Nothing of it is started any more.';
     },
   });
 }

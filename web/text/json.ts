@@ -8,7 +8,7 @@ export interface Token {
 const token =
   /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|\b(true|false|null)\b/g;
 
-/** Printed JSON, cut into what is coloured alike. */
+/** Splits formatted JSON into tokens of one color. */
 export function tokens(printed: string): Token[] {
   const found: Token[] = [];
   let at = 0;

@@ -1,10 +1,9 @@
-interface Begun {
+interface ReplayResult {
   readonly jobs: number;
   readonly runs: number;
 }
 
-/** What a replay began. */
-export function tellBegun({ jobs, runs }: Begun): string {
+export function formatReplayResult({ jobs, runs }: ReplayResult): string {
   const parts = [plural(jobs, 'job'), plural(runs, 'run')].filter((part) => part !== undefined);
   return `Replayed: ${parts.join(' and ') || 'nothing'} began.`;
 }

@@ -6,8 +6,8 @@ export interface Entry {
   readonly href: string;
 }
 
-/** What has a name, by the page that shows it. */
-export interface Known {
+/** Names that the search finds, by kind. */
+export interface SearchNames {
   readonly pages: readonly (readonly [page: string, title: string])[];
   readonly plugins: readonly string[];
   readonly pipelines: readonly string[];
@@ -20,40 +20,40 @@ export interface Known {
 const SHOWN_MAX = 12;
 const ID = /^[0-9a-f][0-9a-f-]{3,35}$/i;
 
-/** What has the words in its name, what begins with them first. */
-export function findEntries(words: string, known: Known): Entry[] {
-  const wanted = words.trim().toLowerCase();
-  const all = namesOf(known);
-  if (wanted === '') return all.slice(0, known.pages.length);
-  const named = all.filter(({ title }) => title.toLowerCase().includes(wanted));
-  const begins = ({ title }: Entry): number => (title.toLowerCase().startsWith(wanted) ? 0 : 1);
+/** Returns the entries that contain the words; those that start with them come first. */
+export function findEntries(words: string, names: SearchNames): Entry[] {
+  const query = words.trim().toLowerCase();
+  const all = namesOf(names);
+  if (query === '') return all.slice(0, names.pages.length);
+  const named = all.filter(({ title }) => title.toLowerCase().includes(query));
+  const begins = ({ title }: Entry): number => (title.toLowerCase().startsWith(query) ? 0 : 1);
   return named.toSorted((a, b) => begins(a) - begins(b)).slice(0, SHOWN_MAX);
 }
 
-/** Whether it may be an id, or the beginning of one. */
+/** True for an id or its first characters. */
 export function isId(words: string): boolean {
   return ID.test(words.trim());
 }
 
-function namesOf(known: Known): Entry[] {
+function namesOf(names: SearchNames): Entry[] {
   const of = (kind: string, names: readonly string[]): Entry[] =>
     names.map((name) => ({ title: name, kind, href: link(`${kind}s`, { id: name }) }));
   return [
-    ...known.pages.map(([page, title]) => ({ title, kind: 'page', href: link(page) })),
-    ...of('plugin', known.plugins),
-    ...known.plugins.map((plugin) => ({
+    ...names.pages.map(([page, title]) => ({ title, kind: 'page', href: link(page) })),
+    ...of('plugin', names.plugins),
+    ...names.plugins.map((plugin) => ({
       title: `${plugin} jobs`,
       kind: 'jobs',
       href: link('jobs', { query: { plugin } }),
     })),
-    ...known.pipelines.map((pipeline) => ({
+    ...names.pipelines.map((pipeline) => ({
       title: pipeline,
       kind: 'pipeline',
       href: link('runs', { query: { pipeline } }),
     })),
-    ...of('schedule', known.schedules),
-    ...of('webhook', known.webhooks),
-    ...of('package', known.packages),
-    ...of('tenant', known.tenants),
+    ...of('schedule', names.schedules),
+    ...of('webhook', names.webhooks),
+    ...of('package', names.packages),
+    ...of('tenant', names.tenants),
   ];
 }

@@ -3,7 +3,7 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** How long ago, or how soon, in as few signs as are needed to know. */
+/** Formats a time relative to now, such as `5m ago`. */
 export function relative(at: number, now: number): string {
   const distance = Math.abs(now - at);
   if (distance < SECOND) return 'now';
@@ -24,7 +24,7 @@ function two(ms: number, unit: number, name: string, part: number, partName: str
   return rest === 0 || whole > 9 ? `${whole}${name}` : `${whole}${name} ${rest}${partName}`;
 }
 
-/** A measured time. */
+/** Formats a duration. */
 export function duration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return '–';
   if (ms < SECOND) return `${Math.round(ms)} ms`;
@@ -33,7 +33,7 @@ export function duration(ms: number | null | undefined): string {
   return coarse(ms);
 }
 
-/** To the second in the reader's own time zone, and as it is stored. */
+/** Formats a timestamp in the user's time zone, followed by the stored one. */
 export function absolute(stamp: string): string {
   const date = new Date(stamp);
   if (Number.isNaN(date.getTime())) return stamp;
@@ -53,7 +53,7 @@ export function percent(part: number, whole: number): string {
   return `${share > 0 && share < 10 ? share.toFixed(1) : Math.round(share)} %`;
 }
 
-/** Large numbers with thin spaces between their thousands. */
+/** Formats a number with thin spaces between thousands. */
 export function count(value: number): string {
   return String(Math.round(value)).replaceAll(/\B(?=(\d{3})+$)/g, '\u202f');
 }

@@ -1,37 +1,36 @@
-/** A piece of text, or the name of a character that would not be seen. */
+/** Part of a text, or the name of an invisible character. */
 export interface Piece {
   readonly text: string;
   readonly isMark: boolean;
 }
 
 /**
- * What turns the direction of writing, moves a cursor or takes no room could make a text look like
- * another one. Line ends and tabs are what they are where lines are shown; the joiner within an emoji
- * is part of a picture.
+ * Characters that change the writing direction, move the cursor or have no width: they could make a
+ * text look like another one. A joiner within an emoji is visible as part of the emoji.
  */
 const joiner = String.raw`(?<!\p{Extended_Pictographic}\u{FE0F}?)\u{200D}`;
 const others = String.raw`(?!\u{200D})[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\u{115F}\u{1160}\u{3164}\u{FFA0}]`;
 const unseen = new RegExp(`${joiner}|${others}`, 'gu');
 
-/** The text in pieces: what can be read, and marks in the place of what cannot be seen. */
+/** Splits a text into visible parts and marks for invisible characters. With `lines`, line ends and tabs stay. */
 export function pieces(
   text: string,
   { lines = false }: { readonly lines?: boolean } = {},
 ): Piece[] {
   const found: Piece[] = [];
   let at = 0;
-  const sound = text.toWellFormed();
-  for (const { 0: char, index } of sound.matchAll(unseen)) {
+  const wellFormed = text.toWellFormed();
+  for (const { 0: char, index } of wellFormed.matchAll(unseen)) {
     if (lines && (char === '\n' || char === '\t')) continue;
-    if (index > at) found.push({ text: sound.slice(at, index), isMark: false });
+    if (index > at) found.push({ text: wellFormed.slice(at, index), isMark: false });
     found.push({ text: nameOf(char), isMark: true });
     at = index + char.length;
   }
-  if (at < sound.length) found.push({ text: sound.slice(at), isMark: false });
+  if (at < wellFormed.length) found.push({ text: wellFormed.slice(at), isMark: false });
   return found;
 }
 
-/** The same on one line, for what can hold nothing but text: titles and labels. */
+/** Returns the text on one line, for titles and labels, which can't contain elements. */
 export function plain(text: string): string {
   return pieces(text)
     .map((piece) => (piece.isMark ? `⟨${piece.text}⟩` : piece.text))
@@ -54,7 +53,7 @@ function nameOf(char: string): string {
 const SHORT_HEAD = 8;
 const SHORT_TAIL = 4;
 
-/** Ids begin with the time, so that those of one minute begin alike: their end tells them apart. */
+/** Shortens an id. Ids start with the time, so the end distinguishes ids of the same minute. */
 export function shortId(id: string): string {
   return id.length <= SHORT_HEAD + SHORT_TAIL + 1
     ? id

@@ -1,10 +1,9 @@
-/** The parts of the dialog that asks about a change. */
 import type { ComponentChildren } from 'preact';
 import { Copy } from './copy.tsx';
 import { Text } from './text.tsx';
 
-/** What stays in sight until the reader has it, because nobody is told it again. */
-export interface Kept {
+/** Values such as secrets, which the service returns only once. They are shown until the user closes the dialog. */
+export interface OneTimeValues {
   readonly about: string;
   readonly values: readonly (readonly [name: string, value: string])[];
 }
@@ -41,7 +40,7 @@ interface ReasonProps {
   readonly change: (value: string) => void;
 }
 
-/** No longer than the record takes. */
+/** Maximum length that the service stores. */
 const REASON_CHARS = 1000;
 
 export function Reason({ label, value, isBusy, change }: ReasonProps) {
@@ -72,19 +71,19 @@ export function Plan({ lines }: { readonly lines: readonly string[] }) {
   );
 }
 
-interface ShownProps {
-  readonly told: ComponentChildren;
-  readonly kept: Kept;
+interface OneTimeDialogProps {
+  readonly message: ComponentChildren;
+  readonly oneTime: OneTimeValues;
   readonly close: () => void;
 }
 
-export function Shown({ told, kept, close }: ShownProps) {
+export function OneTimeDialog({ message, oneTime, close }: OneTimeDialogProps) {
   return (
     <>
-      <h2 id="ask-title">{told}</h2>
-      <p class="soft">{kept.about}</p>
+      <h2 id="ask-title">{message}</h2>
+      <p class="soft">{oneTime.about}</p>
       <dl class="kept">
-        {kept.values.map(([name, value]) => (
+        {oneTime.values.map(([name, value]) => (
           <div>
             <dt>
               <Text value={name} />

@@ -1,21 +1,21 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { call, isDestroying, plan, Refusal } from '../api/client.ts';
+import { call, isDestructive, plan, Refusal } from '../api/client.ts';
 import { makeKey } from '../api/key.ts';
 import type { Input, Name, Output } from '../api/types.ts';
-import { Choice, Plan, Reason, Shown, type Kept } from './confirm-parts.tsx';
+import { Choice, Plan, Reason, OneTimeDialog, type OneTimeValues } from './confirm-parts.tsx';
 import { Problem, Waiting } from './parts.tsx';
 import { Text } from './text.tsx';
 
-interface Wish {
+interface PendingChange {
   readonly title: string;
   readonly word: string;
-  readonly isDestroying: boolean;
+  readonly isDestructive: boolean;
   readonly about: ComponentChildren;
   readonly choice: { readonly label: string; readonly texts: readonly string[] } | undefined;
   readonly reason: Pick<ReasonField<Name>, 'label' | 'isRequired'> | undefined;
   readonly plan: (choices: Choices) => Promise<readonly string[]>;
-  readonly fulfil: (choices: Choices) => Promise<Fulfilled>;
+  readonly apply: (choices: Choices) => Promise<ChangeResult>;
 }
 
 interface Choices {
@@ -23,98 +23,102 @@ interface Choices {
   readonly reason: string;
 }
 
-/** A text that the reader may add, for the record. */
+/** Field for a reason that the user may enter. */
 export interface ReasonField<N extends Name> {
   readonly field: keyof Input<N> & string;
   readonly label: string;
   readonly isRequired?: boolean;
 }
 
-interface Fulfilled {
-  readonly told: ComponentChildren;
-  readonly kept: Kept | undefined;
+interface ChangeResult {
+  readonly message: ComponentChildren;
+  readonly oneTime: OneTimeValues | undefined;
 }
 
-let show: ((wish: Wish) => void) | undefined;
+let show: ((change: PendingChange) => void) | undefined;
 
 export interface Change<N extends Name> {
   readonly title: string;
-  /** What the button says that does it. */
+  /** Text of the button. */
   readonly word: string;
   readonly name: N;
   readonly input: Input<N>;
-  /** What the reader must know to decide, above the plan. */
+  /** Content above the plan. */
   readonly about?: ComponentChildren;
   readonly reason?: ReasonField<N>;
-  /** Ways to do it, each with what it adds to the input; the first one unless chosen. */
+  /** Variants of the change, each with its additional input (default: the first one). */
   readonly choice?: {
     readonly label: string;
     readonly options: readonly (readonly [text: string, more: Partial<Input<N>>])[];
   };
-  /** Afterwards; what it gives is told. */
+  /** Called after the change; returns the text of the toast. */
   readonly done?: (output: Output<N>) => ComponentChildren;
-  /** What of the answer is shown until the reader closes it. */
-  readonly keep?: (output: Output<N>) => Kept | undefined;
+  /** Selects values of the result that are shown until the user closes the dialog. */
+  readonly showOnce?: (output: Output<N>) => OneTimeValues | undefined;
 }
 
-/** Every change shows first what it would do, and is done when the reader says so. */
-export function ask<N extends Name>(change: Change<N>): void {
-  const { title, word, name, input, about, choice, reason, done, keep } = change;
+/** Shows the plan of a change, and makes the change after the user has confirmed. */
+export function confirmChange<N extends Name>(change: Change<N>): void {
+  const { title, word, name, input, about, choice, reason, done, showOnce } = change;
   const inputOf = ({ chosen, reason: text }: Choices): Input<N> => ({
     ...input,
     ...choice?.options[chosen]?.[1],
     ...(reason === undefined || text === '' ? {} : { [reason.field]: text }),
   });
-  // Another choice is another request; the same one asked again is done once.
+  // One idempotency key per choice: a retry of the same choice is applied once.
   const keys = new Map<string, string>();
   const keyOf = (choices: Choices): string => {
-    const asked = JSON.stringify(choices);
-    const key = keys.get(asked) ?? makeKey();
-    keys.set(asked, key);
+    const request = JSON.stringify(choices);
+    const key = keys.get(request) ?? makeKey();
+    keys.set(request, key);
     return key;
   };
   show?.({
     title,
     word,
-    isDestroying: isDestroying(name),
+    isDestructive: isDestructive(name),
     about,
     choice: choice && { label: choice.label, texts: choice.options.map(([text]) => text) },
     reason,
     plan: (choices) => plan(name, inputOf(choices)),
-    async fulfil(choices) {
+    async apply(choices) {
       const output = await call(name, inputOf(choices), { key: keyOf(choices) });
-      return { told: done?.(output) ?? 'Done.', kept: keep?.(output) };
+      return { message: done?.(output) ?? 'Done.', oneTime: showOnce?.(output) };
     },
   });
 }
 
-export function AskDialog({ tell }: { readonly tell: (what: ComponentChildren) => void }) {
+export function ConfirmDialog({
+  showToast,
+}: {
+  readonly showToast: (what: ComponentChildren) => void;
+}) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const [wish, setWish] = useState<Wish>();
-  const [fulfilled, setFulfilled] = useState<Fulfilled>();
+  const [change, setChange] = useState<PendingChange>();
+  const [result, setResult] = useState<ChangeResult>();
   show = (next) => {
-    setWish(next);
-    setFulfilled(undefined);
+    setChange(next);
+    setResult(undefined);
     dialog.current?.showModal();
   };
   useEffect(() => () => void (show = undefined), []);
-  // What was shown once is not left in the page, not even until the dialog says that it closed.
+  // Remove secrets from the page at once, and not only on the dialog's `close` event.
   const forget = (): void => {
-    setWish(undefined);
-    setFulfilled(undefined);
+    setChange(undefined);
+    setResult(undefined);
   };
   const close = (): void => {
     forget();
     dialog.current?.close();
   };
-  const end = (what: Fulfilled): void => {
-    if (what.kept === undefined) {
+  const end = (what: ChangeResult): void => {
+    if (what.oneTime === undefined) {
       close();
-      tell(what.told);
+      showToast(what.message);
       return;
     }
-    setFulfilled(what);
-    // Whoever did not wait for the answer must see it all the same.
+    setResult(what);
+    // Reopen the dialog if the user closed it before the response.
     if (dialog.current?.open === false) dialog.current.showModal();
   };
   return (
@@ -122,25 +126,25 @@ export function AskDialog({ tell }: { readonly tell: (what: ComponentChildren) =
       ref={dialog}
       class="ask"
       aria-labelledby="ask-title"
-      onCancel={(event) => fulfilled !== undefined && event.preventDefault()}
+      onCancel={(event) => result !== undefined && event.preventDefault()}
       onClose={() => dialog.current?.open === false && forget()}
     >
-      {fulfilled?.kept !== undefined ? (
-        <Shown told={fulfilled.told} kept={fulfilled.kept} close={close} />
+      {result?.oneTime !== undefined ? (
+        <OneTimeDialog message={result.message} oneTime={result.oneTime} close={close} />
       ) : (
-        wish !== undefined && <Question wish={wish} close={close} end={end} />
+        change !== undefined && <Question change={change} close={close} end={end} />
       )}
     </dialog>
   );
 }
 
 interface QuestionProps {
-  readonly wish: Wish;
+  readonly change: PendingChange;
   readonly close: () => void;
-  readonly end: (fulfilled: Fulfilled) => void;
+  readonly end: (result: ChangeResult) => void;
 }
 
-function Question({ wish, close, end }: QuestionProps) {
+function Question({ change, close, end }: QuestionProps) {
   const [chosen, setChosen] = useState(0);
   const [reason, setReason] = useState('');
   const [lines, setLines] = useState<readonly string[]>();
@@ -150,22 +154,22 @@ function Question({ wish, close, end }: QuestionProps) {
     let isOver = false;
     setLines(undefined);
     setError(undefined);
-    // The plan is the same with every reason; where one is required, any reason will do.
-    wish.plan({ chosen, reason: wish.reason?.isRequired === true ? wish.word : '' }).then(
-      (told) => {
-        if (!isOver) setLines(told);
+    // The plan doesn't depend on the reason, so a required reason gets a placeholder.
+    change.plan({ chosen, reason: change.reason?.isRequired === true ? change.word : '' }).then(
+      (message) => {
+        if (!isOver) setLines(message);
       },
       (thrown: unknown) => {
         if (!isOver) setError(toRefusal(thrown));
       },
     );
     return () => void (isOver = true);
-  }, [wish, chosen]);
-  const isMissing = wish.reason?.isRequired === true && reason.trim() === '';
-  const fulfil = async (): Promise<void> => {
+  }, [change, chosen]);
+  const isMissing = change.reason?.isRequired === true && reason.trim() === '';
+  const apply = async (): Promise<void> => {
     setBusy(true);
     try {
-      end(await wish.fulfil({ chosen, reason: reason.trim() }));
+      end(await change.apply({ chosen, reason: reason.trim() }));
     } catch (thrown) {
       setError(toRefusal(thrown));
     } finally {
@@ -175,12 +179,12 @@ function Question({ wish, close, end }: QuestionProps) {
   return (
     <>
       <h2 id="ask-title">
-        <Text value={wish.title} />
+        <Text value={change.title} />
       </h2>
-      {wish.about}
-      <Choice choice={wish.choice} chosen={chosen} isBusy={isBusy} choose={setChosen} />
-      {wish.reason !== undefined && (
-        <Reason label={wish.reason.label} value={reason} isBusy={isBusy} change={setReason} />
+      {change.about}
+      <Choice choice={change.choice} chosen={chosen} isBusy={isBusy} choose={setChosen} />
+      {change.reason !== undefined && (
+        <Reason label={change.reason.label} value={reason} isBusy={isBusy} change={setReason} />
       )}
       {lines === undefined && error === undefined && <Waiting />}
       {lines !== undefined && <Plan lines={lines} />}
@@ -191,11 +195,11 @@ function Question({ wish, close, end }: QuestionProps) {
         </button>
         <button
           type="button"
-          class={wish.isDestroying ? 'danger' : 'main'}
+          class={change.isDestructive ? 'danger' : 'main'}
           disabled={lines === undefined || isBusy || isMissing}
-          onClick={() => void fulfil()}
+          onClick={() => void apply()}
         >
-          {wish.word}
+          {change.word}
         </button>
       </div>
     </>

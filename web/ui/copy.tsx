@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks';
 
-const TOLD_MS = 1500;
+const NOTE_MS = 1500;
 
 export function Copy({ text, what }: { readonly text: string; readonly what: string }) {
-  const [told, tell] = useState('');
+  const [note, setNote] = useState('');
   const copy = async (button: HTMLButtonElement): Promise<void> => {
-    tell((await copyText(text, button)) ? 'Copied' : 'Not copied');
-    setTimeout(() => tell(''), TOLD_MS);
+    setNote((await copyText(text, button)) ? 'Copied' : 'Not copied');
+    setTimeout(() => setNote(''), NOTE_MS);
   };
   return (
     <button
@@ -15,7 +15,7 @@ export function Copy({ text, what }: { readonly text: string; readonly what: str
       aria-label={`Copy ${what}`}
       onClick={(event) => void copy(event.currentTarget)}
     >
-      {told === '' ? 'Copy' : told}
+      {note === '' ? 'Copy' : note}
     </button>
   );
 }
@@ -28,15 +28,15 @@ async function copyText(text: string, beside: HTMLElement): Promise<boolean> {
   );
 }
 
-/** Without https, browsers have no clipboard for a page, but they copy what is selected in it. */
+/** Copies a selected text, because browsers offer the clipboard API only on https and loopback. */
 function copySelected(text: string, beside: HTMLElement): boolean {
   const area = document.createElement('textarea');
   area.className = 'unseen';
-  // Spaces that are drawn as one are copied as one.
+  // Otherwise consecutive spaces would be copied as one.
   area.style.whiteSpace = 'pre';
   area.readOnly = true;
   area.value = text;
-  // Beside the button, because outside of an open dialog nothing can be selected.
+  // Insert it beside the button: text outside of an open dialog can't be selected.
   beside.after(area);
   area.select();
   const isDone = document.execCommand('copy');

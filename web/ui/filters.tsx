@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Route } from '../route.ts';
 import { choose } from './navigate.ts';
 
-/** Sets parts of what is chosen; another choice begins with its first page. */
+/** Changes filters in the address, and returns to the first page. */
 export function narrow(route: Route, changed: Readonly<Record<string, string | undefined>>): void {
   const { page, id, query } = route;
   choose(page, { id, query: { ...query, cursor: undefined, ...changed } });
@@ -15,7 +15,7 @@ interface ChoiceProps {
   readonly options: readonly (readonly [value: string, text: string])[];
 }
 
-/** A few choices side by side, of which one holds. */
+/** Row of buttons, one of which is selected. */
 export function Choice({ route, name, label, options }: ChoiceProps) {
   const chosen = route.query[name] ?? '';
   return (
@@ -51,7 +51,7 @@ export function Select({ route, name, label, options }: ChoiceProps) {
 
 const TYPED_MS = 250;
 
-/** A word to look for, in force when the reader stops typing. */
+/** Text filter, applied when the user stops typing. */
 export function Typed({ route, name, label }: Omit<ChoiceProps, 'options'>) {
   const chosen = route.query[name] ?? '';
   const [text, setText] = useState(chosen);
@@ -80,7 +80,7 @@ interface PagerProps {
   readonly next: string | null;
 }
 
-/** Pages by cursor: on to what is older, and back to the newest. */
+/** Buttons for older rows and for the newest ones. */
 export function Pager({ route, next }: PagerProps) {
   const { page, id, query } = route;
   if (next === null && query['cursor'] === undefined) return null;

@@ -1,4 +1,4 @@
-/** Twenty strokes instead of a library. */
+/** Paths of all icons, which replace an icon library. */
 const paths: ReadonlyMap<string, string> = new Map([
   ['overview', 'M3 13h4V8H3zm6.5 0h4V3h-4zM16 13h1V6'],
   ['doctor', 'M10 2.5 16 5v4.5c0 4-2.8 6.7-6 8-3.2-1.3-6-4-6-8V5zm0 4.5v6M7 10h6'],

@@ -6,7 +6,7 @@ import { Text } from './text.tsx';
 
 const SHOWN_CHARS = 12_000;
 
-/** A value as JSON, coloured and cut off where it becomes long. */
+/** Value as colored JSON; a long one is cut off. */
 export function Json({ value, label }: { readonly value: unknown; readonly label: string }) {
   const [isWhole, setWhole] = useState(false);
   const printed = useMemo(() => JSON.stringify(value, null, 2) ?? 'null', [value]);

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { Line, Text } from './text.tsx';
 
-/** The first cell of a row: a link with what it is, what tells it apart, and what is wrong with it. */
+/** First cell of a row: a link with a name, a second name, and an error. */
 export function Named(props: {
   readonly href: string;
   readonly value: string;

@@ -18,19 +18,19 @@ export function useRoute(): Route {
   return route;
 }
 
-export function go(href: string): void {
+export function navigate(href: string): void {
   history.pushState(null, '', href);
   dispatchEvent(new Event(MOVED));
   scrollTo(0, 0);
 }
 
-/** Another choice on the same page: the way back leads to the page before, not through each choice. */
+/** Changes the query of the current page, without a new entry in the browser's history. */
 export function choose(page: string, target: Target): void {
   history.replaceState(null, '', link(page, target));
   dispatchEvent(new Event(MOVED));
 }
 
-/** Links to pages of the dashboard are followed without loading it anew. */
+/** Handles clicks on links to the dashboard, without loading it again. */
 export function followLinks(): void {
   document.addEventListener('click', (event) => {
     if (event.defaultPrevented || event.button !== 0) return;
@@ -39,6 +39,6 @@ export function followLinks(): void {
     const href = anchor?.getAttribute('href') ?? '';
     if (anchor === null || !/^\/ui(\/|\?|$)/.test(href)) return;
     event.preventDefault();
-    go(href);
+    navigate(href);
   });
 }

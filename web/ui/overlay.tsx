@@ -1,22 +1,22 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { AskDialog } from './confirm.tsx';
+import { ConfirmDialog } from './confirm.tsx';
 
 const SHOWN_MS = 6000;
 
-/** Says what was done, for a moment; and where changes are asked about. */
-export function Desk() {
-  const [told, setTold] = useState<{ readonly what: ComponentChildren; readonly key: number }>();
-  const tell = (what: ComponentChildren): void => {
+/** Dialog for changes, and the toast that reports their result. */
+export function Overlay() {
+  const [toast, setToast] = useState<{ readonly what: ComponentChildren; readonly key: number }>();
+  const showToast = (what: ComponentChildren): void => {
     const key = Date.now();
-    setTold({ what, key });
-    setTimeout(() => setTold((now) => (now?.key === key ? undefined : now)), SHOWN_MS);
+    setToast({ what, key });
+    setTimeout(() => setToast((now) => (now?.key === key ? undefined : now)), SHOWN_MS);
   };
   return (
     <>
-      <AskDialog tell={tell} />
+      <ConfirmDialog showToast={showToast} />
       <div class="toasts" role="status" aria-live="polite">
-        {told !== undefined && <div class="toast">{told.what}</div>}
+        {toast !== undefined && <div class="toast">{toast.what}</div>}
       </div>
     </>
   );

@@ -1,10 +1,10 @@
 import type { ComponentChildren } from 'preact';
 import type { Refusal } from '../api/client.ts';
-import type { Called } from './use-call.ts';
+import type { CallState } from './use-call.ts';
 import { Copy } from './copy.tsx';
 import { Text } from './text.tsx';
 
-/** The head of a page: what it is, and what can be done here. */
+/** Head of a page: its title and its actions. */
 export function Head(props: {
   readonly title: ComponentChildren;
   readonly about?: ComponentChildren;
@@ -38,7 +38,7 @@ export function Card(props: {
   );
 }
 
-/** Nothing to show, and what to type to change that. */
+/** Empty state, with a command that changes it. */
 export function Empty(props: { readonly children: ComponentChildren; readonly command?: string }) {
   return (
     <div class="empty">
@@ -48,7 +48,7 @@ export function Empty(props: { readonly children: ComponentChildren; readonly co
   );
 }
 
-/** Something to type, and to take along. */
+/** Command with a copy button. */
 export function Command({ text }: { readonly text: string }) {
   return (
     <p class="command">
@@ -76,16 +76,16 @@ export function Problem({ error }: { readonly error: Refusal }) {
   );
 }
 
-/** What was asked for, once it is there; until then room for it, or what went wrong. */
+/** Content of a call once it is loaded; until then a placeholder or the error. */
 export function Loaded<T>(props: {
-  readonly call: Called<T>;
-  /** What a whole page is called that cannot say it itself yet. */
+  readonly call: CallState<T>;
+  /** Title of the page until the content is loaded. */
   readonly title?: string;
   readonly children: (data: T) => ComponentChildren;
 }) {
   const { data, error } = props.call;
   if (data !== undefined) {
-    // That nobody answers is said once for the whole page.
+    // The shell reports once for the whole page that the service doesn't respond.
     return (
       <>
         {error !== undefined && error.status !== 0 && <Problem error={error} />}
@@ -112,7 +112,6 @@ export function Waiting() {
   );
 }
 
-/** Names and values. */
 export function Facts({
   facts,
 }: {

@@ -1,38 +1,38 @@
-/** How often something is asked again: at once when little happens, seldom when much does. */
-export interface Pace {
-  /** There is something new. */
-  ask(): void;
+/** Limits how often data is reloaded: at once after a quiet time, less often while events keep coming. */
+export interface ReloadPace {
+  /** Requests a reload, because there is new data. */
+  request(): void;
   stop(): void;
 }
 
-/** The server tells once in a second; who asks at each of these is one of many who do. */
+/** The service sends events once per second; many open pages shouldn't all reload each time. */
 const BEAT_MS = 1000;
 const LONGEST_MS = 5000;
 
-/** The pauses grow while there is something new after each, and are short again after a quiet time. */
-export function makePace(look: () => boolean): Pace {
+/** Doubles the pause while each pause ends with new data, and resets it after a quiet time. `reload` returns false if it can't run now. */
+export function makeReloadPace(reload: () => boolean): ReloadPace {
   let pauseMs = BEAT_MS;
-  let lookedAt = 0;
+  let reloadedAt = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const wait = (ms: number): void => {
-    timer = setTimeout(begin, ms);
+  const schedule = (ms: number): void => {
+    timer = setTimeout(reloadNow, ms);
   };
-  const begin = (): void => {
+  const reloadNow = (): void => {
     timer = undefined;
-    const quietMs = Date.now() - lookedAt - pauseMs;
-    if (!look()) {
-      wait(BEAT_MS);
+    const quietMs = Date.now() - reloadedAt - pauseMs;
+    if (!reload()) {
+      schedule(BEAT_MS);
       return;
     }
-    lookedAt = Date.now();
+    reloadedAt = Date.now();
     pauseMs = quietMs > 2 * BEAT_MS ? BEAT_MS : Math.min(LONGEST_MS, 2 * pauseMs);
   };
   return {
-    ask() {
+    request() {
       if (timer !== undefined) return;
-      const leftMs = lookedAt + pauseMs - Date.now();
-      if (leftMs <= 0) begin();
-      else wait(leftMs);
+      const leftMs = reloadedAt + pauseMs - Date.now();
+      if (leftMs <= 0) reloadNow();
+      else schedule(leftMs);
     },
     stop: () => clearTimeout(timer),
   };

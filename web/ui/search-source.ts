@@ -1,9 +1,8 @@
-/** What the server knows of names and ids, for the search. */
 import { call, Refusal } from '../api/client.ts';
 import { link } from '../route.ts';
-import { isId, type Entry, type Known } from '../text/search.ts';
+import { isId, type Entry, type SearchNames } from '../text/search.ts';
 
-export type Names = Omit<Known, 'pages'>;
+export type Names = Omit<SearchNames, 'pages'>;
 
 export const nothing: Names = {
   plugins: [],
@@ -14,69 +13,69 @@ export const nothing: Names = {
   tenants: [],
 };
 
-/** What the token may not see is not found. */
+/** Loads the names that the token may read. */
 export async function readNames(): Promise<Names> {
   const list = async (names: Promise<readonly string[]>): Promise<readonly string[]> =>
     names.catch(() => []);
   const [plugins, pipelines, schedules, webhooks, packages, tenants] = await Promise.all([
-    list(call('plugin.list', {}).then((told) => told.plugins.map(({ name }) => name))),
-    list(call('pipeline.list', {}).then((told) => told.pipelines.map(({ name }) => name))),
+    list(call('plugin.list', {}).then((result) => result.plugins.map(({ name }) => name))),
+    list(call('pipeline.list', {}).then((result) => result.pipelines.map(({ name }) => name))),
     list(
-      call('schedule.list', {}).then((told) =>
-        told.schedules.map(({ plugin, schedule_id }) => `${plugin}/${schedule_id}`),
+      call('schedule.list', {}).then((result) =>
+        result.schedules.map(({ plugin, schedule_id }) => `${plugin}/${schedule_id}`),
       ),
     ),
-    list(call('webhook.list', {}).then((told) => told.webhooks.map(({ id }) => id))),
-    list(call('package.list', {}).then((told) => told.packages.map(({ slug }) => slug))),
-    list(call('tenant.list', {}).then((told) => told.tenants.map(({ slug }) => slug))),
+    list(call('webhook.list', {}).then((result) => result.webhooks.map(({ id }) => id))),
+    list(call('package.list', {}).then((result) => result.packages.map(({ slug }) => slug))),
+    list(call('tenant.list', {}).then((result) => result.tenants.map(({ slug }) => slug))),
   ]);
   return { plugins, pipelines, schedules, webhooks, packages, tenants };
 }
 
 const TYPED_MS = 150;
 
-/** What is known of an id that was typed. */
-export interface Sought {
+/** Result of looking up an id. */
+export interface IdLookup {
   readonly isAsking: boolean;
   readonly found?: Entry;
-  /** Why nothing was found. */
+  /** Reason why nothing was found. */
   readonly why?: string;
 }
 
-export const notAsked: Sought = { isAsking: false };
+export const noLookup: IdLookup = { isAsking: false };
 
-/** Asks what an id is of, once the reader stops typing; what it gives forgets the question. */
-export function findById(words: string, tell: (sought: Sought) => void): () => void {
-  tell(isId(words) ? { isAsking: true } : notAsked);
+/** Looks up an id when the user stops typing. The returned function cancels the lookup. */
+export function findById(words: string, onResult: (result: IdLookup) => void): () => void {
+  onResult(isId(words) ? { isAsking: true } : noLookup);
   if (!isId(words)) return () => undefined;
-  const over = new AbortController();
+  const aborted = new AbortController();
   const timer = setTimeout(() => {
-    void lookUp(words.trim().toLowerCase(), over.signal).then((sought) => {
-      if (!over.signal.aborted) tell(sought);
+    void lookUp(words.trim().toLowerCase(), aborted.signal).then((result) => {
+      if (!aborted.signal.aborted) onResult(result);
     });
   }, TYPED_MS);
   return () => {
     clearTimeout(timer);
-    over.abort();
+    aborted.abort();
   };
 }
 
-async function lookUp(id: string, signal: AbortSignal): Promise<Sought> {
-  const ways = [
+async function lookUp(id: string, signal: AbortSignal): Promise<IdLookup> {
+  const lookups = [
     async () => {
-      const told = await call('why.explain', { id, kind: 'any' }, { signal });
-      return toEntry(told.kind, told.id, told.state);
+      const result = await call('why.explain', { id, kind: 'any' }, { signal });
+      return toEntry(result.kind, result.id, result.state);
     },
     async () => {
       const { incident_id, status } = await call('incident.show', { id }, { signal });
       return toEntry('incident', incident_id, status);
     },
   ];
-  for (const way of ways) {
+  for (const lookup of lookups) {
     try {
-      return { isAsking: false, found: await way() };
+      return { isAsking: false, found: await lookup() };
     } catch (thrown) {
-      // What begins like several things is none of them, and what may not be seen is not there.
+      // An ambiguous or forbidden id counts as not found.
       const isMissing = thrown instanceof Refusal && [403, 404].includes(thrown.status);
       if (!isMissing) return { isAsking: false, why: messageOf(thrown) };
     }

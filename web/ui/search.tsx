@@ -1,8 +1,15 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { nouns } from '../nouns.ts';
 import { findEntries, type Entry } from '../text/search.ts';
-import { findById, notAsked, nothing, readNames, type Names, type Sought } from './search-source.ts';
-import { go } from './navigate.ts';
+import {
+  findById,
+  noLookup,
+  nothing,
+  readNames,
+  type Names,
+  type IdLookup,
+} from './search-source.ts';
+import { navigate } from './navigate.ts';
 import { Icon } from './icons.tsx';
 import { Text } from './text.tsx';
 
@@ -12,29 +19,29 @@ export function Search() {
   const [words, setWords] = useState('');
   const [at, setAt] = useState(0);
   const [names, setNames] = useState<Names>(nothing);
-  // Whoever does not wait for what the server says goes where it leads.
-  const [isHurried, setHurried] = useState(false);
+  // Enter during a lookup opens its result when it arrives.
+  const [opensResult, setOpensResult] = useState(false);
   const open = (): void => {
     setWords('');
     setAt(0);
-    setHurried(false);
+    setOpensResult(false);
     dialog.current?.showModal();
     void readNames().then(setNames);
   };
   useKey(() => {
     if (dialog.current?.open !== true) open();
   });
-  const sought = useSought(words);
+  const lookup = useIdLookup(words);
   const named = findEntries(words, { pages: nouns, ...names });
-  const entries = sought.found === undefined ? named : [sought.found, ...named];
+  const entries = lookup.found === undefined ? named : [lookup.found, ...named];
   const choose = (entry: Entry | undefined): void => {
     if (entry === undefined) return;
     dialog.current?.close();
-    go(entry.href);
+    navigate(entry.href);
   };
   useEffect(() => {
-    if (isHurried && dialog.current?.open === true) choose(sought.found);
-  }, [isHurried, sought.found]);
+    if (opensResult && dialog.current?.open === true) choose(lookup.found);
+  }, [opensResult, lookup.found]);
   const press = (event: KeyboardEvent): void => {
     const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0;
     if (step !== 0) {
@@ -42,7 +49,7 @@ export function Search() {
       setAt((at + step + entries.length) % Math.max(1, entries.length));
     } else if (event.key === 'Enter') {
       event.preventDefault();
-      setHurried(entries.length === 0);
+      setOpensResult(entries.length === 0);
       choose(entries[at]);
     }
   };
@@ -63,13 +70,13 @@ export function Search() {
           onInput={(event) => {
             setWords(event.currentTarget.value);
             setAt(0);
-            setHurried(false);
+            setOpensResult(false);
           }}
           onKeyDown={press}
         />
         <Found entries={entries} at={at} point={setAt} choose={choose} />
         <p class="soft pad" role="status" hidden={entries.length > 0}>
-          <Text value={entries.length > 0 ? '' : tell(sought)} />
+          <Text value={entries.length > 0 ? '' : describeLookup(lookup)} />
         </p>
       </dialog>
     </>
@@ -99,15 +106,15 @@ function useKey(open: () => void): void {
   }, []);
 }
 
-function tell({ isAsking, why }: Sought): string {
+function describeLookup({ isAsking, why }: IdLookup): string {
   return isAsking ? 'Looking for this id…' : (why ?? 'Nothing is called so.');
 }
 
-/** What the server says an id is of; what was said of other words does not count. */
-function useSought(words: string): Sought {
-  const [{ of, sought }, setSought] = useState({ of: '', sought: notAsked });
-  useEffect(() => findById(words, (told) => setSought({ of: words, sought: told })), [words]);
-  return of === words ? sought : notAsked;
+/** Looks up the typed id. Results of earlier input are ignored. */
+function useIdLookup(words: string): IdLookup {
+  const [{ of, lookup }, setSought] = useState({ of: '', lookup: noLookup });
+  useEffect(() => findById(words, (found) => setSought({ of: words, lookup: found })), [words]);
+  return of === words ? lookup : noLookup;
 }
 
 interface FoundProps {

@@ -2,7 +2,7 @@ import { Text } from './text.tsx';
 
 type Tone = 'good' | 'bad' | 'warn' | 'busy' | 'calm';
 
-/** Each state has a shape of its own, because not everybody sees colours. */
+/** Each state has its own shape, for users who can't distinguish colors. */
 const shapes = {
   check: 'M3.5 8.5l3 3 6-6.5',
   cross: 'M4.5 4.5l7 7m0-7l-7 7',
@@ -16,12 +16,12 @@ const shapes = {
   hand: 'M8 4.5v4m0 2.6v.01',
 } as const;
 
-interface Look {
+interface StatusStyle {
   readonly tone: Tone;
   readonly shape: keyof typeof shapes;
 }
 
-const looks: ReadonlyMap<string, Look> = new Map<string, Look>([
+const styles: ReadonlyMap<string, StatusStyle> = new Map<string, StatusStyle>([
   ...of('good', 'check', 'succeeded completed healthy closed accepted installed enabled ok yes'),
   ...of('bad', 'cross', 'failed unhealthy refused error settle_error crashed'),
   ...of('bad', 'stop', 'dead halted open broken'),
@@ -34,17 +34,21 @@ const looks: ReadonlyMap<string, Look> = new Map<string, Look>([
   ...of('warn', 'hand', 'waiting awaiting_approval approval warning'),
 ]);
 
-function of(tone: Tone, shape: keyof typeof shapes, words: string): (readonly [string, Look])[] {
+function of(
+  tone: Tone,
+  shape: keyof typeof shapes,
+  words: string,
+): (readonly [string, StatusStyle])[] {
   return words.split(' ').map((word) => [word, { tone, shape }] as const);
 }
 
 export function toneOf(status: string): Tone {
-  return looks.get(status)?.tone ?? 'calm';
+  return styles.get(status)?.tone ?? 'calm';
 }
 
-/** A state: colour, shape and word. */
+/** State with its color, shape and word. */
 export function Status({ value, says }: { readonly value: string; readonly says?: string }) {
-  const { tone, shape } = looks.get(value) ?? { tone: 'calm', shape: 'dots' };
+  const { tone, shape } = styles.get(value) ?? { tone: 'calm', shape: 'dots' };
   return (
     <span class={`status ${tone}${value === 'running' ? ' turning' : ''}`}>
       <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">

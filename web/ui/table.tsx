@@ -1,10 +1,10 @@
 import type { ComponentChildren } from 'preact';
-import { go } from './navigate.ts';
+import { navigate } from './navigate.ts';
 
 export interface Column<Row> {
   readonly title: string;
   readonly cell: (row: Row) => ComponentChildren;
-  /** From which width on it is shown; always unless told. */
+  /** Minimum width of the screen for this column (default: any width). */
   readonly from?: 'middle' | 'wide';
   readonly kind?: 'number' | 'grow' | 'act';
 }
@@ -14,7 +14,7 @@ interface TableProps<Row> {
   readonly rows: readonly Row[];
   readonly columns: readonly Column<Row>[];
   readonly keyOf: (row: Row) => string;
-  /** Where a click on the row leads; its first cell holds the same as a link for keyboards. */
+  /** Target of a click on the row. The first cell has the same link, for the keyboard. */
   readonly href?: (row: Row) => string;
   readonly toneOf?: (row: Row) => string;
 }
@@ -23,7 +23,7 @@ export function Table<Row>({ label, rows, columns, keyOf, href, toneOf }: TableP
   const open = (row: Row, event: MouseEvent): void => {
     const isOwn = event.target instanceof Element && event.target.closest('a, button') !== null;
     const isSelecting = (getSelection()?.toString() ?? '') !== '';
-    if (href !== undefined && !isOwn && !isSelecting && event.button === 0) go(href(row));
+    if (href !== undefined && !isOwn && !isSelecting && event.button === 0) navigate(href(row));
   };
   return (
     <div class="table">

@@ -6,11 +6,11 @@ const SHOWN_CHARS = 20_000;
 
 interface TextProps {
   readonly value: string;
-  /** Line ends and tabs are shown as such. */
+  /** Keeps line ends and tabs. */
   readonly lines?: boolean;
 }
 
-/** A text from anywhere: it cannot turn the writing around it, and nothing in it is invisible. */
+/** Untrusted text: it can't change the writing direction around it, and invisible characters are shown. */
 export function Text({ value, lines = false }: TextProps) {
   return (
     <bdi>
@@ -27,7 +27,7 @@ export function Text({ value, lines = false }: TextProps) {
   );
 }
 
-/** A text in which `backquotes` mark what to type. */
+/** Text in which `backquotes` mark code. */
 export function Marked({ value }: { readonly value: string }) {
   return (
     <>
@@ -46,13 +46,13 @@ export function Marked({ value }: { readonly value: string }) {
   );
 }
 
-/** A text that may be missing: what is not there does not look like what is called so. */
+/** Text that may be missing or empty; both look different from any text. */
 export function Maybe({ value }: { readonly value: string | null | undefined }) {
   if (value === null || value === undefined) return <span class="none">–</span>;
   return value === '' ? <span class="none">(empty)</span> : <Text value={value} />;
 }
 
-/** On one line, cut off where it ends, whole when pointed at. */
+/** Text on one line, cut off, and complete in its tooltip. */
 export function Line({ value }: { readonly value: string | null | undefined }) {
   if (value === null || value === undefined || value === '') return <Maybe value={value} />;
   return (
@@ -62,7 +62,7 @@ export function Line({ value }: { readonly value: string | null | undefined }) {
   );
 }
 
-/** A long text as it was printed, with all of it on request. */
+/** Preformatted text; the rest of a long one is shown on request. */
 export function Printed({ value, label }: { readonly value: string; readonly label: string }) {
   const [isWhole, setWhole] = useState(false);
   const shown = isWhole ? value : value.slice(0, SHOWN_CHARS);
@@ -80,9 +80,9 @@ export function Printed({ value, label }: { readonly value: string; readonly lab
   );
 }
 
-const EACH_MS = 1000;
+const TICK_MS = 1000;
 
-/** How long ago, and exactly when on hover. */
+/** Relative time, with the exact time in its tooltip. */
 export function Time({
   at,
   none = '–',
@@ -104,23 +104,23 @@ export function Time({
 const tickers = new Set<() => void>();
 let ticking: number | undefined;
 
-/** One clock for the whole page. */
-function useNow(isWanted: boolean): number {
+/** Returns the current time, from one timer for the whole page. */
+function useNow(isNeeded: boolean): number {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
-    if (!isWanted) return undefined;
+    if (!isNeeded) return undefined;
     const tick = (): void => setNow(Date.now());
     tickers.add(tick);
     ticking ??= window.setInterval(() => {
       if (!document.hidden) for (const each of tickers) each();
-    }, EACH_MS);
+    }, TICK_MS);
     return () => {
       tickers.delete(tick);
       if (tickers.size > 0) return;
       clearInterval(ticking);
       ticking = undefined;
     };
-  }, [isWanted]);
+  }, [isNeeded]);
   return now;
 }
 

@@ -4,8 +4,8 @@ const KEY = 'ductile.theme';
 const order: readonly Theme[] = ['auto', 'light', 'dark'];
 
 export function readTheme(): Theme {
-  const kept = localStorage.getItem(KEY);
-  return order.find((theme) => theme === kept) ?? 'auto';
+  const stored = localStorage.getItem(KEY);
+  return order.find((theme) => theme === stored) ?? 'auto';
 }
 
 export function setTheme(theme: Theme): void {

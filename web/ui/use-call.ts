@@ -1,17 +1,17 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { call, Refusal } from '../api/client.ts';
-import { onBeat } from '../api/live.ts';
+import { onEvents } from '../api/live.ts';
 import type { Input, Name, Output } from '../api/types.ts';
-import { makePace } from './reload-pace.ts';
+import { makeReloadPace } from './reload-pace.ts';
 
-export interface Called<T> {
+export interface CallState<T> {
   readonly data: T | undefined;
   readonly error: Refusal | undefined;
   readonly isLoading: boolean;
   readonly reload: () => void;
 }
 
-interface Held<T> {
+interface StoredResult<T> {
   readonly key: string;
   readonly data: T | undefined;
   readonly error: Refusal | undefined;
@@ -20,16 +20,16 @@ interface Held<T> {
 const nothing = { key: '', data: undefined, error: undefined };
 
 /**
- * What an operation answers, asked again when its input changes and when events of these kinds have
- * come. What was there stays until the next answer is, so that nothing flickers.
+ * Calls an operation, and calls it again when its input changes and after events of these kinds. The
+ * previous result is shown until the next one arrives, so that the page doesn't flicker.
  */
 export function useCall<N extends Name>(
   name: N,
   input: Input<N> | undefined,
   kinds: readonly string[] = [],
-): Called<Output<N>> {
+): CallState<Output<N>> {
   const key = input === undefined ? '' : `${name} ${JSON.stringify(input)}`;
-  const [held, setHeld] = useState<Held<Output<N>>>(nothing);
+  const [stored, setStored] = useState<StoredResult<Output<N>>>(nothing);
   const current = useRef<AbortController>(undefined);
   const isBusy = useRef(false);
   const load = useCallback(async () => {
@@ -40,11 +40,11 @@ export function useCall<N extends Name>(
     isBusy.current = true;
     try {
       const data = await call(name, input, { signal: own.signal });
-      if (!own.signal.aborted) setHeld({ key, data, error: undefined });
+      if (!own.signal.aborted) setStored({ key, data, error: undefined });
     } catch (thrown) {
       if (own.signal.aborted) return;
       const error = thrown instanceof Refusal ? thrown : new Refusal(0, { error: String(thrown) });
-      setHeld((before) => ({ key, data: before.key === key ? before.data : undefined, error }));
+      setStored((before) => ({ key, data: before.key === key ? before.data : undefined, error }));
     } finally {
       if (current.current === own) isBusy.current = false;
     }
@@ -53,30 +53,30 @@ export function useCall<N extends Name>(
     void load();
     return () => current.current?.abort();
   }, [load]);
-  const wanted = kinds.join(' ');
+  const kindsKey = kinds.join(' ');
   useEffect(() => {
     if (kinds.length === 0) return undefined;
-    const pace = makePace(() => {
-      // A page that nobody looks at, or whose last question is still open, does not ask again.
+    const pace = makeReloadPace(() => {
+      // A hidden page doesn't reload, and neither does one whose last call is still pending.
       if (isBusy.current || document.hidden) return false;
       void load();
       return true;
     });
-    const stop = onBeat((types) => {
-      const isMeant = [...types.keys()].some(
+    const stop = onEvents((types) => {
+      const isRelevant = [...types.keys()].some(
         (type) => type === '*' || kinds.some((kind) => type.startsWith(kind)),
       );
-      if (isMeant) pace.ask();
+      if (isRelevant) pace.request();
     });
     return () => {
       stop();
       pace.stop();
     };
-  }, [load, wanted]);
-  const isStale = held.key !== key;
+  }, [load, kindsKey]);
+  const isStale = stored.key !== key;
   return {
-    data: isStale && held.key.split(' ')[0] !== name ? undefined : held.data,
-    error: isStale ? undefined : held.error,
+    data: isStale && stored.key.split(' ')[0] !== name ? undefined : stored.data,
+    error: isStale ? undefined : stored.error,
     isLoading: isStale,
     reload: () => void load(),
   };

@@ -8,7 +8,7 @@ interface WhyProps {
   readonly id: string;
 }
 
-/** Why something waits or was not done, when it will move, and what would move it. */
+/** Explanation why an object waits or wasn't processed, and of what happens next. */
 export function Why({ kind, id }: WhyProps) {
   const { data } = useCall('why.explain', { kind, id }, ['job.', 'run.', 'breaker.', 'directive.']);
   if (data === undefined) return null;
@@ -44,8 +44,8 @@ export function Why({ kind, id }: WhyProps) {
   );
 }
 
-/** What the answer itself has said already is not said again. */
+/** Filters out facts that only repeat the verdict. */
 function isMore(verdict: string): (one: { readonly fact: string }) => boolean {
-  const said = verdict.toLowerCase().replace(/\.$/, '');
-  return ({ fact }) => fact.toLowerCase() !== said;
+  const normalized = verdict.toLowerCase().replace(/\.$/, '');
+  return ({ fact }) => fact.toLowerCase() !== normalized;
 }

@@ -1,8 +1,8 @@
 import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
-import { tellBegun } from '../text/replay-result.ts';
+import { formatReplayResult } from '../text/replay-result.ts';
 import { bytes, count } from '../text/time.ts';
-import { ask } from '../ui/confirm.tsx';
+import { confirmChange } from '../ui/confirm.tsx';
 import { Choice, Pager } from '../ui/filters.tsx';
 import { Card, Empty, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
@@ -23,7 +23,7 @@ const verdicts = [
 
 interface DeliveriesProps {
   readonly route: Route;
-  /** The id of a webhook, or the path of an endpoint. */
+  /** Id of a webhook, or path of an endpoint. */
   readonly of: string;
   readonly tryIt?: string;
 }
@@ -105,14 +105,14 @@ function columns(reload: () => void): readonly Column<Delivery>[] {
 }
 
 function replay(deliveryId: string, reload: () => void): void {
-  ask({
+  confirmChange({
     title: 'Let this delivery be handled once more?',
     word: 'Replay',
     name: 'webhook.replay',
     input: { delivery_id: deliveryId },
-    done(begun) {
+    done(result) {
       reload();
-      return tellBegun(begun);
+      return formatReplayResult(result);
     },
   });
 }

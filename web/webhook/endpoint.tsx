@@ -14,12 +14,12 @@ type Endpoint = Output<'webhook.endpoints'>['endpoints'][number];
 
 const PREFIX = 'endpoint';
 
-/** No id of a webhook has a slash in it. */
+/** Returns the path of an endpoint; undefined for the id of a webhook, which has no slash. */
 export function pathIn(id: string): string | undefined {
   return id.startsWith(`${PREFIX}/`) ? id.slice(PREFIX.length) : undefined;
 }
 
-/** What the configuration opens; nothing where it opens none. */
+/** Endpoints of the configuration; renders nothing if there are none. */
 export function Endpoints() {
   const found = useCall('webhook.endpoints', {}, ['']);
   const { endpoints = [] } = found.data ?? {};
@@ -74,7 +74,7 @@ export function EndpointPage({ route, path }: EndpointProps) {
   return (
     <Loaded call={found} title="Endpoint">
       {({ endpoints }) => {
-        const row = endpoints.find((one) => one.path === path);
+        const row = endpoints.find((endpoint) => endpoint.path === path);
         return (
           <>
             <Head title={<Text value={path} />} about="an endpoint of the configuration" />

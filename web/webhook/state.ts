@@ -1,4 +1,4 @@
-/** The state of a delivery: its verdict or, when it was accepted, what it came to. */
+/** Returns the state of a delivery: its verdict, or the outcome of an accepted one. */
 export function stateOf(verdict: string, outcome: string | null): string {
   if (outcome === null || verdict !== 'accepted') return verdict;
   if (outcome === 'success') return 'succeeded';

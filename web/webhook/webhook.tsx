@@ -1,7 +1,7 @@
 import type { Output } from '../api/types.ts';
 import type { Route } from '../route.ts';
 import { count } from '../text/time.ts';
-import { ask } from '../ui/confirm.tsx';
+import { confirmChange } from '../ui/confirm.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Maybe, Text, Time } from '../ui/text.tsx';
@@ -9,7 +9,7 @@ import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
 import { Deliveries } from './deliveries.tsx';
 import { EndpointPage, pathIn } from './endpoint.tsx';
-import { keepHooks } from './one-time-secrets.ts';
+import { showSecrets } from './one-time-secrets.ts';
 import { targetOf } from './webhooks.tsx';
 
 interface PageProps {
@@ -19,17 +19,17 @@ interface PageProps {
 export function WebhookPage({ route }: PageProps) {
   const path = pathIn(route.id ?? '');
   return path === undefined ? (
-    <HookPage route={route} />
+    <WebhookDetails route={route} />
   ) : (
     <EndpointPage route={route} path={path} />
   );
 }
 
-function HookPage({ route }: PageProps) {
+function WebhookDetails({ route }: PageProps) {
   const id = route.id ?? '';
-  const hook = useCall('webhook.show', { id }, ['']);
+  const webhook = useCall('webhook.show', { id }, ['']);
   return (
-    <Loaded call={hook} title="Webhook">
+    <Loaded call={webhook} title="Webhook">
       {(row) => (
         <>
           <Head
@@ -43,13 +43,13 @@ function HookPage({ route }: PageProps) {
               </>
             }
           >
-            <button type="button" onClick={() => turn(row, hook.reload)}>
+            <button type="button" onClick={() => toggleWebhook(row, webhook.reload)}>
               {row.enabled ? 'Disable' : 'Enable'}
             </button>
-            <button type="button" onClick={() => test(id, hook.reload)}>
+            <button type="button" onClick={() => test(id, webhook.reload)}>
               Send a test
             </button>
-            <button type="button" onClick={() => rotate(row, hook.reload)}>
+            <button type="button" onClick={() => rotate(row, webhook.reload)}>
               Rotate the secret
             </button>
           </Head>
@@ -83,7 +83,7 @@ function HookPage({ route }: PageProps) {
 }
 
 function test(id: string, reload: () => void): void {
-  ask({
+  confirmChange({
     title: `Deliver something to ${id}, as its sender would?`,
     word: 'Send a test',
     name: 'webhook.test',
@@ -95,8 +95,8 @@ function test(id: string, reload: () => void): void {
   });
 }
 
-function turn({ id, enabled }: Output<'webhook.show'>, reload: () => void): void {
-  ask({
+function toggleWebhook({ id, enabled }: Output<'webhook.show'>, reload: () => void): void {
+  confirmChange({
     title: `${enabled ? 'Disable' : 'Enable'} ${id}?`,
     word: enabled ? 'Disable' : 'Enable',
     name: 'webhook.edit',
@@ -109,7 +109,7 @@ function turn({ id, enabled }: Output<'webhook.show'>, reload: () => void): void
 }
 
 function rotate({ id, path }: Output<'webhook.show'>, reload: () => void): void {
-  ask({
+  confirmChange({
     title: `Make another secret for ${id}?`,
     word: 'Rotate the secret',
     name: 'webhook.rotate',
@@ -127,6 +127,6 @@ function rotate({ id, path }: Output<'webhook.show'>, reload: () => void): void 
       reload();
       return 'It has another secret.';
     },
-    keep: ({ secret }) => keepHooks([{ id, path, secret }]),
+    showOnce: ({ secret }) => showSecrets([{ id, path, secret }]),
   });
 }

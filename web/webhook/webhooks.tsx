@@ -13,11 +13,11 @@ import { stateOf } from './state.ts';
 type Webhook = Output<'webhook.list'>['webhooks'][number];
 
 export function WebhooksPage() {
-  const hooks = useCall('webhook.list', {}, ['']);
+  const result = useCall('webhook.list', {}, ['']);
   return (
     <>
       <Head title="Webhooks" about="entrances for others, each with a proof of its own" />
-      <Loaded call={hooks}>
+      <Loaded call={result}>
         {({ webhooks }) =>
           webhooks.length === 0 ? (
             <Empty command="ductile webhook add deploys --title Deploys --plugin echo">
@@ -48,7 +48,7 @@ const columns: readonly Column<Webhook>[] = [
     ),
   },
   { title: 'Status', cell: ({ enabled }) => <Status value={enabled ? 'enabled' : 'disabled'} /> },
-  { title: 'Starts', from: 'middle', cell: (hook) => <Line value={targetOf(hook)} /> },
+  { title: 'Starts', from: 'middle', cell: (webhook) => <Line value={targetOf(webhook)} /> },
   { title: 'Proof', from: 'wide', cell: ({ auth_mode }) => <Text value={auth_mode} /> },
   {
     title: 'Taken',
