@@ -13,7 +13,7 @@ interface Count {
   readonly covered: number;
 }
 
-/** Says which part of the core's branches was taken; vitest itself fails when that is too small. */
+/** Prints the share of the core's branches that tests take. Vitest itself fails if it is too small. */
 export default class BranchReporter implements Reporter {
   onCoverage(coverage: unknown): void {
     const { isCounted, counts } = countAll(coverage as Coverage);

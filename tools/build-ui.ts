@@ -5,7 +5,7 @@ import { build, type Plugin } from 'esbuild';
 
 export interface UiBundle {
   readonly files: readonly { readonly path: string; readonly contents: string | Uint8Array }[];
-  /** The sources that are in it, for their licences. */
+  /** The bundled sources, for their licenses. */
   readonly inputs: readonly string[];
 }
 

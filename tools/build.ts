@@ -1,6 +1,6 @@
 /**
- * Bundles the program into dist/ and compiles the native spawner into build/. Whoever runs the
- * program meanwhile is not disturbed: every file appears by a rename.
+ * Bundles the program into dist/ and compiles the native spawner into build/. Every file appears by a
+ * rename, so that a running program isn't disturbed.
  */
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
@@ -10,19 +10,18 @@ import { compileSpawner } from './compile-spawner.ts';
 
 const root = dirname(import.meta.dirname);
 const dist = join(root, 'dist');
-/** Modules of Node that are large and that most command lines do without. */
+/** Large modules of Node that most commands don't need. */
 const lateModules = ['child_process', 'crypto', 'dns', 'http', 'https', 'net', 'tls'];
 type Part = 'look' | 'back' | 'mcp' | 'prove' | 'watch' | 'workshop';
-/** Files that the command line loads on demand: by name, the sources that other files import from them. */
+/** Bundles that the command line loads on demand, each with the sources that other bundles import from it. */
 const parts: Readonly<Record<Part, readonly string[]>> = {
   look: ['src/app/fast-read.ts'],
-  // Far larger than what speaks to agents with it.
+  // The SDK is far larger than the code that uses it.
   mcp: ['src/mcp/sdk.ts'],
   back: [
     'src/app/blueprint.ts',
     'src/app/demo.ts',
     'src/app/instance.ts',
-    'src/app/local-engine.ts',
     'src/app/local-engine.ts',
     'src/app/mcp.ts',
     'src/app/server.ts',
@@ -49,14 +48,14 @@ const parts: Readonly<Record<Part, readonly string[]>> = {
 const dayMs = 24 * 60 * 60 * 1000;
 
 const startedAt = performance.now();
-// The launcher compares the sources with this file's time, so it is that of the beginning.
+// The launcher compares the sources with this file's time, so it is created at the start.
 const stamp = await prepareStamp();
-const made = await publish(await bundle(), await bundleUi(root, join(dist, 'ui')));
+const written = await publish(await bundle(), await bundleUi(root, join(dist, 'ui')));
 const native = await buildSpawner();
 await rename(stamp, join(dist, '.stamp'));
-await removeLeftovers(made);
+await removeLeftovers(written);
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-console.log(`built dist (${made.size} files) and ${native} in ${seconds} s`);
+console.log(`built dist (${written.size} files) and ${native} in ${seconds} s`);
 
 async function prepareStamp(): Promise<string> {
   const path = join(dist, '.stamp-new');
@@ -66,7 +65,7 @@ async function prepareStamp(): Promise<string> {
   return path;
 }
 
-/** The command line's table of commands is worked out here, once, and not at every start. */
+/** Computes the table of commands at build time, instead of at every start. */
 function commandTable(): Plugin {
   return {
     name: 'command table',
@@ -93,15 +92,15 @@ async function bundle(): Promise<Bundle[]> {
     logLevel: 'warning',
     external: ['pg-native'],
   } satisfies BuildOptions;
-  // CommonJS files: their parts are set up when they are first needed, and Node's own modules come
-  // without what an ES module would load of them at once.
+  // CommonJS: modules are initialized when they are first used, and Node's own modules load less than
+  // they would for an ES module.
   const program = {
     ...common,
     format: 'cjs',
     define: { 'import.meta.dirname': '__dirname' },
     // The bundles load each other with `require`, which exists already.
     supported: { 'dynamic-import': false },
-    // Names are kept, so that a stack trace can be read; the rest is only read by machines.
+    // Identifiers are kept, so that stack traces are readable.
     minifySyntax: true,
     minifyWhitespace: true,
   } satisfies BuildOptions;
@@ -140,7 +139,7 @@ async function bundle(): Promise<Bundle[]> {
       ...entry('back'),
       plugins: [table, otherFiles(['mcp', 'prove', 'workshop']), late],
     }),
-    // They use the service that is in back.cjs already, instead of a copy of it.
+    // These use the service in back.cjs instead of a copy.
     build({ ...program, ...entry('prove'), plugins: [table, importFrom('back'), late] }),
     build({ ...program, ...entry('workshop'), plugins: [table, importFrom('back'), late] }),
     build({ ...program, ...entry('watch'), plugins: [table, late] }),
@@ -151,11 +150,11 @@ async function bundle(): Promise<Bundle[]> {
       format: 'esm',
     }),
   ];
-  // esbuild itself has said what is wrong, better than a stack trace would.
+  // esbuild has already printed the errors.
   return Promise.all(results).catch(() => process.exit(1));
 }
 
-/** Points dynamic imports to the files that hold their sources. */
+/** Points dynamic imports to the bundles that contain their sources. */
 function otherFiles(names: readonly string[] = Object.keys(parts)): Plugin {
   return {
     name: 'other files',
@@ -172,7 +171,7 @@ function otherFiles(names: readonly string[] = Object.keys(parts)): Plugin {
   };
 }
 
-/** Takes what another file exports from there, instead of bundling it once more. */
+/** Imports sources from another bundle, instead of bundling them again. */
 function importFrom(name: Part): Plugin {
   return {
     name: `import from ${name}`,
@@ -189,7 +188,7 @@ function reexport(sources: readonly string[]): string {
   return sources.map((source) => `export * from ${JSON.stringify(`./${source}`)};`).join('\n');
 }
 
-/** They are loaded when something of them is first used, and not when a file that names them is. */
+/** Loads large modules of Node when they are first used, and not when a file that imports them is loaded. */
 function lateBuiltins(): Plugin {
   return {
     name: 'late builtins',
@@ -226,7 +225,7 @@ async function publish(bundles: readonly Bundle[], ui: UiBundle): Promise<Set<st
   return new Set(files.map(({ path }) => path));
 }
 
-/** The licences of the bundled packages ask to be handed on with every copy. */
+/** Collects the licenses of the bundled packages, which must be part of every copy. */
 async function collectNotices(inputs: readonly string[]): Promise<string> {
   const packages = inputs
     .map((input) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input)?.[1])
@@ -241,7 +240,7 @@ async function collectNotices(inputs: readonly string[]): Promise<string> {
   return notices.join(`\n${'-'.repeat(80)}\n\n`);
 }
 
-/** A host without a C compiler is fine: then plugins are started by the spawner written for Node. */
+/** Compiles the native spawner. Without a C compiler the service uses the spawner for Node. */
 async function buildSpawner(): Promise<string> {
   const name = `build/spawner-${process.platform}-${process.arch}`;
   const output = join(root, name);
@@ -254,12 +253,12 @@ async function buildSpawner(): Promise<string> {
   console.warn(
     `warning: ${compiler} did not compile native/spawner.c; Node starts the plugins then`,
   );
-  // An older one would not fit the rest of this build.
+  // A spawner of an earlier build may not fit this one.
   await rm(output, { force: true });
   return 'no native spawner';
 }
 
-/** Files of earlier builds: a program that still runs from one may need them for one more day. */
+/** Removes files of earlier builds after a day, because a running program may still load them. */
 async function removeLeftovers(current: ReadonlySet<string>): Promise<void> {
   for (const entry of await readdir(dist, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);

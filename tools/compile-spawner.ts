@@ -14,10 +14,10 @@ const checks = [
 ];
 /** A random load address, a read-only relocation table, no executable stack. */
 const layout = ['-fPIE', '-Wl,-z,relro,-z,now,-z,noexecstack'];
-/** Refused by compilers for processors without it. */
+/** Not supported by compilers for some processors. */
 const controlFlow = '-fcf-protection';
 
-/** From the best to what every compiler takes. */
+/** Sets of flags, from the most hardened to those that every compiler accepts. */
 const attempts: readonly (readonly [name: string, flags: readonly string[]])[] = [
   ['static, hardened', [...checks, controlFlow, ...layout, '-static-pie']],
   ['static, hardened', [...checks, ...layout, '-static-pie']],
@@ -27,7 +27,7 @@ const attempts: readonly (readonly [name: string, flags: readonly string[]])[] =
   ['dynamic, not hardened', []],
 ];
 
-/** Says how it was compiled, or undefined when it could not be. */
+/** Returns how the spawner was compiled; undefined if it couldn't be. */
 export function compileSpawner(
   compiler: string,
   output: string,

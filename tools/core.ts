@@ -18,5 +18,5 @@ export const core: Readonly<Record<string, number>> = {
   'src/ledger/{nouns,store-verbs,verbs}.ts': 93,
 };
 
-/** Is in the environment of the tests whose steps are counted. */
+/** Environment variable of the tests whose branches are counted. */
 export const COUNTING = 'DUCTILE_COUNTS_BRANCHES';

@@ -1,7 +1,6 @@
 /**
- * Counts which branches of the core are taken, in the projects whose environment asks for it: the
- * tests of the rules and of the ledger. The others would only be slower, and what they reach of the
- * core they reach by chance.
+ * Counts branches only in projects with the variable `COUNTING`: the unit tests and the ledger tests.
+ * Other tests would be slower, and they reach branches of the core only by chance.
  */
 import v8 from '@vitest/coverage-v8';
 import type { CoverageProviderModule } from 'vitest/node';

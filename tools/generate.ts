@@ -1,6 +1,6 @@
 /**
- * The reference pages that follow from the code. `--check` writes nothing and fails when a page on
- * disk is not the page that the code gives.
+ * Writes the reference pages that are generated from the code. `--check` writes nothing and fails if a
+ * page is out of date.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -34,7 +34,7 @@ export function renderPages(): Page[] {
   ];
 }
 
-/** The pages on disk that differ from what the code gives. */
+/** Lists the pages that are out of date. */
 export async function findDrift(): Promise<Page[]> {
   const drifted: Page[] = [];
   for (const page of renderPages()) {

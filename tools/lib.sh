@@ -9,7 +9,7 @@ fail() {
   exit 1
 }
 
-# Leaves the tree installed and built, whatever it was before.
+# Installs and builds the tree if necessary.
 prepare() {
   if is_installed && is_built; then return; fi
   take_lock
@@ -25,13 +25,13 @@ prepare_dependencies() {
   release_lock
 }
 
-# npm writes its own copy of the lock file last of all, so a half-done install has none.
+# npm writes its own copy of the lock file last, so an incomplete install has none.
 is_installed() {
   [ -f "$root/node_modules/.package-lock.json" ] || return 1
   ! [ "$root/package-lock.json" -nt "$root/node_modules/.package-lock.json" ]
 }
 
-# The stamp carries the time the build began. Folders are compared too: a deleted file shows there.
+# The stamp has the time of the build's start. Folders are compared, too, to notice deleted files.
 is_built() {
   [ -f "$root/dist/.stamp" ] || return 1
   newer=$(
@@ -48,15 +48,15 @@ install() {
   command -v npm >/dev/null || fail 'npm was not found; install Node.js with npm, then run this again'
   run_quietly "$root/build/install.log" install_from_lock ||
     fail 'installing the dependencies failed (npm ci)'
-  # A prebuilt Node that this system cannot run (another libc) gives way to the system's own.
+  # Fall back to the system's Node if the prebuilt one can't run here (another libc).
   "$root/node_modules/.bin/node" --version >/dev/null 2>&1 || rm -f "$root/node_modules/.bin/node"
 }
 
 install_from_lock() (
   cd "$root" || exit 1
-  # The Node that npm is about to delete and replace must not be the one that runs npm.
+  # npm replaces the Node in node_modules, so it must not run on that Node.
   PATH=$(printf '%s' "$PATH" | tr ':' '\n' | grep -v '/node_modules/\.bin/*$' | paste -s -d : -)
-  # A production environment leaves out what the build needs, unless it is asked for.
+  # Without these flags, a production environment would leave out what the build needs.
   npm ci --include=dev --include=optional
 )
 
@@ -66,7 +66,7 @@ build() {
   run_quietly "$root/build/build.log" "$node" "$root/tools/build.ts" || fail 'the build failed'
 }
 
-# Sets $node to the project's own Node, else to the system's when that is new enough.
+# Sets $node to the project's Node, or else to the system's if it is new enough.
 find_node() {
   node=$root/node_modules/.bin/node
   if [ -x "$node" ]; then return; fi
@@ -82,7 +82,7 @@ run_quietly() {
   return 1
 }
 
-# Whether the tests of the dashboard are among those that these arguments of vitest name.
+# True if these arguments of vitest include tests of the dashboard.
 wants_browser() {
   named=
   for argument in "$@"; do
@@ -95,7 +95,7 @@ wants_browser() {
   [ -z "$named" ]
 }
 
-# The tests of the dashboard run in a real browser, which root can install here.
+# Installs a browser for the tests of the dashboard, if possible.
 bring_browser() {
   for browser in /usr/bin/chromium /usr/bin/chromium-browser /usr/bin/google-chrome; do
     if [ -x "$browser" ]; then return; fi
@@ -111,7 +111,7 @@ bring_browser() {
 
 install_browser() { apt-get update && DEBIAN_FRONTEND=noninteractive $order; }
 
-# Where tests keep what dies with them: in memory, which waits for no disk, if there is plenty of it
+# Prints the directory for temporary files of tests: in memory if there is enough of it
 # and programs may be run there.
 pick_memory() {
   free=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
@@ -131,7 +131,7 @@ runs_programs() {
   return $runs
 }
 
-# run_step NAME COMMAND…: runs it and says how long it took.
+# run_step NAME COMMAND…: runs the command and prints how long it took.
 run_step() {
   step=$1
   shift
@@ -146,15 +146,15 @@ run_step() {
 take_lock() {
   mkdir -p "$root/build"
   [ -w "$root/build" ] || fail "cannot write to $root/build"
-  told=
+  announced=
   until ln -s "pid-$$" "$lock" 2>/dev/null; do
     owner=$(read_owner)
     if [ -n "$owner" ] && ! is_alive "$owner"; then
       break_lock "$owner"
       continue
     fi
-    [ -n "$told" ] || say "waiting for process ${owner:-?}, which installs or builds ($lock)"
-    told=yes
+    [ -n "$announced" ] || say "waiting for process ${owner:-?}, which installs or builds ($lock)"
+    announced=yes
     sleep 1
   done
   trap release_lock EXIT

@@ -1,9 +1,9 @@
 /**
- * `npm run mutate -- FILES`: tells lies in the code, one at a time, and sees whether a test notices.
- * A survivor is a line that nothing proves. `--tests A,B --tests C` names other tests than those that
- * belong: what survives A and B meets C. `--sqlite` leaves out what they ask of PostgreSQL, and
- * `--every N` tells only every Nth lie. What is found goes to build/mutate.jsonl too, a line for each
- * file; `--again` tells only those once more that survived the last time.
+ * `npm run mutate -- FILES`: makes one small change (a mutant) at a time and runs the tests. A mutant
+ * that no test notices survives, and shows what the tests don't check. `--tests A,B --tests C` chooses
+ * the tests: mutants that survive A and B are tried with C. `--sqlite` leaves out tests on PostgreSQL,
+ * and `--every N` tries only every Nth mutant. Results are appended to build/mutate.jsonl, one line for
+ * each file. `--again` tries only the survivors of the last run.
  */
 import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { fork, type ChildProcess } from 'node:child_process';
@@ -11,14 +11,14 @@ import { join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { API } from 'typescript/unstable/sync';
-import { testsOf } from './mutation/belonging.ts';
+import { findTests } from './mutation/find-tests.ts';
 import { applyMutant, findMutants, type Mutant } from './mutation/mutants.ts';
-import type { Answer, Scale, Task } from './mutation/runner.ts';
+import type { TaskResult, Scale, Task } from './mutation/runner.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-/** A mutant that loops for ever is noticed by whoever waits for it; beside what the tests take anyway. */
-const PATIENCE_MS = 15_000;
-const PATIENCE_TIMES = 4;
+/** A mutant that never ends is stopped after this time, plus a multiple of the tests' usual time. */
+const TIMEOUT_MS = 15_000;
+const TIMEOUT_FACTOR = 4;
 const record = join(root, 'build/mutate.jsonl');
 const TRIES = 3;
 const CLOCK = 'the clock';
@@ -33,13 +33,13 @@ const { values, positionals } = parseArgs({
   },
 });
 
-interface Found {
+interface MutationResult {
   readonly file: string;
   readonly mutants: number;
   /** The sampling rate: one of so many is tried. */
   readonly every: number;
   readonly killed: number;
-  /** The mutants that were caught because they never ended. */
+  /** Mutants that were noticed because they never ended. */
   readonly endless: number;
   readonly survivors: readonly Mutant[];
   readonly ms: number;
@@ -48,16 +48,16 @@ interface Found {
 let runner: { readonly child: ChildProcess; readonly scale: Scale } | undefined;
 const files = positionals.map((path) => relative(root, resolve(path)));
 const all = readMutants(files);
-for (const [file, read] of all) tell(await mutate(file, read));
+for (const [file, read] of all) report(await mutate(file, read));
 stopRunner();
 
-interface Read {
-  /** Kept: others may change the file meanwhile. */
+interface SourceMutants {
+  /** The text at the start: the file may change meanwhile. */
   readonly text: string;
   readonly mutants: readonly Mutant[];
 }
 
-function readMutants(wanted: readonly string[]): Map<string, Read> {
+function readMutants(wanted: readonly string[]): Map<string, SourceMutants> {
   const api = new API({ cwd: root });
   try {
     const [project] = api
@@ -67,8 +67,8 @@ function readMutants(wanted: readonly string[]): Map<string, Read> {
       wanted.map((file) => {
         const source = project?.program.getSourceFile(join(root, file));
         if (source === undefined) throw new Error(`${file} is not a source of this project`);
-        const isTold = (_: Mutant, index: number): boolean => index % Number(values.every) === 0;
-        return [file, { text: source.text, mutants: findMutants(source).filter(isTold) }];
+        const isSampled = (_: Mutant, index: number): boolean => index % Number(values.every) === 0;
+        return [file, { text: source.text, mutants: findMutants(source).filter(isSampled) }];
       }),
     );
   } finally {
@@ -76,17 +76,17 @@ function readMutants(wanted: readonly string[]): Map<string, Read> {
   }
 }
 
-async function mutate(file: string, { text, mutants }: Read): Promise<Found> {
+async function mutate(file: string, { text, mutants }: SourceMutants): Promise<MutationResult> {
   const began = performance.now();
-  const rounds = values.tests?.map((round) => round.split(',')) ?? testsOf(root, file);
+  const rounds = values.tests?.map((round) => round.split(',')) ?? findTests(root, file);
   if (rounds.length === 0) throw new Error(`no tests belong to ${file}; name some with --tests`);
   let left = values.again ? survivorsOf(file, mutants) : mutants;
   let endless = 0;
   for (const tests of rounds) {
-    const judge = await makeJudge(file, tests);
+    const runTests = await prepareTests(file, tests);
     const survivors: Mutant[] = [];
     for (const mutant of left) {
-      const { verdict, by } = await judge(applyMutant(text, mutant));
+      const { verdict, by } = await runTests(applyMutant(text, mutant));
       if (verdict !== 'noticed') survivors.push(mutant);
       if (by === CLOCK) endless += 1;
     }
@@ -104,28 +104,28 @@ async function mutate(file: string, { text, mutants }: Read): Promise<Found> {
   };
 }
 
-type Judge = (text: string | undefined, patienceMs?: number) => Promise<Answer>;
+type RunTests = (text: string | undefined, timeoutMs?: number) => Promise<TaskResult>;
 
-/** Sees that the file as it is passes, and how long that takes. */
-async function makeJudge(file: string, tests: readonly string[]): Promise<Judge> {
+/** Runs the tests on the unchanged file, and derives the timeout from their duration. */
+async function prepareTests(file: string, tests: readonly string[]): Promise<RunTests> {
   const isUnit = tests.every((path) => path.endsWith('.unit.test.ts'));
   const scale = isUnit || values.sqlite ? 'unit' : 'whole';
   const task = { file: join(root, file), tests, isSqliteOnly: values.sqlite && !isUnit };
-  const judge: Judge = (text, patienceMs = 20 * PATIENCE_MS) =>
-    ask({ ...task, text }, scale, patienceMs);
+  const runTests: RunTests = (text, timeoutMs = 20 * TIMEOUT_MS) =>
+    runWithRetry({ ...task, text }, scale, timeoutMs);
   const began = performance.now();
-  const { verdict, by } = await judge(undefined);
+  const { verdict, by } = await runTests(undefined);
   if (verdict !== 'passed') {
     throw new Error(`as it is, ${file} is ${verdict} in ${by ?? tests.join(' ')}`);
   }
-  const patienceMs = PATIENCE_MS + PATIENCE_TIMES * (performance.now() - began);
-  return (text) => judge(text, patienceMs);
+  const timeoutMs = TIMEOUT_MS + TIMEOUT_FACTOR * (performance.now() - began);
+  return (text) => runTests(text, timeoutMs);
 }
 
 /** The survivors of the last run; the file must be unchanged since then. */
 function survivorsOf(file: string, mutants: readonly Mutant[]): readonly Mutant[] {
   const lines = readFileSync(record, 'utf8').trim().split('\n');
-  const found = lines.map((line) => JSON.parse(line) as Found);
+  const found = lines.map((line) => JSON.parse(line) as MutationResult);
   const last = found.findLast((one) => one.file === file);
   if (last === undefined) throw new Error(`nothing is known of ${file} yet`);
   const before = new Set(last.survivors.map(keyOf));
@@ -138,25 +138,25 @@ function keyOf({ start, end, replacement }: Mutant): string {
   return JSON.stringify([start, end, replacement]);
 }
 
-/** An unclear verdict is repeated in another process. */
-async function ask(task: Task, scale: Scale, patienceMs: number): Promise<Answer> {
+/** Runs the tests, and repeats an unclear run in another process. */
+async function runWithRetry(task: Task, scale: Scale, timeoutMs: number): Promise<TaskResult> {
   for (let left = TRIES; ; left -= 1) {
-    const answer = await askOnce(task, scale, patienceMs);
-    if (answer.verdict !== 'unclear' || left <= 1) return answer;
+    const result = await runOnce(task, scale, timeoutMs);
+    if (result.verdict !== 'unclear' || left <= 1) return result;
     stopRunner();
   }
 }
 
-/** A mutant that does not respond in time has been noticed; its process is killed. */
-async function askOnce(task: Task, scale: Scale, patienceMs: number): Promise<Answer> {
+/** Runs the tests once. A mutant that doesn't end in time counts as noticed, and its process is killed. */
+async function runOnce(task: Task, scale: Scale, timeoutMs: number): Promise<TaskResult> {
   if (runner?.scale !== scale) stopRunner();
   const { child } = (runner ??= { child: await startRunner(scale), scale });
-  const { promise, resolve: answer } = Promise.withResolvers<Answer>();
+  const { promise, resolve: result } = Promise.withResolvers<TaskResult>();
   const late = setTimeout(() => {
     stopRunner();
-    answer({ verdict: 'noticed', by: CLOCK });
-  }, patienceMs);
-  child.once('message', (message) => answer(message as Answer));
+    result({ verdict: 'noticed', by: CLOCK });
+  }, timeoutMs);
+  child.once('message', (message) => result(message as TaskResult));
   child.send(task);
   try {
     return await promise;
@@ -167,7 +167,7 @@ async function askOnce(task: Task, scale: Scale, patienceMs: number): Promise<An
 }
 
 async function startRunner(scale: Scale): Promise<ChildProcess> {
-  // A group of its own: its workers go with it.
+  // A process group of its own, so that its workers are killed with it.
   const child = fork(join(root, 'tools/mutation/runner.ts'), [scale], {
     cwd: root,
     detached: true,
@@ -187,7 +187,7 @@ function stopRunner(): void {
   if (pid !== undefined) process.kill(-pid, 'SIGKILL');
 }
 
-function tell(found: Found): void {
+function report(found: MutationResult): void {
   const { file, mutants, every, killed, endless, survivors, ms } = found;
   const of = every === 1 ? `${mutants}` : `${mutants} (1 of ${every})`;
   const score = mutants === 0 ? 100 : Math.round((killed / mutants) * 1000) / 10;

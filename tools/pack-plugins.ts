@@ -1,7 +1,7 @@
 /**
- * Puts the shipped plugins into dist/plugins, and beside them the packages and what plugins are made
- * with, for the published package. Node does not strip types below node_modules, so plugins in
- * TypeScript go there as one JavaScript file each.
+ * Copies the shipped plugins to dist/plugins, and the packages and the SDK beside them, for the npm
+ * package. Node doesn't strip types below node_modules, so each plugin in TypeScript is bundled into one
+ * JavaScript file.
  */
 import { chmod, cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Compiles the spawner for the other platforms of the published package, as far as this machine has
- * cross compilers. Where none is in the package, Node starts the plugins.
+ * Compiles the spawner for the other platforms of the npm package, if this machine has their cross
+ * compilers. On other platforms the service uses the spawner for Node.
  */
 import { dirname, join } from 'node:path';
 import { compileSpawner } from './compile-spawner.ts';
@@ -15,6 +15,6 @@ for (const [platform, compiler] of Object.entries(compilers)) {
   if (platform === `${process.platform}-${process.arch}`) continue;
   const output = join(root, 'build', `spawner-${platform}`);
   const kind = compileSpawner(compiler, output, console.warn);
-  const made = `wrote build/spawner-${platform} (${kind})`;
-  console.log(kind === undefined ? `no ${compiler}, no ${platform}` : made);
+  const written = `wrote build/spawner-${platform} (${kind})`;
+  console.log(kind === undefined ? `no ${compiler}, no ${platform}` : written);
 }

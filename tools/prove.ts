@@ -1,8 +1,8 @@
 /**
  * Runs campaigns of test/prove: `npm run prove -- NAME… [--seed N] [--minutes N] [--trials N] [--from N]`,
- * `npm run prove -- --list`. A campaign that was stopped goes on where it was; `--fresh` begins anew.
- * `--at-once N` runs so many trials side by side, for those that mostly wait.
- * Every trial is a line in build/prove/NAME.jsonl; NAME.json and NAME.txt are what they add up to.
+ * `npm run prove -- --list`. A stopped campaign continues after its last trial; `--fresh` starts over.
+ * `--at-once N` runs N trials in parallel, for campaigns that mostly wait.
+ * Every trial is a line in build/prove/NAME.jsonl; NAME.json and NAME.txt are the summary.
  */
 import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -11,12 +11,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import type { Asked } from '../test/prove/support/campaign.ts';
+import type { CampaignRequest } from '../test/prove/support/campaign.ts';
 import { describe, summarize, type TrialLine } from '../test/prove/support/report.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const campaigns = join(root, 'test/prove');
-const kept = join(root, 'build/prove');
+const results = join(root, 'build/prove');
 const ENDING = '.test.ts';
 const SEED_MAX = 1_000_000_000;
 /** The limit of one run: each trial is a test of its own. */
@@ -39,28 +39,28 @@ const { values, positionals } = parseArgs({
 const USAGE = `npm run prove -- NAME… [--seed N] [--minutes N] [--trials N] [--from N] [--at-once N] [--fresh]
 npm run prove -- --list`;
 
-const known = readdirSync(campaigns)
+const campaignNames = readdirSync(campaigns)
   .filter((file) => file.endsWith(ENDING))
   .map((file) => file.slice(0, -ENDING.length));
 
 if (values.help) {
   console.log(USAGE);
 } else if (values.list || positionals.length === 0) {
-  console.log(known.join('\n'));
+  console.log(campaignNames.join('\n'));
 } else {
-  mkdirSync(kept, { recursive: true });
+  mkdirSync(results, { recursive: true });
   for (const name of positionals) if (!(await prove(name))) process.exitCode = 1;
 }
 
 /** Returns true if all known results are clean, including those of earlier runs. */
 async function prove(name: string): Promise<boolean> {
-  if (!known.includes(name)) {
-    console.error(`there is no campaign ${name}; there are: ${known.join(', ')}`);
+  if (!campaignNames.includes(name)) {
+    console.error(`there is no campaign ${name}; there are: ${campaignNames.join(', ')}`);
     return false;
   }
-  const file = join(kept, `${name}.jsonl`);
+  const file = join(results, `${name}.jsonl`);
   if (values.fresh) rmSync(file, { force: true });
-  const { seed, from } = goOn(readLines(file));
+  const { seed, from } = findStart(readLines(file));
   const trials = Math.min(count('trials') ?? TRIALS_MAX, TRIALS_MAX);
   const untilMs = Date.now() + (count('minutes') ?? 0) * MS_PER_MINUTE;
   const lanes = Math.min(Math.max(1, Math.floor(count('at-once') ?? 1)), trials);
@@ -76,34 +76,34 @@ async function prove(name: string): Promise<boolean> {
     }),
   );
   const areGreen = (await Promise.all(runs)).every(Boolean);
-  return tell(name, readLines(file)) && areGreen;
+  return report(name, readLines(file)) && areGreen;
 }
 
-/** Behind the last trial of those that were kept. */
-function goOn(lines: readonly TrialLine[]): Pick<Asked, 'seed' | 'from'> {
+/** Returns the seed and the number of the next trial. */
+function findStart(lines: readonly TrialLine[]): Pick<CampaignRequest, 'seed' | 'from'> {
   const last = lines.at(-1);
   const seed = count('seed') ?? (last === undefined ? randomInt(SEED_MAX) : last.seed - last.index);
-  // Trials that ran side by side did not end in order.
+  // Parallel trials don't end in order.
   const behind = lines.reduce((next, { index }) => Math.max(next, index + 1), 0);
   return { seed, from: count('from') ?? behind };
 }
 
-/** A process of its own, with a database of its own. */
-async function run(name: string, asked: Asked): Promise<boolean> {
+/** Runs trials in a process with its own database. */
+async function run(name: string, request: CampaignRequest): Promise<boolean> {
   const child = spawn('tools/test', [`test/prove/${name}${ENDING}`], {
     cwd: root,
-    env: { ...process.env, DUCTILE_PROVE: JSON.stringify(asked) },
+    env: { ...process.env, DUCTILE_PROVE: JSON.stringify(request) },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   const [status] = (await once(child, 'close')) as [number | null];
   return status === 0;
 }
 
-function tell(name: string, lines: readonly TrialLine[]): boolean {
+function report(name: string, lines: readonly TrialLine[]): boolean {
   const summary = summarize(lines);
   const text = describe(name, summary);
-  writeFileSync(join(kept, `${name}.json`), `${JSON.stringify(summary, undefined, 2)}\n`);
-  writeFileSync(join(kept, `${name}.txt`), `${text}\n`);
+  writeFileSync(join(results, `${name}.json`), `${JSON.stringify(summary, undefined, 2)}\n`);
+  writeFileSync(join(results, `${name}.txt`), `${text}\n`);
   console.log(text);
   return summary.trials > 0 && summary.faults.length === 0;
 }

@@ -1,8 +1,8 @@
 import type { Reporter, SerializedError, TestModule } from 'vitest/node';
 
 /**
- * Ends the output with `N passed, N failed`, alone on the last line. What fails without being a
- * test (a file that does not load, a hook of a suite, an unhandled rejection) counts as failed.
+ * Ends the output with a line `N passed, N failed`. Failures outside of tests (a file that doesn't load,
+ * a suite's setup, an unhandled rejection) are counted as failed.
  */
 export default class CountReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
@@ -16,9 +16,9 @@ export default class CountReporter implements Reporter {
       }
     }
     const skipped = count.skipped === 0 ? '' : `, ${count.skipped} skipped`;
-    // At the exit, because the teardown and the other reporters still have something to say.
+    // At the exit, because the teardown and other reporters still print.
     process.once('exit', (code) => {
-      // A run that failed before any test could is still a failure.
+      // Count a run that failed before its first test.
       if (code !== 0 && count.failed === 0) count.failed = 1;
       process.stdout.write(`${count.passed} passed, ${count.failed} failed${skipped}\n`);
     });

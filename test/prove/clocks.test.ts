@@ -127,14 +127,19 @@ async function live(
   return { jobs: memory.jobs, endMs, jumps };
 }
 
-interface Asked {
+interface CampaignRequest {
   readonly hour: number;
   readonly minute: number;
   readonly every: number;
 }
 
 /** How often each must have been met, counted minute by minute after the first moment. */
-function expect(zone: string, start: number, endMs: number, { hour, minute, every }: Asked) {
+function expect(
+  zone: string,
+  start: number,
+  endMs: number,
+  { hour, minute, every }: CampaignRequest,
+) {
   const format = new Intl.DateTimeFormat('en-GB', {
     timeZone: zone,
     hourCycle: 'h23',

@@ -79,8 +79,8 @@ test('about SQL they make conditions true that narrow, and false that widen', as
     "4 ${isFree('j')} → true",
     "4 'j' → 'mutated'",
   ]);
-  const lie = mutants.find(({ change }) => change === 'id = ? → true');
-  if (lie === undefined) throw new Error('there is none');
+  const mutant = mutants.find(({ change }) => change === 'id = ? → true');
+  if (mutant === undefined) throw new Error('there is none');
   // The value that is given to the parameter has to have its place.
-  expect(applyMutant(query, lie)).toContain('where (true or (id = ?)) and token');
+  expect(applyMutant(query, mutant)).toContain('where (true or (id = ?)) and token');
 });

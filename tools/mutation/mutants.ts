@@ -1,6 +1,5 @@
-/** Small lies about a source file, each of which some test should notice. */
 import { SyntaxKind, type Node, type SourceFile } from 'typescript/unstable/ast';
-import { lieAboutSql, type Lie } from './sql.ts';
+import { mutateSql, type SqlMutant } from './sql.ts';
 
 export interface Mutant {
   /** Counted from 1. */
@@ -12,23 +11,23 @@ export interface Mutant {
   readonly replacement: string;
 }
 
-/** All mutants of a file, in the order of its text. */
+/** Lists all mutants of a file, in the order of its text. */
 export function findMutants(source: SourceFile): Mutant[] {
   const { text } = source;
   const found: Mutant[] = [];
-  const replace = ({ start, end, replacement, told }: Lie): void => {
+  const replace = ({ start, end, replacement, label }: SqlMutant): void => {
     const line = text.slice(0, start).split('\n').length;
-    const change = `${shorten(text.slice(start, end))} → ${told}`;
+    const change = `${shorten(text.slice(start, end))} → ${label}`;
     found.push({ line, change, start, end, replacement });
   };
   const visit = (node: Node): void => {
     if (isWithoutEffect(node)) return;
-    const begin = node.getStart(source);
-    for (const [part, replacement] of changesOf(node, text, source)) {
-      replace({ start: part.getStart(source), end: part.end, replacement, told: replacement });
+    const start = node.getStart(source);
+    for (const [part, replacement] of listChanges(node, text, source)) {
+      replace({ start: part.getStart(source), end: part.end, replacement, label: replacement });
     }
-    for (const lie of liesIn(node, source)) {
-      replace({ ...lie, start: begin + lie.start, end: begin + lie.end });
+    for (const mutant of listSqlMutants(node, source)) {
+      replace({ ...mutant, start: start + mutant.start, end: start + mutant.end });
     }
     node.forEachChild(visit);
   };
@@ -42,7 +41,7 @@ export function applyMutant(text: string, { start, end, replacement }: Mutant): 
 
 type Change = readonly [node: Node, replacement: string];
 
-/** For each operator, the one whose difference a careless hand would not see. */
+/** Replacements of each operator: typical mistakes. */
 const operators: ReadonlyMap<SyntaxKind, readonly string[]> = new Map([
   [SyntaxKind.EqualsEqualsEqualsToken, ['!==']],
   [SyntaxKind.ExclamationEqualsEqualsToken, ['===']],
@@ -58,7 +57,7 @@ const operators: ReadonlyMap<SyntaxKind, readonly string[]> = new Map([
   [SyntaxKind.SlashToken, ['*']],
 ]);
 
-/** Types, imports and the names of things cannot lie at run time. */
+/** True for types and imports, which have no effect at run time. */
 function isWithoutEffect({ kind }: Node): boolean {
   if (kind >= SyntaxKind.FirstTypeNode && kind <= SyntaxKind.LastTypeNode) return true;
   return (
@@ -68,7 +67,7 @@ function isWithoutEffect({ kind }: Node): boolean {
   );
 }
 
-function changesOf(node: Node, text: string, source: SourceFile): Change[] {
+function listChanges(node: Node, text: string, source: SourceFile): Change[] {
   const children: Node[] = [];
   node.forEachChild((child) => void children.push(child));
   const written = (part: Node): string => text.slice(part.getStart(source), part.end);
@@ -81,7 +80,7 @@ function changesOf(node: Node, text: string, source: SourceFile): Change[] {
       return first !== undefined && written(node).startsWith('!') ? [[node, written(first)]] : [];
     case SyntaxKind.IfStatement:
     case SyntaxKind.ConditionalExpression:
-      return first === undefined ? [] : truths(first);
+      return first === undefined ? [] : forceCondition(first);
     case SyntaxKind.WhileStatement:
       return first === undefined ? [] : [[first, 'false']];
     case SyntaxKind.TrueKeyword:
@@ -98,43 +97,43 @@ function changesOf(node: Node, text: string, source: SourceFile): Change[] {
     case SyntaxKind.BreakStatement:
       return [[node, '{}']];
     case SyntaxKind.ReturnStatement:
-      // The last one of a function is its value; one that ends it early is a decision.
+      // Only an early return is a decision; the last one is the function's value.
       return node.parent.kind === SyntaxKind.IfStatement ? [[node, '{}']] : [];
     default:
       return [];
   }
 }
 
-/** The mutants of a template of SQL, with offsets from its beginning. */
-function liesIn(node: Node, source: SourceFile): Lie[] {
+/** Lists the mutants of an SQL template, with offsets from its start. */
+function listSqlMutants(node: Node, source: SourceFile): SqlMutant[] {
   const { kind } = node;
   if (kind !== SyntaxKind.TemplateExpression && kind !== SyntaxKind.NoSubstitutionTemplateLiteral)
     return [];
-  const begin = node.getStart(source);
-  const template = source.text.slice(begin, node.end);
+  const start = node.getStart(source);
+  const template = source.text.slice(start, node.end);
   let masked = template;
   node.forEachChild((span) => {
     span.forEachChild((part) => {
       if (isOfTemplate(part)) return;
-      const [from, to] = [part.getStart(source) - begin, part.end - begin];
+      const [from, to] = [part.getStart(source) - start, part.end - start];
       masked = masked.slice(0, from) + 'x'.repeat(to - from) + masked.slice(to);
     });
   });
-  return lieAboutSql(template, masked);
+  return mutateSql(template, masked);
 }
 
 function isOfTemplate({ kind }: Node): boolean {
   return kind === SyntaxKind.TemplateMiddle || kind === SyntaxKind.TemplateTail;
 }
 
-function truths(condition: Node): Change[] {
+function forceCondition(condition: Node): Change[] {
   return [
     [condition, 'true'],
     [condition, 'false'],
   ];
 }
 
-/** `'a' + b` puts texts together, and has no other operator. */
+/** True for a concatenation of texts, which has no other operator. */
 function isJoining(operator: Node, sides: readonly (Node | undefined)[]): boolean {
   const texts = [SyntaxKind.StringLiteral, SyntaxKind.TemplateExpression];
   return (
@@ -143,7 +142,7 @@ function isJoining(operator: Node, sides: readonly (Node | undefined)[]): boolea
   );
 }
 
-/** A word that other code compares with; sentences are for people, and tests need not repeat them. */
+/** True for a word that code compares with, and not for a sentence, which tests needn't repeat. */
 function isCode(literal: string): boolean {
   return /^'[\w.:-]+'$/.test(literal);
 }

@@ -1,10 +1,10 @@
 /**
- * Runs tests again and again with one file changed in memory: no file on disk is touched. It is a
- * process of its own, because a mutant may never end.
+ * Runs tests repeatedly with one file changed in memory; no file on disk is changed. It is a process of
+ * its own, because a mutant may never end.
  */
 import { createVitest, type TestModule, type TestSpecification, type Vitest } from 'vitest/node';
 
-/** With the databases of the tests, for those that need them; named by its first argument. */
+/** First argument of this process. `whole` starts the databases for tests that need them. */
 export type Scale = 'unit' | 'whole';
 
 /** The request over the channel to the parent process. */
@@ -18,8 +18,8 @@ export interface Task {
   readonly text: string | undefined;
 }
 
-export interface Answer {
-  /** `unclear`: no test failed, and yet not all passed, as when a machine is too busy for a worker. */
+export interface TaskResult {
+  /** `unclear`: no test failed, but not all passed, for example because a worker didn't start. */
   readonly verdict: 'passed' | 'noticed' | 'unclear';
   /** The test file that noticed. */
   readonly by: string | undefined;
@@ -31,9 +31,9 @@ const vitest = await open();
 const found = new Map<string, readonly TestSpecification[]>();
 
 process.on('message', (task: Task) => {
-  void run(task).then((answer) => process.send?.(answer));
+  void run(task).then((result) => process.send?.(result));
 });
-// The parent is gone.
+// The parent has ended.
 process.on('disconnect', () => process.exit());
 process.send?.('ready');
 
@@ -42,7 +42,7 @@ async function open(): Promise<Vitest> {
     'test',
     {
       root: process.cwd(),
-      // Projects of the usual configuration would not have the plugin.
+      // Projects of the usual configuration wouldn't get the plugin.
       config: false,
       include: ['test/**/*.test.ts'],
       setupFiles: ['test/support/leaks.ts'],
@@ -50,14 +50,14 @@ async function open(): Promise<Vitest> {
         'test/support/ledger-file.ts',
         ...(process.argv[2] === 'whole' ? ['test/support/postgres-server.ts'] : []),
       ],
-      // It would answer with the file as it is on disk.
+      // The cache would return the unchanged file.
       fsModuleCache: false,
       pool: 'forks',
       isolate: false,
       fileParallelism: false,
       // The first failure is enough.
       bail: 1,
-      // A test that is only slow has noticed nothing.
+      // A slow test must not count as one that noticed the mutant.
       testTimeout: 30_000,
       hookTimeout: 60_000,
       watch: false,
@@ -75,10 +75,10 @@ async function open(): Promise<Vitest> {
   );
 }
 
-async function run({ file, tests, isSqliteOnly, text: instead }: Task): Promise<Answer> {
+async function run({ file, tests, isSqliteOnly, text: replacement }: Task): Promise<TaskResult> {
   const before = target;
   target = file;
-  text = instead;
+  text = replacement;
   for (const changed of [before, file]) if (changed !== '') vitest.invalidateFile(changed);
   if (isSqliteOnly) vitest.setGlobalTestNamePattern(/sqlite/i);
   else vitest.resetGlobalTestNamePattern();
@@ -86,22 +86,22 @@ async function run({ file, tests, isSqliteOnly, text: instead }: Task): Promise<
   const specifications = found.get(key) ?? (await vitest.globTestSpecifications([...tests]));
   found.set(key, specifications);
   const ran = await vitest.runTestSpecifications([...specifications]);
-  // The modules of earlier runs are among them, with their old results.
-  const asked = new Set(specifications.map(({ moduleId }) => moduleId));
-  const testModules = ran.testModules.filter(({ moduleId }) => asked.has(moduleId));
+  // The result contains modules of earlier runs with their old results.
+  const requested = new Set(specifications.map(({ moduleId }) => moduleId));
+  const testModules = ran.testModules.filter(({ moduleId }) => requested.has(moduleId));
   const noticing = testModules.find(hasFailed);
   if (noticing !== undefined) return { verdict: 'noticed', by: noticing.relativeModuleId };
-  const isWhole = testModules.length === specifications.length && testModules.every(isSound);
+  const isWhole = testModules.length === specifications.length && testModules.every(hasPassed);
   const verdict = isWhole && ran.unhandledErrors.length === 0 ? 'passed' : 'unclear';
   return { verdict, by: undefined };
 }
 
-/** A test did, or the file could not even be loaded; that no worker could be started is neither. */
+/** True if a test failed or the file couldn't be loaded, but not if no worker started. */
 function hasFailed(module: TestModule): boolean {
   if (module.errors().some(({ message }) => !message.includes('[vitest-pool'))) return true;
   return [...module.children.allTests('failed')].length > 0;
 }
 
-function isSound(module: TestModule): boolean {
+function hasPassed(module: TestModule): boolean {
   return module.ok();
 }

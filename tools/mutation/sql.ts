@@ -1,23 +1,23 @@
-/** A change of SQL that stands in a template, counted from the template's beginning. */
-export interface Lie {
+/** Change in an SQL template, with offsets from its start. */
+export interface SqlMutant {
   readonly start: number;
   readonly end: number;
   readonly replacement: string;
-  /** The replacement, in few words. */
-  readonly told: string;
+  /** Short form of the replacement. */
+  readonly label: string;
 }
 
 /**
- * The lies about one template: conditions that are not asked, and words that are nearly right. In
- * `masked` what is put into it is blotted out, letter by letter: only its own words are seen.
+ * Lists the mutants of one template: conditions that are always true or false, and similar operators.
+ * In `masked` every inserted expression is replaced by as many `x`.
  */
-export function lieAboutSql(template: string, masked: string): Lie[] {
+export function mutateSql(template: string, masked: string): SqlMutant[] {
   if (!/\b(select|update|delete|insert)\b| = | is (not )?null|exists \(/.test(masked)) return [];
-  return [...lieAboutConditions(template, masked), ...lieAboutWords(masked)];
+  return [...mutateConditions(template, masked), ...mutateWords(masked)];
 }
 
 /**
- * A narrowing condition could always hold, and a widening one never; a choice could go either way.
+ * Values that replace a condition after each keyword: the value that changes the most rows.
  */
 const truthsAfter: Readonly<Record<string, readonly boolean[]>> = {
   where: [true],
@@ -27,32 +27,32 @@ const truthsAfter: Readonly<Record<string, readonly boolean[]>> = {
   when: [true, false],
 };
 
-/** The condition stays where it is, because values are given to parameters by their order. */
-function lieAboutConditions(template: string, masked: string): Lie[] {
-  const lies: Lie[] = [];
+/** Replaces conditions. Their text stays, because parameters are bound by their order. */
+function mutateConditions(template: string, masked: string): SqlMutant[] {
+  const mutants: SqlMutant[] = [];
   for (const found of masked.matchAll(/^`|\b(?:where|and|on|or|when)\s+/g)) {
     const start = found.index + found[0].length;
     const end = endOfCondition(masked, start);
     const word = found[0].trim();
     const condition = template.slice(start, end);
-    // Parts that are only joined here are mutated where they are written.
+    // A condition that is only inserted here is mutated where it is written.
     const isPart = word === '`' && condition.startsWith('${') && condition.endsWith('}');
     if (isPart || !isCondition(masked.slice(start, end))) continue;
     for (const truth of truthsAfter[word] ?? [true]) {
       const replacement = truth ? `(true or (${condition}))` : `(false and (${condition}))`;
-      lies.push({ start, end, replacement, told: String(truth) });
+      mutants.push({ start, end, replacement, label: String(truth) });
     }
   }
-  return lies;
+  return mutants;
 }
 
-/** Behind the last word of it. */
+/** Finds the end of a condition. */
 function endOfCondition(masked: string, start: number): number {
   let depth = 0;
   let end = start;
   let before = '';
   for (const { 0: token, index } of masked.slice(start).matchAll(/\$\{x*\}|'[^']*'|\w+|\S/g)) {
-    if (depth === 0 && isBehind(token, before)) break;
+    if (depth === 0 && endsCondition(token, before)) break;
     if (token === '(' || token === 'case') depth += 1;
     if (token === ')' || token === 'end') depth -= 1;
     end = start + index + token.length;
@@ -61,20 +61,20 @@ function endOfCondition(masked: string, start: number): number {
   return end;
 }
 
-const behind = new Set(
+const conditionEnds = new Set(
   ') , ` and or then else end order group limit returning union from set where left cross join'.split(
     ' ',
   ),
 );
 
-function isBehind(token: string, before: string): boolean {
+function endsCondition(token: string, before: string): boolean {
   if (token === 'from' && before === 'distinct') return false;
   // A clause after an operand without an operator isn't part of it, such as a lock.
   const isOperand = /^[?)']$|\}$|^'/.test(before);
-  return behind.has(token) || (isOperand && token.startsWith('$'));
+  return conditionEnds.has(token) || (isOperand && token.startsWith('$'));
 }
 
-/** Not a query, nor a list of columns, and nothing that holds anyway. */
+/** True for a condition, and not for a query, a list of columns, or `true`. */
 function isCondition(masked: string): boolean {
   if (/^(select|update|insert|delete|with|conflict|true)\b/.test(masked)) return false;
   let outer = masked;
@@ -95,11 +95,11 @@ const words: readonly (readonly [word: RegExp, other: string])[] = [
   [/\b(\w+) = null\b/g, '$1 = $1'],
 ];
 
-function lieAboutWords(masked: string): Lie[] {
+function mutateWords(masked: string): SqlMutant[] {
   return words.flatMap(([word, other]) =>
     [...masked.matchAll(word)].map(({ 0: found, 1: name = '', index: start }) => {
       const replacement = other.replaceAll('$1', name);
-      return { start, end: start + found.length, replacement, told: replacement };
+      return { start, end: start + found.length, replacement, label: replacement };
     }),
   );
 }

@@ -4,7 +4,7 @@ import { commands } from '../../src/cli/commands.ts';
 import type { CliHost, CliIo } from '../../src/cli/host.ts';
 import { makeProgram } from '../../src/cli/program.ts';
 
-/** Every command with its flags and examples, as `--help` says it. */
+/** Renders every command with its flags and examples, as `--help` does. */
 export function renderCli(): string {
   const words = commands.flatMap(({ noun, action, alias }) => [noun, action, alias?.name ?? '']);
   const silent = { stdout: { write: () => true }, stderr: { write: () => true } };

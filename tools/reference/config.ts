@@ -33,7 +33,8 @@ This page is written by \`tools/generate\` from \`src/config/schema.ts\`.
 }
 
 /**
- * The values of an effective configuration; the meaning explains those that depend on the machine.
+ * Reads defaults from an effective configuration. Defaults that depend on the machine are explained in
+ * the meaning.
  */
 function findDefaults(): Map<string, string> {
   const parsed = configSchema.parse({ plugin_roots: ['./plugins'], plugins: { name: {} } });

@@ -8,7 +8,7 @@ import {
 import { operations } from '../../src/operation/all.ts';
 import { describeNeed } from '../../src/access/scopes.ts';
 
-/** Every endpoint of the API, in the order of its path. */
+/** Renders every endpoint of the API, sorted by path. */
 export function renderHttp(): string {
   const rows = operations
     .flatMap((operation) => rowsOf(operation))
@@ -58,7 +58,7 @@ function rowsOf(operation: Operation): EndpointRow[] {
   }));
 }
 
-/** The scope that a token needs, in a word. */
+/** Names the scope that a token needs. */
 export function scopeOf({ scope, name }: Operation): string {
   if (scope === undefined) return 'open';
   if (typeof scope === 'function') return name.startsWith('plugin.') ? 'by plugin' : 'by type';

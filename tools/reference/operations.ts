@@ -3,7 +3,7 @@ import { isOffered, type Operation } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 import { scopeOf } from './http.ts';
 
-/** Every operation once, as the command line and the control socket offer it. */
+/** Renders every operation with its command, its route, and its fields. */
 export function renderOperations(): string {
   return `# Command line and operations
 

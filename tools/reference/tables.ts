@@ -1,7 +1,7 @@
 import { migrations } from '../../src/ledger/migrate.ts';
 import { sqliteDialect } from '../../src/ledger/sqlite/session.ts';
 
-/** The ledger's tables, as the migrations make them on SQLite. */
+/** Renders the ledger's tables, as the migrations create them on SQLite. */
 export function renderTables(): string {
   const statements = migrations.flatMap(({ version, name, statements: make }) => [
     `-- ${version} ${name}`,

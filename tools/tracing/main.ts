@@ -13,7 +13,7 @@ const { values } = parseArgs({
   options: { json: { type: 'boolean' }, functions: { type: 'boolean', short: 'f' } },
 });
 
-/** Long enough for what the service does by itself, such as heartbeats and checks. */
+/** Long enough for periodic work of the service, such as heartbeats and checks. */
 const IDLE_MS = 16_000;
 
 const directory = await mkdtemp(join(tmpdir(), 'ductile-trace-'));
@@ -30,7 +30,7 @@ try {
 async function tracePaths(): Promise<PathSummary[]> {
   const deliver = await service.createWebhook();
   const attempts = (): Promise<void> => service.waitForAttempts(2);
-  // Once before: what is loaded or compiled on first use isn't part of the path.
+  // Run everything once first, so that loading and compiling on first use isn't recorded.
   await deliver();
   await service.runPipeline();
   await attempts();

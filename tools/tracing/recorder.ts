@@ -1,13 +1,13 @@
 /**
- * Is loaded into the service before its own code, and records which functions V8 calls. Counts alone
- * have no order, so they are taken at each turn of the event loop: a function's turn is its first call.
+ * Records which functions V8 calls. The service loads this file before its own code. Counts have no
+ * order, so they are read at each turn of the event loop to find the turn of a function's first call.
  */
 import { Session } from 'node:inspector';
 
 export interface RecordedFunction {
   readonly url: string;
   readonly name: string;
-  /** The offset in its file, which distinguishes functions without a name. */
+  /** Offset in its file, which distinguishes functions without a name. */
   readonly offset: number;
   calls: number;
   /** The turn of the event loop in which it was called first. */
@@ -50,7 +50,7 @@ process.on('message', (request: RecorderRequest) => {
     process.send?.([...recorded.values()]);
   }
 });
-// The channel to the parent must not keep a service alive that was told to stop.
+// The channel to the parent must not keep the service from stopping.
 process.channel?.unref();
 
 function recordTurns(): void {
@@ -60,7 +60,7 @@ function recordTurns(): void {
   setImmediate(recordTurns);
 }
 
-/** Adds the calls since the last time; taking them sets V8's counters to zero. */
+/** Adds the calls since the last read, which resets V8's counters. */
 function takeCounts(): void {
   session.post('Profiler.takePreciseCoverage', (error, coverage: Coverage) => {
     if (error !== null) throw new Error(error.message);
@@ -72,7 +72,7 @@ function takeCounts(): void {
         const { startOffset: offset, count: calls } = range;
         const key = `${url} ${offset}`;
         const known = recorded.get(key);
-        // At 0 is the body of the module itself, which runs when it is loaded.
+        // Offset 0 is the body of the module, which runs when it is loaded.
         if (known === undefined && offset > 0)
           recorded.set(key, { url, name, offset, calls, turn });
         else if (known !== undefined) known.calls += calls;

@@ -18,8 +18,8 @@ export interface FileSummary {
 }
 
 /**
- * Groups functions by file, in the order of the first call. A file of which nothing executed but what
- * also executes while the service is idle isn't part of the path.
+ * Groups functions by file, in the order of the first call. Files whose functions all execute in an idle
+ * service, too, are left out.
  */
 export function summarize(
   title: string,
@@ -30,12 +30,11 @@ export function summarize(
   const depths = measureDepths([...new Set(recorded.map(({ url }) => url))]);
   const depthOf = ({ url }: RecordedFunction): number => depths.get(url) ?? 0;
   const inOrder = recorded.toSorted(
-    (one, other) =>
-      one.turn - other.turn || depthOf(one) - depthOf(other) || one.offset - other.offset,
+    (a, b) => a.turn - b.turn || depthOf(a) - depthOf(b) || a.offset - b.offset,
   );
   const groups = Map.groupBy(inOrder, ({ url }) => url);
   const files = [...groups]
-    .filter(([, functions]) => functions.some((one) => !background.has(keyOf(one))))
+    .filter(([, functions]) => functions.some((called) => !background.has(keyOf(called))))
     .map(([url, functions]) => ({
       file: relative(root, fileURLToPath(url)),
       functions: functions.map(({ name, calls }) => ({ name: name || '(anonymous)', calls })),
@@ -53,8 +52,8 @@ function keyOf({ url, offset }: RecordedFunction): string {
 }
 
 /**
- * Measures for each file the longest chain of imports that leads to it. Within one turn of the event
- * loop V8 gives no order; there, a file comes before what it imports, as a caller does.
+ * Measures the longest chain of imports that leads to each file. V8 gives no order within one turn of
+ * the event loop, so a file is listed before the files that it imports.
  */
 function measureDepths(urls: readonly string[]): ReadonlyMap<string, number> {
   const imports = new Map(urls.map((url) => [url, listImports(url)]));

@@ -20,7 +20,7 @@ const pluginManifest = (name: string): string =>
     '',
   ].join('\n');
 
-/** Reads its request, notes that it ran, and returns what it is told. */
+/** Returns a program that reads its request, appends a line to a file, and prints a fixed response. */
 const pluginProgram = (response: string, notes: string): string =>
   `#!/bin/sh\ncat >/dev/null\necho ran >> '${notes}'\nprintf '%s' '${response}'\n`;
 
@@ -68,7 +68,7 @@ export class TracedService {
     return (await this.#request('end')) as RecordedFunction[];
   }
 
-  /** Responses come after the work is settled, but its last bookkeeping may follow. */
+  /** Waits for bookkeeping that may follow the response. */
   async quiet(ms = QUIET_MS): Promise<void> {
     await new Promise((resolved) => {
       setTimeout(resolved, ms);

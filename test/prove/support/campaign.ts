@@ -26,7 +26,7 @@ export interface CampaignOptions {
 }
 
 /** The request of `npm run prove` to the file, in DUCTILE_PROVE. */
-export interface Asked {
+export interface CampaignRequest {
   readonly seed: number;
   readonly from: number;
   /** From one trial to the next: others may take those between. */
@@ -73,7 +73,7 @@ function note(line: TrialLine): void {
   if (asked !== undefined) appendFileSync(asked.file, `${JSON.stringify(line)}\n`);
 }
 
-function readAsked(): Asked | undefined {
+function readAsked(): CampaignRequest | undefined {
   const text = process.env['DUCTILE_PROVE'];
-  return text === undefined ? undefined : (JSON.parse(text) as Asked);
+  return text === undefined ? undefined : (JSON.parse(text) as CampaignRequest);
 }

@@ -1,12 +1,11 @@
-/** Which tests have to notice a change of a file. */
 import { globSync } from 'node:fs';
 
 type Rounds = readonly (readonly string[])[];
 
 const signatures = ['proof', 'verify', 'presets', 'sign'];
 
-/** By the start of a source path, the more exact first. The quickest tests come first. */
-const belonging: readonly (readonly [source: string, rounds: Rounds])[] = [
+/** Rounds of tests by the start of a source path, the longest first. The fastest tests come first. */
+const testsBySource: readonly (readonly [source: string, rounds: Rounds])[] = [
   [
     'src/access/scopes.ts',
     [['test/access/scope-names.unit.test.ts'], ['test/access/scopes.unit.test.ts']],
@@ -59,11 +58,11 @@ const belonging: readonly (readonly [source: string, rounds: Rounds])[] = [
 ];
 
 /** Returns rounds of test files. A mutant that survives one round is tried with the next. */
-export function testsOf(root: string, file: string): Rounds {
+export function findTests(root: string, file: string): Rounds {
   const [, folder = '', ...rest] = file.split('/');
   const name = rest.at(-1)?.replace(/(\.service|\.sql|\.operations)?\.ts$/, '') ?? '';
   const own = `test/${folder}/${name}.unit.test.ts`;
-  const known = belonging.find(([source]) => file.startsWith(source));
+  const known = testsBySource.find(([source]) => file.startsWith(source));
   const rounds = known?.[1] ?? [[own], [`test/${folder}/*.unit.test.ts`]];
   return rounds
     .map((patterns) => globSync([...patterns], { cwd: root }).toSorted())
