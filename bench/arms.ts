@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import type { Arm } from './frame.ts';
 
-/** Every file of bench/arms exports a list of arms; a new file is found by itself. */
+/** Loads the arms that the files of bench/arms export; new files are found automatically. */
 export async function loadArms(): Promise<Map<string, Arm>> {
   const directory = new URL('arms/', import.meta.url);
   const arms = new Map<string, Arm>();

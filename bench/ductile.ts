@@ -4,33 +4,33 @@ import { dropSchema, postgresUrl } from './postgres.ts';
 import { canMakePlugin, makePlugin, type PluginKind } from './plugins.ts';
 import { emptyDirectory, hasMemory, memoryDirectory } from './work.ts';
 
-/** The product in one configuration. */
+/** Configuration of the service for one arm. */
 export interface Setup {
   readonly ledger: 'sqlite' | 'postgres';
   readonly plugin: PluginKind;
   readonly slots: number;
   readonly spawner?: 'native' | 'node';
-  /** Its SQLite file is in memory. */
+  /** Puts the SQLite file in memory. */
   readonly inMemory?: boolean;
-  /** Processes that wait for a request; left open unless told. */
+  /** Number of prewarmed processes (default: not configured). */
   readonly prewarm?: number;
-  /** With a token for the API. */
+  /** Enables the API, with a token. */
   readonly api?: boolean;
-  /** With an API and tokens for so many who look at everything. */
+  /** Enables the API, with read tokens for this many viewers. */
   readonly viewers?: number;
-  /** With tenants who have the plugin too. */
+  /** Enables tenants, which share the plugin. */
   readonly tenants?: boolean;
-  /** The name of its directory and schema, where its ledger is to outlive the bursts of other arms. */
+  /** Name of its directory and schema, if its ledger must outlive the bursts of other arms. */
   readonly name?: string;
-  /** Its pipelines, in YAML, of steps of the plugin of this name. */
+  /** Returns its pipelines in YAML, for a plugin's name. */
   readonly pipelines?: (plugin: string) => string;
 }
 
 export const BENCH_TOKEN = 'bench-token-0123456789';
 
-/** What a program needs to open it. */
+/** Paths and names that a program needs to open the service. */
 export interface Place {
-  /** To be given as `--config`. */
+  /** Value of `--config`. */
   readonly config: string;
   readonly plugin: string;
 }
@@ -53,7 +53,7 @@ function viewersText(count: number): string {
   return count === 0 ? '' : `api: { enabled: true, auth: { tokens: [${tokens.join(', ')}] } }\n`;
 }
 
-/** The schema of every arm on PostgreSQL; each burst finds it dropped. */
+/** Schema of every arm on PostgreSQL, which is dropped before each burst. */
 export const DUCTILE_SCHEMA = 'ductile_bench_ductile';
 
 function schemaOf({ name }: Setup): string {
@@ -65,7 +65,7 @@ export async function canSetUp({ plugin, inMemory }: Setup): Promise<true | stri
   return memory === true ? await canMakePlugin(plugin) : memory;
 }
 
-/** A configuration directory with an empty ledger, as an operator would write it. */
+/** Creates a configuration directory with an empty ledger. */
 export async function setUp(setup: Setup): Promise<Place> {
   const plugin = await makePlugin(setup.plugin);
   const config = await emptyDirectory(setup.name ?? 'ductile');

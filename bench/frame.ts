@@ -2,20 +2,20 @@ import { messageOf } from '../src/base/errors.ts';
 
 export type Measures = Record<string, number>;
 
-/** One thing that is measured: a program, a peer, or Ductile in one configuration. */
+/** Measured program: a stand-in, a peer, or Ductile in one configuration. */
 export interface Arm {
   readonly name: string;
-  /** True, or why it cannot be measured here. */
+  /** Returns true, or the reason why this machine can't measure it. */
   available(): Promise<true | string>;
-  /** Once, before the first burst. */
+  /** Called once, before the first burst. */
   prepare?(): Promise<void>;
-  /** One short burst. */
+  /** Runs one short burst. */
   run(repetition: number): Promise<Measures>;
-  /** Once, after the last burst, when `prepare` succeeded. */
+  /** Called once, after the last burst, if `prepare` succeeded. */
   cleanup?(): Promise<void>;
 }
 
-/** One goal. `arms` and `base` are names of arms; the goal judges the first, the rest inform. */
+/** Row with a goal. `arms` and `base` are names of arms; the goal applies to the first arm. */
 export interface Row {
   readonly id: string;
   readonly title: string;
@@ -23,10 +23,10 @@ export interface Row {
   readonly base: string;
   readonly metric: string;
   readonly unit: string;
-  /** Undefined for a figure that only informs. */
+  /** Undefined for a figure without a goal. */
   readonly goal?: number;
   readonly better: 'higher' | 'lower';
-  /** Where the ordinary number of repetitions would take too long. */
+  /** Number of repetitions, if the default would take too long. */
   readonly reps?: number;
 }
 
@@ -39,15 +39,15 @@ export interface Table {
 export interface Line {
   readonly row: Row;
   readonly arm: string;
-  /** Whether the goal is about this arm. */
+  /** True if the goal applies to this arm. */
   readonly judged: boolean;
-  /** One for each repetition in which both this arm and the base were measured. */
+  /** Ratio of each repetition in which both this arm and the base were measured. */
   readonly ratios: readonly number[];
   readonly armMedian: number | undefined;
   readonly baseMedian: number | undefined;
-  /** Why there is no ratio. */
+  /** Reason for a missing ratio. */
   readonly reason: string | undefined;
-  /** The arm or the base should have worked and did not. */
+  /** True if the arm or the base failed unexpectedly. */
   readonly failed: boolean;
 }
 
@@ -100,7 +100,7 @@ export function median(values: readonly number[]): number | undefined {
   return (low + high) / 2;
 }
 
-/** A small generator (mulberry32): the same seed gives the same order of arms. */
+/** Creates a random generator (mulberry32): the same seed gives the same order of arms. */
 export function makeRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -167,7 +167,7 @@ async function repeat(
   }
 }
 
-/** An arm that fails once is given up: a figure made of its luckier bursts would mislead. */
+/** Runs one burst. An arm that fails once isn't run again, because the remaining bursts would mislead. */
 async function runOnce(entry: Entry, repetition: number, options: FrameOptions): Promise<void> {
   try {
     const measures = await entry.arm.run(repetition);

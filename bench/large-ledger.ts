@@ -1,22 +1,22 @@
-/** Fills a ledger with jobs by a few large statements: through its verbs a million would take an hour. */
+/** Fills a ledger with jobs by a few large statements; through its functions a million would take an hour. */
 
 export interface LargeLedger {
   readonly kind: 'sqlite' | 'postgres';
   readonly finished: number;
   readonly queued: number;
-  /** The plugins of the finished jobs; the first one also has queued jobs. */
+  /** Plugins of the finished jobs; the first one also has queued jobs. */
   readonly plugins: readonly [string, ...string[]];
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** The statements, for tables that are named without their schema. */
+/** Returns the statements, with table names without a schema. */
 export function writeLargeLedger({ kind, finished, queued, plugins }: LargeLedger): string[] {
   const numbers = (count: number): string =>
     kind === 'sqlite'
       ? `with recursive n(i) as (select 1 union all select i + 1 from n where i < ${count})`
       : `with n(i) as (select generate_series(1, ${count}))`;
-  // They begin with a time, as real ones do, so that newer ones follow them in every index.
+  // Ids start with a time, like real ones, so that newer ones follow them in every index.
   const hex = kind === 'sqlite' ? `printf('%012x', i)` : `lpad(to_hex(i), 12, '0')`;
   const id = (half: string): string => `'01930000-0000-7000-${half}-' || ${hex}`;
   const ago = (count: number): string => {
@@ -30,7 +30,7 @@ export function writeLargeLedger({ kind, finished, queued, plugins }: LargeLedge
   const plugin = `case i % ${plugins.length} ${plugins
     .map((name, at) => `when ${at} then '${name}'`)
     .join(' ')} end`;
-  // A thousand jobs have as many failures as a page is long, so that pages of all sizes compare.
+  // A thousand jobs have one page of failures, so that ledgers of all sizes are comparable.
   const status = `case i % 20 when 0 then 'failed' when 1 then 'dead' when 2 then 'timed_out'
     when 3 then 'cancelled' else 'succeeded' end`;
   const submitted = `case i % 20 when 4 then 'cli' when 5 then 'webhook' else 'api' end`;

@@ -11,7 +11,7 @@ export const overviewPaths = [
   '/schedules',
 ] as const;
 
-/** Each alone: lists of jobs with every filter, and what monitors ask. */
+/** Lists single requests: jobs with every filter, and the requests of monitors. */
 export function listRequests(plugin: string): Readonly<Record<string, string>> {
   const since = new Date(Date.now() - 12 * 60 * 60 * 1000).toISOString();
   const until = new Date(Date.now() - 6 * 60 * 60 * 1000).toISOString();

@@ -8,9 +8,9 @@ import { runProgram } from './program.ts';
 import { workDirectory } from './work.ts';
 
 export interface Machine {
-  /** Figures of runs that differ in this are not comparable. */
+  /** Properties that must be equal for figures to be comparable. */
   readonly identity: readonly string[];
-  /** What else shaped this run. */
+  /** Other conditions of this run. */
   readonly notes: readonly string[];
 }
 
@@ -42,7 +42,7 @@ export async function describeMachine(): Promise<Machine> {
   };
 }
 
-/** Without the name of its build, which may be another one each time that a virtual machine is started. */
+/** Returns the kernel's version without the build name, which may change with every start of a virtual machine. */
 function releaseOf(): string {
   return release().replace(/-.*/, '');
 }

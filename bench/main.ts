@@ -45,7 +45,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** 0, or 1 when an arm failed; a goal that is not met is a finding, not a failure. */
+/** Returns 1 if an arm failed. A missed goal isn't a failure. */
 async function bench(options: Options, signal: AbortSignal): Promise<number> {
   const arms = await loadArms();
   const random = makeRandom(options.seed);
@@ -73,7 +73,7 @@ async function finish({ reps, seed }: Options, sections: readonly Section[]): Pr
   await writePage(PAGE, { machine, date, seed, sections });
 }
 
-/** That a goal is not measured is said on the page too; a failure is for the terminal only. */
+/** True for lines of the page. Failures are only printed. */
 function isWorthKeeping(line: Line): boolean {
   return line.ratios.length > 0 || (line.judged && !line.failed);
 }

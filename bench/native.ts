@@ -5,7 +5,7 @@ import { findCommand, runText } from './program.ts';
 
 export type NativeName = 'limit' | 'plug' | 'fsync';
 
-/** Where Debian's package of the Go driver for SQLite keeps its source. */
+/** Source directory of Debian's Go driver for SQLite. */
 const GO_ROOT = '/usr/share/gocode';
 const GO_DRIVER = `${GO_ROOT}/src/github.com/mattn/go-sqlite3`;
 
@@ -16,7 +16,7 @@ export async function canBuildNative(): Promise<true | string> {
 
 export async function buildNative(name: NativeName): Promise<string> {
   return await build(`native/${name}.c`, name, async (source, target) => {
-    // A plugin that is linked statically starts without looking for libraries.
+    // A statically linked plugin loads no libraries.
     const flags = name === 'plug' ? ['-O2', '-static'] : ['-O2'];
     await runText('cc', [...flags, '-o', target, source]);
   });
@@ -38,7 +38,7 @@ export async function buildGo(): Promise<string> {
   });
 }
 
-/** The program's path; it is made again only when something beside its source is newer. */
+/** Returns the program's path, and builds it if a file beside its source is newer. */
 async function build(
   source: string,
   name: string,

@@ -22,8 +22,8 @@ export async function writePage(path: string, run: Run): Promise<void> {
 }
 
 /**
- * The page with this run's figures. Rows that the run did not measure keep their older ones, each
- * with its own date, unless the page was made on another machine.
+ * Writes this run's figures into the page. Rows that weren't measured keep their figures and dates,
+ * unless they come from another machine.
  */
 export function updatePage(page: string, run: Run): string {
   const begin = page.indexOf(BEGIN);
@@ -65,7 +65,7 @@ function renderSections(run: Run, kept: Map<string, Map<string, string>>): strin
   ]);
 }
 
-/** The lines of each section as they stand on the page, by row and arm. */
+/** Reads the lines of each section of the page, by row and arm. */
 function readLines(text: string): Map<string, Map<string, string>> {
   const sections = new Map<string, Map<string, string>>();
   let section = new Map<string, string>();

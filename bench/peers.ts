@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 
-/** A node_modules directory: DUCTILE_BENCH_PEERS, else the one of bench/peers. */
+/** The node_modules directory of the peers: DUCTILE_BENCH_PEERS, or that of bench/peers. */
 const directory = resolve(
   process.env['DUCTILE_BENCH_PEERS'] ??
     fileURLToPath(new URL('peers/node_modules', import.meta.url)),
@@ -12,7 +12,7 @@ const directory = resolve(
 
 const manifest = z.object({ version: z.string() });
 
-/** The peer's version, or undefined when it is not installed. */
+/** Returns the peer's version; undefined if it isn't installed. */
 export async function peerVersion(name: string): Promise<string | undefined> {
   const text = await readFile(join(directory, name, 'package.json'), 'utf8').catch(() => undefined);
   return text === undefined ? undefined : manifest.parse(JSON.parse(text)).version;
@@ -27,12 +27,12 @@ export async function hasPeers(...names: readonly string[]): Promise<true | stri
   return true;
 }
 
-/** Where a file of a peer is, for peers that are programs. */
+/** Returns the path of a peer's file, for peers that are programs. */
 export function peerFile(name: string, file: string): string {
   return join(directory, name, file);
 }
 
-/** Peers are no dependencies, so their types are not known here: the caller states what it uses. */
+/** Loads a peer. Peers aren't dependencies, so the caller declares the types that it uses. */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
 export function loadPeer<Module>(name: string): Module {
   const module: Module = createRequire(join(directory, 'bench.cjs'))(name);

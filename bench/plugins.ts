@@ -10,7 +10,7 @@ export type PluginKind = 'static' | 'python' | 'node';
 
 export interface BenchPlugin {
   readonly name: string;
-  /** Holds the directories of all plugins of this run. */
+  /** Directory of all plugins of this run. */
   readonly root: string;
   readonly directory: string;
   readonly entrypoint: string;
@@ -23,7 +23,7 @@ export async function canMakePlugin(kind: PluginKind): Promise<true | string> {
   return 'python3 is not installed';
 }
 
-/** A plugin that answers ok to `handle` and `poll`, with a manifest, ready to be loaded. */
+/** Creates a plugin with a manifest that returns ok for `handle` and `poll`. */
 export async function makePlugin(kind: PluginKind): Promise<BenchPlugin> {
   const name = `bench-${kind}`;
   const root = join(await workDirectory(), 'plugins');
@@ -37,7 +37,7 @@ export async function makePlugin(kind: PluginKind): Promise<BenchPlugin> {
   return { name, root, directory, entrypoint };
 }
 
-/** The interpreter is named by its own path: what a launcher in PATH costs is not measured. */
+/** Names the interpreter by its real path, so that a launcher in PATH isn't measured. */
 async function scriptOf(kind: 'python' | 'node'): Promise<string> {
   if (kind === 'node') return `#!${process.execPath}\n${await readSource('plug.js')}`;
   const path = await runText('python3', ['-c', 'import sys; print(sys.executable)']);

@@ -11,7 +11,7 @@ export interface Server {
 
 let started: Promise<Server> | undefined;
 
-/** DUCTILE_BENCH_POSTGRES, else a server of this run's own, started at the first call. */
+/** Returns DUCTILE_BENCH_POSTGRES, or starts a server for this run. */
 export async function postgresUrl(): Promise<string> {
   started ??= start();
   return (await started).url;
@@ -22,7 +22,7 @@ export async function stopPostgres(): Promise<void> {
   await server?.stop();
 }
 
-/** Nothing of an earlier burst is left: no rows, no dead rows, no dirty pages still to write. */
+/** Drops a schema, so that an earlier burst leaves no rows, dead rows or dirty pages. */
 export async function dropSchema(schema: string): Promise<void> {
   await withClient(async (client) => {
     await client.query(`drop schema if exists ${schema} cascade`);

@@ -15,7 +15,7 @@ export interface ProgramOptions {
 const running = new Set<ChildProcess>();
 process.once('exit', killPrograms);
 
-/** Runs one of bench/programs with this Node; it prints its measures as the last line. */
+/** Runs a program of bench/programs with this Node and reads the measures in its last line. */
 export async function runNode(
   name: string,
   input: unknown,
@@ -26,7 +26,7 @@ export async function runNode(
   return await runProgram(process.execPath, args, options);
 }
 
-/** Runs a program that prints its measures, one JSON object of numbers, as its last line. */
+/** Runs a program and reads its measures, one JSON object of numbers, from its last line. */
 export async function runProgram(
   command: string,
   args: readonly string[],
@@ -65,14 +65,14 @@ export async function runText(
   for (const stream of ['stdout', 'stderr'] as const) {
     child[stream].setEncoding('utf8').on('data', (chunk: string) => (text[stream] += chunk));
   }
-  // A program that does not want its input may be gone before it got all of it.
+  // A program may end before it has read all of its input.
   child.stdin.on('error', () => undefined).end(options.input ?? '');
   const problem = await ended;
   if (problem !== '') throw new Error(`${command} ${problem}: ${text.stderr.trim().slice(-400)}`);
   return text.stdout;
 }
 
-/** No program outlives the benchmark. */
+/** Kills the program when the benchmark ends. */
 export function track(child: ChildProcess): void {
   running.add(child);
   child.once('close', () => running.delete(child));
@@ -82,7 +82,7 @@ export function killPrograms(): void {
   for (const child of running) child.kill('SIGKILL');
 }
 
-/** The absolute path of a command of this machine, if it has it. */
+/** Finds the absolute path of a command. */
 export async function findCommand(name: string): Promise<string | undefined> {
   for (const directory of (process.env['PATH'] ?? '').split(delimiter)) {
     const path = join(directory, name);
@@ -95,7 +95,7 @@ export async function findCommand(name: string): Promise<string | undefined> {
   return undefined;
 }
 
-/** One inherited variable can make every process start slower; arms get only what they need. */
+/** Returns a minimal environment, because inherited variables can slow down every process. */
 function environment(): Record<string, string> {
   const kept = ['PATH', 'HOME', 'LANG', 'TMPDIR', 'DUCTILE_BENCH_PEERS', 'DUCTILE_BENCH_SCALE'];
   return Object.fromEntries(

@@ -33,7 +33,7 @@ with recursive number (n) as (select 1 union all select n + 1 from number where 
 insert into job (id, command, status, payload, run_at)
 select printf('bench-%020d', n), 'handle', 'queued', ?, 1700000000000 + n from number`;
 
-/** A SQLite file with a plain queue of jobs, for the arms that stand for "the ordinary way". */
+/** Creates a SQLite file with a plain queue of jobs, for the straightforward implementations. */
 export async function makeQueueFile(path: string, jobs: number): Promise<void> {
   await removeQueueFile(path);
   const database = openQueueFile(path);

@@ -1,7 +1,7 @@
 import { isMet, ratioOf, type Line } from './frame.ts';
 
 export interface Cells {
-  /** Row id and arm: what a later run of the same row replaces. */
+  /** Row id and arm; a later run replaces the line with the same key. */
   readonly key: string;
   readonly cells: readonly string[];
 }
@@ -25,7 +25,7 @@ export function toCells(line: Line): Cells {
   };
 }
 
-/** For a terminal: columns aligned, two spaces between. */
+/** Formats rows for a terminal, with aligned columns. */
 export function toText(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, at) =>
     Math.max(...rows.map((cells) => cells[at]?.length ?? 0)),

@@ -95,7 +95,7 @@ function latency(id: string, title: string, arm: string, base: string, goal?: nu
   return { id, title, arms: [arm], base, ...how, ...(goal === undefined ? {} : { goal }) };
 }
 
-/** Of everything that runs: the processes, what starts them, who asks. It has no goal; it tells why. */
+/** Row with the CPU time of everything: the processes, the service and the client. It has no goal. */
 function spent(id: string, title: string, arm: string, base: string): Row {
   return { ...latency(id, title, arm, base), metric: 'cpuMs' };
 }

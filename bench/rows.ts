@@ -7,7 +7,7 @@ import { startTable } from './rows-start.ts';
 import { tenantTable } from './rows-tenants.ts';
 import { webhookTables } from './rows-webhooks.ts';
 
-/** The goals. A row whose arm nobody has written yet says so in the report. */
+/** Tables with all goals. The report marks rows whose arm is missing. */
 export const tables: readonly Table[] = [
   {
     title:

@@ -2,7 +2,7 @@ import { canSetUp, setUp, type Setup } from './ductile.ts';
 import type { Arm } from './frame.ts';
 import { runNode, type ProgramOptions } from './program.ts';
 
-/** What one program measures in a place that is set up for it. */
+/** Program and input of an arm, for a configured service. */
 export interface Measured {
   readonly setup: Setup;
   readonly program: string;

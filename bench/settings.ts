@@ -1,20 +1,20 @@
 /**
- * How much each arm does. DUCTILE_BENCH_SCALE (0.1 for a tenth) shrinks all of it, to see that the
- * arms run at all; figures of a shrunken run are not kept.
+ * Amount of work for each arm. DUCTILE_BENCH_SCALE (0.1 for a tenth) reduces all of it, to test the
+ * arms; figures of such a run aren't stored.
  */
 export const scale = Number(process.env['DUCTILE_BENCH_SCALE'] ?? '1');
 
 export const settings = {
   repetitions: 7,
   repetitionsQuick: 3,
-  /** Arms that start processes run for a time; the others run a count of jobs. */
+  /** Arms with processes run for a time; the others run a number of jobs. */
   burstSeconds: Math.max(0.2, scale),
   /** Requests to the API. */
   httpSeconds: Math.max(0.5, 3 * scale),
-  /** What Node needs to compile what it runs; a service does so once in its life. */
+  /** Share of warm-up, in which Node compiles the code. */
   warmUpSeconds: 2,
   warmUpConnections: 32,
-  /** The way of a delivery through everything is long: it is still being compiled after two seconds. */
+  /** The code path of a delivery is long and is still being compiled after two seconds. */
   hookWarmUpSeconds: 8,
   /** Rows in a queue before a burst: more than any burst can finish. */
   queuedJobs: 20_000,
@@ -22,10 +22,10 @@ export const settings = {
   noopJobsSlow: scaled(5_000),
   workflowJobs: scaled(3_000),
   enqueueJobs: scaled(8_000),
-  /** Of an idle system: one job at a time, with a pause before each. */
+  /** Samples on an idle system: one job at a time, with a pause before each. */
   latencySamples: scaled(100),
   latencyPauseMs: { min: 20, max: 80 },
-  /** Of requests to a prewarmed plugin; the pause lets the next process get ready. */
+  /** Requests to a prewarmed plugin, with a pause for the next process to start. */
   prewarmSamples: scaled(20),
   prewarmPauseMs: 150,
   /** Starts of a command line in one burst. */
@@ -38,31 +38,31 @@ export const settings = {
   tickSchedules: scaled(10_000),
   tickDue: scaled(100),
   chainSteps: 10,
-  /** Runs of a chain, one after the other, and at once. */
+  /** Runs of a chain, sequential and concurrent. */
   chainSamples: scaled(100),
   chainProcessSamples: Math.max(3, Math.round(8 * scale)),
   chainsAtOnce: scaled(2000),
   foreachWidth: scaled(100_000),
-  /** Signals that are reported, and that are handled once more. */
+  /** Signals that are emitted, and signals that are replayed. */
   emitSignals: scaled(8_000),
   replaySignals: scaled(100_000),
   /** Refused deliveries of each kind whose time is compared. */
   refusals: scaled(3000),
   /** Synchronous requests, and starts of a process to compare them with. */
   syncSamples: scaled(60),
-  /** What one tenant has queued while another waits for one job after the other. */
+  /** Queued jobs of one tenant while another one runs single jobs. */
   tenantQueued: scaled(100_000),
   tenantSamples: Math.max(5, Math.round(30 * scale)),
   tenantPauseMs: 1000,
   idleTenants: scaled(1000),
   idleSeconds: 10,
-  /** Jobs in the ledger, and how often the dashboard is opened, to see when they are shown. */
+  /** Jobs in the ledger, and the number of times that the dashboard is opened. */
   paintJobs: scaled(100_000),
   paintSamples: scaled(15),
-  /** Finished jobs of a large ledger, and as many that wait; the same of a small one. */
+  /** Finished and queued jobs of a large ledger, and of a small one. */
   largeJobs: Math.max(2000, scaled(1_000_000)),
   smallJobs: 1000,
-  /** Requests of each kind to it, and for how long jobs are submitted beside dashboards. */
+  /** Requests of each kind, and the duration of submissions beside dashboards. */
   largeSamples: Math.max(5, scaled(30)),
   largeSeconds: Math.max(1, 10 * scale),
   memoryJobs: Math.max(1000, scaled(20_000)),
@@ -82,7 +82,7 @@ export const payload = {
   },
 };
 
-/** What a plugin reads from stdin where no queue composes it, about 200 bytes. */
+/** Request of a plugin for programs without a queue, about 200 bytes. */
 export const request = `${JSON.stringify({
   protocol: 2,
   job_id: '0190b6f2-0000-7000-8000-000000000000',

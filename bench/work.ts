@@ -11,20 +11,20 @@ let made: Promise<string> | undefined;
 let madeInMemory: Promise<string> | undefined;
 
 /**
- * The directory of this run's databases: under DUCTILE_BENCH_DIR, else the system's temporary
- * directory. It must lie on a disk, or a commit would cost nothing.
+ * Returns the directory of this run's databases, below DUCTILE_BENCH_DIR or the system's temporary
+ * directory. It must be on a disk, or a commit would cost nothing.
  */
 export async function workDirectory(): Promise<string> {
   made ??= make(process.env['DUCTILE_BENCH_DIR'] ?? tmpdir());
   return await made;
 }
 
-/** A directory inside it, empty. */
+/** Creates an empty directory inside it. */
 export async function emptyDirectory(name: string): Promise<string> {
   return await emptyIn(await workDirectory(), name);
 }
 
-/** An empty directory in memory, for the one row that asks what is left when a commit costs nothing. */
+/** Creates an empty directory in memory, for the row without the cost of commits. */
 export async function memoryDirectory(name: string): Promise<string> {
   madeInMemory ??= makeDirectory(MEMORY);
   return await emptyIn(await madeInMemory, name);

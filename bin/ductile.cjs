@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 'use strict';
-// Old syntax on purpose, see floor.cjs. On a Node that is too old it hands over to a newer one that
-// is installed beside this package, or says in one line what to do.
+// Old syntax on purpose, see floor.cjs. On a Node that is too old, this starts a newer one that is
+// installed beside this package, or prints one line with instructions.
 
 var nodeModule = require('module');
 var path = require('path');
@@ -13,7 +13,7 @@ var root = path.dirname(__dirname);
 refuseInspector();
 
 if (process.argv.length === 3 && /^(-V|--version)$/.test(process.argv[2])) {
-  // On every Node, and without waiting for the program.
+  // Works on every Node, without loading the program.
   process.stdout.write(manifest.version + '\n');
 } else if (floor.complain() === undefined) {
   runHere();
@@ -66,7 +66,7 @@ function handOver(node) {
   );
   ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2'].forEach(function (signal) {
     process.on(signal, function () {
-      // What is typed at a terminal reaches the whole foreground group: the child has it already.
+      // A key such as Ctrl-C at a terminal signals the whole foreground group, including the child.
       var isTyped = process.stdin.isTTY && (signal === 'SIGINT' || signal === 'SIGQUIT');
       if (!isTyped) child.kill(signal);
     });

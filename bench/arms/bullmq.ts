@@ -10,7 +10,7 @@ import { emptyDirectory } from '../work.ts';
 
 export default [makeBullmq()];
 
-/** Redis with appendfsync=always: the durability that is comparable to a commit. */
+/** Redis with appendfsync=always, which is as durable as a commit. */
 function makeBullmq(): Arm {
   let redis: ChildProcess | undefined;
   let port = 0;

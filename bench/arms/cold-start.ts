@@ -26,7 +26,7 @@ export default [
   }),
 ];
 
-/** From starting the process to its end, as a person at a terminal waits for it. */
+/** Measures a command from the start of its process to its end. */
 function coldArm(name: string, makeArgs: () => Promise<string[]>): Arm {
   let args: string[] = [];
   return {

@@ -16,7 +16,7 @@ export default [
   crowdArm('Ductile, SQLite, 8 slots, 200 dashboards', 200),
 ];
 
-/** The page with the list of jobs, opened again and again by one who has it in the cache. */
+/** Opens the page with the list of jobs repeatedly, with a warm cache. */
 function paintArm(name: string, finished: number): Arm {
   let place: Awaited<ReturnType<typeof setUp>> | undefined;
   return {
@@ -35,7 +35,7 @@ function paintArm(name: string, finished: number): Arm {
   };
 }
 
-/** The product as it is, while so many look at its dashboard. */
+/** Measures the service beside open dashboards. */
 function crowdArm(name: string, dashboards: number): Arm {
   return {
     name,

@@ -23,7 +23,7 @@ export default [
   depthArm('Ductile, SQLite, claim, 1M queued', { finished: 0, queued: queuedDeep }, claim),
 ];
 
-/** The ledger alone. A large one is made once: what a burst adds to it does not count. */
+/** Measures the ledger without an engine. A large ledger is created once; rows that a burst adds don't matter. */
 function depthArm(name: string, contents: Contents, run: (path: string) => Promise<Measures>): Arm {
   const isLarge = contents.finished + contents.queued > settings.queuedShallow;
   let large = '';

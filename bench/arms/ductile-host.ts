@@ -16,7 +16,7 @@ export default [
   memoryArm('Ductile, SQLite, after 60k jobs', memoryJobs * 3),
 ];
 
-/** One request at a time, to a process that waits for it or to one that is started for it. */
+/** Sends one request at a time, to a prewarmed process or to one that is started for it. */
 function hostArm(plugin: PluginKind, prewarm: 0 | 1): Arm {
   const setup: Setup = { ledger: 'sqlite', plugin, slots: 1, prewarm };
   const { prewarmSamples: samples, prewarmPauseMs: pauseMs } = settings;

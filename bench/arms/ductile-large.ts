@@ -22,7 +22,7 @@ interface KeptLedger {
   readonly place: () => Promise<Place>;
 }
 
-/** A large one is made once for all arms: what a burst adds to it does not count. */
+/** Creates a large ledger once for all arms; rows that a burst adds don't matter. */
 function keepLedger(ledger: Setup['ledger'], name: string, jobs: number): KeptLedger {
   const setup: Setup = {
     ledger,

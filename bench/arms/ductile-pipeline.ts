@@ -5,10 +5,10 @@ import { settings } from '../settings.ts';
 
 const { chainSteps: steps, chainSamples, chainProcessSamples, chainsAtOnce } = settings;
 
-/** As many as are useful where nothing is started. */
+/** More slots bring nothing without processes. */
 const SLOTS = 500;
 const noop: Setup = { ledger: 'sqlite', plugin: 'static', slots: SLOTS, pipelines };
-/** So few that what ends at once is settled within the time that the event loop may stand still. */
+/** Few enough that simultaneous ends are settled within the allowed delay of the event loop. */
 const narrow: Setup = { ...noop, slots: 32 };
 const plain: Setup = { ledger: 'sqlite', plugin: 'static', slots: 4, api: true, pipelines };
 const python: Setup = { ledger: 'sqlite', plugin: 'python', slots: 4, api: true, pipelines };

@@ -5,7 +5,7 @@ import { settings } from '../settings.ts';
 
 const { noopJobs, enqueueJobs } = settings;
 
-/** As many as are useful where nothing is started. */
+/** More slots bring nothing without processes. */
 const SLOTS = 500;
 const postgres: Setup = { ledger: 'postgres', plugin: 'static', slots: SLOTS };
 const sqlite: Setup = { ...postgres, ledger: 'sqlite' };
@@ -17,7 +17,7 @@ export default [
   queueArm('Ductile, SQLite, no-op', sqlite, 'ductile-noop', noopJobs),
 ];
 
-/** The engine without processes. */
+/** Measures the engine without plugin processes. */
 function queueArm(name: string, setup: Setup, program: string, jobs: number): Arm {
   return {
     name,

@@ -16,7 +16,7 @@ export default [
   runArm('Ductile, PostgreSQL, 16 slots', { ...sqlite8, ledger: 'postgres', slots: 16 }),
 ];
 
-/** The product as it is, with a process for each job. */
+/** Measures the complete service, with a process for each job. */
 function runArm(name: string, setup: Setup, heapMb = 0): Arm {
   return {
     name,

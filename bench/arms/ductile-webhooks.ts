@@ -27,12 +27,12 @@ function intake(name: string, store: 'ledger' | 'rows' | 'none'): Arm {
 
 function answer(connections: number): Arm {
   const name = `Ductile, SQLite, webhook to answer, connections: ${connections}`;
-  // The others start a process for whoever asks; so do we.
+  // The peers start one process per connection, so Ductile gets as many slots.
   const setup = { ...sqlite, slots: connections };
   return setUpArm(name, { setup, program: 'ductile-respond', input: { connections } });
 }
 
-/** Each process is started for its request, as that of a plugin which does not agree to wait. */
+/** Starts each process for its request, without prewarming. */
 function answerCold(): Arm {
   const setup = { ...sqlite, slots: 1, prewarm: 0 };
   const input = { connections: 1 };
@@ -40,7 +40,7 @@ function answerCold(): Arm {
   return setUpArm(name, { setup, program: 'ductile-respond', input });
 }
 
-/** What the engine alone takes: a commit costs as good as nothing. */
+/** Measures the engine with a ledger in memory, where a commit costs almost nothing. */
 function answerInMemory(): Arm {
   const setup = { ...sqlite, slots: 1, inMemory: true };
   const input = { connections: 1 };
@@ -48,14 +48,14 @@ function answerInMemory(): Arm {
   return setUpArm(name, { setup, program: 'ductile-respond', input });
 }
 
-/** What the same rows cost without an engine, which bounds what an engine can reach that writes them. */
+/** Measures the same rows without an engine, which is the bound for any engine that writes them. */
 function leastOf(connections: number): Arm {
   const name = `the same rows, no engine, connections: ${connections}`;
   const setup = { ...sqlite, slots: connections };
   return setUpArm(name, { setup, program: 'bare-respond', input: { connections } });
 }
 
-/** All kinds are timed in one program: between two, more differs than what is looked for. */
+/** Times all kinds in one program, because two programs differ by more than the measured effect. */
 function refusals(kinds: Readonly<Record<string, string>>): Arm[] {
   const runs = new Map<number, Promise<Measures>>();
   const run = async (seed: number): Promise<Measures> =>

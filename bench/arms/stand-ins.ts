@@ -11,7 +11,7 @@ const SLOTS = 8;
 
 export default [makeGo(), makeNaive()];
 
-/** How one would write it in Go without special care. */
+/** Straightforward implementation in Go. */
 function makeGo(): Arm {
   let command = '';
   let entrypoint = '';
@@ -34,7 +34,7 @@ function makeGo(): Arm {
   };
 }
 
-/** How one would write it in Node without special care. */
+/** Straightforward implementation in Node. */
 function makeNaive(): Arm {
   let entrypoint = '';
   return {

@@ -15,7 +15,7 @@ import { emptyDirectory } from '../work.ts';
 const SECRET = 'bench-secret';
 const READY_MS = 60_000;
 
-/** Others that start a process for what is delivered and answer with what it prints; they keep nothing. */
+/** Peers that start a process for a delivery and return its output; they store nothing. */
 export default [goWebhook(32), goWebhook(8), goWebhook(1), nodeRed(32)];
 
 /** github.com/adnanh/webhook, as Debian packages it. */
@@ -47,7 +47,7 @@ function goWebhook(connections: number): Arm {
   };
 }
 
-/** Its exec node, in the mode that starts no shell. Nothing is verified. */
+/** Node-RED's exec node, in the mode without a shell. It verifies nothing. */
 function nodeRed(connections: number): Arm {
   const start = async (port: number): Promise<ChildProcess> => {
     const directory = await emptyDirectory('node-red');
@@ -72,7 +72,7 @@ function nodeRed(connections: number): Arm {
   };
 }
 
-/** It leaves the input of what it starts open, so that must be something that reads none. */
+/** Node-RED leaves the standard input of its process open, so the program must not read it. */
 const exec = {
   type: 'exec',
   command: '/bin/echo {}',
@@ -122,7 +122,7 @@ async function load(
   }
 }
 
-/** It may listen for a while before it answers what it is asked here. */
+/** Checks that the peer responds correctly; it may listen for a while before it does. */
 async function isAnswering(url: string, [name, value]: Proof, child: ChildProcess): Promise<void> {
   const headers = { 'content-type': 'application/json', [name]: value };
   const until = performance.now() + READY_MS;

@@ -1,4 +1,4 @@
-/* What the programs in this folder share. */
+/* Shared by the programs in this folder. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

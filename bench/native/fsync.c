@@ -1,5 +1,5 @@
 /*
- * What the disk gives to one durable commit: writes of 4 KiB, each followed by fdatasync, inside a
+ * Measures durable commits of the disk: writes of 4 KiB, each followed by fdatasync, inside a
  * file that exists (in-place) or at its end (append).
  *
  *   fsync FILE SECONDS in-place|append

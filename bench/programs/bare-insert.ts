@@ -1,4 +1,4 @@
-/** The same rows written by hand, with the same durability and as many in one commit. */
+/** Writes the same rows by hand, with the same durability and the same number per commit. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';

@@ -1,7 +1,7 @@
 /**
- * The least that could answer a delivery with the result of its job: it verifies, starts the process
- * through the same helper, and writes the rows that the documents promise, in two commits, each synced
- * before anything follows from it. There is no engine: nothing is looked up, limited, masked or retried.
+ * The minimum that could return the result of a delivery's job. It verifies the delivery, starts the
+ * process through the same spawner, and writes the rows that the documents promise, in two synced
+ * commits. There is no engine: nothing is looked up, limited, masked or retried.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -81,7 +81,7 @@ interface Taken {
   readonly request: string;
 }
 
-/** What a delivery, its signal, its job and its attempt leave on a ledger; what comes at once is one commit. */
+/** Writes the rows of a delivery, its signal, its job and its attempt. Simultaneous deliveries share a commit. */
 async function openRows(path: string) {
   const bare = await openBareRows(path);
   const { db } = bare;
@@ -121,7 +121,7 @@ function now(): string {
   return new Date().toISOString();
 }
 
-/** One transaction and one sync for what is written in a turn of the event loop. */
+/** Combines the writes of one turn of the event loop into one synced transaction. */
 function makeGroups(rows: BareRows) {
   let waiting: (() => () => void)[] = [];
   const flush = (): void => {

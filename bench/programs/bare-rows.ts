@@ -1,6 +1,6 @@
 /**
- * The rows that a delivery leaves on a ledger, written by nothing but three statements, in commits that
- * are synced before anybody is answered: what no engine could do without.
+ * Writes the rows of a delivery with three statements, in commits that are synced before the response:
+ * the minimum for any engine.
  */
 import { noRules } from '../../src/ledger/rules.ts';
 import { fdatasyncSync, openSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { limits } from '../../src/base/limits.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 
-/** A delivery with its signal and the job that the signal causes. */
+/** Delivery with its signal and the job that the signal causes. */
 export interface BareDelivery {
   readonly id: string;
   readonly headers: string;
@@ -22,9 +22,9 @@ export interface BareDelivery {
 
 export interface BareRows {
   readonly db: DatabaseSync;
-  /** Within a transaction. */
+  /** Inserts the rows; requires a transaction. */
   insert(delivery: BareDelivery): void;
-  /** One transaction, which is on the disk when this returns. */
+  /** Runs a transaction, which is synced when this returns. */
   commit<T>(work: () => T): T;
 }
 

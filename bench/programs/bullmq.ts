@@ -1,4 +1,4 @@
-/** BullMQ's own worker, 100 jobs at once, on the Redis that its arm has started. */
+/** Runs BullMQ's own worker, with 100 concurrent jobs, on the Redis of its arm. */
 import { z } from 'zod';
 import { loadPeer } from '../peers.ts';
 import { payload } from '../settings.ts';

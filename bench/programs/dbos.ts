@@ -1,4 +1,4 @@
-/** A queue of DBOS workflows that do nothing, polled every 10 ms. */
+/** Runs a queue of DBOS workflows that do nothing, polled every 10 ms. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { z } from 'zod';

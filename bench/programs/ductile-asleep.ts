@@ -1,4 +1,4 @@
-/** What a process costs whose tenants do nothing. */
+/** Measures the cost of idle tenants. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { openInstance } from '../../src/app/instance.ts';

@@ -1,4 +1,4 @@
-/** The time of one step: of a chain from its start to its end, or of a job without a pipeline. */
+/** Measures the time of one step: of a chain, or of a job without a pipeline. */
 import { z } from 'zod';
 import { openInstance } from '../../src/app/instance.ts';
 import { payload } from '../settings.ts';
@@ -12,14 +12,14 @@ import {
 import { measure, percentile } from './harness.ts';
 
 const shape = placeShape.extend({
-  /** Empty for a job of its own. */
+  /** Empty for a job without a pipeline. */
   pipeline: z.string(),
   steps: z.number(),
   samples: z.number(),
   processes: z.boolean(),
 });
 const PATIENCE_MS = 60_000;
-/** What Node needs to compile what it runs; a service does so once in its life. */
+/** Share of warm-up, in which Node compiles the code. */
 const WARM_UP = 0.5;
 
 await measure(shape, async ({ config, plugin, pipeline, steps, samples, processes }) => {

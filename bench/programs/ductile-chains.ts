@@ -1,4 +1,4 @@
-/** Steps a second of many chains at once, without processes. */
+/** Measures steps per second of many concurrent chains, without processes. */
 import { z } from 'zod';
 import { payload } from '../settings.ts';
 import { openWithoutProcesses, placeShape, refuseFailures, startPaused } from './ductile.ts';

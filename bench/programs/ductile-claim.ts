@@ -1,4 +1,4 @@
-/** How long one claim takes on a queue of some length. */
+/** Measures the duration of a claim on a queue of a given length. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { z } from 'zod';
 import { openLedger } from '../../src/ledger/open.ts';

@@ -1,4 +1,4 @@
-/** Enqueue, claim, settle: three commits for each batch, on a ledger that may have a long history. */
+/** Measures enqueue, claim and settle, with three commits per batch, on a ledger that may have a long history. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { z } from 'zod';
 import { openLedger } from '../../src/ledger/open.ts';

@@ -1,4 +1,4 @@
-/** Queue, process, result, while dashboards are open: each follows the events as its page does. */
+/** Runs jobs with processes beside open dashboards, each of which follows the events. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { openInstance } from '../../src/app/instance.ts';

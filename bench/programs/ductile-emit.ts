@@ -1,4 +1,4 @@
-/** Signals reported to the engine, so many in flight; nothing handles them. */
+/** Emits signals without handlers, a number of them concurrently. */
 import { z } from 'zod';
 import { payload } from '../settings.ts';
 import { openWithoutProcesses, placeShape } from './ductile.ts';

@@ -1,4 +1,4 @@
-/** Jobs submitted to the engine one by one, eight in flight; nothing runs them. */
+/** Submits jobs one by one, eight concurrently; nothing runs them. */
 import { z } from 'zod';
 import { payload } from '../settings.ts';
 import { openWithoutProcesses, placeShape } from './ductile.ts';

@@ -1,4 +1,4 @@
-/** One wide block without processes: how fast, how long the event loop stands still, how large it grows. */
+/** Measures one wide block without processes: its speed, the delay of the event loop, and memory. */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { z } from 'zod';
 import { openWithoutProcesses, placeShape, refuseFailures } from './ductile.ts';
@@ -7,7 +7,7 @@ import { growthOf, measure, round, timed } from './harness.ts';
 const shape = placeShape.extend({ width: z.number() });
 const SAMPLE_MS = 50;
 const PATIENCE_MS = 110_000;
-/** What Node compiles and first allocates is not what the block costs. */
+/** Warms up first, because compiling and first allocations aren't the cost of the block. */
 const WARM_UP_WIDTH = 2000;
 
 await measure(shape, async ({ config, width }) => {

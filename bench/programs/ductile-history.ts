@@ -1,4 +1,4 @@
-/** Makes a ledger on SQLite with so many finished and so many queued jobs, and leaves it closed. */
+/** Creates a SQLite ledger with finished and queued jobs, and closes it. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { DatabaseSync } from 'node:sqlite';
 import { z } from 'zod';
@@ -19,7 +19,7 @@ await measure(shape, async ({ path, finished, queued }) => {
   return { finished, queued };
 });
 
-/** Straight into the tables: through the verbs it would take an hour, and the rows would be the same. */
+/** Inserts into the tables directly; through the ledger's functions it would take an hour. */
 function addFinished(path: string, count: number): void {
   const database = new DatabaseSync(path);
   database.exec('pragma journal_mode = off; pragma synchronous = off; pragma cache_size = -400000');
@@ -27,7 +27,7 @@ function addFinished(path: string, count: number): void {
   const { payload, plugin, command } = makeDraft(LEDGER_PLUGIN);
   const numbers = `with recursive number (n) as (
     select 1 union all select n + 1 from number where n < :count)`;
-  // They begin with a time, as real ones do, so that newer ones follow them in every index.
+  // Ids start with a time, like real ones, so that newer ones follow them in every index.
   const id = `printf('01930000-0000-7000-8000-%012x', n)`;
   database.exec('begin');
   database

@@ -1,6 +1,6 @@
 /**
- * The product's own API server, which nothing runs the jobs of. `store` says what stands behind it:
- * the ledger; nothing; or one commit for each request, made in the ordinary way.
+ * Measures the API server without running jobs. `store` selects the backend: the ledger, nothing, or one
+ * ordinary commit per request.
  */
 import { join } from 'node:path';
 import { z } from 'zod';

@@ -1,6 +1,6 @@
 /**
- * From a submission to the start of its process on an idle system. Like the peer's own client, the
- * submitter has connections of its own, so that the engine must be told through the database.
+ * Measures the time from a submission to the start of its process on an idle system. Like the peer's own
+ * client, the submitter has its own connections, so that the engine is notified through the database.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { payload } from '../settings.ts';

@@ -1,4 +1,4 @@
-/** Makes a large ledger where a configuration says, and leaves it closed. */
+/** Creates a large ledger for a configuration, and closes it. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { DatabaseSync } from 'node:sqlite';
 import { Client } from 'pg';

@@ -1,6 +1,6 @@
 /**
- * The product's own API over a large ledger. `post`: jobs are submitted while so many dashboards ask
- * what the Overview page asks. `reads`: each list and each figure is asked for alone.
+ * Measures the API over a large ledger. `post` submits jobs while dashboards send the requests of the
+ * Overview page. `reads` sends each list and each figure alone.
  */
 import { z } from 'zod';
 import { listenApi } from '../../src/http/listeners.ts';
@@ -50,7 +50,7 @@ async function read(port: number, plugin: string): Promise<Measures> {
     const samples: number[] = [];
     for (let at = 0; at < settings.largeSamples + 5; at += 1) {
       const ms = await ask(port, path);
-      // The first ones compile what they run, and bring pages into memory.
+      // The first requests compile code and load pages into memory.
       if (at >= 5) samples.push(ms);
     }
     measures[name] = percentile(samples, 0.5);
@@ -63,7 +63,7 @@ async function ask(port: number, path: string): Promise<number> {
   const headers = { authorization: `Bearer ${viewerToken(0)}` };
   const reply = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
   const text = await reply.text();
-  // Nothing is started here, so that the process is not ready; it says so with all its figures.
+  // The engine isn't started, so `/healthz` returns 503 with all its figures.
   const isGood = reply.status === (path === '/healthz' ? 503 : 200);
   if (!isGood) throw new Error(`${path}: ${reply.status} ${text.slice(0, 200)}`);
   return performance.now() - since;

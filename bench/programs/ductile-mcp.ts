@@ -1,4 +1,4 @@
-/** The product's own API server, asked for the same thing as a tool and as an endpoint. */
+/** Measures the same call as an MCP tool and as an HTTP endpoint. */
 import { z } from 'zod';
 import { listenApi } from '../../src/http/listeners.ts';
 import { createMcpHttpHandler } from '../../src/mcp/http-handler.ts';

@@ -1,4 +1,4 @@
-/** Resident memory of the engine when it has run so many jobs of a longer queue. */
+/** Measures resident memory after a number of jobs of a longer queue. */
 import { z } from 'zod';
 import { openInstance } from '../../src/app/instance.ts';
 import { errorLog, fillQueue, placeShape, readConfig, startPaused } from './ductile.ts';

@@ -1,4 +1,4 @@
-/** The queue alone: every durable write of a job, and no process. */
+/** Measures the queue alone: every durable write of a job, without a process. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import {

@@ -1,4 +1,4 @@
-/** From the wish to see the jobs until they are on the screen of a real browser. */
+/** Measures the time until the list of jobs is shown in a real browser. */
 import { chromium } from 'playwright-core';
 import { z } from 'zod';
 import { listenApi } from '../../src/http/listeners.ts';
@@ -9,7 +9,7 @@ import { measure, percentile } from './harness.ts';
 
 const shape = placeShape.extend({ ui: z.string(), samples: z.number() });
 
-/** Runs in the page: notes when the first row was drawn. */
+/** Script of the page that notes when the first row was drawn. */
 const watch = `sessionStorage.setItem('ductile.token', ${JSON.stringify(viewerToken(0))});
 const look = () => {
   if (document.querySelector('tbody tr') === null) requestAnimationFrame(look);
@@ -17,7 +17,7 @@ const look = () => {
 };
 requestAnimationFrame(look);`;
 
-/** The policy of the page forbids code made of text, but not what the browser itself runs. */
+/** Waits for the first row. The page's policy forbids code from text, but not scripts of the browser itself. */
 const painted = `new Promise((resolve) => {
   const ask = () => (window.painted === undefined ? setTimeout(ask, 5) : resolve(window.painted));
   ask();
@@ -34,7 +34,7 @@ await measure(shape, async ({ config, ui, samples }) => {
   for (let round = 0; round <= samples; round += 1) {
     await page.goto(`http://${listener.address}/ui/jobs`);
     const ms = await page.evaluate<number>(painted);
-    // The first one also fills the caches.
+    // The first round also fills the caches.
     if (round > 0) times.push(ms);
   }
   await browser.close();

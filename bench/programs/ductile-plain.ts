@@ -1,4 +1,4 @@
-/** The queue alone, from the first enqueue to the last end: what a wide block is compared with. */
+/** Measures the queue alone, from the first enqueue to the last end, as the base for a wide block. */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
@@ -6,7 +6,7 @@ import { openWithoutProcesses, placeShape, refuseFailures } from './ductile.ts';
 import { measure, round, timed } from './harness.ts';
 
 const shape = placeShape.extend({ jobs: z.number() });
-/** As many in one commit as a block begins branches. */
+/** As many jobs per commit as a block starts branches. */
 const BATCH = 200;
 const WARM_UP_JOBS = 2000;
 

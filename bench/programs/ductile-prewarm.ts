@@ -1,4 +1,4 @@
-/** One request at a time to a plugin on an idle system, through the runner and the host. */
+/** Sends one request at a time to a plugin on an idle system, through the runner and the spawner. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { limits } from '../../src/base/limits.ts';

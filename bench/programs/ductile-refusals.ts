@@ -1,6 +1,6 @@
 /**
- * What a stranger could learn from how long a refusal takes: each kind in turn over one connection, in
- * an order that differs from round to round, so that whatever else goes on hits all of them.
+ * Measures whether the duration of a refusal reveals its kind. All kinds take turns over one connection,
+ * in a changing order, so that other load affects all of them.
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -26,7 +26,7 @@ await measure(placeShape.extend({ seed: z.number() }), async ({ config, plugin, 
   const listener = await listenWebhooks({ host: '127.0.0.1', port: 0 }, engine, errorLog());
   const socket = connect(Number(listener.address.split(':')[1]), '127.0.0.1').setNoDelay(true);
   await once(socket, 'connect');
-  // A source that delivered well is not shut out for what it fails at afterwards.
+  // A source with a valid delivery isn't throttled for later failures.
   await timeOf(socket, requestOf(HOOK_PATH, proof));
   const kinds = {
     unknownMs: requestOf('/hooks/unknown1', proof),
@@ -55,7 +55,7 @@ function requestOf(path: string, [name, value]: Proof): Buffer {
   );
 }
 
-/** The same proof with one character made another. */
+/** Changes one character of a proof. */
 function change([name, value]: Proof, at: number): Proof {
   const other = value.charAt(at) === '0' ? '1' : '0';
   return [name, value.slice(0, at) + other + value.slice(at + 1)];

@@ -1,4 +1,4 @@
-/** Many signals handled once more, without processes: how fast, and how large it grows. */
+/** Measures a replay of many signals without processes: its speed and memory. */
 import { z } from 'zod';
 import { makeId } from '../../src/base/ids.ts';
 import { payload } from '../settings.ts';

@@ -1,4 +1,4 @@
-/** Deliveries that are answered with the result of the job that they start: kept, run, kept again. */
+/** Measures deliveries that return the result of their job. */
 import { z } from 'zod';
 import { openInstance } from '../../src/app/instance.ts';
 import { listenWebhooks } from '../../src/http/listeners.ts';

@@ -1,4 +1,4 @@
-/** Queue, process, result: the product as it is, for a time. */
+/** Runs jobs with processes for a time, with the complete service. */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
@@ -49,7 +49,7 @@ await measure(shape, async ({ config, plugin, jobs, seconds, heapMb }) => {
   };
 });
 
-/** Small live objects: what makes a fork of a large process expensive, and a collection too. */
+/** Fills the heap with small live objects, which make a fork and a garbage collection expensive. */
 function fillHeap(megabytes: number): object[] {
   const bytesEach = 160;
   return Array.from({ length: Math.floor((megabytes * 1024 * 1024) / bytesEach) }, (_, at) => ({

@@ -1,4 +1,4 @@
-/** One synchronous request at a time, from the first byte sent to the whole answer. */
+/** Measures one synchronous request at a time, from the first byte to the complete response. */
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';

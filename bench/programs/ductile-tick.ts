@@ -1,4 +1,4 @@
-/** What one look of the scheduler costs the event loop, with many schedules of which some are due. */
+/** Measures the cost of one scheduler tick, with many schedules of which some are due. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { CommitBus } from '../../src/engine/commit-events.ts';
 import type { LedgerContext } from '../../src/engine/context.ts';
@@ -15,7 +15,7 @@ import { measure, round } from './harness.ts';
 
 const shape = z.object({ path: z.string(), schedules: z.number(), due: z.number() });
 const MORNING = Date.parse('2026-11-16T06:00:00Z');
-/** What Node needs to compile is compiled then; a service does so once in its life. */
+/** Time of the warm-up tick, in which Node compiles the code. */
 const WARM_UP = Date.parse('2026-11-16T11:00:00Z');
 const NOON = Date.parse('2026-11-16T12:00:00Z');
 const PLUGINS = 100;
@@ -54,7 +54,7 @@ function hourOf(index: number, due: number): number {
   return index < 2 * due ? 11 : 13;
 }
 
-/** As many are due at noon, and before that in the warm-up; the others are at one. */
+/** Configures schedules: `due` of them at 11:00 (warm-up) and 12:00, the others at 13:00. */
 function configured(schedules: number, due: number): { config: Config; catalog: Catalog } {
   const entries = Array.from({ length: schedules }, (_, index) =>
     toSchedule(scheduleEntry.parse({ id: `s${index}`, cron: `0 ${hourOf(index, due)} * * *` })),

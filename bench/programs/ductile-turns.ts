@@ -1,4 +1,4 @@
-/** How long a tenant's job waits beside another tenant, which has a queue or has none. */
+/** Measures how long a tenant's job waits beside another tenant, with or without a queue. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { openInstance } from '../../src/app/instance.ts';
@@ -17,7 +17,7 @@ await measure(shape, async ({ config, plugin, queued, samples, pauseMs }) => {
   await engine.start();
   const first = await enter(engine, busy);
   const second = await enter(engine, other);
-  /** From accepted to started, as its record has it: in whole milliseconds, so one is the least. */
+  /** Returns the recorded time from acceptance to start, in whole milliseconds, at least 1. */
   const runOne = async (): Promise<number> => {
     const asked = {
       plugin,

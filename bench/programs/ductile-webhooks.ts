@@ -1,6 +1,6 @@
 /**
- * The listener of webhooks over an engine that runs no jobs. With `none`, nothing is kept of what comes;
- * with `rows`, the rows of it are, by the least that writes them.
+ * Measures the webhook listener over an engine that runs no jobs. `none` stores nothing; `rows` stores
+ * the rows with the fewest statements.
  */
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -28,7 +28,7 @@ await measure(shape, async ({ config, plugin, connections, store }) => {
   return measures;
 });
 
-/** What takes the place of the ledger: it tells of everything that it is new. */
+/** Creates a replacement of the ledger that reports every delivery as new. */
 async function makeStandIn(
   store: 'rows' | 'none',
   config: string,

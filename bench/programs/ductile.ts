@@ -1,4 +1,4 @@
-/** What the programs that run the product share. */
+/** Shared by the programs that run the service. */
 import { engineRules } from '../../src/ledger/rules.ts';
 import { z } from 'zod';
 import { openVault } from '../../src/app/vault.ts';
@@ -22,7 +22,7 @@ import { batches } from './harness.ts';
 import { createProcessContext } from '../../src/engine/process-context.ts';
 import { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 
-/** Of the programs that use a ledger without an engine. */
+/** Plugin name of the programs that use a ledger without an engine. */
 export const LEDGER_PLUGIN = 'bench';
 const PROCESS = makeId();
 
@@ -50,7 +50,7 @@ export function makeDraft(plugin: string): JobDraft {
   };
 }
 
-/** Queued before the clock starts; the answer is the ids, in the order in which they are due. */
+/** Queues jobs before the measurement; returns their ids in due order. */
 export async function fillQueue(ledger: Ledger, plugin: string, count: number): Promise<string[]> {
   const ids: string[] = [];
   for (const batch of batches(count, plugin)) {
@@ -61,7 +61,7 @@ export async function fillQueue(ledger: Ledger, plugin: string, count: number): 
   return ids;
 }
 
-/** A process that the ledger knows; claims of others find nothing. */
+/** Registers a process, because claims of unknown processes find nothing. */
 export async function enter(ledger: Ledger): Promise<void> {
   const process = { id: PROCESS, host: 'bench', pid: 1, version: '0', slots: 1, spawner: 'native' };
   await ledger.processes.heartbeat({ ...process, plugins: [LEDGER_PLUGIN] });
@@ -83,13 +83,13 @@ export function succeeded(job: ClaimedJob): Closing {
   };
 }
 
-/** Started with nothing claimed, so that what follows `resume` is work and nothing else. */
+/** Starts a paused engine, so that only work is measured after `resume`. */
 export async function startPaused(engine: LedgerEngine): Promise<void> {
   await engine.ledger.meta.write('paused', '1');
   await engine.start();
 }
 
-/** A figure is of jobs that all succeeded, or it is none. */
+/** Throws if a job failed, because the figure would be meaningless. */
 export async function refuseFailures(ledger: Ledger): Promise<void> {
   const [bad] = await ledger.jobs.list({
     status: ['failed', 'timed_out', 'dead', 'cancelled'],
@@ -125,7 +125,7 @@ const noHost: Host = {
   stop: () => Promise.resolve(),
 };
 
-/** The whole engine with every write, but for the process: `onRun` is called where it would start. */
+/** Opens a complete engine without processes: it calls `onRun` instead of starting one. */
 export async function openWithoutProcesses(
   directory: string,
   onRun: (jobPlugin: string) => void = () => undefined,

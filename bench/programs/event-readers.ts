@@ -1,4 +1,4 @@
-/** Open dashboards without their pages: as many streams of events, read for a time. */
+/** Simulates open dashboards: reads a number of event streams for a time. */
 import { get, type IncomingMessage } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
@@ -7,7 +7,7 @@ import { measure } from './harness.ts';
 
 const shape = z.object({ port: z.number(), count: z.number(), seconds: z.number() });
 
-/** Fewer than one token may open. */
+/** Streams per token, below its limit. */
 const STREAMS_EACH = 30;
 
 await measure(shape, async ({ port, count, seconds }) => {

@@ -1,4 +1,4 @@
-/** graphile-worker through its own API; `work` has the settings of its performance page. */
+/** Runs graphile-worker through its own API; `work` uses the settings of its performance page. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { z } from 'zod';
@@ -68,7 +68,7 @@ async function work(utils: Utils, input: Input): Promise<Measures> {
   return await timed(async () => {
     await run({ ...options, taskList: { noop } });
     await counter.reached;
-    // Completions are batched, so the last of them come after the last run; then the rows are gone.
+    // Completions are batched and may follow the last run, so wait until the rows are deleted.
     while ((await countJobs(client, input.schema)) > 0) await pause(5);
     return input.jobs;
   });

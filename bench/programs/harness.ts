@@ -3,14 +3,14 @@ import { z } from 'zod';
 import type { Measures } from '../frame.ts';
 import { settings } from '../settings.ts';
 
-/** What every program does: input from the command line, measures to stdout, then the end. */
+/** Runs a program: reads its input from the command line, prints its measures, and exits. */
 export async function measure<Shape extends z.ZodType>(
   shape: Shape,
   run: (input: z.infer<Shape>) => Promise<Measures>,
 ): Promise<void> {
   const input = shape.parse(JSON.parse(process.argv[2] ?? '{}'));
   const line = `${JSON.stringify(await run(input))}\n`;
-  // Peers may leave timers and connections behind that would keep the process alive.
+  // Timers and connections of peers could keep the process alive.
   process.stdout.write(line, () => process.exit(0));
 }
 
@@ -19,7 +19,7 @@ export interface Timed {
   readonly rate: number;
 }
 
-/** Jobs a second of work that says itself how many jobs it did. */
+/** Measures jobs per second of work that returns its number of jobs. */
 export async function timed(work: () => Promise<number>): Promise<Measures & Timed> {
   const began = performance.now();
   const jobs = await work();
@@ -27,7 +27,7 @@ export async function timed(work: () => Promise<number>): Promise<Measures & Tim
   return { jobs, rate: round(jobs / seconds) };
 }
 
-/** Calls `add` `count` times, so many at once. */
+/** Calls `add` `count` times, with a number of concurrent calls. */
 export async function inFlight(
   slots: number,
   count: number,
@@ -62,7 +62,7 @@ export class Counter {
   }
 }
 
-/** From enqueueing one job on an idle system until it runs; `add` gets what a run must call. */
+/** Measures the time from enqueueing a job on an idle system until it runs, when it calls `onRun`. */
 export async function idleLatency(add: (onRun: () => void) => Promise<unknown>): Promise<Measures> {
   const { min, max } = settings.latencyPauseMs;
   const samples: number[] = [];
@@ -77,7 +77,7 @@ export async function idleLatency(add: (onRun: () => void) => Promise<unknown>):
   return { p50Ms: percentile(samples, 0.5), p99Ms: percentile(samples, 0.99) };
 }
 
-/** Batches of at most a thousand that sum up to the count. */
+/** Splits a count into batches of at most a thousand. */
 export function batches<T>(count: number, item: T): T[][] {
   const sizes = Array.from({ length: Math.ceil(count / 1000) }, (_, at) =>
     Math.min(1000, count - at * 1000),
@@ -91,7 +91,7 @@ export function percentile(samples: readonly number[], share: number): number {
   return Math.round((sorted[at] ?? 0) * 1000) / 1000;
 }
 
-/** Of memory: the last fifth against the second; in the first one that of the work itself is taken. */
+/** Returns the memory of the last fifth divided by that of the second; the first contains the warm-up. */
 export function growthOf(samples: readonly number[]): number {
   const fifth = Math.ceil(samples.length / 5);
   const early = percentile(samples.slice(fifth, 2 * fifth), 0.5);

@@ -1,4 +1,4 @@
-/** What the programs that deliver to webhooks share: the body, and who signs it. */
+/** Shared by the programs that deliver to webhooks: the body and its signature. */
 import { createHmac } from 'node:crypto';
 import { limits } from '../../src/base/limits.ts';
 import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
@@ -11,14 +11,14 @@ const BODY_BYTES = 1024;
 export const hookBody = JSON.stringify({ text: 'x'.repeat(BODY_BYTES - '{"text":""}'.length) });
 export const HOOK_PATH = '/hooks/bench';
 
-/** The header that proves a delivery, name and value. */
+/** Header with the proof of a delivery. */
 export type Proof = readonly [name: string, value: string];
 
 export function signHook(name: string, secret: string): Proof {
   return [name, `sha256=${createHmac('sha256', secret).update(hookBody).digest('hex')}`];
 }
 
-/** Delivers to it over so many connections; every answer must have that status. */
+/** Delivers to the webhook over a number of connections; every response must have this status. */
 export async function loadHook(
   address: string,
   connections: number,
@@ -38,7 +38,7 @@ export async function loadHook(
   });
 }
 
-/** Opens a webhook for jobs of the plugin and says how deliveries to it are proven. */
+/** Creates a webhook for a plugin; returns the proof of its deliveries. */
 export async function openHook(engine: LedgerEngine, plugin: string, more: object): Promise<Proof> {
   const made = await engine.direct({
     type: 'webhook.create',

@@ -1,6 +1,6 @@
 /**
- * A load generator in a process of its own: each connection sends its request again as soon as it
- * has its answer. It reads no more of an answer than it must, to leave the cores to the server.
+ * Load generator in its own process: each connection repeats its request after the response. It parses
+ * as little as possible of a response, to leave the CPU to the service.
  */
 import { connect } from 'node:net';
 import { cpus } from 'node:os';
@@ -11,15 +11,15 @@ const shape = z.object({
   port: z.number(),
   connections: z.number(),
   warmUpSeconds: z.number(),
-  /** Over so many at least: one alone asks too seldom for a server to become warm. */
+  /** Minimum number of connections for the warm-up, because one alone is too slow. */
   warmUpConnections: z.number().default(1),
   seconds: z.number(),
   path: z.string(),
-  /** Name and value of the header that proves who asks. */
+  /** Name and value of the header with the proof. */
   proof: z.tuple([z.string(), z.string()]),
   body: z.string(),
   accept: z.string().default('application/json'),
-  /** What every answer must be. */
+  /** Expected status of every response. */
   status: z.number().default(202),
 });
 
@@ -52,7 +52,7 @@ await measure(shape, async ({ port, connections, seconds, ...asked }) => {
   };
 });
 
-/** What all processors of the machine have spent, whoever it was for. */
+/** Reads the CPU time of the whole machine. */
 function readBusyMs(): number {
   const times = cpus().map((cpu) => cpu.times);
   return times.reduce((sum, { user, nice, sys, irq }) => sum + user + nice + sys + irq, 0);
@@ -61,7 +61,7 @@ function readBusyMs(): number {
 interface Drive {
   readonly port: number;
   readonly request: Buffer;
-  /** How every answer begins. */
+  /** Expected start of every response. */
   readonly good: Buffer;
   readonly endAt: number;
   readonly latencies: number[];
@@ -97,7 +97,7 @@ function drive({ port, request, good, endAt, latencies }: Drive): Promise<void> 
   });
 }
 
-/** Every answer is one JSON object and a line's end; nothing in its head looks like that. */
+/** True if the response is complete: it ends with a JSON object and a line end, unlike any header. */
 function isWhole(answer: Buffer): boolean {
   return answer.at(-1) === 0x0a && answer.at(-2) === 0x7d;
 }

@@ -1,6 +1,6 @@
 /**
- * The ordinary way in Node: one commit to claim a job, child_process.spawn in this process, one
- * commit to complete it.
+ * Straightforward implementation in Node: one commit to claim a job, child_process.spawn in this process,
+ * one commit to complete it.
  */
 import { spawn } from 'node:child_process';
 import { monitorEventLoopDelay } from 'node:perf_hooks';

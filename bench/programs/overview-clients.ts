@@ -1,4 +1,4 @@
-/** So many Overview pages, each in its own rhythm: all of its questions once a second. */
+/** Simulates Overview pages, each of which sends all its requests once per second. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { viewerToken } from '../ductile.ts';
@@ -7,7 +7,7 @@ import { measure } from './harness.ts';
 
 const shape = z.object({ port: z.number(), count: z.number(), seconds: z.number() });
 
-/** A page asks again when something has happened, at the soonest after a second. */
+/** A page reloads after events, at most once per second. */
 const BEAT_MS = 1000;
 
 await measure(shape, async ({ port, count, seconds }) => {

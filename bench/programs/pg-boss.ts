@@ -1,4 +1,4 @@
-/** pg-boss through its own API: `fetch` is a loop of fetch and complete, `work` its own workers. */
+/** Runs pg-boss through its own API: `fetch` is a loop of fetch and complete, `work` uses its workers. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Measures } from '../frame.ts';

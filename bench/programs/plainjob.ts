@@ -1,4 +1,4 @@
-/** plainjob's own worker on better-sqlite3; it ships with synchronous=NORMAL. */
+/** Runs plainjob's own worker on better-sqlite3; its default is synchronous=NORMAL. */
 import { z } from 'zod';
 import { loadPeer } from '../peers.ts';
 import { payload } from '../settings.ts';

@@ -1,4 +1,4 @@
-/** Tenants of an instance that is measured: made without directives, which are not what is measured. */
+/** Creates tenants of a measured instance without directives, which aren't measured. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { copyFileSync } from 'node:fs';
 import { toTimestamp } from '../../src/base/clock.ts';
@@ -12,7 +12,7 @@ import { tenantPlace } from '../../src/ledger/tenant-location.ts';
 const tomorrow = toTimestamp(Date.now() + 86_400_000);
 const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
 
-/** So many, each with a ledger in which nothing is: one is made, the others are copies of it. */
+/** Creates tenants with empty ledgers: copies of one. */
 export async function makeTenants(
   root: Ledger,
   { state }: Config,
@@ -27,7 +27,7 @@ export async function makeTenants(
     slugs.map(async (slug) => {
       await root.tenants.insert({ slug, title: slug, limits, createdBy: 'bench' });
       await root.tenants.updateStatus(slug, ['creating'], 'active');
-      // It has been seen to that nothing is to be done in it.
+      // Nothing is due in an empty ledger.
       await root.tenants.recordDue(slug, { at: tomorrow });
     }),
   );
