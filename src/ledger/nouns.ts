@@ -70,7 +70,7 @@ import {
   listRunDurations,
   readQueuePosition,
 } from '../job/queue.sql.ts';
-import { listHealth, noteHealth, requireInits, reviewHealth } from '../job/plugin-init.sql.ts';
+import { listHealth, recordHealth, requireInits, reviewHealth } from '../job/plugin-init.sql.ts';
 import { listFacts, readState } from '../job/plugin-state.sql.ts';
 import {
   listExpiredClaims,
@@ -84,7 +84,6 @@ import {
   closeDeadProcess,
   listUnrunnable,
 } from '../job/process.sql.ts';
-import { countPrunable, pruneRows } from '../job/prune.sql.ts';
 import { closeKey, openKey } from '../operation/idempotency.sql.ts';
 import {
   installationsVersion,
@@ -149,6 +148,7 @@ import { findWebhook, listWebhooks } from '../webhook/webhook.sql.ts';
 import type { ReapRequest, Settlement } from './commit.ts';
 import type { Transaction } from './dialect.ts';
 import { readMeta, writeMeta } from './meta.ts';
+import { countPrunable, pruneRows } from './prune.ts';
 import {
   advanceRun,
   awaitTenantClaims,
@@ -208,7 +208,7 @@ export const nouns = {
     listFacts: reads(listFacts),
     listDisabled: reads(listSwitchedOff),
     requireInits: writes(requireInits),
-    recordHealth: writes(noteHealth),
+    recordHealth: writes(recordHealth),
     reviewHealth: writes(reviewHealth),
     listHealth: reads(listHealth),
   },

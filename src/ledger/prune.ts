@@ -1,8 +1,8 @@
-import type { Dialect, Row, Session, TableName, Transaction } from '../ledger/dialect.ts';
-import type { MetaKey } from '../ledger/meta.ts';
-import type { Prunable, PruneRequest } from './types.ts';
+import type { Dialect, Row, Session, TableName, Transaction } from './dialect.ts';
+import type { MetaKey } from './meta.ts';
+import type { Prunable, PruneRequest } from '../job/types.ts';
 import { dropSealedPayloads } from '../access/credential.sql.ts';
-import { int, text } from '../ledger/row.ts';
+import { int, text } from './row.ts';
 import { pruneRuns, selectOldRuns } from '../pipeline/run/prune.sql.ts';
 
 /** Deletes a bounded number of rows that are past their retention. Returns how many. */
@@ -10,13 +10,13 @@ export async function pruneRows(tx: Transaction, request: PruneRequest): Promise
   const { what } = request;
   if (what === 'runs') return await pruneRuns(tx, request);
   const { dialect } = tx;
-  const { table, key, returns, select } = prunings[what];
+  const { table, key, returns, select } = pruneRules[what];
   const gone = await tx.run(
     `delete from ${dialect.table(table)} where ${key} in (${select(dialect, dialect.skipLocked)})
       returning ${returns}`,
     [-request.olderThanMs, request.limit],
   );
-  if (what === 'attempts' && gone.length > 0) await notePruned(tx, gone);
+  if (what === 'attempts' && gone.length > 0) await recordPrunedTo(tx, gone);
   if (what === 'signals') dropSealedPayloads(tx, gone);
   return gone.length;
 }
@@ -27,13 +27,13 @@ export async function countPrunable(
   { what, olderThanMs, limit }: PruneRequest,
 ): Promise<number> {
   const { dialect } = session;
-  const old = what === 'runs' ? selectOldRuns(dialect) : prunings[what].select(dialect, '');
+  const old = what === 'runs' ? selectOldRuns(dialect) : pruneRules[what].select(dialect, '');
   const [row] = await session.run(`select count(*) as n from (${old}) old`, [-olderThanMs, limit]);
   return int(row ?? {}, 'n');
 }
 
 /** Records up to when attempts were pruned, so that a check can tell pruned rows from lost ones. */
-async function notePruned(tx: Transaction, gone: readonly Row[]): Promise<void> {
+async function recordPrunedTo(tx: Transaction, gone: readonly Row[]): Promise<void> {
   const last = gone.map((row) => text(row, 'completed_at')).reduce((a, b) => (a > b ? a : b));
   const key: MetaKey = 'attempts_pruned_to';
   await tx.run(
@@ -43,7 +43,8 @@ async function notePruned(tx: Transaction, gone: readonly Row[]): Promise<void> 
   );
 }
 
-interface Pruning {
+/** The way in which one kind of rows is pruned. */
+interface PruneRules {
   readonly table: TableName;
   /** The columns of the primary key. */
   readonly key: string;
@@ -56,7 +57,7 @@ interface Pruning {
   readonly select: (d: Dialect, lock: string) => string;
 }
 
-const prunings: Readonly<Record<Exclude<Prunable, 'runs'>, Pruning>> = {
+const pruneRules: Readonly<Record<Exclude<Prunable, 'runs'>, PruneRules>> = {
   // An interval counts from the completion of its last job, so that job stays until the next one.
   // Runs take their baggage from their jobs, and can wait long or be revived.
   jobs: {
