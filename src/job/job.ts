@@ -1,4 +1,15 @@
 import type { Timestamp } from '../base/clock.ts';
+import { DuctileError } from '../base/errors.ts';
+import { isObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
+import {
+  parseTraceparent,
+  toSpanId,
+  toTraceId,
+  TRACE_KEY,
+  formatTraceparent,
+  type TraceContext,
+} from '../base/trace.ts';
 
 /** The ways in which jobs are submitted. */
 export const submitters = [
@@ -130,7 +141,7 @@ export interface Job {
   readonly awaitedBy: string | null;
 }
 
-/** The states of a job. A state without transitions is terminal. */
+/** The states of a job. */
 export const jobStatuses = [
   'queued',
   'running',
@@ -144,7 +155,8 @@ export const jobStatuses = [
 
 export type JobStatus = (typeof jobStatuses)[number];
 
-const moves: Readonly<Record<JobStatus, readonly JobStatus[]>> = {
+/** The transitions between states. A state without transitions is terminal. */
+const transitions: Readonly<Record<JobStatus, readonly JobStatus[]>> = {
   queued: ['running', 'cancelled', 'skipped', 'dead'],
   running: ['queued', 'succeeded', 'failed', 'timed_out', 'dead', 'cancelled', 'skipped'],
   succeeded: [],
@@ -156,14 +168,81 @@ const moves: Readonly<Record<JobStatus, readonly JobStatus[]>> = {
 };
 
 export function canTransition(from: JobStatus, to: JobStatus): boolean {
-  return moves[from].includes(to);
+  return transitions[from].includes(to);
 }
 
 export function isTerminal(status: JobStatus): boolean {
-  return moves[status].length === 0;
+  return transitions[status].length === 0;
+}
+
+/** The result of a cancellation. `requested`: the job is running, and its process is notified. */
+export type CancelResult = 'cancelled' | 'requested' | 'terminal' | 'unknown';
+
+/**
+ * The running job on whose behalf a caller acts. All jobs that the caller starts descend from it.
+ */
+export interface JobCause {
+  readonly jobId: string;
+  readonly rootJobId: string;
+  readonly sourceEventId: string | null;
+  readonly hops: number;
+  readonly runtimeCaused: boolean;
+}
+
+type JobLineage = Pick<JobDraft, 'parentJobId' | 'rootJobId' | 'hops' | 'runtimeCaused'>;
+
+/** Returns the lineage of a job or run that a running job starts. Empty without a cause. */
+export function lineageOf(cause: JobCause | undefined): JobLineage {
+  if (cause === undefined) return {};
+  const { jobId, rootJobId, hops, runtimeCaused } = cause;
+  return { parentJobId: jobId, rootJobId, hops: hops + 1, runtimeCaused };
+}
+
+/** The prefix of the actor name of a running job. */
+export const JOB_ACTOR = 'job:';
+
+/** Throws if a running job tries to make a decision that is reserved for a person. */
+export function refuseDecision({ cause }: { readonly cause?: JobCause }, what: string): void {
+  if (cause === undefined) return;
+  throw new DuctileError('FORBIDDEN', `${what} is for a person to decide, not for a running job`, {
+    hint: 'Decide it yourself: `ductile run approve`, or `ductile directive approve`.',
+  });
+}
+
+/** Throws if a chain of jobs that start each other over the API has reached its limit. */
+export function refuseLoop(cause: JobCause | undefined, hopsMax: number): void {
+  if (cause === undefined || cause.hops < hopsMax) return;
+  const message = `the job ${cause.jobId} is the last in a chain of ${hopsMax}, and may start nothing`;
+  throw new DuctileError('HOPS_EXCEEDED', message, { place: 'service.max_hops' });
+}
+
+type TracedJob = Job & { readonly context?: string };
+
+/** Returns the W3C `traceparent` of a job's current attempt. */
+export function traceparentOf(job: TracedJob): string {
+  const { traceId, isSampled } = findTrace(job);
+  return formatTraceparent({ traceId, spanId: toSpanId(job.id, job.attempt), isSampled });
 }
 
 /**
- * The result of a request to cancel. `requested`: the job is running, and its process is notified.
+ * Finds the trace of a job: the trace in its baggage, or one named after the first job of its lineage.
+ * Span ids are computed from job ids alone, so hosts need no coordination.
  */
-export type CancelAnswer = 'cancelled' | 'requested' | 'terminal' | 'unknown';
+export function findTrace(
+  job: TracedJob,
+): Omit<TraceContext, 'spanId'> & { readonly parentSpanId?: string | undefined } {
+  const outer = parseTraceparent(readBaggage(job)[TRACE_KEY]);
+  const parentSpanId = job.runId ?? job.parentJobId;
+  return {
+    traceId: outer?.traceId ?? toTraceId(job.rootJobId),
+    isSampled: outer?.isSampled ?? true,
+    parentSpanId: parentSpanId === null ? outer?.spanId : toSpanId(parentSpanId),
+  };
+}
+
+function readBaggage({ context = '{}' }: TracedJob): Readonly<Record<string, unknown>> {
+  // Most jobs have no trace in their baggage, so it need not be parsed.
+  if (!context.includes(TRACE_KEY)) return {};
+  const value: unknown = parseJson(context);
+  return isObject(value) ? value : {};
+}
