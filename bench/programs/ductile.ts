@@ -7,7 +7,7 @@ import { makeLogger, type Log } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { checkRoutes } from '../../src/pipeline/check-routes.service.ts';
 import { checkPipelines } from '../../src/pipeline/load.service.ts';
-import { bareReport } from '../../src/job/attempt.ts';
+import { createBareReport } from '../../src/job/attempt.ts';
 import type { JobDraft } from '../../src/job/job.ts';
 import { endAsSucceeded } from '../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest } from '../../src/job/types.ts';
@@ -76,7 +76,11 @@ export function succeeded(job: ClaimedJob): Closing {
   return {
     job,
     claimToken: job.claimToken,
-    report: { ...bareReport('succeeded', 'ok', ''), error: null, result: answer.stdout.toString() },
+    report: {
+      ...createBareReport('succeeded', 'ok', ''),
+      error: null,
+      result: answer.stdout.toString(),
+    },
     ending: endAsSucceeded(job),
     signals: [],
     jobs: [],

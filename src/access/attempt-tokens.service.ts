@@ -4,9 +4,8 @@ import { toTimestamp } from '../base/clock.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { KnownSecret } from '../base/mask-values.ts';
 import { RUN_TOKEN } from '../base/secrets.ts';
-import type { Job } from '../job/job.ts';
+import { type Job, JOB_ACTOR, type JobCause } from '../job/job.ts';
 import type { Plugin } from '../plugin/catalog.ts';
-import { JOB_ACTOR, type JobCause } from '../job/cause.ts';
 import { hashTokenText, makePrincipal, type Principal } from './principal.service.ts';
 
 /**

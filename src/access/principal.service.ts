@@ -1,7 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { ApiToken } from '../config/config.ts';
 import { roleOf, type Role } from './roles.ts';
-import type { JobCause } from '../job/cause.ts';
+import type { JobCause } from '../job/job.ts';
 
 /** Somebody who asks, and what they may ask for. */
 export interface Principal {

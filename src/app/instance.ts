@@ -127,7 +127,7 @@ function makeEngine(
     root: ledger,
     current: () => engine.blueprint,
     isPaused: () => engine.isPaused,
-    mayJudge: () => engine.mayJudge(),
+    mayReap: () => engine.mayReap(),
     host,
     isolation,
     vault,

@@ -30,7 +30,7 @@ export interface TenantHost {
   readonly current: () => Blueprint;
   readonly isPaused: () => boolean;
   /** True if the root's heartbeats were unbroken for a whole threshold. */
-  readonly mayJudge: () => boolean;
+  readonly mayReap: () => boolean;
   readonly host: Host;
   readonly isolation: IsolationOf;
   readonly vault: Vault;
@@ -130,7 +130,7 @@ function makeTenantEngine(
       slug,
       row,
       isHeld: isPaused,
-      mayJudge: household.mayJudge,
+      mayReap: household.mayReap,
       addKey: (kind, key) => root.tenants.insertKey(kind, key, slug),
       dropKey: (kind, key) => root.tenants.deleteKey(kind, key),
     },

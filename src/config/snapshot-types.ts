@@ -24,7 +24,7 @@ export interface ConfigSnapshot extends SnapshotDraft {
  * `adopted`: a process begins to work with this configuration. `missing`: it does already, and its
  * row is gone. `asked`: somebody wants it done again.
  */
-export interface InitWish {
+export interface InitRequest {
   readonly plugin: string;
   readonly fingerprint: string;
   readonly job: JobDraft;

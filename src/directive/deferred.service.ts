@@ -6,7 +6,7 @@ import { isSamePerson } from '../access/token-origin.ts';
 import { isFinal, type Directive, type DirectiveDraft } from './directive.ts';
 import type { DirectiveWait } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { JOB_ACTOR } from '../job/cause.ts';
+import { JOB_ACTOR } from '../job/job.ts';
 import {
   endFailed,
   mismatch,

@@ -16,7 +16,7 @@ import { showSignal, signalShape } from '../job/shapes.service.ts';
 import { sightOf } from '../access/visibility.operations.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { Decider } from './approval.ts';
-import { refuseDecision } from '../job/cause.ts';
+import { refuseDecision } from '../job/job.ts';
 import { notWaiting } from './directive-result.service.ts';
 import type { Context } from '../operation/context.ts';
 import { refuseDenied } from '../access/denied-commands.operations.ts';

@@ -2,7 +2,7 @@ import { DuctileError, type ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { isFinal, type Directive } from './directive.ts';
 import type { DirectAnswer } from './directive-result.service.ts';
-import { refuseDecision, refuseLoop } from '../job/cause.ts';
+import { refuseDecision, refuseLoop } from '../job/job.ts';
 import type { DirectRequest } from './define.service.ts';
 import type { Context } from '../operation/context.ts';
 import { refuseDenied } from '../access/denied-commands.operations.ts';

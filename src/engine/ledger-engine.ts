@@ -161,7 +161,7 @@ export class LedgerEngine implements Engine {
   async submit(submission: JobSubmission): Promise<EnqueueResult> {
     this.#context.requireAccepting();
     const plugin = this.#findInit(submission);
-    if (plugin !== undefined) return this.#services.health.renew(plugin, submission);
+    if (plugin !== undefined) return this.#services.health.rerun(plugin, submission);
     return await this.quota.within(one, () => this.#services.enqueuer.submit(submission));
   }
 
@@ -243,17 +243,18 @@ export class LedgerEngine implements Engine {
 
   /** Starts nothing more until `resume`. Resolves when no attempt runs. */
   async drain(): Promise<void> {
-    await this.#services.dispatcher.shut();
-    await this.#services.dispatcher.drained();
+    await this.#services.dispatcher.stopClaiming();
+    await this.#services.dispatcher.awaitIdle();
   }
 
   /** Returns claims that wait for a slot; resolves when no claim is in progress. */
   withholdAll(): Promise<void> {
-    return this.#services.dispatcher.withhold(() => true);
+    return this.#services.dispatcher.releaseWaiting(() => true);
   }
 
   resume(): void {
-    if (this.#context.state === 'running' && !this.isPaused) this.#services.dispatcher.open();
+    if (this.#context.state === 'running' && !this.isPaused)
+      this.#services.dispatcher.startClaiming();
   }
 
   /**
@@ -264,13 +265,13 @@ export class LedgerEngine implements Engine {
   }
 
   /** True if its heartbeats were unbroken for long enough to presume other processes dead. */
-  mayJudge(): boolean {
-    return this.#services.liveness.mayJudge();
+  mayReap(): boolean {
+    return this.#services.liveness.mayReap();
   }
 
   /** True if heartbeats still take place. */
   isSound(): boolean {
-    return this.#services.liveness.isSound();
+    return this.#services.liveness.isBeating();
   }
 
   start(duties: Duties = 'all'): Promise<void> {
@@ -298,10 +299,10 @@ export class LedgerEngine implements Engine {
       () => this.#setup.runner.prewarm(this.#context.generation),
       () => liveness.heartbeat.start(),
       () => reloader.begin(),
-      () => health.require(),
+      () => health.request(),
       () => this.#services.installations.note(this.#context.generation.installed),
       () => liveness.recover(),
-      () => this.#services.pause.begin(),
+      () => this.#services.pause.load(),
       () => this.#services.switches.refresh(),
       () => this.#services.credentials.start(),
       () => watch.recall(),
@@ -315,7 +316,7 @@ export class LedgerEngine implements Engine {
 
   #open(): void {
     this.#context.state = 'running';
-    if (!this.#services.pause.isOn) this.#services.dispatcher.open();
+    if (!this.#services.pause.isOn) this.#services.dispatcher.startClaiming();
     void logSchemaProblems(this.#context.generation, this.#setup.log);
   }
 
@@ -325,7 +326,7 @@ export class LedgerEngine implements Engine {
     const others = this.#setup.tenants?.stop();
     const { dispatcher, scheduler, waker, liveness, pruner, advancer, watch } = this.#services;
     const log = this.#setup.log.child('engine');
-    void dispatcher.shut();
+    void dispatcher.stopClaiming();
     if (starting !== undefined) await endStart(starting, this.#setup.host);
     for (const part of [watch, scheduler, waker, liveness.reaper, pruner, advancer]) {
       await part.stop();
@@ -342,7 +343,7 @@ export class LedgerEngine implements Engine {
     if (this.tenant === undefined) await this.#services.tracer.stop();
     this.#setup.runner.stop();
     await this.#setup.host.stop();
-    dispatcher.leave();
+    dispatcher.leavePool();
     this.#context.state = 'stopped';
   }
 }

@@ -32,16 +32,16 @@ export async function endStart(starting: Promise<void>, host: Pick<Host, 'stop'>
 
 /** Lets running attempts end by themselves for this long, then stops and releases the others. */
 export async function drain(
-  dispatcher: Pick<Dispatcher, 'drained' | 'running' | 'stopAll' | 'abandon'>,
+  dispatcher: Pick<Dispatcher, 'awaitIdle' | 'running' | 'stopAll' | 'abandon'>,
   shutdownMs: number,
   log: Log,
 ): Promise<void> {
-  if (await settlesWithin(dispatcher.drained(), shutdownMs)) return;
+  if (await settlesWithin(dispatcher.awaitIdle(), shutdownMs)) return;
   const jobs = dispatcher.running.length;
   log.warn('stopping and releasing running attempts', { jobs });
   dispatcher.stopAll('shutdown');
   const lastMs = limits.killGraceMs + limits.drainMs + LAST_WRITES_MS;
-  if (!(await settlesWithin(dispatcher.drained(), lastMs))) dispatcher.abandon();
+  if (!(await settlesWithin(dispatcher.awaitIdle(), lastMs))) dispatcher.abandon();
 }
 
 /** Removes this process from the ledger. If that fails, others presume it dead a little later. */

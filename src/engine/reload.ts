@@ -124,7 +124,7 @@ export function makeReloader(context: LedgerContext, services: ReloadServices): 
       return inTurn(async () => {
         const before = context.generation;
         const reloaded = await attempt(actor, () => readFiles(context, source));
-        await tryNow(reaper.forsake(findRemovedPlugins(before, context.generation)), log);
+        await tryNow(reaper.endJobsOf(findRemovedPlugins(before, context.generation)), log);
         return reloaded;
       });
     },
@@ -164,7 +164,7 @@ async function prepare(
   const others = tenants === undefined ? [] : await ledger.tenants.list();
   if (others.length > 0) refuseUnisolated(config, isolation);
   // Whether plugins are set up under it must be known before the first claim.
-  await health.learn();
+  await health.load();
 }
 
 /** Makes a generation active. It can't fail: half a reload would be neither the old nor the new one. */
@@ -185,7 +185,7 @@ async function follow(
   { generation }: LedgerContext,
   { health, installations }: ReloadServices,
 ): Promise<void> {
-  await health.require();
+  await health.request();
   await installations.note(generation.installed);
 }
 

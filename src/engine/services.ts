@@ -110,7 +110,7 @@ function createExecution({ context, process, setup }: CreationContext, state: St
   const execute = makeExecutor(context, setup.runner, credentials, access, mask);
   const claimRules = {
     plugins: (generation: LedgerContext['generation']) =>
-      initHealth.limit(generation).filter(({ name }) => !switches.isOff(name)),
+      initHealth.listClaimable(generation).filter(({ name }) => !switches.isDisabled(name)),
     mayStart: () => lease.isValid,
   };
   const settler = makeSettler(context);
@@ -133,8 +133,8 @@ function createTiming({ context, process, setup }: CreationContext, services: St
     scheduler: makeScheduler(context, (plugin) => {
       const held = context.quota.held();
       if (held !== undefined) return held;
-      if (switches.isOff(plugin)) return 'plugin_disabled';
-      return initHealth.isWell(plugin) ? undefined : 'plugin_unhealthy';
+      if (switches.isDisabled(plugin)) return 'plugin_disabled';
+      return initHealth.isReady(plugin) ? undefined : 'plugin_unhealthy';
     }),
   };
 }
@@ -187,10 +187,10 @@ function createUpkeep(
     observer: makeObserver(context, process.meters, process.tracer, watch),
     waker: makeWaker(context, async () => {
       await context.quota.review();
-      await pause.look();
+      await pause.refresh();
       await enforceSwitches(switches, dispatcher);
       await renewInstallations();
-      await health.look();
+      await health.refresh();
       await directives.waiting.beginDue();
     }),
   };
@@ -244,15 +244,15 @@ export function subscribeServices(context: LedgerContext, services: LedgerServic
   // This process and other hosts look for work.
   commits.subscribe(({ arriving, claimable, adopted, promoted, cancelling = [], ...events }) => {
     if (promoted === true) services.tenants?.soon();
-    if (promoted === true) dispatcher.wakeSurely();
+    if (promoted === true) dispatcher.retryNow();
     if (arriving === true || claimable === true || adopted === true) dispatcher.wake();
     const isQueued = events.queued === true || (events.enqueued ?? []).length > 0;
-    if (isQueued) dispatcher.arrived();
+    if (isQueued) dispatcher.notifyWork();
     if (isQueued || claimable === true) ledger.hint();
     for (const jobId of cancelling) dispatcher.stopJob(jobId, 'cancelled');
     // A job that ran during a reload can queue jobs for plugins that the reload removed.
     if (isQueued && events.endedJobs !== undefined) {
-      liveness.reaper.endForsaken().catch((error: unknown) => {
+      liveness.reaper.endLateJobs().catch((error: unknown) => {
         const fields = { error: messageOf(error) };
         engineLog.warn('jobs of removed plugins could not be ended', fields);
       });
@@ -272,7 +272,7 @@ export function subscribeServices(context: LedgerContext, services: LedgerServic
   commits.subscribe(({ endedJobs = [], adopted }) => {
     const isFenced = endedJobs.some(({ report }) => report.cause === 'fenced');
     if (isFenced || adopted === true) liveness.heartbeat.soon();
-    if (endedJobs.some(({ job }) => job.command === 'init')) void health.look();
+    if (endedJobs.some(({ job }) => job.command === 'init')) void health.refresh();
   });
 
   // Counters, traces and readers that wait for something new.

@@ -135,7 +135,7 @@ async function lookAround(
     overdue: due,
     queue,
     isHeld: (plugin) =>
-      switches.isOff(plugin) ||
+      switches.isDisabled(plugin) ||
       catalog.unloaded.has(plugin) ||
       (queue.running.get(plugin) ?? 0) >= (most.get(plugin) ?? Infinity),
     isPaused: pause.isOn,

@@ -2,8 +2,7 @@ import { fromTimestamp } from '../base/clock.ts';
 import type { Json } from '../base/json.ts';
 import { parseTraceparent, toSpanId, toTraceId } from '../base/trace.ts';
 import { maskText } from '../base/secrets.ts';
-import { isTerminal } from '../job/job.ts';
-import { findTrace } from '../job/trace.ts';
+import { isTerminal, findTrace } from '../job/job.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Run } from '../pipeline/run/run.ts';
 

@@ -3,8 +3,7 @@ import type { Attempt, AttemptFilter, AttemptPage, AttemptPageFilter } from './a
 import { defineRows, type Dialect, type Row, type Session, type Value } from '../ledger/dialect.ts';
 import { text } from '../ledger/row.ts';
 import { Where } from '../ledger/where.ts';
-import { isAmongIdsOf } from './attempt.sql.ts';
-import { toAttempt } from './job.sql.ts';
+import { isAttemptOf, toAttempt } from './attempt.sql.ts';
 
 export async function listAttempts(session: Session, filter: AttemptFilter): Promise<Attempt[]> {
   const { dialect: d } = session;
@@ -47,7 +46,7 @@ function narrowAttempts(d: Dialect, filter: AttemptFilter): NarrowedAttempts {
   if (status === 'succeeded') where.and(`status = 'succeeded'`);
   else if (status !== undefined) where.and(`status = '${status}' and status <> 'succeeded'`);
   if (jobId !== undefined) {
-    where.and(isAmongIdsOf(isChain ? 'found' : 'job_log', '?'), jobId, jobId);
+    where.and(isAttemptOf(isChain ? 'found' : 'job_log', '?'), jobId, jobId);
   }
   if (filter.parentJobIds !== undefined) {
     const marks = filter.parentJobIds.map(() => '?').join(', ');
@@ -151,7 +150,7 @@ function withFound(d: Dialect): string {
         where j.root_job_id = r.id and j.root_job_id <> j.id
     ), found as materialized (
       select l.id, l.job_id, l.plugin, l.status, l.parent_job_id, l.completed_at
-        from chain c cross join ${d.table('job_log')} l where ${isAmongIdsOf('l', 'c.id')})`;
+        from chain c cross join ${d.table('job_log')} l where ${isAttemptOf('l', 'c.id')})`;
 }
 
 const selectById = defineRows({

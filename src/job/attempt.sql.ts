@@ -1,4 +1,4 @@
-import type { Attempt } from './attempt.ts';
+import type { Attempt, AttemptCause, AttemptStatus } from './attempt.ts';
 import {
   defineRows,
   type Row,
@@ -7,8 +7,7 @@ import {
   type Transaction,
 } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
-import { text } from '../ledger/row.ts';
-import { toAttempt } from './job.sql.ts';
+import { intOrNull, int, text, textOrNull } from '../ledger/row.ts';
 
 /**
  * Writes the guard of every close of an attempt. It matches only the claim and the attempt that the
@@ -38,7 +37,7 @@ export function toFenceRow({ job, claimToken, ending }: Closing): Row {
   };
 }
 
-/** By job id: the time of the close, from which the wait for the next attempt counts. */
+/** The times at which attempts closed, by job id. The delay of the next attempt starts then. */
 export type ClosedAt = ReadonlyMap<string, string>;
 
 /**
@@ -51,7 +50,7 @@ export function insertAttempts(
 ): void {
   const started = closed.filter(({ claimToken }) => claimToken !== null);
   tx.send(
-    insert,
+    insertRows,
     started.map((closing) => toRow(closing, closedAt)),
   );
 }
@@ -93,18 +92,18 @@ function attemptId(jobId: string, attempt: number): string {
   return `${jobId}-${attempt}`;
 }
 
-/** Writes the same id in SQL. No other index finds the attempts of a job. */
-export function attemptIdIn(jobId: string, attempt: string): string {
+/** Writes the id of an attempt in SQL. */
+export function writeAttemptId(jobId: string, attempt: string): string {
   return `${jobId} || '-' || ${attempt}`;
 }
 
-/** The ids of a job's attempts are adjacent, so the primary key finds them. '.' sorts after '-'. */
-export function isAmongIdsOf(log: string, jobId: string): string {
+/** Writes the condition for a job's attempts: their ids are adjacent, and '.' sorts after '-'. */
+export function isAttemptOf(log: string, jobId: string): string {
   return `${log}.id > ${jobId} || '-' and ${log}.id < ${jobId} || '.'`;
 }
 
-/** The columns that come from the closing. The other columns are copied from the job. */
-const told = {
+/** The columns that come from the closing. */
+const reported = {
   status: 'text',
   cause: 'text',
   result: 'text',
@@ -126,6 +125,7 @@ const told = {
   completed_at: 'text',
 } as const;
 
+/** The columns that are copied from the job. */
 const copied = [
   'plugin',
   'command',
@@ -137,11 +137,11 @@ const copied = [
   'config_snapshot_id',
 ];
 
-const insert = defineRows({
-  columns: { seq: 'int', ...told },
+const insertRows = defineRows({
+  columns: { seq: 'int', ...reported },
   key: 'seq',
   sql: (r, d) => {
-    const names = Object.keys(told);
+    const names = Object.keys(reported);
     return `insert into ${d.table('job_log')}
       (id, job_id, ${copied.join(', ')}, ${names.join(', ')})
       select q.id || '-' || cast(${r('attempt')} as ${d.types.int}), q.id,
@@ -193,6 +193,40 @@ const selectOfJob = defineRows({
   sql: (r, d) =>
     `select q.* from ${r.lateral(
       `select l.* from ${d.table('job_log')} l
-      where l.job_id = ${r('job_id')} and ${isAmongIdsOf('l', r('job_id'))}`,
+      where l.job_id = ${r('job_id')} and ${isAttemptOf('l', r('job_id'))}`,
     )}`,
 });
+
+export function toAttempt(row: Row): Attempt {
+  return {
+    id: text(row, 'id'),
+    jobId: text(row, 'job_id'),
+    plugin: text(row, 'plugin'),
+    command: text(row, 'command'),
+    attempt: int(row, 'attempt'),
+    status: text(row, 'status') as AttemptStatus,
+    cause: text(row, 'cause') as AttemptCause,
+    error: textOrNull(row, 'last_error'),
+    result: textOrNull(row, 'result'),
+    stderr: textOrNull(row, 'stderr'),
+    stderrTruncated: row['stderr_truncated'] === 1,
+    exitCode: intOrNull(row, 'exit_code'),
+    signal: textOrNull(row, 'signal'),
+    pid: intOrNull(row, 'pid'),
+    queueMs: intOrNull(row, 'queue_ms'),
+    spawnMs: intOrNull(row, 'spawn_ms'),
+    runMs: intOrNull(row, 'run_ms'),
+    cpuMs: intOrNull(row, 'cpu_ms'),
+    memoryPeakBytes: intOrNull(row, 'memory_peak_bytes'),
+    settleMs: intOrNull(row, 'settle_ms'),
+    submittedBy: text(row, 'submitted_by'),
+    createdAt: text(row, 'created_at'),
+    startedAt: textOrNull(row, 'started_at'),
+    completedAt: text(row, 'completed_at'),
+    processId: textOrNull(row, 'process_id'),
+    claimToken: textOrNull(row, 'claim_token'),
+    parentJobId: textOrNull(row, 'parent_job_id'),
+    sourceEventId: textOrNull(row, 'source_event_id'),
+    configSnapshotId: textOrNull(row, 'config_snapshot_id'),
+  };
+}

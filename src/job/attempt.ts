@@ -83,7 +83,7 @@ export interface Attempt extends AttemptReport {
 }
 
 /** Creates the report of an attempt of which nothing but its end is known. */
-export function bareReport(
+export function createBareReport(
   status: AttemptStatus,
   cause: AttemptCause,
   error: string,

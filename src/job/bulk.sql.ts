@@ -1,15 +1,15 @@
 import { DuctileError } from '../base/errors.ts';
 import {
   advanceBulk,
-  bulkBegin,
+  createBulkProgress,
   type BulkProgress,
-  type BulkDone,
+  type BulkResult,
   type BulkStep,
   type Retry,
-  type RetryAnswer,
+  type RetryResult,
 } from './directives.ts';
-import { bareReport } from './attempt.ts';
-import { isTerminal, type Job, type CancelAnswer } from './job.ts';
+import { createBareReport } from './attempt.ts';
+import { isTerminal, type Job, type CancelResult } from './job.ts';
 import { endAsCancelled } from './outcome.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
@@ -17,12 +17,11 @@ import { enqueueJobs } from './enqueue.sql.ts';
 import { lockProgress, writeProgress } from '../directive/progress.sql.ts';
 import { int, text } from '../ledger/row.ts';
 import { jobColumns, toJob } from './job.sql.ts';
-import { askToStop } from '../pipeline/run/change.sql.ts';
 import { settleClosings } from './settle.sql.ts';
 
-export async function cancelJob(tx: Transaction, jobId: string): Promise<CancelAnswer> {
-  const { answers } = await cancelJobs(tx, [jobId]);
-  return answers[0] ?? 'unknown';
+export async function cancelJob(tx: Transaction, jobId: string): Promise<CancelResult> {
+  const { results } = await cancelJobs(tx, [jobId]);
+  return results[0] ?? 'unknown';
 }
 
 /** Cancels jobs with a number of statements that doesn't depend on their count. */
@@ -30,20 +29,35 @@ export async function cancelJobs(
   tx: Transaction,
   jobIds: readonly string[],
   step?: BulkStep,
-): Promise<BulkDone<CancelAnswer>> {
+): Promise<BulkResult<CancelResult>> {
   return await inStep(tx, step, async () => {
     const jobs = await lockJobs(tx, jobIds);
     const known = jobIds.flatMap((id) => jobs.get(id) ?? []);
     const queued = known.filter(({ status }) => status === 'queued');
     const running = known.filter(({ status }) => status === 'running');
-    await askToStop(
+    await requestCancel(
       tx,
       running.map(({ id }) => id),
     );
-    if (queued.length > 0) await settleClosings(tx, queued.map(toCancelled));
-    return jobIds.map((id) => cancelAnswerOf(jobs.get(id)));
+    if (queued.length > 0) await settleClosings(tx, queued.map(closeCancelled));
+    return jobIds.map((id) => toCancelResult(jobs.get(id)));
   });
 }
+
+/** Requests the cancellation of running jobs. Their processes stop them; the first request counts. */
+export async function requestCancel(tx: Transaction, jobIds: readonly string[]): Promise<void> {
+  await tx.each(
+    updateCancelRequested,
+    jobIds.map((id) => ({ id })),
+  );
+}
+
+const updateCancelRequested = defineRows({
+  columns: { id: 'text' },
+  sql: (r, d) => `update ${d.table('job_queue')} set cancel_requested_at =
+      coalesce(job_queue.cancel_requested_at, ${d.now}) ${r.from}
+    where job_queue.id = ${r('id')} and job_queue.status = 'running'`,
+});
 
 /**
  * Queues the work of ended jobs again, unless it is queued or running already. The old rows are
@@ -53,17 +67,17 @@ export async function retryJobs(
   tx: Transaction,
   retries: readonly Retry[],
   step?: BulkStep,
-): Promise<BulkDone<RetryAnswer>> {
+): Promise<BulkResult<RetryResult>> {
   return await inStep(tx, step, async () => {
     const ids = retries.map(({ of }) => of);
     const jobs = await lockJobs(tx, ids);
-    const others = await findRetries(tx, ids);
-    const answers = new Map<Retry, RetryAnswer>();
+    const earlier = await listRetries(tx, ids);
+    const results = new Map<Retry, RetryResult>();
     for (const retry of retries) {
-      const refusal = refuseRetry(retry, jobs.get(retry.of), others.get(retry.of) ?? []);
-      if (refusal !== undefined) answers.set(retry, refusal);
+      const refusal = refuseRetry(retry, jobs.get(retry.of), earlier.get(retry.of) ?? []);
+      if (refusal !== undefined) results.set(retry, refusal);
     }
-    const wanted = retries.filter((retry) => !answers.has(retry));
+    const wanted = retries.filter((retry) => !results.has(retry));
     // The success of a job must not block its own retry.
     await tx.each(
       dropKeys,
@@ -73,33 +87,33 @@ export async function retryJobs(
     wanted.forEach((retry, index) => {
       const jobId = added[index]?.duplicateOf;
       const queued = { kind: 'queued', jobId: retry.job.id } as const;
-      answers.set(retry, jobId === undefined ? queued : { kind: 'under_way', jobId });
+      results.set(retry, jobId === undefined ? queued : { kind: 'under_way', jobId });
     });
-    return retries.flatMap((retry) => answers.get(retry) ?? []);
+    return retries.flatMap((retry) => results.get(retry) ?? []);
   });
 }
 
 /**
- * Does the work and records the directive's progress in one transaction, unless another process has
- * taken the directive over.
+ * Does the work and records the directive's progress in one transaction. Throws if another process
+ * has taken over the directive.
  */
-async function inStep<T extends CancelAnswer | RetryAnswer>(
+async function inStep<T extends CancelResult | RetryResult>(
   tx: Transaction,
   step: BulkStep | undefined,
   work: () => Promise<T[]>,
-): Promise<BulkDone<T>> {
-  if (step === undefined) return { answers: await work(), progress: bulkBegin(0) };
+): Promise<BulkResult<T>> {
+  if (step === undefined) return { results: await work(), progress: createBulkProgress(0) };
   const stored = await lockProgress<BulkProgress>(tx, step);
   if (stored === undefined) {
     throw new DuctileError('STOPPING', 'another process continues the directive');
   }
   // A repeated call after a lost response: the step is committed.
-  if (stored !== null && stored.cursor >= step.cursor) return { answers: [], progress: stored };
-  const answers = await work();
-  const outcomes = answers.map((answer) => (typeof answer === 'string' ? answer : answer.kind));
+  if (stored !== null && stored.cursor >= step.cursor) return { results: [], progress: stored };
+  const results = await work();
+  const outcomes = results.map((result) => (typeof result === 'string' ? result : result.kind));
   const progress = advanceBulk(step.before, step.cursor, [...outcomes, ...step.skipped]);
   await writeProgress(tx, step, progress);
-  return { answers, progress };
+  return { results, progress };
 }
 
 /** Locks in the order in which attempts are closed, so that two transactions can't deadlock. */
@@ -114,33 +128,34 @@ async function lockJobs(tx: Transaction, ids: readonly string[]): Promise<Map<st
   return new Map(rows.map((row) => [text(row, 'id'), toJob(row)]));
 }
 
-function cancelAnswerOf(job: Job | undefined): CancelAnswer {
+function toCancelResult(job: Job | undefined): CancelResult {
   if (job === undefined) return 'unknown';
   if (job.status === 'queued' || job.status === 'cancelled') return 'cancelled';
   return job.status === 'running' ? 'requested' : 'terminal';
 }
 
-function toCancelled(job: Job): Closing {
+function closeCancelled(job: Job): Closing {
   return {
     job,
     claimToken: null,
-    report: bareReport('cancelled', 'cancelled', 'cancelled before it started'),
+    report: createBareReport('cancelled', 'cancelled', 'cancelled before it started'),
     ending: endAsCancelled(job),
     signals: [],
     jobs: [],
   };
 }
 
-interface Other {
+/** A job that retries another one. */
+interface RetryRow {
   readonly id: string;
   readonly isOpen: boolean;
 }
 
-/** Finds the retries of each of these jobs, newest first. */
-async function findRetries(
+/** Lists the retries of each of these jobs, newest first. */
+async function listRetries(
   tx: Transaction,
   ids: readonly string[],
-): Promise<ReadonlyMap<string, readonly Other[]>> {
+): Promise<ReadonlyMap<string, readonly RetryRow[]>> {
   const rows =
     ids.length === 0
       ? []
@@ -148,11 +163,11 @@ async function findRetries(
           selectRetries,
           ids.map((id) => ({ old_id: id })),
         );
-  const found = new Map<string, Other[]>();
+  const found = new Map<string, RetryRow[]>();
   for (const row of rows.toSorted((a, b) => int(b, 'seq') - int(a, 'seq'))) {
     const of = text(row, 'retry_of');
-    const other = { id: text(row, 'id'), isOpen: row['completed_at'] === null };
-    found.set(of, [...(found.get(of) ?? []), other]);
+    const retry = { id: text(row, 'id'), isOpen: row['completed_at'] === null };
+    found.set(of, [...(found.get(of) ?? []), retry]);
   }
   return found;
 }
@@ -160,11 +175,11 @@ async function findRetries(
 function refuseRetry(
   { job, isFirst }: Retry,
   old: Job | undefined,
-  others: readonly Other[],
-): RetryAnswer | undefined {
+  earlier: readonly RetryRow[],
+): RetryResult | undefined {
   if (old === undefined) return { kind: 'unknown' };
   if (!isTerminal(old.status)) return { kind: 'open' };
-  const other = others.find(({ id, isOpen }) => id !== job.id && (isFirst === true || isOpen));
+  const other = earlier.find(({ id, isOpen }) => id !== job.id && (isFirst === true || isOpen));
   return other === undefined ? undefined : { kind: 'under_way', jobId: other.id };
 }
 

@@ -3,7 +3,7 @@ import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import {
-  bulkBegin,
+  createBulkProgress,
   cancelType,
   draftRetry,
   retryType,
@@ -17,7 +17,7 @@ import {
 import { isTerminal, type Job } from './job.ts';
 import type { JobFilter } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { hopsBehind } from './enqueue.service.ts';
+import { findChildHops } from './enqueue.service.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
@@ -27,7 +27,7 @@ export function cancelJobsDirective(context: LedgerContext): DirectiveDefinition
     ...cancelType,
     async plan(choice) {
       if (choice.job_id === undefined) return planBulk(context, 'cancel', choice);
-      const job = await mustFind(ledger, choice.job_id);
+      const job = await requireKnown(ledger, choice.job_id);
       if (isTerminal(job.status)) {
         return [`${nameOf(job)} is ${job.status} already; nothing would change.`];
       }
@@ -37,11 +37,11 @@ export function cancelJobsDirective(context: LedgerContext): DirectiveDefinition
     prepare: ({ job_id: jobId }) => ({
       work: jobId === undefined ? { kind: 'process' } : { kind: 'job.cancel', jobId },
     }),
-    execute: (choice, asked) =>
-      inSteps(context, 'cancel', choice, asked, async (jobs, step) => {
+    execute: (choice, request) =>
+      inSteps(context, 'cancel', choice, request, async (jobs, step) => {
         const ids = jobs.map(({ id }) => id);
-        const { answers, progress } = await ledger.jobs.cancelMany(ids, step);
-        const cancelling = ids.filter((_, index) => answers[index] === 'requested');
+        const { results, progress } = await ledger.jobs.cancelMany(ids, step);
+        const cancelling = ids.filter((_, index) => results[index] === 'requested');
         commits.publish({ cancelling });
         return progress;
       }),
@@ -58,7 +58,7 @@ export function retryJobsDirective(context: LedgerContext): DirectiveDefinition<
     ...retryType,
     async plan(choice) {
       if (choice.job_id === undefined) return planBulk(context, 'retry', choice);
-      const job = await mustFind(ledger, choice.job_id);
+      const job = await requireKnown(ledger, choice.job_id);
       if (!isTerminal(job.status)) {
         throw new DuctileError('JOB_OPEN', `job ${job.id} is ${job.status}`, { place: job.id });
       }
@@ -67,22 +67,22 @@ export function retryJobsDirective(context: LedgerContext): DirectiveDefinition<
       refuseStep(job);
       return [`${nameOf(job)}, which is ${job.status}, would be done again as a new job.`];
     },
-    async prepare({ job_id: jobId }, asked) {
+    async prepare({ job_id: jobId }, request) {
       if (jobId === undefined) return { work: { kind: 'process' } };
-      const job = await mustFind(ledger, jobId);
-      const hops = await hopsBehind(asked.actor, ledger);
-      return { work: { kind: 'job.retry', retry: toRetry(context, job, asked, hops) }, jobs: 1 };
+      const job = await requireKnown(ledger, jobId);
+      const hops = await findChildHops(request.actor, ledger);
+      return { work: { kind: 'job.retry', retry: toRetry(context, job, request, hops) }, jobs: 1 };
     },
-    async execute(choice, asked) {
-      const hops = await hopsBehind(asked.actor, ledger);
-      return await inSteps(context, 'retry', choice, asked, async (jobs, step) => {
+    async execute(choice, request) {
+      const hops = await findChildHops(request.actor, ledger);
+      return await inSteps(context, 'retry', choice, request, async (jobs, step) => {
         const { plugins } = context.catalog;
         const inits = jobs.filter(isInit);
         const wanted = jobs.filter((job) => !isInit(job) && !isStep(job));
         const known = wanted.filter(({ plugin }) => plugins.has(plugin));
         // A concurrent directive may have selected the same jobs, so only the first retry counts.
         const retries = known.map((job) => ({
-          ...toRetry(context, job, asked, hops),
+          ...toRetry(context, job, request, hops),
           isFirst: true,
         }));
         const brings = { jobs: retries.length, signals: 0 };
@@ -115,7 +115,7 @@ function isInit({ command }: Job): boolean {
   return command === 'init';
 }
 
-/** Only one that is asked for as such says that the plugin is set up, and lets its jobs go on. */
+/** A retry would not record that the plugin is set up. Only `plugin init` does. */
 function refuseInit(job: Job): void {
   if (!isInit(job)) return;
   throw new DuctileError('INPUT_INVALID', `job ${job.id} is the init of ${job.plugin}`, {
@@ -128,7 +128,7 @@ function isStep({ runId }: Job): boolean {
   return runId !== null;
 }
 
-/** Alone it would lead to nothing: what follows from a step is its run's to say. */
+/** A step alone would continue nothing: its run decides what follows. */
 function refuseStep(job: Job): void {
   if (!isStep(job)) return;
   throw new DuctileError('INPUT_INVALID', `job ${job.id} is step ${job.stepId} of a run`, {
@@ -166,23 +166,23 @@ function filterOf(verb: 'cancel' | 'retry', choice: JobChoice): Omit<JobFilter, 
     ...(plugin === undefined ? {} : { plugin }),
     ...(command === undefined ? {} : { command }),
     ...(olderThanMs === undefined ? {} : { olderThanMs }),
-    // Work that somebody took up again before is not done a third time.
+    // A job that was retried already is not retried again.
     ...(verb === 'retry' ? { notRetried: true } : {}),
   };
 }
 
 /**
- * Walks from the oldest job to the newest one that existed at the beginning. Each step commits with the
- * directive's progress, so another process continues after the last step and counts all of them.
+ * Works through the jobs from the oldest to the newest one that existed at the start. Each step
+ * commits the directive's progress, so another process can continue after the last step.
  */
 async function inSteps(
   { ledger, processId }: LedgerContext,
   verb: 'cancel' | 'retry',
   choice: JobChoice,
   { directiveId, progress: reached, signal }: Asked,
-  take: (jobs: readonly Job[], step: BulkStep) => Promise<BulkProgress>,
+  work: (jobs: readonly Job[], step: BulkStep) => Promise<BulkProgress>,
 ): Promise<JsonObject> {
-  let progress = (reached as BulkProgress | null) ?? (await beginBulk(ledger));
+  let progress = (reached as BulkProgress | null) ?? (await createProgress(ledger));
   while (progress.jobs < choice.limit) {
     if (signal.aborted) throw new DuctileError('STOPPING', `stopped after ${progress.jobs} jobs`);
     const limit = Math.min(limits.bulkStepJobs, choice.limit - progress.jobs);
@@ -191,19 +191,19 @@ async function inSteps(
     const cursor = jobs.at(-1)?.seq;
     if (cursor === undefined) break;
     const step = { directiveId, processId, before: progress, cursor, skipped: [] };
-    progress = await take(jobs, step);
+    progress = await work(jobs, step);
   }
   const { terminal, ...counts } = progress.counts;
   const unchanged = terminal === undefined ? {} : { unchanged: terminal };
   return { jobs: progress.jobs, ...counts, ...unchanged };
 }
 
-async function beginBulk(ledger: Ledger): Promise<BulkProgress> {
+async function createProgress(ledger: Ledger): Promise<BulkProgress> {
   const [newest] = await ledger.jobs.list({ limit: 1 });
-  return bulkBegin(newest?.seq ?? 0);
+  return createBulkProgress(newest?.seq ?? 0);
 }
 
-async function mustFind(ledger: Ledger, id: string): Promise<Job> {
+async function requireKnown(ledger: Ledger, id: string): Promise<Job> {
   const job = await ledger.jobs.find(id);
   if (job !== undefined) return job;
   throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`, { place: id });

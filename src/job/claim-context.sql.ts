@@ -10,7 +10,7 @@ import {
 import type { ClaimedJob } from './types.ts';
 import { text, int } from '../ledger/row.ts';
 import { toJob } from './job.sql.ts';
-import { anyInLine } from './dependency.sql.ts';
+import { hasKeyedJob } from './dependency.sql.ts';
 
 /** The plugin states and baggage that claimed jobs need. Many jobs share one text. */
 export interface ClaimContext {
@@ -70,23 +70,25 @@ const selectContexts = defineRows({
     )}`,
 });
 
+/** The running jobs and the switches that limit a claim. */
 export interface RunningCounts {
   readonly byPlugin: ReadonlyMap<string, number>;
   /** Plugins whose jobs wait until an operator enables them again. */
   readonly disabled: ReadonlySet<string>;
   /** The number of suspects that this process runs. */
   readonly suspects: number;
-  /** Whether a job with a dependency key is ready. */
-  readonly anyInLine: boolean;
+  /** Whether any ready job has a dependency key. */
+  readonly hasKeyedJob: boolean;
   /** By the database's clock. */
   readonly now: Timestamp;
 }
 
+/** Counts the running jobs. Undefined if nothing can be claimed. */
 export async function countRunning(
   tx: Transaction,
   processId: string,
 ): Promise<RunningCounts | undefined> {
-  const rows = await tx.run(selectRunning(tx.dialect), [processId, processId]);
+  const rows = await tx.run(selectCounts(tx.dialect), [processId, processId]);
   const [first] = rows;
   if (first === undefined) return undefined;
   const named = rows.filter((row) => row['plugin'] !== null);
@@ -96,7 +98,7 @@ export async function countRunning(
     disabled: new Set(disabled.map((row) => text(row, 'plugin'))),
     byPlugin: new Map(counted.map((row) => [text(row, 'plugin'), int(row, 'running')])),
     suspects: counted.reduce((sum, row) => sum + int(row, 'suspects'), 0),
-    anyInLine: int(first, 'in_line') === 1,
+    hasKeyedJob: int(first, 'has_keyed') === 1,
     now: text(first, 'now'),
   };
 }
@@ -105,9 +107,9 @@ export async function countRunning(
  * Reads the pause and the disabled plugins inside the claim's transaction, after its lock. Writers
  * of both take the same lock, so a claim can't miss a pause that was confirmed to an operator.
  */
-const selectRunning = writeOnce(
+const selectCounts = writeOnce(
   (d) => `select counted.plugin, counted.running, counted.suspects, counted.disabled,
-      ${d.now} as now, case when ${anyInLine(d)} then 1 else 0 end as in_line
+      ${d.now} as now, case when ${hasKeyedJob(d)} then 1 else 0 end as has_keyed
     from ${d.table('processes')} p left join (
       select plugin, count(*) as running,
         sum(case when suspect = 1 and claimed_by = ? then 1 else 0 end) as suspects, 0 as disabled

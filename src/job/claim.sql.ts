@@ -18,19 +18,24 @@ import { int, intOrNull, text } from '../ledger/row.ts';
 import { jobColumns } from './job.sql.ts';
 
 /**
- * Claims up to `slots` ready jobs, oldest first, for a process that the ledger knows. It is the
- * last step of its transaction. Limits are counted from running rows inside the transaction, never
- * from a counter that could leak. Only the first jobs of the plugins below their cap are merged, so
- * the backlog of a capped plugin costs nothing.
+ * Claims up to `slots` ready jobs, oldest first, for a process that the ledger knows. It is the last
+ * step of its transaction. Limits are counted from running rows inside the transaction, never from a
+ * counter that could leak. Only the first ready jobs of each plugin, its heads, are read. So a long
+ * queue costs nothing.
  */
 export async function claimJobs(tx: Transaction, request: ClaimRequest): Promise<ClaimedJob[]> {
   return await claimCandidates(tx, request, await readCandidates(tx, request));
 }
 
-/** The candidates of a claim, read while no other claim is in progress. */
-export type ClaimCandidates = { readonly earlier: readonly ClaimedJob[] } | { readonly seen: Seen };
+/**
+ * The candidates of a claim, read while no other claim is in progress. `earlier` are the jobs that an
+ * earlier try of the same claim got, whose response was lost.
+ */
+export type ClaimCandidates =
+  | { readonly earlier: readonly ClaimedJob[] }
+  | { readonly view: ClaimView };
 
-interface Seen {
+interface ClaimView {
   /**
    * Undefined if nothing can be claimed: the ledger is paused, or it doesn't know the process. A
    * process that was reaped must record a heartbeat first.
@@ -48,18 +53,18 @@ export async function readCandidates(
   request: ClaimRequest,
 ): Promise<ClaimCandidates> {
   if (tx.again) {
-    const earlier = await readBack(tx, request.token);
+    const earlier = await readClaim(tx, request.token);
     if (earlier.length > 0) return { earlier };
   }
   if (request.slots <= 0 || request.plugins.length === 0) return { earlier: [] };
   const { lockClaims } = tx.dialect;
-  if (lockClaims === undefined) return { seen: await lookOnce(tx, request, request.slots) };
+  if (lockClaims === undefined) return { view: await readView(tx, request, request.slots) };
   // A separate statement: the next one must take its snapshot after the lock is held.
-  const [, seen] = await together(tx.run(lockClaims), lookOnce(tx, request, request.slots));
-  return { seen };
+  const [, view] = await together(tx.run(lockClaims), readView(tx, request, request.slots));
+  return { view };
 }
 
-async function lookOnce(tx: Transaction, request: ClaimRequest, slots: number): Promise<Seen> {
+async function readView(tx: Transaction, request: ClaimRequest, slots: number): Promise<ClaimView> {
   // Both reads are sent together, before it is known what is running.
   const [running, heads] = await together(
     countRunning(tx, request.processId),
@@ -72,44 +77,45 @@ async function lookOnce(tx: Transaction, request: ClaimRequest, slots: number): 
 export async function claimCandidates(
   tx: Transaction,
   request: ClaimRequest,
-  view: ClaimCandidates,
+  candidates: ClaimCandidates,
 ): Promise<ClaimedJob[]> {
-  if ('earlier' in view) return [...view.earlier];
+  if ('earlier' in candidates) return [...candidates.earlier];
   const claimed: ClaimedJob[] = [];
-  for (let { seen } = view; ;) {
+  for (let { view } = candidates; ;) {
     const slots = request.slots - claimed.length;
-    const round = await takeOnce(tx, request, slots, seen);
+    const round = await claimRound(tx, request, slots, view);
     claimed.push(...round.claimed);
-    if (!round.passedOver || claimed.length === request.slots) break;
-    seen = await lookOnce(tx, request, request.slots - claimed.length);
+    if (!round.hasSkipped || claimed.length === request.slots) break;
+    view = await readView(tx, request, request.slots - claimed.length);
   }
   return claimed.sort((a, b) => a.seq - b.seq);
 }
 
-interface Round {
+interface ClaimRound {
   readonly claimed: readonly ClaimedJob[];
-  /** Some heads must wait for others of the same round, so younger jobs may take their slots. */
-  readonly passedOver: boolean;
+  /** Some heads must wait for others of the same round, so another round may fill their slots. */
+  readonly hasSkipped: boolean;
 }
 
-async function takeOnce(
+async function claimRound(
   tx: Transaction,
   request: ClaimRequest,
   slots: number,
-  { running, heads: all }: Seen,
-): Promise<Round> {
-  if (running === undefined) return { claimed: [], passedOver: false };
+  { running, heads: all }: ClaimView,
+): Promise<ClaimRound> {
+  if (running === undefined) return { claimed: [], hasSkipped: false };
   const { plugins } = request;
-  const suspects = running.suspects === 0;
-  const free = suspects ? all : await readHeads(tx, plugins, slots, suspects);
-  const heads = running.anyInLine ? await withKeyed(tx, free, request, { slots, running }) : free;
-  const { chosen, passedOver } = choose(
-    withinLimits(heads, plugins, running),
-    Math.min(slots, placesLeft(request, running)),
+  // The view was read before it was known that a suspect runs here.
+  const maySuspect = running.suspects === 0;
+  const free = maySuspect ? all : await readHeads(tx, plugins, slots, maySuspect);
+  const heads = running.hasKeyedJob ? await addKeyed(tx, free, request, { slots, running }) : free;
+  const { chosen, hasSkipped } = chooseHeads(
+    limitHeads(heads, plugins, running),
+    Math.min(slots, countSlotsLeft(request, running)),
   );
   if (chosen.length === 0) {
     tx.finish();
-    return { claimed: [], passedOver: false };
+    return { claimed: [], hasSkipped: false };
   }
   const leases = new Map(plugins.map((plugin) => [plugin.name, plugin]));
   const nowMs = fromTimestamp(running.now);
@@ -117,8 +123,8 @@ async function takeOnce(
     seq: int(head, 'seq'),
     expires_at: toTimestamp(nowMs + leaseOf(leases, head)),
   }));
-  const answers = together(
-    tx.each(markTaken, rows, [
+  const claiming = together(
+    tx.each(updateClaimed, rows, [
       request.token,
       request.processId,
       running.now,
@@ -126,78 +132,83 @@ async function takeOnce(
     ]),
     readClaimContext(tx, chosen),
   );
-  if (!passedOver) tx.finish();
-  const [taken, companions] = await answers;
-  const claimed = taken.map((row) => toClaimedJob(row, companions));
-  return { claimed, passedOver: passedOver && claimed.length > 0 };
+  if (!hasSkipped) tx.finish();
+  const [updated, context] = await claiming;
+  const claimed = updated.map((row) => toClaimedJob(row, context));
+  return { claimed, hasSkipped: hasSkipped && claimed.length > 0 };
 }
 
 async function readHeads(
   tx: Transaction,
   plugins: readonly ClaimablePlugin[],
   slots: number,
-  suspects: boolean,
+  maySuspect: boolean,
 ): Promise<Row[]> {
-  const caredFor = plugins.filter(({ init }) => init !== undefined);
-  const open = tx.each(selectHeads, toAsked(openOf(plugins), slots, suspects));
-  if (caredFor.length === 0) return await open;
-  const [heads, care] = await together(
-    open,
-    tx.each(selectCare, toAsked(caredFor, slots, suspects)),
+  const withInit = plugins.filter(({ init }) => init !== undefined);
+  const ready = tx.each(selectHeads, toHeadRows(filterReady(plugins), slots, maySuspect));
+  if (withInit.length === 0) return await ready;
+  const [heads, checks] = await together(
+    ready,
+    tx.each(selectChecks, toHeadRows(withInit, slots, maySuspect)),
   );
   // Inits and health checks come first. If the plugin isn't held, both statements find them.
-  const found = new Set(care.map((head) => head['seq']));
-  return [...care, ...heads.filter((head) => !found.has(head['seq'] ?? null))];
+  const found = new Set(checks.map((head) => head['seq']));
+  return [...checks, ...heads.filter((head) => !found.has(head['seq'] ?? null))];
 }
 
 /** Returns the plugins that don't wait for their init. */
-function openOf(plugins: readonly ClaimablePlugin[]): ClaimablePlugin[] {
+function filterReady(plugins: readonly ClaimablePlugin[]): ClaimablePlugin[] {
   return plugins.filter(({ init }) => init?.isHeld !== true);
 }
 
-function toAsked(plugins: readonly ClaimablePlugin[], slots: number, suspects: boolean): Row[] {
+function toHeadRows(
+  plugins: readonly ClaimablePlugin[],
+  slots: number,
+  maySuspect: boolean,
+): Row[] {
   return plugins.map(({ name, parallelism, init }) => ({
     plugin: name,
     heads: Math.min(parallelism, slots),
-    suspects: suspects ? 1 : 0,
+    suspects: maySuspect ? 1 : 0,
     fingerprint: init?.fingerprint ?? '',
   }));
 }
 
 /** Adds the first job of each dependency key, for plugins below their cap. */
-async function withKeyed(
+async function addKeyed(
   tx: Transaction,
   heads: readonly Row[],
   { plugins }: ClaimRequest,
   { slots, running }: { readonly slots: number; readonly running: RunningCounts },
 ): Promise<readonly Row[]> {
-  const hasPlace = ({ name, parallelism }: ClaimablePlugin): boolean =>
+  const hasSlot = ({ name, parallelism }: ClaimablePlugin): boolean =>
     parallelism > (running.byPlugin.get(name) ?? 0) && !running.disabled.has(name);
-  const asked = toAsked(openOf(plugins).filter(hasPlace), slots, running.suspects === 0);
-  return merge(heads, await readFirstInLine(tx, asked), slots, plugins);
+  const wanted = filterReady(plugins).filter(hasSlot);
+  const keyed = await readKeyHeads(tx, toHeadRows(wanted, slots, running.suspects === 0));
+  return mergeHeads(heads, keyed, slots, plugins);
 }
 
 /**
  * Merges heads with and without a dependency key, as many per plugin as if there were one list.
  * Inits and health checks stay first.
  */
-function merge(
+function mergeHeads(
   heads: readonly Row[],
   keyed: readonly Row[],
   slots: number,
   plugins: readonly ClaimablePlugin[],
 ): Row[] {
   if (keyed.length === 0) return [...heads];
-  const isCare = ({ care }: Row): boolean => care === 1;
+  const isCheck = ({ is_check: check }: Row): boolean => check === 1;
   const left = new Map(
     plugins.map(({ name, parallelism }) => [name, Math.min(parallelism, slots)]),
   );
-  const inOrder = [...heads.filter((head) => !isCare(head)), ...keyed].toSorted(bySeq);
-  return [...heads.filter(isCare), ...inOrder.filter((head) => countDown(left, head))];
+  const inOrder = [...heads.filter((head) => !isCheck(head)), ...keyed].toSorted(bySeq);
+  return [...heads.filter(isCheck), ...inOrder.filter((head) => countDown(left, head))];
 }
 
 /** Returns as many heads of each plugin as may run beside its running jobs. */
-function withinLimits(
+function limitHeads(
   heads: readonly Row[],
   plugins: readonly ClaimablePlugin[],
   running: RunningCounts,
@@ -222,7 +233,7 @@ function bySeq(one: Row, two: Row): number {
 }
 
 /** Returns how many more jobs the whole ledger may run. */
-function placesLeft({ workersMax }: ClaimRequest, { byPlugin }: RunningCounts): number {
+function countSlotsLeft({ workersMax }: ClaimRequest, { byPlugin }: RunningCounts): number {
   if (workersMax === undefined) return Infinity;
   const running = [...byPlugin.values()].reduce((sum, count) => sum + count, 0);
   return Math.max(0, workersMax - running);
@@ -238,7 +249,7 @@ function isFreeOfKey(d: Dialect): string {
 const headColumns =
   'h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id, h.timeout_ms';
 
-const readFirstInLine = makeKeyHeadReader({ columns: headColumns, isFree: isFreeOfKey });
+const readKeyHeads = makeKeyHeadReader({ columns: headColumns, isFree: isFreeOfKey });
 
 const selectHeads = defineRows({
   columns: { plugin: 'text', heads: 'int', suspects: 'int' },
@@ -255,11 +266,11 @@ const selectHeads = defineRows({
  * Selects inits for the current configuration, and health checks. It repeats the condition of their
  * index, so that the index is used.
  */
-const selectCare = defineRows({
+const selectChecks = defineRows({
   columns: { plugin: 'text', heads: 'int', suspects: 'int', fingerprint: 'text' },
   sql: (r, d) =>
     `select q.* from ${r.lateral(
-      `select ${headColumns}, 1 as care from ${d.table('job_queue')} h
+      `select ${headColumns}, 1 as is_check from ${d.table('job_queue')} h
       where h.plugin = ${r('plugin')} and h.status = 'queued' and h.next_retry_at is null
         and h.dependency_key is null and h.command in ('init', 'health') and h.suspect <= ${r('suspects')}
         and (h.init_for is null or h.init_for = ${r('fingerprint')}) and ${isFreeOfKey(d)}
@@ -267,20 +278,17 @@ const selectCare = defineRows({
     )}`,
 });
 
-/**
- * Chooses the oldest heads. Per dedupe key only the first one, and per process one suspect at a
- * time.
- */
-function choose(
+/** Chooses the oldest heads: only the first one per dedupe key, and one suspect per process. */
+function chooseHeads(
   heads: readonly Row[],
   slots: number,
-): { readonly chosen: readonly Row[]; readonly passedOver: boolean } {
+): { readonly chosen: readonly Row[]; readonly hasSkipped: boolean } {
   const ordered = heads.toSorted(bySeq);
   const lastOf = new Map(ordered.map((head) => [head['plugin'], int(head, 'seq')]));
   const keys = new Set<string>();
   const chosen: Row[] = [];
-  let suspectTaken = false;
-  let passedOver = false;
+  let hasSuspect = false;
+  let hasSkipped = false;
   // A skipped head leaves a slot to a job of its plugin that isn't among these heads. A younger job
   // must not overtake that one, so it is left to the next round.
   let horizon = Infinity;
@@ -288,16 +296,16 @@ function choose(
     if (chosen.length === slots || int(head, 'seq') > horizon) break;
     const isSuspect = head['suspect'] === 1;
     const target = head['dedupe_key'] === null ? undefined : targetOf(head);
-    if ((isSuspect && suspectTaken) || (target !== undefined && keys.has(target))) {
-      passedOver = true;
+    if ((isSuspect && hasSuspect) || (target !== undefined && keys.has(target))) {
+      hasSkipped = true;
       horizon = Math.min(horizon, lastOf.get(head['plugin'] ?? null) ?? Infinity);
       continue;
     }
     if (target !== undefined) keys.add(target);
-    suspectTaken ||= isSuspect;
+    hasSuspect ||= isSuspect;
     chosen.push(head);
   }
-  return { chosen, passedOver };
+  return { chosen, hasSkipped };
 }
 
 /** Returns the key of which only one job may run at a time. */
@@ -317,7 +325,7 @@ function leaseOf(plugins: ReadonlyMap<string, ClaimablePlugin>, head: Row): numb
   return own ?? plugin.leaseDefaultMs;
 }
 
-const markTaken = defineRows({
+const updateClaimed = defineRows({
   columns: { seq: 'int', expires_at: 'text' },
   key: 'seq',
   sql: (r, d) => `update ${d.table('job_queue')} set status = 'running',
@@ -328,18 +336,19 @@ const markTaken = defineRows({
     returning ${jobColumns}`,
 });
 
-/** The jobs of a cancelled run stay in the queue until they are swept, and must not start. */
+/** Writes the condition that the run isn't cancelled. Its jobs stay queued until a sweep ends them. */
 function isNotCancelled(d: Dialect): string {
   return `(job_queue.run_id is null or not exists (select 1 from ${d.table('pipeline_runs')} r
     where r.id = job_queue.run_id and r.status = 'cancelled'))`;
 }
 
-async function readBack(tx: Transaction, token: string): Promise<ClaimedJob[]> {
+/** Reads the jobs that an earlier try of this claim got. */
+async function readClaim(tx: Transaction, token: string): Promise<ClaimedJob[]> {
   const rows = await tx.run(
     `select ${jobColumns} from ${tx.dialect.table('job_queue')}
       where claim_token = ? and status = 'running'`,
     [token],
   );
-  const companions = await readClaimContext(tx, rows);
-  return rows.map((row) => toClaimedJob(row, companions)).sort((a, b) => a.seq - b.seq);
+  const context = await readClaimContext(tx, rows);
+  return rows.map((row) => toClaimedJob(row, context)).sort((a, b) => a.seq - b.seq);
 }

@@ -5,13 +5,14 @@ import type { LedgerSubset } from '../ledger/ledger.ts';
 import { isRunOver, type Run } from '../pipeline/run/run.ts';
 import type { Config } from '../config/config.ts';
 
-/** How often is looked without being told: telling may fail, and then nobody waits for ever. */
-const LOOK_MS = 5000;
+/** How often a waiting caller reads the ledger anyway, because a notification can get lost. */
+const POLL_MS = 5000;
 
+/** Waits for the ends of jobs and runs, in this process or on another host. */
 export interface Completion {
   waitFor(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job>;
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run>;
-  /** To be asked before the job is accepted, as awaited from here, so that its end cannot be missed. */
+  /** Call it before the job is accepted as awaited from here, so that its end can't be missed. */
   expectEnd(jobId: string): ExpectedEnd;
 }
 
@@ -23,8 +24,8 @@ export interface ExpectedEnd {
   drop(): void;
 }
 
-/** The current state of what a caller waits for. */
-interface Found<T> {
+/** The current state of the job or run that a caller waits for. */
+interface AwaitedState<T> {
   readonly found: T & { readonly awaitedBy: string | null };
   readonly isOver: boolean;
 }
@@ -33,145 +34,142 @@ type WaitingLedger = LedgerSubset<
   'jobs.find' | 'runs.find' | 'attempts.listByJob' | 'listener' | 'onEnds' | 'awaitEnd'
 >;
 
-/** Callers that stay on the line until a job or a run has ended, here or on another host. */
-export function makeCompletion(ledger: WaitingLedger, lookMs = LOOK_MS): Completion {
-  const bells = makeBells();
+export function makeCompletion(ledger: WaitingLedger, pollMs = POLL_MS): Completion {
+  const waiters = makeWaiters();
   let isListening = false;
 
-  /** Only from the first that waits on: most processes that open a ledger never wait. */
+  /** Listens from the first waiting caller on: most processes that open a ledger never wait. */
   const listen = (): void => {
     if (isListening) return;
     isListening = true;
-    ledger.onEnds((ids, known) => bells.ring(ids, known));
+    ledger.onEnds((ids, known) => waiters.notify(ids, known));
   };
 
-  /** Looks until what it finds is over, the time is, or nobody wants to know any more. */
+  /** Reads the state until it is over, the time is over, or the signal aborts. */
   const wait = async <T>(
     { what, id }: { readonly what: 'job' | 'run'; readonly id: string },
     timeoutMs: number,
-    look: () => Promise<Found<T>>,
+    read: () => Promise<AwaitedState<T>>,
     signal?: AbortSignal,
   ): Promise<T> => {
     if (timeoutMs > 0) listen();
     const until = performance.now() + timeoutMs;
-    for (let isKnown = false; ;) {
-      // Hung up before looking: what is told meanwhile must not be missed.
-      const bell = bells.hang(id);
+    for (let isRegistered = false; ;) {
+      // Subscribe before reading, so that no end in between is missed.
+      const waiter = waiters.add(id);
       try {
-        const { found, isOver } = await look();
+        const { found, isOver } = await read();
         const left = until - performance.now();
         if (isOver || left <= 0 || signal?.aborted === true) return found;
-        const isNew = !isKnown && found.awaitedBy !== ledger.listener;
-        isKnown = true;
-        // It may end before that is written, and then nobody would tell: so look again.
+        const isNew = !isRegistered && found.awaitedBy !== ledger.listener;
+        isRegistered = true;
+        // It may end before this is written, and then no notification follows. So read again.
         if (isNew) await ledger.awaitEnd(what, id);
-        else await bell.rung(Math.min(lookMs, left), signal);
+        else await waiter.wait(Math.min(pollMs, left), signal);
       } finally {
-        bell.takeDown();
+        waiter.remove();
       }
     }
   };
 
   const waitFor: Completion['waitFor'] = (id, timeoutMs, signal) => {
-    const look = async () => {
+    const read = async () => {
       const found = await ledger.jobs.find(id);
       if (found === undefined) throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`);
       return { found, isOver: isTerminal(found.status) };
     };
-    return wait<Job>({ what: 'job', id }, timeoutMs, look, signal);
+    return wait<Job>({ what: 'job', id }, timeoutMs, read, signal);
   };
 
   return {
     waitFor,
     expectEnd(id) {
       listen();
-      const bell = bells.hang(id);
+      const waiter = waiters.add(id);
       return {
         async wait(timeoutMs, signal) {
           const until = performance.now() + timeoutMs;
-          const known = await bell.rung(Math.min(lookMs, timeoutMs), signal);
+          const known = await waiter.wait(Math.min(pollMs, timeoutMs), signal);
           if (known !== undefined) return known;
           const { status } = await waitFor(id, until - performance.now(), signal);
           if (!isTerminal(status)) return undefined;
           const attempts = await ledger.attempts.listByJob([id]);
           return { status, result: attempts.at(-1)?.result ?? null };
         },
-        drop: () => bell.takeDown(),
+        drop: () => waiter.remove(),
       };
     },
     waitForRun: (id, timeoutMs, signal) => {
-      const look = async () => {
+      const read = async () => {
         const found = await ledger.runs.find(id);
         if (found === undefined) throw new DuctileError('RUN_NOT_FOUND', `there is no run ${id}`);
         return { found, isOver: isRunOver(found.status) };
       };
-      return wait<Run>({ what: 'run', id }, timeoutMs, look, signal);
+      return wait<Run>({ what: 'run', id }, timeoutMs, read, signal);
     },
   };
 }
 
-interface Bell {
+/** A caller that waits for the end of a job or run. */
+interface Waiter {
   /**
-   * Resolves when it has been rung since it hangs, with what was known then; when the time is over, or when
-   * the signal says so.
+   * Resolves when the end was notified since the waiter was added, with the end if it is known.
+   * Resolves with undefined when the time is over or the signal aborts.
    */
-  rung(ms: number, signal: AbortSignal | undefined): Promise<JobEnd | undefined>;
-  takeDown(): void;
+  wait(ms: number, signal: AbortSignal | undefined): Promise<JobEnd | undefined>;
+  remove(): void;
 }
 
-/**
- * Creates the notifications of waiting callers. Those of one id are notified together; without an
- * id, all are.
- */
-function makeBells(): {
-  hang(id: string): Bell;
-  ring(ids: readonly string[] | undefined, known?: KnownEnds): void;
-} {
-  const hanging = new Map<string, Set<(known?: JobEnd) => void>>();
+/** All waiting callers, by the id for which they wait. */
+interface Waiters {
+  add(id: string): Waiter;
+  /** Notifies the waiters of these ids, or all waiters without ids. */
+  notify(ids: readonly string[] | undefined, known?: KnownEnds): void;
+}
 
-  const hang = (id: string): Bell => {
-    const { promise, resolve } = Promise.withResolvers<JobEnd | undefined>();
-    const ofId = hanging.get(id) ?? new Set();
-    hanging.set(id, ofId.add(resolve));
-    return {
-      async rung(ms, signal) {
-        const done = () => resolve(undefined);
-        const timer = setTimeout(done, ms);
-        if (signal?.aborted === true) done();
-        signal?.addEventListener('abort', done);
-        const known = await promise;
-        clearTimeout(timer);
-        signal?.removeEventListener('abort', done);
-        return known;
-      },
-      takeDown() {
-        ofId.delete(resolve);
-        if (ofId.size === 0) hanging.delete(id);
-      },
-    };
-  };
-
+function makeWaiters(): Waiters {
+  const byId = new Map<string, Set<(known?: JobEnd) => void>>();
   return {
-    hang,
-    ring(ids = [...hanging.keys()], known) {
-      for (const id of ids) for (const ring of hanging.get(id) ?? []) ring(known?.get(id));
+    add(id) {
+      const { promise, resolve } = Promise.withResolvers<JobEnd | undefined>();
+      const ofId = byId.get(id) ?? new Set();
+      byId.set(id, ofId.add(resolve));
+      return {
+        async wait(ms, signal) {
+          const giveUp = () => resolve(undefined);
+          const timer = setTimeout(giveUp, ms);
+          if (signal?.aborted === true) giveUp();
+          signal?.addEventListener('abort', giveUp);
+          const known = await promise;
+          clearTimeout(timer);
+          signal?.removeEventListener('abort', giveUp);
+          return known;
+        },
+        remove() {
+          ofId.delete(resolve);
+          if (ofId.size === 0) byId.delete(id);
+        },
+      };
+    },
+    notify(ids = [...byId.keys()], known) {
+      for (const id of ids) for (const notify of byId.get(id) ?? []) notify(known?.get(id));
     },
   };
 }
 
-interface Lined {
+interface WaiterLimit {
   readonly config: Pick<Config, 'api'>;
 }
 
-const waiting = new WeakMap<Lined, number>();
+const admitted = new WeakMap<WaiterLimit, number>();
 
 /**
- * A place among those who stay on the line until a job has ended, and how to leave it; undefined when
- * as many wait as may.
+ * Admits an API caller that waits for the end of a job. Returns the function that ends its wait, or
+ * undefined if as many callers wait as the configuration allows.
  */
-export function admitWaiter(engine: Lined): (() => void) | undefined {
-  const count = waiting.get(engine) ?? 0;
+export function admitWaiter(engine: WaiterLimit): (() => void) | undefined {
+  const count = admitted.get(engine) ?? 0;
   if (count >= engine.config.api.maxConcurrentSync) return undefined;
-  waiting.set(engine, count + 1);
-  return () => void waiting.set(engine, (waiting.get(engine) ?? 1) - 1);
+  admitted.set(engine, count + 1);
+  return () => void admitted.set(engine, (admitted.get(engine) ?? 1) - 1);
 }

@@ -4,16 +4,17 @@ import type { Closing } from '../ledger/commit.ts';
 import { text } from '../ledger/row.ts';
 
 /**
- * Finds, for each keyed job that must not be added, the job that does or did its work. Among
- * several jobs of a batch with one target, the first one decides for the strict ones after it.
- * Lenient ones can only be blocked by a success and share the result of the last of them.
+ * Claims the dedupe keys of jobs. For each job that must not be added, returns the job that does or
+ * did its work. A strict job is blocked by a job that is queued or running, too; a lenient job only by
+ * a success. Among several jobs of a batch with one target, the first one blocks the strict ones after
+ * it. The lenient ones share the result of the last of them.
  */
 export async function findDuplicates(
   tx: Transaction,
   jobs: readonly JobDraft[],
 ): Promise<Map<string, string>> {
   const groups = [...groupByTarget(jobs).values()];
-  const duplicates = await takeKeys(
+  const duplicates = await claimKeys(
     tx,
     groups.flatMap((group) => group.slice(0, 1)),
   );
@@ -21,7 +22,7 @@ export async function findDuplicates(
   if (wide.length === 0) return duplicates;
   const lastOf = (group: readonly JobDraft[]): JobDraft | undefined =>
     group.slice(1).findLast(({ dedupe }) => dedupe?.blockInFlight === false);
-  const refused = await takeKeys(
+  const refused = await claimKeys(
     tx,
     wide.flatMap((group) => lastOf(group) ?? []),
   );
@@ -51,11 +52,11 @@ function groupByTarget(jobs: readonly JobDraft[]): Map<string, JobDraft[]> {
 }
 
 /**
- * Takes the dedupe rows of jobs with different targets. Returns the holder for each job that is
- * refused. A conditional upsert takes the row, so only one of two hosts succeeds. A refusal locks
- * the row, too, so that its holder can't disappear.
+ * Claims the dedupe rows of jobs with different targets. Returns the holder for each job that is
+ * refused. A conditional upsert claims the row, so only one of two hosts succeeds. A refusal locks the
+ * row, too, so that its holder can't disappear.
  */
-async function takeKeys(tx: Transaction, jobs: readonly JobDraft[]): Promise<Map<string, string>> {
+async function claimKeys(tx: Transaction, jobs: readonly JobDraft[]): Promise<Map<string, string>> {
   if (jobs.length === 0) return new Map();
   // Lock in a fixed order, so that two batches with the same keys can't deadlock.
   const ordered = jobs
@@ -64,14 +65,14 @@ async function takeKeys(tx: Transaction, jobs: readonly JobDraft[]): Promise<Map
     .map(({ job }) => job);
   const strict = ordered.filter(({ dedupe }) => dedupe?.blockInFlight === true);
   const lenient = ordered.filter(({ dedupe }) => dedupe?.blockInFlight === false);
-  const taken = [
-    ...(await tx.each(takeUnlessBlocked, strict.map(toDedupeRow))),
-    ...(await tx.each(takeUnlessSucceeded, lenient.map(toDedupeRow))),
+  const claimed = [
+    ...(await tx.each(claimStrict, strict.map(toDedupeRow))),
+    ...(await tx.each(claimLenient, lenient.map(toDedupeRow))),
   ];
-  const takenIds = new Set(taken.map((row) => text(row, 'job_id')));
+  const claimedIds = new Set(claimed.map((row) => text(row, 'job_id')));
   return findKeyHolders(
     tx,
-    ordered.filter(({ id }) => !takenIds.has(id)),
+    ordered.filter(({ id }) => !claimedIds.has(id)),
   );
 }
 
@@ -81,7 +82,7 @@ export async function findKeyHolders(
   jobs: readonly JobDraft[],
 ): Promise<Map<string, string>> {
   const rows = await tx.each(selectHolders, jobs.map(toDedupeRow));
-  return new Map(rows.map((row) => [text(row, 'asked'), text(row, 'holder')]));
+  return new Map(rows.map((row) => [text(row, 'wanted_by'), text(row, 'holder')]));
 }
 
 function targetOf(key: string, plugin: string, command: string): string {
@@ -101,10 +102,10 @@ const dedupeColumns = {
 } as const;
 
 /**
- * Both statements ignore a holder whose time is over. They leave the row of a job that is already
- * in the ledger: it may have ended, and would then hold its key forever.
+ * Defines the statement that claims keys. It ignores a holder whose time is over. It doesn't claim a
+ * key for a job that is already in the ledger: the job may have ended, and would hold its key forever.
  */
-function takeDedupe(inFlight: 'blocks' | 'is-passed'): RowsStatement {
+function defineClaim(isStrict: boolean): RowsStatement {
   return defineRows({
     columns: dedupeColumns,
     sql: (r, d) => `insert into ${d.table('job_dedupe')} as d
@@ -116,35 +117,35 @@ function takeDedupe(inFlight: 'blocks' | 'is-passed'): RowsStatement {
           blocks_until = case when d.job_id = excluded.job_id then d.blocks_until end
         where d.job_id = excluded.job_id
           or d.blocks_until <= (select ${d.now})
-          ${inFlight === 'is-passed' ? 'or d.blocks_until is null' : ''}
+          ${isStrict ? '' : 'or d.blocks_until is null'}
       returning job_id`,
   });
 }
 
-const takeUnlessBlocked = takeDedupe('blocks');
-const takeUnlessSucceeded = takeDedupe('is-passed');
+const claimStrict = defineClaim(true);
+const claimLenient = defineClaim(false);
 
 /** Returns nothing for a job that is already in the ledger: it isn't a duplicate of itself. */
 const selectHolders = defineRows({
   columns: dedupeColumns,
   sql: (r, d) =>
-    `select q.asked, q.holder from ${r.lateral(
-      `select ${r('job_id')} as asked, h.job_id as holder from ${d.table('job_dedupe')} h
+    `select q.wanted_by, q.holder from ${r.lateral(
+      `select ${r('job_id')} as wanted_by, h.job_id as holder from ${d.table('job_dedupe')} h
       where h.dedupe_key = ${r('dedupe_key')} and h.plugin = ${r('plugin')}
         and h.command = ${r('command')}
         and not exists (select 1 from ${d.table('job_queue')} j where j.id = ${r('job_id')})`,
     )}`,
 });
 
-/** A success holds its key for the TTL. Any other final end releases the key. */
+/** Keeps the key of a success for the TTL. Any other final end releases the key. */
 export async function recordDedupe(tx: Transaction, closed: readonly Closing[]): Promise<void> {
   const keyed = closed
     .filter(({ job, ending }) => job.dedupeKey !== null && isTerminal(ending.status))
     .sort((a, b) => ((a.job.dedupeKey ?? '') < (b.job.dedupeKey ?? '') ? -1 : 1));
   const succeeded = keyed.filter(({ ending }) => ending.status === 'succeeded');
   const others = keyed.filter(({ ending }) => ending.status !== 'succeeded');
-  if (succeeded.length > 0) await tx.each(keepKey, lastOfEachKey(succeeded).map(toKeyRow));
-  if (others.length > 0) await tx.each(giveKeyBack, others.map(toKeyRow));
+  if (succeeded.length > 0) await tx.each(extendKey, lastOfEachKey(succeeded).map(toKeyRow));
+  if (others.length > 0) await tx.each(deleteKey, others.map(toKeyRow));
 }
 
 function lastOfEachKey(closings: readonly Closing[]): Closing[] {
@@ -169,7 +170,7 @@ function toKeyRow({ job }: Closing): Row {
 
 const keyColumns = { ...dedupeColumns, ttl_ms: 'int' } as const;
 
-const keepKey = defineRows({
+const extendKey = defineRows({
   columns: keyColumns,
   sql: (r, d) => `insert into ${d.table('job_dedupe')}
     (dedupe_key, plugin, command, job_id, blocks_until)
@@ -180,7 +181,7 @@ const keepKey = defineRows({
       set job_id = excluded.job_id, blocks_until = excluded.blocks_until`,
 });
 
-const giveKeyBack = defineRows({
+const deleteKey = defineRows({
   columns: keyColumns,
   sql: (r, d) => `delete from ${d.table('job_dedupe')}
     where (dedupe_key, plugin, command, job_id) in (select ${r('dedupe_key')}, ${r('plugin')},

@@ -59,7 +59,7 @@ export interface BulkProgress {
 const retrySkips = ['unknown_plugin', 'init', 'run_step'] as const;
 export type RetrySkip = (typeof retrySkips)[number];
 
-export function bulkBegin(upTo: number): BulkProgress {
+export function createBulkProgress(upTo: number): BulkProgress {
   return { cursor: 0, upTo, jobs: 0, counts: {} };
 }
 
@@ -75,7 +75,7 @@ export function advanceBulk(
   return { cursor, upTo, jobs: jobs + counted.length, counts: sums };
 }
 
-/** Returns the states that a choice means. Without a filter by state, the default of the verb. */
+/** Returns the statuses that a choice selects, or the default of the verb. */
 export function listChosenStatuses(
   verb: 'cancel' | 'retry',
   { status }: JobChoice,
@@ -272,25 +272,26 @@ export interface BulkStep {
   readonly before: BulkProgress;
   /** The last job of this step. */
   readonly cursor: number;
-  /** Why jobs of this step were left out, one reason for each. */
+  /** The reasons why jobs of this step were skipped, one for each. */
   readonly skipped: readonly string[];
 }
 
-export interface BulkDone<Answer> {
-  /** In the order of the request; empty if the step was committed before. */
-  readonly answers: readonly Answer[];
+export interface BulkResult<Result> {
+  /** In the order of the request. Empty if the step was committed before. */
+  readonly results: readonly Result[];
   readonly progress: BulkProgress;
 }
 
+/** A job to retry, and the draft of the job that repeats its work. */
 export interface Retry {
   readonly of: string;
   readonly job: JobDraft;
-  /** Only if it was never retried before. */
+  /** Refuses the retry if the job was ever retried before. */
   readonly isFirst?: boolean;
 }
 
-/** `queued` names the new job; `under_way` the job that already repeats the work. */
-export type RetryAnswer =
+/** The result of one retry. `under_way` names the job that already repeats the work. */
+export type RetryResult =
   | { readonly kind: 'queued'; readonly jobId: string }
   | { readonly kind: 'under_way'; readonly jobId: string }
   | { readonly kind: 'open' }

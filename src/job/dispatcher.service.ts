@@ -5,7 +5,7 @@ import {
   logAttemptEnd,
   type WrittenSettlement,
   type Settler,
-  releaseUnstarted,
+  closeUnstartedClaim,
 } from './settle.service.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
@@ -18,31 +18,31 @@ import { Slots, type SlotPool } from './slots.service.ts';
 const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 5000;
 
-/** An end that waits to be settled, and since when. */
-interface Ended {
+/** A closing that waits for its commit. */
+interface PendingClosing {
   readonly closing: Closing;
   readonly sinceMs: number;
 }
 
-/** A claim of this process: its attempt is under way, or waits for a slot. */
-interface Held {
+/** A claim of this process. Its attempt is running or waits for a slot. */
+interface ClaimState {
   readonly job: ClaimedJob;
   readonly generation: Generation;
   readonly abort: AbortController;
-  started: boolean;
+  isStarted: boolean;
 }
 
 /** The rules for what a dispatcher claims. */
 export interface ClaimRules {
   plugins(generation: Generation): readonly ClaimablePlugin[];
-  /** Returns whether a claimed job could start now. `wakeSurely` is called when it can again. */
+  /** Returns whether a claimed job could start now. When that changes, `retryNow` is called. */
   mayStart(): boolean;
 }
 
 /**
- * Free slots become claims, claims become attempts, ended attempts are settled. Everything that
- * waits at one moment goes through one transaction: the ends first, then claims for the slots that
- * they freed. While it is under way, the next batch gathers.
+ * Claims jobs for free slots, executes them, and settles the attempts that ended. It works in rounds.
+ * One transaction per round settles all ended attempts and then claims jobs for the slots that they
+ * freed. Attempts that end during a round are settled by the next round.
  */
 export class Dispatcher {
   readonly #context: LedgerContext;
@@ -51,30 +51,33 @@ export class Dispatcher {
   readonly #execute: Execute;
   readonly #log: Log;
   readonly #jobLog: Log;
-  /** By claim: a job that was lost and claimed again is here twice until its first attempt has ended. */
-  readonly #held = new Map<string, Held>();
-  readonly #slots: Slots<Held>;
-  #ended: Ended[] = [];
-  #claiming = false;
-  #wanted = false;
-  #hasArrived = false;
-  /** Returns whether the last claim left nothing, and nothing was written since. */
-  #hasSeenAll: () => boolean = unknown;
-  #turning = false;
-  #abandoned = false;
-  #exchanging: Promise<void> = Promise.resolve();
+  /** By claim: a job that was lost and claimed again is in it twice until its first attempt ends. */
+  readonly #claims = new Map<string, ClaimState>();
+  readonly #slots: Slots<ClaimState>;
+  #pending: PendingClosing[] = [];
+  #isClaiming = false;
+  /** The next round claims. */
+  #mustClaim = false;
+  /** Work was written. The next round claims, unless the last claim already found that work. */
+  #hasNewWork = false;
+  /** Returns whether the last claim took all ready jobs and no commit followed it. */
+  #hasClaimedAll: () => boolean = isUnknown;
+  #isActive = false;
+  #isAbandoned = false;
+  #round: Promise<void> = Promise.resolve();
   #failures = 0;
-  /** Ends the wait for a ledger that could not be written. */
-  #retry: () => void = () => undefined;
+  /** Ends the delay after a failed write. */
+  #endDelay: () => void = () => undefined;
   #trouble: string | undefined;
-  #pendingTokens = new Set<string>();
+  /** The tokens of claims that are in progress. */
+  #openTokens = new Set<string>();
   #pausedUntil = 0;
-  #idle: (() => void)[] = [];
+  #onIdle: (() => void)[] = [];
 
   constructor(
     context: LedgerContext,
     settler: Settler,
-    turns: SlotPool,
+    pool: SlotPool,
     rules: ClaimRules,
     execute: Execute,
   ) {
@@ -85,82 +88,80 @@ export class Dispatcher {
     this.#log = context.log.child('dispatcher');
     this.#jobLog = context.log.child('job');
     this.#slots = new Slots({
-      turns,
-      most: () => context.quota.workers(),
-      run: (held, waitedMs) => this.#attempt(held, waitedMs),
-      giveBack: (held) => this.#giveBack(held),
-      onSpare: () => this.#lookAgain(),
+      pool,
+      slotsMax: () => context.quota.workers(),
+      run: (claim, waitedMs) => this.#attempt(claim, waitedMs),
+      release: (claims) => this.#release(claims),
+      onReserved: () => this.#claimSoon(),
     });
   }
 
   get running(): readonly ClaimedJob[] {
-    return [...this.#held.values()].flatMap(({ job, started }) => (started ? [job] : []));
+    return [...this.#claims.values()].flatMap(({ job, isStarted }) => (isStarted ? [job] : []));
   }
 
-  /** Why the ledger cannot be written at the moment. */
+  /** The reason why the ledger can't be written at the moment. */
   get trouble(): string | undefined {
     return this.#trouble;
   }
 
-  /** Lets claims begin, or go on. */
-  open(): void {
-    this.#claiming = true;
+  /** Returns whether no claim is held and no closing waits for its commit. */
+  get isIdle(): boolean {
+    return this.#claims.size === 0 && this.#pending.length === 0 && !this.#isActive;
+  }
+
+  startClaiming(): void {
+    this.#isClaiming = true;
     this.wake();
   }
 
-  /** Claims nothing more; what runs goes on. Resolves when no claim is under way either. */
-  async shut(): Promise<void> {
-    this.#claiming = false;
-    this.#giveWaitingBack();
-    await this.#exchanging.catch(() => undefined);
+  /** Stops claiming. Running attempts continue. Resolves when no claim is in progress. */
+  async stopClaiming(): Promise<void> {
+    this.#isClaiming = false;
+    this.#releaseAllWaiting();
+    await this.#round.catch(() => undefined);
   }
 
   /**
-   * These may not be claimed any more: what waits for a slot is given back, what runs goes on.
-   * Resolves when no claim is under way that was asked for before.
+   * Releases the claims of these commands that wait for a slot. Running attempts continue. Resolves
+   * when no claim is in progress that started before the call.
    */
-  async withhold(isMeant: (plugin: string, command: string) => boolean): Promise<void> {
-    const giveBack = (): void => {
-      this.#giveBack(this.#slots.withdraw(({ job }) => isMeant(job.plugin, job.command)));
-    };
-    giveBack();
-    await this.#exchanging.catch(() => undefined);
-    giveBack();
+  async releaseWaiting(isMeant: (plugin: string, command: string) => boolean): Promise<void> {
+    const release = (): void =>
+      this.#release(this.#slots.remove(({ job }) => isMeant(job.plugin, job.command)));
+    release();
+    await this.#round.catch(() => undefined);
+    release();
   }
 
-  /** There may be something to do, or more room to do it. */
+  /** Starts claims that wait for a slot, and claims again. */
   wake(): void {
-    this.#slots.fill();
-    this.#lookAgain();
+    this.#slots.startWaiting();
+    this.#claimSoon();
   }
 
-  /** Work was written: looked for, unless the last look came after it and found all. */
-  arrived(): void {
-    this.#slots.fill();
-    this.#hasArrived = true;
+  /** Reports that work was written. It is claimed, unless the last claim came later and took all. */
+  notifyWork(): void {
+    this.#slots.startWaiting();
+    this.#hasNewWork = true;
     this.#schedule();
   }
 
-  /** `wake`, from somebody whom the ledger has just answered: it need not be waited for any longer. */
-  wakeSurely(): void {
-    this.#retry();
+  /** Wakes it and ends the delay after a failed write: the ledger has just responded. */
+  retryNow(): void {
+    this.#endDelay();
     this.wake();
   }
 
-  /** No claim is held and no end waits to be written. */
-  get isIdle(): boolean {
-    return this.#held.size === 0 && this.#ended.length === 0 && !this.#turning;
-  }
-
-  /** Leaves its places to others; nothing runs any more. */
-  leave(): void {
+  /** Leaves its slots to other ledgers. Call it when nothing runs any more. */
+  leavePool(): void {
     this.#slots.leave();
   }
 
-  /** The host is short of processes or memory: claims wait, and nobody is charged. */
-  rest(ms: number): void {
+  /** Claims nothing for a while, because the host is short of processes or memory. */
+  pauseFor(ms: number): void {
     this.#pausedUntil = Math.max(this.#pausedUntil, performance.now() + ms);
-    this.#giveWaitingBack();
+    this.#releaseAllWaiting();
     setTimeout(() => this.wake(), ms).unref();
   }
 
@@ -173,87 +174,86 @@ export class Dispatcher {
   }
 
   /** Returns whether this process holds the claim, or may be about to learn that it does. */
-  holds(jobId: string, claimToken: string): boolean {
-    return this.#held.has(claimKey(jobId, claimToken)) || this.#pendingTokens.has(claimToken);
+  hasClaim(jobId: string, claimToken: string): boolean {
+    return this.#claims.has(claimKey(jobId, claimToken)) || this.#openTokens.has(claimToken);
   }
 
-  /** Closes claims that nobody here holds, through the same door as every other end. */
+  /** Settles closings in the next round. */
   close(closings: readonly Closing[]): void {
     const sinceMs = performance.now();
-    this.#ended.push(...closings.map((closing) => ({ closing, sinceMs })));
+    this.#pending.push(...closings.map((closing) => ({ closing, sinceMs })));
     this.#schedule();
   }
 
-  /** Resolves when nothing runs and nothing waits to be settled. */
-  async drained(): Promise<void> {
+  async awaitIdle(): Promise<void> {
     if (this.isIdle) return;
-    await new Promise<void>((resolve) => this.#idle.push(resolve));
+    await new Promise<void>((resolve) => this.#onIdle.push(resolve));
   }
 
-  /** Gives up on a ledger that does not answer; whoever comes next recovers what waited for it. */
+  /** Gives up on a ledger that doesn't respond. A later process recovers the open claims. */
   abandon(): void {
-    this.#abandoned = true;
+    this.#isAbandoned = true;
   }
 
-  #lookAgain(): void {
-    this.#wanted = true;
+  #claimSoon(): void {
+    this.#mustClaim = true;
     this.#schedule();
   }
 
   #schedule(): void {
-    if (this.#turning || this.#abandoned) return;
-    this.#turning = true;
-    setImmediate(() => void this.#turn());
+    if (this.#isActive || this.#isAbandoned) return;
+    this.#isActive = true;
+    setImmediate(() => void this.#runRounds());
   }
 
-  async #turn(): Promise<void> {
-    while (!this.#abandoned && (this.#ended.length > 0 || this.#mustLook)) {
-      const [ended, later] = splitByJob(this.#ended);
-      this.#ended = later;
-      this.#wanted = false;
-      this.#hasArrived = false;
+  async #runRounds(): Promise<void> {
+    while (!this.#isAbandoned && (this.#pending.length > 0 || this.#shouldClaim)) {
+      const [batch, later] = splitByJob(this.#pending);
+      this.#pending = later;
+      this.#mustClaim = false;
+      this.#hasNewWork = false;
       try {
-        this.#exchanging = this.#exchange(ended.map(stampSettle));
-        await this.#exchanging;
+        this.#round = this.#runRound(batch.map(withSettleMs));
+        await this.#round;
         this.#failures = 0;
         this.#trouble = undefined;
       } catch (error) {
-        this.#ended = [...ended, ...this.#ended];
-        await this.#endure(error);
+        this.#pending = [...batch, ...this.#pending];
+        await this.#waitForLedger(error);
       }
     }
-    this.#turning = false;
-    if (this.#held.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    this.#isActive = false;
+    if (this.#claims.size === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 
-  get #mustLook(): boolean {
-    return this.#wanted || (this.#hasArrived && !this.#hasSeenAll());
+  get #shouldClaim(): boolean {
+    return this.#mustClaim || (this.#hasNewWork && !this.#hasClaimedAll());
   }
 
-  async #exchange(closings: Closing[]): Promise<void> {
-    const free = this.#freeSlots(closings);
+  async #runRound(closings: Closing[]): Promise<void> {
+    const free = this.#countFree(closings);
     const { generation } = this.#context;
-    const claim = free > 0 ? this.#toClaim(free, generation) : undefined;
-    if (claim === undefined) this.#waitForTurn();
-    if (claim === undefined && closings.length === 0) return;
-    if (claim !== undefined) this.#pendingTokens.add(claim.token);
+    const request = free > 0 ? this.#toRequest(free, generation) : undefined;
+    if (request === undefined) this.#requestSlot();
+    if (request === undefined && closings.length === 0) return;
+    if (request !== undefined) this.#openTokens.add(request.token);
     let settled: WrittenSettlement;
-    const began = performance.now();
+    const startedAt = performance.now();
     try {
-      settled = await this.#settler.settle(closings, claim);
+      settled = await this.#settler.settle(closings, request);
     } finally {
-      if (claim !== undefined) this.#pendingTokens.delete(claim.token);
+      if (request !== undefined) this.#openTokens.delete(request.token);
     }
-    for (const { job, claimToken } of closings) this.#held.delete(claimKey(job.id, claimToken));
-    for (const job of settled.claimed) this.#begin(job, generation);
-    if (!this.#claiming) this.#giveWaitingBack();
-    this.#publish(settled, performance.now() - began);
-    // A full answer may mean that more is ready than was asked for.
+    for (const { job, claimToken } of closings) this.#claims.delete(claimKey(job.id, claimToken));
+    for (const job of settled.claimed) this.#addClaim(job, generation);
+    if (!this.#isClaiming) this.#releaseAllWaiting();
+    this.#publish(settled, performance.now() - startedAt);
+    // The claim found as many jobs as it asked for, so more may be ready.
     const mayBeMore = free > 0 && settled.claimed.length === free;
-    this.#hasSeenAll = (free > 0 && !mayBeMore && settled.isLatest) || unknown;
-    if (mayBeMore && this.#freeSlots([]) > 0) this.#wanted = true;
-    else if (mayBeMore) this.#waitForTurn();
-    if (!this.#wanted) this.#slots.pass();
+    this.#hasClaimedAll = (free > 0 && !mayBeMore && settled.isLatest) || isUnknown;
+    if (mayBeMore && this.#countFree([]) > 0) this.#mustClaim = true;
+    else if (mayBeMore) this.#requestSlot();
+    if (!this.#mustClaim) this.#slots.decline();
   }
 
   #publish({ enqueued, written, news }: WrittenSettlement, settleMs: number): void {
@@ -271,16 +271,17 @@ export class Dispatcher {
     });
   }
 
-  #waitForTurn(): void {
-    if (this.#mayClaim) this.#slots.want();
-    else this.#slots.pass();
+  /** Requests a slot that another ledger uses, or declines a reserved one if it can't claim. */
+  #requestSlot(): void {
+    if (this.#mayClaim) this.#slots.request();
+    else this.#slots.decline();
   }
 
   get #mayClaim(): boolean {
-    return this.#claiming && performance.now() >= this.#pausedUntil && this.#rules.mayStart();
+    return this.#isClaiming && performance.now() >= this.#pausedUntil && this.#rules.mayStart();
   }
 
-  #toClaim(slots: number, generation: Generation): ClaimRequest {
+  #toRequest(slots: number, generation: Generation): ClaimRequest {
     const { processId, quota } = this.#context;
     const { snapshotId } = generation;
     const workersMax = quota.workers();
@@ -294,91 +295,94 @@ export class Dispatcher {
     };
   }
 
-  #freeSlots(closings: readonly Closing[]): number {
+  /** Counts the jobs that may be claimed after these closings have freed their slots. */
+  #countFree(closings: readonly Closing[]): number {
     if (!this.#mayClaim) return 0;
     const ending = closings.filter(({ job, claimToken }) =>
-      this.#held.has(claimKey(job.id, claimToken)),
+      this.#claims.has(claimKey(job.id, claimToken)),
     );
-    return this.#slots.capacity - this.#held.size + ending.length;
+    return this.#slots.capacity - this.#claims.size + ending.length;
   }
 
-  #begin(job: ClaimedJob, generation: Generation): void {
-    const held = { job, generation, abort: new AbortController(), started: false };
-    this.#held.set(claimKey(job.id, job.claimToken), held);
-    this.#slots.enter(held);
+  #addClaim(job: ClaimedJob, generation: Generation): void {
+    const claim = { job, generation, abort: new AbortController(), isStarted: false };
+    this.#claims.set(claimKey(job.id, job.claimToken), claim);
+    this.#slots.add(claim);
   }
 
-  async #attempt(held: Held, waitedMs: number): Promise<void> {
-    held.started = true;
-    const job = { ...held.job, queueMs: held.job.queueMs + Math.round(waitedMs) };
-    const closing = await this.#execute(job, held.abort.signal, held.generation);
+  async #attempt(claim: ClaimState, waitedMs: number): Promise<void> {
+    claim.isStarted = true;
+    const job = { ...claim.job, queueMs: claim.job.queueMs + Math.round(waitedMs) };
+    const closing = await this.#execute(job, claim.abort.signal, claim.generation);
     const { cause } = closing.report;
     // The host is full, or its spawner is fenced: the next attempts would end in the same way.
-    if (cause === 'host_full' || cause === 'fenced') this.rest(HOST_FULL_DELAY_MS);
+    if (cause === 'host_full' || cause === 'fenced') this.pauseFor(HOST_FULL_DELAY_MS);
     this.close([closing]);
   }
 
-  /** A claim that waits for a slot is stopped without one. */
-  #stop(reason: 'cancelled' | 'shutdown', isMeant: (held: Held) => boolean): void {
-    for (const held of this.#held.values()) if (isMeant(held)) held.abort.abort(reason);
-    for (const held of this.#slots.withdraw(isMeant)) void this.#attempt(held, 0);
+  /** Aborts attempts. A claim that waits for a slot starts without one, and so ends at once. */
+  #stop(reason: 'cancelled' | 'shutdown', isMeant: (claim: ClaimState) => boolean): void {
+    for (const claim of this.#claims.values()) if (isMeant(claim)) claim.abort.abort(reason);
+    for (const claim of this.#slots.remove(isMeant)) void this.#attempt(claim, 0);
   }
 
-  #giveWaitingBack(): void {
-    this.#giveBack(this.#slots.withdraw(() => true));
+  #releaseAllWaiting(): void {
+    this.#release(this.#slots.remove(() => true));
   }
 
-  #giveBack(held: readonly Held[]): void {
-    if (held.length > 0) this.close(held.map(({ job }) => releaseUnstarted(job)));
+  #release(claims: readonly ClaimState[]): void {
+    if (claims.length > 0) this.close(claims.map(({ job }) => closeUnstartedClaim(job)));
   }
 
-  /** The ledger cannot be written: nothing is lost, everything waits, more and more patiently. */
-  async #endure(error: unknown): Promise<void> {
+  /** Waits before the next try after a failed write. Nothing is lost; the delay doubles each time. */
+  async #waitForLedger(error: unknown): Promise<void> {
     const known = error instanceof DuctileError;
     this.#trouble = messageOf(error);
     this.#failures += 1;
     const ms = Math.min(RETRY_MS_MIN * 2 ** (this.#failures - 1), RETRY_MS_MAX);
-    this.#log.error('the ledger did not take a write; trying again', {
+    this.#log.error('the ledger could not be written; retrying', {
       error: messageOf(error),
       ...(known ? { code: error.code } : {}),
-      waiting: this.#ended.length,
+      waiting: this.#pending.length,
       retry_in_ms: ms,
     });
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, ms);
-      this.#retry = () => {
+      this.#endDelay = () => {
         clearTimeout(timer);
         resolve();
       };
     });
-    this.#wanted = true;
+    this.#mustClaim = true;
   }
 }
 
-/** The ledger's verdicts are by job, so of one job only one end at a time can be settled. */
-function splitByJob(ended: readonly Ended[]): [now: Ended[], later: Ended[]] {
+/** Takes one closing per job: the ledger returns its verdicts by job. */
+function splitByJob(
+  pending: readonly PendingClosing[],
+): [batch: PendingClosing[], later: PendingClosing[]] {
   const jobs = new Set<string>();
-  const now: Ended[] = [];
-  const later: Ended[] = [];
-  for (const end of ended) {
-    const { id } = end.closing.job;
-    (jobs.has(id) ? later : now).push(end);
+  const batch: PendingClosing[] = [];
+  const later: PendingClosing[] = [];
+  for (const one of pending) {
+    const { id } = one.closing.job;
+    (jobs.has(id) ? later : batch).push(one);
     jobs.add(id);
   }
-  return [now, later];
+  return [batch, later];
 }
 
-function unknown(): boolean {
+function isUnknown(): boolean {
   return false;
 }
 
-/** A token is of a whole batch of claims. */
+/** Identifies a claim. Its token alone doesn't: all jobs of one claim request share it. */
 function claimKey(jobId: string, claimToken: string | null): string {
   return `${jobId} ${claimToken}`;
 }
 
-/** How long the end has waited for this commit is the last part of the attempt's story. */
-function stampSettle({ closing, sinceMs }: Ended): Closing {
+/** Adds how long the closing has waited for this commit. */
+function withSettleMs({ closing, sinceMs }: PendingClosing): Closing {
   const settleMs = Math.round(performance.now() - sinceMs);
   return { ...closing, report: { ...closing.report, settleMs } };
 }

@@ -4,17 +4,23 @@ import { makeBatcher } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
 import { type JsonObject, toStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { Dedupe, JobDraft, SubmittedBy } from './job.ts';
+import {
+  type Dedupe,
+  type JobDraft,
+  type SubmittedBy,
+  lineageOf,
+  JOB_ACTOR,
+  type JobCause,
+} from './job.ts';
 import type { ContextDraft, EnqueueResult } from './types.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
-import { descentOf, JOB_ACTOR, type JobCause } from './cause.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { SuppressedWork } from '../engine/commit-events.ts';
 
 export interface JobSubmission {
-  /** Made by the caller when the same request may come again; a new one otherwise. */
+  /** Set by a caller that may repeat the request. A new id otherwise. */
   readonly id?: string | undefined;
   readonly plugin: string;
   readonly command: string;
@@ -23,7 +29,7 @@ export interface JobSubmission {
   readonly actor: string;
   readonly context?: JsonObject;
   readonly dedupeKey?: string;
-  /** How long its success blocks others with the same key; the configuration's time otherwise. */
+  /** How long its success blocks others with the same key (default: `service.dedupe_ttl`). */
   readonly dedupeTtlMs?: number;
   /**
    * Blocks if a job with the same key is queued or running, too (default: true with a
@@ -35,17 +41,18 @@ export interface JobSubmission {
   readonly due?: NonNullable<JobDraft['due']>;
   /** The submitter waits for the end of the job. */
   readonly isAwaited?: boolean;
-  /** The running job that asks for it. */
+  /** The running job that submits it. */
   readonly cause?: JobCause;
 }
 
-/** The one door in: everything that is accepted from outside passes here and is committed. */
+/** Checks and commits the jobs that callers submit. */
 export interface Enqueuer {
+  /** Resolves after the commit. */
   submit(submission: JobSubmission): Promise<EnqueueResult>;
 }
 
-/** A job as it is put on the ledger, with the baggage that it begins with. */
-export interface DraftedJob {
+/** The draft of a submitted job, with its initial baggage. */
+export interface SubmissionDraft {
   readonly job: JobDraft;
   readonly context: ContextDraft | undefined;
 }
@@ -73,8 +80,8 @@ export function makeEnqueuer(context: LedgerContext): Enqueuer {
 }
 
 /**
- * Reports work before it is written. On SQLite, writes of one moment share a commit, so a dispatcher that looks now
- * claims the work in the commit that accepts it. On PostgreSQL a look would come too early.
+ * Wakes the dispatcher before work is written. On SQLite, concurrent writes share a commit, so the
+ * dispatcher claims the work in the same commit. On PostgreSQL the claim would come too early.
  */
 export function announceWork(
   { ledger, commits }: Pick<LedgerContext, 'ledger' | 'commits'>,
@@ -99,34 +106,35 @@ export function findSuppressedJobs(
   });
 }
 
-/** Until the first of the delayed jobs is due; undefined if none is delayed. */
+/** Returns the milliseconds until the first delayed job is due. Undefined if none is delayed. */
 export function findFirstDue(jobs: readonly Pick<JobDraft, 'due'>[]): number | undefined {
   const times = jobs.flatMap(({ due }) => (due === undefined ? [] : [untilDue(due)]));
   return times.length === 0 ? undefined : Math.min(...times);
 }
 
 /**
- * Refuses a plugin that isn't there, and a payload that its command can't take. `kept` is the payload as the ledger
- * stores it, if the caller has that. With `mayWait`, a job of a plugin that did not load waits: a delivery must not be
+ * Drafts a job. Throws if there is no such plugin or command, or if the payload doesn't match the
+ * command's schema. `stored` is the payload as the ledger stores it, if the caller has it. With
+ * `mayWait`, a job of a plugin that could not be loaded is accepted and waits: a delivery must not be
  * lost.
  */
 export async function draftJob(
   submission: JobSubmission,
   catalog: Catalog,
   dedupeTtlMs: number,
-  { kept, mayWait = false }: { readonly kept?: string; readonly mayWait?: boolean } = {},
+  { stored, mayWait = false }: { readonly stored?: string; readonly mayWait?: boolean } = {},
 ): Promise<DraftedJob> {
-  const isAwaited = mayWait && catalog.unloaded.has(submission.plugin);
-  const plugin = isAwaited ? undefined : findPlugin(submission, catalog);
-  const draft = toDraft(submission, attemptsOf(plugin, submission.command), dedupeTtlMs, kept);
-  // Most commands have no schema, and their jobs should not wait for a turn of their own.
+  const isUnloaded = mayWait && catalog.unloaded.has(submission.plugin);
+  const plugin = isUnloaded ? undefined : requireCommand(submission, catalog);
+  const draft = toDraft(submission, attemptsOf(plugin, submission.command), dedupeTtlMs, stored);
+  // Most commands have no schema. Without an await, their jobs join the current batch.
   if (plugin?.manifest.commands[submission.command]?.inputSchema !== undefined) {
     await checkPayload(plugin, submission.command, submission.payload);
   }
   return draft;
 }
 
-function findPlugin(submission: JobSubmission, catalog: Catalog): Plugin {
+function requireCommand(submission: JobSubmission, catalog: Catalog): Plugin {
   const plugin = catalog.plugins.get(submission.plugin);
   if (plugin === undefined) {
     throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${submission.plugin}`);
@@ -165,7 +173,7 @@ function toDraft(
       ...(submission.due === undefined ? {} : { due: submission.due }),
       ...(submission.isAwaited === true ? { isAwaited: true } : {}),
       ...(context === undefined ? {} : { eventContextId: context.id }),
-      ...descentOf(submission.cause),
+      ...lineageOf(submission.cause),
     },
   };
 }
@@ -175,7 +183,7 @@ function blocksInFlight({ blockInFlight, dedupeTtlMs }: JobSubmission): boolean 
   return blockInFlight ?? dedupeTtlMs !== undefined;
 }
 
-/** The baggage that a chain begins with. */
+/** Drafts the initial baggage of a job or run. */
 export function toContext(baggage: JsonObject | undefined): ContextDraft | undefined {
   if (baggage === undefined) return undefined;
   return { id: makeId(), accumulated: toStoredJson(baggage, 'context') };
@@ -190,7 +198,7 @@ export function toDedupe(
   return { key, ttlMs: dedupeTtlMs ?? usualTtlMs };
 }
 
-/** The database's clock decides; ours only says when to look. */
+/** Estimates the delay by this host's clock. The database's clock decides when the job is due. */
 export function untilDue(due: NonNullable<JobDraft['due']>): number {
   const ms = 'inMs' in due ? due.inMs : fromTimestamp(due.at) - Date.now();
   return Math.min(ms, limits.timerMsMax);
@@ -202,8 +210,8 @@ function attemptsOf(plugin: Plugin | undefined, command: string): number {
   return plugin?.retry.maxAttempts ?? limits.attemptsMax;
 }
 
-/** Returns the hops of what a caller starts: one more than its own if the caller is a running job. */
-export async function hopsBehind(
+/** Returns the hops of a job that this actor starts: one more than its own if it is a running job. */
+export async function findChildHops(
   actor: string,
   ledger: LedgerSubset<'jobs.find'>,
 ): Promise<number> {

@@ -18,12 +18,12 @@ import type { ProcessEnd } from '../plugin/process.ts';
 import { decodeResponse, type Reply } from '../plugin/protocol.ts';
 import type { PayloadMask } from '../signal/mask.ts';
 import {
-  bareReport,
+  createBareReport,
   type AttemptCause,
   type AttemptReport,
   type AttemptStatus,
 } from './attempt.ts';
-import { isTerminal } from './job.ts';
+import { isTerminal, traceparentOf } from './job.ts';
 import {
   endAsCancelled,
   endAsFailed,
@@ -38,10 +38,11 @@ import {
   prepareRequest,
   type BasePayloads,
   type RequestLedger,
-} from './plugin-request.service.ts';
-import { maskOutputSecrets, toSpec, type Runner } from './run-plugin.service.ts';
+  maskOutputSecrets,
+  toSpec,
+  type Runner,
+} from './run-plugin.service.ts';
 import { toLogFields } from './settle.service.ts';
-import { traceparentOf } from './trace.ts';
 import type { ClaimedJob, StateChange } from './types.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
@@ -125,7 +126,7 @@ async function executeAttempt(
       isAwaited: job.awaitedBy !== null,
     });
   };
-  // The token ends with the process, even if the process failed to start.
+  // The token is revoked with the end of the process, even if the process failed to start.
   const unmasked = await run().finally(() => access?.end());
   probe('run.after-exit');
   // Mask before anything is read from the output, so that no later code sees a secret.
@@ -152,7 +153,7 @@ export interface EndedAttempt {
 
 export interface ClosingRules {
   readonly rules: FollowRules;
-  /** Without it, what is masked in signals is not sealed. */
+  /** Seals the masked values of signals. Without it, they are lost. */
   readonly mask?: PayloadMask;
   readonly random: number;
   readonly nowMs: number;
@@ -240,7 +241,7 @@ function roundOrNull(value: number | undefined): number | null {
   return value === undefined ? null : Math.round(value);
 }
 
-/** How long a job waits if the host had no room to start it. */
+/** The delay of a job that the host could not start for lack of processes or memory. */
 export const HOST_FULL_DELAY_MS = 1000;
 
 function toEnding(
@@ -273,10 +274,10 @@ function toStateChange(
   return { kind: 'snapshot', factType: rule.factType, mirror, value };
 }
 
-/** The plugin has no such command, so no further attempt can help. */
+/** Closes an attempt whose plugin has no such command. A retry doesn't help. */
 function closeUnknownCommand(job: ClaimedJob, rules: FollowRules): Closing {
   const error = `the plugin ${job.plugin} has no command ${job.command}`;
-  return closeUnstarted(job, bareReport('failed', 'unknown_command', error), rules);
+  return closeUnstarted(job, createBareReport('failed', 'unknown_command', error), rules);
 }
 
 /**
@@ -298,7 +299,13 @@ function closeSetupFailure(
 ): Closing {
   const error = hint === undefined ? message : `${message}. ${hint}`;
   const cause = code === 'PLUGIN_NOT_ISOLATED' ? 'spawn' : 'credential';
-  return closeUnstarted(job, bareReport('failed', cause, error), rules, setupFailures[code], retry);
+  return closeUnstarted(
+    job,
+    createBareReport('failed', cause, error),
+    rules,
+    setupFailures[code],
+    retry,
+  );
 }
 
 function closeUnstarted(
@@ -317,7 +324,7 @@ function closeUnstarted(
   return { job, claimToken: job.claimToken, report, ending, ...consequences, ...arriving };
 }
 
-/** The spawner died, or this code has a defect: the attempt isn't charged to the job. */
+/** Closes an attempt that failed because the spawner died or Ductile has a defect. It isn't charged. */
 function closeReleased(job: ClaimedJob, error: unknown, log: Log): Closing {
   const isExpected = error instanceof DuctileError && error.code === 'SPAWNER_FAILED';
   if (!isExpected) {
@@ -326,7 +333,7 @@ function closeReleased(job: ClaimedJob, error: unknown, log: Log): Closing {
       error: messageOf(error),
     });
   }
-  const report = bareReport('released', 'spawner_died', messageOf(error));
+  const report = createBareReport('released', 'spawner_died', messageOf(error));
   const delayMs = isExpected ? 0 : DEFECT_DELAY_MS;
   return {
     job,
@@ -338,5 +345,5 @@ function closeReleased(job: ClaimedJob, error: unknown, log: Log): Closing {
   };
 }
 
-/** Keeps a job that meets a defect from being claimed in a tight loop. */
+/** Prevents that a job that meets a defect is claimed in a tight loop. */
 const DEFECT_DELAY_MS = 10_000;

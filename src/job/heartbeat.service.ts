@@ -1,7 +1,7 @@
 import { makeFailureLog, type Log } from '../base/log.ts';
 import { messageOf } from '../base/errors.ts';
 import { makeLoop, type Loop } from '../base/service.ts';
-import type { HeartbeatAnswer, ProcessBeat, RunningClaim } from './types.ts';
+import type { HeartbeatResult, ProcessBeat, RunningClaim } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
@@ -11,7 +11,7 @@ import type { Host } from '../plugin/process.ts';
 import type { Dispatcher } from './dispatcher.service.ts';
 import type { Generation } from '../engine/generation.ts';
 import { makeReaper, type Reaper } from './reaper.service.ts';
-import { bareReport } from './attempt.ts';
+import { createBareReport } from './attempt.ts';
 import { endAsReleased } from './outcome.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { toLogFields } from './settle.service.ts';
@@ -20,40 +20,40 @@ import type { TenantKeeper } from '../tenant/tenants.ts';
 
 interface Heartbeat extends Loop {
   /**
-   * Since when every heartbeat was committed, and in time, in monotonic milliseconds; undefined after
-   * a failure, or when the last one was so long ago that this process may be presumed dead itself.
+   * Since when all heartbeats were committed in time, in monotonic milliseconds. Undefined after a
+   * failure, or if the last one is so long ago that other processes may presume this one dead.
    */
   readonly unbrokenSince: number | undefined;
-  /** When the last one was over, however it went, in monotonic milliseconds. */
+  /** The end of the last heartbeat, successful or not, in monotonic milliseconds. */
   readonly lastRoundAt: number;
-  /** Why the last one could not be recorded. */
+  /** The reason why the last heartbeat could not be recorded. */
   readonly trouble: string | undefined;
 }
 
-/** The response to a heartbeat. */
-interface HeardBeat {
-  readonly answer: HeartbeatAnswer;
-  /** How long ago the heartbeat was requested: others count from its commit, which came later. */
+/** A committed heartbeat. */
+interface HeartbeatEvent {
+  readonly result: HeartbeatResult;
+  /** The time since the request. Other processes count from the commit, which came later. */
   readonly agoMs: number;
-  /** Another process reaped this one although it lives: its claims belong to others now. */
+  /** Another process presumed this one dead, so its claims belong to others now. */
   readonly isLost: boolean;
 }
 
-/** Says that the process lives, and compares what it holds with what the ledger believes. */
+/** Records that the process is alive, and hands the claims that the ledger knows to `onBeat`. */
 function makeHeartbeat(
   context: LedgerContext,
-  beat: () => ProcessBeat,
-  hear: (heard: HeardBeat) => void,
+  describeProcess: () => ProcessBeat,
+  onBeat: (event: HeartbeatEvent) => void,
 ): Heartbeat {
   const { ledger } = context;
   const log = context.log.child('heartbeat');
   let unbrokenSince: number | undefined;
-  /** When the last one was asked for that was committed. */
+  /** The time of the request of the last heartbeat that was committed. */
   let committedAt: number | undefined;
-  let registered = false;
+  let isRegistered = false;
   let trouble: string | undefined;
   let lastRoundAt = performance.now();
-  const complaint = makeFailureLog((fields) =>
+  const failureLog = makeFailureLog((fields) =>
     log.error('the heartbeat could not be recorded', fields),
   );
 
@@ -62,21 +62,21 @@ function makeHeartbeat(
     performance.now() - committedAt >= context.config.service.reapAfterMs;
 
   const runOnce = async (): Promise<void> => {
-    const askedAt = performance.now();
-    const answer = await ledger.processes.heartbeat(beat());
+    const requestedAt = performance.now();
+    const result = await ledger.processes.heartbeat(describeProcess());
     if (isSilent()) unbrokenSince = undefined;
-    committedAt = askedAt;
+    committedAt = requestedAt;
     unbrokenSince ??= performance.now();
     trouble = undefined;
-    complaint.reset();
-    const isLost = registered && !answer.known;
+    failureLog.reset();
+    const isLost = isRegistered && !result.known;
     if (isLost) {
       log.error('this process was presumed dead; its claims were given to others');
       unbrokenSince = performance.now();
     }
-    registered = true;
+    isRegistered = true;
     lastRoundAt = performance.now();
-    hear({ answer, agoMs: performance.now() - askedAt, isLost });
+    onBeat({ result, agoMs: performance.now() - requestedAt, isLost });
   };
 
   const loop = makeLoop({
@@ -87,7 +87,7 @@ function makeHeartbeat(
       unbrokenSince = undefined;
       trouble = messageOf(error);
       lastRoundAt = performance.now();
-      complaint.report(error);
+      failureLog.report(error);
     },
   });
 
@@ -111,32 +111,32 @@ function makeHeartbeat(
   };
 }
 
-/** That this process lives, and what becomes of the work of those that do not. */
+/** The heartbeat of this process, and the recovery of the work of dead processes. */
 export interface Liveness {
   readonly heartbeat: Heartbeat;
   readonly reaper: Reaper;
-  /** Resolves with the ledger's schema when a newer program has changed it. */
+  /** Resolves with the ledger's schema version when a newer program has migrated it. */
   readonly outgrown: Promise<number>;
-  /** At the start on a file: whoever held its lock before is dead. */
+  /** Recovers, at the start on a SQLite file, the work of processes that held its lock before. */
   recover(): Promise<void>;
   /**
    * Returns whether the heartbeats were unbroken for a whole threshold, so that this process may
    * presume others dead.
    */
-  mayJudge(): boolean;
+  mayReap(): boolean;
   /**
    * Returns whether the heartbeat loop still runs. An unreachable database doesn't count: a restart
    * would not fix it, and would cost the running jobs.
    */
-  isSound(): boolean;
+  isBeating(): boolean;
 }
 
-/** Until when plugin processes may be started here, as far as other processes know. */
+/** The time until which this process may start plugin processes, as far as other processes know. */
 export class SpawnLease {
   /** In monotonic milliseconds. */
   #endsAt: number;
 
-  /** Only on PostgreSQL may others take the claims of a process that falls silent. */
+  /** Only on PostgreSQL can other processes take over the claims of a silent one. */
   constructor(kind: Ledger['kind']) {
     this.#endsAt = kind === 'postgres' ? -Infinity : Infinity;
   }
@@ -154,15 +154,15 @@ export function makeLiveness(
   context: LedgerContext,
   { host, version }: { readonly host: Host; readonly version: string },
   lease: SpawnLease,
-  dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'holds' | 'close' | 'wakeSurely'>,
+  dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'hasClaim' | 'close' | 'retryNow'>,
   tenants: Pick<TenantKeeper, 'mourn'> | undefined,
 ): Liveness {
   const { ledger, processId, tenant } = context;
   const log = context.log.child('engine');
   const outgrown = Promise.withResolvers<number>();
   const service = (): Config['service'] => context.config.service;
-  const heartbeat = makeHeartbeat(context, beat, hear);
-  const reaper = makeReaper(context, mayJudge, tenants);
+  const heartbeat = makeHeartbeat(context, describeProcess, handleBeat);
+  const reaper = makeReaper(context, mayReap, tenants);
   return {
     heartbeat,
     reaper,
@@ -171,18 +171,26 @@ export function makeLiveness(
       const jobs = ledger.kind === 'sqlite' ? await reaper.recover() : 0;
       if (jobs > 0) log.warn('work of a crashed process recovered', { jobs });
     },
-    mayJudge,
-    isSound() {
+    mayReap,
+    isBeating() {
       const { heartbeatIntervalMs, reapAfterMs } = service();
       return performance.now() - heartbeat.lastRoundAt < heartbeatIntervalMs + reapAfterMs;
     },
   };
 
-  function mayJudge(): boolean {
-    return canJudge(heartbeat, service().reapAfterMs, tenant);
+  /**
+   * After an outage of the database, all processes look dead to the first one that comes back. So this
+   * process waits for unbroken heartbeats. A tenant that was just opened need not wait for its own:
+   * those of the root ledger show that there was no outage.
+   */
+  function mayReap(): boolean {
+    const { unbrokenSince } = heartbeat;
+    if (unbrokenSince === undefined) return false;
+    if (tenant?.mayReap() === true) return true;
+    return performance.now() - unbrokenSince >= service().reapAfterMs;
   }
 
-  function beat(): ProcessBeat {
+  function describeProcess(): ProcessBeat {
     return {
       id: processId,
       host: hostname(),
@@ -194,27 +202,27 @@ export function makeLiveness(
     };
   }
 
-  function hear({ answer, agoMs, isLost }: HeardBeat): void {
+  function handleBeat({ result, agoMs, isLost }: HeartbeatEvent): void {
     if (isLost) dispatcher.stopAll('shutdown');
     const { heartbeatIntervalMs, reapAfterMs } = service();
-    // Only where others may take our claims do our processes have to end when we fall silent.
-    // A response that comes too late renews nothing: the next one tells whose the claims are.
+    // Only if others may take over the claims of a silent process do its plugin processes have to
+    // end. A response that came too late renews nothing: the next one says whose the claims are.
     const leftMs = reapAfterMs - heartbeatIntervalMs - agoMs;
-    if (ledger.kind === 'postgres' && leftMs > 0) renew(leftMs);
-    compareClaims(answer, dispatcher, ledger, log);
-    const { schemaVersion: found = schemaVersion } = answer;
+    if (ledger.kind === 'postgres' && leftMs > 0) renewLease(leftMs);
+    compareClaims(result, dispatcher, ledger, log);
+    const { schemaVersion: found = schemaVersion } = result;
     if (found > schemaVersion) outgrown.resolve(found);
   }
 
-  function renew(ms: number): void {
+  function renewLease(ms: number): void {
     const wasFenced = !lease.isValid;
     lease.renew(ms);
     host.renew(ms);
-    if (wasFenced) dispatcher.wakeSurely();
+    if (wasFenced) dispatcher.retryNow();
   }
 }
 
-/** The files are named in the root ledger only: a tenant's says nothing about those of the operator. */
+/** Names the configuration files only in the root ledger: they are the operator's, not a tenant's. */
 function describeGeneration(
   { catalog, config }: Generation,
   isRoot: boolean,
@@ -222,52 +230,39 @@ function describeGeneration(
   return { plugins: [...catalog.plugins.keys()], ...(isRoot ? describeConfig(config) : {}) };
 }
 
-const described = new WeakMap<Config, Pick<ProcessBeat, 'configFile' | 'configDigest'>>();
+const configDescriptions = new WeakMap<Config, Pick<ProcessBeat, 'configFile' | 'configDigest'>>();
 
 function describeConfig(config: Config): Pick<ProcessBeat, 'configFile' | 'configDigest'> {
-  const known = described.get(config);
+  const known = configDescriptions.get(config);
   if (known !== undefined) return known;
-  const made = { configFile: config.file, configDigest: digestConfigFiles(config.files) };
-  described.set(config, made);
-  return made;
-}
-
-/**
- * After an outage of the database, all processes look dead to the first one that comes back. A tenant that was
- * just opened need not wait for its own heartbeats: the root's show that there was no outage.
- */
-function canJudge(
-  { unbrokenSince: since }: Heartbeat,
-  reapAfterMs: number,
-  tenant: LedgerContext['tenant'],
-): boolean {
-  if (since === undefined || tenant?.mayJudge() === true) return since !== undefined;
-  return performance.now() - since >= reapAfterMs;
+  const description = { configFile: config.file, configDigest: digestConfigFiles(config.files) };
+  configDescriptions.set(config, description);
+  return description;
 }
 
 /** Compares the claims in the ledger with the claims that this process holds. */
 function compareClaims(
-  { running }: HeartbeatAnswer,
-  dispatcher: Pick<Dispatcher, 'stopJob' | 'holds' | 'close'>,
+  { running }: HeartbeatResult,
+  dispatcher: Pick<Dispatcher, 'stopJob' | 'hasClaim' | 'close'>,
   ledger: Ledger,
   log: Log,
 ): void {
   for (const { jobId, cancelRequested } of running) {
     if (cancelRequested) dispatcher.stopJob(jobId, 'cancelled');
   }
-  const unheld = running.filter(({ jobId, claimToken }) => !dispatcher.holds(jobId, claimToken));
+  const unheld = running.filter(({ jobId, claimToken }) => !dispatcher.hasClaim(jobId, claimToken));
   if (unheld.length === 0) return;
-  releaseUnheld(ledger, unheld, log).then(
+  closeUnheld(ledger, unheld, log).then(
     (closings) => dispatcher.close(closings),
-    (error: unknown) => log.warn('unheld claims stay for now', { error: messageOf(error) }),
+    (error: unknown) => log.warn('unheld claims were not released', { error: messageOf(error) }),
   );
 }
 
 /**
- * Claims that the ledger counts as ours and nobody here holds: a claim whose answer was lost. They
- * are given back at once; if one was settled meanwhile, its fence makes this a no-op.
+ * Closes claims that the ledger has for this process and that this process doesn't hold: the response
+ * to the claim was lost. If a claim was settled in the meantime, its fence makes this a no-op.
  */
-async function releaseUnheld(
+async function closeUnheld(
   ledger: Ledger,
   unheld: readonly RunningClaim[],
   log: Log,
@@ -276,8 +271,8 @@ async function releaseUnheld(
   for (const { jobId, claimToken } of unheld) {
     const job = await ledger.jobs.find(jobId);
     if (job === undefined || job.claimToken !== claimToken) continue;
-    log.warn('a claim that nobody holds is given back', toLogFields(job));
-    const report = bareReport('released', 'unheld', 'the answer to its claim was lost');
+    log.warn('a claim that this process does not hold is released', toLogFields(job));
+    const report = createBareReport('released', 'unheld', 'the answer to its claim was lost');
     closings.push({ job, claimToken, report, ending: endAsReleased(job), signals: [], jobs: [] });
   }
   return closings;

@@ -1,4 +1,3 @@
-import type { Attempt, AttemptCause, AttemptStatus } from './attempt.ts';
 import type { Job, JobStatus } from './job.ts';
 import type { Dialect, Row, Session } from '../ledger/dialect.ts';
 import { int, intOrNull, text, textOrNull } from '../ledger/row.ts';
@@ -191,39 +190,5 @@ export function toJob(row: Row): Job {
     timeoutMs: intOrNull(row, 'timeout_ms'),
     backoffMs: intOrNull(row, 'backoff_ms'),
     awaitedBy: textOrNull(row, 'awaited_by'),
-  };
-}
-
-export function toAttempt(row: Row): Attempt {
-  return {
-    id: text(row, 'id'),
-    jobId: text(row, 'job_id'),
-    plugin: text(row, 'plugin'),
-    command: text(row, 'command'),
-    attempt: int(row, 'attempt'),
-    status: text(row, 'status') as AttemptStatus,
-    cause: text(row, 'cause') as AttemptCause,
-    error: textOrNull(row, 'last_error'),
-    result: textOrNull(row, 'result'),
-    stderr: textOrNull(row, 'stderr'),
-    stderrTruncated: row['stderr_truncated'] === 1,
-    exitCode: intOrNull(row, 'exit_code'),
-    signal: textOrNull(row, 'signal'),
-    pid: intOrNull(row, 'pid'),
-    queueMs: intOrNull(row, 'queue_ms'),
-    spawnMs: intOrNull(row, 'spawn_ms'),
-    runMs: intOrNull(row, 'run_ms'),
-    cpuMs: intOrNull(row, 'cpu_ms'),
-    memoryPeakBytes: intOrNull(row, 'memory_peak_bytes'),
-    settleMs: intOrNull(row, 'settle_ms'),
-    submittedBy: text(row, 'submitted_by'),
-    createdAt: text(row, 'created_at'),
-    startedAt: textOrNull(row, 'started_at'),
-    completedAt: text(row, 'completed_at'),
-    processId: textOrNull(row, 'process_id'),
-    claimToken: textOrNull(row, 'claim_token'),
-    parentJobId: textOrNull(row, 'parent_job_id'),
-    sourceEventId: textOrNull(row, 'source_event_id'),
-    configSnapshotId: textOrNull(row, 'config_snapshot_id'),
   };
 }

@@ -14,6 +14,7 @@ export interface Ending {
   readonly suspect: boolean;
 }
 
+/** The counts of a job that decide its next state. */
 interface Counts {
   readonly retryCount: number;
   readonly crashCount: number;
@@ -22,15 +23,15 @@ interface Counts {
   readonly maxAttempts: number;
 }
 
-/** `final`: no further attempt can help (exit 78, `retry: false`, state too large). */
+/** Whether a further attempt can help. `final`: exit 78, `retry: false`, state too large. */
 export type Failure = 'retryable' | 'final';
 
 export function endAsSucceeded(job: Counts): Ending {
-  return terminal(job, 'succeeded', null);
+  return endJob(job, 'succeeded', null);
 }
 
 export function endAsCancelled(job: Counts): Ending {
-  return terminal(job, 'cancelled', 'cancelled');
+  return endJob(job, 'cancelled', 'cancelled');
 }
 
 /**
@@ -47,14 +48,14 @@ export function endAsFailed(
 ): Ending {
   const retryCount = job.retryCount + 1;
   const charged = { ...job, retryCount, interruptCount: 0, suspect: false };
-  if (failure === 'final') return terminal(charged, 'failed', report.cause);
+  if (failure === 'final') return endJob(charged, 'failed', report.cause);
   if (retryCount < job.maxAttempts) {
     const { backoffBaseMs, atLeastMs = 0 } = policy;
-    return again(charged, Math.max(backoffMs(retryCount, backoffBaseMs, random), atLeastMs));
+    return requeueJob(charged, Math.max(backoffMs(retryCount, backoffBaseMs, random), atLeastMs));
   }
   // A job with a single attempt was never retried.
   const reason = job.maxAttempts === 1 ? 'attempt_failed' : 'retries_exhausted';
-  return terminal(charged, report.status === 'timed_out' ? 'timed_out' : 'dead', reason);
+  return endJob(charged, report.status === 'timed_out' ? 'timed_out' : 'dead', reason);
 }
 
 /**
@@ -62,7 +63,7 @@ export function endAsFailed(
  * again soon.
  */
 export function endAsReleased(job: Counts, delayMs = 0): Ending {
-  return again(job, delayMs);
+  return requeueJob(job, delayMs);
 }
 
 export interface CrashRules {
@@ -78,16 +79,16 @@ export function endAsCrashed(job: Counts, charged: boolean, rules: CrashRules): 
   if (!charged) {
     const interruptCount = job.interruptCount + 1;
     const suspect = interruptCount >= rules.suspectAfter;
-    return again({ ...job, interruptCount, suspect }, 0);
+    return requeueJob({ ...job, interruptCount, suspect }, 0);
   }
   const crashCount = job.crashCount + 1;
   const counted = { ...job, crashCount, suspect: true };
-  if (crashCount >= rules.crashesMax) return terminal(counted, 'dead', 'crashes_exhausted');
-  return again(counted, crashDelayMs(crashCount, rules.crashesMax));
+  if (crashCount >= rules.crashesMax) return endJob(counted, 'dead', 'crashes_exhausted');
+  return requeueJob(counted, crashDelayMs(crashCount, rules.crashesMax));
 }
 
 /** Returns the ids of the jobs that are charged with a crash of the service. */
-export function blame(
+export function findChargedJobs(
   jobs: readonly { readonly id: string; readonly suspect: boolean }[],
 ): Set<string> {
   if (jobs.length === 1) return new Set(jobs.map((job) => job.id));
@@ -95,15 +96,15 @@ export function blame(
   return new Set(suspects.length === 1 ? suspects.map((job) => job.id) : []);
 }
 
-function terminal(job: Counts, status: JobStatus, reason: string | null): Ending {
-  return { ...counts(job), status, reason, delayMs: 0 };
+function endJob(job: Counts, status: JobStatus, reason: string | null): Ending {
+  return { ...pickCounts(job), status, reason, delayMs: 0 };
 }
 
-function again(job: Counts, delayMs: number): Ending {
-  return { ...counts(job), status: 'queued', reason: null, delayMs };
+function requeueJob(job: Counts, delayMs: number): Ending {
+  return { ...pickCounts(job), status: 'queued', reason: null, delayMs };
 }
 
-function counts(job: Counts): Omit<Ending, 'status' | 'reason' | 'delayMs'> {
+function pickCounts(job: Counts): Omit<Ending, 'status' | 'reason' | 'delayMs'> {
   const { retryCount, crashCount, interruptCount, suspect } = job;
   return { retryCount, crashCount, interruptCount, suspect };
 }
@@ -127,7 +128,7 @@ export function backoffMs(failures: number, baseMs: number, random: number): num
   return Math.min(Math.round(delay), DELAY_MS_MAX);
 }
 
-/** The first third of the crash budget is retried at once, then the delay grows. */
+/** Returns the delay after the nth crash: none for the first third of the budget, then it grows. */
 export function crashDelayMs(crashes: number, crashesMax: number): number {
   return crashes <= Math.ceil(crashesMax / 3) ? 0 : crashes * CRASH_STEP_MS;
 }

@@ -21,7 +21,7 @@ import type { DirectiveDefinition } from '../directive/define.service.ts';
  */
 export class Pause {
   readonly #context: LedgerContext;
-  readonly #dispatcher: Pick<Dispatcher, 'open' | 'shut'>;
+  readonly #dispatcher: Pick<Dispatcher, 'startClaiming' | 'stopClaiming'>;
   readonly #tenants: Pick<TenantKeeper, 'awaitPause'> | undefined;
   readonly #log: Log;
   #isOn = false;
@@ -29,7 +29,7 @@ export class Pause {
 
   constructor(
     context: LedgerContext,
-    dispatcher: Pick<Dispatcher, 'open' | 'shut'>,
+    dispatcher: Pick<Dispatcher, 'startClaiming' | 'stopClaiming'>,
     tenants: Pick<TenantKeeper, 'awaitPause'> | undefined,
   ) {
     this.#context = context;
@@ -43,27 +43,27 @@ export class Pause {
   }
 
   /** Reads the pause at the start of the service. */
-  async begin(): Promise<void> {
+  async load(): Promise<void> {
     this.#isOn = await this.#read();
   }
 
   /** Reads the pause again: another host may have changed it. */
-  async look(): Promise<void> {
+  async refresh(): Promise<void> {
     const changes = this.#changes;
     const isOn = await this.#read();
     // A change of this process is newer than what was read.
     if (changes === this.#changes) this.#set(isOn);
   }
 
-  /** It was changed here: when this resolves, no claim is under way that should not be. */
-  async changed(): Promise<void> {
+  /** Applies a change of this process. When it resolves after a pause, no claim is in progress. */
+  async apply(): Promise<void> {
     this.#changes += 1;
-    await this.look();
-    if (this.#isOn) await this.#shut();
+    await this.refresh();
+    if (this.#isOn) await this.#stopClaiming();
   }
 
-  async #shut(): Promise<void> {
-    await this.#dispatcher.shut();
+  async #stopClaiming(): Promise<void> {
+    await this.#dispatcher.stopClaiming();
     await this.#tenants?.awaitPause();
   }
 
@@ -76,60 +76,60 @@ export class Pause {
     if (isOn === this.#isOn || this.#context.state !== 'running') return;
     this.#isOn = isOn;
     if (isOn) {
-      // The claim itself reads the pause, so a failure here only delays the return of waiting claims.
-      this.#shut().catch((error: unknown) =>
+      // The claim itself reads the pause, so a failure here only delays the release of waiting claims.
+      this.#stopClaiming().catch((error: unknown) =>
         this.#log.warn('pausing failed', { error: messageOf(error) }),
       );
-    } else this.#dispatcher.open();
-    this.#log.info(isOn ? 'paused: nothing new is started' : 'resumed');
+    } else this.#dispatcher.startClaiming();
+    this.#log.info(isOn ? 'paused: no further jobs are started' : 'resumed');
   }
 }
 
-/** Plugins that somebody switched off, as this process last heard. */
+/** The plugins that operators disabled, as this process last read them. */
 export interface PluginSwitches {
-  readonly off: readonly PluginSwitch[];
-  isOff(plugin: string): boolean;
+  readonly disabled: readonly PluginSwitch[];
+  isDisabled(plugin: string): boolean;
   /** Reads them again: another host may have changed one. */
   refresh(): Promise<void>;
 }
 
 export function makePluginSwitches(ledger: Ledger): PluginSwitches {
-  let off: readonly PluginSwitch[] = [];
+  let disabled: readonly PluginSwitch[] = [];
   let names: ReadonlySet<string> = new Set();
-  let asked = 0;
-  let shown = 0;
+  let lastRequest = 0;
+  let lastApplied = 0;
   return {
-    get off() {
-      return off;
+    get disabled() {
+      return disabled;
     },
-    isOff: (plugin) => names.has(plugin),
+    isDisabled: (plugin) => names.has(plugin),
     async refresh() {
-      asked += 1;
-      const mine = asked;
+      lastRequest += 1;
+      const request = lastRequest;
       const found = await ledger.plugins.listDisabled();
-      // A later request is newer, even if it is answered sooner. Requests in progress aren't
-      // awaited: the first caller must see the state at the time of its request.
-      if (mine < shown) return;
-      shown = mine;
-      off = found;
+      // The result of a later request is newer, even if it arrives first. Each caller waits for its
+      // own request, so that it sees the state at the time of its call.
+      if (request < lastApplied) return;
+      lastApplied = request;
+      disabled = found;
       names = new Set(found.map(({ plugin }) => plugin));
     },
   };
 }
 
-/** Reads the switches again. When this resolves, no job of a disabled plugin is started here any more. */
+/** Reads the switches again. When it resolves, this process starts no job of a disabled plugin. */
 export async function enforceSwitches(
   switches: PluginSwitches,
-  dispatcher: Pick<Dispatcher, 'withhold'>,
+  dispatcher: Pick<Dispatcher, 'releaseWaiting'>,
 ): Promise<void> {
   await switches.refresh();
-  if (switches.off.length === 0) return;
-  await dispatcher.withhold((plugin) => switches.isOff(plugin));
+  if (switches.disabled.length === 0) return;
+  await dispatcher.releaseWaiting((plugin) => switches.isDisabled(plugin));
 }
 
 export function pauseDirective(
   { ledger }: LedgerContext,
-  pause: Pick<Pause, 'changed'>,
+  pause: Pick<Pause, 'apply'>,
   dispatcher: Pick<Dispatcher, 'running'>,
 ): DirectiveDefinition<object> {
   return {
@@ -139,13 +139,13 @@ export function pauseDirective(
       return [`No more jobs would start; ${dispatcher.running.length} running would go on.`];
     },
     prepare: () => ({ work: { kind: 'system.pause', paused: true } }),
-    after: () => pause.changed(),
+    after: () => pause.apply(),
   };
 }
 
 export function resumeDirective(
   { ledger }: LedgerContext,
-  pause: Pick<Pause, 'changed'>,
+  pause: Pick<Pause, 'apply'>,
 ): DirectiveDefinition<object> {
   return {
     ...resumeType,
@@ -155,14 +155,14 @@ export function resumeDirective(
       return [`Jobs would start again; ${ready} are ready.`];
     },
     prepare: () => ({ work: { kind: 'system.pause', paused: false } }),
-    after: () => pause.changed(),
+    after: () => pause.apply(),
   };
 }
 
 export function switchDirective(
   context: LedgerContext,
   switches: PluginSwitches,
-  dispatcher: Pick<Dispatcher, 'withhold'>,
+  dispatcher: Pick<Dispatcher, 'releaseWaiting'>,
   enabled: boolean,
 ): DirectiveDefinition<PluginChoice> {
   return {
@@ -174,7 +174,7 @@ export function switchDirective(
           hint: suggest(plugin, [...context.catalog.plugins.keys()], 'plugins'),
         });
       }
-      if (switches.isOff(plugin) !== enabled) {
+      if (switches.isDisabled(plugin) !== enabled) {
         return [`The plugin ${plugin} is ${enabled ? 'on' : 'off'} already; nothing would change.`];
       }
       if (enabled) return [`Jobs of ${plugin} would start again, and its schedules go on.`];

@@ -4,7 +4,7 @@ import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import { suggest } from '../config/nearest.ts';
 import { pluginName } from '../config/fields.ts';
-import type { InitWish, PluginHealth } from '../config/snapshot-types.ts';
+import type { InitRequest, PluginHealth } from '../config/snapshot-types.ts';
 import type { ClaimablePlugin, EnqueueResult } from './types.ts';
 import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
@@ -13,11 +13,11 @@ import type { Generation } from '../engine/generation.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Dispatcher } from './dispatcher.service.ts';
 
-/** Which plugins were set up, as this process last heard. Jobs of the others wait for their `init`. */
+/** The results of the inits, as this process last read them. Jobs of a plugin wait for its `init`. */
 export class InitHealth {
   readonly #context: LedgerContext;
   #known: ReadonlyMap<string, PluginHealth> = new Map();
-  #limited: { of: Generation; knowing: unknown; plugins: ClaimablePlugin[] } | undefined;
+  #claimable: { of: Generation; known: unknown; plugins: ClaimablePlugin[] } | undefined;
 
   constructor(context: LedgerContext) {
     this.#context = context;
@@ -35,33 +35,34 @@ export class InitHealth {
     return this.#known.get(keyOf(plugin.name, plugin.identity));
   }
 
-  isWell(name: string): boolean {
+  /** Returns whether the jobs of a plugin may start. */
+  isReady(name: string): boolean {
     const plugin = this.#context.catalog.plugins.get(name);
     if (plugin === undefined || !hasInit(plugin)) return true;
     return this.statusOf(plugin)?.status === 'healthy';
   }
 
-  /** Lists what may be claimed: of a plugin that isn't set up, only its `init` and `health`. */
-  limit(generation: Generation): readonly ClaimablePlugin[] {
-    if (this.#limited?.of !== generation || this.#limited.knowing !== this.#known) {
+  /** Lists the claimable plugins. Those that wait for their init can only run `init` and `health`. */
+  listClaimable(generation: Generation): readonly ClaimablePlugin[] {
+    if (this.#claimable?.of !== generation || this.#claimable.known !== this.#known) {
       const isHealthy = (plugin: Plugin): boolean => this.statusOf(plugin)?.status === 'healthy';
-      const plugins = limitTo(generation, isHealthy);
-      this.#limited = { of: generation, knowing: this.#known, plugins };
+      const plugins = holdUnhealthy(generation, isHealthy);
+      this.#claimable = { of: generation, known: this.#known, plugins };
     }
-    return this.#limited.plugins;
+    return this.#claimable.plugins;
   }
 }
 
-/** Has plugins set up. */
+/** Requests the inits of plugins and reads their results. */
 export interface PluginInits {
-  /** Reads what the ledger knows, before a generation becomes active. */
-  learn(): Promise<void>;
-  /** Requests the inits that the active generation needs; exactly one host runs each. */
-  require(): Promise<void>;
-  /** Reads again, and requests the inits that are unknown by now. */
-  look(): Promise<void>;
-  /** Requests an init although there was one; while one is in progress, that is the one. */
-  renew(plugin: Plugin, by: InitAuthor): Promise<EnqueueResult>;
+  /** Reads the results, before a generation becomes active. */
+  load(): Promise<void>;
+  /** Requests the inits that the active generation needs. Exactly one host runs each. */
+  request(): Promise<void>;
+  /** Reads the results again, and requests inits that were never requested. */
+  refresh(): Promise<void>;
+  /** Requests an init again. If one is in progress, the result is a duplicate of it. */
+  rerun(plugin: Plugin, by: InitAuthor): Promise<EnqueueResult>;
 }
 
 /**
@@ -72,67 +73,72 @@ type InitAuthor = Pick<JobSubmission, 'submittedBy' | 'actor' | 'id'> & Partial<
 export function makePluginInits(
   context: LedgerContext,
   health: InitHealth,
-  dispatcher: Pick<Dispatcher, 'withhold'>,
+  dispatcher: Pick<Dispatcher, 'releaseWaiting'>,
 ): PluginInits {
   const { ledger, commits } = context;
   const log = context.log.child('health');
-  const wants = (): Plugin[] => [...context.catalog.plugins.values()].filter(hasInit);
+  const listWithInit = (): Plugin[] => [...context.catalog.plugins.values()].filter(hasInit);
 
-  const note = async (rows: readonly PluginHealth[]): Promise<void> => {
+  const update = async (rows: readonly PluginHealth[]): Promise<void> => {
     const before = health.known;
     const inits = rows.filter(({ kind }) => kind === 'init');
     const now = new Map(inits.map((row) => [keyOf(row.plugin, row.fingerprint), row]));
     const changed = [...now].filter(([key, row]) => !isSame(row, before.get(key)));
     if (changed.length === 0 && now.size === before.size) return;
     health.known = now;
-    const wanted = new Set(wants().map(({ name, identity }) => keyOf(name, identity)));
+    const wanted = new Set(listWithInit().map(({ name, identity }) => keyOf(name, identity)));
     for (const [key, row] of changed) if (wanted.has(key)) logHealth(row, log);
     commits.publish({ claimable: true });
     if (changed.every(([, { status }]) => status === 'healthy')) return;
     // Jobs that were claimed ahead may not start either.
-    await dispatcher.withhold(
-      (plugin, command) => !['init', 'health'].includes(command) && !health.isWell(plugin),
+    await dispatcher.releaseWaiting(
+      (plugin, command) => !['init', 'health'].includes(command) && !health.isReady(plugin),
     );
   };
 
-  const ask = async (plugins: readonly Plugin[], why: InitWish['why']): Promise<void> => {
+  const request = async (plugins: readonly Plugin[], why: InitRequest['why']): Promise<void> => {
     if (plugins.length === 0) return;
     const by = { submittedBy: 'directive', actor: 'runtime' } as const;
-    await note(await ledger.plugins.requireInits(plugins.map((plugin) => toWish(plugin, why, by))));
+    await update(
+      await ledger.plugins.requireInits(plugins.map((plugin) => toInitRequest(plugin, why, by))),
+    );
   };
 
   return {
-    async learn() {
-      await note(await ledger.plugins.reviewHealth());
+    async load() {
+      await update(await ledger.plugins.reviewHealth());
     },
-    require: () => ask(wants(), 'adopted'),
-    async look() {
-      const plugins = wants();
+    request: () => request(listWithInit(), 'adopted'),
+    async refresh() {
+      const plugins = listWithInit();
       if (plugins.length === 0) return;
       try {
         const isPending = plugins.some((plugin) => health.statusOf(plugin)?.status === 'pending');
         // A user may have requested an init on another host.
-        await note(await (isPending ? ledger.plugins.reviewHealth() : ledger.plugins.listHealth()));
-        await ask(
+        await update(
+          await (isPending ? ledger.plugins.reviewHealth() : ledger.plugins.listHealth()),
+        );
+        await request(
           plugins.filter((plugin) => health.statusOf(plugin) === undefined),
           'missing',
         );
       } catch (error) {
-        log.warn('the health of plugins could not be looked at', { error: messageOf(error) });
+        log.warn('the health of plugins could not be read', { error: messageOf(error) });
       }
     },
-    async renew(plugin, by) {
+    async rerun(plugin, by) {
       refuseDetails(plugin, by);
-      const wish = toWish(plugin, 'asked', by);
-      await note(await ledger.plugins.requireInits([wish]));
-      const { id } = wish.job;
+      const asked = toInitRequest(plugin, 'asked', by);
+      await update(await ledger.plugins.requireInits([asked]));
+      const { id } = asked.job;
       const jobId = health.statusOf(plugin)?.jobId ?? id;
       return jobId === id ? { jobId } : { jobId: id, duplicateOf: jobId };
     },
   };
 }
 
-function limitTo(
+/** Holds the jobs of plugins whose init has not succeeded. */
+function holdUnhealthy(
   { claimable, catalog }: Generation,
   isHealthy: (plugin: Plugin) => boolean,
 ): ClaimablePlugin[] {
@@ -144,10 +150,10 @@ function limitTo(
 }
 
 export function initDirective(
-  keeper: Pick<PluginInits, 'renew'>,
+  inits: Pick<PluginInits, 'rerun'>,
   catalog: () => Catalog,
 ): DirectiveDefinition<{ plugin: string }> {
-  const find = (name: string): Plugin => {
+  const requireWithInit = (name: string): Plugin => {
     const plugin = catalog().plugins.get(name);
     if (plugin === undefined) {
       throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, {
@@ -166,19 +172,19 @@ export function initDirective(
     sameness: () => 'each',
     target: ({ plugin }) => plugin,
     plan({ plugin }) {
-      find(plugin);
+      requireWithInit(plugin);
       return [`The init of ${plugin} would run once; its other jobs would wait for its success.`];
     },
     async execute({ plugin }, { actor }) {
       const author = { submittedBy: 'directive', actor } as const;
-      const { jobId, duplicateOf } = await keeper.renew(find(plugin), author);
+      const { jobId, duplicateOf } = await inits.rerun(requireWithInit(plugin), author);
       return { plugin, job_id: duplicateOf ?? jobId };
     },
   };
 }
 
-function refuseDetails({ name }: Plugin, asked: InitAuthor): void {
-  const { payload = {}, context, dedupeKey, dedupeTtlMs, dependencyKey, due } = asked;
+function refuseDetails({ name }: Plugin, author: InitAuthor): void {
+  const { payload = {}, context, dedupeKey, dedupeTtlMs, dependencyKey, due } = author;
   const given = {
     payload: Object.keys(payload).length > 0,
     context: context !== undefined,
@@ -208,11 +214,11 @@ function keyOf(plugin: string, fingerprint: string): string {
 }
 
 /** One attempt: a person must look at a failed init. */
-function toWish(
+function toInitRequest(
   { name, identity }: Plugin,
-  why: InitWish['why'],
+  why: InitRequest['why'],
   { submittedBy, actor, id = makeId() }: InitAuthor,
-): InitWish {
+): InitRequest {
   const work = { plugin: name, command: 'init', payload: '{}', maxAttempts: 1 };
   return {
     plugin: name,

@@ -1,5 +1,10 @@
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
-import type { HealthNote, HealthStatus, InitWish, PluginHealth } from '../config/snapshot-types.ts';
+import type {
+  HealthNote,
+  HealthStatus,
+  InitRequest,
+  PluginHealth,
+} from '../config/snapshot-types.ts';
 import { enqueueJobs } from './enqueue.sql.ts';
 import { cancelJob } from './bulk.sql.ts';
 import { text, textOrNull } from '../ledger/row.ts';
@@ -11,19 +16,19 @@ import { text, textOrNull } from '../ledger/row.ts';
  */
 export async function requireInits(
   tx: Transaction,
-  wishes: readonly InitWish[],
+  requests: readonly InitRequest[],
 ): Promise<PluginHealth[]> {
-  await closePending(tx);
-  for (const wish of wishes.toSorted((one, two) => (one.plugin < two.plugin ? -1 : 1))) {
-    if (wish.why === 'adopted') await supersede(tx, wish);
-    if (await isNew(tx, wish)) await enqueueJobs(tx, { jobs: [wish.job] });
+  await recordEnded(tx);
+  for (const request of requests.toSorted((one, two) => (one.plugin < two.plugin ? -1 : 1))) {
+    if (request.why === 'adopted') await cancelSuperseded(tx, request);
+    if (await insertPending(tx, request)) await enqueueJobs(tx, { jobs: [request.job] });
   }
   return await listHealth(tx);
 }
 
-/** Records how the pending jobs ended, and returns the health of all plugins. */
+/** Records the results of jobs that have ended, and returns the health of all plugins. */
 export async function reviewHealth(tx: Transaction): Promise<PluginHealth[]> {
-  await closePending(tx);
+  await recordEnded(tx);
   return await listHealth(tx);
 }
 
@@ -36,7 +41,7 @@ export async function listHealth(session: Session): Promise<PluginHealth[]> {
 }
 
 /** Records the result of a health check. Only the latest one is stored. */
-export async function noteHealth(tx: Transaction, note: HealthNote): Promise<void> {
+export async function recordHealth(tx: Transaction, note: HealthNote): Promise<void> {
   const { dialect } = tx;
   await tx.run(
     `insert into ${dialect.table('plugin_health')}
@@ -49,7 +54,8 @@ export async function noteHealth(tx: Transaction, note: HealthNote): Promise<voi
   );
 }
 
-async function closePending(tx: Transaction): Promise<void> {
+/** Records the results of pending inits and health checks whose job has ended. */
+async function recordEnded(tx: Transaction): Promise<void> {
   const { dialect } = tx;
   // An init that no process could start says nothing about the plugin. A host that has the plugin
   // may request it again.
@@ -71,7 +77,10 @@ async function closePending(tx: Transaction): Promise<void> {
 }
 
 /** Cancels queued inits of other configurations: their host may never come back. */
-async function supersede(tx: Transaction, { plugin, fingerprint }: InitWish): Promise<void> {
+async function cancelSuperseded(
+  tx: Transaction,
+  { plugin, fingerprint }: InitRequest,
+): Promise<void> {
   const { dialect } = tx;
   const waiting = await tx.run(
     `select h.fingerprint, h.job_id from ${dialect.table('plugin_health')} h
@@ -90,8 +99,11 @@ async function supersede(tx: Transaction, { plugin, fingerprint }: InitWish): Pr
   }
 }
 
-/** Returns whether the init must run: for the first time, or again on request. */
-async function isNew(tx: Transaction, { plugin, fingerprint, job, why }: InitWish) {
+/** Inserts or resets the row of an init. Returns whether it must run: the first time, or on request. */
+async function insertPending(
+  tx: Transaction,
+  { plugin, fingerprint, job, why }: InitRequest,
+): Promise<boolean> {
   const { dialect } = tx;
   const table = dialect.table('plugin_health');
   const inserted = await tx.run(

@@ -2,7 +2,7 @@ import { parseJson } from '../base/parse-json.ts';
 import type { Job } from './job.ts';
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
 import type {
-  HeartbeatAnswer,
+  HeartbeatResult,
   Orphan,
   OrphanRequest,
   ProcessBeat,
@@ -23,7 +23,7 @@ import { settleClosings, type SettleResult } from './settle.sql.ts';
 export async function recordHeartbeat(
   tx: Transaction,
   beat: ProcessBeat,
-): Promise<HeartbeatAnswer> {
+): Promise<HeartbeatResult> {
   const { dialect } = tx;
   const plugins = JSON.stringify(beat.plugins);
   const { configFile = null, configDigest = null } = beat;

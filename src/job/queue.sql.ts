@@ -9,12 +9,12 @@ import {
   type Session,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { Promotion, QueueCounts, QueueLimit } from './types.ts';
+import type { PromotionResult, QueueCounts, QueueLimit } from './types.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import type { Line, RunningJob } from '../tenant/outlook.ts';
-import { hasNoKey, linesOf } from './dependency.sql.ts';
+import { hasNoKey, writeKeyHeads } from './dependency.sql.ts';
 
-/** Repeats the condition of the index of ready jobs, word for word, so that the index is used. */
+/** Selects ready jobs. It repeats the condition of their index word for word, so that it is used. */
 export const isReady = `status = 'queued' and next_retry_at is null`;
 
 /**
@@ -53,19 +53,20 @@ export async function readOldestReady(session: Session): Promise<Timestamp | nul
   const { dialect: d } = session;
   const jobs = d.table('job_queue');
   const [row = {}] = await session.run(
-    `${withWaiting(d)}, ${linesOf(d)} select min(ready_at) as oldest from (
+    `${withWaiting(d)}, ${writeKeyHeads(d)} select min(ready_at) as oldest from (
         select (select j.ready_at from ${jobs} j where j.plugin = waiting.plugin
           and j.status = 'queued' and j.next_retry_at is null and ${hasNoKey('j')}
           order by j.seq limit 1) as ready_at from waiting
-        union all select j.ready_at from lines join ${jobs} j on j.seq = lines.first) heads`,
+        union all select j.ready_at from key_heads join ${jobs} j on j.seq = key_heads.first) heads`,
   );
   return textOrNull(row, 'oldest');
 }
 
-/** A bound, so that many retries that are due at once become ready over several rounds. */
+/** Many retries that are due at once become ready over several rounds. */
 const PROMOTED_ROWS_MAX = 1000;
 
-export async function promoteDueJobs(tx: Transaction): Promise<Promotion> {
+/** Makes delayed jobs ready that are due. */
+export async function promoteDueJobs(tx: Transaction): Promise<PromotionResult> {
   const { dialect } = tx;
   const jobs = dialect.table('job_queue');
   const promoted = await tx.run(
@@ -109,7 +110,7 @@ export async function requireQueueRoom(
   throw new DuctileError('TENANT_LIMIT', message, { place: limit, details: { limit, most } });
 }
 
-/** Two counts, each with its own index. */
+/** Counts ready and delayed jobs separately, because each has its own index. */
 async function countQueued(session: Session, upTo: number): Promise<number> {
   const { dialect: d } = session;
   const [row = {}] = await session.run(
@@ -122,13 +123,13 @@ async function countQueued(session: Session, upTo: number): Promise<number> {
   return int(row, 'queued');
 }
 
-/** Rows that are read to name the jobs in the way. */
+/** The most rows that a queue position is computed from. */
 const RUNNING_ROWS_MAX = 500;
 const AHEAD_MAX = 1000;
 
 /**
- * Reads the running jobs, and how many jobs of the plugin are before this one. Each has its own
- * index.
+ * Reads the running jobs, and how many jobs of the plugin are before this one. Each statement has its
+ * own index.
  */
 export async function readQueuePosition(
   session: Session,

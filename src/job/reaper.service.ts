@@ -2,9 +2,9 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { Directive } from '../directive/directive.ts';
 import { replayType } from '../signal/replay-directives.ts';
-import { bareReport, type AttemptCause } from './attempt.ts';
+import { createBareReport, type AttemptCause } from './attempt.ts';
 import { isTerminal, type Job } from './job.ts';
-import { blame, type Ending, endAsCancelled, endAsCrashed } from './outcome.ts';
+import { findChargedJobs, type Ending, endAsCancelled, endAsCrashed } from './outcome.ts';
 import type { DirectiveClosing } from '../ledger/directive-work.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Orphan } from './types.ts';
@@ -17,46 +17,50 @@ import type { LedgerContext } from '../engine/context.ts';
 import { reaperRulesOf } from '../engine/rules.ts';
 import type { TenantKeeper } from '../tenant/tenants.ts';
 
-const BURIED_MAX = 100;
+/** Unrunnable jobs that are ended in one transaction. */
+const UNRUNNABLE_MAX = 100;
 
 export interface Reaper extends Service {
-  /** Takes back what processes left that are proven dead, as a lock on the state proves it. */
+  /**
+   * Recovers the work of all other processes. They are proven dead: this process holds the lock of
+   * the ledger.
+   */
   recover(): Promise<number>;
-  /** Ends the queued jobs of plugins that a reload removed, where no other host could have them. */
-  forsake(plugins: readonly string[]): Promise<void>;
+  /** Ends the queued jobs of plugins that a reload removed, if no other host can have the plugins. */
+  endJobsOf(plugins: readonly string[]): Promise<void>;
   /**
    * Ends the jobs of removed plugins that were queued after the reload. A job that ran during the
    * reload keeps its configuration, so it can still queue jobs for them.
    */
-  endForsaken(): Promise<void>;
+  endLateJobs(): Promise<void>;
 }
 
 /**
- * Gives back the work of processes that died. Recovery only queues again; the ordinary claim picks
- * the runner. Any process may reap: closings are fenced by the dead claim's own token, so of two
- * that reap the same claim one finds nothing to do.
+ * Requeues the work of processes that died. The ordinary claim chooses the process that runs it next.
+ * Every process may reap: a closing is fenced by the token of the dead claim. If two processes reap
+ * the same claim, one of them changes nothing.
  */
 export function makeReaper(
   context: LedgerContext,
-  mayJudge: () => boolean,
+  mayReap: () => boolean,
   tenants: Pick<TenantKeeper, 'mourn'> | undefined,
 ): Reaper {
   const { ledger, processId } = context;
   const log = context.log.child('reaper');
   const sightings = makeSightings();
   /** Plugins that reloads removed and that did not come back. */
-  const forsaken = new Set<string>();
+  const removed = new Set<string>();
 
   const reapAll = async (staleMs: number, isSure: () => boolean): Promise<number> => {
     let recovered = 0;
     for (const orphan of await ledger.processes.listOrphans({ self: processId, staleMs })) {
-      // The answer may have come late, after a standstill in which everybody fell silent.
+      // During an outage of the database, no process could record a heartbeat. So check again.
       if (!isSure()) break;
       try {
-        // Recover the process's work in tenants first: after it is forgotten, it is not searched
-        // for.
+        // Mark the tenants as due first. After the row of the process is deleted, no other process
+        // would look for its claims in them.
         await tenants?.mourn();
-        recovered += await reapOne(orphan, staleMs, context);
+        recovered += await reapProcess(orphan, staleMs, context);
       } catch (error) {
         // A failure to recover one process must not block the others.
         log.error('a dead process could not be reaped', {
@@ -74,10 +78,10 @@ export function makeReaper(
     // A tenant is often opened because a process died that had claims in it.
     atOnce: true,
     async runOnce() {
-      if (!mayJudge()) return;
-      await reapAll(context.config.service.reapAfterMs, mayJudge);
-      await takeExpired(context);
-      await bury(context, sightings);
+      if (!mayReap()) return;
+      await reapAll(context.config.service.reapAfterMs, mayReap);
+      await closeExpiredClaims(context);
+      await endUnrunnable(context, sightings);
     },
     onError: (error) => log.error('reaping failed', { error: messageOf(error) }),
   });
@@ -85,73 +89,78 @@ export function makeReaper(
   return {
     ...loop,
     recover: () => reapAll(0, () => true),
-    async forsake(plugins) {
+    async endJobsOf(plugins) {
       if (ledger.kind !== 'sqlite') return;
       for (const plugin of plugins) {
-        forsaken.add(plugin);
-        await buryOf(plugin, context);
+        removed.add(plugin);
+        await endQueued(plugin, context);
       }
     },
-    async endForsaken() {
+    async endLateJobs() {
       const { isLoaded } = reaperRulesOf(context.generation);
-      for (const plugin of forsaken) {
-        if (isLoaded(plugin)) forsaken.delete(plugin);
-        else await buryOf(plugin, context);
+      for (const plugin of removed) {
+        if (isLoaded(plugin)) removed.delete(plugin);
+        else await endQueued(plugin, context);
       }
     },
   };
 }
 
-async function reapOne(orphan: Orphan, staleMs: number, context: LedgerContext): Promise<number> {
-  const charged = blame(orphan.jobs);
+async function reapProcess(
+  orphan: Orphan,
+  staleMs: number,
+  context: LedgerContext,
+): Promise<number> {
+  const charged = findChargedJobs(orphan.jobs);
   const closings = orphan.jobs.map((job) =>
-    crashClosing(job, charged.has(job.id), 'engine_crash', 'the process that ran it died', context),
+    closeCrashed(job, charged.has(job.id), 'engine_crash', 'the process that ran it died', context),
   );
   const released = orphan.directives.filter(({ attempt, maxAttempts }) => attempt < maxAttempts);
   const directives = orphan.directives
     .filter((directive) => !released.includes(directive))
-    .map((directive) => failUnattended(directive, context));
+    .map((directive) => failDirective(directive, context));
   const { processId } = orphan;
-  return closeAll(closings, context, (some) =>
+  return settleAll(closings, context, (some) =>
     context.ledger.processes.reap({
       processId,
       staleMs,
       closings: some,
-      // Directives of a forgotten process are found anyway.
+      // If claims are closed one by one, the next round finds the directives: they don't need the
+      // row of their process.
       ...(some === closings ? { directives, released } : {}),
     }),
   );
 }
 
 /**
- * Closes all together; when that fails for a reason that lies in the data, each alone, so that one claim
- * that cannot be closed does not hold up the others.
+ * Settles all closings in one transaction. If that fails because of the data, settles each alone, so
+ * that one claim that can't be closed doesn't block the others. Returns how many were settled.
  */
-async function closeAll(
+async function settleAll(
   closings: readonly Closing[],
   context: LedgerContext,
   write: (some: readonly Closing[]) => Promise<Settlement>,
 ): Promise<number> {
   try {
-    return report(closings, await write(closings), context);
+    return reportSettled(closings, await write(closings), context);
   } catch (error) {
     if (error instanceof DuctileError || closings.length === 0) throw error;
   }
-  let closed = 0;
+  let settled = 0;
   for (const closing of closings) {
     try {
-      closed += report([closing], await write([closing]), context);
+      settled += reportSettled([closing], await write([closing]), context);
     } catch (error) {
       if (error instanceof DuctileError) throw error;
-      const told = { ...toLogFields(closing.job), error: messageOf(error) };
-      context.log.child('reaper').error('a job could not be recovered', told);
+      const fields = { ...toLogFields(closing.job), error: messageOf(error) };
+      context.log.child('reaper').error('a job could not be recovered', fields);
     }
   }
-  return closed;
+  return settled;
 }
 
-/** How far it came is not known, so what is not safe to repeat is not done again but told. */
-function failUnattended(directive: Directive, { generation }: LedgerContext): DirectiveClosing {
+/** Fails a directive without attempts left. Its progress is unknown, so it isn't executed again. */
+function failDirective(directive: Directive, { generation }: LedgerContext): DirectiveClosing {
   const { id, type, processId, progress } = directive;
   const isResumable = type === replayType.type && progress !== null;
   const error = `the process that executed it died${
@@ -162,120 +171,126 @@ function failUnattended(directive: Directive, { generation }: LedgerContext): Di
   return { id, processId, end, ...follows };
 }
 
-/** Claims that are older than any attempt may be, of processes that still beat. */
-async function takeExpired(context: LedgerContext): Promise<void> {
+/** Closes claims that are older than any attempt can be, although their process is alive. */
+async function closeExpiredClaims(context: LedgerContext): Promise<void> {
   const expired = await context.ledger.jobs.listExpiredClaims();
   const closings = expired
     .filter(({ claimedBy }) => claimedBy !== context.processId)
     .map((job) =>
-      crashClosing(job, false, 'claim_expired', 'its claim outlived its time', context),
+      closeCrashed(job, false, 'claim_expired', 'its claim outlived its time', context),
     );
   if (closings.length === 0) return;
-  await closeAll(closings, context, (some) => context.ledger.jobs.settle(some));
+  await settleAll(closings, context, (some) => context.ledger.jobs.settle(some));
 }
 
-/** When this process last saw somebody who knows a plugin. */
+/** When this process last saw a live process that has a plugin. */
 interface Sightings {
   note(plugins: readonly string[]): void;
-  /** Whether nobody has known it for so long, as far as this process has seen. */
+  /** Returns whether no process has had the plugin for this time, as far as this process saw. */
   isMissing(plugin: string, forMs: number): boolean;
 }
 
 function makeSightings(): Sightings {
-  const beganAt = performance.now();
+  const startedAt = performance.now();
   const seenAt = new Map<string, number>();
   return {
     note(plugins) {
       for (const plugin of plugins) seenAt.set(plugin, performance.now());
     },
-    isMissing: (plugin, forMs) => performance.now() - (seenAt.get(plugin) ?? beganAt) >= forMs,
+    isMissing: (plugin, forMs) => performance.now() - (seenAt.get(plugin) ?? startedAt) >= forMs,
   };
 }
 
 /**
- * Jobs that nobody could run for the whole grace time do not wait for ever in silence. However old
- * they are, the time counts from when the last one who knew the plugin went: it may be back soon.
+ * Ends jobs whose plugin no process has had for the whole grace time, so that they don't wait forever.
+ * The grace time starts when the last process with the plugin was seen, however old the jobs are: that
+ * process may be restarting.
  */
-async function bury(context: LedgerContext, sightings: Sightings): Promise<void> {
+async function endUnrunnable(context: LedgerContext, sightings: Sightings): Promise<void> {
   const { ledger } = context;
   const { runnerGraceMs, reapAfterMs, unloaded, follow } = reaperRulesOf(context.generation);
-  const asked = { graceMs: runnerGraceMs, staleMs: reapAfterMs, limit: BURIED_MAX, unloaded };
   sightings.note([...(await ledger.processes.listLivePlugins(reapAfterMs)), ...unloaded]);
-  const found = await ledger.jobs.listUnrunnable(asked);
-  const lost = found.filter(({ plugin }) => sightings.isMissing(plugin, runnerGraceMs));
-  if (lost.length === 0) return;
+  const found = await ledger.jobs.listUnrunnable({
+    graceMs: runnerGraceMs,
+    staleMs: reapAfterMs,
+    limit: UNRUNNABLE_MAX,
+    unloaded,
+  });
+  const unrunnable = found.filter(({ plugin }) => sightings.isMissing(plugin, runnerGraceMs));
+  if (unrunnable.length === 0) return;
   const error = (plugin: string): string =>
     `no process has known the plugin ${plugin} for ${runnerGraceMs / 1000} s`;
-  const closings = lost.map((job) => unrunnableClosing(job, error(job.plugin), follow));
-  await closeAll(closings, context, (some) => ledger.jobs.settle(some));
+  const closings = unrunnable.map((job) => closeUnrunnable(job, error(job.plugin), follow));
+  await settleAll(closings, context, (some) => ledger.jobs.settle(some));
 }
 
-/** All that is queued for it, also what is to run later. */
-async function buryOf(plugin: string, context: LedgerContext): Promise<void> {
+/** Ends all queued jobs of a plugin, delayed jobs included. */
+async function endQueued(plugin: string, context: LedgerContext): Promise<void> {
   const { ledger } = context;
   const { follow } = reaperRulesOf(context.generation);
   const error = `the plugin ${plugin} was taken away by a reload`;
   for (;;) {
-    const lost = await ledger.jobs.listQueued(plugin, BURIED_MAX);
-    const closings = lost.map((job) => unrunnableClosing(job, error, follow));
+    const queued = await ledger.jobs.listQueued(plugin, UNRUNNABLE_MAX);
+    const closings = queued.map((job) => closeUnrunnable(job, error, follow));
     if (closings.length === 0) return;
-    const closed = await closeAll(closings, context, (some) => ledger.jobs.settle(some));
+    const settled = await settleAll(closings, context, (some) => ledger.jobs.settle(some));
     // A job that can't be closed would be found forever.
-    if (closed === 0) return;
+    if (settled === 0) return;
   }
 }
 
-function unrunnableClosing(job: Job, error: string, follow: FollowRules): Closing {
+function closeUnrunnable(job: Job, error: string, follow: FollowRules): Closing {
   const { retryCount, crashCount, interruptCount, suspect } = job;
   const counts = { retryCount, crashCount, interruptCount, suspect, delayMs: 0 };
   const ending: Ending = { ...counts, status: 'dead', reason: 'no_runner' };
   return {
     job,
     claimToken: null,
-    report: bareReport('failed', 'spawn', error),
+    report: createBareReport('failed', 'spawn', error),
     ending,
     ...followDeath(job, { ...ending, error }, follow, Date.now()),
     ...createFailedArrival(job, ending, error),
   };
 }
 
-function crashClosing(
+function closeCrashed(
   job: Job,
-  charged: boolean,
+  isCharged: boolean,
   cause: AttemptCause,
   error: string,
   context: LedgerContext,
 ): Closing {
-  // The process that was to stop the job is gone, so the request is fulfilled here.
-  const cancelled = job.cancelRequestedAt !== null;
+  // The process that should have cancelled the job is gone, so the job is cancelled here.
+  const isCancelled = job.cancelRequestedAt !== null;
   const rules = reaperRulesOf(context.generation);
-  const ending = cancelled ? endAsCancelled(job) : endAsCrashed(job, charged, rules.crash);
+  const ending = isCancelled ? endAsCancelled(job) : endAsCrashed(job, isCharged, rules.crash);
   const consequences =
-    isTerminal(ending.status) && !cancelled
+    isTerminal(ending.status) && !isCancelled
       ? followDeath(job, { ...ending, error }, rules.follow, Date.now())
       : noConsequences();
   return {
     job,
     claimToken: job.claimToken,
-    report: bareReport('crashed', cause, error),
+    report: createBareReport('crashed', cause, error),
     ending,
     ...consequences,
     ...createFailedArrival(job, ending, error),
   };
 }
 
-function report(
+/** Logs and publishes the closings that were settled. Returns how many. */
+function reportSettled(
   closings: readonly Closing[],
   settlement: Settlement,
   context: LedgerContext,
 ): number {
   const log = context.log.child('reaper');
   const settled = closings.filter(({ job }) => settlement.verdicts.get(job.id) === 'settled');
-  for (const { job, ending, report: told } of settled) {
+  for (const { job, ending, report } of settled) {
     log.warn(ending.status === 'queued' ? 'job recovered' : 'job given up', {
       ...toLogFields(job),
       attempt: job.attempt,
-      cause: told.cause,
+      cause: report.cause,
       status: ending.status,
       crash_count: ending.crashCount,
       ...(ending.reason === null ? {} : { reason: ending.reason }),

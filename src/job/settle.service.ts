@@ -8,7 +8,7 @@ import type { FollowRules } from '../pipeline/follow-event.ts';
 import { followDeath } from '../pipeline/follow-signal.ts';
 import { createFailedArrival } from '../pipeline/run/transition.ts';
 import { joinNews, noNews, type RunStart } from '../pipeline/run/types.ts';
-import { bareReport, type AttemptReport } from './attempt.ts';
+import { createBareReport, type AttemptReport } from './attempt.ts';
 import { isTerminal, type Job } from './job.ts';
 import { endAsCancelled, endAsFailed, endAsReleased } from './outcome.ts';
 import type { ClaimedJob, ClaimRequest, EnqueueResult, SettleVerdict } from './types.ts';
@@ -20,9 +20,12 @@ export interface WrittenSettlement extends Settlement {
   readonly written: readonly Closing[];
 }
 
-/** Hands the ends of attempts to the ledger until each is settled. All attempts end here. */
+/** Settles the ends of attempts. All attempts of this process end here. */
 export interface Settler {
-  /** Rejects only if the ledger can't be written at all. Then nothing is lost and the caller retries. */
+  /**
+   * Settles each closing, or one that replaces it if the ledger refuses it. Rejects only if the ledger
+   * can't be written at all. Then nothing is lost, and the caller retries.
+   */
   settle(closings: readonly Closing[], claim?: ClaimRequest): Promise<WrittenSettlement>;
 }
 
@@ -40,15 +43,18 @@ export function makeSettler(context: LedgerContext): Settler {
           return replaceRefused(closing, verdict, rules());
         });
         if (again.length === 0) return settled;
-        settled = join(settled, await settleBatch(ledger, again, undefined, rules(), log));
+        settled = joinSettlements(
+          settled,
+          await settleBatch(ledger, again, undefined, rules(), log),
+        );
         offered = again;
       }
     },
   };
 }
 
-/** If both have a verdict for a job, the later one counts. */
-function join(one: WrittenSettlement, two: WrittenSettlement): WrittenSettlement {
+/** Joins two settlements. If both have a verdict for a job, the later one counts. */
+function joinSettlements(one: WrittenSettlement, two: WrittenSettlement): WrittenSettlement {
   return {
     verdicts: new Map([...one.verdicts, ...two.verdicts]),
     enqueued: [...one.enqueued, ...two.enqueued],
@@ -60,7 +66,7 @@ function join(one: WrittenSettlement, two: WrittenSettlement): WrittenSettlement
 
 /**
  * Settles all closings in one transaction. If that fails because of the data, settles each alone, so
- * that one attempt's invalid result can't hold up the others. The claim then waits for the next turn.
+ * that one attempt's invalid result can't block the others. The claim is then left to the next round.
  */
 async function settleBatch(
   ledger: Ledger,
@@ -74,14 +80,14 @@ async function settleBatch(
   } catch (error) {
     if (error instanceof DuctileError || closings.length === 0) throw error;
   }
-  let settled = emptySettlement;
+  let settled = noSettlement;
   for (const closing of closings) {
-    settled = join(settled, await settleAlone(ledger, closing, rules, log));
+    settled = joinSettlements(settled, await settleAlone(ledger, closing, rules, log));
   }
   return settled;
 }
 
-const emptySettlement: WrittenSettlement = {
+const noSettlement: WrittenSettlement = {
   verdicts: new Map(),
   enqueued: [],
   claimed: [],
@@ -94,6 +100,7 @@ function withWritten(settlement: Settlement, closings: readonly Closing[]): Writ
   return { ...settlement, written };
 }
 
+/** Settles one closing. If the ledger can't store it, settles a failure without the plugin's data. */
 async function settleAlone(
   ledger: Ledger,
   closing: Closing,
@@ -108,7 +115,7 @@ async function settleAlone(
       const message = messageOf(error);
       log.error('an attempt could not be settled', { ...toLogFields(closing.job), error: message });
       // This process doesn't hold the claim any more, so the next heartbeat releases it.
-      if (offer !== closing) return emptySettlement;
+      if (offer !== closing) return noSettlement;
       offer = closeFailed(closing, toUnrecordedReport(closing, message), rules);
     }
   }
@@ -119,7 +126,7 @@ function toUnrecordedReport({ report }: Closing, message: string): AttemptReport
   const { queueMs, spawnMs, runMs, cpuMs, memoryPeakBytes, pid, exitCode } = report;
   const error = `the result could not be recorded: ${message}`;
   const measured = { queueMs, spawnMs, runMs, cpuMs, memoryPeakBytes };
-  return { ...bareReport('failed', 'settle_error', error), ...measured, pid, exitCode };
+  return { ...createBareReport('failed', 'settle_error', error), ...measured, pid, exitCode };
 }
 
 /**
@@ -169,8 +176,12 @@ function withoutConsequences({ job, claimToken, report, ending }: Closing): Clos
 }
 
 /** Closes a claim that this process made ahead and for which no slot became free in time. */
-export function releaseUnstarted(job: ClaimedJob): Closing {
-  const report = bareReport('released', 'not_started', 'there was no slot for it soon enough');
+export function closeUnstartedClaim(job: ClaimedJob): Closing {
+  const report = createBareReport(
+    'released',
+    'not_started',
+    'there was no slot for it soon enough',
+  );
   const { claimToken, queueMs } = job;
   const ending = endAsReleased(job);
   return { job, claimToken, report: { ...report, queueMs }, ending, signals: [], jobs: [] };
@@ -212,7 +223,7 @@ export function logAttemptEnd({ job, report, ending }: Closing, log: Log): void 
   else log.warn('attempt failed; the job is queued again', fields);
 }
 
-const DUPLICATE = 'dropped: the same work is done or under way';
+const DUPLICATE = 'duplicate dropped: the same work is done or in progress';
 
 export function logDuplicates(enqueued: readonly EnqueueResult[], log: Log): void {
   for (const { duplicateOf, dedupeKey } of enqueued) {

@@ -36,8 +36,8 @@ export interface SettleResult {
 }
 
 /**
- * Closes attempts under their fence. With each attempt that closes, it writes its log row, state,
- * facts, signals and the jobs that follow, in one transaction. All attempts end here.
+ * Closes attempts under their fence. For each attempt that closes, it writes the log row, the state,
+ * facts, signals and the jobs and runs that follow, in one transaction. All attempts end here.
  */
 export async function settleClosings(
   tx: Transaction,
@@ -45,47 +45,55 @@ export async function settleClosings(
 ): Promise<SettleResult> {
   const plan = await planState(tx, closings);
   const tried = closings.filter(({ job }) => !plan.oversize.has(job.id));
-  return await follow(tx, { tried, closedAt: await close(tx, tried), plan });
+  return await writeConsequences(tx, { tried, closedAt: await closeAttempts(tx, tried), plan });
 }
 
 /**
- * Settles and claims. If the ends have no consequences, the claim doesn't wait for their result.
+ * Settles attempts and then claims jobs. If no attempt has consequences, the claim is sent without
+ * waiting for the result of the closing.
  */
-export async function exchangeClaims(
+export async function settleClosingsAndClaim(
   tx: Transaction,
   closings: readonly Closing[],
   request: ClaimRequest,
 ): Promise<Settlement> {
   const { isLatest } = tx;
   if (closings.length === 0) {
-    return { ...settleNothing(), claimed: await claimJobs(tx, request), isLatest };
+    return { ...createEmptyResult(), claimed: await claimJobs(tx, request), isLatest };
   }
   if (closings.some(hasConsequences)) {
     const settled = await settleClosings(tx, closings);
     return { ...settled, claimed: await claimJobs(tx, request), isLatest };
   }
-  const [closedAt, view] = await together(close(tx, closings), readCandidates(tx, request));
-  const haveClosed = closings.every(({ job }) => closedAt.has(job.id));
-  const settled = haveClosed
-    ? logOnly(tx, closings, closedAt)
-    : await follow(tx, { tried: closings, closedAt, plan: noStatePlan });
-  return { ...settled, claimed: await claimCandidates(tx, request, view), isLatest };
+  const [closedAt, candidates] = await together(
+    closeAttempts(tx, closings),
+    readCandidates(tx, request),
+  );
+  const haveAllClosed = closings.every(({ job }) => closedAt.has(job.id));
+  const settled = haveAllClosed
+    ? writeLogOnly(tx, closings, closedAt)
+    : await writeConsequences(tx, { tried: closings, closedAt, plan: noStatePlan });
+  return { ...settled, claimed: await claimCandidates(tx, request, candidates), isLatest };
 }
 
-function settleNothing(): SettleResult {
+function createEmptyResult(): SettleResult {
   return { verdicts: new Map(), enqueued: [], news: noNews };
 }
 
-/** Writes the log rows of ends without consequences. */
-function logOnly(tx: Transaction, closed: readonly Closing[], closedAt: ClosedAt): SettleResult {
+/** Writes the log rows of attempts without consequences. */
+function writeLogOnly(
+  tx: Transaction,
+  closed: readonly Closing[],
+  closedAt: ClosedAt,
+): SettleResult {
   insertAttempts(tx, closed, closedAt);
-  const settled = settleNothing();
+  const settled = createEmptyResult();
   for (const { job } of closed) settled.verdicts.set(job.id, 'settled');
   return settled;
 }
 
 /**
- * Returns whether more than the attempt's own rows must be written. That takes further locks. The
+ * Returns whether more than the attempt's own rows must be written, which takes further locks. The
  * locks of keys and state must be taken before the lock of claims, or two hosts could deadlock.
  */
 function hasConsequences(closing: Closing): boolean {
@@ -95,8 +103,8 @@ function hasConsequences(closing: Closing): boolean {
   return isMore || movesRun(closing);
 }
 
-/** Closes attempts. Returns when each closed. */
-async function close(tx: Transaction, closings: readonly Closing[]): Promise<ClosedAt> {
+/** Closes attempts. Returns the times at which those that matched their fence closed. */
+async function closeAttempts(tx: Transaction, closings: readonly Closing[]): Promise<ClosedAt> {
   // A fixed order of locks: a firing with `if_running: cancel` locks jobs by their numbers, too.
   const ordered = closings.toSorted((a, b) => a.job.seq - b.job.seq);
   const rows = await tx.each(closeUnderFence, ordered.map(toCloseRow));
@@ -105,34 +113,69 @@ async function close(tx: Transaction, closings: readonly Closing[]): Promise<Clo
   return new Map(rows.map((row) => [text(row, 'id'), closedAtOf(row, byId.get(text(row, 'id')))]));
 }
 
-/** Uses the time in the row: the clock has moved on since. */
+/** Computes the time of the close from the row: the database's clock has moved on since. */
 function closedAtOf(row: Row, closing: Closing | undefined): Timestamp {
   const until = text(row, 'until');
   const delayMs = row['completed_at'] === null ? (closing?.ending.delayMs ?? 0) : 0;
   return delayMs > 0 ? toTimestamp(fromTimestamp(until) - delayMs) : until;
 }
 
+/** Notes the jobs that ended, so that waiting callers are notified after the commit. */
 function noteEnds(ends: NotedEnds, rows: readonly Row[], byId: ReadonlyMap<string, Closing>): void {
   for (const row of rows) {
     if (row['completed_at'] === null) continue;
     const id = text(row, 'id');
-    const how = byId.get(id);
+    const closing = byId.get(id);
     ends.note(
       { id, awaitedBy: textOrNull(row, 'awaited_by') },
-      how && { status: how.ending.status, result: how.report.result },
+      closing && { status: closing.ending.status, result: closing.report.result },
     );
   }
 }
 
-interface Closed {
+interface CloseResult {
   readonly tried: readonly Closing[];
   readonly closedAt: ClosedAt;
   readonly plan: StatePlan;
 }
 
+/** Writes everything that belongs to the attempts that closed, and finds out why others did not. */
+async function writeConsequences(
+  tx: Transaction,
+  { tried, closedAt, plan }: CloseResult,
+): Promise<SettleResult> {
+  const verdicts = new Map<string, SettleVerdict>();
+  for (const id of plan.oversize) verdicts.set(id, 'oversize');
+  const closed = tried.filter(({ job }) => closedAt.has(job.id));
+  for (const { job } of closed) verdicts.set(job.id, 'settled');
+  const refused = tried.filter(({ job }) => !closedAt.has(job.id));
+  const repeated = await explainRefusals(tx, refused, verdicts);
+  for (const { job } of repeated) tx.ends?.note(job);
+  insertAttempts(tx, closed, closedAt);
+  await recordDedupe(tx, closed);
+  const signals = await hideReports(tx, closed);
+  const enqueued = await enqueueJobs(tx, {
+    signals,
+    jobs: closed.flatMap(({ jobs }) => jobs),
+  });
+  const breakers = await recordBreakerEnds(tx, closed);
+  const advancing = await hasWaitingBranch(tx, [...signals, ...breakers.signals]);
+  // After the dedupe keys, because the facts of all plugins share one counter. A transaction that
+  // waits for a dedupe key must not hold it.
+  await applyState(tx, plan, closed);
+  const enqueuedBefore = await findEnqueued(
+    tx,
+    repeated.flatMap(({ jobs }) => jobs),
+  );
+  const runs = [...closed.flatMap((closing) => closing.runs ?? []), ...breakers.runs];
+  const moved = await moveRuns(tx, { closed, repeated, runs });
+  const news = { ...moved, advancing: moved.advancing || advancing };
+  return { verdicts, enqueued: [...enqueued, ...breakers.enqueued, ...enqueuedBefore], news };
+}
+
 /**
- * Hides reports on a job from everybody but administrators if its cause is hidden: reports quote
- * errors.
+ * Returns the signals of the closings. Reports on a job quote its errors, so they are visible to
+ * administrators only if the job's cause is.
  */
 async function hideReports(tx: Transaction, closed: readonly Closing[]): Promise<SignalDraft[]> {
   const all: SignalDraft[] = [];
@@ -147,57 +190,20 @@ async function hideReports(tx: Transaction, closed: readonly Closing[]): Promise
   return all;
 }
 
-/** Writes what belongs to the closings that closed, and finds out why others did not. */
-async function follow(tx: Transaction, { tried, closedAt, plan }: Closed): Promise<SettleResult> {
-  const verdicts = new Map<string, SettleVerdict>();
-  for (const id of plan.oversize) verdicts.set(id, 'oversize');
-  const closed = tried.filter(({ job }) => closedAt.has(job.id));
-  for (const { job } of closed) verdicts.set(job.id, 'settled');
-  const refused = tried.filter(({ job }) => !closedAt.has(job.id));
-  const told = await explainRefusals(tx, refused, verdicts);
-  for (const { job } of told) tx.ends?.note(job);
-  insertAttempts(tx, closed, closedAt);
-  await recordDedupe(tx, closed);
-  const signals = await hideReports(tx, closed);
-  const enqueued = await enqueueJobs(tx, {
-    signals,
-    jobs: closed.flatMap(({ jobs }) => jobs),
-  });
-  const moves = await recordBreakerEnds(tx, closed);
-  const advancing = await hasWaitingBranch(tx, [...signals, ...moves.signals]);
-  // Last, because the facts of all plugins share one counter. A transaction that waits for a dedupe
-  // key must not hold it.
-  await applyState(tx, plan, closed);
-  const before = await findEnqueued(
-    tx,
-    told.flatMap(({ jobs }) => jobs),
-  );
-  const runs = [...closed.flatMap((closing) => closing.runs ?? []), ...moves.runs];
-  const moved = await moveRuns(tx, { closed, told, runs });
-  const news = { ...moved, advancing: moved.advancing || advancing };
-  return { verdicts, enqueued: [...enqueued, ...moves.enqueued, ...before], news };
+interface RunMoves {
+  readonly closed: readonly Closing[];
+  readonly repeated: readonly Closing[];
+  readonly runs: readonly RunDraft[];
 }
 
 /** Starts runs, advances runs, and reads the news of closings that were settled before. */
-async function moveRuns(
-  tx: Transaction,
-  {
-    closed,
-    told,
-    runs,
-  }: {
-    readonly closed: readonly Closing[];
-    readonly told: readonly Closing[];
-    readonly runs: readonly RunDraft[];
-  },
-): Promise<RunNews> {
-  const { news: begun } = await beginRuns(tx, runs);
-  return joinNews([begun, await arrive(tx, closed), await recallMoves(tx, told)]);
+async function moveRuns(tx: Transaction, { closed, repeated, runs }: RunMoves): Promise<RunNews> {
+  const { news: started } = await beginRuns(tx, runs);
+  return joinNews([started, await arrive(tx, closed), await recallMoves(tx, repeated)]);
 }
 
-/** Reads what earlier settled closings led to. */
-async function recallMoves(tx: Transaction, told: readonly Closing[]): Promise<RunNews> {
-  const moving = told.filter(movesRun);
+async function recallMoves(tx: Transaction, repeated: readonly Closing[]): Promise<RunNews> {
+  const moving = repeated.filter(movesRun);
   if (moving.length === 0) return noNews;
   return await recallNews(
     tx,
@@ -250,8 +256,9 @@ function toCloseRow(closing: Closing): Row {
 }
 
 /**
- * Finds out why closings did not close: settled equally by a try whose response was lost, asked to
- * stop, or lost the claim. Returns those that were settled before.
+ * Finds out why attempts did not close. Either an earlier try, whose response was lost, settled them
+ * in the same way, or their cancellation was requested, or the claim was lost. Returns those that were
+ * settled before.
  */
 async function explainRefusals(
   tx: Transaction,
@@ -260,17 +267,17 @@ async function explainRefusals(
 ): Promise<Closing[]> {
   if (refused.length === 0) return [];
   const settled = await findSettledBefore(tx, refused);
-  const stopping = new Set(
-    (await tx.each(selectStopping, refused.map(toFenceRow))).map((row) => text(row, 'id')),
+  const cancelling = new Set(
+    (await tx.each(selectCancelRequested, refused.map(toFenceRow))).map((row) => text(row, 'id')),
   );
   for (const { job } of refused) {
-    const verdict = stopping.has(job.id) ? 'cancelled' : 'fenced';
+    const verdict = cancelling.has(job.id) ? 'cancelled' : 'fenced';
     verdicts.set(job.id, settled.has(job.id) ? 'settled' : verdict);
   }
   return refused.filter(({ job }) => settled.has(job.id));
 }
 
-const selectStopping = defineRows({
+const selectCancelRequested = defineRows({
   columns: fenceColumns,
   key: 'seq',
   sql: (r, d) =>

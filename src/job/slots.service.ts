@@ -2,164 +2,164 @@ import { limits } from '../base/limits.ts';
 
 /** A job that is claimed ahead should find a free slot within this time. */
 const AHEAD_MS = 20;
-/** When it has not after this time, others may have it. */
+/** A claim that found no slot within this time is released, so that other hosts can have the job. */
 const WAIT_MS_MAX = 1000;
 /** The weight of the newest attempt in the moving average. */
 const NEWEST_WEIGHT = 0.1;
 
-interface Waiting<T> {
-  readonly held: T;
+interface WaitingClaim<T> {
+  readonly claim: T;
   readonly sinceMs: number;
 }
 
 interface SlotsOptions<T> {
-  readonly turns: SlotPool;
-  /** How many may run at once at most. */
-  readonly most: () => number | undefined;
-  /** Runs it to its end; never rejects. */
-  readonly run: (held: T, waitedMs: number) => Promise<void>;
-  readonly giveBack: (held: readonly T[]) => void;
-  /** A place is kept, and nothing waits for it. */
-  readonly onSpare: () => void;
+  readonly pool: SlotPool;
+  /** The most claims that may run at once. */
+  readonly slotsMax: () => number | undefined;
+  /** Runs a claim to its end. Never rejects. */
+  readonly run: (claim: T, waitedMs: number) => Promise<void>;
+  readonly release: (claims: readonly T[]) => void;
+  /** Called when a slot is reserved for this ledger and no claim waits for it. */
+  readonly onReserved: () => void;
 }
 
 /**
- * The places in which attempts of this ledger run, and the claims that wait for one. Where attempts
- * take seconds none waits: another host could have it. Where they take milliseconds, a place that
- * waited for the next claim would be empty for much of its time.
+ * The slots in which attempts of one ledger run, and the claims that wait for a slot. If attempts take
+ * seconds, no claim waits: another host could run the job. If they take milliseconds, jobs are claimed
+ * ahead. A slot would otherwise be empty for much of its time, until the next claim is committed.
  */
 export class Slots<T> {
   readonly #options: SlotsOptions<T>;
-  readonly #seat: SlotShare;
-  readonly #waiting: Waiting<T>[] = [];
+  readonly #share: SlotShare;
+  readonly #waiting: WaitingClaim<T>[] = [];
+  /** The moving average of the duration of attempts. */
   #meanMs = Infinity;
-  #watched = false;
+  #isTimerSet = false;
 
   constructor(options: SlotsOptions<T>) {
     this.#options = options;
-    this.#seat = options.turns.join(options.most, () => {
-      this.fill();
-      if (this.#seat.isReserved) options.onSpare();
+    this.#share = options.pool.join(options.slotsMax, () => {
+      this.startWaiting();
+      if (this.#share.isReserved) options.onReserved();
     });
   }
 
-  /** How many claims may be held: one for each slot, and one for each that will soon be free. */
+  /** The number of claims to hold: one for each slot, and one for each slot that is free soon. */
   get capacity(): number {
-    const count = this.#seat.places;
-    return count + Math.min(count, Math.floor((count * AHEAD_MS) / this.#meanMs));
+    const { slots } = this.#share;
+    return slots + Math.min(slots, Math.floor((slots * AHEAD_MS) / this.#meanMs));
   }
 
-  enter(held: T): void {
-    if (this.#seat.acquire()) {
-      this.#start(held, 0);
+  /** Runs a claim, now or when a slot is free. */
+  add(claim: T): void {
+    if (this.#share.acquire()) {
+      this.#start(claim, 0);
     } else {
-      this.#waiting.push({ held, sinceMs: performance.now() });
-      if (!this.#watched) this.#watchFor(WAIT_MS_MAX);
+      this.#waiting.push({ claim, sinceMs: performance.now() });
+      if (!this.#isTimerSet) this.#setTimer(WAIT_MS_MAX);
     }
   }
 
-  /** Takes back those of the waiting that it is true of. */
-  withdraw(isMeant: (held: T) => boolean): T[] {
-    const meant = this.#waiting.filter(({ held }) => isMeant(held));
+  /** Removes and returns the waiting claims that match. */
+  remove(isMeant: (claim: T) => boolean): T[] {
+    const meant = this.#waiting.filter(({ claim }) => isMeant(claim));
     for (const waiting of meant) this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
-    return meant.map(({ held }) => held);
+    return meant.map(({ claim }) => claim);
   }
 
-  /** Lets those begin that wait, as far as there is room: an attempt has ended, or there are more slots. */
-  fill(): void {
-    while (this.#waiting.length > 0 && this.#seat.acquire()) {
+  /** Starts waiting claims in the slots that are free. */
+  startWaiting(): void {
+    while (this.#waiting.length > 0 && this.#share.acquire()) {
       const next = this.#waiting.shift();
-      if (next !== undefined) this.#start(next.held, performance.now() - next.sinceMs);
+      if (next !== undefined) this.#start(next.claim, performance.now() - next.sinceMs);
     }
   }
 
-  /** There is more to claim than there is room for. */
-  want(): void {
-    this.#seat.request();
+  /** Requests one more slot from the pool. */
+  request(): void {
+    this.#share.request();
   }
 
-  /** Nothing was found for the place that is kept. */
-  pass(): void {
-    this.#seat.decline();
+  /** Declines the reserved slot. */
+  decline(): void {
+    this.#share.decline();
   }
 
-  /** It takes no more turns; what runs has ended. */
   leave(): void {
-    this.#seat.leave();
+    this.#share.leave();
   }
 
-  #start(held: T, waitedMs: number): void {
-    const beganAt = performance.now();
-    void this.#options.run(held, waitedMs).then(() => {
-      this.#learn(performance.now() - beganAt);
-      this.#seat.release();
+  #start(claim: T, waitedMs: number): void {
+    const startedAt = performance.now();
+    void this.#options.run(claim, waitedMs).then(() => {
+      this.#updateMean(performance.now() - startedAt);
+      this.#share.release();
     });
   }
 
-  #learn(ms: number): void {
+  #updateMean(ms: number): void {
     const before = this.#meanMs === Infinity ? ms : this.#meanMs;
     this.#meanMs = before + (ms - before) * NEWEST_WEIGHT;
   }
 
-  #watchFor(ms: number): void {
-    this.#watched = true;
-    setTimeout(() => this.#giveUp(), ms).unref();
+  #setTimer(ms: number): void {
+    this.#isTimerSet = true;
+    setTimeout(() => this.#releaseLate(), ms).unref();
   }
 
-  #giveUp(): void {
-    this.#watched = false;
+  #releaseLate(): void {
+    this.#isTimerSet = false;
     const latest = performance.now() - WAIT_MS_MAX;
     const late = new Set(
-      this.#waiting.filter(({ sinceMs }) => sinceMs <= latest).map(({ held }) => held),
+      this.#waiting.filter(({ sinceMs }) => sinceMs <= latest).map(({ claim }) => claim),
     );
-    // Nothing ended meanwhile: to go on claiming ahead would only give back once a second.
+    // No attempt ended in the meantime. Claiming ahead would only release the claims every second.
     if (late.size > 0) this.#meanMs = Math.max(this.#meanMs, WAIT_MS_MAX);
-    this.#options.giveBack(this.withdraw((held) => late.has(held)));
+    this.#options.release(this.remove((claim) => late.has(claim)));
     const [first] = this.#waiting;
-    if (first !== undefined) this.#watchFor(Math.max(1, first.sinceMs - latest));
+    if (first !== undefined) this.#setTimer(Math.max(1, first.sinceMs - latest));
   }
 }
 
 /** The share of one ledger in the slots of a process. */
 export interface SlotShare {
-  /** How many places it has or could have now. */
-  readonly places: number;
-  /** A place is kept for it that it has not taken. */
+  /** The number of slots that it has or could have now. */
+  readonly slots: number;
+  /** Whether a slot is reserved for it. */
   readonly isReserved: boolean;
-  /** Takes a place if it may have one now; else `onRoom` is called when it may. */
+  /** Takes a slot and returns true, or returns false. Then `onSlot` is called when one is reserved. */
   acquire(): boolean;
-  /** It would fill a place that others have; `onRoom` is called when there is one. */
+  /** Requests a slot that another ledger uses. `onSlot` is called when one is reserved. */
   request(): void;
   /** Releases a reserved slot that isn't needed. */
   decline(): void;
-  /** Gives one back. */
+  /** Releases a slot that it acquired. */
   release(): void;
-  /** It wants no more of them. */
   leave(): void;
 }
 
 export interface SlotPool {
-  /** Joins those who take turns; `most` is what it may have at once, undefined for all. */
-  join(most: () => number | undefined, onRoom: () => void): SlotShare;
+  /** Adds a ledger. `slotsMax` returns how many slots it may have, undefined for no limit of its own. */
+  join(slotsMax: () => number | undefined, onSlot: () => void): SlotShare;
 }
 
 interface PoolMember {
-  readonly most: () => number | undefined;
-  readonly onRoom: () => void;
-  /** Places in which its attempts run. */
+  readonly slotsMax: () => number | undefined;
+  readonly onSlot: () => void;
+  /** The number of slots in which its attempts run. */
   busy: number;
-  /** A place is kept for it, until then. */
+  /** When the reservation of a slot expires. Undefined without a reservation. */
   reservedUntil: number | undefined;
   isWaiting: boolean;
-  /** When it was last given one, as a number that grows. */
-  servedAt: number;
+  /** The number of its last turn. Turns are numbered in sequence. */
+  lastTurn: number;
 }
 
 /**
- * The places of a process, for all ledgers that are awake in it. A place that is given back is for
- * the one who wants it and has the fewest, then for the one that was served longest ago. While there
- * is more than one, none may have all: who comes next finds a place at once, however long the
- * attempts of the others are.
+ * Creates the slots of a process, which all its open ledgers share. A slot that becomes free goes to
+ * the waiting ledger with the fewest slots, then to the one whose last turn is longest ago. With
+ * several ledgers none may have all slots. So a ledger that gets work finds a slot at once, however
+ * long the attempts of the others take.
  */
 export function makeSlotPool(count: () => number): SlotPool {
   return new FairSlotPool(count);
@@ -167,125 +167,125 @@ export function makeSlotPool(count: () => number): SlotPool {
 
 class FairSlotPool implements SlotPool {
   readonly #count: () => number;
-  readonly #sitters = new Set<PoolMember>();
-  /** Places that are busy or kept. */
+  readonly #members = new Set<PoolMember>();
+  /** The number of slots that are busy or reserved. */
   #used = 0;
   #turn = 0;
-  #isWatching = false;
+  #isTimerSet = false;
 
   constructor(count: () => number) {
     this.#count = count;
   }
 
-  join(most: () => number | undefined, onRoom: () => void): SlotShare {
-    const sitter: PoolMember = {
-      most,
-      onRoom,
+  join(slotsMax: () => number | undefined, onSlot: () => void): SlotShare {
+    const member: PoolMember = {
+      slotsMax,
+      onSlot,
       busy: 0,
       reservedUntil: undefined,
       isWaiting: false,
-      servedAt: 0,
+      lastTurn: 0,
     };
-    this.#sitters.add(sitter);
-    const room = (): number => this.#room(sitter);
+    this.#members.add(member);
+    const countFree = (): number => this.#countFree(member);
     return {
-      get places() {
-        return placesOf(sitter) + room();
+      get slots() {
+        return countSlots(member) + countFree();
       },
       get isReserved() {
-        return sitter.reservedUntil !== undefined;
+        return member.reservedUntil !== undefined;
       },
-      acquire: () => this.#take(sitter),
+      acquire: () => this.#acquire(member),
       request: () => {
-        // Alone it finds what it gives back.
-        if (this.#sitters.size > 1) sitter.isWaiting = true;
+        // A single ledger finds the slots that it releases anyway.
+        if (this.#members.size > 1) member.isWaiting = true;
       },
       decline: () => {
-        if (this.#release(sitter)) this.#offer();
+        if (this.#dropReservation(member)) this.#reserveSlots();
       },
       release: () => {
-        sitter.busy -= 1;
+        member.busy -= 1;
         this.#used -= 1;
-        this.#offer();
+        this.#reserveSlots();
       },
       leave: () => {
-        this.#release(sitter);
-        this.#sitters.delete(sitter);
-        this.#offer();
+        this.#dropReservation(member);
+        this.#members.delete(member);
+        this.#reserveSlots();
       },
     };
   }
 
-  #take(sitter: PoolMember): boolean {
-    if (!this.#release(sitter) && this.#room(sitter) === 0) {
-      sitter.isWaiting = true;
+  #acquire(member: PoolMember): boolean {
+    if (!this.#dropReservation(member) && this.#countFree(member) === 0) {
+      member.isWaiting = true;
       return false;
     }
-    sitter.busy += 1;
-    sitter.servedAt = this.#turn += 1;
+    member.busy += 1;
+    member.lastTurn = this.#turn += 1;
     this.#used += 1;
     return true;
   }
 
-  /** How many more it may have now. */
-  #room(sitter: PoolMember): number {
+  /** Counts the slots that a member may acquire now. */
+  #countFree(member: PoolMember): number {
     const all = this.#count();
-    const open = this.#sitters.size > 1 && all > 1 ? all - 1 : all;
-    const most = Math.min(open, sitter.most() ?? open);
-    return Math.max(0, Math.min(all - this.#used, most - placesOf(sitter)));
+    const shared = this.#members.size > 1 && all > 1 ? all - 1 : all;
+    const most = Math.min(shared, member.slotsMax() ?? shared);
+    return Math.max(0, Math.min(all - this.#used, most - countSlots(member)));
   }
 
-  /** Keeps a place for whoever is next, one after the other, as long as there are any. */
-  #offer(): void {
-    for (let next = this.#next(); next !== undefined; next = this.#next()) {
+  /** Reserves the free slots for waiting members, one after the other. */
+  #reserveSlots(): void {
+    for (let next = this.#findNext(); next !== undefined; next = this.#findNext()) {
       next.isWaiting = false;
       next.reservedUntil = performance.now() + limits.turnMs;
       this.#used += 1;
-      next.onRoom();
-      if (next.reservedUntil !== undefined) this.#watch();
+      next.onSlot();
+      if (next.reservedUntil !== undefined) this.#setTimer();
     }
   }
 
-  #next(): PoolMember | undefined {
+  #findNext(): PoolMember | undefined {
     let next: PoolMember | undefined;
-    for (const sitter of this.#sitters) {
-      if (!sitter.isWaiting || this.#room(sitter) === 0) continue;
-      if (next === undefined || comesBefore(sitter, next)) next = sitter;
+    for (const member of this.#members) {
+      if (!member.isWaiting || this.#countFree(member) === 0) continue;
+      if (next === undefined || comesBefore(member, next)) next = member;
     }
     return next;
   }
 
   /** Expires reservations that aren't used, so that they don't block other ledgers. */
-  #watch(): void {
-    if (this.#isWatching) return;
-    this.#isWatching = true;
-    const look = (): void => {
-      this.#isWatching = false;
+  #setTimer(): void {
+    if (this.#isTimerSet) return;
+    this.#isTimerSet = true;
+    const expire = (): void => {
+      this.#isTimerSet = false;
       const now = performance.now();
-      for (const sitter of this.#sitters) {
-        if ((sitter.reservedUntil ?? Infinity) <= now) this.#release(sitter);
+      for (const member of this.#members) {
+        if ((member.reservedUntil ?? Infinity) <= now) this.#dropReservation(member);
       }
-      this.#offer();
-      if ([...this.#sitters].some(({ reservedUntil: keptUntil }) => keptUntil !== undefined))
-        this.#watch();
+      this.#reserveSlots();
+      if ([...this.#members].some(({ reservedUntil }) => reservedUntil !== undefined))
+        this.#setTimer();
     };
-    setTimeout(look, limits.turnMs).unref();
+    setTimeout(expire, limits.turnMs).unref();
   }
 
   /** Drops the reservation. Returns whether there was one. */
-  #release(sitter: PoolMember): boolean {
-    if (sitter.reservedUntil === undefined) return false;
-    sitter.reservedUntil = undefined;
+  #dropReservation(member: PoolMember): boolean {
+    if (member.reservedUntil === undefined) return false;
+    member.reservedUntil = undefined;
     this.#used -= 1;
     return true;
   }
 }
 
-function placesOf({ busy, reservedUntil: keptUntil }: PoolMember): number {
-  return busy + (keptUntil === undefined ? 0 : 1);
+function countSlots({ busy, reservedUntil }: PoolMember): number {
+  return busy + (reservedUntil === undefined ? 0 : 1);
 }
 
 function comesBefore(one: PoolMember, other: PoolMember): boolean {
-  const [mine, theirs] = [placesOf(one), placesOf(other)];
-  return mine === theirs ? one.servedAt < other.servedAt : mine < theirs;
+  const [mine, theirs] = [countSlots(one), countSlots(other)];
+  return mine === theirs ? one.lastTurn < other.lastTurn : mine < theirs;
 }

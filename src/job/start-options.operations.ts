@@ -3,7 +3,7 @@ import { duration, nonBlankText, moment } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { TRACE_KEY } from '../base/trace.ts';
-import { refuseLoop } from './cause.ts';
+import { refuseLoop } from './job.ts';
 import type { RunSubmission } from '../pipeline/run/start.service.ts';
 import type { JobSubmission } from './enqueue.service.ts';
 import type { Context } from '../operation/context.ts';

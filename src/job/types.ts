@@ -12,6 +12,7 @@ export interface JobEnd {
 /** Ends that are committed, by job id. */
 export type KnownEnds = ReadonlyMap<string, JobEnd>;
 
+/** Baggage to be stored, as JSON text. */
 export interface ContextDraft {
   readonly id: string;
   readonly parentId?: string;
@@ -73,19 +74,21 @@ export type StateChange =
   | { readonly kind: 'merge'; readonly value: string };
 
 /**
- * The result of one closing. Only `settled` can have written something.
+ * The verdict of the ledger on one closing. Only `settled` can have written something.
  * `settled`: the attempt is closed, by this closing or by an equal one before.
  * `fenced`: the claim was lost.
- * `cancelled`: the job was asked to stop before.
+ * `cancelled`: the cancellation of the job was requested before.
  * `oversize`: the plugin's state would exceed its limit.
  */
 export type SettleVerdict = 'settled' | 'fenced' | 'cancelled' | 'oversize';
 
+/** A query for processes that this process presumes dead. */
 export interface OrphanRequest {
   readonly self: string;
   readonly staleMs: number;
 }
 
+/** A dead process, with the work that it left. */
 export interface Orphan {
   readonly processId: string;
   readonly jobs: readonly Job[];
@@ -93,12 +96,14 @@ export interface Orphan {
   readonly directives: readonly Directive[];
 }
 
-export interface Promotion {
+/** The result of promoting delayed jobs that are due. */
+export interface PromotionResult {
   readonly promoted: number;
   /** Milliseconds until the next delayed job is due, by the database's clock. */
   readonly nextInMs: number | undefined;
 }
 
+/** A query for queued jobs whose plugin no process has. */
 export interface UnrunnableRequest {
   /** Plugins that this process could not load. Their jobs are skipped. */
   readonly unloaded?: readonly string[];
@@ -107,16 +112,19 @@ export interface UnrunnableRequest {
   readonly limit: number;
 }
 
+/** The kinds of rows that are deleted after their retention. */
 export const prunable = [...history, 'dedupe', 'keys'] as const;
 
 export type Prunable = (typeof prunable)[number];
 
+/** A request to delete rows of one kind that are older than an age. */
 export interface PruneRequest {
   readonly what: Prunable;
   readonly olderThanMs: number;
   readonly limit: number;
 }
 
+/** The fields of a process that its heartbeat records. */
 export interface ProcessBeat {
   readonly id: string;
   readonly host: string;
@@ -130,7 +138,7 @@ export interface ProcessBeat {
   readonly configDigest?: string | undefined;
 }
 
-export interface HeartbeatAnswer {
+export interface HeartbeatResult {
   /** False when another process has reaped this one: its claims are lost. */
   readonly known: boolean;
   readonly running: readonly RunningClaim[];
@@ -138,6 +146,7 @@ export interface HeartbeatAnswer {
   readonly schemaVersion?: number;
 }
 
+/** A claim that the ledger has for a process. */
 export interface RunningClaim {
   readonly jobId: string;
   readonly claimToken: string;

@@ -3,35 +3,36 @@ import { makeFailureLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
+/** A service of its own, because it wakes more than the dispatcher: runs, tenants and directives, too. */
 export interface Waker extends Service {
-  /** A job will be due in this time; look then, if that is sooner than the next look. */
+  /** Checks for work in this time, if that is before the next check. */
   dueIn(ms: number): void;
 }
 
 /**
- * Looks for work at an interval and whenever a delayed job is due. Hints from other hosts and from
- * this process's own commits only make it sooner; looking is the truth.
+ * Checks for work at an interval, and when a delayed job is due. Hints from other hosts and from
+ * the commits of this process only make the next check sooner: no work depends on them.
  */
 export function makeWaker(context: LedgerContext, review: () => Promise<void>): Waker {
   const { ledger, commits } = context;
   const log = context.log.child('waker');
   let isStarted = false;
-  const alarm = makeEarliestTimer(() => look());
-  const complaint = makeFailureLog((fields) => log.warn('looking for work failed', fields));
+  const timer = makeEarliestTimer(() => checkForWork());
+  const failureLog = makeFailureLog((fields) => log.warn('checking for work failed', fields));
 
   const wake = (): void => commits.publish({ promoted: true });
-  const look = async (): Promise<void> => {
+  const checkForWork = async (): Promise<void> => {
     let nextInMs = context.config.service.pollIntervalMs;
     try {
       await review();
       const promotion = await ledger.jobs.promote();
       nextInMs = Math.min(nextInMs, promotion.nextInMs ?? nextInMs);
-      complaint.reset();
+      failureLog.reset();
       wake();
     } catch (error) {
-      complaint.report(error);
+      failureLog.report(error);
     }
-    alarm.in(nextInMs);
+    timer.in(nextInMs);
   };
 
   return {
@@ -39,11 +40,11 @@ export function makeWaker(context: LedgerContext, review: () => Promise<void>): 
     async start() {
       isStarted = true;
       ledger.onHint(wake);
-      await look();
+      await checkForWork();
     },
-    stop: () => alarm.stop(),
+    stop: () => timer.stop(),
     dueIn: (ms) => {
-      if (isStarted) alarm.in(ms);
+      if (isStarted) timer.in(ms);
     },
   };
 }

@@ -2,7 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 import { toCanonicalJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Dialect } from './dialect.ts';
-import { attemptIdIn } from '../job/attempt.sql.ts';
+import { writeAttemptId } from '../job/attempt.sql.ts';
 import { int } from './row.ts';
 import type { Reading } from './sqlite/read-thread.ts';
 import { isSweeping } from '../pipeline/run/change.sql.ts';
@@ -118,7 +118,7 @@ function jobInvariants(d: Dialect): readonly Invariant[] {
         and j.completed_at > coalesce((select m.value from ${d.table('ledger_meta')} m
           where m.key = 'attempts_pruned_to'), '')
         and not exists (
-          select 1 from ${log} l where l.id = ${attemptIdIn('j.id', 'j.attempt')} and l.status = 'succeeded')`,
+          select 1 from ${log} l where l.id = ${writeAttemptId('j.id', 'j.attempt')} and l.status = 'succeeded')`,
     ],
     [
       'keys held by no open job',
@@ -129,7 +129,7 @@ function jobInvariants(d: Dialect): readonly Invariant[] {
       'signals of attempts that did not succeed',
       // By the key: the index of failed attempts would be walked for each signal.
       `select count(*) as n from ${d.table('signals')} s where s.event_index >= 0 and exists (
-        select 1 from ${log} l where l.id = ${attemptIdIn('s.job_id', 's.job_attempt')}
+        select 1 from ${log} l where l.id = ${writeAttemptId('s.job_id', 's.job_attempt')}
           and coalesce(l.status, '') <> 'succeeded')`,
     ],
     [

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../base/errors.ts';
-import type { CancelAnswer } from '../job/job.ts';
+import type { CancelResult } from '../job/job.ts';
 import type { Transaction } from './dialect.ts';
-import type { BulkDone, Retry, RetryAnswer } from '../job/directives.ts';
+import type { BulkResult, Retry, RetryResult } from '../job/directives.ts';
 import type { DirectiveEnd } from '../directive/types.ts';
 import type { DirectiveWork } from './directive-work.ts';
 import type { BreakerRow, PauseRequest } from '../schedule/types.ts';
@@ -51,12 +51,12 @@ export async function performDirective(
   return { status: 'completed', result: { paused: work.paused } };
 }
 
-function endCancel(jobId: string, answer: CancelAnswer): DirectiveEnd {
+function endCancel(jobId: string, answer: CancelResult): DirectiveEnd {
   if (answer === 'unknown') return fail('JOB_NOT_FOUND', `there is no job ${jobId}`);
   return { status: 'completed', result: { job_id: jobId, outcome: answer } };
 }
 
-function endRetry({ of }: Retry, { answers: [answer] }: BulkDone<RetryAnswer>): DirectiveEnd {
+function endRetry({ of }: Retry, { results: [answer] }: BulkResult<RetryResult>): DirectiveEnd {
   if (answer === undefined || answer.kind === 'unknown')
     return fail('JOB_NOT_FOUND', `there is no job ${of}`);
   if (answer.kind === 'open') return fail('JOB_OPEN', `job ${of} has not ended yet`);

@@ -4,7 +4,7 @@ import { startDirective } from '../directive/deferred.sql.ts';
 import { insertDirective } from '../directive/directive.sql.ts';
 import type { DirectiveStart, DirectiveInsert } from './directive-work.ts';
 import { listAttemptsOfJobs } from '../job/attempt.sql.ts';
-import { exchangeClaims, settleClosings } from '../job/settle.sql.ts';
+import { settleClosingsAndClaim, settleClosings } from '../job/settle.sql.ts';
 import type { ClaimRequest } from '../job/types.ts';
 import { advanceBranch, prepareJoin } from '../pipeline/run/advance.sql.ts';
 import type { AdvanceRequest } from '../pipeline/run/types.ts';
@@ -27,7 +27,7 @@ import { performDirective } from './perform-directive.ts';
 export function settleAndClaim({ write }: Store) {
   return (closings: readonly Closing[], request?: ClaimRequest): Promise<Settlement> =>
     write(listSettleCommits(closings, request !== undefined), async (tx) => {
-      if (request !== undefined) return await exchangeClaims(tx, closings, request);
+      if (request !== undefined) return await settleClosingsAndClaim(tx, closings, request);
       return { ...(await settleClosings(tx, closings)), claimed: [] };
     });
 }

@@ -1,5 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { JobDraft, CancelAnswer } from '../job/job.ts';
+import type { JobDraft, CancelResult } from '../job/job.ts';
 import type { BreakerState, TransitionReason } from './breaker.ts';
 import type { OverlapRules, SkipReason, ScheduleMode } from './schedule.ts';
 
@@ -96,7 +96,7 @@ export interface FireResult extends ScheduleKey {
   readonly verdict: 'fired' | 'skipped' | 'moved' | 'lost';
   readonly reason: SkipReason | undefined;
   readonly jobIds: readonly string[];
-  readonly cancelled: readonly { readonly jobId: string; readonly answer: CancelAnswer }[];
+  readonly cancelled: readonly { readonly jobId: string; readonly answer: CancelResult }[];
 }
 
 export interface ScheduleFilter {

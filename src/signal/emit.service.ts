@@ -8,7 +8,7 @@ import type { Emission, RecordedSignal } from './types.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { toSignalDraft, type SignalReport } from './envelope.ts';
 import { senderOf, type SignalDraft } from './signal.ts';
-import { descentOf, refuseLoop, type JobCause } from '../job/cause.ts';
+import { lineageOf, refuseLoop, type JobCause } from '../job/job.ts';
 import { followSignal, withTrace } from '../pipeline/follow-signal.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { ConfigSnapshot } from '../config/snapshot-types.ts';
@@ -105,7 +105,7 @@ function toEmission(
   const reporter = { id, actor, actorRole, nowMs };
   const signal = { ...toSignalDraft(submission, reporter), ...placeOf(submission) };
   refusePluginName(signal.source, catalog);
-  const { hops: _, ...descent } = descentOf(cause);
+  const { hops: _, ...descent } = lineageOf(cause);
   const scope: { payload: JsonObject; context: JsonObject } = { payload: data, context: {} };
   const followers = followSignal(signal, scope, current, {
     submittedBy: 'route',

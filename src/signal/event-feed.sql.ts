@@ -20,7 +20,7 @@ import type {
 } from './types.ts';
 import { writeMeta } from '../ledger/meta.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { toAttempt } from '../job/job.sql.ts';
+import { toAttempt } from '../job/attempt.sql.ts';
 import { chainOf, toSignal } from './signal.sql.ts';
 
 /**

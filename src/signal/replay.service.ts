@@ -16,7 +16,7 @@ import {
   senderOf,
   type Signal,
 } from './signal.ts';
-import { hopsBehind } from '../job/enqueue.service.ts';
+import { findChildHops } from '../job/enqueue.service.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
 import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
 import type { Generation } from '../engine/generation.ts';
@@ -38,7 +38,7 @@ async function replay(
 ): Promise<JsonObject> {
   const { ledger, vault, processId, quota, commits } = context;
   let progress = await beginAt(ledger, choice, asked);
-  const hopsLeast = await hopsBehind(asked.actor, ledger);
+  const hopsLeast = await findChildHops(asked.actor, ledger);
   while (progress.signals < choice.limit) {
     if (asked.signal.aborted) {
       throw new DuctileError('STOPPING', `stopped after ${progress.signals} signals`);

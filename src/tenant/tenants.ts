@@ -43,8 +43,8 @@ export interface TenantSelf {
   readonly row: () => TenantRow;
   /** True while the whole service is paused. */
   readonly isHeld: () => boolean;
-  /** True if the service was healthy long enough to judge other processes; see `Vitals`. */
-  readonly mayJudge: () => boolean;
+  /** Returns whether the service may presume other processes dead; see `Liveness`. */
+  readonly mayReap: () => boolean;
   /**
    * Registers a key in the root ledger, before the tenant's ledger uses it. Returns false if it is
    * taken.

@@ -274,7 +274,7 @@ async function toJob(
 ): Promise<JobDraft> {
   const by = { submittedBy: 'webhook', actor: signal.source, isAwaited } as const;
   const asked = { id, plugin, command, payload, ...by };
-  const how = { kept: text, mayWait: true };
+  const how = { stored: text, mayWait: true };
   const { job } = await draftJob(asked, catalog, config.service.dedupeTtlMs, how);
   const metadata = about === undefined ? {} : { metadata: toEventMetadata(about) };
   const event = { type: signal.type, payload, ...metadata };

@@ -4,7 +4,7 @@ import type { JsonObject } from '../base/json.ts';
 import { replayDeliveryType, type DeliveryChoice } from './change-directives.ts';
 import type { DeliveryRow } from './types.ts';
 import { deliveryEventIn } from '../signal/signal.ts';
-import { hopsBehind } from '../job/enqueue.service.ts';
+import { findChildHops } from '../job/enqueue.service.ts';
 import type { Webhook } from './webhook.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import { findEndpoint } from './store.service.ts';
@@ -46,7 +46,7 @@ export function replayDeliveryDirective(
         event: undefined,
         about: deliveryEventIn(signal),
         again: { signalId: signal.id, atMs: fromTimestamp(signal.occurredAt) },
-        hops: Math.max(signal.hops, await hopsBehind(actor, ledger)),
+        hops: Math.max(signal.hops, await findChildHops(actor, ledger)),
       };
       // The signal is there: of this one only what follows is written.
       const { emission } = await draftEmission(delivered, context.generation, maskPayload);

@@ -6,8 +6,8 @@ import { parseJson } from '../base/parse-json.ts';
 import { testWebhookType, type WebhookTest } from './change-directives.ts';
 import type { DeliveryTest, WebhookRequest } from './request.ts';
 import { signRequest } from './verify/sign.ts';
-import { hopsBehind } from '../job/enqueue.service.ts';
-import { JOB_ACTOR } from '../job/cause.ts';
+import { findChildHops } from '../job/enqueue.service.ts';
+import { JOB_ACTOR } from '../job/job.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import { describeMissingWebhook } from './store.service.ts';
 import { describeTarget } from './secrets.service.ts';
@@ -106,7 +106,7 @@ async function deliver(
   // The test continues to count the job's hops. A header couldn't carry them: a sender could write it, too.
   const isJob = test.actor.startsWith(JOB_ACTOR);
   if (isJob || listener === undefined) {
-    const hops = isJob ? { hops: await hopsBehind(test.actor, ledger) } : {};
+    const hops = isJob ? { hops: await findChildHops(test.actor, ledger) } : {};
     const incoming = { request, source: 'test', isOversize: false, test, ...hops };
     const { status, body: answer } = await webhooks.receive(webhook.id, incoming);
     return { status, answer, via: isJob ? BY_JOB : IN_PROCESS };

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { digestConfigFiles } from '../../src/config/integrity.ts';
 import type { Config } from '../../src/config/config.ts';
-import { bareReport } from '../../src/job/attempt.ts';
+import { createBareReport } from '../../src/job/attempt.ts';
 import type { LiveFinding } from '../../src/insight/finding.ts';
 import { findLiveFindings } from '../../src/insight/checks.service.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
@@ -173,7 +173,7 @@ describe.each(databases)('on %s', (kind) => {
     const failed = await startOne(ledger, 'p1');
     const closing = fail(failed);
     const error = "KeyError: 'FEED_TOKEN'";
-    const report = { ...closing.report, ...bareReport('failed', 'exit', ''), error };
+    const report = { ...closing.report, ...createBareReport('failed', 'exit', ''), error };
     await settleOne(ledger, { ...closing, report });
     const [found] = await findKind(ledger, 'plugin_env_missing', config);
     expect(found).toMatchObject({

@@ -1,6 +1,6 @@
 /** The rules of incidents, with plain data. */
 import { describe, expect, test } from 'vitest';
-import { bareReport } from '../../src/job/attempt.ts';
+import { createBareReport } from '../../src/job/attempt.ts';
 import { endAsFailed, endAsSucceeded, type Ending } from '../../src/job/outcome.ts';
 import type { Incident } from '../../src/insight/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
@@ -203,7 +203,7 @@ describe('incidents', () => {
 
 describe('how jobs end', () => {
   const job = makeClaimedJob({ plugin: 'mail', command: 'handle' });
-  const report = bareReport('failed', 'exit', 'password=hunter2hunter2');
+  const report = createBareReport('failed', 'exit', 'password=hunter2hunter2');
   const failing = endAsFailed(job, report, 'final', { maxAttempts: 1, backoffBaseMs: 0 }, 0);
   const closing = (ending: Ending, more: Partial<Closing> = {}): Closing => ({
     job,

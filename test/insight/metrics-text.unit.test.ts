@@ -1,7 +1,7 @@
 /** The text that monitors read: what stands in a name or label stays there. */
 import { expect, test } from 'vitest';
 import { makeMetrics, formatMetrics } from '../../src/insight/metrics.service.ts';
-import { bareReport } from '../../src/job/attempt.ts';
+import { createBareReport } from '../../src/job/attempt.ts';
 import { endAsSucceeded } from '../../src/job/outcome.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
@@ -11,7 +11,7 @@ function closing(plugin: string, runMs: number | null): Closing {
   return {
     job,
     claimToken: 'token',
-    report: { ...bareReport('succeeded', 'ok', ''), runMs, queueMs: 20 },
+    report: { ...createBareReport('succeeded', 'ok', ''), runMs, queueMs: 20 },
     ending: endAsSucceeded(job),
     signals: [],
     jobs: [],

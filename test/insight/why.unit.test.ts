@@ -1,7 +1,7 @@
 /** From facts to the chain that explains them, with plain data. */
 import { quoteShell } from '../../src/base/text.ts';
 import { describe, expect, test } from 'vitest';
-import { bareReport, type Attempt } from '../../src/job/attempt.ts';
+import { createBareReport, type Attempt } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { BreakerRow } from '../../src/schedule/types.ts';
 import { explainJob } from '../../src/insight/why/job.ts';
@@ -182,7 +182,7 @@ describe('a queued job', () => {
 
 function attempt(number: number, more: Partial<Attempt> = {}): Attempt {
   return {
-    ...bareReport('failed', 'exit', 'exit 1'),
+    ...createBareReport('failed', 'exit', 'exit 1'),
     id: `log-${number}`,
     jobId: 'job-9',
     plugin: 'worker',

@@ -1,7 +1,7 @@
 /** Results that the dispatcher settles together, and those that it keeps apart. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ClaimRequest } from '../../src/job/types.ts';
-import { releaseUnstarted } from '../../src/job/settle.service.ts';
+import { closeUnstartedClaim } from '../../src/job/settle.service.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 import { makeAhead, soon, World } from './dispatcher-setup.ts';
 
@@ -16,7 +16,7 @@ test('only one end of a job is settled at a time, in order', async () => {
   const world = new World(1);
   const ends = ['first', 'second'].map((claimToken) => makeClaimedJob({ id: 'a', claimToken }));
   const other = makeClaimedJob({ id: 'b' });
-  world.dispatcher.close([...ends, other].map(releaseUnstarted));
+  world.dispatcher.close([...ends, other].map(closeUnstartedClaim));
   await soon();
   expect(world.asked.map((one) => one.ends)).toEqual([['a', 'b'], ['a']]);
   const tokens = world.told.flatMap(({ endedJobs = [] }) => endedJobs.map((one) => one.claimToken));
@@ -26,7 +26,7 @@ test('only one end of a job is settled at a time, in order', async () => {
 test('every commit is published, even one that only claimed jobs', async () => {
   const world = new World(1);
   world.queue = ['a'];
-  world.dispatcher.open();
+  world.dispatcher.startClaiming();
   await soon();
   expect(world.told.map(({ endedJobs }) => endedJobs)).toEqual([[]]);
   expect(world.running).toEqual(['a']);
@@ -36,7 +36,7 @@ test('a claim says how many the whole ledger may run, where there is such a limi
   const world = new World(1);
   const claims: (ClaimRequest | undefined)[] = [];
   world.onAsked = (claim) => claims.push(claim);
-  world.dispatcher.open();
+  world.dispatcher.startClaiming();
   await soon();
   world.most = 3;
   world.dispatcher.wake();
@@ -46,7 +46,7 @@ test('a claim says how many the whole ledger may run, where there is such a limi
   expect(claims[0]).toMatchObject({ processId: 'me', snapshotId: 'snapshot' });
 });
 
-test.each(['wake', 'arrived'] as const)(
+test.each(['wake', 'notifyWork'] as const)(
   '%s lets begin what waits, when there is room',
   async (call) => {
     const world = await makeAhead();
@@ -60,12 +60,12 @@ test.each(['wake', 'arrived'] as const)(
 test('a job of a claim in progress is released, too, when it is withheld', async () => {
   const world = new World(1);
   world.queue = ['a', 'b', 'c'];
-  world.dispatcher.open();
+  world.dispatcher.startClaiming();
   await soon();
   await vi.advanceTimersByTimeAsync(1);
   world.onAsked = () => {
     world.onAsked = () => undefined;
-    void world.dispatcher.withhold(() => true);
+    void world.dispatcher.releaseWaiting(() => true);
   };
   world.ends.get('a')?.();
   await soon();
@@ -76,10 +76,10 @@ test('a job of a claim in progress is released, too, when it is withheld', async
 test('the dispatcher is not drained while something runs, however often the ledger responds', async () => {
   const world = new World(2);
   world.queue = ['a'];
-  world.dispatcher.open();
+  world.dispatcher.startClaiming();
   await soon();
   let isDrained = false;
-  void world.dispatcher.drained().then(() => (isDrained = true));
+  void world.dispatcher.awaitIdle().then(() => (isDrained = true));
   world.dispatcher.wake();
   await soon();
   expect(world.asked).toHaveLength(2);

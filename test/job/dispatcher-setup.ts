@@ -7,7 +7,7 @@ import { Dispatcher } from '../../src/job/dispatcher.service.ts';
 import type { Generation } from '../../src/engine/generation.ts';
 import type { WrittenSettlement } from '../../src/job/settle.service.ts';
 import { makeSlotPool } from '../../src/job/slots.service.ts';
-import { bareReport } from '../../src/job/attempt.ts';
+import { createBareReport } from '../../src/job/attempt.ts';
 import { endAsReleased } from '../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest } from '../../src/job/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
@@ -77,7 +77,7 @@ export class World {
   #execute(job: ClaimedJob, signal: AbortSignal): Promise<Closing> {
     signal.addEventListener('abort', () => this.stops.push(`${job.id} ${String(signal.reason)}`));
     return new Promise((resolve) => {
-      const report = bareReport('released', 'shutdown', 'stopped');
+      const report = createBareReport('released', 'shutdown', 'stopped');
       const closing = { job, claimToken: job.claimToken, report, ending: endAsReleased(job) };
       const end = (): void => resolve({ ...closing, signals: [], jobs: [] });
       this.ends.set(job.id, end);
@@ -99,7 +99,7 @@ export function soon(): Promise<unknown> {
 export async function makeAhead(): Promise<World> {
   const world = new World(1);
   world.queue = ['a', 'b', 'c', 'd'];
-  world.dispatcher.open();
+  world.dispatcher.startClaiming();
   await soon();
   await vi.advanceTimersByTimeAsync(1);
   world.ends.get('a')?.();

@@ -12,7 +12,7 @@ describe('claims', () => {
   test('are for the free slots, and for those that ends make free in the same breath', async () => {
     const world = new World(2);
     world.queue = ['a', 'b', 'c'];
-    world.dispatcher.open();
+    world.dispatcher.startClaiming();
     await soon();
     expect(world.running).toEqual(['a', 'b']);
     await vi.advanceTimersByTimeAsync(1000);
@@ -32,18 +32,18 @@ describe('claims', () => {
     let token = '';
     world.onAsked = (claim) => {
       token = claim?.token ?? '';
-      held.push(world.dispatcher.holds('a', token));
+      held.push(world.dispatcher.hasClaim('a', token));
     };
-    world.dispatcher.open();
+    world.dispatcher.startClaiming();
     await soon();
     expect(held).toEqual([true]);
-    expect(world.dispatcher.holds('a', token)).toBe(true);
-    expect(world.dispatcher.holds('a', 'another')).toBe(false);
+    expect(world.dispatcher.hasClaim('a', token)).toBe(true);
+    expect(world.dispatcher.hasClaim('a', 'another')).toBe(false);
   });
 
   test('that bring nothing are not repeated until the dispatcher is woken', async () => {
     const world = new World(1);
-    world.dispatcher.open();
+    world.dispatcher.startClaiming();
     await vi.advanceTimersByTimeAsync(60_000);
     expect(world.asked).toHaveLength(1);
     world.queue = ['a'];
@@ -55,7 +55,7 @@ describe('claims', () => {
   test('are not made while nothing may be started, though ends are settled', async () => {
     const world = new World(2);
     world.queue = ['a', 'b', 'c'];
-    world.dispatcher.open();
+    world.dispatcher.startClaiming();
     await soon();
     world.mayStart = false;
     world.ends.get('a')?.();
@@ -63,7 +63,7 @@ describe('claims', () => {
     expect(world.asked.at(-1)).toMatchObject({ ends: ['a'], slots: 0 });
     expect(world.running).toEqual(['b']);
     world.mayStart = true;
-    world.dispatcher.wakeSurely();
+    world.dispatcher.retryNow();
     await soon();
     expect(world.running).toEqual(['b', 'c']);
   });
@@ -72,9 +72,9 @@ describe('claims', () => {
     test('are not repeated when the last one came after it', async () => {
       const world = new World(2);
       world.isLatest = () => true;
-      world.dispatcher.open();
+      world.dispatcher.startClaiming();
       await soon();
-      world.dispatcher.arrived();
+      world.dispatcher.notifyWork();
       await soon();
       expect(world.asked).toHaveLength(1);
       world.dispatcher.wake();
@@ -88,10 +88,10 @@ describe('claims', () => {
     ] as const)('are made when %s', async ([, { isLatest }]) => {
       const world = new World(2);
       world.isLatest = isLatest;
-      world.dispatcher.open();
+      world.dispatcher.startClaiming();
       await soon();
       world.queue = ['a'];
-      world.dispatcher.arrived();
+      world.dispatcher.notifyWork();
       await soon();
       expect(world.running).toEqual(['a']);
     });
@@ -106,10 +106,10 @@ describe('claims', () => {
         queueMicrotask(() => {
           writes += 1;
           world.queue = ['a'];
-          world.dispatcher.arrived();
+          world.dispatcher.notifyWork();
         });
       };
-      world.dispatcher.open();
+      world.dispatcher.startClaiming();
       await soon();
       expect(world.running).toEqual(['a']);
       expect(world.asked).toHaveLength(2);
@@ -119,9 +119,9 @@ describe('claims', () => {
       const world = new World(1);
       world.isLatest = () => true;
       world.queue = ['a', 'b'];
-      world.dispatcher.open();
+      world.dispatcher.startClaiming();
       await soon();
-      world.dispatcher.arrived();
+      world.dispatcher.notifyWork();
       await soon();
       world.ends.get('a')?.();
       await soon();
@@ -132,11 +132,11 @@ describe('claims', () => {
       const world = new World(1);
       let isLatest = true;
       world.isLatest = () => isLatest;
-      world.dispatcher.open();
+      world.dispatcher.startClaiming();
       await soon();
       isLatest = false;
       world.down = true;
-      world.dispatcher.arrived();
+      world.dispatcher.notifyWork();
       await soon();
       world.down = false;
       world.queue = ['a'];
@@ -147,9 +147,9 @@ describe('claims', () => {
 
   test('rest for the requested time, and then continue', async () => {
     const world = new World(1);
-    world.dispatcher.rest(1000);
+    world.dispatcher.pauseFor(1000);
     world.queue = ['a'];
-    world.dispatcher.open();
+    world.dispatcher.startClaiming();
     await vi.advanceTimersByTimeAsync(900);
     expect(world.asked).toEqual([]);
     await vi.advanceTimersByTimeAsync(200);
@@ -160,8 +160,8 @@ describe('claims', () => {
     const world = new World(2);
     world.queue = ['a'];
     let isShut = false;
-    world.onAsked = () => void world.dispatcher.shut().then(() => (isShut = true));
-    world.dispatcher.open();
+    world.onAsked = () => void world.dispatcher.stopClaiming().then(() => (isShut = true));
+    world.dispatcher.startClaiming();
     await soon();
     expect(isShut).toBe(true);
     expect(world.running).toEqual(['a']);
@@ -188,7 +188,7 @@ describe('claims ahead of the slots', () => {
 
   test('are released when they are not to be started', async () => {
     const world = await makeAhead();
-    await world.dispatcher.shut();
+    await world.dispatcher.stopClaiming();
     await soon();
     expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'], slots: 0 });
     expect(world.running).toEqual(['b']);
@@ -197,9 +197,9 @@ describe('claims ahead of the slots', () => {
 
   test('are released when their plugin may not be started', async () => {
     const world = await makeAhead();
-    await world.dispatcher.withhold((plugin) => plugin === 'another');
+    await world.dispatcher.releaseWaiting((plugin) => plugin === 'another');
     expect(world.asked).toHaveLength(2);
-    const held = world.dispatcher.withhold((plugin) => plugin === 'worker');
+    const held = world.dispatcher.releaseWaiting((plugin) => plugin === 'worker');
     await soon();
     await held;
     expect(world.asked.at(2)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
@@ -209,7 +209,7 @@ describe('claims ahead of the slots', () => {
 
   test('are released when the machine has no room for them', async () => {
     const world = await makeAhead();
-    world.dispatcher.rest(1000);
+    world.dispatcher.pauseFor(1000);
     await soon();
     expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'], slots: 0 });
   });
@@ -225,10 +225,10 @@ describe('claims ahead of the slots', () => {
   test('are released when they come after the shutdown', async () => {
     const world = new World(1);
     world.queue = ['a', 'b', 'c'];
-    world.dispatcher.open();
+    world.dispatcher.startClaiming();
     await soon();
     await vi.advanceTimersByTimeAsync(1);
-    world.onAsked = () => void world.dispatcher.shut();
+    world.onAsked = () => void world.dispatcher.stopClaiming();
     world.ends.get('a')?.();
     await soon();
     expect(world.running).toEqual(['b']);
@@ -248,7 +248,7 @@ describe('a ledger that cannot be written', () => {
   test('is asked again, less and less often, and gets every end', async () => {
     const world = new World(2);
     world.queue = ['a', 'b'];
-    world.dispatcher.open();
+    world.dispatcher.startClaiming();
     await soon();
     world.down = true;
     const downAt = Date.now();
@@ -268,7 +268,7 @@ describe('a ledger that cannot be written', () => {
   test('is asked at once when it is known to answer again', async () => {
     const world = new World(1);
     world.queue = ['a'];
-    world.dispatcher.open();
+    world.dispatcher.startClaiming();
     await soon();
     world.down = true;
     world.ends.get('a')?.();
@@ -279,7 +279,7 @@ describe('a ledger that cannot be written', () => {
     await soon();
     expect(world.asked).toHaveLength(before);
     world.down = false;
-    world.dispatcher.wakeSurely();
+    world.dispatcher.retryNow();
     await soon();
     expect(world.asked.at(-1)?.ends).toEqual(['a']);
     expect(world.dispatcher.trouble).toBeUndefined();
@@ -289,7 +289,7 @@ describe('a ledger that cannot be written', () => {
   test('is asked no more when it is given up', async () => {
     const world = new World(1);
     world.queue = ['a'];
-    world.dispatcher.open();
+    world.dispatcher.startClaiming();
     await soon();
     world.down = true;
     world.ends.get('a')?.();
@@ -308,11 +308,11 @@ describe('draining', () => {
   test('waits for what runs and what is to be settled', async () => {
     const world = new World(1);
     world.queue = ['a'];
-    world.dispatcher.open();
+    world.dispatcher.startClaiming();
     await soon();
     let isDrained = false;
-    void world.dispatcher.shut();
-    void world.dispatcher.drained().then(() => (isDrained = true));
+    void world.dispatcher.stopClaiming();
+    void world.dispatcher.awaitIdle().then(() => (isDrained = true));
     await soon();
     expect(isDrained).toBe(false);
     world.dispatcher.stopAll('shutdown');
@@ -324,14 +324,14 @@ describe('draining', () => {
   });
 
   test('ends at once when nothing runs', async () => {
-    await new World(1).dispatcher.drained();
+    await new World(1).dispatcher.awaitIdle();
   });
 });
 
 test('only the job that is meant is stopped', async () => {
   const world = new World(2);
   world.queue = ['a', 'b'];
-  world.dispatcher.open();
+  world.dispatcher.startClaiming();
   await soon();
   world.dispatcher.stopJob('b', 'cancelled');
   world.dispatcher.stopJob('nobody', 'cancelled');
@@ -341,7 +341,7 @@ test('only the job that is meant is stopped', async () => {
 test('the duration of a commit is published, for those that ended', async () => {
   const world = new World(1);
   world.down = true;
-  world.dispatcher.open();
+  world.dispatcher.startClaiming();
   await soon();
   expect(world.asked).toHaveLength(1);
   expect(world.told).toEqual([]);

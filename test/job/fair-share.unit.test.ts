@@ -2,113 +2,113 @@ import { expect, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeSlotPool, type SlotShare, type SlotPool } from '../../src/job/slots.service.ts';
 
-interface Sitter {
-  readonly seat: SlotShare;
+interface Member {
+  readonly share: SlotShare;
   called: number;
 }
 
-function sit(turns: SlotPool, most?: number): Sitter {
-  const sitter: Sitter = {
+function join(pool: SlotPool, slotsMax?: number): Member {
+  const member: Member = {
     called: 0,
-    seat: turns.join(
-      () => most,
-      () => void (sitter.called += 1),
+    share: pool.join(
+      () => slotsMax,
+      () => void (member.called += 1),
     ),
   };
-  return sitter;
+  return member;
 }
 
-function takeAll({ seat }: Sitter): number {
-  let taken = 0;
-  while (seat.acquire()) taken += 1;
-  return taken;
+function acquireAll({ share }: Member): number {
+  let acquired = 0;
+  while (share.acquire()) acquired += 1;
+  return acquired;
 }
 
 test('a single ledger has all slots', () => {
-  const only = sit(makeSlotPool(() => 4));
-  expect(only.seat.places).toBe(4);
-  expect(takeAll(only)).toBe(4);
+  const only = join(makeSlotPool(() => 4));
+  expect(only.share.slots).toBe(4);
+  expect(acquireAll(only)).toBe(4);
 });
 
 test('two ledgers never block each other: the other finds a slot at once', () => {
-  const turns = makeSlotPool(() => 4);
-  const [first, second] = [sit(turns), sit(turns)];
-  expect(takeAll(first)).toBe(3);
-  expect(second.seat.acquire()).toBe(true);
+  const pool = makeSlotPool(() => 4);
+  const [first, second] = [join(pool), join(pool)];
+  expect(acquireAll(first)).toBe(3);
+  expect(second.share.acquire()).toBe(true);
 });
 
-test('two ledgers take turns if there is one slot', () => {
-  const turns = makeSlotPool(() => 1);
-  const [first, second] = [sit(turns), sit(turns)];
+test('two ledgers take pool if there is one slot', () => {
+  const pool = makeSlotPool(() => 1);
+  const [first, second] = [join(pool), join(pool)];
   const order: string[] = [];
-  let running: Sitter = first;
-  expect(first.seat.acquire()).toBe(true);
-  expect(second.seat.acquire()).toBe(false);
+  let running: Member = first;
+  expect(first.share.acquire()).toBe(true);
+  expect(second.share.acquire()).toBe(false);
   for (let round = 0; round < 4; round += 1) {
     const other = running === first ? second : first;
-    running.seat.request();
-    running.seat.release();
-    order.push(other.seat.isReserved ? (other === first ? 'first' : 'second') : 'nobody');
-    expect(other.seat.acquire()).toBe(true);
+    running.share.request();
+    running.share.release();
+    order.push(other.share.isReserved ? (other === first ? 'first' : 'second') : 'nobody');
+    expect(other.share.acquire()).toBe(true);
     running = other;
   }
   expect(order).toEqual(['second', 'first', 'second', 'first']);
 });
 
 test('a released slot goes to the ledger with the fewest', () => {
-  const turns = makeSlotPool(() => 6);
-  const [many, few, none] = [sit(turns), sit(turns), sit(turns)];
-  expect(takeAll(many)).toBe(5);
-  expect(few.seat.acquire()).toBe(true);
-  expect([many, few, none].map(({ seat }) => seat.acquire())).toEqual([false, false, false]);
-  many.seat.release();
+  const pool = makeSlotPool(() => 6);
+  const [many, few, none] = [join(pool), join(pool), join(pool)];
+  expect(acquireAll(many)).toBe(5);
+  expect(few.share.acquire()).toBe(true);
+  expect([many, few, none].map(({ share }) => share.acquire())).toEqual([false, false, false]);
+  many.share.release();
   expect([many.called, few.called, none.called]).toEqual([0, 0, 1]);
-  expect(none.seat.acquire()).toBe(true);
-  many.seat.release();
+  expect(none.share.acquire()).toBe(true);
+  many.share.release();
   expect([many.called, few.called, none.called]).toEqual([0, 1, 1]);
 });
 
-test('a place that is kept for nothing goes to the next', () => {
-  const turns = makeSlotPool(() => 2);
-  const [busy, wanting, other] = [sit(turns), sit(turns), sit(turns)];
-  expect(busy.seat.acquire() && other.seat.acquire()).toBe(true);
-  wanting.seat.request();
-  busy.seat.request();
-  other.seat.release();
-  expect(wanting.seat.isReserved).toBe(true);
-  expect(busy.seat.acquire()).toBe(false);
-  wanting.seat.decline();
-  expect(wanting.seat.isReserved).toBe(false);
+test('a reserved slot that its ledger declines goes to the next one', () => {
+  const pool = makeSlotPool(() => 2);
+  const [busy, wanting, other] = [join(pool), join(pool), join(pool)];
+  expect(busy.share.acquire() && other.share.acquire()).toBe(true);
+  wanting.share.request();
+  busy.share.request();
+  other.share.release();
+  expect(wanting.share.isReserved).toBe(true);
+  expect(busy.share.acquire()).toBe(false);
+  wanting.share.decline();
+  expect(wanting.share.isReserved).toBe(false);
   // A single slot of two is left to the other ledgers.
-  expect(busy.seat.acquire()).toBe(false);
-  other.seat.request();
-  expect(other.seat.acquire()).toBe(true);
+  expect(busy.share.acquire()).toBe(false);
+  other.share.request();
+  expect(other.share.acquire()).toBe(true);
 });
 
 test('a ledger that does not claim its slot loses it', () => {
   vi.useFakeTimers();
   try {
-    const turns = makeSlotPool(() => 1);
-    const [first, absent, third] = [sit(turns), sit(turns), sit(turns)];
-    expect(first.seat.acquire()).toBe(true);
-    absent.seat.request();
-    third.seat.request();
-    first.seat.release();
-    expect([absent.seat.isReserved, third.seat.isReserved]).toEqual([true, false]);
+    const pool = makeSlotPool(() => 1);
+    const [first, absent, third] = [join(pool), join(pool), join(pool)];
+    expect(first.share.acquire()).toBe(true);
+    absent.share.request();
+    third.share.request();
+    first.share.release();
+    expect([absent.share.isReserved, third.share.isReserved]).toEqual([true, false]);
     vi.advanceTimersByTime(limits.turnMs + 1);
-    expect([absent.seat.isReserved, third.seat.isReserved]).toEqual([false, true]);
+    expect([absent.share.isReserved, third.share.isReserved]).toEqual([false, true]);
   } finally {
     vi.useRealTimers();
   }
 });
 
 test('the limit of a ledger holds, and a ledger that leaves frees its slots', () => {
-  const turns = makeSlotPool(() => 4);
-  const [limited, other] = [sit(turns, 1), sit(turns)];
-  expect(takeAll(limited)).toBe(1);
-  expect(takeAll(other)).toBe(3);
-  limited.seat.release();
-  limited.seat.leave();
+  const pool = makeSlotPool(() => 4);
+  const [limited, other] = [join(pool, 1), join(pool)];
+  expect(acquireAll(limited)).toBe(1);
+  expect(acquireAll(other)).toBe(3);
+  limited.share.release();
+  limited.share.leave();
   expect(other.called).toBe(1);
-  expect(takeAll(other)).toBe(1);
+  expect(acquireAll(other)).toBe(1);
 });

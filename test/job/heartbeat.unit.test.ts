@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Log } from '../../src/base/log.ts';
 import type { Generation } from '../../src/engine/generation.ts';
 import { makeLiveness, SpawnLease } from '../../src/job/heartbeat.service.ts';
-import type { HeartbeatAnswer } from '../../src/job/types.ts';
+import type { HeartbeatResult } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
 import type { Host } from '../../src/plugin/process.ts';
@@ -28,7 +28,7 @@ function makeProcess() {
   const ledger = {
     kind: 'postgres',
     processes: {
-      heartbeat: async (): Promise<HeartbeatAnswer> => {
+      heartbeat: async (): Promise<HeartbeatResult> => {
         const { afterMs, ...answer } = answers;
         await new Promise((resolve) => setTimeout(resolve, afterMs));
         return { ...answer, running: [] };
@@ -60,28 +60,28 @@ function makeProcess() {
   const dispatcher = {
     stopAll: () => {},
     stopJob: () => {},
-    holds: () => true,
+    hasClaim: () => true,
     close: () => {},
-    wakeSurely: () => void woken.push(renewed.length),
+    retryNow: () => void woken.push(renewed.length),
   };
-  const vitals = makeLiveness(context, { host, version: '1' }, lease, dispatcher, undefined);
-  return { vitals, lease, renewed, judged, answers, woken };
+  const liveness = makeLiveness(context, { host, version: '1' }, lease, dispatcher, undefined);
+  return { liveness, lease, renewed, judged, answers, woken };
 }
 
 describe('the permission of a process to run', () => {
   test('is renewed for the time that the others wait, less one heartbeat', async () => {
-    const { vitals, renewed } = makeProcess();
-    const starting = vitals.heartbeat.start();
+    const { liveness, renewed } = makeProcess();
+    const starting = liveness.heartbeat.start();
     await vi.advanceTimersByTimeAsync(0);
     await starting;
     expect(renewed).toEqual([reapAfterMs - heartbeatIntervalMs]);
-    await vitals.heartbeat.stop();
+    await liveness.heartbeat.stop();
   });
 
   test('counts from when the heartbeat was asked for, not from when it was answered', async () => {
-    const { vitals, renewed, answers } = makeProcess();
+    const { liveness, renewed, answers } = makeProcess();
     answers.afterMs = 300;
-    const starting = vitals.heartbeat.start();
+    const starting = liveness.heartbeat.start();
     await vi.advanceTimersByTimeAsync(300);
     await starting;
     expect(renewed).toEqual([reapAfterMs - heartbeatIntervalMs - 300]);
@@ -92,15 +92,15 @@ describe('the permission of a process to run', () => {
     answers.afterMs = 0;
     await vi.advanceTimersByTimeAsync(heartbeatIntervalMs + 1);
     expect(renewed).toHaveLength(2);
-    await vitals.heartbeat.stop();
+    await liveness.heartbeat.stop();
   });
 });
 
 describe('the claims of a process', () => {
   test('may be started for as long as it is believed to live', async () => {
-    const { vitals, lease, answers, woken } = makeProcess();
+    const { liveness, lease, answers, woken } = makeProcess();
     expect(lease.isValid).toBe(false);
-    const starting = vitals.heartbeat.start();
+    const starting = liveness.heartbeat.start();
     await vi.advanceTimersByTimeAsync(0);
     await starting;
     expect(lease.isValid).toBe(true);
@@ -113,14 +113,14 @@ describe('the claims of a process', () => {
     await vi.advanceTimersByTimeAsync(5000);
     expect(lease.isValid).toBe(false);
     expect(woken).toEqual([1]);
-    const stopping = vitals.heartbeat.stop();
+    const stopping = liveness.heartbeat.stop();
     await vi.advanceTimersByTimeAsync(5000);
     await stopping;
   });
 
   test('are checked at once when its heartbeat is back, and not with every heartbeat', async () => {
-    const { vitals, lease, renewed, answers, woken } = makeProcess();
-    const starting = vitals.heartbeat.start();
+    const { liveness, lease, renewed, answers, woken } = makeProcess();
+    const starting = liveness.heartbeat.start();
     await vi.advanceTimersByTimeAsync(0);
     await starting;
     await vi.advanceTimersByTimeAsync(3 * heartbeatIntervalMs);
@@ -132,17 +132,17 @@ describe('the claims of a process', () => {
     await vi.advanceTimersByTimeAsync(2 * heartbeatIntervalMs + 1);
     expect(lease.isValid).toBe(true);
     expect(woken).toHaveLength(2);
-    await vitals.heartbeat.stop();
+    await liveness.heartbeat.stop();
   });
 });
 
 describe('a process that was well for as long as it waits for others', () => {
   test('judges them, and not again right after a heartbeat that came late', async () => {
-    const { vitals, judged, answers } = makeProcess();
-    const starting = vitals.heartbeat.start();
+    const { liveness, judged, answers } = makeProcess();
+    const starting = liveness.heartbeat.start();
     await vi.advanceTimersByTimeAsync(0);
     await starting;
-    await vitals.reaper.start();
+    await liveness.reaper.start();
     await vi.advanceTimersByTimeAsync(reapAfterMs - heartbeatIntervalMs);
     expect(judged).toEqual([]);
     await vi.advanceTimersByTimeAsync(2 * heartbeatIntervalMs);
@@ -157,16 +157,16 @@ describe('a process that was well for as long as it waits for others', () => {
     expect(judged).toEqual([]);
     await vi.advanceTimersByTimeAsync(3 * heartbeatIntervalMs);
     expect(judged).toContainEqual(others);
-    await vitals.reaper.stop();
-    await vitals.heartbeat.stop();
+    await liveness.reaper.stop();
+    await liveness.heartbeat.stop();
   });
 });
 
 test('a process is outgrown by a newer schema than its own, and by no other', async () => {
-  const { vitals, answers } = makeProcess();
+  const { liveness, answers } = makeProcess();
   const told: number[] = [];
-  void vitals.outgrown.then((version) => told.push(version));
-  const starting = vitals.heartbeat.start();
+  void liveness.outgrown.then((version) => told.push(version));
+  const starting = liveness.heartbeat.start();
   await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
   await starting;
   answers.schemaVersion = schemaVersion - 1;
@@ -175,5 +175,5 @@ test('a process is outgrown by a newer schema than its own, and by no other', as
   answers.schemaVersion = schemaVersion + 1;
   await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
   expect(told).toEqual([schemaVersion + 1]);
-  await vitals.heartbeat.stop();
+  await liveness.heartbeat.stop();
 });

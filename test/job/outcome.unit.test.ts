@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { haltReasonOf } from '../../src/pipeline/run/run.ts';
 import { describe, expect, test } from 'vitest';
-import { bareReport } from '../../src/job/attempt.ts';
+import { createBareReport } from '../../src/job/attempt.ts';
 import {
-  blame,
+  findChargedJobs,
   endAsCancelled,
   endAsCrashed,
   endAsFailed,
@@ -16,8 +16,8 @@ const job = { retryCount: 1, crashCount: 2, interruptCount: 1, suspect: false, m
 const counts = { retryCount: 1, crashCount: 2, interruptCount: 1, suspect: false };
 const policy = { maxAttempts: 4, backoffBaseMs: 1000 };
 const rules = { crashesMax: 10, suspectAfter: 2 };
-const failed = bareReport('failed', 'exit', 'it broke');
-const timedOut = bareReport('timed_out', 'timeout', 'too slow');
+const failed = createBareReport('failed', 'exit', 'it broke');
+const timedOut = createBareReport('timed_out', 'timeout', 'too slow');
 
 describe('an attempt that succeeds or is not to be repeated', () => {
   test('succeeds without a reason, its counts unchanged', () => {
@@ -183,13 +183,17 @@ describe('the blame for a crash', () => {
     ['the only suspect in the company', [plain('a'), suspect('b'), plain('c')], ['b']],
     ['nobody among several suspects', [suspect('a'), suspect('b'), plain('c')], []],
   ])('is %s', (_, jobs, blamed) => {
-    expect([...blame(jobs)]).toEqual(blamed);
+    expect([...findChargedJobs(jobs)]).toEqual(blamed);
   });
 });
 
 describe('a bare report', () => {
   test('has its end and nothing else', () => {
-    const { status, cause, error, stderrTruncated, ...rest } = bareReport('crashed', 'signal', 'e');
+    const { status, cause, error, stderrTruncated, ...rest } = createBareReport(
+      'crashed',
+      'signal',
+      'e',
+    );
     expect([status, cause, error, stderrTruncated]).toEqual(['crashed', 'signal', 'e', false]);
     expect(new Set(Object.values(rest))).toEqual(new Set([null]));
   });

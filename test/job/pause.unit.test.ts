@@ -21,10 +21,10 @@ test('a caller sees the state of its own request, even while a later read is in 
   const second = switches.refresh();
   answers[0]?.([mail]);
   await first;
-  expect(switches.isOff('mail')).toBe(true);
+  expect(switches.isDisabled('mail')).toBe(true);
   answers[1]?.([]);
   await second;
-  expect(switches.isOff('mail')).toBe(false);
+  expect(switches.isDisabled('mail')).toBe(false);
 });
 
 test('an answer that comes after that to a later question is old', async () => {
@@ -35,6 +35,6 @@ test('an answer that comes after that to a later question is old', async () => {
   await second;
   answers[0]?.([]);
   await first;
-  expect(switches.isOff('mail')).toBe(true);
-  expect(switches.off).toEqual([mail]);
+  expect(switches.isDisabled('mail')).toBe(true);
+  expect(switches.disabled).toEqual([mail]);
 });

@@ -1,7 +1,7 @@
 /** Snapshots of configurations, inits of plugins and figures about attempts. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { InitWish } from '../../src/config/snapshot-types.ts';
+import type { InitRequest } from '../../src/config/snapshot-types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
 import {
@@ -17,7 +17,11 @@ import {
 
 const LONG_AGO = '2001-01-01T00:00:00.000Z';
 
-function wish(fingerprint: string, why: InitWish['why'] = 'adopted', plugin = 'echo'): InitWish {
+function wish(
+  fingerprint: string,
+  why: InitRequest['why'] = 'adopted',
+  plugin = 'echo',
+): InitRequest {
   const job = draft({ plugin, command: 'init', maxAttempts: 1, initFor: fingerprint });
   return { plugin, fingerprint, why, job };
 }

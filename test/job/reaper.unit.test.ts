@@ -15,7 +15,7 @@ afterEach(() => {
 });
 
 /** Two others are dead; whether this process may say so can change between any two of its steps. */
-function makeJudge(mayJudge: () => boolean): { reaper: Reaper; reaped: string[] } {
+function makeJudge(mayReap: () => boolean): { reaper: Reaper; reaped: string[] } {
   const reaped: string[] = [];
   const dead = (processId: string): Orphan => ({ processId, jobs: [], directives: [] });
   const ledger = {
@@ -35,7 +35,7 @@ function makeJudge(mayJudge: () => boolean): { reaper: Reaper; reaped: string[] 
   const service = { reapAfterMs: 1000, runnerGraceMs: 1000, heartbeatIntervalMs: EVERY_MS };
   const catalog = { plugins: new Map(), unloaded: new Map() };
   const generation = { config: { service }, catalog } as unknown as Generation;
-  const reaper = makeReaper(makeContext({ ledger, generation }), mayJudge, undefined);
+  const reaper = makeReaper(makeContext({ ledger, generation }), mayReap, undefined);
   return { reaper, reaped };
 }
 

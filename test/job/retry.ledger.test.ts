@@ -32,7 +32,7 @@ describe.each(databases)('retrying on %s', (kind) => {
     });
     await settleOne(ledger, fail(old));
     const retry = retryOf(await job(old.id));
-    expect((await ledger.jobs.retryMany([retry])).answers).toEqual([
+    expect((await ledger.jobs.retryMany([retry])).results).toEqual([
       { kind: 'queued', jobId: retry.job.id },
     ]);
     expect(await job(retry.job.id)).toMatchObject({
@@ -55,21 +55,21 @@ describe.each(databases)('retrying on %s', (kind) => {
   test('takes up only what has ended, and only once at a time', async () => {
     const { ledger, job } = await openBench(kind);
     const started = await startOne(ledger, 'p1');
-    expect((await ledger.jobs.retryMany([retryOf(started)])).answers).toEqual([{ kind: 'open' }]);
+    expect((await ledger.jobs.retryMany([retryOf(started)])).results).toEqual([{ kind: 'open' }]);
     const nobody = { ...retryOf(started), of: 'nobody' };
-    expect((await ledger.jobs.retryMany([nobody])).answers).toEqual([{ kind: 'unknown' }]);
+    expect((await ledger.jobs.retryMany([nobody])).results).toEqual([{ kind: 'unknown' }]);
     await settleOne(ledger, fail(started));
     const first = retryOf(await job(started.id));
     await ledger.jobs.retryMany([first]);
     const second = retryOf(await job(started.id));
     const underWay = [{ kind: 'under_way', jobId: first.job.id }];
-    expect((await ledger.jobs.retryMany([second])).answers).toEqual(underWay);
+    expect((await ledger.jobs.retryMany([second])).results).toEqual(underWay);
     // Told again after a lost answer it is itself.
-    expect((await ledger.jobs.retryMany([first])).answers).toEqual([
+    expect((await ledger.jobs.retryMany([first])).results).toEqual([
       { kind: 'queued', jobId: first.job.id },
     ]);
     await settleOne(ledger, succeed(only(await claimAs(ledger, 'p1'))));
-    expect((await ledger.jobs.retryMany([second])).answers).toMatchObject([{ kind: 'queued' }]);
+    expect((await ledger.jobs.retryMany([second])).results).toMatchObject([{ kind: 'queued' }]);
   });
 
   test('that only the first may do is refused after one that has ended, too', async () => {
@@ -77,13 +77,13 @@ describe.each(databases)('retrying on %s', (kind) => {
     const old = await startOne(ledger, 'p1');
     await settleOne(ledger, fail(old));
     const first = { ...retryOf(await job(old.id)), isFirst: true };
-    expect((await ledger.jobs.retryMany([first])).answers).toMatchObject([{ kind: 'queued' }]);
+    expect((await ledger.jobs.retryMany([first])).results).toMatchObject([{ kind: 'queued' }]);
     await settleOne(ledger, fail(only(await claimAs(ledger, 'p1'))));
     const second = { ...retryOf(await job(old.id)), isFirst: true };
-    expect((await ledger.jobs.retryMany([second])).answers).toEqual([
+    expect((await ledger.jobs.retryMany([second])).results).toEqual([
       { kind: 'under_way', jobId: first.job.id },
     ]);
-    expect((await ledger.jobs.retryMany([first])).answers).toEqual([
+    expect((await ledger.jobs.retryMany([first])).results).toEqual([
       { kind: 'queued', jobId: first.job.id },
     ]);
   });
@@ -93,11 +93,11 @@ describe.each(databases)('retrying on %s', (kind) => {
     const old = await startOne(ledger, 'p1', { dedupe: strict('k') });
     await settleOne(ledger, succeed(old));
     const retry = retryOf(await job(old.id));
-    expect((await ledger.jobs.retryMany([retry])).answers).toMatchObject([{ kind: 'queued' }]);
+    expect((await ledger.jobs.retryMany([retry])).results).toMatchObject([{ kind: 'queued' }]);
     await settleOne(ledger, fail(only(await claimAs(ledger, 'p1'))));
     const other = draft({ dedupe: strict('k') });
     await ledger.jobs.enqueue({ jobs: [other] });
-    expect((await ledger.jobs.retryMany([retryOf(await job(old.id))])).answers).toEqual([
+    expect((await ledger.jobs.retryMany([retryOf(await job(old.id))])).results).toEqual([
       { kind: 'under_way', jobId: other.id },
     ]);
   });
@@ -131,14 +131,14 @@ describe.each(databases)('retrying on %s', (kind) => {
 });
 
 describe.each(databases)('cancelling many on %s', (kind) => {
-  test('answers for each', async () => {
+  test('returns a result for each job', async () => {
     const { ledger } = await openBench(kind);
     const started = await startOne(ledger, 'p1');
     const waiting = draft();
     await ledger.jobs.enqueue({ jobs: [waiting] });
     const ids = [waiting.id, started.id, 'nobody'].toSorted();
-    const { answers } = await ledger.jobs.cancelMany(ids);
-    const byId = Object.fromEntries(ids.map((id, index) => [id, answers[index]]));
+    const { results } = await ledger.jobs.cancelMany(ids);
+    const byId = Object.fromEntries(ids.map((id, index) => [id, results[index]]));
     expect(byId).toEqual({
       [waiting.id]: 'cancelled',
       [started.id]: 'requested',

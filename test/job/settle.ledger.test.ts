@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { fromTimestamp } from '../../src/base/clock.ts';
 import { makeToken } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
-import { bareReport, type AttemptReport } from '../../src/job/attempt.ts';
+import { createBareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
 import { noNews } from '../../src/pipeline/run/types.ts';
 import { databases, only, openBench, range } from '../support/ledger/bench.ts';
@@ -242,7 +242,7 @@ describe.each(databases)('the fence on %s', (kind) => {
 
   /** Another story of the same end, so that what follows is no repetition of it. */
   function cut(_job: Closing['job']): AttemptReport {
-    return { ...bareReport('succeeded', 'ok', ''), cause: 'unheld' };
+    return { ...createBareReport('succeeded', 'ok', ''), cause: 'unheld' };
   }
 
   test('lets the very same closing write nothing twice, and says that it is settled', async () => {

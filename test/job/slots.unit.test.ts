@@ -17,20 +17,20 @@ function makeSlots(given: number | (() => number)): {
   const begun: (readonly [number, number])[] = [];
   const back: number[] = [];
   const slots = new Slots<number>({
-    turns: makeSlotPool(typeof given === 'function' ? given : () => given),
-    most: () => undefined,
+    pool: makeSlotPool(typeof given === 'function' ? given : () => given),
+    slotsMax: () => undefined,
     run: (ms, waitedMs) => {
       begun.push([ms, waitedMs]);
       return new Promise((resolve) => setTimeout(resolve, ms));
     },
-    giveBack: (held) => void back.push(...held),
-    onSpare: () => undefined,
+    release: (claims) => void back.push(...claims),
+    onReserved: () => undefined,
   });
   return { slots, begun, back };
 }
 
 async function runOne(slots: Slots<number>, ms: number): Promise<void> {
-  slots.enter(ms);
+  slots.add(ms);
   await vi.advanceTimersByTimeAsync(ms);
 }
 
@@ -61,7 +61,7 @@ test('hold fewer when attempts become longer', async () => {
 
 test('begin what waits in its order, and say how long it waited', async () => {
   const { slots, begun, back } = makeSlots(1);
-  for (const ms of [5, 7, 9]) slots.enter(ms);
+  for (const ms of [5, 7, 9]) slots.add(ms);
   expect(begun).toEqual([[5, 0]]);
   await vi.advanceTimersByTimeAsync(30);
   expect(begun).toEqual([
@@ -74,10 +74,10 @@ test('begin what waits in its order, and say how long it waited', async () => {
 
 test('release what has waited too long, each at its own time', async () => {
   const { slots, begun, back } = makeSlots(1);
-  slots.enter(10_000);
-  slots.enter(1);
+  slots.add(10_000);
+  slots.add(1);
   await vi.advanceTimersByTimeAsync(600);
-  slots.enter(2);
+  slots.add(2);
   await vi.advanceTimersByTimeAsync(399);
   expect(back).toEqual([]);
   await vi.advanceTimersByTimeAsync(1);
@@ -92,9 +92,9 @@ test('release what has waited too long, each at its own time', async () => {
 test('claim nothing ahead while what runs has no end, whatever ended before it', async () => {
   const { slots, back } = makeSlots(2);
   await runOne(slots, 5);
-  for (const ms of [60_000, 60_000]) slots.enter(ms);
+  for (const ms of [60_000, 60_000]) slots.add(ms);
   expect(slots.capacity).toBe(4);
-  slots.enter(1);
+  slots.add(1);
   await vi.advanceTimersByTimeAsync(1000);
   expect(back).toEqual([1]);
   expect(slots.capacity).toBe(2);
@@ -102,8 +102,8 @@ test('claim nothing ahead while what runs has no end, whatever ended before it',
 
 test('let released ones go', async () => {
   const { slots, begun, back } = makeSlots(1);
-  for (const ms of [50, 1, 2, 3]) slots.enter(ms);
-  expect(slots.withdraw((ms) => ms % 2 === 1)).toEqual([1, 3]);
+  for (const ms of [50, 1, 2, 3]) slots.add(ms);
+  expect(slots.remove((ms) => ms % 2 === 1)).toEqual([1, 3]);
   await vi.advanceTimersByTimeAsync(5000);
   expect(begun.map(([ms]) => ms)).toEqual([50, 2]);
   expect(back).toEqual([]);
@@ -112,10 +112,10 @@ test('let released ones go', async () => {
 test('more of them let those begin that wait, fewer let none begin', async () => {
   let count = 1;
   const { slots, begun } = makeSlots(() => count);
-  for (const ms of [100, 200, 300]) slots.enter(ms);
+  for (const ms of [100, 200, 300]) slots.add(ms);
   expect(begun).toHaveLength(1);
   count = 2;
-  slots.fill();
+  slots.startWaiting();
   expect(begun).toHaveLength(2);
   count = 1;
   await vi.advanceTimersByTimeAsync(100);

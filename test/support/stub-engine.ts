@@ -22,7 +22,7 @@ import {
   makePluginSwitches,
 } from '../../src/job/pause.service.ts';
 import { makeTally } from '../../src/insight/job-counts.service.ts';
-import { bareReport, type AttemptReport } from '../../src/job/attempt.ts';
+import { createBareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
 import { endAsFailed, endAsSucceeded } from '../../src/job/outcome.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
@@ -96,7 +96,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
   directives.registerDirective(cancelJobsDirective(context));
   directives.registerDirective(retryJobsDirective(context));
   const pause = {
-    async changed() {
+    async apply() {
       const paused = (await ledger.meta.read('paused')) === '1';
       await change({ state: paused ? 'paused' : 'running' });
     },
@@ -105,7 +105,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     get running() {
       return status.running as unknown as ClaimedJob[];
     },
-    withhold: () => Promise.resolve(),
+    releaseWaiting: () => Promise.resolve(),
   };
   directives.registerDirective(pauseDirective(context, pause, dispatcher));
   directives.registerDirective(resumeDirective(context, pause));
@@ -223,7 +223,7 @@ export async function runOne(
   });
   if (job === undefined) throw new Error('no job was ready');
   const told: AttemptReport = {
-    ...bareReport('succeeded', 'ok', ''),
+    ...createBareReport('succeeded', 'ok', ''),
     error: null,
     runMs: 12,
     ...report,

@@ -17,7 +17,7 @@ import type { Revival } from './types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { NodeKind } from '../language/graph.ts';
 import { describeAnswer, type Run, type Step } from './run.ts';
-import { hopsBehind } from '../../job/enqueue.service.ts';
+import { findChildHops } from '../../job/enqueue.service.ts';
 import type { Asked, DirectiveDefinition, Prepared } from '../../directive/define.service.ts';
 import type { Directives } from '../../directive/request.service.ts';
 
@@ -123,7 +123,7 @@ async function prepareRevival(
   wanted: Pick<Revival, 'of' | 'withContext' | 'from'>,
   { actor }: Asked,
 ): Promise<Prepared> {
-  const hops = await hopsBehind(actor, ledger);
+  const hops = await findChildHops(actor, ledger);
   const revival = { ...wanted, id: makeId(), firstJobId: makeId(), hops };
   return { work: { kind: 'run.revive', revival }, jobs: 1 };
 }

@@ -1,15 +1,16 @@
-import { defineRows, type Transaction } from '../../ledger/dialect.ts';
+import type { Transaction } from '../../ledger/dialect.ts';
 import type { DirectiveEnd } from '../../directive/types.ts';
 import type { Decision } from './types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
 import { numberEnds } from './end.sql.ts';
 import { toRun, toStep, findGraph, type RunRow } from './load-branch.sql.ts';
 import { limits } from '../../base/limits.ts';
-import { bareReport } from '../../job/attempt.ts';
+import { createBareReport } from '../../job/attempt.ts';
 import { endAsCancelled } from '../../job/outcome.ts';
 import type { Job } from '../../job/job.ts';
 import { jobColumns, toJob } from '../../job/job.sql.ts';
 import type { Slice } from './copy.sql.ts';
+import { requestCancel } from '../../job/bulk.sql.ts';
 import { settleClosings } from '../../job/settle.sql.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import type { Arrival } from './transition.ts';
@@ -35,7 +36,7 @@ export async function cancelRun(tx: Transaction, runId: string): Promise<Directi
     [...(await numberEnds(tx)), runId],
   );
   tx.ends?.note(run);
-  await askToStop(tx, running);
+  await requestCancel(tx, running);
   const kept = await takeRoot(tx, runId);
   const { cancelled, stopping, left } = await sweep(tx, runId, { after: runId, kept });
   const result = {
@@ -135,7 +136,7 @@ export async function sweep(
   const queued = open.filter((job) => job.status === 'queued');
   await cancelQueued(tx, queued);
   const stopping = open.filter((job) => job.status === 'running').map(({ id }) => id);
-  await askToStop(tx, stopping);
+  await requestCancel(tx, stopping);
   for (const slice of slices) await endSlice(tx, runId, slice);
   const left: Sweeping | undefined = isLast
     ? undefined
@@ -179,7 +180,11 @@ async function openJobs(tx: Transaction, { first, last }: Slice): Promise<Job[]>
 /** They are settled as if they were no steps: their branches are ended here, and not moved on. */
 async function cancelQueued(tx: Transaction, jobs: readonly Job[]): Promise<void> {
   if (jobs.length === 0) return;
-  const report = bareReport('cancelled', 'cancelled', 'its run was cancelled before it started');
+  const report = createBareReport(
+    'cancelled',
+    'cancelled',
+    'its run was cancelled before it started',
+  );
   await settleClosings(
     tx,
     jobs.map((job) => ({
@@ -192,20 +197,6 @@ async function cancelQueued(tx: Transaction, jobs: readonly Job[]): Promise<void
     })),
   );
 }
-
-export async function askToStop(tx: Transaction, jobIds: readonly string[]): Promise<void> {
-  await tx.each(
-    requestStop,
-    jobIds.map((id) => ({ id })),
-  );
-}
-
-const requestStop = defineRows({
-  columns: { id: 'text' },
-  sql: (r, d) => `update ${d.table('job_queue')} set cancel_requested_at =
-      coalesce(job_queue.cancel_requested_at, ${d.now}) ${r.from}
-    where job_queue.id = ${r('id')} and job_queue.status = 'running'`,
-});
 
 /** In one statement each, not one for each branch: of a wide run there are many. */
 async function endSlice(tx: Transaction, runId: string, { first, last }: Slice): Promise<void> {

@@ -8,7 +8,7 @@ import { toPipelineStart, type Pipeline, type PipelineStart } from '../language/
 import { suggest } from '../../config/nearest.ts';
 import type { Catalog } from '../../plugin/catalog.ts';
 import { checkPayload } from '../../plugin/payload.ts';
-import { descentOf, type JobCause } from '../../job/cause.ts';
+import { lineageOf, type JobCause, type JobDraft, type SubmittedBy } from '../../job/job.ts';
 import {
   draftJob,
   toContext,
@@ -19,7 +19,6 @@ import {
   findFirstDue,
   findSuppressedJobs,
 } from '../../job/enqueue.service.ts';
-import type { JobDraft, SubmittedBy } from '../../job/job.ts';
 import type { RunStatus } from './run.ts';
 import type { LedgerContext } from '../../engine/context.ts';
 import type { SuppressedWork } from '../../engine/commit-events.ts';
@@ -201,7 +200,7 @@ function toDraft(submission: RunSubmission, pipeline: Pipeline, usualTtlMs: numb
       ...(dedupe === undefined ? {} : { dedupe }),
       ...(due === undefined ? {} : { due }),
       ...(isAwaited === true ? { isAwaited } : {}),
-      ...descentOf(submission.cause),
+      ...lineageOf(submission.cause),
     },
   };
 }

@@ -2,9 +2,9 @@
  * The queue as a small machine: two jobs, two workers, and all that can happen to them. Where an
  * attempt's end leads is asked of the same functions that the engine asks.
  */
-import { bareReport } from '../../../src/job/attempt.ts';
+import { createBareReport } from '../../../src/job/attempt.ts';
 import {
-  blame,
+  findChargedJobs,
   endAsCancelled,
   endAsCrashed,
   endAsFailed,
@@ -151,7 +151,7 @@ function endOf(job: MachineJob, phase: Phase): Ending {
   const policy = { maxAttempts: MAX_ATTEMPTS, backoffBaseMs: 0 };
   if (phase === 'ok') return endAsSucceeded(counts(job));
   if (phase === 'stopped') return endAsCancelled(counts(job));
-  const report = bareReport('failed', 'plugin_error', 'it failed');
+  const report = createBareReport('failed', 'plugin_error', 'it failed');
   return endAsFailed(counts(job), report, 'retryable', policy, 0);
 }
 
@@ -222,7 +222,7 @@ function buried(
   state: State,
   left: readonly { readonly id: string; readonly job: MachineJob; readonly place: number }[],
 ): State {
-  const charged = blame(left.map(({ id, job }) => ({ id, suspect: job.suspect })));
+  const charged = findChargedJobs(left.map(({ id, job }) => ({ id, suspect: job.suspect })));
   return left.reduce((before, { id, job, place }) => {
     const crashed = endAsCrashed(counts(job), charged.has(id), CRASH_RULES);
     return close(before, place, job.isToStop ? endAsCancelled(counts(job)) : crashed, 'crashed');

@@ -1,6 +1,6 @@
 /** Mistakes in what keeps two hosts from working on the same: deadlines, heartbeats, and who may judge. */
 import { noConsequences } from '../../../src/pipeline/follow-event.ts';
-import { bareReport } from '../../../src/job/attempt.ts';
+import { createBareReport } from '../../../src/job/attempt.ts';
 import { endAsCrashed } from '../../../src/job/outcome.ts';
 import type { Job } from '../../../src/job/job.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
@@ -70,7 +70,7 @@ function crashed(job: Job): Closing {
   return {
     job,
     claimToken: job.claimToken,
-    report: bareReport('crashed', 'engine_crash', 'it is silent'),
+    report: createBareReport('crashed', 'engine_crash', 'it is silent'),
     ending: endAsCrashed(job, false, { crashesMax: CRASHES_MAX, suspectAfter: CRASHES_MAX }),
     ...noConsequences(),
   };

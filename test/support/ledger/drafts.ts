@@ -1,7 +1,11 @@
 /** Drafts for tests of a ledger: jobs, processes, and every way an attempt can end. */
 import { makeId, makeToken } from '../../../src/base/ids.ts';
 import type { DirectiveDraft } from '../../../src/directive/directive.ts';
-import { type AttemptCause, bareReport, type AttemptReport } from '../../../src/job/attempt.ts';
+import {
+  type AttemptCause,
+  createBareReport,
+  type AttemptReport,
+} from '../../../src/job/attempt.ts';
 import type { Dedupe, Job, JobDraft } from '../../../src/job/job.ts';
 import {
   endAsCancelled as toCancelledEnding,
@@ -144,7 +148,7 @@ function told(
   cause: AttemptCause,
   error: string | null,
 ): AttemptReport {
-  return { ...bareReport(status, cause, ''), error };
+  return { ...createBareReport(status, cause, ''), error };
 }
 
 function closing(

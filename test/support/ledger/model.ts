@@ -1,5 +1,5 @@
 /** A ledger as it ought to be, in memory: what each verb must answer, after whatever came before. */
-import type { JobDraft, CancelAnswer, JobStatus } from '../../../src/job/job.ts';
+import type { JobDraft, CancelResult, JobStatus } from '../../../src/job/job.ts';
 import type { ClaimRequest, EnqueueResult, SettleVerdict } from '../../../src/job/types.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
 
@@ -84,7 +84,7 @@ export class Model {
     return 'settled';
   }
 
-  cancel(id: string): CancelAnswer {
+  cancel(id: string): CancelResult {
     const job = this.#find(id);
     if (job === undefined) return 'unknown';
     if (job.status === 'cancelled') return 'cancelled';
