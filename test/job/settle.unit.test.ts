@@ -1,11 +1,16 @@
-/** The settler alone: what it offers to a ledger that answers as the test wants. */
-import { expect, test } from 'vitest';
+/** The settler with a ledger whose verdicts come from the test. */
+import { describe, expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import { limits } from '../../src/base/limits.ts';
 import { makeLogger } from '../../src/base/log.ts';
-import { makeSettler } from '../../src/job/settle.service.ts';
+import {
+  logAttemptEnd,
+  logDuplicateRuns,
+  logDuplicates,
+  makeSettler,
+} from '../../src/job/settle.service.ts';
 import type { AttemptReport } from '../../src/job/attempt.ts';
-import { endAsSucceeded } from '../../src/job/outcome.ts';
+import { endAsCancelled, endAsSucceeded, type Ending } from '../../src/job/outcome.ts';
 import type { ClaimRequest, SettleVerdict } from '../../src/job/types.ts';
 import type { Closing, Settlement } from '../../src/ledger/commit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
@@ -33,7 +38,7 @@ const report: AttemptReport = {
   settleMs: 4,
 };
 
-/** A success with consequences, none of which may be left when it is not taken as one. */
+/** A success with consequences. None of them may be left if it doesn't count as a success. */
 function success(id: string, branchId: string | null = null): Closing {
   const job = makeClaimedJob({ id, branchId, attempt: 3 });
   return {
@@ -50,7 +55,7 @@ function success(id: string, branchId: string | null = null): Closing {
 
 type Answer = Error | Readonly<Record<string, SettleVerdict>>;
 
-/** Answers one offer after the other; all that are not spoken of are settled. */
+/** Returns one set of verdicts after the other. Closings without a verdict are settled. */
 function makeWorld(...answers: readonly Answer[]) {
   const offers: (readonly Closing[])[] = [];
   const claims: (ClaimRequest | undefined)[] = [];
@@ -241,4 +246,57 @@ test('a claim alone that fails is reported as it is', async () => {
   const { settler, offers } = makeWorld(refused);
   await expect(settler.settle([], claim)).rejects.toBe(refused);
   expect(offers).toHaveLength(1);
+});
+
+describe('the log lines of an attempt', () => {
+  const job = makeClaimedJob();
+  const logEnd = (ending: Ending, more: Partial<AttemptReport> = {}): Record<string, unknown>[] => {
+    const lines: Record<string, unknown>[] = [];
+    const write = (line: string): unknown =>
+      lines.push(JSON.parse(line) as Record<string, unknown>);
+    const log = makeLogger({ level: 'info', format: 'json', destination: { write } });
+    const closing = { ...success('a'), report: { ...report, stderr: null, ...more }, ending };
+    logAttemptEnd(closing, log);
+    return lines;
+  };
+  const failed = { status: 'failed', cause: 'exit', error: 'broken' } as const;
+  const retried: Ending = { ...endAsSucceeded(job), status: 'queued', delayMs: 100 };
+
+  test.each<readonly [string, string, Ending, Partial<AttemptReport>]>([
+    ['info', 'job succeeded', endAsSucceeded(job), {}],
+    ['info', 'job cancelled', endAsCancelled(job), {}],
+    ['error', 'job ended without success', { ...endAsSucceeded(job), status: 'dead' }, failed],
+    ['warn', 'attempt failed; the job is queued again', retried, failed],
+    ['warn', 'attempt cut short; the job is queued again', retried, { status: 'released' }],
+  ])('have the level %s: %s', (level, message, ending, more) => {
+    expect(logEnd(ending, more)).toMatchObject([{ level, message, job_id: 'a', run_ms: 3 }]);
+  });
+
+  test('name the delay of a retry and the error, and only what was measured', () => {
+    const [line] = logEnd(retried, { ...failed, cpuMs: null, memoryPeakBytes: null });
+    expect(line).toMatchObject({ retry_in_ms: 100, error: 'broken' });
+    expect(line).not.toHaveProperty('cpu_ms');
+    expect(line).not.toHaveProperty('memory_peak_bytes');
+  });
+
+  test('quote its stderr, and where it was cut off', () => {
+    const [whole] = logEnd(endAsSucceeded(job), { stderr: 'said' });
+    expect(whole).toMatchObject({ message: 'plugin wrote to stderr', stderr: 'said' });
+    expect(whole).not.toHaveProperty('truncated_at_bytes');
+    const [cut] = logEnd(endAsSucceeded(job), { stderr: 'said', stderrTruncated: true });
+    expect(cut).toMatchObject({ truncated_at_bytes: limits.stderrBytesMax });
+  });
+
+  test('name the work that was dropped as a duplicate, and only that', () => {
+    const lines: Record<string, unknown>[] = [];
+    const write = (line: string): unknown =>
+      lines.push(JSON.parse(line) as Record<string, unknown>);
+    const log = makeLogger({ level: 'info', format: 'json', destination: { write } });
+    logDuplicates([{ jobId: 'new' }, { jobId: 'b', duplicateOf: 'a', dedupeKey: 'key' }], log);
+    logDuplicateRuns([{ runId: 'd', status: 'running', duplicateOf: 'c', dedupeKey: 'key' }], log);
+    expect(lines).toMatchObject([
+      { dedupe_key: 'key', existing_job_id: 'a' },
+      { dedupe_key: 'key', existing_run_id: 'c' },
+    ]);
+  });
 });
