@@ -35,7 +35,7 @@ const RULES = { ...limits.incident, ...limits.incidentWatch };
 export function makeIncidentWatcher(
   context: LedgerContext,
   pause: Pick<Pause, 'isOn'>,
-  switches: Pick<PluginSwitches, 'isOff'>,
+  switches: Pick<PluginSwitches, 'isDisabled'>,
   indexChecks: IndexChecks,
 ): IncidentWatcher {
   const { ledger, commits, tenant } = context;
@@ -113,7 +113,7 @@ async function lookAround(
   {
     pause,
     switches,
-  }: { readonly pause: Pick<Pause, 'isOn'>; readonly switches: Pick<PluginSwitches, 'isOff'> },
+  }: { readonly pause: Pick<Pause, 'isOn'>; readonly switches: Pick<PluginSwitches, 'isDisabled'> },
   damage: readonly string[],
   acknowledged: ReadonlyMap<string, Timestamp>,
 ): Promise<WatchedState> {

@@ -106,8 +106,8 @@ async function claimRound(
   if (running === undefined) return { claimed: [], hasSkipped: false };
   const { plugins } = request;
   // The view was read before it was known that a suspect runs here.
-  const maySuspect = running.suspects === 0;
-  const free = maySuspect ? all : await readHeads(tx, plugins, slots, maySuspect);
+  const allowsSuspects = running.suspects === 0;
+  const free = allowsSuspects ? all : await readHeads(tx, plugins, slots, allowsSuspects);
   const heads = running.hasKeyedJob ? await addKeyed(tx, free, request, { slots, running }) : free;
   const { chosen, hasSkipped } = chooseHeads(
     limitHeads(heads, plugins, running),
@@ -142,14 +142,14 @@ async function readHeads(
   tx: Transaction,
   plugins: readonly ClaimablePlugin[],
   slots: number,
-  maySuspect: boolean,
+  allowsSuspects: boolean,
 ): Promise<Row[]> {
   const withInit = plugins.filter(({ init }) => init !== undefined);
-  const ready = tx.each(selectHeads, toHeadRows(filterReady(plugins), slots, maySuspect));
+  const ready = tx.each(selectHeads, toHeadRows(filterReady(plugins), slots, allowsSuspects));
   if (withInit.length === 0) return await ready;
   const [heads, checks] = await together(
     ready,
-    tx.each(selectChecks, toHeadRows(withInit, slots, maySuspect)),
+    tx.each(selectChecks, toHeadRows(withInit, slots, allowsSuspects)),
   );
   // Inits and health checks come first. If the plugin isn't held, both statements find them.
   const found = new Set(checks.map((head) => head['seq']));
@@ -164,12 +164,12 @@ function filterReady(plugins: readonly ClaimablePlugin[]): ClaimablePlugin[] {
 function toHeadRows(
   plugins: readonly ClaimablePlugin[],
   slots: number,
-  maySuspect: boolean,
+  allowsSuspects: boolean,
 ): Row[] {
   return plugins.map(({ name, parallelism, init }) => ({
     plugin: name,
     heads: Math.min(parallelism, slots),
-    suspects: maySuspect ? 1 : 0,
+    suspects: allowsSuspects ? 1 : 0,
     fingerprint: init?.fingerprint ?? '',
   }));
 }

@@ -160,13 +160,13 @@ async function readAllFirsts(
   const most = Math.max(...wanted.map(({ heads }) => Number(heads)));
   const suspects = Math.max(...wanted.map((row) => Number(row['suspects'])));
   return await tx.run(
-    `with recursive ${writeKeyHeads(d)}, firsts(seq, rank) as (
+    `with recursive ${writeKeyHeads(d)}, firsts(seq, nth) as (
       select h.seq, row_number() over (partition by h.plugin order by h.seq)
       from key_heads join ${jobs} h on h.seq = key_heads.first
       where h.suspect <= ? and ${isKeyFree(d, 'key_heads.key')} and ${isFree(d)}
     )
     select ${columns} from ${jobs} h
-      where h.seq in (select seq from firsts where rank <= ?) ${d.skipLocked}`,
+      where h.seq in (select seq from firsts where nth <= ?) ${d.skipLocked}`,
     [suspects, most],
   );
 }

@@ -59,7 +59,7 @@ export interface SubmissionDraft {
 
 export function makeEnqueuer(context: LedgerContext): Enqueuer {
   const { ledger, quota, commits } = context;
-  const enqueue = makeBatcher<DraftedJob, EnqueueResult>(async (batch) => {
+  const enqueue = makeBatcher<SubmissionDraft, EnqueueResult>(async (batch) => {
     const jobs = batch.map(({ job }) => job);
     announceWork(context, jobs);
     const enqueued = await ledger.jobs.enqueue({
@@ -123,7 +123,7 @@ export async function draftJob(
   catalog: Catalog,
   dedupeTtlMs: number,
   { stored, mayWait = false }: { readonly stored?: string; readonly mayWait?: boolean } = {},
-): Promise<DraftedJob> {
+): Promise<SubmissionDraft> {
   const isUnloaded = mayWait && catalog.unloaded.has(submission.plugin);
   const plugin = isUnloaded ? undefined : requireCommand(submission, catalog);
   const draft = toDraft(submission, attemptsOf(plugin, submission.command), dedupeTtlMs, stored);
@@ -152,7 +152,7 @@ function toDraft(
   maxAttempts: number,
   dedupeTtlMs: number,
   payload = toStoredJson(submission.payload, 'payload'),
-): DraftedJob {
+): SubmissionDraft {
   const context = toContext(submission.context);
   const dedupe = toDedupe(submission, dedupeTtlMs);
   const { dependencyKey } = submission;

@@ -101,10 +101,10 @@ export const listLogs = defineOperation({
     const { since: begin, cursor } = given;
     const { attempts, cut } = await engine.ledger.attempts.page({
       limit: rows,
-      ...narrow(given),
+      ...toAttemptFilter(given),
       ...(whole === undefined ? {} : { jobId: whole }),
       ...(begin === undefined ? {} : { since: await readMoment(engine.ledger, begin) }),
-      ...placeOf(cursor),
+      ...readPosition(cursor),
     });
     const logs = attempts.map(showAttempt);
     return {
@@ -114,7 +114,8 @@ export const listLogs = defineOperation({
   },
 });
 
-interface Narrowing {
+/** The filters of attempts, as they are in the input. */
+interface AttemptFilterInput {
   readonly plugin?: string | undefined;
   readonly command?: string | undefined;
   readonly status?: Attempt['status'] | undefined;
@@ -126,7 +127,7 @@ interface Narrowing {
 }
 
 /** Translates the filters to those of the ledger. */
-function narrow(given: Narrowing): Partial<AttemptPageFilter> {
+function toAttemptFilter(given: AttemptFilterInput): Partial<AttemptPageFilter> {
   const { plugin, command, status, from, to, query } = given;
   const { submitted_by: submittedBy, correlation_id: correlationId } = given;
   const named = { plugin, command, status, submittedBy, correlationId, from, to, query };
@@ -198,14 +199,15 @@ function toMoment(text: string, nowMs: number): Timestamp | undefined {
   return Number.isNaN(ms) ? undefined : toTimestamp(ms);
 }
 
-function placeOf(cursor = ''): Pick<AttemptFilter, 'after' | 'before'> {
+/** Reads the position at which a page ended. */
+function readPosition(cursor = ''): Pick<AttemptFilter, 'after' | 'before'> {
   const [, completedAt, logId, before] = cursorPattern.exec(cursor) ?? [];
   if (completedAt === undefined || logId === undefined) return {};
-  const place = { completedAt, logId };
-  return before === undefined ? { after: place } : { before: place };
+  const position = { completedAt, logId };
+  return before === undefined ? { after: position } : { before: position };
 }
 
-/** Oldest first, more can always follow. Newest first, the list ends. */
+/** Writes the cursor of the next page. A list with the oldest first never ends: more can follow. */
 function cursorOf(
   attempts: readonly Attempt[],
   cut: AttemptPosition | undefined,
@@ -215,11 +217,11 @@ function cursorOf(
   const { cursor } = given;
   const last = attempts.at(-1);
   const end = cut ?? (last && { completedAt: last.completedAt, logId: last.id });
-  const place = end && `${end.completedAt}_${end.logId}`;
+  const position = end && `${end.completedAt}_${end.logId}`;
   const isNewestFirst = cursor === undefined ? given.since === undefined : cursor.endsWith(BEFORE);
-  if (!isNewestFirst) return place ?? cursor ?? null;
+  if (!isNewestFirst) return position ?? cursor ?? null;
   const isOver = cut === undefined && attempts.length < rows;
-  return place === undefined || isOver ? null : `${place}${BEFORE}`;
+  return position === undefined || isOver ? null : `${position}${BEFORE}`;
 }
 
 const BEFORE = '_before';

@@ -57,7 +57,7 @@ const nextCursor = z
       `A page ends early, even empty, after ${limits.listVisitMax} rows that don't fit`,
   );
 
-/** Synonyms that people and older programs use. */
+/** Synonyms that users and older programs send. */
 const synonyms: Readonly<Record<string, JobStatus>> = {
   pending: 'queued',
   ok: 'succeeded',
@@ -213,8 +213,8 @@ async function findHolder(ledger: Ledger, job: Job): Promise<string | null> {
   return `dependency ${dependencyKey}, ${how} ${holder.id}`;
 }
 
-/** The filters of job lists, except the state. */
-interface Narrowing {
+/** The filters of job lists, except the status, as they are in the input. */
+interface JobFilterInput {
   readonly plugin?: string | undefined;
   readonly command?: string | undefined;
   readonly submitted_by?: string | undefined;
@@ -223,7 +223,7 @@ interface Narrowing {
   readonly query?: string | undefined;
 }
 
-function toFilter({ submitted_by: submittedBy, ...rest }: Narrowing): Partial<JobFilter> {
+function toFilter({ submitted_by: submittedBy, ...rest }: JobFilterInput): Partial<JobFilter> {
   const given = Object.entries({ ...rest, submittedBy }).filter(([, value]) => value !== undefined);
   return Object.fromEntries(given);
 }
@@ -300,11 +300,11 @@ export const listQueue = defineOperation({
       empty: 'The queue is empty.',
     },
   },
-  async run({ engine: { ledger } }, { limit: rows, cursor, ...narrowing }) {
-    const filter = { ...toFilter(narrowing), order: 'oldest' as const };
+  async run({ engine: { ledger } }, { limit: rows, cursor, ...input }) {
+    const filter = { ...toFilter(input), order: 'oldest' as const };
     const queue = await figuresOf(ledger).queue.get();
     const epoch = await epochOf(ledger);
-    const from = cursor === undefined ? undefined : readPlace(epoch, cursor);
+    const from = cursor === undefined ? undefined : readPosition(epoch, cursor);
     const read = async (status: 'running' | 'queued', limitRows: number): Promise<JobPage> => {
       if (limitRows === 0 || (status === 'running' && from?.isQueued === true)) return nothing;
       const isFrom = from !== undefined && from.isQueued === (status === 'queued');
@@ -339,8 +339,8 @@ const KIND = 'queue';
 
 const nothing: JobPage = { jobs: [], next: undefined };
 
-/** Running jobs come first, then queued ones, both in the order of acceptance. */
-function readPlace(epoch: string, cursor: string): { isQueued: boolean; seq: number } {
+/** Reads the position at which a page ended. Running jobs come before queued ones. */
+function readPosition(epoch: string, cursor: string): { isQueued: boolean; seq: number } {
   const numbers = readCursor(KIND, epoch, cursor, 2);
   if (numbers === 'reset') {
     throw new DuctileError('CURSOR_RESET', 'the cursor is from before the ledger was restored', {

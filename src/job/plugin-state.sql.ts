@@ -24,12 +24,12 @@ export const noStatePlan: StatePlan = { oversize: new Set(), after: new Map() };
  * attempts that will close count, so the job rows are locked first.
  */
 export async function planState(tx: Transaction, closings: readonly Closing[]): Promise<StatePlan> {
-  const asked = closings
+  const withState = closings
     .filter(({ state }) => state !== undefined)
     .toSorted((one, two) => (one.job.id < two.job.id ? -1 : 1));
-  const locked = await tx.each(lockHeld, asked.map(toFenceRow));
-  const held = new Set(locked.map((row) => text(row, 'id')));
-  const changing = closings.filter(({ job, state }) => state !== undefined && held.has(job.id));
+  const locked = await tx.each(lockUnderFence, withState.map(toFenceRow));
+  const closable = new Set(locked.map((row) => text(row, 'id')));
+  const changing = closings.filter(({ job, state }) => state !== undefined && closable.has(job.id));
   if (changing.length === 0) return noStatePlan;
   const states = await lockStates(tx, [...new Set(changing.map(({ job }) => job.plugin))].sort());
   const oversize = new Set<string>();
@@ -37,14 +37,14 @@ export async function planState(tx: Transaction, closings: readonly Closing[]): 
   for (const { job, state } of changing) {
     if (state === undefined) continue;
     const before = states.get(job.plugin) ?? '{}';
-    const next = state.kind === 'merge' ? merge(before, state.value) : state.value;
+    const next = state.kind === 'merge' ? mergeState(before, state.value) : state.value;
     if (Buffer.byteLength(next) > limits.stateBytesMax) {
       oversize.add(job.id);
       continue;
     }
-    const kept = state.kind === 'snapshot' && !state.mirror ? before : next;
-    states.set(job.plugin, kept);
-    after.set(job.id, kept);
+    const stored = state.kind === 'snapshot' && !state.mirror ? before : next;
+    states.set(job.plugin, stored);
+    after.set(job.id, stored);
   }
   return { oversize, after };
 }
@@ -71,7 +71,7 @@ export async function applyState(
       : [],
   );
   if (facts.length > 0) {
-    const first = await takeSequence(tx, facts.length);
+    const first = await reserveNumbers(tx, facts.length);
     await tx.each(
       insertFacts,
       facts.map((fact, index) => ({ ...fact, seq: first + index })),
@@ -92,6 +92,7 @@ export async function readState(session: Session, plugin: string): Promise<strin
   return row === undefined ? '{}' : text(row, 'state');
 }
 
+/** Lists the facts of a plugin, newest first. */
 export async function listFacts(
   session: Session,
   plugin: string,
@@ -134,13 +135,14 @@ function toFact(row: Row): Fact {
   };
 }
 
-function merge(before: string, updates: string): string {
+function mergeState(before: string, updates: string): string {
   const old: unknown = parseJson(before);
   const changes: unknown = parseJson(updates);
   const base: JsonObject = isObject(old) ? old : {};
   return JSON.stringify({ ...base, ...(isObject(changes) ? changes : {}) });
 }
 
+/** Locks the states of plugins, with empty states for plugins that have none. */
 async function lockStates(
   tx: Transaction,
   plugins: readonly string[],
@@ -151,7 +153,8 @@ async function lockStates(
   return new Map(found.map((row) => [text(row, 'plugin_name'), text(row, 'state')]));
 }
 
-async function takeSequence(tx: Transaction, count: number): Promise<number> {
+/** Reserves sequence numbers of facts. Returns the first one. */
+async function reserveNumbers(tx: Transaction, count: number): Promise<number> {
   const [row] = await tx.run(
     `update ${tx.dialect.table('storage_sequences')} set value = value + ?
       where name = 'plugin_facts' returning value`,
@@ -160,7 +163,7 @@ async function takeSequence(tx: Transaction, count: number): Promise<number> {
   return int(row ?? {}, 'value') - count + 1;
 }
 
-const lockHeld = defineRows({
+const lockUnderFence = defineRows({
   columns: fenceColumns,
   key: 'seq',
   sql: (r, d) =>

@@ -20,6 +20,7 @@ import { jobColumns, toJob } from './job.sql.ts';
 import { isReady, withWaiting } from './queue.sql.ts';
 import { settleClosings, type SettleResult } from './settle.sql.ts';
 
+/** Records that a process is alive, and returns its claims. */
 export async function recordHeartbeat(
   tx: Transaction,
   beat: ProcessBeat,
@@ -70,7 +71,10 @@ export async function recordHeartbeat(
   };
 }
 
-/** Takes the lock of claims: a claim is either visible here, or finds its process gone. */
+/**
+ * Deletes the row of a process that holds no claims. It takes the lock of claims, so that a concurrent
+ * claim is either visible here or finds its process gone.
+ */
 export async function releaseProcess(tx: Transaction, processId: string): Promise<void> {
   await freeBranches(tx, processId, false);
   if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
@@ -143,6 +147,7 @@ export async function listOrphans(session: Session, request: OrphanRequest): Pro
   }));
 }
 
+/** Lists running jobs whose claim is older than any attempt can be. */
 export async function listExpiredClaims(session: Session): Promise<Job[]> {
   const { dialect } = session;
   const rows = await session.run(
@@ -170,6 +175,7 @@ export async function listProcesses(session: Session): Promise<ProcessRow[]> {
   }));
 }
 
+/** Lists the plugins of all live processes. */
 export async function listLivePlugins(session: Session, staleMs: number): Promise<string[]> {
   const { dialect } = session;
   const live = await session.run(
@@ -180,6 +186,7 @@ export async function listLivePlugins(session: Session, staleMs: number): Promis
   return [...new Set(live.flatMap((row) => parseJson(text(row, 'plugins')) as string[]))];
 }
 
+/** Finds the newest configuration snapshot, and the live process that loaded the latest one. */
 export async function findLastLoaded(session: Session, staleMs: number): Promise<LastLoaded> {
   const { dialect } = session;
   const snapshots = dialect.table('config_snapshots');
@@ -213,7 +220,7 @@ export async function listUnrunnable(session: Session, request: UnrunnableReques
   );
   if (!live.some((row) => row['old'] === 1)) return [];
   const known = new Set(live.flatMap((row) => parseJson(text(row, 'plugins')) as string[]));
-  const waiting = await queuedPlugins(session);
+  const waiting = await listWaitingPlugins(session);
   for (const plugin of request.unloaded ?? []) known.add(plugin);
   const unknown = waiting.filter((plugin) => !known.has(plugin));
   const found: Row[] = [];
@@ -232,7 +239,10 @@ export async function listUnrunnable(session: Session, request: UnrunnableReques
   return found.map(toJob);
 }
 
-/** Two statements, each with its own index: one condition for both would read all jobs. */
+/**
+ * Lists the queued jobs of a plugin, delayed jobs included. Each statement has its own index: one
+ * condition for both would read all jobs.
+ */
 export async function listQueuedOf(
   session: Session,
   plugin: string,
@@ -252,7 +262,7 @@ export async function listQueuedOf(
   return [...ready, ...later].map(toJob);
 }
 
-async function queuedPlugins(session: Session): Promise<string[]> {
+async function listWaitingPlugins(session: Session): Promise<string[]> {
   const rows = await session.run(`${withWaiting(session.dialect)} select plugin from waiting`);
   return rows.map((row) => text(row, 'plugin'));
 }

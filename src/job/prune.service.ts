@@ -14,8 +14,8 @@ import type { Directives } from '../directive/request.service.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
 
 /**
- * Deletes what is past its retention, with every tick. Once an hour the deletion of history is a
- * directive, so that it is on record without a directive each minute.
+ * Deletes rows that are past their retention, with every tick. Once an hour a directive deletes the
+ * history, so that the deletion is on record without a directive each minute.
  */
 export function makePruner(
   context: LedgerContext,
@@ -23,12 +23,12 @@ export function makePruner(
 ): Service {
   const { ledger } = context;
   const log = context.log.child('pruner');
-  const over = new AbortController();
+  const stopping = new AbortController();
   let recordAt = -Infinity;
   const onError = (error: unknown): void => {
-    if (!over.signal.aborted) log.error('pruning failed', { error: messageOf(error) });
+    if (!stopping.signal.aborted) log.error('pruning failed', { error: messageOf(error) });
   };
-  const retain = async (): Promise<void> => {
+  const requestRetention = async (): Promise<void> => {
     const request = { type: retentionType.type, params: {}, actor: RUNTIME_SOURCE };
     const { error } = await directives.direct(request);
     if (error !== null) context.log.child('engine').warn('history was not pruned', { error });
@@ -44,13 +44,13 @@ export function makePruner(
       const retentionMs = retentionOf(config);
       const isRecorded = performance.now() >= recordAt;
       for (const what of isRecorded ? unrecorded : prunable) {
-        const pruned = await pruneKind(ledger, what, retentionMs[what], over.signal);
-        if (pruned > 0) log.debug('rows past their time were deleted', { what, rows: pruned });
+        const pruned = await pruneKind(ledger, what, retentionMs[what], stopping.signal);
+        if (pruned > 0) log.debug('rows past their retention were deleted', { what, rows: pruned });
       }
       if (isRecorded) {
         recordAt = performance.now() + limits.retentionRecordMs;
-        // It may take long, and is ended with the other directives when the engine stops.
-        if (await isAnyOld(ledger, retentionMs)) void retain().catch(onError);
+        // It may take long. When the service stops, it ends with the other directives.
+        if (await isAnyOld(ledger, retentionMs)) void requestRetention().catch(onError);
       }
       await ledger.history.recordPruned();
     },
@@ -59,7 +59,7 @@ export function makePruner(
   return {
     ...loop,
     stop() {
-      over.abort();
+      stopping.abort();
       return loop.stop();
     },
   };
@@ -83,6 +83,7 @@ async function isAnyOld(
   return false;
 }
 
+/** Deletes all old rows of one kind, batch by batch. Returns how many. */
 export async function pruneKind(
   ledger: Ledger,
   what: Prunable,
@@ -128,7 +129,7 @@ async function planPrune(
   return lines.length === 0 ? ['Nothing is that old; nothing would change.'] : lines;
 }
 
-/** As much as there is, in small steps, so that work is never kept waiting by it. */
+/** Deletes everything that is old enough, in small steps, so that other writes never wait long. */
 async function pruneAll(
   { ledger, config }: LedgerContext,
   choice: PruneChoice,

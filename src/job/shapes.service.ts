@@ -215,8 +215,6 @@ export function showSignal(signal: Signal): z.output<typeof signalShape> {
   };
 }
 
-/** Which jobs were retried, and what can be done with a job. */
-
 export const listedJobShape = jobShape.extend({
   retried_as: z.string().nullable().describe('the newest job that repeats its work'),
 });
@@ -229,7 +227,7 @@ export async function findRetries(
   const ended = jobs.flatMap(({ id, status }) => (isTerminal(status) ? id : []));
   if (ended.length === 0) return new Map();
   const retries = await ledger.jobs.list({ retryOf: ended, limit: limits.pageRowsMax });
-  // The list has the newest first, so the last entry of a map that is filled from behind is newest.
+  // The newest retry comes first in the list. In a map, the last entry of a key counts.
   return new Map(retries.toReversed().map(({ retryOf, id }) => [retryOf ?? '', id]));
 }
 
@@ -244,7 +242,7 @@ export async function showListedJobs(
 export const jobActions = ['cancel', 'retry', 'revive'] as const;
 type JobAction = (typeof jobActions)[number];
 
-/** Lists what would work now: a step is repeated by reviving its run, and an init by `plugin init`. */
+/** Lists the actions that would work now. A step is repeated by reviving its run, an init by `plugin init`. */
 export async function listJobActions(
   ledger: Ledger,
   job: Job,

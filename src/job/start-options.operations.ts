@@ -11,8 +11,7 @@ import { DuctileError } from '../base/errors.ts';
 import { formatDuration } from '../base/quantity.ts';
 import { admitWaiter } from './completion.service.ts';
 
-/** The options of every operation that starts work: dedupe, due time, baggage and waiting. */
-
+/** The options of every operation that starts work later. */
 export const dueFields = {
   run_at: moment().optional().describe('start it at this time, not before'),
   delay: duration({ minMs: 0, maxMs: limits.delayMsMax })
@@ -20,6 +19,7 @@ export const dueFields = {
     .describe('start it after this time, not before'),
 };
 
+/** The options of every operation that starts a job or a run. */
 export const startFields = {
   context: z
     .record(z.string(), z.unknown())
@@ -43,10 +43,10 @@ interface StartInput {
 /** Translates the options that starting a job and starting a run have in common. */
 export function toStartRequest(
   { engine, principal, submittedBy, subjectId, traceparent }: Context,
-  wish: StartInput & { readonly payload: Record<string, unknown> },
+  input: StartInput & { readonly payload: Record<string, unknown> },
   isAwaited: boolean,
 ): Omit<RunSubmission, 'pipeline'> {
-  const { payload, context, dedupe_key: dedupeKey, dedupe_ttl: dedupeTtlMs } = wish;
+  const { payload, context, dedupe_key: dedupeKey, dedupe_ttl: dedupeTtlMs } = input;
   const { cause } = principal;
   if (cause !== undefined) refuseLoop(cause, engine.config.service.maxHops);
   return {
@@ -57,7 +57,7 @@ export function toStartRequest(
     ...baggageOf(context as JsonObject | undefined, traceparent),
     ...(dedupeKey === undefined ? {} : { dedupeKey }),
     ...(dedupeTtlMs === undefined ? {} : { dedupeTtlMs }),
-    ...toDue(wish),
+    ...toDue(input),
     isAwaited,
     ...(cause === undefined ? {} : { cause }),
   };
@@ -72,11 +72,12 @@ function baggageOf(
   return { context: { [TRACE_KEY]: traceparent, ...context } };
 }
 
-/** A delayed start isn't awaited by default. */
+/** Returns whether the start is delayed. Callers don't wait for a delayed start by default. */
 export function isDelayed({ run_at: at, delay }: StartInput): boolean {
   return at !== undefined || (delay ?? 0) > 0;
 }
 
+/** Translates `run_at` or `delay`. Throws if both are set. */
 export function toDue({
   run_at: at,
   delay: inMs,
@@ -138,10 +139,10 @@ export async function awaitEnd<T>(
       await still;
     }
   }
-  const gone = hungUp?.();
-  const found = await wait(gone);
+  const hangup = hungUp?.();
+  const found = await wait(hangup);
   // An error keeps the idempotency key free: the same request waits again.
-  if (gone?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller hung up');
+  if (hangup?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller hung up');
   return { found, isStill: false };
 }
 

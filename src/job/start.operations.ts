@@ -103,10 +103,10 @@ export const runPlugin = defineOperation({
         ? 0
         : 1,
   },
-  async run(context, { wait, async: atOnce, ...wanted }) {
+  async run(context, { wait, async: atOnce, ...input }) {
     const waitMs = atOnce ? 0 : limitWait(context, toJobWaitMs(wait));
-    const begin = async () => {
-      const submission = toJobSubmission(context, wanted, waitMs > 0);
+    const start = async () => {
+      const submission = toJobSubmission(context, input, waitMs > 0);
       return await showStartedJob(
         context,
         submission,
@@ -114,10 +114,10 @@ export const runPlugin = defineOperation({
         waitMs,
       );
     };
-    return await (waitMs === 0 ? begin() : withWaiterSlot(context, begin));
+    return await (waitMs === 0 ? start() : withWaiterSlot(context, start));
   },
   plan(context, input) {
-    const { name, command, type } = choose(context, input);
+    const { name, command, type } = chooseCommand(context, input);
     toDue(input);
     return Promise.resolve([`A job of ${name} ${command} (a ${type} command) would be queued.`]);
   },
@@ -143,9 +143,9 @@ export const waitForJob = defineOperation({
     examples: ['ductile job wait 0199a1b2-c3d4-7e5f', 'ductile job wait 0199a1b2 --wait 1h'],
     exitCode: ({ status }) => (status === 'succeeded' ? 0 : 1),
   },
-  async run(context, { id, wait: asked }) {
+  async run(context, { id, wait }) {
     const job = await requireJob(context, id);
-    const waitMs = Math.max(1, limitWait(context, toJobWaitMs(asked)));
+    const waitMs = Math.max(1, limitWait(context, toJobWaitMs(wait)));
     return await withWaiterSlot(context, () =>
       showStartedJob(context, job, { jobId: job.id }, waitMs),
     );
@@ -159,9 +159,9 @@ type RunOutput = z.output<typeof jobOutput>;
  * Returns the scope that a command needs: a command that only reads needs less than one that
  * writes.
  */
-export function findCommandNeed({ engine }: Context, { plugin, command }: Wanted): Need {
+export function findCommandNeed({ engine }: Context, { plugin, command }: CommandInput): Need {
   const known = engine.catalog.plugins.get(plugin);
-  const chosen = known === undefined ? command : (command ?? usualCommand(known));
+  const chosen = known === undefined ? command : (command ?? findDefaultCommand(known));
   const declared = chosen === undefined ? undefined : known?.manifest.commands[chosen];
   return {
     plugin,
@@ -170,23 +170,23 @@ export function findCommandNeed({ engine }: Context, { plugin, command }: Wanted
   };
 }
 
-/** API callers wait no longer than `api.max_sync_timeout`. */
-export function toJobWaitMs(asked: boolean | number): number {
-  if (typeof asked === 'number') return asked;
-  return asked ? limits.timerMsMax : 0;
+/** Translates the `wait` option. `true` means as long as possible. */
+export function toJobWaitMs(wait: boolean | number): number {
+  if (typeof wait === 'number') return wait;
+  return wait ? limits.timerMsMax : 0;
 }
 
 export function toJobSubmission(
   context: Context,
-  wanted: RunInput,
+  input: RunInput,
   isAwaited: boolean,
 ): JobSubmission {
-  const { name: plugin, command } = choose(context, wanted);
-  const { dependency } = wanted;
+  const { name: plugin, command } = chooseCommand(context, input);
+  const { dependency } = input;
   return {
     plugin,
     command,
-    ...toStartRequest(context, wanted, isAwaited),
+    ...toStartRequest(context, input, isAwaited),
     ...(dependency === undefined ? {} : { dependencyKey: dependency }),
   };
 }
@@ -219,7 +219,7 @@ export async function showStartedJob(
   };
 }
 
-/** After the commit, no error may suggest that the job wasn't accepted. */
+/** Reads an accepted job. After the commit, no error may suggest that it wasn't accepted. */
 async function readAccepted(
   context: Context,
   jobId: string,
@@ -246,22 +246,27 @@ async function readAccepted(
   }
 }
 
-interface Wanted {
+/** A plugin and a command, as they are in the input. */
+interface CommandInput {
   readonly plugin: string;
   readonly command?: string | undefined;
 }
 
-interface Chosen {
+/** A command that exists. */
+interface CommandChoice {
   readonly name: string;
   readonly command: string;
   readonly type: string;
 }
 
 /** Chooses the command, or throws why it can't run. Without a command, it is the default one. */
-function choose({ engine: { catalog } }: Context, { plugin: name, command }: Wanted): Chosen {
+function chooseCommand(
+  { engine: { catalog } }: Context,
+  { plugin: name, command }: CommandInput,
+): CommandChoice {
   const plugin = requirePlugin(catalog, name);
   const { commands } = plugin.manifest;
-  const chosen = command ?? usualCommand(plugin);
+  const chosen = command ?? findDefaultCommand(plugin);
   const declared = commands[chosen];
   if (declared !== undefined) return { name, command: chosen, type: declared.type };
   throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command ${chosen}`, {
@@ -269,7 +274,7 @@ function choose({ engine: { catalog } }: Context, { plugin: name, command }: Wan
   });
 }
 
-function usualCommand({ manifest }: Plugin): string {
+function findDefaultCommand({ manifest }: Plugin): string {
   return 'poll' in manifest.commands ? 'poll' : 'handle';
 }
 

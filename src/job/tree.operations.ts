@@ -8,8 +8,8 @@ import { defineOperation } from '../operation/define.ts';
 import { ID_LENGTH } from '../operation/find-by-id.ts';
 import { requireJob, jobIdField } from './operations.ts';
 
-/** Ids that one statement may name. */
-const IDS_AT_ONCE = 200;
+/** The most ids in one statement. */
+const IDS_MAX = 200;
 
 const nodeShape = z.object({
   job_id: z.string(),
@@ -72,17 +72,18 @@ export const jobTree = defineOperation({
   async run({ engine }, { id }) {
     const { ledger } = engine;
     const whole = id.length === ID_LENGTH ? id : (await requireJob({ engine }, id)).id;
-    const asked = await findNode(ledger, whole);
-    if (asked === undefined) {
+    const node = await findNode(ledger, whole);
+    if (node === undefined) {
       throw new DuctileError('JOB_NOT_FOUND', `there is no job ${whole}`, { place: whole });
     }
-    const root = await climb(ledger, asked);
-    const { nodes, complete } = await descend(ledger, root);
-    return { root_job_id: root.job_id, job_id: whole, jobs: inOrder(root, nodes), complete };
+    const root = await findRoot(ledger, node);
+    const { nodes, complete } = await readTree(ledger, root);
+    return { root_job_id: root.job_id, job_id: whole, jobs: sortNodes(root, nodes), complete };
   },
 });
 
-async function climb(ledger: Ledger, from: TreeNode): Promise<TreeNode> {
+/** Finds the first job of the chain. */
+async function findRoot(ledger: Ledger, from: TreeNode): Promise<TreeNode> {
   const seen = new Set<string>();
   let node = from;
   while (node.cause_job_id !== null && !seen.has(node.cause_job_id)) {
@@ -94,8 +95,8 @@ async function climb(ledger: Ledger, from: TreeNode): Promise<TreeNode> {
   return node;
 }
 
-/** Level by level, so that a wide tree costs few statements. */
-async function descend(
+/** Reads the tree level by level, so that a wide tree costs few statements. */
+async function readTree(
   ledger: Ledger,
   root: TreeNode,
 ): Promise<{ nodes: Map<string, TreeNode>; complete: boolean }> {
@@ -103,8 +104,8 @@ async function descend(
   let level = [root.job_id];
   for (let depth = 0; level.length > 0; depth += 1) {
     const next: string[] = [];
-    for (let at = 0; at < level.length; at += IDS_AT_ONCE) {
-      for (const node of await findFollowers(ledger, level.slice(at, at + IDS_AT_ONCE))) {
+    for (let at = 0; at < level.length; at += IDS_MAX) {
+      for (const node of await listFollowers(ledger, level.slice(at, at + IDS_MAX))) {
         if (nodes.has(node.job_id)) continue;
         nodes.set(node.job_id, node);
         next.push(node.job_id);
@@ -117,7 +118,8 @@ async function descend(
   return { nodes, complete: true };
 }
 
-async function findFollowers(ledger: Ledger, ids: readonly string[]): Promise<TreeNode[]> {
+/** Lists the jobs that these jobs caused, and their retries, even those past their retention. */
+async function listFollowers(ledger: Ledger, ids: readonly string[]): Promise<TreeNode[]> {
   const page = { limit: limits.pageRowsMax };
   const [jobs, attempts] = await Promise.all([
     ledger.jobs.list({ causedBy: ids, order: 'oldest', ...page }),
@@ -148,7 +150,7 @@ function lastOfEach(attempts: readonly Attempt[]): Attempt[] {
 }
 
 /** Lists each job before its followers, oldest first. */
-function inOrder(
+function sortNodes(
   root: TreeNode,
   nodes: ReadonlyMap<string, TreeNode>,
 ): z.output<typeof nodeShape>[] {

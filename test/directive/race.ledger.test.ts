@@ -82,10 +82,10 @@ test('two concurrent retries of one job create one job, and both name it', async
     () => ledger.jobs.retryMany([retry()]),
     () => other.jobs.retryMany([retry()]),
   );
-  const answers = done.flatMap((one) => one.answers);
-  const named = answers.map((answer) => ('jobId' in answer ? answer.jobId : ''));
+  const results = done.flatMap((one) => one.results);
+  const named = results.map((result) => ('jobId' in result ? result.jobId : ''));
   expect(new Set(named).size).toBe(1);
-  expect(answers.map(({ kind }) => kind)).toContain('under_way');
+  expect(results.map(({ kind }) => kind)).toContain('under_way');
   expect((await ledger.jobs.countQueue()).ready).toBe(1);
 });
 

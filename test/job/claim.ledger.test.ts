@@ -19,7 +19,7 @@ function idsOf(jobs: readonly { readonly id: string }[]): string[] {
   return jobs.map(({ id }) => id);
 }
 
-/** In whole seconds: the clock of the database may have gone on a little between the two. */
+/** In whole seconds, because the clock of the database may have moved between the two. */
 function leaseOf({ startedAt, claimExpiresAt }: ClaimedJob): number {
   const ms = fromTimestamp(claimExpiresAt ?? '') - fromTimestamp(startedAt);
   return Math.round(ms / 1000) * 1000;
@@ -247,7 +247,7 @@ describe.each(databases)('suspects on %s', (kind) => {
     expect(idsOf(await claimAs(ledger, 'p1', { slots: 9 }))).toEqual([suspects[2]?.id]);
   });
 
-  test("aren't an exception as checks of a plugin that is held until it is well", async () => {
+  test('are limited even as health checks of a plugin whose jobs wait for its init', async () => {
     const { ledger, suspects } = await makeSuspects(2, 'health');
     const plugins = [claimable('echo', { init: { fingerprint: 'f', isHeld: true } })];
     const [first] = await claimAs(ledger, 'p1', { plugins, slots: 1 });

@@ -5,11 +5,11 @@ import type { Job } from '../../src/job/job.ts';
 import type { JobEnd, KnownEnds } from '../../src/job/types.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 
-/** So rarely that a test which needs it would not end. */
+/** A test that depends on this interval would not end. */
 const NEVER_MS = 1_000_000_000;
 const LONG_MS = 60_000;
 
-/** A ledger with one job, of which the test says when it ends and what is told. */
+/** A ledger with one job. The test ends the job and sends the notifications. */
 class FakeLedger {
   readonly listener = 'here';
   readonly jobs = { find: vi.fn(() => Promise.resolve<Job | undefined>(this.current)) };
@@ -17,14 +17,14 @@ class FakeLedger {
   readonly attempts = { listByJob: vi.fn(() => Promise.resolve<Attempt[]>([])) };
   readonly awaitEnd = vi.fn(() => Promise.resolve());
   current: Job;
-  tell: (ids: readonly string[] | undefined, known?: KnownEnds) => void = () => undefined;
+  notify: (ids: readonly string[] | undefined, known?: KnownEnds) => void = () => undefined;
 
   constructor(awaitedBy: string | null) {
     this.current = { ...makeClaimedJob({ id: 'one' }), awaitedBy };
   }
 
   onEnds(callback: (ids: readonly string[] | undefined, known?: KnownEnds) => void): void {
-    this.tell = callback;
+    this.notify = callback;
   }
 
   end(): void {
@@ -37,9 +37,9 @@ describe('a caller that waits for a job', () => {
     const ledger = new FakeLedger('here');
     const waiting = makeCompletion(ledger, NEVER_MS).waitFor('one', LONG_MS);
     await vi.waitFor(() => expect(ledger.jobs.find).toHaveBeenCalledTimes(1));
-    ledger.tell(['another']);
+    ledger.notify(['another']);
     ledger.end();
-    ledger.tell(['one']);
+    ledger.notify(['one']);
     expect(await waiting).toMatchObject({ status: 'succeeded' });
     expect(ledger.jobs.find).toHaveBeenCalledTimes(2);
     expect(ledger.awaitEnd).not.toHaveBeenCalled();
@@ -50,7 +50,7 @@ describe('a caller that waits for a job', () => {
     const before = ledger.current;
     ledger.jobs.find.mockImplementationOnce(() => {
       ledger.end();
-      ledger.tell(['one']);
+      ledger.notify(['one']);
       return Promise.resolve(before);
     });
     const waiting = makeCompletion(ledger, NEVER_MS).waitFor('one', LONG_MS);
@@ -60,7 +60,7 @@ describe('a caller that waits for a job', () => {
   test('asks to be notified when the row does not say so, and reads once more', async () => {
     const ledger = new FakeLedger('elsewhere');
     ledger.awaitEnd.mockImplementationOnce(() => {
-      // Ended before anybody could know that it is awaited here.
+      // The job ends before the ledger knows that it is awaited here.
       ledger.end();
       return Promise.resolve();
     });
@@ -69,12 +69,12 @@ describe('a caller that waits for a job', () => {
     expect(ledger.awaitEnd.mock.calls).toEqual([['job', 'one']]);
   });
 
-  test('looks when something may have been missed', async () => {
+  test('reads when a notification may have been missed', async () => {
     const ledger = new FakeLedger('here');
     const waiting = makeCompletion(ledger, NEVER_MS).waitFor('one', LONG_MS);
     await vi.waitFor(() => expect(ledger.jobs.find).toHaveBeenCalledTimes(1));
     ledger.end();
-    ledger.tell(undefined);
+    ledger.notify(undefined);
     expect(await waiting).toMatchObject({ status: 'succeeded' });
   });
 
@@ -86,7 +86,7 @@ describe('a caller that waits for a job', () => {
     expect(await waiting).toMatchObject({ status: 'succeeded' });
   });
 
-  test('gets what there is when the time is over, or the caller is gone', async () => {
+  test('gets the current job when the time is over, or the caller is gone', async () => {
     const ledger = new FakeLedger('here');
     const waiters = makeCompletion(ledger, NEVER_MS);
     expect(await waiters.waitFor('one', 5)).toMatchObject({ status: 'running' });
@@ -111,7 +111,7 @@ describe('a caller that expects the end of a job', () => {
   test('reads nothing if the result is known, even if it came first', async () => {
     const ledger = new FakeLedger('here');
     const expected = makeCompletion(ledger, NEVER_MS).expectEnd('one');
-    ledger.tell(['one'], new Map([['one', end]]));
+    ledger.notify(['one'], new Map([['one', end]]));
     expect(await expected.wait(LONG_MS)).toBe(end);
     expect(ledger.jobs.find).not.toHaveBeenCalled();
     expect(ledger.attempts.listByJob).not.toHaveBeenCalled();
@@ -125,7 +125,7 @@ describe('a caller that expects the end of a job', () => {
       { result: 'first' },
       { result: 'last' },
     ] as Attempt[]);
-    ledger.tell(['one'], new Map([['another', end]]));
+    ledger.notify(['one'], new Map([['another', end]]));
     expect(await waiting).toEqual({ status: 'succeeded', result: 'last' });
     expect(ledger.attempts.listByJob.mock.calls).toEqual([[['one']]]);
   });
@@ -149,11 +149,11 @@ describe('a caller that expects the end of a job', () => {
     expect(ledger.attempts.listByJob).not.toHaveBeenCalled();
   });
 
-  test('hears no more when it is dropped', async () => {
+  test('is not notified any more after it was dropped', async () => {
     const ledger = new FakeLedger('here');
     const expected = makeCompletion(ledger, NEVER_MS).expectEnd('one');
     expected.drop();
-    ledger.tell(['one'], new Map([['one', end]]));
+    ledger.notify(['one'], new Map([['one', end]]));
     expect(await expected.wait(5)).toBeUndefined();
   });
 });

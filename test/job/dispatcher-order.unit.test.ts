@@ -18,8 +18,10 @@ test('only one end of a job is settled at a time, in order', async () => {
   const other = makeClaimedJob({ id: 'b' });
   world.dispatcher.close([...ends, other].map(closeUnstartedClaim));
   await soon();
-  expect(world.asked.map((one) => one.ends)).toEqual([['a', 'b'], ['a']]);
-  const tokens = world.told.flatMap(({ endedJobs = [] }) => endedJobs.map((one) => one.claimToken));
+  expect(world.rounds.map((one) => one.ends)).toEqual([['a', 'b'], ['a']]);
+  const tokens = world.published.flatMap(({ endedJobs = [] }) =>
+    endedJobs.map((one) => one.claimToken),
+  );
   expect(tokens).toEqual(['first', 'token', 'second']);
 });
 
@@ -28,14 +30,14 @@ test('every commit is published, even one that only claimed jobs', async () => {
   world.queue = ['a'];
   world.dispatcher.startClaiming();
   await soon();
-  expect(world.told.map(({ endedJobs }) => endedJobs)).toEqual([[]]);
+  expect(world.published.map(({ endedJobs }) => endedJobs)).toEqual([[]]);
   expect(world.running).toEqual(['a']);
 });
 
 test('a claim says how many the whole ledger may run, where there is such a limit', async () => {
   const world = new World(1);
   const claims: (ClaimRequest | undefined)[] = [];
-  world.onAsked = (claim) => claims.push(claim);
+  world.onSettle = (claim) => claims.push(claim);
   world.dispatcher.startClaiming();
   await soon();
   world.most = 3;
@@ -47,7 +49,7 @@ test('a claim says how many the whole ledger may run, where there is such a limi
 });
 
 test.each(['wake', 'notifyWork'] as const)(
-  '%s lets begin what waits, when there is room',
+  '%s starts waiting claims when there is a free slot',
   async (call) => {
     const world = await makeAhead();
     world.slots = 2;
@@ -63,14 +65,14 @@ test('a job of a claim in progress is released, too, when it is withheld', async
   world.dispatcher.startClaiming();
   await soon();
   await vi.advanceTimersByTimeAsync(1);
-  world.onAsked = () => {
-    world.onAsked = () => undefined;
+  world.onSettle = () => {
+    world.onSettle = () => undefined;
     void world.dispatcher.releaseWaiting(() => true);
   };
   world.ends.get('a')?.();
   await soon();
   expect(world.running).toEqual(['b']);
-  expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
+  expect(world.rounds.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
 });
 
 test('the dispatcher is not drained while something runs, however often the ledger responds', async () => {
@@ -82,7 +84,7 @@ test('the dispatcher is not drained while something runs, however often the ledg
   void world.dispatcher.awaitIdle().then(() => (isDrained = true));
   world.dispatcher.wake();
   await soon();
-  expect(world.asked).toHaveLength(2);
+  expect(world.rounds).toHaveLength(2);
   expect(isDrained).toBe(false);
   world.ends.get('a')?.();
   await soon();

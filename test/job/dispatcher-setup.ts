@@ -21,27 +21,27 @@ const generation = {
 
 /** A ledger and processes whose responses come from the test. */
 export class World {
-  readonly asked: { ends: string[]; causes: string[]; slots: number; atMs: number }[] = [];
-  readonly told: CommitEvents[] = [];
+  readonly rounds: { ends: string[]; causes: string[]; slots: number; atMs: number }[] = [];
+  readonly published: CommitEvents[] = [];
   slots: number;
-  /** How many may run in the whole ledger. */
+  /** The most jobs that may run in the whole ledger. */
   most: number | undefined;
   readonly ends = new Map<string, () => void>();
   readonly stops: string[] = [];
   queue: string[] = [];
   mayStart = true;
   down = false;
-  /** The flag of a response that says whether nothing was written after it. */
+  /** Returned with each settlement: whether no later commit exists. */
   isLatest: (() => boolean) | undefined;
-  /** Looks at the dispatcher while an answer is under way. */
-  onAsked: (claim: ClaimRequest | undefined) => void = () => undefined;
+  /** Called while a settlement is in progress. */
+  onSettle: (claim: ClaimRequest | undefined) => void = () => undefined;
   readonly dispatcher: Dispatcher;
 
   constructor(slots: number) {
     this.slots = slots;
     const quota = { ...unlimited, workers: () => this.most };
     const context = makeContext({ quota, generation });
-    context.commits.subscribe((events) => this.told.push(events));
+    context.commits.subscribe((events) => this.published.push(events));
     this.dispatcher = new Dispatcher(
       context,
       { settle: (closings, claim) => this.#settle(closings, claim) },
@@ -58,8 +58,8 @@ export class World {
     const slots = claim?.slots ?? 0;
     const ends = closings.map(({ job }) => job.id);
     const causes = closings.map(({ report }) => report.cause);
-    this.asked.push({ ends, causes, slots, atMs: Date.now() });
-    this.onAsked(claim);
+    this.rounds.push({ ends, causes, slots, atMs: Date.now() });
+    this.onSettle(claim);
     if (this.down) return Promise.reject(new DuctileError('LEDGER_UNAVAILABLE', 'away'));
     const claimed = this.queue
       .splice(0, slots)
@@ -90,7 +90,7 @@ export class World {
   }
 }
 
-/** Fake timers. */
+/** Runs the timers that are due now. */
 export function soon(): Promise<unknown> {
   return vi.advanceTimersByTimeAsync(0);
 }
@@ -104,6 +104,6 @@ export async function makeAhead(): Promise<World> {
   await vi.advanceTimersByTimeAsync(1);
   world.ends.get('a')?.();
   await soon();
-  expect(world.asked.at(-1)).toMatchObject({ ends: ['a'], slots: 2 });
+  expect(world.rounds.at(-1)).toMatchObject({ ends: ['a'], slots: 2 });
   return world;
 }

@@ -18,7 +18,7 @@ describe('claims', () => {
     await vi.advanceTimersByTimeAsync(1000);
     world.ends.get('a')?.();
     await soon();
-    expect(world.asked.map(({ ends, slots }) => [ends, slots])).toEqual([
+    expect(world.rounds.map(({ ends, slots }) => [ends, slots])).toEqual([
       [[], 2],
       [['a'], 1],
     ]);
@@ -30,7 +30,7 @@ describe('claims', () => {
     world.queue = ['a'];
     const held: boolean[] = [];
     let token = '';
-    world.onAsked = (claim) => {
+    world.onSettle = (claim) => {
       token = claim?.token ?? '';
       held.push(world.dispatcher.hasClaim('a', token));
     };
@@ -45,7 +45,7 @@ describe('claims', () => {
     const world = new World(1);
     world.dispatcher.startClaiming();
     await vi.advanceTimersByTimeAsync(60_000);
-    expect(world.asked).toHaveLength(1);
+    expect(world.rounds).toHaveLength(1);
     world.queue = ['a'];
     world.dispatcher.wake();
     await soon();
@@ -60,7 +60,7 @@ describe('claims', () => {
     world.mayStart = false;
     world.ends.get('a')?.();
     await soon();
-    expect(world.asked.at(-1)).toMatchObject({ ends: ['a'], slots: 0 });
+    expect(world.rounds.at(-1)).toMatchObject({ ends: ['a'], slots: 0 });
     expect(world.running).toEqual(['b']);
     world.mayStart = true;
     world.dispatcher.retryNow();
@@ -76,10 +76,10 @@ describe('claims', () => {
       await soon();
       world.dispatcher.notifyWork();
       await soon();
-      expect(world.asked).toHaveLength(1);
+      expect(world.rounds).toHaveLength(1);
       world.dispatcher.wake();
       await soon();
-      expect(world.asked).toHaveLength(2);
+      expect(world.rounds).toHaveLength(2);
     });
 
     test.for([
@@ -99,10 +99,10 @@ describe('claims', () => {
     test('are made when it is written while one is in progress', async () => {
       const world = new World(2);
       let writes = 0;
-      world.onAsked = () => {
+      world.onSettle = () => {
         const own = writes;
         world.isLatest = () => own === writes;
-        if (world.asked.length > 1) return;
+        if (world.rounds.length > 1) return;
         queueMicrotask(() => {
           writes += 1;
           world.queue = ['a'];
@@ -112,7 +112,7 @@ describe('claims', () => {
       world.dispatcher.startClaiming();
       await soon();
       expect(world.running).toEqual(['a']);
-      expect(world.asked).toHaveLength(2);
+      expect(world.rounds).toHaveLength(2);
     });
 
     test('are made when the last one had no room for all', async () => {
@@ -151,7 +151,7 @@ describe('claims', () => {
     world.queue = ['a'];
     world.dispatcher.startClaiming();
     await vi.advanceTimersByTimeAsync(900);
-    expect(world.asked).toEqual([]);
+    expect(world.rounds).toEqual([]);
     await vi.advanceTimersByTimeAsync(200);
     expect(world.running).toEqual(['a']);
   });
@@ -160,7 +160,7 @@ describe('claims', () => {
     const world = new World(2);
     world.queue = ['a'];
     let isShut = false;
-    world.onAsked = () => void world.dispatcher.stopClaiming().then(() => (isShut = true));
+    world.onSettle = () => void world.dispatcher.stopClaiming().then(() => (isShut = true));
     world.dispatcher.startClaiming();
     await soon();
     expect(isShut).toBe(true);
@@ -169,7 +169,7 @@ describe('claims', () => {
     world.dispatcher.wake();
     await soon();
     expect(world.running).toEqual(['a']);
-    expect(world.asked).toHaveLength(1);
+    expect(world.rounds).toHaveLength(1);
   });
 });
 
@@ -183,14 +183,14 @@ describe('claims ahead of the slots', () => {
     expect(world.running).toContain('c');
     world.down = false;
     await vi.advanceTimersByTimeAsync(1000);
-    expect(world.asked.at(-1)).toMatchObject({ ends: ['b'], slots: 1 });
+    expect(world.rounds.at(-1)).toMatchObject({ ends: ['b'], slots: 1 });
   });
 
   test('are released when they are not to be started', async () => {
     const world = await makeAhead();
     await world.dispatcher.stopClaiming();
     await soon();
-    expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'], slots: 0 });
+    expect(world.rounds.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'], slots: 0 });
     expect(world.running).toEqual(['b']);
     expect(world.ends.has('c')).toBe(false);
   });
@@ -198,11 +198,11 @@ describe('claims ahead of the slots', () => {
   test('are released when their plugin may not be started', async () => {
     const world = await makeAhead();
     await world.dispatcher.releaseWaiting((plugin) => plugin === 'another');
-    expect(world.asked).toHaveLength(2);
+    expect(world.rounds).toHaveLength(2);
     const held = world.dispatcher.releaseWaiting((plugin) => plugin === 'worker');
     await soon();
     await held;
-    expect(world.asked.at(2)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
+    expect(world.rounds.at(2)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
     expect(world.running).toContain('b');
     expect(world.ends.has('c')).toBe(false);
   });
@@ -211,15 +211,15 @@ describe('claims ahead of the slots', () => {
     const world = await makeAhead();
     world.dispatcher.pauseFor(1000);
     await soon();
-    expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'], slots: 0 });
+    expect(world.rounds.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'], slots: 0 });
   });
 
   test('are released when the slot is not free soon', async () => {
     const world = await makeAhead();
     await vi.advanceTimersByTimeAsync(900);
-    expect(world.asked).toHaveLength(2);
+    expect(world.rounds).toHaveLength(2);
     await vi.advanceTimersByTimeAsync(200);
-    expect(world.asked.at(2)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
+    expect(world.rounds.at(2)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
   });
 
   test('are released when they come after the shutdown', async () => {
@@ -228,18 +228,18 @@ describe('claims ahead of the slots', () => {
     world.dispatcher.startClaiming();
     await soon();
     await vi.advanceTimersByTimeAsync(1);
-    world.onAsked = () => void world.dispatcher.stopClaiming();
+    world.onSettle = () => void world.dispatcher.stopClaiming();
     world.ends.get('a')?.();
     await soon();
     expect(world.running).toEqual(['b']);
-    expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
+    expect(world.rounds.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
   });
 
   test('stop without a slot', async () => {
     const world = await makeAhead();
     world.dispatcher.stopJob('c', 'cancelled');
     await soon();
-    expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['shutdown'] });
+    expect(world.rounds.at(-1)).toMatchObject({ ends: ['c'], causes: ['shutdown'] });
     expect(world.running).toEqual(['b']);
   });
 });
@@ -255,12 +255,12 @@ describe('a ledger that cannot be written', () => {
     world.ends.get('a')?.();
     await vi.advanceTimersByTimeAsync(20_000);
     expect(world.dispatcher.trouble).toBe('away');
-    const times = world.asked.slice(1).map(({ atMs }) => atMs - downAt);
+    const times = world.rounds.slice(1).map(({ atMs }) => atMs - downAt);
     expect(times).toEqual([0, 100, 300, 700, 1500, 3100, 6300, 11_300, 16_300]);
     world.ends.get('b')?.();
     world.down = false;
     await vi.advanceTimersByTimeAsync(5000);
-    expect(world.asked.at(-1)?.ends).toEqual(['a', 'b']);
+    expect(world.rounds.at(-1)?.ends).toEqual(['a', 'b']);
     expect(world.dispatcher.trouble).toBeUndefined();
     expect(world.running).toEqual([]);
   });
@@ -273,15 +273,15 @@ describe('a ledger that cannot be written', () => {
     world.down = true;
     world.ends.get('a')?.();
     await vi.advanceTimersByTimeAsync(7000);
-    const before = world.asked.length;
+    const before = world.rounds.length;
     // Work that comes in says nothing about the ledger.
     world.dispatcher.wake();
     await soon();
-    expect(world.asked).toHaveLength(before);
+    expect(world.rounds).toHaveLength(before);
     world.down = false;
     world.dispatcher.retryNow();
     await soon();
-    expect(world.asked.at(-1)?.ends).toEqual(['a']);
+    expect(world.rounds.at(-1)?.ends).toEqual(['a']);
     expect(world.dispatcher.trouble).toBeUndefined();
     expect(vi.getTimerCount()).toBe(0);
   });
@@ -295,11 +295,11 @@ describe('a ledger that cannot be written', () => {
     world.ends.get('a')?.();
     await soon();
     world.dispatcher.abandon();
-    const before = world.asked.length;
+    const before = world.rounds.length;
     await vi.advanceTimersByTimeAsync(60_000);
     world.dispatcher.wake();
     await vi.advanceTimersByTimeAsync(60_000);
-    expect(world.asked).toHaveLength(before);
+    expect(world.rounds).toHaveLength(before);
     expect(vi.getTimerCount()).toBe(0);
   });
 });
@@ -320,7 +320,7 @@ describe('draining', () => {
     world.ends.get('a')?.();
     await soon();
     expect(isDrained).toBe(true);
-    expect(world.asked.at(-1)).toMatchObject({ ends: ['a'], slots: 0 });
+    expect(world.rounds.at(-1)).toMatchObject({ ends: ['a'], slots: 0 });
   });
 
   test('ends at once when nothing runs', async () => {
@@ -343,11 +343,11 @@ test('the duration of a commit is published, for those that ended', async () => 
   world.down = true;
   world.dispatcher.startClaiming();
   await soon();
-  expect(world.asked).toHaveLength(1);
-  expect(world.told).toEqual([]);
+  expect(world.rounds).toHaveLength(1);
+  expect(world.published).toEqual([]);
   world.down = false;
   await vi.advanceTimersByTimeAsync(1000);
-  const times = world.told.map(({ settleMs }) => settleMs);
+  const times = world.published.map(({ settleMs }) => settleMs);
   expect(times).toEqual([expect.any(Number)]);
   expect(times[0]).toBeGreaterThanOrEqual(0);
 });

@@ -18,11 +18,11 @@ import {
 } from '../support/ledger/drafts.ts';
 
 const patience = { timeout: 10_000, interval: 5 };
-/** Only who is told comes back in time. */
+/** Only a caller that is notified returns in time. */
 const NEVER_MS = 1_000_000_000;
 const LONG_MS = 30_000;
 
-/** The ids that a ledger is told of, once it is known to listen. */
+/** The ids of the notifications that a ledger gets after it started to listen. */
 async function listen(ledger: Ledger): Promise<string[]> {
   const told: string[] = [];
   const heard = vi.fn<() => void>();
@@ -30,7 +30,7 @@ async function listen(ledger: Ledger): Promise<string[]> {
     heard();
     told.push(...(ids ?? []));
   });
-  // A new listener is told to look once, since nobody knows what it missed.
+  // A new listener is notified once without ids, because it may have missed some.
   if (ledger.kind === 'postgres')
     await vi.waitFor(() => expect(heard).toHaveBeenCalled(), patience);
   return told;

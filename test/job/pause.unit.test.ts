@@ -5,7 +5,7 @@ import type { Ledger } from '../../src/ledger/ledger.ts';
 
 const mail: PluginSwitch = { plugin: 'mail', changedBy: 'ann', changedAt: '' };
 
-/** Questions to a ledger that the test answers, in whichever order. */
+/** Reads of a ledger that the test completes in any order. */
 function makeSlow() {
   const answers: ((off: PluginSwitch[]) => void)[] = [];
   const listDisabled = () => new Promise<PluginSwitch[]>((resolve) => answers.push(resolve));
@@ -27,7 +27,7 @@ test('a caller sees the state of its own request, even while a later read is in 
   expect(switches.isDisabled('mail')).toBe(false);
 });
 
-test('an answer that comes after that to a later question is old', async () => {
+test('the result of an earlier read is ignored after that of a later one', async () => {
   const { switches, answers } = makeSlow();
   const first = switches.refresh();
   const second = switches.refresh();

@@ -64,7 +64,7 @@ describe.each(databases)('retrying on %s', (kind) => {
     const second = retryOf(await job(started.id));
     const underWay = [{ kind: 'under_way', jobId: first.job.id }];
     expect((await ledger.jobs.retryMany([second])).results).toEqual(underWay);
-    // Told again after a lost answer it is itself.
+    // A repeated request after a lost response gets the same job.
     expect((await ledger.jobs.retryMany([first])).results).toEqual([
       { kind: 'queued', jobId: first.job.id },
     ]);

@@ -12,7 +12,7 @@ afterEach(() => void vi.useRealTimers());
 
 const turn = (): Promise<unknown> => vi.advanceTimersByTimeAsync(1);
 
-/** A runner of one plugin; what it starts is counted, and ends when it is told to. */
+/** A runner of one plugin. It counts the processes that it starts; the test ends them. */
 function start(prewarm: number | undefined) {
   const ends: PromiseWithResolvers<ProcessEnd>[] = [];
   const begin = (): Promise<ProcessEnd> => {
@@ -149,7 +149,7 @@ test('an attempt without a caller may use a standby process, and another takes i
   expect(hold).toHaveBeenCalledTimes(2);
 });
 
-test('an attempt of before a reload has nothing stand by', async () => {
+test('an attempt from before a reload starts no standby process', async () => {
   const { hold, discard, reload, attempt, attemptAll, ends } = start(undefined);
   await attemptAll();
   await attemptAll();
@@ -162,7 +162,7 @@ test('an attempt of before a reload has nothing stand by', async () => {
   expect(discard).not.toHaveBeenCalled();
 });
 
-test('a reload ends what stands by', async () => {
+test('a reload ends standby processes', async () => {
   const { discard, reload, attemptAll } = start(undefined);
   await attemptAll();
   await attemptAll();

@@ -8,7 +8,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Slots whose attempts take as long as they say. */
+/** Creates slots for attempts that take as many milliseconds as their claim says. */
 function makeSlots(given: number | (() => number)): {
   slots: Slots<number>;
   begun: (readonly [ms: number, waitedMs: number])[];
@@ -34,7 +34,7 @@ async function runOne(slots: Slots<number>, ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
 }
 
-test('hold no more than one each before anything is known', () => {
+test('slots hold one claim each before the duration of attempts is known', () => {
   expect(makeSlots(4).slots.capacity).toBe(4);
 });
 
@@ -51,7 +51,7 @@ test.each([
   expect(slots.capacity).toBe(capacity);
 });
 
-test('hold fewer when attempts become longer', async () => {
+test('slots hold fewer claims when attempts become longer', async () => {
   const { slots } = makeSlots(4);
   await runOne(slots, 10);
   expect(slots.capacity).toBe(8);
@@ -59,7 +59,7 @@ test('hold fewer when attempts become longer', async () => {
   expect(slots.capacity).toBe(4);
 });
 
-test('begin what waits in its order, and say how long it waited', async () => {
+test('waiting claims start in order, with the time that they waited', async () => {
   const { slots, begun, back } = makeSlots(1);
   for (const ms of [5, 7, 9]) slots.add(ms);
   expect(begun).toEqual([[5, 0]]);
@@ -72,7 +72,7 @@ test('begin what waits in its order, and say how long it waited', async () => {
   expect(back).toEqual([]);
 });
 
-test('release what has waited too long, each at its own time', async () => {
+test('a claim that has waited too long is released, each at its own time', async () => {
   const { slots, begun, back } = makeSlots(1);
   slots.add(10_000);
   slots.add(1);
@@ -89,7 +89,7 @@ test('release what has waited too long, each at its own time', async () => {
   expect(begun).toEqual([[10_000, 0]]);
 });
 
-test('claim nothing ahead while what runs has no end, whatever ended before it', async () => {
+test('no job is claimed ahead while running attempts do not end', async () => {
   const { slots, back } = makeSlots(2);
   await runOne(slots, 5);
   for (const ms of [60_000, 60_000]) slots.add(ms);
@@ -100,7 +100,7 @@ test('claim nothing ahead while what runs has no end, whatever ended before it',
   expect(slots.capacity).toBe(2);
 });
 
-test('let released ones go', async () => {
+test('removed claims do not start', async () => {
   const { slots, begun, back } = makeSlots(1);
   for (const ms of [50, 1, 2, 3]) slots.add(ms);
   expect(slots.remove((ms) => ms % 2 === 1)).toEqual([1, 3]);
@@ -109,7 +109,7 @@ test('let released ones go', async () => {
   expect(back).toEqual([]);
 });
 
-test('more of them let those begin that wait, fewer let none begin', async () => {
+test('waiting claims start when there are more slots, and not when there are fewer', async () => {
   let count = 1;
   const { slots, begun } = makeSlots(() => count);
   for (const ms of [100, 200, 300]) slots.add(ms);

@@ -1,4 +1,4 @@
-/** Callers who stay on the line, and what the ledger knows of them. */
+/** Callers that wait for the end of a job, and how the ledger registers them. */
 import { expect, test, vi } from 'vitest';
 import { ownerOf } from '../../src/operation/context.ts';
 import { invoke } from '../../src/operation/invoke.ts';

@@ -13,7 +13,7 @@ import {
   draftJob,
   toContext,
   toDedupe,
-  type DraftedJob,
+  type SubmissionDraft,
   type JobSubmission,
   announceWork,
   findFirstDue,
@@ -74,7 +74,7 @@ export interface RunStarter {
 }
 
 interface Wanted {
-  readonly job: DraftedJob | undefined;
+  readonly job: SubmissionDraft | undefined;
   readonly runs: readonly DraftedRun[];
 }
 
