@@ -28,7 +28,7 @@ export interface InitRequest {
   readonly plugin: string;
   readonly fingerprint: string;
   readonly job: JobDraft;
-  readonly why: 'adopted' | 'missing' | 'asked';
+  readonly why: 'adopted' | 'missing' | 'requested';
 }
 
 export type HealthStatus = 'pending' | 'healthy' | 'unhealthy';

@@ -126,9 +126,9 @@ export class Dispatcher {
    * Releases the claims of these commands that wait for a slot. Running attempts continue. Resolves
    * when no claim is in progress that started before the call.
    */
-  async releaseWaiting(isMeant: (plugin: string, command: string) => boolean): Promise<void> {
+  async releaseWaiting(matches: (plugin: string, command: string) => boolean): Promise<void> {
     const release = (): void =>
-      this.#release(this.#slots.remove(({ job }) => isMeant(job.plugin, job.command)));
+      this.#release(this.#slots.remove(({ job }) => matches(job.plugin, job.command)));
     release();
     await this.#round.catch(() => undefined);
     release();
@@ -321,9 +321,9 @@ export class Dispatcher {
   }
 
   /** Aborts attempts. A claim that waits for a slot starts without one, and so ends at once. */
-  #stop(reason: 'cancelled' | 'shutdown', isMeant: (claim: ClaimState) => boolean): void {
-    for (const claim of this.#claims.values()) if (isMeant(claim)) claim.abort.abort(reason);
-    for (const claim of this.#slots.remove(isMeant)) void this.#attempt(claim, 0);
+  #stop(reason: 'cancelled' | 'shutdown', matches: (claim: ClaimState) => boolean): void {
+    for (const claim of this.#claims.values()) if (matches(claim)) claim.abort.abort(reason);
+    for (const claim of this.#slots.remove(matches)) void this.#attempt(claim, 0);
   }
 
   #releaseAllWaiting(): void {

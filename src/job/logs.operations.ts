@@ -94,22 +94,22 @@ export const listLogs = defineOperation({
       'ductile job logs --query refused --from 2026-11-15T00:00:00Z',
     ],
   },
-  async run({ engine }, { job_id: id, limit: rows, include_result: hasResult, ...given }) {
+  async run({ engine }, { job_id: id, limit: rows, include_result: hasResult, ...input }) {
     // Attempts can outlive their job's row, so a complete id isn't looked up.
-    const whole =
+    const jobId =
       id === undefined || id.length === ID_LENGTH ? id : (await requireJob({ engine }, id)).id;
-    const { since: begin, cursor } = given;
+    const { since: begin, cursor } = input;
     const { attempts, cut } = await engine.ledger.attempts.page({
       limit: rows,
-      ...toAttemptFilter(given),
-      ...(whole === undefined ? {} : { jobId: whole }),
+      ...toAttemptFilter(input),
+      ...(jobId === undefined ? {} : { jobId }),
       ...(begin === undefined ? {} : { since: await readMoment(engine.ledger, begin) }),
       ...readPosition(cursor),
     });
     const logs = attempts.map(showAttempt);
     return {
       logs: hasResult ? logs : logs.map((log) => ({ ...log, result: null })),
-      next_cursor: cursorOf(attempts, cut, rows, given),
+      next_cursor: cursorOf(attempts, cut, rows, input),
     };
   },
 });
@@ -127,9 +127,9 @@ interface AttemptFilterInput {
 }
 
 /** Translates the filters to those of the ledger. */
-function toAttemptFilter(given: AttemptFilterInput): Partial<AttemptPageFilter> {
-  const { plugin, command, status, from, to, query } = given;
-  const { submitted_by: submittedBy, correlation_id: correlationId } = given;
+function toAttemptFilter(input: AttemptFilterInput): Partial<AttemptPageFilter> {
+  const { plugin, command, status, from, to, query } = input;
+  const { submitted_by: submittedBy, correlation_id: correlationId } = input;
   const named = { plugin, command, status, submittedBy, correlationId, from, to, query };
   return Object.fromEntries(Object.entries(named).filter(([, value]) => value !== undefined));
 }
@@ -212,13 +212,13 @@ function cursorOf(
   attempts: readonly Attempt[],
   cut: AttemptPosition | undefined,
   rows: number,
-  given: { readonly since?: string | undefined; readonly cursor?: string | undefined },
+  input: { readonly since?: string | undefined; readonly cursor?: string | undefined },
 ): string | null {
-  const { cursor } = given;
+  const { cursor } = input;
   const last = attempts.at(-1);
   const end = cut ?? (last && { completedAt: last.completedAt, logId: last.id });
   const position = end && `${end.completedAt}_${end.logId}`;
-  const isNewestFirst = cursor === undefined ? given.since === undefined : cursor.endsWith(BEFORE);
+  const isNewestFirst = cursor === undefined ? input.since === undefined : cursor.endsWith(BEFORE);
   if (!isNewestFirst) return position ?? cursor ?? null;
   const isOver = cut === undefined && attempts.length < rows;
   return position === undefined || isOver ? null : `${position}${BEFORE}`;

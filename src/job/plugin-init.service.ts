@@ -128,9 +128,9 @@ export function makePluginInits(
     },
     async rerun(plugin, by) {
       refuseDetails(plugin, by);
-      const asked = toInitRequest(plugin, 'asked', by);
-      await update(await ledger.plugins.requireInits([asked]));
-      const { id } = asked.job;
+      const initRequest = toInitRequest(plugin, 'requested', by);
+      await update(await ledger.plugins.requireInits([initRequest]));
+      const { id } = initRequest.job;
       const jobId = health.statusOf(plugin)?.jobId ?? id;
       return jobId === id ? { jobId } : { jobId: id, duplicateOf: jobId };
     },

@@ -116,14 +116,14 @@ async function insertPending(
   if (inserted.length > 0) return true;
   const renewed = await tx.run(
     `update ${table} set seen_at = ${dialect.now},
-      status = case when ? = 'asked' then 'pending' else status end,
-      reason = case when ? = 'asked' then null else reason end,
-      job_id = case when ? = 'asked' then ? else job_id end
+      status = case when ? = 'requested' then 'pending' else status end,
+      reason = case when ? = 'requested' then null else reason end,
+      job_id = case when ? = 'requested' then ? else job_id end
       where plugin_name = ? and kind = 'init' and fingerprint = ?
-        and (? <> 'asked' or status <> 'pending') returning job_id`,
+        and (? <> 'requested' or status <> 'pending') returning job_id`,
     [why, why, why, job.id, plugin, fingerprint, why],
   );
-  return why === 'asked' && renewed.length > 0;
+  return why === 'requested' && renewed.length > 0;
 }
 
 function toHealth(row: Row): PluginHealth {

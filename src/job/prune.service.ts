@@ -92,9 +92,9 @@ export async function pruneKind(
 ): Promise<number> {
   let total = 0;
   for (;;) {
-    const gone = await ledger.history.prune({ what, olderThanMs, limit: limits.pruneRowsMax });
-    total += gone;
-    if (gone < limits.pruneRowsMax || signal?.aborted === true) return total;
+    const deleted = await ledger.history.prune({ what, olderThanMs, limit: limits.pruneRowsMax });
+    total += deleted;
+    if (deleted < limits.pruneRowsMax || signal?.aborted === true) return total;
   }
 }
 
@@ -102,7 +102,7 @@ export function pruneDirective(context: LedgerContext): DirectiveDefinition<Prun
   return {
     ...pruneType,
     plan: (choice) => planPrune(context, choice),
-    execute: (choice, asked) => pruneAll(context, choice, asked),
+    execute: (choice, request) => pruneAll(context, choice, request),
   };
 }
 
@@ -110,7 +110,7 @@ export function retentionDirective(context: LedgerContext): DirectiveDefinition<
   return {
     ...retentionType,
     plan: () => planPrune(context, {}),
-    execute: (_, asked) => pruneAll(context, {}, asked),
+    execute: (_, request) => pruneAll(context, {}, request),
   };
 }
 
@@ -138,8 +138,8 @@ async function pruneAll(
   const rows: Record<string, number> = {};
   for (const { what, olderThanMs } of agesOf(config, choice)) {
     if (signal.aborted) throw new DuctileError('STOPPING', `stopped before ${what}`);
-    const gone = await pruneKind(ledger, what, olderThanMs, signal);
-    if (gone > 0) rows[what] = gone;
+    const deleted = await pruneKind(ledger, what, olderThanMs, signal);
+    if (deleted > 0) rows[what] = deleted;
   }
   return { rows };
 }

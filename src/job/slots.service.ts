@@ -61,10 +61,10 @@ export class Slots<T> {
   }
 
   /** Removes and returns the waiting claims that match. */
-  remove(isMeant: (claim: T) => boolean): T[] {
-    const meant = this.#waiting.filter(({ claim }) => isMeant(claim));
-    for (const waiting of meant) this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
-    return meant.map(({ claim }) => claim);
+  remove(matches: (claim: T) => boolean): T[] {
+    const matching = this.#waiting.filter(({ claim }) => matches(claim));
+    for (const waiting of matching) this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+    return matching.map(({ claim }) => claim);
   }
 
   /** Starts waiting claims in the slots that are free. */

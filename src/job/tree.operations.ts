@@ -71,14 +71,14 @@ export const jobTree = defineOperation({
   },
   async run({ engine }, { id }) {
     const { ledger } = engine;
-    const whole = id.length === ID_LENGTH ? id : (await requireJob({ engine }, id)).id;
-    const node = await findNode(ledger, whole);
+    const jobId = id.length === ID_LENGTH ? id : (await requireJob({ engine }, id)).id;
+    const node = await findNode(ledger, jobId);
     if (node === undefined) {
-      throw new DuctileError('JOB_NOT_FOUND', `there is no job ${whole}`, { place: whole });
+      throw new DuctileError('JOB_NOT_FOUND', `there is no job ${jobId}`, { place: jobId });
     }
     const root = await findRoot(ledger, node);
     const { nodes, complete } = await readTree(ledger, root);
-    return { root_job_id: root.job_id, job_id: whole, jobs: sortNodes(root, nodes), complete };
+    return { root_job_id: root.job_id, job_id: jobId, jobs: sortNodes(root, nodes), complete };
   },
 });
 

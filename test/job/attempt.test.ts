@@ -5,7 +5,7 @@ import { alwaysFails, python, succeeds } from '../support/plugin-program.ts';
 const once = { retry: { max_attempts: 1 } };
 
 describe.each(databases)('an attempt on %s', (database) => {
-  test('that succeeds has a row with its whole story', async () => {
+  test('that succeeds has a row with all details', async () => {
     const program = python('time.sleep(0.02); ok("all done", logs=[{"message": "hello"}])');
     const place = await makePlace({ database, plugins: { worker: { program } } });
     const { run, attempts, engine } = await place.start();
@@ -66,7 +66,7 @@ fail(f"failure {attempt}")`);
     }
   });
 
-  test('that fails waits longer and longer before it is repeated', async () => {
+  test('that fails is repeated after a growing delay', async () => {
     const settings = { retry: { max_attempts: 3, backoff_base: '100ms' } };
     const plugins = { worker: { program: alwaysFails, settings } };
     const place = await makePlace({ database, plugins });
@@ -79,7 +79,7 @@ fail(f"failure {attempt}")`);
     expect(gaps[1]).toBeGreaterThanOrEqual(200);
   });
 
-  test('that says how long to wait is not repeated before', async () => {
+  test('that sets a delay is not repeated before it', async () => {
     const program = python('fail("banned", retry_after_seconds=3600)');
     const settings = { retry: { backoff_base: '10ms' } };
     const place = await makePlace({ database, plugins: { worker: { program, settings } } });
@@ -94,7 +94,7 @@ fail(f"failure {attempt}")`);
     expect(waitMs).toBeLessThan(3_660_000);
   });
 
-  test('is repeated on time, however seldom the queue is looked at', async () => {
+  test('is repeated on time, however rarely the queue is polled', async () => {
     const program = python('fail() if attempt == 1 else ok()');
     const service = { poll_interval: '1h' };
     const place = await makePlace({ database, plugins: { worker: { program } }, service });
@@ -156,7 +156,7 @@ describe('an attempt whose process', () => {
     });
   });
 
-  test('exits with another code than 0 says so with its last words', async () => {
+  test('exits with another code than 0 reports it with its last output', async () => {
     const program = python('print("no such host", file=sys.stderr); sys.exit(3)');
     const place = await makePlace({ plugins: { worker: { program, settings: once } } });
     const { run, attempts } = await place.start();

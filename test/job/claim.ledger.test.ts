@@ -53,7 +53,7 @@ describe.each(databases)('a claim on %s', (kind) => {
     expect((await claimAs(ledger, 'p1', { plugins })).map(leaseOf)).toEqual([9000, 5000, 9000]);
   });
 
-  test('lasts as long as the job itself may, where it says so', async () => {
+  test('lasts as long as the timeout of the job, if it has one', async () => {
     const { ledger } = await openBench(kind);
     const own = { leaseMs: {}, leaseDefaultMs: 9000 };
     const plugins = [claimable('echo', { ...own, leaseSlackMs: 7000 }), claimable('plain', own)];
@@ -85,14 +85,14 @@ describe.each(databases)('a claim on %s', (kind) => {
     }
   });
 
-  test('brings the state that the plugin left', async () => {
+  test('returns the state of the plugin', async () => {
     const { ledger } = await openBench(kind);
     const first = await startOne(ledger, 'p1');
     await settleOne(ledger, succeed(first, { state: { kind: 'merge', value: '{"at":7}' } }));
     expect((await startOne(ledger, 'p1')).state).toBe('{"at":7}');
   });
 
-  test('takes jobs strictly in their order of arrival, over all plugins', async () => {
+  test('claims jobs strictly in their order of arrival, over all plugins', async () => {
     const { ledger } = await openBench(kind);
     const jobs = range(40).map((index) => draft({ plugin: `p${index % 3}` }));
     for (const job of jobs) await ledger.jobs.enqueue({ jobs: [job] });
@@ -104,7 +104,7 @@ describe.each(databases)('a claim on %s', (kind) => {
     expect(order).toEqual(idsOf(jobs));
   });
 
-  test('takes no more than the slots, and nothing without any', async () => {
+  test('claims no more than the slots, and nothing without slots', async () => {
     const { ledger } = await openBench(kind);
     await ledger.jobs.enqueue({ jobs: range(5).map(() => draft()) });
     expect(await claimAs(ledger, 'p1', { slots: 0 })).toEqual([]);
@@ -114,7 +114,7 @@ describe.each(databases)('a claim on %s', (kind) => {
     expect(await claimAs(ledger, 'p1', { slots: 3 })).toHaveLength(2);
   });
 
-  test('leaves plugins alone that it does not know', async () => {
+  test('claims no jobs of plugins that the process does not have', async () => {
     const { ledger } = await openBench(kind);
     const [unknown, known] = [draft({ plugin: 'unknown' }), draft()];
     await ledger.jobs.enqueue({ jobs: [unknown, known] });
@@ -192,7 +192,7 @@ describe.each(databases)('limits of claims on %s', (kind) => {
     }
   });
 
-  test('a slot is not wasted on one that waits for its own key', async () => {
+  test('a slot is not wasted on a job that waits for its own key', async () => {
     const { ledger } = await openBench(kind);
     const dedupe = { key: 'k', ttlMs: 0, blockInFlight: false };
     const keyed = range(4).map(() => draft({ dedupe }));

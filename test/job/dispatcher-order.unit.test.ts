@@ -34,7 +34,7 @@ test('every commit is published, even one that only claimed jobs', async () => {
   expect(world.running).toEqual(['a']);
 });
 
-test('a claim says how many the whole ledger may run, where there is such a limit', async () => {
+test('a claim names the limit of the whole ledger, if there is one', async () => {
   const world = new World(1);
   const claims: (ClaimRequest | undefined)[] = [];
   world.onSettle = (claim) => claims.push(claim);
@@ -59,7 +59,7 @@ test.each(['wake', 'notifyWork'] as const)(
   },
 );
 
-test('a job of a claim in progress is released, too, when it is withheld', async () => {
+test('a job of a claim in progress is released, too, when waiting claims are', async () => {
   const world = new World(1);
   world.queue = ['a', 'b', 'c'];
   world.dispatcher.startClaiming();
@@ -75,7 +75,7 @@ test('a job of a claim in progress is released, too, when it is withheld', async
   expect(world.rounds.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
 });
 
-test('the dispatcher is not drained while something runs, however often the ledger responds', async () => {
+test('the dispatcher is not idle while an attempt runs, however often the ledger responds', async () => {
   const world = new World(2);
   world.queue = ['a'];
   world.dispatcher.startClaiming();

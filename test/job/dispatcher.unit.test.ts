@@ -9,7 +9,7 @@ afterEach(() => {
 });
 
 describe('claims', () => {
-  test('are for the free slots, and for those that ends make free in the same breath', async () => {
+  test('fill the free slots, and those that ended attempts free in the same commit', async () => {
     const world = new World(2);
     world.queue = ['a', 'b', 'c'];
     world.dispatcher.startClaiming();
@@ -25,7 +25,7 @@ describe('claims', () => {
     expect(world.running).toEqual(['b', 'c']);
   });
 
-  test('are held from before they are answered', async () => {
+  test('count as held before their response arrives', async () => {
     const world = new World(1);
     world.queue = ['a'];
     const held: boolean[] = [];
@@ -41,7 +41,7 @@ describe('claims', () => {
     expect(world.dispatcher.hasClaim('a', 'another')).toBe(false);
   });
 
-  test('that bring nothing are not repeated until the dispatcher is woken', async () => {
+  test('that find nothing are not repeated until the dispatcher is woken', async () => {
     const world = new World(1);
     world.dispatcher.startClaiming();
     await vi.advanceTimersByTimeAsync(60_000);
@@ -52,7 +52,7 @@ describe('claims', () => {
     expect(world.running).toEqual(['a']);
   });
 
-  test('are not made while nothing may be started, though ends are settled', async () => {
+  test('are not made while no job may start, but ended attempts are settled', async () => {
     const world = new World(2);
     world.queue = ['a', 'b', 'c'];
     world.dispatcher.startClaiming();
@@ -68,8 +68,8 @@ describe('claims', () => {
     expect(world.running).toEqual(['b', 'c']);
   });
 
-  describe('for work that has arrived', () => {
-    test('are not repeated when the last one came after it', async () => {
+  describe('after a notification of new work', () => {
+    test('are not repeated if the last claim came after the work', async () => {
       const world = new World(2);
       world.isLatest = () => true;
       world.dispatcher.startClaiming();
@@ -96,7 +96,7 @@ describe('claims', () => {
       expect(world.running).toEqual(['a']);
     });
 
-    test('are made when it is written while one is in progress', async () => {
+    test('are repeated if the work is written while a claim is in progress', async () => {
       const world = new World(2);
       let writes = 0;
       world.onSettle = () => {
@@ -115,7 +115,7 @@ describe('claims', () => {
       expect(world.rounds).toHaveLength(2);
     });
 
-    test('are made when the last one had no room for all', async () => {
+    test('are repeated if the last claim had too few slots for all', async () => {
       const world = new World(1);
       world.isLatest = () => true;
       world.queue = ['a', 'b'];
@@ -128,7 +128,7 @@ describe('claims', () => {
       expect(world.running).toEqual(['b']);
     });
 
-    test('are made again when one failed', async () => {
+    test('are repeated if the last claim failed', async () => {
       const world = new World(1);
       let isLatest = true;
       world.isLatest = () => isLatest;
@@ -145,7 +145,7 @@ describe('claims', () => {
     });
   });
 
-  test('rest for the requested time, and then continue', async () => {
+  test('pause for the requested time, and then continue', async () => {
     const world = new World(1);
     world.dispatcher.pauseFor(1000);
     world.queue = ['a'];
@@ -156,7 +156,7 @@ describe('claims', () => {
     expect(world.running).toEqual(['a']);
   });
 
-  test('stop when it is shut down, which waits for the one in progress', async () => {
+  test('stop on request, which waits for the claim in progress', async () => {
     const world = new World(2);
     world.queue = ['a'];
     let isShut = false;
@@ -186,7 +186,7 @@ describe('claims ahead of the slots', () => {
     expect(world.rounds.at(-1)).toMatchObject({ ends: ['b'], slots: 1 });
   });
 
-  test('are released when they are not to be started', async () => {
+  test('are released when claiming stops', async () => {
     const world = await makeAhead();
     await world.dispatcher.stopClaiming();
     await soon();
@@ -195,7 +195,7 @@ describe('claims ahead of the slots', () => {
     expect(world.ends.has('c')).toBe(false);
   });
 
-  test('are released when their plugin may not be started', async () => {
+  test('are released when their plugin is disabled', async () => {
     const world = await makeAhead();
     await world.dispatcher.releaseWaiting((plugin) => plugin === 'another');
     expect(world.rounds).toHaveLength(2);
@@ -207,7 +207,7 @@ describe('claims ahead of the slots', () => {
     expect(world.ends.has('c')).toBe(false);
   });
 
-  test('are released when the machine has no room for them', async () => {
+  test('are released when the host is full', async () => {
     const world = await makeAhead();
     world.dispatcher.pauseFor(1000);
     await soon();
@@ -222,7 +222,7 @@ describe('claims ahead of the slots', () => {
     expect(world.rounds.at(2)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
   });
 
-  test('are released when they come after the shutdown', async () => {
+  test('are released when they arrive after claiming stopped', async () => {
     const world = new World(1);
     world.queue = ['a', 'b', 'c'];
     world.dispatcher.startClaiming();
@@ -235,7 +235,7 @@ describe('claims ahead of the slots', () => {
     expect(world.rounds.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
   });
 
-  test('stop without a slot', async () => {
+  test('are stopped without a slot', async () => {
     const world = await makeAhead();
     world.dispatcher.stopJob('c', 'cancelled');
     await soon();
@@ -245,7 +245,7 @@ describe('claims ahead of the slots', () => {
 });
 
 describe('a ledger that cannot be written', () => {
-  test('is asked again, less and less often, and gets every end', async () => {
+  test('is tried again with a growing delay, and gets every closing', async () => {
     const world = new World(2);
     world.queue = ['a', 'b'];
     world.dispatcher.startClaiming();
@@ -265,7 +265,7 @@ describe('a ledger that cannot be written', () => {
     expect(world.running).toEqual([]);
   });
 
-  test('is asked at once when it is known to answer again', async () => {
+  test('is tried again at once when it responds elsewhere', async () => {
     const world = new World(1);
     world.queue = ['a'];
     world.dispatcher.startClaiming();
@@ -286,7 +286,7 @@ describe('a ledger that cannot be written', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('is asked no more when it is given up', async () => {
+  test('is not tried any more after it was abandoned', async () => {
     const world = new World(1);
     world.queue = ['a'];
     world.dispatcher.startClaiming();
@@ -304,8 +304,8 @@ describe('a ledger that cannot be written', () => {
   });
 });
 
-describe('draining', () => {
-  test('waits for what runs and what is to be settled', async () => {
+describe('awaiting the idle state', () => {
+  test('waits for running attempts and for closings', async () => {
     const world = new World(1);
     world.queue = ['a'];
     world.dispatcher.startClaiming();
@@ -328,7 +328,7 @@ describe('draining', () => {
   });
 });
 
-test('only the job that is meant is stopped', async () => {
+test('only the job with this id is stopped', async () => {
   const world = new World(2);
   world.queue = ['a', 'b'];
   world.dispatcher.startClaiming();
@@ -338,7 +338,7 @@ test('only the job that is meant is stopped', async () => {
   expect(world.stops).toEqual(['b cancelled']);
 });
 
-test('the duration of a commit is published, for those that ended', async () => {
+test('the duration of a commit is published with the ended attempts', async () => {
   const world = new World(1);
   world.down = true;
   world.dispatcher.startClaiming();

@@ -90,14 +90,14 @@ describe('a success', () => {
     expect([state, signals, jobs]).toEqual([undefined, [], []]);
   });
 
-  test('carries its events on', () => {
+  test('emits its events', () => {
     const events = [{ type: 'made', payload: {} }];
     const { signals, jobs } = concludeWith({ reply: { ...okReply, events } });
     expect(signals).toMatchObject([{ type: 'made', source: 'plugin:worker' }]);
     expect(jobs).toMatchObject([{ plugin: 'sink' }]);
   });
 
-  test('keeps what it said on stderr as far as it can be stored', () => {
+  test('keeps its stderr as far as it can be stored', () => {
     const end = makeEnd({ stderr: Buffer.from('a\0b\xff', 'latin1'), stderrTruncated: true });
     const { report } = concludeWith({ reply: okReply, end });
     expect(report).toMatchObject({ stderr: 'a\uFFFDb\uFFFD', stderrTruncated: true });
@@ -154,7 +154,7 @@ describe.each(charged)('a failure by %s', (cause, status, reply) => {
     expect([signals, jobs]).toEqual([[], []]);
   });
 
-  test('is the end when the budget is spent, and is reported', () => {
+  test('ends the job when the budget is used up, and is reported', () => {
     const job = makeClaimedJob({ retryCount: 3 });
     const { ending, signals, jobs } = concludeWith({ reply, job });
     const final = status === 'timed_out' ? 'timed_out' : 'dead';
@@ -197,14 +197,14 @@ test.each(uncharged)('an end by %s is not charged', (cause, delayMs, reply) => {
   expect([signals, jobs]).toEqual([[], []]);
 });
 
-test('a plugin that says how long to wait is not asked again before', () => {
+test('a plugin that sets a delay is not started again before it', () => {
   const reply: Reply = { ...failure, kind: 'error', logs: [], retryAfterMs: 60_000 };
   expect(concludeWith({ reply }).ending).toMatchObject({ status: 'queued', delayMs: 60_000 });
   const final = concludeWith({ reply: { ...reply, retry: false } });
   expect(final.ending).toMatchObject({ status: 'failed', delayMs: 0 });
 });
 
-test('a cancellation is the end, without an alarm', () => {
+test('a cancellation ends the job without a report', () => {
   const { report, ending, signals, jobs } = concludeWith({
     reply: { ...failure, kind: 'cancelled' },
     job: makeClaimedJob({ retryCount: 3 }),
@@ -214,7 +214,7 @@ test('a cancellation is the end, without an alarm', () => {
   expect([signals, jobs]).toEqual([[], []]);
 });
 
-test('a process that was never started leaves no times behind', () => {
+test('a process that was never started has no times in the report', () => {
   const { report } = concludeWith({
     reply: { ...failure, kind: 'shutdown', raw: '' },
     end: undefined,

@@ -119,7 +119,7 @@ async function startHeartbeat({ heartbeat }: Liveness): Promise<void> {
 }
 
 describe('the permission of a process to run', () => {
-  test('is renewed for the time that the others wait, less one heartbeat', async () => {
+  test('is renewed for the reap threshold, less one heartbeat', async () => {
     const { liveness, renewed } = makeProcess();
     const starting = liveness.heartbeat.start();
     await vi.advanceTimersByTimeAsync(0);
@@ -128,7 +128,7 @@ describe('the permission of a process to run', () => {
     await liveness.heartbeat.stop();
   });
 
-  test('counts from when the heartbeat was asked for, not from when it was answered', async () => {
+  test('counts from the request of the heartbeat, not from its response', async () => {
     const { liveness, renewed, answers } = makeProcess();
     answers.afterMs = 300;
     const starting = liveness.heartbeat.start();
@@ -147,7 +147,7 @@ describe('the permission of a process to run', () => {
 });
 
 describe('the claims of a process', () => {
-  test('may be started for as long as it is believed to live', async () => {
+  test('may start as long as other processes presume it alive', async () => {
     const { liveness, lease, answers, woken } = makeProcess();
     expect(lease.isValid).toBe(false);
     const starting = liveness.heartbeat.start();
@@ -186,8 +186,8 @@ describe('the claims of a process', () => {
   });
 });
 
-describe('a process that was well for as long as it waits for others', () => {
-  test('judges them, and not again right after a heartbeat that came late', async () => {
+describe('a process with unbroken heartbeats for the reap threshold', () => {
+  test('reaps others, and not again right after a heartbeat that came late', async () => {
     const { liveness, judged, answers } = makeProcess();
     const starting = liveness.heartbeat.start();
     await vi.advanceTimersByTimeAsync(0);

@@ -19,7 +19,7 @@ const rules = { crashesMax: 10, suspectAfter: 2 };
 const failed = createBareReport('failed', 'exit', 'it broke');
 const timedOut = createBareReport('timed_out', 'timeout', 'too slow');
 
-describe('an attempt that succeeds or is not to be repeated', () => {
+describe('an attempt that succeeds, is cancelled or is released', () => {
   test('succeeds without a reason, its counts unchanged', () => {
     expect(endAsSucceeded(job)).toEqual({
       ...counts,
@@ -29,7 +29,7 @@ describe('an attempt that succeeds or is not to be repeated', () => {
     });
   });
 
-  test('is cancelled for that reason', () => {
+  test('is cancelled with that reason', () => {
     expect(endAsCancelled(job)).toEqual({
       ...counts,
       status: 'cancelled',
@@ -45,7 +45,7 @@ describe('an attempt that succeeds or is not to be repeated', () => {
 });
 
 describe('an attempt that fails', () => {
-  test('is charged to the budget and tried again after its wait', () => {
+  test('is charged to the budget and repeated after its delay', () => {
     expect(endAsFailed(job, failed, 'retryable', policy, 0.5)).toEqual({
       ...counts,
       status: 'queued',
@@ -63,7 +63,7 @@ describe('an attempt that fails', () => {
     expect(delay(1000)).toBe(2500);
   });
 
-  test('with one attempt of one says nothing of retries', () => {
+  test('with a single attempt does not mention retries', () => {
     const once = { ...job, retryCount: 0, maxAttempts: 1 };
     const end = endAsFailed(once, failed, 'retryable', policy, 0);
     expect(end).toMatchObject({ status: 'dead', reason: 'attempt_failed' });
@@ -93,7 +93,7 @@ describe('an attempt that fails', () => {
     });
   });
 
-  test('clears a suspicion: the engine has survived it', () => {
+  test('clears a suspicion, because the service survived it', () => {
     const suspect = { ...job, suspect: true, interruptCount: 3 };
     expect(endAsFailed(suspect, failed, 'retryable', policy, 0)).toMatchObject({
       suspect: false,
@@ -119,8 +119,8 @@ describe('an attempt that fails', () => {
   });
 });
 
-describe('an attempt under which the engine dies', () => {
-  test('in company only meets a crash, and becomes a suspect when it meets several', () => {
+describe('an attempt during which the service crashes', () => {
+  test('beside others is not charged, and becomes a suspect after several crashes', () => {
     const first = endAsCrashed({ ...job, interruptCount: 0 }, false, rules);
     expect(first).toMatchObject({
       status: 'queued',
@@ -134,7 +134,7 @@ describe('an attempt under which the engine dies', () => {
     expect(second).toMatchObject({ interruptCount: 2, suspect: true, crashCount: 2 });
   });
 
-  test('alone is charged with it, and with nothing else', () => {
+  test('alone is charged with the crash, and with nothing else', () => {
     expect(endAsCrashed(job, true, rules)).toMatchObject({
       status: 'queued',
       crashCount: 3,
@@ -144,7 +144,7 @@ describe('an attempt under which the engine dies', () => {
     });
   });
 
-  test('waits longer and longer, and is dead after the last crash that it may have', () => {
+  test('waits longer each time, and is dead after the last crash of its budget', () => {
     expect(endAsCrashed({ ...job, crashCount: 5 }, true, rules).delayMs).toBe(60_000);
     expect(endAsCrashed({ ...job, crashCount: 9 }, true, rules)).toMatchObject({
       status: 'dead',
@@ -171,7 +171,7 @@ describe('an attempt under which the engine dies', () => {
   });
 });
 
-describe('the blame for a crash', () => {
+describe('the jobs that are charged with a crash', () => {
   const plain = (id: string) => ({ id, suspect: false });
   const suspect = (id: string) => ({ id, suspect: true });
 
@@ -188,7 +188,7 @@ describe('the blame for a crash', () => {
 });
 
 describe('a bare report', () => {
-  test('has its end and nothing else', () => {
+  test('has the end of the attempt and nothing else', () => {
     const { status, cause, error, stderrTruncated, ...rest } = createBareReport(
       'crashed',
       'signal',

@@ -98,9 +98,9 @@ describe.each(databases)('inits on %s', (kind) => {
     ]);
     await ledger.plugins.requireInits([wish('a')]);
     expect(await ledger.jobs.list({ status: ['queued'], limit: 9 })).toEqual([]);
-    const again = wish('a', 'asked');
+    const again = wish('a', 'requested');
     await ledger.plugins.requireInits([again]);
-    await ledger.plugins.requireInits([wish('a', 'asked')]);
+    await ledger.plugins.requireInits([wish('a', 'requested')]);
     const [second, ...more] = await ledger.jobs.claim(request('p1', { plugins: held('a') }));
     expect([second?.id, more]).toEqual([again.job.id, []]);
     if (second === undefined) throw new Error('nothing was claimed');

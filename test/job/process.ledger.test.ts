@@ -23,7 +23,7 @@ async function silence({ sql }: Bench, processId: string): Promise<void> {
 }
 
 describe.each(databases)('a heartbeat on %s', (kind) => {
-  test('makes a process known, with the time that the database has', async () => {
+  test('registers a process, with the time of the database', async () => {
     const { ledger } = await openBench(kind);
     const before = await ledger.now();
     expect(await ledger.processes.heartbeat(beat('p1'))).toEqual({ known: false, running: [] });
@@ -59,7 +59,7 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
     });
   });
 
-  test('returns what the ledger believes the process is running', async () => {
+  test('returns the claims that the ledger has for the process', async () => {
     const { ledger } = await openBench(kind);
     await ledger.jobs.enqueue({ jobs: range(3).map(() => draft()) });
     const mine = await claimAs(ledger, 'p1', { slots: 2 });
@@ -85,7 +85,7 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
 });
 
 describe.each(databases)('leaving on %s', (kind) => {
-  test('forgets the process', async () => {
+  test('deletes the row of the process', async () => {
     const { ledger } = await openBench(kind);
     await ledger.processes.heartbeat(beat('p1'));
     await ledger.processes.heartbeat(beat('p2'));
@@ -94,7 +94,7 @@ describe.each(databases)('leaving on %s', (kind) => {
     expect((await ledger.processes.list()).map(({ id }) => id)).toEqual(['p2']);
   });
 
-  test('is not possible with something left running', async () => {
+  test('keeps the row while a job of the process runs', async () => {
     const { ledger } = await openBench(kind);
     const job = await startOne(ledger, 'p1');
     await ledger.processes.leave('p1');
@@ -108,7 +108,7 @@ describe.each(databases)('leaving on %s', (kind) => {
 describe.each(databases)('orphans on %s', (kind) => {
   const ask = { self: 'self', staleMs: STALE_MS };
 
-  test('are what silent processes left, and nothing of those that beat', async () => {
+  test('are the jobs of silent processes, and none of live ones', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const left = [await startOne(ledger, 'dead'), await startOne(ledger, 'dead')];
@@ -129,7 +129,7 @@ describe.each(databases)('orphans on %s', (kind) => {
     );
   });
 
-  test('are never those of the process that asks, however silent it was', async () => {
+  test('are never those of the process that asks, even if it was silent', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     await startOne(ledger, 'self');
@@ -137,7 +137,7 @@ describe.each(databases)('orphans on %s', (kind) => {
     expect(await ledger.processes.listOrphans(ask)).toEqual([]);
   });
 
-  test('are also claims of a process that has no row', async () => {
+  test('include claims of a process that has no row', async () => {
     const { ledger, sql } = await openBench(kind);
     const job = await startOne(ledger, 'gone');
     await sql('delete from processes');
@@ -151,7 +151,7 @@ describe.each(databases)('orphans on %s', (kind) => {
 });
 
 describe.each(databases)('reaping on %s', (kind) => {
-  test('gives the work of a silent process back and forgets it', async () => {
+  test('requeues the work of a silent process and deletes its row', async () => {
     const bench = await openBench(kind);
     const { ledger, job } = bench;
     const [a, b] = [await startOne(ledger, 'dead'), await startOne(ledger, 'dead')];
@@ -172,7 +172,7 @@ describe.each(databases)('reaping on %s', (kind) => {
     expect(await claimAs(ledger, 'p2')).toHaveLength(2);
   });
 
-  test('leaves a process alone that beats', async () => {
+  test('leaves a process alone that has a recent heartbeat', async () => {
     const { ledger, dump } = await openBench(kind);
     const job = await startOne(ledger, 'alive');
     const before = await dump();
@@ -248,8 +248,8 @@ describe.each(databases)('reaping on %s', (kind) => {
   });
 });
 
-describe.each(databases)('claims that outlive their time on %s', (kind) => {
-  test('are found although their process beats', async () => {
+describe.each(databases)('expired claims on %s', (kind) => {
+  test('are found although their process is alive', async () => {
     const { ledger, sql } = await openBench(kind);
     const old = await startOne(ledger, 'p1');
     await startOne(ledger, 'p1');
@@ -284,7 +284,7 @@ describe.each(databases)('jobs without a runner on %s', (kind) => {
     expect((await job(known.id)).status).toBe('queued');
   });
 
-  test('are listed for one plugin, those for later too', async () => {
+  test('are listed for one plugin, delayed jobs included', async () => {
     const { ledger } = await openBench(kind);
     const later = draft({ plugin: 'removed', due: { inMs: 60_000 } });
     const now = draft({ plugin: 'removed' });
@@ -340,7 +340,7 @@ describe.each(databases)('jobs without a runner on %s', (kind) => {
     expect(await ledger.jobs.listUnrunnable(ask)).toEqual([]);
   });
 
-  test('are given in bounded numbers, over all plugins', async () => {
+  test('are listed in bounded numbers, over all plugins', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const jobs = range(12).map((index) => draft({ plugin: `removed-${index % 3}` }));

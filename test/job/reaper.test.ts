@@ -62,7 +62,7 @@ describe.each(databases)('on %s', (database) => {
   });
 });
 
-test('jobs of a plugin wait for the grace time from when the last host that knew it went', async () => {
+test('the grace time of jobs starts when the last host with their plugin went away', async () => {
   const slow = { ...service, runner_grace: '1500ms' };
   const plugins = { worker: { program: succeeds } };
   const { ledger, ended } = await (
@@ -86,7 +86,7 @@ test('jobs of a plugin wait for the grace time from when the last host that knew
   expect(waitedMs).toBeGreaterThan(1000);
 });
 
-test('a claim that outlived its time is released although its process still beats', async () => {
+test('an expired claim is released although its process is alive', async () => {
   const place = await makePlace({
     database: 'postgres',
     plugins: { worker: { program: waitsForGate } },
@@ -120,7 +120,7 @@ test('a claim that outlived its time is released although its process still beat
   );
 });
 
-test('a job that was to be cancelled ends so, although its process died', async () => {
+test('a job whose cancellation was requested is cancelled although its process died', async () => {
   const place = await makePlace({
     database: 'postgres',
     plugins: { worker: { program: waitsForGate } },

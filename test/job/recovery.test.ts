@@ -157,7 +157,7 @@ describe('the running jobs of a dead process', () => {
     expect(await look(instance, ids)).toMatchObject([{ status: 'queued', ...counts }]);
   });
 
-  test('is only suspected when it met several crashes in company', async () => {
+  test('is only a suspect after several crashes beside other jobs', async () => {
     const [place, ids] = await makePaused({ plugins }, 2);
     const once = await crashAndRecover(place, 2);
     const met = { crashCount: 0, interruptCount: 1, suspect: false };
@@ -182,7 +182,7 @@ describe('the running jobs of a dead process', () => {
     ]);
   });
 
-  test('is dead when it has cost too many engines their life', async () => {
+  test('is dead after it crashed the service too often', async () => {
     const setup: Setup = {
       service: { max_crashes: 2 },
       plugins: { ...plugins, alarm: { program: succeeds } },
@@ -232,7 +232,7 @@ echo '{"status":"ok","result":"done"}'`);
   expect(await place.notes()).toEqual(expected);
 });
 
-test('a process that left in peace leaves nothing to recover', async () => {
+test('a process that stopped normally leaves nothing to recover', async () => {
   const place = await makePlace({ plugins: { worker: { program: notesJob } } });
   const before = await place.start();
   const { id } = await before.run('worker');
