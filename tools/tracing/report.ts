@@ -32,13 +32,16 @@ export function summarize(
   const inOrder = recorded.toSorted(
     (a, b) => a.turn - b.turn || depthOf(a) - depthOf(b) || a.offset - b.offset,
   );
-  const groups = Map.groupBy(inOrder, ({ url }) => url);
-  const files = [...groups]
-    .filter(([, functions]) => functions.some((called) => !background.has(keyOf(called))))
-    .map(([url, functions]) => ({
-      file: relative(root, fileURLToPath(url)),
-      functions: functions.map(({ name, calls }) => ({ name: name || '(anonymous)', calls })),
-    }));
+  const functionsOf = Map.groupBy(inOrder, ({ url }) => url);
+  // The service may do its own work at any time, so that work doesn't decide a file's position.
+  const path = new Set(inOrder.filter((one) => !background.has(keyOf(one))).map(({ url }) => url));
+  const files = [...path].map((url) => ({
+    file: relative(root, fileURLToPath(url)),
+    functions: (functionsOf.get(url) ?? []).map(({ name, calls }) => ({
+      name: name || '(anonymous)',
+      calls,
+    })),
+  }));
   return {
     title,
     files,

@@ -75,8 +75,15 @@ export class TracedService {
     });
   }
 
-  pauseSchedule(): Promise<unknown> {
-    return this.#post(`${this.#api}/schedules/failing/pause`, TOKEN, { schedule_id: 'often' });
+  /** Pauses the schedule, and waits until its last job has ended. */
+  async pauseSchedule(): Promise<void> {
+    await this.#post(`${this.#api}/schedules/failing/pause`, TOKEN, { schedule_id: 'often' });
+    await poll('the last job of the schedule to end', async () => {
+      const response = await fetch(`${this.#api}/jobs?status=queued,running`, {
+        headers: { authorization: `Bearer ${TOKEN}` },
+      });
+      return ((await response.json()) as { readonly total: number }).total === 0;
+    });
   }
 
   async createWebhook(): Promise<() => Promise<unknown>> {
@@ -97,13 +104,7 @@ export class TracedService {
   /** Waits for so many more attempts of the failing plugin, without asking the service. */
   async waitForAttempts(count: number): Promise<void> {
     const target = (await this.#countAttempts()) + count;
-    const until = Date.now() + ATTEMPTS_WITHIN_MS;
-    while ((await this.#countAttempts()) < target) {
-      if (Date.now() > until) throw new Error('the schedule did not fire in time');
-      await new Promise((resolved) => {
-        setTimeout(resolved, 50);
-      });
-    }
+    await poll('the schedule to fire', async () => (await this.#countAttempts()) >= target);
   }
 
   async stop(): Promise<void> {
@@ -153,7 +154,18 @@ export class TracedService {
 }
 
 const QUIET_MS = 300;
-const ATTEMPTS_WITHIN_MS = 30_000;
+const POLL_MS = 50;
+const POLL_FOR_MS = 30_000;
+
+async function poll(event: string, hasHappened: () => Promise<boolean>): Promise<void> {
+  const until = Date.now() + POLL_FOR_MS;
+  while (!(await hasHappened())) {
+    if (Date.now() > until) throw new Error(`waited ${POLL_FOR_MS} ms for ${event}`);
+    await new Promise((resolved) => {
+      setTimeout(resolved, POLL_MS);
+    });
+  }
+}
 
 function makeConfig(): object {
   const retry = { max_attempts: 2, backoff_base: '100ms' };
