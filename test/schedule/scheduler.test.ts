@@ -314,7 +314,8 @@ describe('when hosts define a schedule otherwise', () => {
     const place = await makePlace({
       database: 'postgres',
       plugins: worker([{ every: '1h' }]),
-      service,
+      // A host that is only slow must not count as dead here.
+      service: { ...service, reap_after: '30s' },
     });
     const first = await place.start();
     const varied = await place.vary({ plugins: worker([{ every: '100ms' }]) });
