@@ -1,8 +1,7 @@
-import { isOffered } from '../operation/define.ts';
-import type { CliSurface, Effect, HttpSurface, Operation } from '../operation/define.ts';
+import { isOffered, type CliSurface, type Effect, type HttpSurface, type Operation } from '../operation/define.ts';
 import { operations } from '../operation/all.ts';
 import type { FieldSchema } from '../operation/request.ts';
-import { describeResult, type ResultShape } from '../operation/result/result-shape.ts';
+import { describeResult, type ResultShape } from '../operation/schema.ts';
 import { describeInput } from '../operation/request-codec.ts';
 
 /** Description of an operation for the command line, as plain data. */

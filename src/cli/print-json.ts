@@ -7,7 +7,7 @@ import { compactResult } from '../operation/result/compact-result.ts';
 import { groupCuts, digest, type ResultCut } from '../operation/result/digest.ts';
 import { foldResult } from '../operation/result/fold-result.ts';
 import { pickFields, readFieldNames, checkFieldNames } from '../operation/result/pick-fields.ts';
-import type { ResultShape } from '../operation/result/result-shape.ts';
+import type { ResultShape } from '../operation/schema.ts';
 import type { OperationInput } from './ask.ts';
 import type { CommandDefinition } from './commands.ts';
 

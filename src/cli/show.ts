@@ -1,7 +1,7 @@
 import { isObject } from '../base/json.ts';
 import type { JsonOutput, Table } from '../operation/define.ts';
 import { pickFields, readFieldNames } from '../operation/result/pick-fields.ts';
-import type { ResultShape } from '../operation/result/result-shape.ts';
+import type { ResultShape } from '../operation/schema.ts';
 import type { CommandDefinition } from './commands.ts';
 import { makePrinter } from './options.ts';
 import type { CommonFlags } from './host.ts';

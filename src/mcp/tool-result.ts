@@ -8,7 +8,7 @@ import {
   type ResultCut,
 } from '../operation/result/digest.ts';
 import { foldResult } from '../operation/result/fold-result.ts';
-import { type ResultShape, describeResult } from '../operation/result/result-shape.ts';
+import { type ResultShape, describeResult } from '../operation/schema.ts';
 import type { ResultStore } from './result-store.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { JsonOutput, Operation } from '../operation/define.ts';

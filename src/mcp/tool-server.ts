@@ -5,7 +5,7 @@ import { parseJson } from '../base/parse-json.ts';
 import type { Effect, JsonOutput, Operation } from '../operation/define.ts';
 import { mayUse, type OfferedCommand } from '../access/offered.operations.ts';
 import { compactResult } from '../operation/result/compact-result.ts';
-import { describeResult } from '../operation/result/result-shape.ts';
+import { describeResult } from '../operation/schema.ts';
 import {
   hasHandle,
   formatResult,

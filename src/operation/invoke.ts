@@ -6,7 +6,7 @@ import { authorize } from '../access/authorize.operations.ts';
 import type { Context } from './context.ts';
 import { isOffered, type JsonOutput, type Operation } from './define.ts';
 import { checkFieldNames, pickFields, readFieldNames } from './result/pick-fields.ts';
-import { describeResult } from './result/result-shape.ts';
+import { describeResult } from './schema.ts';
 import { seesHidden, veilEngine } from '../access/visibility.operations.ts';
 import { hasFields } from './request-codec.ts';
 import { takeWriteMode } from './write-mode.ts';

@@ -6,7 +6,7 @@ import { operations } from '../../src/operation/all.ts';
 import { compactResult } from '../../src/operation/result/compact-result.ts';
 import { foldResult } from '../../src/operation/result/fold-result.ts';
 import { pickFields, readFieldNames } from '../../src/operation/result/pick-fields.ts';
-import { describeResult } from '../../src/operation/result/result-shape.ts';
+import { describeResult } from '../../src/operation/schema.ts';
 
 function shapeOf(name: string) {
   const operation = operations.find((candidate) => candidate.name === name);

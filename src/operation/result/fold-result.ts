@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../../base/json.ts';
 import type { ResultCut } from './digest.ts';
-import type { ResultShape } from './result-shape.ts';
+import type { ResultShape } from '../schema.ts';
 
 export interface FoldedResult<Value> {
   readonly value: Value;

@@ -2,7 +2,7 @@ import { DuctileError } from '../../base/errors.ts';
 import { isObject, type JsonObject } from '../../base/json.ts';
 import { suggest } from '../../config/nearest.ts';
 import type { JsonOutput } from '../define.ts';
-import type { ResultShape } from './result-shape.ts';
+import type { ResultShape } from '../schema.ts';
 
 /**
  * Picks fields of a result by their names: columns of the rows of a list, or fields of the result

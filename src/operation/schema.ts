@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { isOffered, type Operation } from '../define.ts';
+import { isOffered, type Operation } from './define.ts';
 
 /** What a surface has to know of an operation's result to make it smaller, as plain data. */
 export interface ResultShape {
