@@ -39,7 +39,7 @@ export async function openLocalWriter(given: string | undefined): Promise<LocalC
     engine,
     principal: ownerOf(localActor()),
     submittedBy: 'cli',
-    standstill: (rootJobId, over) => settleLineage(engine, rootJobId, limits.jobWaitMs, over),
+    settleLineage: (rootJobId, over) => settleLineage(engine, rootJobId, limits.jobWaitMs, over),
   });
   let started: Promise<void> | undefined;
   return {
@@ -145,7 +145,7 @@ export function openFiles(given: string | undefined): LocalConnection {
     },
     principal: ownerOf(localActor()),
     submittedBy: 'cli',
-    place: {
+    configFiles: {
       given,
       shippedPlugins: place.plugins,
       isolation: isolate,

@@ -1,8 +1,13 @@
-import { isOffered, type CliSurface, type Effect, type HttpSurface, type Operation } from '../operation/define.ts';
+import {
+  isOffered,
+  type CliSurface,
+  type Effect,
+  type HttpSurface,
+  type Operation,
+} from '../operation/define.ts';
 import { operations } from '../operation/all.ts';
 import type { FieldSchema } from '../operation/request.ts';
-import { describeResult, type ResultShape } from '../operation/schema.ts';
-import { describeInput } from '../operation/request-codec.ts';
+import { describeResult, type ResultShape, describeInput } from '../operation/schema.ts';
 
 /** Description of an operation for the command line, as plain data. */
 export interface CommandDefinition extends Omit<CliSurface, 'exitCode'> {

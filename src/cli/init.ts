@@ -1,8 +1,7 @@
 import { join, resolve } from 'node:path';
 import { readHomeDirectory } from '../base/account.ts';
-import { isDryRun } from '../operation/write-mode.ts';
-import { callOperation, findCommand } from './ask.ts';
-import type { OperationInput } from './ask.ts';
+import { isDryRun } from '../operation/request.ts';
+import { callOperation, findCommand, type OperationInput } from './ask.ts';
 import type { CliIo, CommonFlags, CliSession } from './host.ts';
 import { printJson } from './print-json.ts';
 import { showResult } from './show.ts';

@@ -1,9 +1,8 @@
 import { resolve } from 'node:path';
-import { InvalidArgumentError } from 'commander';
-import type { Command } from 'commander';
+import { InvalidArgumentError, type Command } from 'commander';
 import { isObject } from '../base/json.ts';
 import type { JsonOutput } from '../operation/define.ts';
-import { isDryRun } from '../operation/write-mode.ts';
+import { isDryRun } from '../operation/request.ts';
 import { findTarget, makePrinter, refuseElsewhere } from './options.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 import { printJson } from './print-json.ts';

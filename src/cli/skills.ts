@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { toDuctileError } from '../base/errors.ts';
-import { isDryRun } from '../operation/write-mode.ts';
+import { isDryRun } from '../operation/request.ts';
 import { callOperation } from './ask.ts';
 import { makePrinter } from './options.ts';
 import type { CommonFlags, CliSession } from './host.ts';

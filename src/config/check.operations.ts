@@ -46,8 +46,8 @@ export const checkConfig = defineOperation({
 
 /** Returns the configuration of the command line, or of the service. */
 export function loadOptions(context: Context): LoadOptions {
-  const { place } = context;
-  return { given: place === undefined ? context.engine.config.file : place.given };
+  const { configFiles } = context;
+  return { given: configFiles === undefined ? context.engine.config.file : configFiles.given };
 }
 
 /** Lists all findings, including those of JSON schemas, whose validator takes a moment to load. */

@@ -219,7 +219,7 @@ export const initConfig = defineOperation({
   },
   run(context, { directory: given, api, force = false }) {
     const directory = given ?? homeOf(context);
-    const shippedPlugins = context.place?.shippedPlugins ?? '';
+    const shippedPlugins = context.configFiles?.shippedPlugins ?? '';
     const listen = addressOf(api);
     const now = new Date().toISOString();
     const { files, token = null } = writeStarter({
@@ -364,6 +364,6 @@ function planRestore(
   }
 }
 
-function homeOf({ place }: Context): string {
-  return homeDirectory(place?.given);
+function homeOf({ configFiles }: Context): string {
+  return homeDirectory(configFiles?.given);
 }

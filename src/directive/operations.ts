@@ -5,7 +5,7 @@ import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { directiveStatuses, isFinal, shownKey, type Directive } from './directive.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
-import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
+import { readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
 import { defineOperation } from '../operation/define.ts';
 import { askDirective } from './request.operations.ts';
 import { answerShape, showAnswer } from './result.service.ts';
@@ -96,7 +96,7 @@ export const listDirectivesOperation = defineOperation({
   },
   async run({ engine: { ledger } }, { cursor: after, limit: rows, ...filter }) {
     const { type, status, actor, target, awaiting_approval: awaitingApproval } = filter;
-    const epoch = await epochOf(ledger);
+    const epoch = await readEpoch(ledger);
     const { rows: directives, next } = await ledger.directives.page({
       limit: rows,
       ...(type === undefined ? {} : { type }),
@@ -104,7 +104,7 @@ export const listDirectivesOperation = defineOperation({
       ...(actor === undefined ? {} : { actor }),
       ...(target === undefined ? {} : { target }),
       ...(awaitingApproval === undefined ? {} : { awaitingApproval }),
-      ...(after === undefined ? {} : { beforeSeq: continueAfter('d', epoch, after) }),
+      ...(after === undefined ? {} : { beforeSeq: readSeqCursor('d', epoch, after) }),
     });
     return {
       directives: directives.map(showDirective),

@@ -61,28 +61,6 @@ export interface PluginSwitch {
   readonly changedAt: Timestamp;
 }
 
-export interface RequestKey {
-  readonly actor: string;
-  /** Method and path, such as `POST /plugin/echo/handle`. */
-  readonly route: string;
-  readonly key: string;
-  /** The digest of the rest of the request, to detect a different request with the same key. */
-  readonly bodyDigest: string;
-  /** The id of the object that the request creates; the first request's is kept. */
-  readonly subjectId: string;
-}
-
-export interface KeptAnswer {
-  readonly status: number;
-  readonly answer: string;
-}
-
-/** `open`: not answered yet; repeating it with the subject's id is safe. */
-export type KeyAnswer =
-  | { readonly kind: 'open'; readonly subjectId: string }
-  | ({ readonly kind: 'answered' } & KeptAnswer)
-  | { readonly kind: 'mismatch' };
-
 /** `visitMax`: how many rows a page may read. */
 export type DirectivePageFilter = { readonly visitMax?: number } & Pick<
   DirectiveFilter,

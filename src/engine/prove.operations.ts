@@ -37,7 +37,7 @@ export const proveSystem = defineOperation({
   plan: async (context, request) => (await loadProver(context)).plan(request),
 });
 
-function loadProver({ place }: Context): Promise<Prover> {
-  if (place?.extras !== undefined) return place.extras.loadProver();
+function loadProver({ configFiles }: Context): Promise<Prover> {
+  if (configFiles?.extras !== undefined) return configFiles.extras.loadProver();
   throw new DuctileError('INTERNAL', 'system.prove has no prover in this context');
 }

@@ -46,7 +46,7 @@ export async function serveMcp(
       throw new DuctileError('METHOD_NOT_ALLOWED', 'messages come in a POST', { hint });
     }
     const { engine, principal } = admission;
-    const context = { ...base, engine, principal, hungUp: () => exchange.disconnected() };
+    const context = { ...base, engine, principal, disconnected: () => exchange.disconnected() };
     const { value: message } = await readJsonBody(request, 'json');
     const selection = readWish(exchange);
     const { status, type, text } = await mcp({

@@ -1,6 +1,6 @@
 import { isOffered, type HttpSurface, type Operation } from '../operation/define.ts';
 import type { FieldSchema } from '../operation/request.ts';
-import { describeInput } from '../operation/request-codec.ts';
+import { describeInput } from '../operation/schema.ts';
 import { DuctileError } from '../base/errors.ts';
 
 /** Operation with its HTTP surface and everything that is the same for each request. */

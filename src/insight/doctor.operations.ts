@@ -35,7 +35,7 @@ export const systemDoctor = defineOperation({
     exitCode: ({ errors }) => (errors === 0 ? 0 : 1),
   },
   async run(context) {
-    if (context.place !== undefined) return await examineService(context);
+    if (context.configFiles !== undefined) return await examineService(context);
     const isTenant = context.principal.tenant !== undefined;
     return await shareFindings(context, isTenant ? examineTenant : examineService);
   },
@@ -70,15 +70,15 @@ async function examineTenant({ engine }: Context): Promise<ShownFindings> {
 
 /** The server's own, or from the command line the one that the files name, if they can be read. */
 async function lookAtLedger({ config }: ConfigReading, context: Context): Promise<LedgerFindings> {
-  const { place } = context;
-  if (place === undefined) {
+  const { configFiles } = context;
+  if (configFiles === undefined) {
     // Without a service there is no engine to read.
     const { engine } = context;
     const { findings, ...more } = await findOnLedger(engine.ledger, () => makeTargets(engine));
     const live = await findLive(subjectOf(engine, true));
     return { findings: [...live, ...findings], ...more };
   }
-  return config === undefined ? notRead : findInPlace(config, place);
+  return config === undefined ? notRead : findInPlace(config, configFiles);
 }
 
 const notRead: LedgerFindings = { findings: [], hasTenants: false };

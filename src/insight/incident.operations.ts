@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { incidentKinds, type Incident } from './types.ts';
-import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
+import { readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
@@ -67,11 +67,11 @@ export const listIncidents = defineOperation({
     },
   },
   async run({ engine: { ledger } }, { kind, all, limit: rows, cursor: after }) {
-    const epoch = await epochOf(ledger);
+    const epoch = await readEpoch(ledger);
     const incidents = await ledger.incidents.list({
       ...(kind === undefined ? {} : { kind }),
       ...(all ? {} : { isOpen: true }),
-      ...(after === undefined ? {} : { beforeSeq: continueAfter('i', epoch, after) }),
+      ...(after === undefined ? {} : { beforeSeq: readSeqCursor('i', epoch, after) }),
       limit: rows,
     });
     const last = incidents.length === rows ? incidents.at(-1) : undefined;
@@ -163,9 +163,9 @@ async function toAcknowledged(
 function findIncident(ledger: Context['engine']['ledger'], id: string): Promise<Incident> {
   return findById(id, {
     noun: 'incident',
-    missing: 'INCIDENT_NOT_FOUND',
-    exact: () => ledger.incidents.find(id),
-    beginning: (page) => ledger.incidents.list(page),
+    errorCode: 'INCIDENT_NOT_FOUND',
+    findExact: () => ledger.incidents.find(id),
+    listByPrefix: (page) => ledger.incidents.list(page),
   });
 }
 

@@ -9,7 +9,7 @@ import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import { openToLook } from '../ledger/open-readonly.ts';
 import type { Targets } from '../webhook/check-entry.service.ts';
 import { readKeyIds } from '../access/vault.service.ts';
-import type { ConfigPlace, Context } from '../operation/context.ts';
+import type { ConfigFiles, Context } from '../operation/context.ts';
 import { findUnevenTypes } from '../signal/emit.service.ts';
 import { findOwnFaults, targetsIn, withParts } from './config-faults.service.ts';
 import type { CheckContext } from './check.service.ts';
@@ -29,7 +29,7 @@ export interface LedgerFindings {
 }
 
 /** What is found on a ledger that is opened for that, beside whoever works with it. */
-export async function findInPlace(config: Config, place: ConfigPlace): Promise<LedgerFindings> {
+export async function findInPlace(config: Config, place: ConfigFiles): Promise<LedgerFindings> {
   const { file, state } = config;
   const told = (severity: Severity, message: string, hint?: string): LedgerFindings => {
     const problem = makeProblem(file, 'state', message, hint);
@@ -67,7 +67,7 @@ export type LiveSubject = Omit<CheckContext, 'acknowledged' | 'now'>;
 async function findKeyIds(
   ledger: LedgerSubset<'processes.list' | 'now'>,
   config: Config,
-  readHere: ConfigPlace['readKeyIds'],
+  readHere: ConfigFiles['readKeyIds'],
 ): Promise<readonly string[] | undefined> {
   const [processes, now] = await Promise.all([ledger.processes.list(), ledger.now()]);
   const since = toTimestamp(fromTimestamp(now) - limits.incidentWatch.renewMs);

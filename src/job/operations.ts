@@ -8,7 +8,14 @@ import { submitters, jobStatuses, type Job, type JobStatus } from './job.ts';
 import type { JobFilter, JobPage } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Context } from '../operation/context.ts';
-import { continueAfter, epochOf, writeCursor, readCursor } from '../operation/cursor.ts';
+import {
+  readSeqCursor,
+  readEpoch,
+  writeCursor,
+  readCursor,
+  nextCursorField,
+  pageFields,
+} from '../operation/page.ts';
 import { defineOperation } from '../operation/define.ts';
 import { findById } from '../operation/find-by-id.ts';
 import {
@@ -26,7 +33,6 @@ import {
 } from './shapes.service.ts';
 import { isVisible } from '../access/visibility.operations.ts';
 import { figuresOf, type QueueFigures, type Figure } from '../insight/figures.operations.ts';
-import { nextCursorField, pageFields } from '../operation/page.ts';
 
 const ROWS_USUAL = 50;
 
@@ -126,8 +132,8 @@ export const listJobsOperation = defineOperation({
       ...toFilter(rest),
       ...(states === undefined ? {} : { status: states }),
     };
-    const epoch = await epochOf(ledger);
-    const beforeSeq = after === undefined ? {} : { beforeSeq: continueAfter('j', epoch, after) };
+    const epoch = await readEpoch(ledger);
+    const beforeSeq = after === undefined ? {} : { beforeSeq: readSeqCursor('j', epoch, after) };
     const [{ jobs, next }, total] = await Promise.all([
       ledger.jobs.page({ ...filter, ...beforeSeq, limit: rows }),
       ledger.jobs.countPage({ ...filter, limit: rows, visitMax: limits.countRowsMax }),
@@ -238,9 +244,9 @@ export async function requireJob(
   try {
     return await findById(id, {
       noun: 'job',
-      missing: 'JOB_NOT_FOUND',
-      exact: () => ledger.jobs.find(id),
-      beginning: (page) => ledger.jobs.list(page),
+      errorCode: 'JOB_NOT_FOUND',
+      findExact: () => ledger.jobs.find(id),
+      listByPrefix: (page) => ledger.jobs.list(page),
     });
   } catch (thrown) {
     const { code } = toDuctileError(thrown);
@@ -303,7 +309,7 @@ export const listQueue = defineOperation({
   async run({ engine: { ledger } }, { limit: rows, cursor, ...input }) {
     const filter = { ...toFilter(input), order: 'oldest' as const };
     const queue = await figuresOf(ledger).queue.get();
-    const epoch = await epochOf(ledger);
+    const epoch = await readEpoch(ledger);
     const from = cursor === undefined ? undefined : readPosition(epoch, cursor);
     const read = async (status: 'running' | 'queued', limitRows: number): Promise<JobPage> => {
       if (limitRows === 0 || (status === 'running' && from?.isQueued === true)) return nothing;

@@ -118,28 +118,28 @@ interface AwaitedEnd<T> {
  * only while the work can continue.
  */
 export async function awaitEnd<T>(
-  { hungUp, standstill }: Context,
+  { disconnected, settleLineage }: Context,
   readRoot: () => Promise<{ readonly rootJobId: string } | undefined>,
   wait: (givenUp?: AbortSignal) => Promise<T>,
 ): Promise<AwaitedEnd<T>> {
-  const root = standstill === undefined ? undefined : await readRoot();
-  if (standstill !== undefined && root !== undefined) {
+  const root = settleLineage === undefined ? undefined : await readRoot();
+  if (settleLineage !== undefined && root !== undefined) {
     const over = new AbortController();
     let isStill = false;
-    const still = standstill(root.rootJobId, over.signal).then(() => {
+    const still = settleLineage(root.rootJobId, over.signal).then(() => {
       isStill = !over.signal.aborted;
       over.abort();
     });
     try {
       const found = await wait(over.signal);
-      // The first result may be older than the standstill.
+      // The first result may be older than the end of the lineage.
       return { found: isStill ? await wait(over.signal) : found, isStill };
     } finally {
       over.abort();
       await still;
     }
   }
-  const hangup = hungUp?.();
+  const hangup = disconnected?.();
   const found = await wait(hangup);
   // An error keeps the idempotency key free: the same request waits again.
   if (hangup?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller hung up');

@@ -1,6 +1,6 @@
 import { formatByteSize } from '../base/quantity.ts';
 import type { JsonOutput, Table } from '../operation/define.ts';
-import { foldAttempts } from '../operation/result/fold-result.ts';
+import { foldAttempts } from '../operation/result/compact-result.ts';
 import { showCell, type Printer, type ResultRow } from '../cli/print.ts';
 import { rowOf, rowsOf, showSection, withRealState } from '../cli/view-parts.ts';
 import { toVisibleText } from '../base/text.ts';

@@ -2,7 +2,7 @@ import { formatDuration } from '../base/quantity.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { toVisibleText } from '../base/text.ts';
-import { moveRefs } from '../operation/move-refs.ts';
+import { moveRefs } from '../operation/schema.ts';
 import type { OfferedCommand } from '../access/offered.operations.ts';
 import { runPlugin } from '../job/start.operations.ts';
 import { commandToolName, operationTools, ownFields } from './operation-tools.ts';

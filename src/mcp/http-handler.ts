@@ -5,7 +5,7 @@ import { parseJson } from '../base/parse-json.ts';
 import type { Context } from '../operation/context.ts';
 import { invoke } from '../operation/invoke.ts';
 import { listCommands } from '../access/offered.operations.ts';
-import { answerOnce } from '../operation/idempotency.ts';
+import { runOnce } from '../operation/idempotency.ts';
 import { createToolServer, type ToolSelection } from './tool-server.ts';
 import { createResultStore, type ResultStore } from './result-store.ts';
 import { isShownOnce } from './operation-tools.ts';
@@ -53,10 +53,10 @@ function createBackend(context: Context): ToolBackend {
     async run(operation, input, key) {
       if (key === undefined) return invoke(operation, context, input);
       const route = `MCP ${operation.name}`;
-      const asked = Buffer.from(JSON.stringify(input));
+      const content = Buffer.from(JSON.stringify(input));
       const isSecret = isShownOnce(operation);
-      const keyed = { key, route, asked, isSecret, isDryRun: input['dry_run'] === true };
-      const { text } = await answerOnce(context, keyed, async (as) => ({
+      const keyed = { key, route, content, isSecret, isDryRun: input['dry_run'] === true };
+      const { text } = await runOnce(context, keyed, async (as) => ({
         status: 200,
         text: JSON.stringify(await invoke(operation, as, input)),
       }));

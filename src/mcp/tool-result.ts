@@ -7,7 +7,7 @@ import {
   digest,
   type ResultCut,
 } from '../operation/result/digest.ts';
-import { foldResult } from '../operation/result/fold-result.ts';
+import { foldResult } from '../operation/result/compact-result.ts';
 import { type ResultShape, describeResult } from '../operation/schema.ts';
 import type { ResultStore } from './result-store.ts';
 import type { JsonObject } from '../base/json.ts';
@@ -67,7 +67,7 @@ export function formatShown(
   // The handle of a folded or shortened list leads to all of its original entries.
   const { listed: folds } = describeCuts(all, {
     value,
-    room: Infinity,
+    charsMax: Infinity,
     handleOf: (path) => (whole.isKept ? handleOf(whole.name, path) : undefined),
   });
   return write(options, { ...storeValue(options, folded, isSecret), ...as, folds });
@@ -150,7 +150,7 @@ function write(options: ResultContext, request: FormatRequest): FormattedResult 
     const { value: shown, cuts } = digest(value, room, { from });
     const listed = listCuts(cuts, folds, {
       value,
-      room: options.budget * CUTS_SHARE,
+      charsMax: options.budget * CUTS_SHARE,
       handleOf: (inner) => (isKept ? handleOf(name, [...path, ...inner]) : undefined),
     });
     const json = JSON.stringify({

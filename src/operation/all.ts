@@ -150,7 +150,7 @@ import {
 } from '../webhook/operations.ts';
 import { explainWhy } from '../insight/why/why.operations.ts';
 
-/** Everything that can be asked; the surfaces are loops over this list. */
+/** All operations. HTTP, the command line and the tools of AI agents are loops over this list. */
 export const operations: readonly Operation[] = [
   systemStatus,
   systemCheck,

@@ -6,42 +6,43 @@ import type { IsolationState } from '../plugin/isolation.ts';
 import type { Prover } from '../engine/prover.ts';
 import type { Workshop } from '../plugin/workshop.ts';
 
-/** On whose behalf an operation runs, and on what. */
+/** Caller of an operation, and the engine that it runs on. */
 export interface Context {
   readonly engine: Engine;
   readonly principal: Principal;
   readonly submittedBy: SubmittedBy;
-  /** The caller's own name for this request; asking again with it is asking once. */
+  /** The caller's name for this request; a repeated request with it is done once. */
   readonly idempotencyKey?: string;
-  /** The configuration that it is about, and what comes with the program. */
-  readonly place?: ConfigPlace;
-  /** Id derived from the key, so that it is the same each time. */
+  /** The configuration's files, for operations that need `files`. */
+  readonly configFiles?: ConfigFiles;
+  /** The id for the object that this request creates; a repeated request gets the same id. */
   readonly subjectId?: string;
-  /** Trace context of the caller, if it was sent. */
+  /** The caller's trace context. */
   readonly traceparent?: string;
-  /** Aborted when the caller has hung up; asked for by those who make it wait. */
-  readonly hungUp?: () => AbortSignal;
+  /** Returns a signal that aborts when the caller disconnects; for operations that wait. */
+  readonly disconnected?: () => AbortSignal;
   /**
-   * Resolves when nothing of a lineage can go on in this process, or nobody wants to know any more; only
-   * where the process ends with its answer.
+   * Resolves when no work that descends from this job can continue in this process, or after an abort. Only
+   * set if the process ends with the operation.
    */
-  readonly standstill?: (rootJobId: string, over: AbortSignal) => Promise<void>;
+  readonly settleLineage?: (rootJobId: string, signal: AbortSignal) => Promise<void>;
 }
 
-export interface ConfigPlace {
-  /** Path that `--config` named, or with which the service was started. */
+/** Location of the configuration's files, and functions that need them. */
+export interface ConfigFiles {
+  /** The path in `--config`, or the one with which the service was started. */
   readonly given: string | undefined;
   /** The directory of the plugins that come with the program. */
   readonly shippedPlugins: string;
-  /** Finds how plugins of tenants would be isolated here, by trying it. */
+  /** Tries how plugins of tenants would be isolated on this host. */
   readonly isolation?: (config: Config) => IsolationState;
-  /** The ids of the credential keys that are here. */
+  /** Reads the ids of the credential keys on this host. */
   readonly readKeyIds?: (config: Config) => readonly string[];
-  /** Only where the files of the configuration are. */
+  /** Undefined in the service. */
   readonly extras?: Extras;
 }
 
-/** The work of operations that is loaded on demand from `extras/`. */
+/** Functions that are loaded on demand from `extras/`. */
 export interface Extras {
   loadProver(): Promise<Prover>;
   loadWorkshop(): Promise<Workshop>;

@@ -3,139 +3,144 @@ import type { ErrorCode } from '../base/errors.ts';
 import type { Context } from './context.ts';
 import type { Need } from '../access/scopes.ts';
 
-/** Something that can be asked of Ductile, once for all surfaces. */
+/** A function of Ductile, defined once for HTTP, the command line and AI agents. */
 export interface Operation {
   /** `<noun>.<action>` */
   readonly name: string;
   readonly summary: string;
   readonly effect: Effect;
-  /** What a token must allow; undefined when the operation is open to everybody. */
+  /** The right that a token needs; undefined if every caller may run the operation. */
   readonly scope: Need | undefined | ((context: Context, input: unknown) => Need);
-  /** The fields that `scope` looks at are all in the URL, so rights are checked before a body is read. */
+  /** All fields that `scope` reads are in the URL, so rights are checked before a body is read. */
   readonly scopeIn?: 'url';
-  /** If the input decides the scope: the scopes of which one suffices to be offered it; `plugin`: any for a plugin. */
+  /**
+   * If the input decides the scope: callers with one of these scopes are offered the operation. `plugin`:
+   * callers with any scope for a plugin.
+   */
   readonly offeredWith?: 'plugin' | readonly string[];
-  /** It is about the process or its files, which tenants share: no token of a tenant may ask it. */
+  /** True for the process and its files, which tenants share: tokens of tenants are refused. */
   readonly isForRoot?: boolean;
   readonly input: z.ZodObject;
-  /** What null in an optional field means: nothing was said, or its key is one of `unset`. Refused unless told. */
+  /**
+   * The meaning of null in an optional field. `absent`: the same as leaving it out. `unset`: the field's
+   * key is added to `unset`. Default: null is refused.
+   */
   readonly nulls?: 'absent' | 'unset';
-  /** Fields of the input that are shown and kept nowhere; on the command line they are no arguments. */
+  /** Fields of the input that are never shown, stored or accepted as command-line arguments. */
   readonly secrets?: readonly string[];
   readonly output: z.ZodObject;
-  /** Columns of the rows that a result leaves out when it is too large, unless they are named. */
+  /** Columns that are left out of the rows of a large result, unless the caller names them. */
   readonly details?: readonly string[];
   readonly errors: readonly ErrorCode[];
   readonly http: HttpSurface | Absent;
   readonly cli: CliSurface | Absent;
-  /** Why it is no tool of agents; without this it is one. */
+  /** The reason why AI agents don't get it as a tool (default: they do). */
   readonly mcp?: Absent;
   /**
-   * What it cannot do without, if that is not the whole engine. `ledger`: it looks at nothing else, so
-   * without a server nothing else is loaded for it. `server`: it is about a process that runs.
-   * `files`: it works on the configuration's files, there where the command is given.
+   * The part of the system that it needs (default: the whole engine). `ledger`: only the ledger, so without
+   * a service nothing else is loaded. `server`: a running service. `files`: the configuration's files on
+   * the machine where the command is typed.
    */
   readonly needs?: 'ledger' | 'server' | 'files';
   run(context: Context, input: unknown): Promise<JsonOutput>;
-  /** What would happen, in sentences; it writes nothing. Every operation that writes has one. */
+  /** Describes in sentences what `run` would do, and writes nothing. Every operation that writes has it. */
   readonly plan: ((context: Context, input: unknown) => Promise<string[]>) | undefined;
 }
 
 export type Effect = 'read' | 'write' | 'destroy';
 export type JsonOutput = Readonly<Record<string, unknown>>;
 
-/** Why a surface does not offer an operation. */
+/** Marks a surface that doesn't offer an operation. */
 export interface Absent {
+  /** The reason. */
   readonly absent: string;
 }
 
-/** Input comes from the path, the query and, unless it only reads, from a JSON body. */
+/** HTTP endpoint of an operation. Input comes from the path, the query and, if it writes, a JSON body. */
 export interface HttpSurface {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
-  /** With `:field` for input that stands in the path; `:field?` at the end may be left out. */
+  /** With `:field` for a field of the input; `:field?` at the end is optional. */
   readonly path: string;
-  /** Older or other names of the same place. */
+  /** Other paths of the same endpoint. */
   readonly also?: readonly string[];
-  /** The one field that is the body, wrapped in its name or bare; all others are in the query. */
+  /** The only field in the body, either bare or in an object; all others are in the query. */
   readonly body?: string;
   /**
-   * The object that the response depends on, for an operation without scope and query: while this is the same
-   * object, the same bytes are sent again. Undefined when the response may be another each time.
+   * Returns the object that the response depends on, for an operation without scope and query. As long as it
+   * is the same object, the cached response is sent. Undefined: the response isn't cached.
    */
   readonly cachedBy?: (
     context: Context,
     params: Readonly<Record<string, string>>,
   ) => object | undefined;
-  /** Answers also when discovery needs a token: it is for monitors, which have none. */
+  /** True if monitors can call it without a token, even if discovery needs one. */
   readonly isForMonitors?: boolean;
-  /** Answers also without a token where the operator opened it to monitors. */
+  /** True if scrapers can call it without a token, where the operator allows that (`metrics: open`). */
   readonly isForScrapers?: boolean;
-  /** The answer as text, for clients that do not ask for JSON. */
+  /** The response for clients that don't ask for JSON. */
   readonly textForm?: {
     readonly type: string;
     readonly write: (output: JsonOutput) => string;
   };
-  /** A CloudEvent may come in the place of the body, or a batch of them. */
-  readonly takesCloudEvents?: 'one' | 'many';
-  /** The answer in another form, for a client that accepts only that media type. */
-  readonly otherForms?: Readonly<Record<string, (output: JsonOutput) => JsonOutput>>;
-  /** The answer with a part of it in headers, for a client that itself speaks so. */
-  readonly binaryForm?: (output: JsonOutput) => {
-    readonly headers: readonly (readonly [name: string, value: string])[];
-    readonly data: unknown;
-  };
-  /** Pages of events, which a client that does not ask for JSON gets one by one as they come. */
+  /** Accepts a CloudEvent or a batch of them as the body. */
+  readonly acceptsCloudEvents?: 'one' | 'many';
+  /** True if the output is a signal, which a client can get as a CloudEvent. */
+  readonly returnsCloudEvent?: boolean;
+  /** True for pages of events. A client that doesn't ask for JSON gets an event stream instead. */
   readonly isStream?: boolean;
-  /** The answer is shown once: it is not kept for whoever asks again with the same key. */
+  /** True if the response is shown once: it isn't stored for a repeated request with the same key. */
   readonly isSecret?: boolean;
-  /** Where the thing that was made or accepted is, for `Location`: a path with `:field` of the output. */
+  /** The `Location` header of a created object: a path with `:field` of the output. */
   readonly location?: string;
-  /** 200 unless the answer says something else. */
+  /** Returns the status of a response (default: 200). */
   status?(output: JsonOutput): number;
-  /** All that it may say: 200, or 200 and 202 where it says anything, unless they are named here. */
+  /** All statuses of responses (default: 200, or 200 and 202 with `status`). */
   readonly statuses?: readonly number[];
 }
 
+/** Command of an operation. */
 export interface CliSurface {
   readonly positionals?: readonly string[];
-  /** Further words belong to the last positional, as in `ductile why job 0199a1b2`. */
+  /** True if further words belong to the last positional, as in `ductile why job 0199a1b2`. */
   readonly joins?: boolean;
-  /** Older or other names of the same action. */
+  /** Other names of the same action. */
   readonly also?: readonly string[];
-  /** Flags that are not simply the field's name, such as `-n, --limit <count>`. */
+  /** Flags that differ from the field's name, such as `-n, --limit <count>`. */
   readonly flags?: Readonly<Record<string, string>>;
-  /** What the command line assumes where the operation itself assumes something else. */
+  /** Defaults of the command line that differ from those of the operation. */
   readonly defaults?: Readonly<Record<string, string>>;
-  /** Fields that are paths of files, relative to where the command is given. */
+  /** Fields that are file paths, relative to the working directory. */
   readonly paths?: readonly string[];
   readonly examples: readonly string[];
   readonly table?: Table;
-  /** Done when only the noun is given. */
+  /** True if the noun alone runs this action. */
   readonly isDefault?: boolean;
-  /** A list that people like to look at again and again. */
+  /** True if the command has `--watch`, which repeats it. */
   readonly watch?: boolean;
-  /** Pages that go on after their cursor: `--follow` shows what comes, until Ctrl-C. */
+  /** True if the command has `--follow`, which prints new rows until Ctrl-C. */
   readonly follow?: boolean;
   /** A shorter spelling without the noun. */
   readonly alias?: { readonly name: string; readonly positionals?: readonly string[] };
-  /** 0 unless the answer is bad news. */
+  /** Returns the exit code for a result (default: 0). */
   readonly exitCode?: (output: JsonOutput) => number;
 }
 
+/** Table that the command line prints for a result. */
 export interface Table {
   /** The field of the output that holds the rows. */
   readonly rows: string;
-  /** Title and field; those marked as details show with `--verbose` only. */
+  /** Title and field. Details are printed with `--verbose` only. */
   readonly columns: readonly (readonly [title: string, field: string, detail?: 'detail'])[];
+  /** The text for no rows. */
   readonly empty: string;
-  /** What is said below it when the answer says that it is `truncated`. */
+  /** The text below the table if the result is `truncated`. */
   readonly truncated?: string;
 }
 
-/** An operation whose type remembers what it takes and answers, for clients that are written in TypeScript. */
+/** Operation with the types of its input and output, for clients in TypeScript. */
 export interface TypedOperation<Name extends string, Input, Output> extends Operation {
   readonly name: Name;
-  /** It is never there: only types look at it. */
+  /** Never set; it only carries the types. */
   readonly types?: { readonly input: Input; readonly output: Output };
 }
 
@@ -156,7 +161,7 @@ type Definition<Name extends string, Input extends z.ZodObject, Output extends z
       }
   );
 
-/** Types the definition from within; the list holds operations of all types, checked by `invoke`. */
+/** Checks the types inside a definition. `invoke` checks input at run time, so the list can mix operations. */
 export function defineOperation<
   const Name extends string,
   Input extends z.ZodObject,
@@ -169,7 +174,7 @@ export function defineOperation<
   >;
 }
 
-/** What an operation may be answered with when it has not failed. */
+/** Lists the statuses of successful responses. */
 export function listStatuses(surface: HttpSurface): readonly number[] {
   return surface.statuses ?? (surface.status === undefined ? [200] : [200, 202]);
 }

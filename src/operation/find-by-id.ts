@@ -3,36 +3,41 @@ import { limits } from '../base/limits.ts';
 import type { Directive } from '../directive/directive.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
-/** How long a whole id is. */
+/** Characters of a whole id. */
 export const ID_LENGTH = 36;
 
 const CANDIDATES_SHOWN = 5;
 
-export interface Search<T> {
+/** Reads of one kind of object, for finding it by its id. */
+export interface IdSearch<T> {
   readonly noun: string;
-  /** Several of them, where that is not the noun with an s. */
+  /** The plural (default: the noun with an s). */
   readonly nouns?: string;
-  readonly missing: ErrorCode;
-  readonly exact: () => Promise<T | undefined>;
-  /** Those whose id begins so, newest first. */
-  readonly beginning: (page: { readonly idPrefix: string; readonly limit: number }) => Promise<T[]>;
+  /** The error if there is none. */
+  readonly errorCode: ErrorCode;
+  readonly findExact: () => Promise<T | undefined>;
+  /** Lists the objects whose id starts with the prefix, newest first. */
+  readonly listByPrefix: (page: {
+    readonly idPrefix: string;
+    readonly limit: number;
+  }) => Promise<T[]>;
 }
 
-/** The one with this id, or the only one whose id begins so. */
+/** Finds the object with this id, or the only one whose id starts with it. */
 export async function findById<T extends { readonly id: string }>(
   id: string,
-  { noun, nouns = `${noun}s`, missing, exact, beginning }: Search<T>,
+  { noun, nouns = `${noun}s`, errorCode, findExact, listByPrefix }: IdSearch<T>,
 ): Promise<T> {
-  const whole = await exact();
+  const whole = await findExact();
   if (whole !== undefined) return whole;
   const page = { idPrefix: id, limit: limits.pageRowsMax };
-  const found = id.length === ID_LENGTH ? [] : await beginning(page);
+  const found = id.length === ID_LENGTH ? [] : await listByPrefix(page);
   const [only] = found;
   if (only === undefined) {
-    throw new DuctileError(missing, `there is no ${noun} ${id}`, { place: id });
+    throw new DuctileError(errorCode, `there is no ${noun} ${id}`, { place: id });
   }
   if (found.length === 1) return only;
-  const candidates = found.slice(0, CANDIDATES_SHOWN).map((one) => one.id);
+  const candidates = found.slice(0, CANDIDATES_SHOWN).map((candidate) => candidate.id);
   throw new DuctileError(
     'INPUT_INVALID',
     `${found.length} ${nouns} have an id that begins with ${id}`,
@@ -44,25 +49,24 @@ export async function findById<T extends { readonly id: string }>(
   );
 }
 
-/** The directive with this id, or the only one whose id begins so. */
 export function findDirectiveById(ledger: Ledger, id: string): Promise<Directive> {
   return findById(id.toLowerCase(), {
     noun: 'directive',
-    missing: 'DIRECTIVE_NOT_FOUND',
-    exact: () => ledger.directives.find(id.toLowerCase()),
-    beginning: (page) => ledger.directives.list(page),
+    errorCode: 'DIRECTIVE_NOT_FOUND',
+    findExact: () => ledger.directives.find(id.toLowerCase()),
+    listByPrefix: (page) => ledger.directives.list(page),
   });
 }
 
-/** One of several things that a name fits. */
+/** One of several objects that a name can mean. */
 export interface NamedCandidate {
   readonly kind: string;
   readonly id: string;
-  /** A few words that tell it from the others. */
+  /** A few words that distinguish it from the others. */
   readonly label?: string;
 }
 
-/** The error that a name fits several things, with all of them and their kinds. */
+/** Creates the error for a name that can mean several objects; it lists them with their kinds. */
 export function ambiguousName(given: string, candidates: readonly NamedCandidate[]): DuctileError {
   const named = candidates
     .slice(0, NAMED_SHOWN)

@@ -1,14 +1,40 @@
 import type { Transaction } from '../ledger/dialect.ts';
-import type { KeptAnswer, KeyAnswer, RequestKey } from '../directive/types.ts';
 import { intOrNull, text } from '../ledger/row.ts';
 
+/** An idempotency key of a caller, bound to one request. */
+export interface IdempotencyKey {
+  readonly actor: string;
+  /** Method and path, such as `POST /plugin/echo/handle`. */
+  readonly route: string;
+  readonly key: string;
+  /** The digest of the rest of the request, to detect a different request with the same key. */
+  readonly bodyDigest: string;
+  /** The id for the object that the request creates. The first request decides it. */
+  readonly subjectId: string;
+}
+
+/** The response to the first request with a key, which later requests get, too. */
+export interface StoredResponse {
+  readonly status: number;
+  readonly answer: string;
+}
+
 /**
- * The first request with a key binds its id to it. Whoever comes with the same key later works under
- * that id as well, so that also two at once, or one after a crash, make one thing.
+ * State of a key. `open`: there is no response yet, and repeating the request with the subject's id is
+ * safe. `mismatch`: the key belongs to a different request.
  */
-export async function openKey(tx: Transaction, key: RequestKey): Promise<KeyAnswer> {
+export type IdempotencyState =
+  | { readonly kind: 'open'; readonly subjectId: string }
+  | ({ readonly kind: 'answered' } & StoredResponse)
+  | { readonly kind: 'mismatch' };
+
+/**
+ * Binds a key to the request that uses it first. A later request with the same key gets the same subject
+ * id, so that concurrent requests, or a repetition after a crash, create one object.
+ */
+export async function openKey(tx: Transaction, key: IdempotencyKey): Promise<IdempotencyState> {
   const keys = tx.dialect.table('idempotency_keys');
-  // The update changes nothing; it locks the row that is there, so that it stays to be read.
+  // The update changes nothing; it locks an existing row, so that it can be returned.
   const [row] = await tx.run(
     `insert into ${keys} (actor, route, key, body_digest, subject_id, created_at)
       values (?, ?, ?, ?, ?, ${tx.dialect.now})
@@ -23,14 +49,14 @@ export async function openKey(tx: Transaction, key: RequestKey): Promise<KeyAnsw
   return { kind: 'answered', status, answer: text(row, 'answer') };
 }
 
-/** The first answer stays. */
+/** Stores the response to a request, or releases the key if there is none. The first response stays. */
 export async function closeKey(
   tx: Transaction,
-  key: RequestKey,
-  answer: KeptAnswer | undefined,
+  key: IdempotencyKey,
+  answer: StoredResponse | undefined,
 ): Promise<void> {
   const keys = tx.dialect.table('idempotency_keys');
-  // The subject is the fence: a key that was given back may have been bound again meanwhile.
+  // The subject is the fence: a released key may be bound to another request by now.
   const own = [key.actor, key.route, key.key, key.subjectId];
   const condition = 'actor = ? and route = ? and key = ? and subject_id = ? and status is null';
   if (answer === undefined) {

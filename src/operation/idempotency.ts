@@ -6,44 +6,45 @@ import type { Context } from './context.ts';
 
 export interface IdempotentResponse {
   readonly status: number;
-  /** As it goes out. */
+  /** The body, as it is sent. */
   readonly text: string;
 }
 
+/** A request with an idempotency key. */
 export interface KeyedRequest {
   readonly key: string;
   /** Method and path. */
   readonly route: string;
-  /** Everything else that was asked. */
-  readonly asked: Uint8Array;
-  /** The answer must not be kept; who asks again is told what there is to tell then. */
+  /** The rest of the request; a different one with the same key is refused. */
+  readonly content: Uint8Array;
+  /** The response must not be stored; a repeated request runs again with the same subject id. */
   readonly isSecret: boolean;
-  /** It only asks what would happen: the key is still free for what is done after that. */
+  /** A dry run doesn't use up the key. */
   readonly isDryRun: boolean;
 }
 
-export interface Once extends IdempotentResponse {
-  /** It was done before; this is the answer of then. */
+export interface OnceResult extends IdempotentResponse {
+  /** True for the stored response to an earlier request. */
   readonly repeated: boolean;
 }
 
 /**
- * Does a request once for each key of a caller. The key is on the ledger before anything is done,
- * and what is made gets the id that is kept with it: whoever asks again after a crash, or at the
- * same time, makes the same thing and not a second one.
+ * Runs a request once for each key of a caller. The key is in the ledger before the request runs, and
+ * the object that it creates gets the id that is stored with the key. So a repetition after a crash, or
+ * at the same time, creates the same object and not a second one.
  */
-export async function answerOnce(
+export async function runOnce(
   context: Context,
-  { key, route, asked, isSecret, isDryRun }: KeyedRequest,
+  { key, route, content, isSecret, isDryRun }: KeyedRequest,
   run: (context: Context) => Promise<IdempotentResponse>,
-): Promise<Once> {
+): Promise<OnceResult> {
   checkKey(key);
   if (isDryRun) return { ...(await run(context)), repeated: false };
   const { ledger } = context.engine;
-  const bodyDigest = createHash('sha256').update(asked).digest('hex');
+  const bodyDigest = createHash('sha256').update(content).digest('hex');
   const { actor } = context.principal;
-  const bound = { actor, route, key, bodyDigest, subjectId: makeId() };
-  const found = await ledger.idempotencyKeys.open(bound);
+  const idempotencyKey = { actor, route, key, bodyDigest, subjectId: makeId() };
+  const found = await ledger.idempotencyKeys.open(idempotencyKey);
   if (found.kind === 'mismatch') {
     const message = 'another request was made with this Idempotency-Key';
     throw new DuctileError('IDEMPOTENCY_MISMATCH', message, { place: 'idempotency-key' });
@@ -51,24 +52,24 @@ export async function answerOnce(
   if (found.kind === 'answered')
     return { status: found.status, text: found.answer, repeated: true };
   const { subjectId } = found;
-  const own = { ...bound, subjectId };
+  const own = { ...idempotencyKey, subjectId };
   try {
-    const answer = await run({ ...context, idempotencyKey: key, subjectId });
-    if (!isSecret)
-      await ledger.idempotencyKeys.close(own, { status: answer.status, answer: answer.text });
-    return { ...answer, repeated: false };
+    const response = await run({ ...context, idempotencyKey: key, subjectId });
+    const { status, text } = response;
+    if (!isSecret) await ledger.idempotencyKeys.close(own, { status, answer: text });
+    return { ...response, repeated: false };
   } catch (thrown) {
-    if (isOver(toDuctileError(thrown))) await ledger.idempotencyKeys.close(own, undefined);
+    if (canRelease(toDuctileError(thrown))) await ledger.idempotencyKeys.close(own, undefined);
     throw thrown;
   }
 }
 
 /**
- * Nothing was done that a second try could do twice: it was refused, or it is on record as a directive
- * that failed, such as one that was interrupted. With its key kept it would fail for ever.
+ * Returns whether the key can be released: the request was refused, or it is recorded as a directive that
+ * failed. Repeating it does nothing twice, and with the key bound it would fail forever.
  */
-function isOver({ kind, details }: DuctileError): boolean {
-  // It is on record and waits, so asking again is asking for the same.
+function canRelease({ kind, details }: DuctileError): boolean {
+  // The directive waits, so a repeated request means the same one.
   if (details?.['directive_status'] === 'requested') return false;
   return kind.status < 500 || details?.['directive_status'] === 'failed';
 }

@@ -8,39 +8,38 @@ import { isOffered, type JsonOutput, type Operation } from './define.ts';
 import { checkFieldNames, pickFields, readFieldNames } from './result/pick-fields.ts';
 import { describeResult } from './schema.ts';
 import { seesHidden, veilEngine } from '../access/visibility.operations.ts';
-import { hasFields } from './request-codec.ts';
-import { takeWriteMode } from './write-mode.ts';
+import { hasFields, readWriteMode } from './request.ts';
 import * as z from 'zod';
 
 type Issues = z.core.$ZodIssue[];
 
-/** The only way to run an operation: checked input in, output or an error of the catalogue out. */
+/** Runs an operation for a caller: checks input and rights, and throws only errors of the catalogue. */
 export async function invoke(
   operation: Operation,
   context: Context,
   raw: unknown = {},
 ): Promise<JsonOutput> {
   try {
-    const { dryRun, rest: given } = takeWriteMode(operation, raw);
-    const { fields, rest } = takeFields(operation, given);
+    const { dryRun, rest: given } = readWriteMode(operation, raw);
+    const { fields, rest } = readFields(operation, given);
     if (hasLongList(rest)) await refuseLongList(operation, rest);
-    const said = readNulls(operation, rest);
-    const { success, data: input, error } = operation.input.safeParse(said);
-    if (!success) throw await refuse(operation, said, error.issues);
+    const withoutNulls = readNulls(operation, rest);
+    const { success, data: input, error } = operation.input.safeParse(withoutNulls);
+    if (!success) throw await inputError(operation, withoutNulls, error.issues);
     authorize(operation, context, input);
-    const seen = veil(operation, context);
+    const masked = maskContext(operation, context);
     if (dryRun && operation.plan !== undefined) {
-      return { dry_run: true, plan: await operation.plan(seen, input) };
+      return { dry_run: true, plan: await operation.plan(masked, input) };
     }
-    const output = await operation.run(seen, input);
+    const output = await operation.run(masked, input);
     return fields === undefined ? output : pickFields(output, fields, describeResult(operation));
   } catch (thrown) {
     throw toDuctileError(thrown);
   }
 }
 
-/** Operations that read get covered rows. Streams share what they read, and cover it themselves. */
-function veil({ effect, http, needs }: Operation, context: Context): Context {
+/** Masks the rows that an operation reads. Streams share their rows, so they mask them themselves. */
+function maskContext({ effect, http, needs }: Operation, context: Context): Context {
   const isStream = isOffered(http) && http.isStream === true;
   // Operations on files have no engine, and may be called without one.
   if (effect !== 'read' || isStream || needs === 'files') return context;
@@ -48,7 +47,8 @@ function veil({ effect, http, needs }: Operation, context: Context): Context {
   return { ...context, engine: veilEngine(context.engine, context.principal) };
 }
 
-function takeFields(
+/** Splits the names of the fields to return from the input. */
+function readFields(
   operation: Operation,
   raw: unknown,
 ): { fields: readonly string[] | undefined; rest: unknown } {
@@ -63,10 +63,12 @@ function takeFields(
 
 function hasLongList(raw: unknown): boolean {
   if (!isObject(raw)) return false;
-  return Object.values(raw).some((one) => Array.isArray(one) && one.length > limits.inputListMax);
+  return Object.values(raw).some(
+    (value) => Array.isArray(value) && value.length > limits.inputListMax,
+  );
 }
 
-/** A schema reports every wrong entry, so a list of 100,000 is refused before it is checked. */
+/** Refuses a long list before the schema checks it, because the schema reports every wrong entry. */
 async function refuseLongList({ input }: Operation, raw: unknown): Promise<void> {
   const { findLongList } = await import('../config/issues.ts');
   const field = findLongList(input, raw);
@@ -75,67 +77,67 @@ async function refuseLongList({ input }: Operation, raw: unknown): Promise<void>
   throw new DuctileError('INPUT_INVALID', message, { place: field });
 }
 
-/** What explains an input is loaded with the first one that is wrong. */
-async function refuse(
+/** Creates the error for invalid input. The code that describes it is loaded on demand. */
+async function inputError(
   { input, secrets = [] }: Operation,
   raw: unknown,
   issues: Issues,
 ): Promise<DuctileError> {
   const { describeIssues } = await import('../config/issues.ts');
-  const value = isObject(raw) ? hide(raw, secrets) : raw;
-  const where = { value, problems: [], placeOf: () => '' };
-  const problems = describeIssues(issues, input, where, { whole: 'the request' });
+  const value = isObject(raw) ? maskFields(raw, secrets) : raw;
+  const source = { value, problems: [], placeOf: () => '' };
+  const problems = describeIssues(issues, input, source, { whole: 'the request' });
   const [first] = problems;
   const hints = new Set(problems.map(({ hint }) => hint));
   const [hint] = hints.size === 1 ? hints : [];
-  const message = problems.map(({ key, message: said }) => `${key} ${said}`.trim()).join('; ');
-  return new DuctileError('INPUT_INVALID', message, {
+  const sentences = problems.map(({ key, message }) => `${key} ${message}`.trim());
+  return new DuctileError('INPUT_INVALID', sentences.join('; '), {
     ...(first === undefined || first.key === '' ? {} : { place: first.key }),
     ...(hint === undefined ? {} : { hint }),
   });
 }
 
-/** What is wrong with a secret is told without it. */
-function hide(raw: Readonly<JsonObject>, secrets: readonly string[]): JsonObject {
+/** Masks secrets, so that no error message contains one. */
+function maskFields(raw: Readonly<JsonObject>, secrets: readonly string[]): JsonObject {
   const hidden = secrets.filter((field) => raw[field] !== undefined && raw[field] !== null);
   return { ...raw, ...Object.fromEntries(hidden.map((field) => [field, REDACTED])) };
 }
 
 /**
- * Many programs write null for what they do not say. What that means is said by the operation: to
- * one that deletes what a filter finds, a filter that is null by mistake must stay an error.
+ * Converts null in optional fields to what the operation defines, because many programs write null for a
+ * missing value. By default null stays an error: a filter that is null by mistake must not delete everything.
  */
 export function readNulls({ nulls, input }: Operation, raw: unknown): unknown {
   if (nulls === undefined || !isObject(raw)) return raw;
-  const [said, unsaid] = split(input, raw);
-  if (nulls === 'absent' || unsaid.length === 0) return said;
-  const { unset } = said;
-  return { ...said, unset: [...(Array.isArray(unset) ? unset : []), ...unsaid] };
+  const [set, nullKeys] = splitNulls(input, raw);
+  if (nulls === 'absent' || nullKeys.length === 0) return set;
+  const { unset } = set;
+  return { ...set, unset: [...(Array.isArray(unset) ? unset : []), ...nullKeys] };
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Only keys that may be left out are left out, so nobody misses one that they sent. */
-function split(schema: z.ZodObject, raw: Fields): [said: Fields, unsaid: string[]] {
-  const unsaid = Object.keys(raw).filter((key) => raw[key] === null && canBeLeftOut(schema, key));
-  const said = Object.entries(raw).filter(([key]) => !unsaid.includes(key));
+/** Splits optional fields that are null from the others. Null in a required field stays, as an error. */
+function splitNulls(schema: z.ZodObject, raw: Fields): [set: Fields, nullKeys: string[]] {
+  const nullKeys = Object.keys(raw).filter((key) => raw[key] === null && isOptional(schema, key));
+  const set = Object.entries(raw).filter(([key]) => !nullKeys.includes(key));
   return [
-    Object.fromEntries(said.map(([key, value]) => [key, within(schema, key, value)])),
-    unsaid,
+    Object.fromEntries(set.map(([key, value]) => [key, dropNulls(schema, key, value)])),
+    nullKeys,
   ];
 }
 
-function canBeLeftOut({ shape }: z.ZodObject, key: string): boolean {
+function isOptional({ shape }: z.ZodObject, key: string): boolean {
   const field = shape[key];
   if (!(field instanceof z.ZodType)) return false;
   return field.safeParse(undefined).success && !field.safeParse(null).success;
 }
 
-/** A list of reports is read like each of them. */
-function within({ shape }: z.ZodObject, key: string, value: unknown): unknown {
+/** Drops null fields from the objects of a list. */
+function dropNulls({ shape }: z.ZodObject, key: string, value: unknown): unknown {
   const field = shape[key];
   if (!(field instanceof z.ZodArray) || !Array.isArray(value)) return value;
   const { element } = field;
   if (!(element instanceof z.ZodObject)) return value;
-  return value.map((one: unknown) => (isObject(one) ? split(element, one)[0] : one));
+  return value.map((entry: unknown) => (isObject(entry) ? splitNulls(element, entry)[0] : entry));
 }

@@ -4,17 +4,17 @@ import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { ManifestCommand } from '../plugin/manifest.ts';
 import { CLOUDEVENT_BATCH_TYPE, CLOUDEVENT_TYPE } from '../signal/cloudevent.ts';
 import { isOffered, listStatuses, type HttpSurface, type Operation } from './define.ts';
-import { moveRefs } from './move-refs.ts';
+import { moveRefs } from './schema.ts';
 import { runPlugin } from '../job/start.operations.ts';
 import { describeNeed } from '../access/scopes.ts';
-import { hasFields } from './request-codec.ts';
+import { hasFields } from './request.ts';
 
 type Document = { openapi: string } & Record<string, unknown>;
 type Paths = Record<string, Record<string, unknown>>;
 
 const cached = new WeakMap<Catalog, Document>();
 
-/** Everything that can be asked over HTTP, and every command of every plugin under its own name. */
+/** Describes all HTTP endpoints, and every command of every plugin under its own path. */
 export function describeAll(catalog: Catalog, operations: readonly Operation[]): Document {
   let document = cached.get(catalog);
   if (document === undefined) {
@@ -22,7 +22,7 @@ export function describeAll(catalog: Catalog, operations: readonly Operation[]):
     for (const operation of operations) addOperation(paths, operation);
     const plugins = [...catalog.plugins.values()];
     for (const plugin of plugins) Object.assign(paths, commandPaths(plugin));
-    document = toDocument(paths, plugins, operations.flatMap(answerSchemas));
+    document = toDocument(paths, plugins, operations.flatMap(resultSchemas));
     cached.set(catalog, document);
   }
   return document;
@@ -35,7 +35,7 @@ export function describePlugin(plugin: Plugin): Document {
 function toDocument(
   paths: Paths,
   plugins: readonly Plugin[],
-  answers: readonly (readonly [string, unknown])[] = [],
+  results: readonly (readonly [string, unknown])[] = [],
 ): Document {
   return {
     openapi: '3.1.0',
@@ -46,8 +46,8 @@ function toDocument(
       securitySchemes: { BearerAuth: { type: 'http', scheme: 'bearer' } },
       schemas: {
         Problem: problemSchema,
-        [answerId(runPlugin.name)]: schemaOf(runPlugin),
-        ...Object.fromEntries([...answers, ...plugins.flatMap(payloadSchemas)]),
+        [resultId(runPlugin.name)]: schemaOf(runPlugin),
+        ...Object.fromEntries([...results, ...plugins.flatMap(payloadSchemas)]),
       },
     },
   };
@@ -85,23 +85,23 @@ function commandPaths({ name, manifest }: Plugin): Paths {
 
 function describeCommand(plugin: string, command: ManifestCommand): Record<string, unknown> {
   const { name, type, description, inputSchema } = command;
-  const answer = { $ref: `#/components/schemas/${answerId(runPlugin.name)}` };
+  const result = { $ref: `#/components/schemas/${resultId(runPlugin.name)}` };
   return {
     operationId: idOf(plugin, name),
     summary: description ?? `${plugin}: ${name}`,
     tags: [plugin],
     parameters: commandParameters(),
-    ...(inputSchema === undefined ? {} : { requestBody: wrapped(idOf(plugin, name)) }),
+    ...(inputSchema === undefined ? {} : { requestBody: payloadBody(idOf(plugin, name)) }),
     responses: {
       ...errorResponses(runPlugin),
       '200': {
         description: 'Its end, where it was waited for, or what would be done',
-        content: jsonContent({ anyOf: [answer, planSchema] }),
+        content: jsonContent({ anyOf: [result, planSchema] }),
       },
       '202': {
         description: 'Job queued',
         headers: locationHeader,
-        content: jsonContent(answer),
+        content: jsonContent(result),
       },
       '400': problem('Bad request'),
       '401': problem('No valid token'),
@@ -115,7 +115,7 @@ function describeCommand(plugin: string, command: ManifestCommand): Record<strin
   };
 }
 
-/** How a job is started and waited for, whichever command it is of. */
+/** Describes the parameters that all commands have: how the job starts, and how long to wait for it. */
 function commandParameters(): Record<string, unknown>[] {
   const schema = toSchema(runPlugin.input, 'input');
   const named = new Set(['plugin', 'command', 'payload']);
@@ -130,13 +130,13 @@ function idOf(plugin: string, command: string): string {
   return `${plugin}__${command}`;
 }
 
-/** The payload under its own key, as it is always understood. */
-function wrapped(id: string): Record<string, unknown> {
+/** Describes a body with the payload under its own key. */
+function payloadBody(id: string): Record<string, unknown> {
   const payload = { $ref: `#/components/schemas/${id}` };
   return { required: false, content: jsonContent({ type: 'object', properties: { payload } }) };
 }
 
-/** What each command takes, at a place of its own. */
+/** Lists the schemas of payloads, each under its own name. */
 function payloadSchemas({ name, manifest }: Plugin): [string, unknown][] {
   return Object.values(manifest.commands).flatMap(({ name: command, inputSchema }) => {
     if (inputSchema === undefined) return [];
@@ -145,7 +145,7 @@ function payloadSchemas({ name, manifest }: Plugin): [string, unknown][] {
   });
 }
 
-/** What every operation that changes something takes besides its own input. */
+/** Parameters of every operation that changes something. */
 const writingParameters = [
   {
     name: 'dry_run',
@@ -185,7 +185,7 @@ function addOperation(paths: Paths, operation: Operation): void {
   const { http } = operation;
   if (!isOffered(http)) return;
   const id = operation.name.replace('.', '_');
-  const [path, ...shorter] = withoutOptional(http.path);
+  const [path, ...shorter] = expandOptional(http.path);
   const also = [...shorter, ...(http.also ?? [])].map(
     (other) => [other, `${id}_${other.split('/')[1] ?? ''}`] as const,
   );
@@ -198,8 +198,8 @@ function addOperation(paths: Paths, operation: Operation): void {
   }
 }
 
-/** A path whose end may be left out is two: what stands in a path is never optional there. */
-function withoutOptional(path: string): [string, ...string[]] {
+/** Lists the paths with and without an optional end, because OpenAPI has no optional path parameters. */
+function expandOptional(path: string): [string, ...string[]] {
   if (!path.endsWith('?')) return [path];
   const whole = path.slice(0, -1);
   return [whole, whole.slice(0, whole.lastIndexOf('/'))];
@@ -233,7 +233,7 @@ function describeOperation(
     tags: [noun],
     parameters,
     ...(body.length === 0 ? {} : { requestBody: toBody(body, schema, http) }),
-    responses: { ...errorResponses(operation), ...goodResponses(operation, http) },
+    responses: { ...errorResponses(operation), ...successResponses(operation, http) },
     security: scope === undefined ? [] : bearer,
     ...(scope === undefined
       ? {}
@@ -246,18 +246,18 @@ function describeOperation(
   };
 }
 
-/** An answer that holds others of its kind has a place of its own, which they point to. */
-function answerSchemas(operation: Operation): [string, unknown][] {
+/** Returns the schema of a recursive result under its own name, so that it can refer to itself. */
+function resultSchemas(operation: Operation): [string, unknown][] {
   const schema = schemaOf(operation);
   if (!('$defs' in schema)) return [];
-  const id = answerId(operation.name);
+  const id = resultId(operation.name);
   return [[id, moveRefs(schema, `#/components/schemas/${id}`)]];
 }
 
-function answerSchema(operation: Operation): Record<string, unknown> {
+function resultSchema(operation: Operation): Record<string, unknown> {
   const { name } = operation;
   const schema = schemaOf(operation);
-  return '$defs' in schema ? { $ref: `#/components/schemas/${answerId(name)}` } : schema;
+  return '$defs' in schema ? { $ref: `#/components/schemas/${resultId(name)}` } : schema;
 }
 
 function schemaOf({ output }: Operation): Record<string, unknown> {
@@ -265,20 +265,20 @@ function schemaOf({ output }: Operation): Record<string, unknown> {
   return schema;
 }
 
-function answerId(name: string): string {
+function resultId(name: string): string {
   return `${name.replace('.', '_')}__answer`;
 }
 
-const GOOD: Readonly<Record<number, string>> = { 200: 'Done', 201: 'Made', 202: 'Accepted' };
+const SUCCESSES: Readonly<Record<number, string>> = { 200: 'Done', 201: 'Made', 202: 'Accepted' };
 
-function goodResponses(operation: Operation, http: HttpSurface): Record<string, unknown> {
+function successResponses(operation: Operation, http: HttpSurface): Record<string, unknown> {
   const { plan } = operation;
-  const schema = answerSchema(operation);
+  const schema = resultSchema(operation);
   const statuses = listStatuses(http);
   const done = statuses.map((status) => [
     status,
     {
-      description: GOOD[status] ?? 'Not well',
+      description: SUCCESSES[status] ?? 'Not well',
       ...(http.location !== undefined && status !== 200 ? { headers: locationHeader } : {}),
       content: okContent(http, schema),
     },
@@ -298,7 +298,7 @@ function okContent(http: HttpSurface, schema: Record<string, unknown>): Record<s
   return {
     ...(http.isStream === true ? events : {}),
     ...jsonContent(schema),
-    ...anyObject(Object.keys(http.otherForms ?? {})),
+    ...(http.returnsCloudEvent === true ? anyObject([CLOUDEVENT_TYPE]) : {}),
     ...(http.textForm === undefined ? {} : { 'text/plain': { schema: { type: 'string' } } }),
   };
 }
@@ -325,7 +325,7 @@ function toParameter(
 function toBody(
   fields: readonly (readonly [string, Record<string, unknown>])[],
   { required = [] }: Schema,
-  { takesCloudEvents }: HttpSurface,
+  { acceptsCloudEvents: takesCloudEvents }: HttpSurface,
 ): Record<string, unknown> {
   const needed = fields.map(([field]) => field).filter((field) => required.includes(field));
   const schema = {
@@ -344,12 +344,12 @@ const batchContent = {
   [CLOUDEVENT_BATCH_TYPE]: { schema: { type: 'array', items: { type: 'object' } } },
 };
 
-/** Forms whose schema is somebody else's to say. */
+/** Describes media types whose schema is defined elsewhere. */
 function anyObject(types: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(types.map((type) => [type, { schema: { type: 'object' } }]));
 }
 
-/** What each operation may answer, besides what any request may be answered. */
+/** Lists the errors of an operation by status; `default` stands for errors of any request. */
 function errorResponses({ errors, scope }: Operation): Record<string, unknown> {
   const codes: ErrorCode[] = [
     ...errors,
@@ -360,8 +360,10 @@ function errorResponses({ errors, scope }: Operation): Record<string, unknown> {
     const { status } = catalogue[code];
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
-  const told = [...byStatus].map(([status, names]) => [status, problem(names.join(', '))] as const);
-  return { ...Object.fromEntries(told), default: problem('What any request may be answered') };
+  const responses = [...byStatus].map(
+    ([status, names]) => [status, problem(names.join(', '))] as const,
+  );
+  return { ...Object.fromEntries(responses), default: problem('What any request may be answered') };
 }
 
 function problem(description: string): Record<string, unknown> {

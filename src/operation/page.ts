@@ -1,8 +1,9 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 
-/** How a caller asks for a part of a list. */
+/** Input fields of operations that return a list in pages. */
 export const pageFields = {
   limit: z
     .int()
@@ -65,4 +66,64 @@ export function readKeyCursor(cursor: string): string {
 function byKey(one: { readonly key: string }, two: { readonly key: string }): number {
   if (one.key === two.key) return 0;
   return one.key < two.key ? -1 : 1;
+}
+
+type Meta = Ledger['meta'];
+
+/** Keyed by the noun that reads it, which is the same object however a ledger's rows are masked. */
+const epochs = new WeakMap<Meta, Promise<string>>();
+
+/**
+ * Reads the epoch of a ledger. A restore changes it, because positions in the old ledger mean nothing
+ * in the restored one.
+ */
+export function readEpoch({ meta }: { readonly meta: Meta }): Promise<string> {
+  let epoch = epochs.get(meta);
+  if (epoch === undefined) {
+    // Read once: a ledger can't be restored while a process has it open.
+    epoch = meta.read('epoch').then((value) => value ?? '');
+    epoch.catch(() => epochs.delete(meta));
+    epochs.set(meta, epoch);
+  }
+  return epoch;
+}
+
+const EPOCH_CHARACTERS = 8;
+
+/** Encodes a position in a list of this kind, as text that is opaque to the caller. */
+export function writeCursor(kind: string, epoch: string, numbers: readonly number[]): string {
+  const text = [kind, epoch.slice(0, EPOCH_CHARACTERS), ...numbers.map((n) => n.toString(36))];
+  return Buffer.from(text.join('.')).toString('base64url');
+}
+
+/** Returns the numbers of a cursor; 'reset' if it is from before the ledger was restored. */
+export function readCursor(
+  kind: string,
+  epoch: string,
+  cursor: string,
+  count: number,
+): number[] | 'reset' {
+  const text = Buffer.from(cursor, 'base64url').toString();
+  const [ownKind, ownEpoch, ...rest] = text.split('.');
+  const numbers = rest.map((part) =>
+    /^[0-9a-z]{1,11}$/.test(part) ? Number.parseInt(part, 36) : NaN,
+  );
+  const isValid =
+    ownKind === kind && numbers.length === count && numbers.every((n) => Number.isSafeInteger(n));
+  if (!isValid) {
+    throw new DuctileError('INPUT_INVALID', 'this is not a cursor of this list', {
+      place: 'cursor',
+      hint: 'Use a cursor as it was given, or none to begin.',
+    });
+  }
+  return ownEpoch === epoch.slice(0, EPOCH_CHARACTERS) ? numbers : 'reset';
+}
+
+/** Returns the position of a cursor with one number; throws CURSOR_RESET after a restore. */
+export function readSeqCursor(kind: string, epoch: string, cursor: string): number {
+  const numbers = readCursor(kind, epoch, cursor, 1);
+  if (numbers !== 'reset') return numbers[0] ?? 0;
+  throw new DuctileError('CURSOR_RESET', 'the cursor is from before the ledger was restored', {
+    place: 'cursor',
+  });
 }

@@ -3,9 +3,14 @@ import { limits } from '../base/limits.ts';
 import { nonBlankText } from '../base/fields.ts';
 import { parseStoredJson } from '../base/json.ts';
 import { pluginName } from '../config/fields.ts';
-import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
+import {
+  readSeqCursor,
+  readEpoch,
+  writeCursor,
+  nextCursorField,
+  pageFields,
+} from '../operation/page.ts';
 import { defineOperation } from '../operation/define.ts';
-import { nextCursorField, pageFields } from '../operation/page.ts';
 import { refuseUnknownPlugin } from './catalog.ts';
 
 const FACTS_USUAL = 20;
@@ -63,8 +68,8 @@ export const pluginFacts = defineOperation({
     },
   },
   async run({ engine: { ledger, catalog } }, { plugin, fact_type: factType, limit, cursor }) {
-    const epoch = await epochOf(ledger);
-    const beforeSeq = cursor === undefined ? undefined : continueAfter(KIND, epoch, cursor);
+    const epoch = await readEpoch(ledger);
+    const beforeSeq = cursor === undefined ? undefined : readSeqCursor(KIND, epoch, cursor);
     const facts = await ledger.plugins.listFacts(plugin, limit, factType, beforeSeq);
     if (facts.length === 0 && cursor === undefined) refuseUnknownPlugin(catalog, plugin);
     const last = facts.at(-1);

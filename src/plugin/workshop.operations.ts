@@ -59,7 +59,7 @@ export const testPlugin = defineOperation({
   plan: async (context, request) => (await loadWorkshop(context)).planTest(request),
 });
 
-function loadWorkshop({ place }: Context): Promise<Workshop> {
-  if (place?.extras !== undefined) return place.extras.loadWorkshop();
+function loadWorkshop({ configFiles }: Context): Promise<Workshop> {
+  if (configFiles?.extras !== undefined) return configFiles.extras.loadWorkshop();
   throw new DuctileError('INTERNAL', 'plugin.new and plugin.test have no workshop in this context');
 }

@@ -5,7 +5,7 @@ import { limits } from '../base/limits.ts';
 import type { EventCursor, EventRows } from './types.ts';
 import { RUNTIME_SOURCE } from './signal.ts';
 import type { Context } from '../operation/context.ts';
-import { epochOf, readCursor, writeCursor } from '../operation/cursor.ts';
+import { readEpoch, readCursor, writeCursor } from '../operation/page.ts';
 import { defineOperation, type JsonOutput, type Operation } from '../operation/define.ts';
 import {
   foldEvents,
@@ -94,7 +94,7 @@ export const tailSignals = defineOperation({
     },
   },
   async run({ engine: { ledger }, principal }, { after, type, fold, limit }) {
-    const epoch = await epochOf(ledger);
+    const epoch = await readEpoch(ledger);
     const reads = findSharedReads(ledger);
     const { place, reset } = await findPlace(reads, epoch, { after, fold });
     const page = fold

@@ -2,16 +2,10 @@ import * as z from 'zod';
 import { moment, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { SignalFilter } from './types.ts';
-import {
-  CLOUDEVENT_TYPE,
-  toBinaryCloudEvent,
-  toCloudEvent,
-  type ShownSignal,
-} from './cloudevent.ts';
 import { splitSubject } from './envelope.ts';
 import type { Signal } from './signal.ts';
 import type { Context } from '../operation/context.ts';
-import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
+import { readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
 import { defineOperation } from '../operation/define.ts';
 import { findById } from '../operation/find-by-id.ts';
 import { cursorField, limitField } from '../job/operations.ts';
@@ -73,12 +67,12 @@ export const listSignalsOperation = defineOperation({
     },
   },
   async run({ engine: { ledger }, principal }, { cursor: after, limit: rows, order, ...rest }) {
-    const epoch = await epochOf(ledger);
+    const epoch = await readEpoch(ledger);
     const kind = order === 'oldest' ? 'so' : 's';
     const { rows: signals, next } = await ledger.signals.page({
       ...toFilter(rest),
       ...sightOf(principal),
-      ...(after === undefined ? {} : { beforeSeq: continueAfter(kind, epoch, after) }),
+      ...(after === undefined ? {} : { beforeSeq: readSeqCursor(kind, epoch, after) }),
       order,
       limit: rows,
     });
@@ -102,14 +96,7 @@ export const showSignalOperation = defineOperation({
     signals: z.array(signalShape).describe('that came of it next'),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SIGNAL_NOT_FOUND'],
-  http: {
-    method: 'GET',
-    path: '/signals/:id',
-    otherForms: {
-      [CLOUDEVENT_TYPE]: (output) => toCloudEvent(output as unknown as ShownSignal),
-    },
-    binaryForm: (output) => toBinaryCloudEvent(output as unknown as ShownSignal),
-  },
+  http: { method: 'GET', path: '/signals/:id', returnsCloudEvent: true },
   cli: {
     positionals: ['id'],
     examples: ['ductile signal show 0199a1b2', 'ductile signal show 0199a1b2 --json'],
@@ -156,8 +143,8 @@ export function requireSignal(
   const seen = sightOf(principal);
   return findById(id, {
     noun: 'signal',
-    missing: 'SIGNAL_NOT_FOUND',
-    exact: async () => (await ledger.signals.list({ id, ...seen, limit: 1 }))[0],
-    beginning: (page) => ledger.signals.list({ ...page, ...seen }),
+    errorCode: 'SIGNAL_NOT_FOUND',
+    findExact: async () => (await ledger.signals.list({ id, ...seen, limit: 1 }))[0],
+    listByPrefix: (page) => ledger.signals.list({ ...page, ...seen }),
   });
 }

@@ -16,11 +16,12 @@ export function findTier(
   isThere: boolean,
 ): Finding[] {
   if (config === undefined) return [];
-  const { place } = context;
+  const { configFiles } = context;
   const isWanted = Object.keys(config.pluginIsolation).length > 0;
   const isMeant = isObject(document.value) && 'tenants' in document.value;
   if (!isMeant && !isThere && !isWanted) return [];
-  const state = place === undefined ? context.engine.isolation() : place.isolation?.(config);
+  const state =
+    configFiles === undefined ? context.engine.isolation() : configFiles.isolation?.(config);
   if (state === undefined) return [];
   const tenants = isMeant || isThere ? [findTenantTier(config, state, isThere)] : [];
   return [...tenants, ...findUnconfined(config, state), ...findUnreadable(config, state)];

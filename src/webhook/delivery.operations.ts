@@ -6,7 +6,7 @@ import type { DeliveryChoice } from './change-directives.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { DeliveryRow } from './types.ts';
 import type { Context } from '../operation/context.ts';
-import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
+import { readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
 import { findById } from '../operation/find-by-id.ts';
@@ -74,11 +74,11 @@ export const listDeliveriesOperation = defineOperation({
     },
   },
   async run({ engine: { ledger } }, { id, verdict, cursor, limit: rowsMax }) {
-    const epoch = await epochOf(ledger);
+    const epoch = await readEpoch(ledger);
     const { rows, next } = await ledger.deliveries.page({
       ...(id === undefined ? {} : { webhookId: id }),
       ...(verdict === undefined ? {} : { verdict }),
-      ...(cursor === undefined ? {} : { beforeSeq: continueAfter('w', epoch, cursor) }),
+      ...(cursor === undefined ? {} : { beforeSeq: readSeqCursor('w', epoch, cursor) }),
       limit: rowsMax,
     });
     if (rows.length === 0 && id !== undefined) await requireWebhook(ledger, id);
@@ -169,9 +169,9 @@ function findDelivery(
   return findById(id, {
     noun: 'delivery',
     nouns: 'deliveries',
-    missing: 'DELIVERY_NOT_FOUND',
-    exact: async () => (await ledger.deliveries.list({ id, limit: 1 }))[0],
-    beginning: (page) => ledger.deliveries.list(page),
+    errorCode: 'DELIVERY_NOT_FOUND',
+    findExact: async () => (await ledger.deliveries.list({ id, limit: 1 }))[0],
+    listByPrefix: (page) => ledger.deliveries.list(page),
   });
 }
 

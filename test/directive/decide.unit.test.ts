@@ -5,7 +5,7 @@ import { ownerOf } from '../../src/operation/context.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 import { invoke } from '../../src/operation/invoke.ts';
-import { answerOnce } from '../../src/operation/idempotency.ts';
+import { runOnce } from '../../src/operation/idempotency.ts';
 import { makeStubEngine, type StubEngine } from '../support/stub-engine.ts';
 
 let engine: StubEngine;
@@ -118,12 +118,12 @@ test('a command of its own says that its directive waits, and its key stays', as
   const keyed = {
     key: 'k',
     route: 'POST /system/pause',
-    asked: Buffer.from('{}'),
+    content: Buffer.from('{}'),
     isSecret: false,
     isDryRun: false,
   };
   const once = () =>
-    answerOnce({ engine, principal: ann, submittedBy: 'api' }, keyed, async (context) => {
+    runOnce({ engine, principal: ann, submittedBy: 'api' }, keyed, async (context) => {
       const operation = operations.find(({ name }) => name === 'system.pause');
       if (operation === undefined) throw new Error('there is no system.pause');
       return { status: 200, text: JSON.stringify(await invoke(operation, context, {})) };

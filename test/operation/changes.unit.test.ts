@@ -9,7 +9,7 @@ import { ownerOf } from '../../src/operation/context.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 import { invoke } from '../../src/operation/invoke.ts';
-import { answerOnce, type KeyedRequest } from '../../src/operation/idempotency.ts';
+import { runOnce, type KeyedRequest } from '../../src/operation/idempotency.ts';
 import { pausing } from '../support/ledger/drafts.ts';
 import { makeStubEngine, runOne, type StubEngine } from '../support/stub-engine.ts';
 
@@ -238,7 +238,7 @@ describe('a request under a key', () => {
   const requestKey: KeyedRequest = {
     key: 'k',
     route: 'POST /jobs/cancel',
-    asked: Buffer.from('{}'),
+    content: Buffer.from('{}'),
     isSecret: false,
     isDryRun: false,
   };
@@ -259,7 +259,7 @@ describe('a request under a key', () => {
     let begun: DirectiveInsert | undefined;
     const request = (): Promise<unknown> => {
       const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'api' } as const;
-      return answerOnce(context, requestKey, async ({ subjectId = '' }) => {
+      return runOnce(context, requestKey, async ({ subjectId = '' }) => {
         subjects.push(subjectId);
         begun ??= await beginElsewhere(subjectId);
         return {

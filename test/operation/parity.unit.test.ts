@@ -10,7 +10,7 @@ import {
 } from '../../src/mcp/operation-tools.ts';
 import { isOffered } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
-import { describeInput } from '../../src/operation/request-codec.ts';
+import { describeInput } from '../../src/operation/schema.ts';
 import { reservedIds } from '../../src/webhook/change-directives.ts';
 
 test('names are unique, and so are routes', () => {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { isOffered, type Operation } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
-import { toRequest } from '../../src/operation/request.ts';
-import { describeInput, fromRequest } from '../../src/operation/request-codec.ts';
+import { toRequest, fromRequest } from '../../src/operation/request.ts';
+import { describeInput } from '../../src/operation/schema.ts';
 
 function lookup(name: string): Operation {
   const operation = operations.find((candidate) => candidate.name === name);

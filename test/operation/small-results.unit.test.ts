@@ -3,8 +3,7 @@ import { fitResult, type FitOptions } from '../../src/cli/print-json.ts';
 import { limits } from '../../src/base/limits.ts';
 import { REDACTED } from '../../src/base/secrets.ts';
 import { operations } from '../../src/operation/all.ts';
-import { compactResult } from '../../src/operation/result/compact-result.ts';
-import { foldResult } from '../../src/operation/result/fold-result.ts';
+import { compactResult, foldResult } from '../../src/operation/result/compact-result.ts';
 import { pickFields, readFieldNames } from '../../src/operation/result/pick-fields.ts';
 import { describeResult } from '../../src/operation/schema.ts';
 

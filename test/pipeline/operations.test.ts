@@ -93,9 +93,9 @@ test('a check of the files names what is wrong and where', async () => {
   const file = join(directory, 'config.yaml');
   const check = async (lines: readonly string[], name?: string) => {
     await writeFile(file, ['plugin_roots: [.]', 'pipelines:', ...lines, ''].join('\n'));
-    const place = { given: file, shippedPlugins: directory };
+    const configFiles = { given: file, shippedPlugins: directory };
     const engine = {} as Context['engine'];
-    const context = { engine, principal: ownerOf('x'), submittedBy: 'cli', place } as const;
+    const context = { engine, principal: ownerOf('x'), submittedBy: 'cli', configFiles } as const;
     return invoke(checkPipeline, context, name === undefined ? {} : { pipeline: name });
   };
   const wait = '  - { name: good, steps: [{ wait: 1s }] }';

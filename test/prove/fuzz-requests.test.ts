@@ -13,7 +13,7 @@ import {
   readParams,
   splitPath,
 } from '../../src/http/router.ts';
-import { readCursor, writeCursor } from '../../src/operation/cursor.ts';
+import { readCursor, writeCursor } from '../../src/operation/page.ts';
 import { operations } from '../../src/operation/all.ts';
 import { fromCloudEvent, fromCloudEvents, readCloudEvent } from '../../src/signal/cloudevent.ts';
 import type { Target } from './support/fuzz.ts';

@@ -9,7 +9,7 @@ import { makeConfigTree } from '../support/config-tree.ts';
 
 async function find(text: string, state: IsolationState, isThere = false): Promise<string[]> {
   const given = await makeConfigTree({ 'config.yaml': `plugin_roots: [p]\n${text}\n` });
-  const context = { place: { given, isolation: () => state } } as unknown as Context;
+  const context = { configFiles: { given, isolation: () => state } } as unknown as Context;
   const found = findTier(readConfig({ given, env: {} }), context, isThere);
   return found.map(({ severity, message }) => `${severity}: ${message}`);
 }
@@ -44,7 +44,7 @@ describe('the isolation tier', () => {
   test('comes with a warning where user ids of tenants cannot read the plugins', async () => {
     const given = await makeConfigTree({ 'config.yaml': 'plugin_roots: [p]\ntenants: {}\n' });
     await mkdir(join(given, 'p'), { mode: 0o700 });
-    const context = { place: { given, isolation: () => boxes } } as unknown as Context;
+    const context = { configFiles: { given, isolation: () => boxes } } as unknown as Context;
     const found = findTier(readConfig({ given, env: {} }), context, false);
     expect(found.map(({ hint }) => hint)).toContain(`Run: chmod -R o+rX ${join(given, 'p')}`);
   });

@@ -24,7 +24,6 @@ export const debts: readonly string[] = [
   'src/job/settle.sql.ts → src/signal/signal.sql.ts',
   'src/ledger/backup.operations.ts → src/directive/request.operations.ts',
   'src/ledger/change-backup.service.ts → src/directive/define.service.ts',
-  'src/operation/cursor.ts → src/access/visibility.operations.ts',
   'src/pipeline/run/waits.service.ts → src/insight/why/explanation.ts',
   'src/plugin/discovery.operations.ts → src/operation/openapi.ts',
   'src/plugin/health.operations.ts → src/directive/request.operations.ts',

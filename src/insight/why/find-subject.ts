@@ -261,12 +261,12 @@ async function findOneById(context: Context, kind: IdKind, id: string): Promise<
   const { found } = await findById(id, {
     noun: kind,
     nouns: kind === 'delivery' ? 'deliveries' : `${kind}s`,
-    missing: missingCodes[kind],
-    async exact() {
+    errorCode: missingCodes[kind],
+    async findExact() {
       const one = await exact(context, id);
       return one === undefined ? undefined : wrap(one);
     },
-    beginning: async () => (await beginning(context, id)).map(wrap),
+    listByPrefix: async () => (await beginning(context, id)).map(wrap),
   });
   return found;
 }

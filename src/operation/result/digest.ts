@@ -2,20 +2,20 @@ import { ExactNumber } from '../../base/parse-json.ts';
 import { isObject } from '../../base/json.ts';
 import { toVisibleText } from '../../base/text.ts';
 
-/** A part of an answer that is not shown, or not all of it. */
+/** A part of a result that is left out or cut. */
 export interface ResultCut {
-  /** Which entry of which entry: places, and no names, since those may be anybody's text. */
+  /** The position in each level. Positions instead of names, because a name can be any text. */
   readonly path: readonly number[];
   readonly kind: 'list' | 'object' | 'text' | 'folded' | 'columns' | 'page';
   /** Entries, or characters. */
   readonly total: number;
   readonly shown: number;
-  /** Of a list whose entries have a status: how many have which. */
+  /** Counts by status, for a list whose entries have one. */
   readonly by_status?: Readonly<Record<string, number>>;
+  /** Counts by severity. */
+  readonly by_severity?: Readonly<Record<string, number>>;
   /** Columns that are left out of the rows. */
   readonly columns?: readonly string[];
-  /** The same for a severity. */
-  readonly by_severity?: Readonly<Record<string, number>>;
 }
 
 export interface Digest {
@@ -23,7 +23,7 @@ export interface Digest {
   readonly cuts: readonly ResultCut[];
 }
 
-/** How much is shown of a list, of an object and of a text, and how deep. */
+/** Limits of a digest: entries of a list, fields of an object, characters of a text, levels. */
 interface Size {
   readonly entries: number;
   readonly fields: number;
@@ -42,7 +42,7 @@ const lists = (chars: number, ...entries: readonly number[]): Size[] =>
 /** Sizes that cut long texts only, so that every row of a list stays. */
 const TEXT_SIZES: readonly Size[] = texts(4000, 2000, 1000, 600, 400, 300, 200);
 
-/** Long texts are cut first, then lists, then the fields of objects, and depth at last. */
+/** Sizes to try, largest first: they cut long texts first, then lists, then objects, then levels. */
 const SIZES: readonly Size[] = [
   ...TEXT_SIZES,
   ...lists(200, 1000, 500, 300, 200, 150, 100, 80, 60, 50, 40, 35, 30, 25, 20),
@@ -102,30 +102,31 @@ function digestText(text: string, bytes: number, from: number): Digest {
   }
 }
 
-interface Place {
+/** State while a value is shrunk. */
+interface ShrinkState {
   readonly path: readonly number[];
   readonly cuts: ResultCut[];
   /** Entries of the outermost list or object that are left out. */
   readonly from: number;
 }
 
-function shrink(value: unknown, size: Size, place: Place): unknown {
-  if (typeof value === 'string') return shrinkText(value, size, place);
+function shrink(value: unknown, size: Size, state: ShrinkState): unknown {
+  if (typeof value === 'string') return shrinkText(value, size, state);
   if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return value;
   return Array.isArray(value)
-    ? shrinkList(value, size, place)
-    : shrinkObject(value as Readonly<Record<string, unknown>>, size, place);
+    ? shrinkList(value, size, state)
+    : shrinkObject(value as Readonly<Record<string, unknown>>, size, state);
 }
 
-function shrinkText(text: string, { chars }: Size, { path, cuts }: Place): string {
+function shrinkText(text: string, { chars }: Size, { path, cuts }: ShrinkState): string {
   if (text.length <= chars) return text;
   const shown = sliceText(text, 0, chars);
   cuts.push({ path, kind: 'text', total: text.length, shown: shown.length });
   return `${shown}…`;
 }
 
-function shrinkList(list: readonly unknown[], size: Size, place: Place): unknown[] {
-  const { path, cuts, from } = place;
+function shrinkList(list: readonly unknown[], size: Size, state: ShrinkState): unknown[] {
+  const { path, cuts, from } = state;
   const count = size.depth > 0 ? size.entries : 0;
   const shown = list.slice(from, from + count);
   if (from + shown.length < list.length) {
@@ -141,7 +142,7 @@ function shrinkList(list: readonly unknown[], size: Size, place: Place): unknown
 function shrinkObject(
   object: Readonly<Record<string, unknown>>,
   size: Size,
-  { path, cuts, from }: Place,
+  { path, cuts, from }: ShrinkState,
 ): Record<string, unknown> {
   const entries = Object.entries(object);
   const count = size.depth > 0 ? size.fields : 0;
@@ -176,29 +177,32 @@ function tallyBy(
   return counts.size === 0 ? {} : { [`by_${field}`]: Object.fromEntries(counts) };
 }
 
-/** Never half of a sign that takes two places. */
+/** Cuts a text, and never in the middle of a surrogate pair. */
 function sliceText(text: string, from: number, length: number): string {
   const slice = text.slice(from, from + length);
   return slice.isWellFormed() ? slice : slice.replace(/[\ud800-\udbff]$/, '');
 }
 
+/** Options of a list of cuts. */
 export interface CutListing {
   /** The value that the paths of the cuts lead into. */
   readonly value: unknown;
-  /** Characters that the descriptions may take; at least one is always listed. */
-  readonly room: number;
+  /** Characters for all descriptions; at least one is always listed. */
+  readonly charsMax: number;
+  /** Returns the handle with which the caller can request this part. */
   readonly handleOf: (path: readonly number[]) => string | undefined;
 }
 
+/** Descriptions of cuts, as far as they fit. */
 export interface DescribedCuts {
   readonly listed: readonly Readonly<Record<string, unknown>>[];
-  /** How many are not listed. */
+  /** The number of cuts that aren't listed. */
   readonly left: number;
 }
 
 /** Describes the outermost cuts first, because everything else is within them. */
 export function describeCuts(cuts: readonly ResultCut[], listing: CutListing): DescribedCuts {
-  const { value, room, handleOf } = listing;
+  const { value, charsMax, handleOf } = listing;
   const ordered = cuts.toSorted((a, b) => a.path.length - b.path.length);
   const entries = ordered.map(({ path, ...cut }) => {
     const handle = handleOf(path);
@@ -208,14 +212,18 @@ export function describeCuts(cuts: readonly ResultCut[], listing: CutListing): D
       ...(handle === undefined ? {} : { handle }),
     };
   });
-  return takeFitting(entries, room);
+  return listFitting(entries, charsMax);
 }
 
 /**
- * Describes cuts for a caller that can't ask for each part. The same field of many rows is described
- * once, with a `*` for what differs, and with how many places it was cut in.
+ * Describes cuts for a caller that can't request each part. The same field of many rows is described
+ * once, with a `*` for each name that differs, and with the number of rows.
  */
-export function groupCuts(cuts: readonly ResultCut[], value: unknown, room: number): DescribedCuts {
+export function groupCuts(
+  cuts: readonly ResultCut[],
+  value: unknown,
+  charsMax: number,
+): DescribedCuts {
   const named = cuts.map(({ path, ...cut }) => ({ ...cut, names: namesOf(value, path) }));
   const groups = Map.groupBy(named, ({ kind, names }) => {
     const [first = ''] = names;
@@ -231,17 +239,18 @@ export function groupCuts(cuts: readonly ResultCut[], value: unknown, room: numb
     const { kind, shown } = cut;
     return { at: toText(common), kind, places: group.length, longest, shown };
   });
-  return takeFitting(entries, room);
+  return listFitting(entries, charsMax);
 }
 
-function takeFitting(
+/** Lists as many entries as fit, and at least one. */
+function listFitting(
   entries: readonly Readonly<Record<string, unknown>>[],
-  room: number,
+  charsMax: number,
 ): DescribedCuts {
   let chars = 0;
   const end = entries.findIndex((entry, index) => {
     chars += JSON.stringify(entry).length;
-    return index > 0 && chars > room;
+    return index > 0 && chars > charsMax;
   });
   const listed = end === -1 ? entries : entries.slice(0, end);
   return { listed, left: entries.length - listed.length };
@@ -250,7 +259,7 @@ function takeFitting(
 const NAME_CHARS_MAX = 40;
 const AT_CHARS_MAX = 120;
 
-/** For people and models: `/jobs/3/result`. */
+/** Formats a path for people and models: `/jobs/3/result`. */
 function toText(names: readonly string[]): string {
   const text = names.map((name) => `/${toVisibleText(name).slice(0, NAME_CHARS_MAX)}`).join('');
   if (text.length > AT_CHARS_MAX) return `${text.slice(0, AT_CHARS_MAX)}…`;

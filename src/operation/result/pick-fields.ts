@@ -21,11 +21,11 @@ export function pickFields(
   const picked = pickPaths(output, own);
   if (rows === undefined || columns.length === 0) return picked;
   const list = output[rows.field];
-  const kept = Object.entries(output).filter(
+  const scalars = Object.entries(output).filter(
     ([, value]) => typeof value !== 'object' || value === null,
   );
   const trimmed = Array.isArray(list) ? list.map((row: unknown) => pickPaths(row, columns)) : list;
-  return { ...picked, [rows.field]: trimmed, ...Object.fromEntries(kept) };
+  return { ...picked, [rows.field]: trimmed, ...Object.fromEntries(scalars) };
 }
 
 /** Refuses a name that no result of the operation can have. */
@@ -56,7 +56,7 @@ function pickPaths(value: unknown, paths: readonly string[]): JsonObject {
   const picked: JsonObject = {};
   for (const [field, rests] of byFirst) {
     const entry = value[field] ?? null;
-    // A path that ends here asks for all of it.
+    // A path that ends here means the whole value.
     picked[field] = rests.includes('') ? entry : pickWithin(entry, rests);
   }
   return picked;
@@ -67,7 +67,7 @@ function pickWithin(value: JsonObject[string], paths: readonly string[]): JsonOb
   return isObject(value) ? pickPaths(value, paths) : value;
 }
 
-/** The names in `a,b,c`, or in a list of them. */
+/** Reads the names in `a,b,c`, or in a list of such texts. */
 export function readFieldNames(given: unknown): string[] {
   const parts = Array.isArray(given) ? given : [given];
   const isText = parts.every((part) => typeof part === 'string');

@@ -3,7 +3,7 @@ import { parseStoredJson } from '../../base/json.ts';
 import { runStatuses, type Branch, type Run, type Step } from './run.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';
-import { continueAfter, epochOf, writeCursor } from '../../operation/cursor.ts';
+import { readSeqCursor, readEpoch, writeCursor } from '../../operation/page.ts';
 import { defineOperation } from '../../operation/define.ts';
 import { cursorField, limitField } from '../../job/operations.ts';
 import { findById } from '../../operation/find-by-id.ts';
@@ -92,12 +92,12 @@ export const listRuns = defineOperation({
     },
   },
   async run({ engine: { ledger } }, { cursor: after, pipeline, status, limit: rows, ...more }) {
-    const epoch = await epochOf(ledger);
+    const epoch = await readEpoch(ledger);
     const { rows: runs, next } = await ledger.runs.page({
       ...(pipeline === undefined ? {} : { pipeline }),
       ...(status === undefined ? {} : { status }),
       ...(more.awaiting_approval === true ? { awaitingApproval: true } : {}),
-      ...(after === undefined ? {} : { beforeSeq: continueAfter('r', epoch, after) }),
+      ...(after === undefined ? {} : { beforeSeq: readSeqCursor('r', epoch, after) }),
       limit: rows,
     });
     return {
@@ -193,8 +193,8 @@ export function showSteps(
 export function findRun({ engine: { ledger } }: Pick<Context, 'engine'>, id: string): Promise<Run> {
   return findById(id, {
     noun: 'run',
-    missing: 'RUN_NOT_FOUND',
-    exact: () => ledger.runs.find(id),
-    beginning: (page) => ledger.runs.list(page),
+    errorCode: 'RUN_NOT_FOUND',
+    findExact: () => ledger.runs.find(id),
+    listByPrefix: (page) => ledger.runs.list(page),
   });
 }

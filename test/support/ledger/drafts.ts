@@ -20,7 +20,8 @@ import type {
   DirectiveWork,
   DirectiveInsert,
 } from '../../../src/ledger/directive-work.ts';
-import type { DirectiveWait, RequestKey } from '../../../src/directive/types.ts';
+import type { DirectiveWait } from '../../../src/directive/types.ts';
+import type { IdempotencyKey } from '../../../src/operation/idempotency.sql.ts';
 import type {
   ClaimablePlugin,
   ClaimedJob,
@@ -240,7 +241,7 @@ export function waiting(
   return { ...asked, wait: { forApproval: false, ...wait }, begin };
 }
 
-export function keyed(key: string, given: Partial<RequestKey> = {}): RequestKey {
+export function keyed(key: string, given: Partial<IdempotencyKey> = {}): IdempotencyKey {
   return {
     actor: 'api',
     route: 'POST /a',
