@@ -8,7 +8,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { findPipeline } from '../../src/pipeline/run/start.service.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { copyForRehearsal, type CopyCounts } from './ledger-copy.sql.ts';
-import { openOnlooker } from '../../src/app/instance.ts';
+import { openReadonlyEngine } from '../../src/app/instance.ts';
 import { createTestPlan, type TestPlan } from './test-plan.ts';
 import { writeStubs } from './write-stubs.ts';
 import { rehearsalPaths } from './isolate-config.ts';
@@ -50,7 +50,7 @@ async function prepare(
   const ledger = await openLedger({ kind: 'sqlite', path: paths.ledger }, noRules);
   try {
     const log = makeLogger({ level: 'error', format: 'text', destination: process.stderr });
-    const engine = await openOnlooker(config, ledger, log);
+    const engine = await openReadonlyEngine(config, ledger, log);
     if (pipeline !== undefined) findPipeline(pipeline, engine.pipelines);
     const testPlan = await createTestPlan(engine, ledger, pipeline);
     writeStubs(directory, engine.catalog.plugins, testPlan.responses);

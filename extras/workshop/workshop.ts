@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { createPluginEnvironment } from '../../src/app/environment.ts';
+import { createPluginEnvironment } from '../../src/app/blueprint.ts';
 import { findInstallPaths } from '../../src/app/install-paths.ts';
 import { DuctileError } from '../../src/base/errors.ts';
 import type { JsonObject } from '../../src/base/json.ts';

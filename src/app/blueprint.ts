@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { delimiter, dirname } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { toTenantConfig } from '../config/build.ts';
 import { loadConfig } from '../config/load.ts';
@@ -11,7 +12,7 @@ import { scopedBy } from '../access/check-scopes.service.ts';
 import type { PluginSources } from '../plugin/source.ts';
 import { loadCatalog, type UnloadedTargets } from '../plugin/catalog.ts';
 import { findPluginDrift } from '../plugin/lock.ts';
-import { createPluginEnvironment } from './environment.ts';
+import { pluginEnvironment } from '../plugin/protocol.ts';
 
 /**
  * Reads everything that a configuration names; throws if the configuration is wrong. The running
@@ -20,7 +21,7 @@ import { createPluginEnvironment } from './environment.ts';
  */
 export function readBlueprint(
   config: Config,
-  inForce: Config = config,
+  active: Config = config,
   { bases, unloadedTargets = 'wait' }: BlueprintOptions = {},
 ): Blueprint {
   const catalog = loadCatalog(config, bases, unloadedTargets);
@@ -31,8 +32,8 @@ export function readBlueprint(
   const wrong = [...problems, ...checked.problems, ...webhooks.problems, ...access.problems];
   if (wrong.length > 0) throw configInvalid(wrong);
   const drift = findPluginDrift(config, catalog);
-  const mustStay = [config, inForce].some(({ service }) => service.admission.failOnDrift);
-  if (mustStay && drift.length > 0) throw configInvalid(drift);
+  const isDriftRefused = [config, active].some(({ service }) => service.admission.failOnDrift);
+  if (isDriftRefused && drift.length > 0) throw configInvalid(drift);
   const allWarnings = [
     ...config.warnings,
     ...catalog.warnings,
@@ -43,7 +44,7 @@ export function readBlueprint(
     ...drift,
   ];
   const faults = [...catalog.problems, ...allWarnings];
-  const isStrict = [config, inForce].some(({ service }) => service.admission.validateConfigOnBoot);
+  const isStrict = [config, active].some(({ service }) => service.admission.validateConfigOnBoot);
   if (isStrict && faults.length > 0) throw configInvalid(faults);
   return {
     config,
@@ -56,7 +57,7 @@ export function readBlueprint(
 }
 
 interface BlueprintOptions {
-  /** Plugins that were found before. */
+  /** The plugins that were already found (default: looks for them). */
   readonly bases?: PluginSources;
   readonly unloadedTargets?: UnloadedTargets;
 }
@@ -65,10 +66,10 @@ interface BlueprintOptions {
  * Reads the files again for a reload. A reload refuses a target whose plugin did not load, because
  * the service keeps running with what it has.
  */
-export function readAgain(inForce: Config): Blueprint {
-  const { file, service } = inForce;
+export function rereadBlueprint(active: Config): Blueprint {
+  const { file, service } = active;
   const next = loadConfig({ given: file, admission: service.admission });
-  return readBlueprint(next, inForce, { unloadedTargets: 'refuse' });
+  return readBlueprint(next, active, { unloadedTargets: 'refuse' });
 }
 
 /**
@@ -83,11 +84,11 @@ export function readTenantBlueprint(root: Blueprint, version: string): Blueprint
 /** Compiles a configuration that includes the tenant's installations. */
 export function compileForTenant(config: Config, root: Blueprint, version: string): Blueprint {
   const blueprint = readBlueprint(config, config, { bases: root.catalog.sources });
-  return { ...blueprint, snapshotId: nameOf(blueprint, version) };
+  return { ...blueprint, snapshotId: digestOf(blueprint, version) };
 }
 
-/** Formats the digest like other ids. */
-function nameOf({ config, catalog }: Blueprint, version: string): string {
+/** Returns a digest of the definitions, in the form of other ids. */
+function digestOf({ config, catalog }: Blueprint, version: string): string {
   const prints = [...catalog.plugins].map(([name, { fingerprint }]) => [name, fingerprint]);
   const text = JSON.stringify([version, config.fingerprint, prints]);
   const hex = createHash('sha256').update(text).digest('hex');
@@ -96,4 +97,14 @@ function nameOf({ config, catalog }: Blueprint, version: string): string {
     .slice(1)
     .map((end, index) => hex.slice(cuts[index], end))
     .join('-');
+}
+
+/**
+ * Puts our own Node first on the path, so that plugins in TypeScript find a version that is new
+ * enough.
+ */
+export function createPluginEnvironment(passthrough: readonly string[]): Record<string, string> {
+  const env = pluginEnvironment(process.env, passthrough);
+  const path = [dirname(process.execPath), env['PATH'] ?? ''].filter((part) => part !== '');
+  return { ...env, PATH: path.join(delimiter) };
 }

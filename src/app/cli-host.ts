@@ -5,7 +5,7 @@ import type { CliHost } from '../cli/host.ts';
 import type { ControlSocket } from '../cli/transport.ts';
 import { findConfig } from '../config/find.ts';
 import { rehearse, watch } from './extras.ts';
-import { openLocal } from './open-local.ts';
+import { locateState, openLocal } from './open-local.ts';
 
 /** Returns the named configuration and the one in use, if they are different files. */
 function findOtherConfig(
@@ -54,7 +54,6 @@ export const cliHost: CliHost = {
   },
   openLocal,
   async findSocket(given) {
-    const { locateState } = await import('./locate.ts');
     const { findSocket, readControlKey, readSocketConfig, describeSocketOwner } =
       await import('../http/control-socket.ts');
     const look = async (directory: string): Promise<ControlSocket | undefined> => {

@@ -4,14 +4,13 @@ import type { LocalConnection } from '../cli/host.ts';
 import type { StateConfig } from '../config/config.ts';
 import type { Engine } from '../engine/engine.ts';
 import { openToLook } from '../ledger/open-readonly.ts';
-import { ownerOf } from '../operation/context.ts';
+import { localOwner } from '../operation/context.ts';
 import type { Operation } from '../operation/define.ts';
 import { inspectJob, listJobsOperation, listQueue } from '../job/operations.ts';
 import { listLogs } from '../job/logs.operations.ts';
-import { localActor } from './actor.ts';
 
 /** The most common operations; loading all others would take longer than running one of these. */
-const usual: readonly Operation[] = [listJobsOperation, inspectJob, listLogs, listQueue];
+const common: readonly Operation[] = [listJobsOperation, inspectJob, listLogs, listQueue];
 
 /** Opens the ledger for operations that need nothing else: no plugins, no engine. */
 export async function openFastRead(state: StateConfig): Promise<LocalConnection> {
@@ -24,9 +23,11 @@ export async function openFastRead(state: StateConfig): Promise<LocalConnection>
       throw new Error(`an operation that needs the ledger alone asked for ${String(name)}`);
     },
   });
-  const principal = ownerOf(localActor());
+  const principal = localOwner();
   const caller = new LocalCaller({ engine, principal, submittedBy: 'cli' }, (name) =>
-    usual.some((operation) => operation.name === name) ? Promise.resolve(usual) : loadOperations(),
+    common.some((operation) => operation.name === name)
+      ? Promise.resolve(common)
+      : loadOperations(),
   );
   return { caller, close: () => ledger.close() };
 }

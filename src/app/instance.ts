@@ -1,6 +1,6 @@
 import { engineRules } from '../ledger/rules.ts';
 import { createProcessContext } from '../engine/process-context.ts';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { FileLock } from '../base/file-lock.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
@@ -16,13 +16,15 @@ import { refuseLate } from '../directive/request.operations.ts';
 import type { HostLog } from '../plugin/spawner-link.ts';
 import { makeHost } from '../plugin/host.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
-import { readAgain, readBlueprint } from './blueprint.ts';
-import { confineListed, makeIsolation } from './isolation.ts';
+import { rereadBlueprint, readBlueprint } from './blueprint.ts';
+import { confineListed, findIsolation, type Isolation } from '../plugin/isolation.ts';
+import { toRealPath } from '../plugin/profile.ts';
+import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import { findInstallPaths } from './install-paths.ts';
-import { openVault } from './vault.ts';
+import { openVault } from '../access/vault.service.ts';
 import { openTenants } from './tenant-engine.ts';
 
-/** Service process with everything it owns. */
+/** An engine with its ledger, spawner and lock. */
 export interface Instance {
   readonly config: Config;
   readonly engine: LedgerEngine;
@@ -32,7 +34,7 @@ export interface Instance {
 }
 
 /** Reads everything that a configuration names; the active configuration's rules apply. */
-export type ReadBlueprint = (config: Config, inForce?: Config) => Blueprint;
+export type ReadBlueprint = (config: Config, active?: Config) => Blueprint;
 
 /**
  * Opens an engine that can be started; after a failure, the opened parts are closed. The signal
@@ -66,7 +68,7 @@ export async function openInstance(
 }
 
 /** Opens an engine that is never started, on a ledger that is only read. */
-export async function openOnlooker(
+export async function openReadonlyEngine(
   config: Config,
   ledger: Ledger,
   log: Log,
@@ -96,14 +98,14 @@ function makeEngine(
   read: ReadBlueprint = readBlueprint,
 ): LedgerEngine {
   const { config } = blueprint;
-  const place = findInstallPaths();
+  const paths = findInstallPaths();
   const spawnerLog = log.child('spawner');
   const writeLog: HostLog = (level, message, fields) => spawnerLog[level](message, fields);
   const host = makeHost({
     kind: config.service.spawner,
-    nativePath: place.nativeSpawner,
-    nodeScript: place.nodeSpawner,
-    // Several hosts may share a state directory on PostgreSQL; there the fence is the deadline.
+    nativePath: paths.nativeSpawner,
+    nodeScript: paths.nodeSpawner,
+    // On PostgreSQL several hosts can share a state directory; there the heartbeat deadline is the fence.
     lockPath: config.state.kind === 'sqlite' ? join(config.state.dir, 'spawner.lock') : undefined,
     cgroup: process.env['DUCTILE_CGROUP'],
     log: writeLog,
@@ -113,12 +115,12 @@ function makeEngine(
   const vault = openVault(config);
   const tracer = makeTracer({
     config: () => engine.config.telemetry.otlp,
-    service: () => ({ name: engine.config.service.name, version: place.version }),
+    service: () => ({ name: engine.config.service.name, version: paths.version }),
     log: log.child('tracer'),
   });
   const shared = createProcessContext(() => engine.config.service.maxWorkers, {
-    version: place.version,
-    shippedPackages: place.packages,
+    version: paths.version,
+    shippedPackages: paths.packages,
     tracer,
     authorize: refuseLate,
   });
@@ -135,7 +137,7 @@ function makeEngine(
   });
   const engine: LedgerEngine = new LedgerEngine(shared, {
     blueprint,
-    source: { load: readAgain, compile: (extended) => read(extended, engine.config) },
+    source: { load: rereadBlueprint, compile: (extended) => read(extended, engine.config) },
     ledger,
     host,
     runner: makeRunner(confined, makePrewarmPool({ host: confined, log: writeLog })),
@@ -145,4 +147,41 @@ function makeEngine(
     log,
   });
   return engine;
+}
+
+/**
+ * Creates a function that finds how plugins are confined. It caches the result until a path changes,
+ * because finding it starts programs. A path that a reload adds is hidden from later processes.
+ */
+export function makeIsolation(): IsolationOf {
+  let last:
+    | { readonly config: Config; readonly paths: string; readonly found: Isolation }
+    | undefined;
+  return (config) => {
+    if (last?.config === config) return last.found;
+    const { state, directory, files, pluginRoots, packageRoots } = config;
+    const filePaths = files.map(({ path }) => path);
+    const paths = JSON.stringify([state.dir, directory, filePaths, pluginRoots, packageRoots]);
+    const found = last?.paths === paths ? last.found : isolate(config);
+    last = { config, paths, found };
+    return found;
+  };
+}
+
+/** Finds how plugins are confined: the state and the configuration are hidden, and the program is read-only. */
+export function isolate({ state, directory, files, pluginRoots, packageRoots }: Config): Isolation {
+  const { root, nativeSpawner } = findInstallPaths();
+  const roots = [...pluginRoots, ...packageRoots].map(({ path }) => path);
+  return findIsolation({
+    nativePath: nativeSpawner,
+    hidden: toRealPaths([state.dir, directory, ...files.map(({ path }) => path)]),
+    readable: toRealPaths([...roots, root, dirname(process.execPath)]),
+    path: process.env['PATH'],
+    uid: process.geteuid?.() ?? -1,
+  });
+}
+
+/** Resolves links. A path that doesn't exist yet stays as it is: it must be hidden once it does. */
+function toRealPaths(paths: readonly string[]): string[] {
+  return [...new Set(paths.map(toRealPath))];
 }

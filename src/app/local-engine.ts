@@ -10,16 +10,13 @@ import { takeInstanceLock } from '../ledger/sqlite/instance-lock.ts';
 import { openToLook, refuseOlder, schemaOf } from '../ledger/open-readonly.ts';
 import { planRestore, restoreLedger } from '../ledger/restore.ts';
 import { hostIn } from '../ledger/tenant-location.ts';
-import { ownerOf, type Context } from '../operation/context.ts';
+import { localOwner, type Context } from '../operation/context.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { findLeft } from '../pipeline/run/unfinished.service.ts';
-import { localActor } from './actor.ts';
-import { openInstance, openOnlooker } from './instance.ts';
-import { readKeyIds } from '../access/vault.service.ts';
+import { openInstance, openReadonlyEngine, isolate } from './instance.ts';
+import { readKeyIds, openVault } from '../access/vault.service.ts';
 import { makeExtras } from './extras.ts';
-import { isolate } from './isolation.ts';
 import { findInstallPaths } from './install-paths.ts';
-import { openVault } from './vault.ts';
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import type { Engine } from '../engine/engine.ts';
 import { isTerminal, type Job } from '../job/job.ts';
@@ -37,9 +34,10 @@ export async function openLocalWriter(given: string | undefined): Promise<LocalC
   const { engine, close } = await openInstance(config, quietLog(process.stderr));
   const local = new LocalCaller({
     engine,
-    principal: ownerOf(localActor()),
+    principal: localOwner(),
     submittedBy: 'cli',
-    settleLineage: (rootJobId, over) => settleLineage(engine, rootJobId, limits.jobWaitMs, over),
+    settleLineage: (rootJobId, signal) =>
+      settleLineage(engine, rootJobId, limits.jobWaitMs, signal),
   });
   let started: Promise<void> | undefined;
   return {
@@ -53,15 +51,17 @@ export async function openLocalWriter(given: string | undefined): Promise<LocalC
         // The caller waits for the end, so finish the work that follows from it, too.
         if (end !== null) await settleLineage(engine, rootJobId, limits.jobWaitMs);
         const waiting = await findLeft(engine.ledger, rootJobId);
-        return waiting.length === 0 ? answer : { ...answer, waiting, message: GOES_ON };
+        return waiting.length === 0 ? answer : { ...answer, waiting, message: CONTINUES_LATER };
       },
     },
     close,
   };
 }
 
-const GOES_ON = 'No service runs here: it goes on with the next `ductile system start` or run.';
+const CONTINUES_LATER =
+  'No service runs here: it goes on with the next `ductile system start` or run.';
 
+/** Connection to a ledger that is only read. */
 export interface LocalReader extends LocalConnection {
   readonly context: Context;
 }
@@ -71,8 +71,8 @@ export async function openLocalReader(given: string | undefined): Promise<LocalR
   const config = loadConfig({ given });
   const ledger = await openToLook(config.state);
   // Problems of plugins are part of the results about them, so log nothing.
-  const engine = await openOnlooker(config, ledger, quietLog({ write: () => undefined }));
-  const context: Context = { engine, principal: ownerOf(localActor()), submittedBy: 'cli' };
+  const engine = await openReadonlyEngine(config, ledger, quietLog({ write: () => undefined }));
+  const context: Context = { engine, principal: localOwner(), submittedBy: 'cli' };
   return { caller: new LocalCaller(context), context, close: () => ledger.close() };
 }
 
@@ -138,16 +138,16 @@ function quietLog(destination: LineWriter) {
  * Opens operations that work on the configuration's files, even if the configuration is invalid.
  */
 export function openFiles(given: string | undefined): LocalConnection {
-  const place = findInstallPaths();
+  const { plugins } = findInstallPaths();
   const caller = new LocalCaller({
     get engine(): never {
       throw new Error('an operation on files has no engine');
     },
-    principal: ownerOf(localActor()),
+    principal: localOwner(),
     submittedBy: 'cli',
     configFiles: {
       given,
-      shippedPlugins: place.plugins,
+      shippedPlugins: plugins,
       isolation: isolate,
       readKeyIds: (config) => readKeyIds(openVault(config)),
       extras: makeExtras(given),
@@ -156,9 +156,9 @@ export function openFiles(given: string | undefined): LocalConnection {
   return { caller, close: () => Promise.resolve() };
 }
 
-const LOOK_MS = 20;
-/** Longest pause between two reads. */
-const LOOK_MS_MAX = 200;
+/** Shortest and longest pause between two reads. */
+const POLL_MS = 20;
+const POLL_MS_MAX = 200;
 /** Work that isn't claimed for this long waits for something else, such as a limit or a pause. */
 const STALL_MS = 2000;
 /** Work that is due this soon is waited for. */
@@ -172,17 +172,17 @@ export async function settleLineage(
   engine: Engine,
   rootJobId: string,
   ms: number,
-  over?: AbortSignal,
+  signal?: AbortSignal,
 ): Promise<void> {
   const until = performance.now() + ms;
-  let [known, since, restMs] = ['', performance.now(), LOOK_MS];
+  let [known, since, restMs] = ['', performance.now(), POLL_MS];
   while (performance.now() < until) {
-    if (over?.aborted === true) return;
+    if (signal?.aborted === true) return;
     const open = await findOpen(engine, rootJobId);
     // Work that ended between the reads may have started other work.
     if (open.length === 0 && (await findOpen(engine, rootJobId)).length === 0) return;
     const seen = open.join(' ');
-    restMs = seen === known ? Math.min(2 * restMs, LOOK_MS_MAX) : LOOK_MS;
+    restMs = seen === known ? Math.min(2 * restMs, POLL_MS_MAX) : POLL_MS;
     // Jobs that run here may be what the others wait for, such as a plugin's init or a job with the
     // same key.
     const isMoving = seen !== known || isRunning(open) || engine.status().running.length > 0;
@@ -193,12 +193,12 @@ export async function settleLineage(
 }
 
 function isRunning(open: readonly string[]): boolean {
-  return open.some((one) => one.startsWith('running '));
+  return open.some((work) => work.startsWith('running '));
 }
 
 /**
- * Finds work that is running or could run, each with its state. Jobs are read last: a job that a
- * branch waits for and that is missing has ended.
+ * Lists work that runs or could run now, as texts with its state. Jobs are read last: if a branch waits
+ * for a job that is missing, that job has ended.
  */
 async function findOpen({ ledger }: Engine, rootJobId: string): Promise<string[]> {
   const lineage = { rootJobId, status: ['queued', 'running'], limit: limits.pageRowsMax } as const;
@@ -210,13 +210,13 @@ async function findOpen({ ledger }: Engine, rootJobId: string): Promise<string[]
   );
   const jobs = await ledger.jobs.list(lineage);
   const known = new Set(jobs.map(({ id }) => id));
-  const begun = runs.filter(({ status, dueAt }) => status === 'queued' && isSoon(dueAt));
+  const queuedRuns = runs.filter(({ status, dueAt }) => status === 'queued' && isSoon(dueAt));
   return [
     ...jobs.filter(isDue).map(({ id, status }) => `${status} ${id}`),
-    ...begun.map(({ id }) => `queued ${id}`),
+    ...queuedRuns.map(({ id }) => `queued ${id}`),
     ...branches
       .flat()
-      .filter((branch) => isMoved(branch, known))
+      .filter((branch) => canAdvance(branch, known))
       .map(({ id, moves }) => `moving ${id} ${moves}`),
   ];
 }
@@ -225,8 +225,11 @@ function isDue({ status, nextRetryAt }: Job): boolean {
   return !isTerminal(status) && isSoon(nextRetryAt);
 }
 
-/** A branch that waits without a time waits for other branches, a signal or a person. */
-function isMoved({ status, dueAt, claimedBy, jobId }: Branch, jobs: ReadonlySet<string>): boolean {
+/** Returns whether a branch can advance now. Without a due time it waits for branches, a signal or a person. */
+function canAdvance(
+  { status, dueAt, claimedBy, jobId }: Branch,
+  jobs: ReadonlySet<string>,
+): boolean {
   if (claimedBy !== null) return true;
   if (status === 'running') return jobId !== null && !jobs.has(jobId);
   return (status === 'advancing' || dueAt !== null) && isSoon(dueAt);

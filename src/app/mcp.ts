@@ -6,9 +6,8 @@ import { describeServer } from '../mcp/http-handler.ts';
 import { createResultStore } from '../mcp/result-store.ts';
 import { findInstallPaths } from './install-paths.ts';
 import { findLocalNeed, serverNeeded } from '../cli/ask.ts';
-import { ownerOf } from '../operation/context.ts';
+import { localOwner } from '../operation/context.ts';
 import { listCommands } from '../access/offered.operations.ts';
-import { localActor } from './actor.ts';
 import { openFiles, openLocalReader } from './local-engine.ts';
 import { openLocal } from './open-local.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
@@ -75,7 +74,7 @@ function byName(tools: readonly ToolDescription[]): ToolDescription[] {
 /** Runs operations on the configuration's files, even if the configuration is invalid. */
 export function filesBackend(config: string | undefined): ToolBackend {
   return {
-    principal: ownerOf(localActor()),
+    principal: localOwner(),
     commands: () => Promise.resolve([]),
     run: (operation, input, key) => {
       refuseKey(key);
@@ -87,17 +86,17 @@ export function filesBackend(config: string | undefined): ToolBackend {
 /** Opens the ledger for each request while no service runs, so that one can start at any time. */
 export function ledgerBackend(config: string | undefined, isHere: boolean): ToolBackend {
   return {
-    principal: ownerOf(localActor()),
+    principal: localOwner(),
     commands: () => (isHere ? readCommands(config) : Promise.resolve([])),
     async run(operation, input, key) {
       const { name, effect, needs } = operation;
       if (needs === 'server' || !isHere) throw serverNeeded(name.replace('.', ' '));
       refuseKey(key);
-      const door = await openLocal(config, findLocalNeed({ effect, needs }, input));
+      const connection = await openLocal(config, findLocalNeed({ effect, needs }, input));
       try {
-        return await door.caller.call(name, input);
+        return await connection.caller.call(name, input);
       } finally {
-        await door.close();
+        await connection.close();
       }
     },
   };
@@ -105,12 +104,12 @@ export function ledgerBackend(config: string | undefined, isHere: boolean): Tool
 
 /** Returns no commands for an invalid configuration; operations that need it report the problem. */
 async function readCommands(config: string | undefined) {
-  const door = await openLocalReader(config).catch(() => undefined);
-  if (door === undefined) return [];
+  const reader = await openLocalReader(config).catch(() => undefined);
+  if (reader === undefined) return [];
   try {
-    return listCommands(door.context);
+    return listCommands(reader.context);
   } finally {
-    await door.close();
+    await reader.close();
   }
 }
 

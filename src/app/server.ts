@@ -12,8 +12,7 @@ import { listenApi, listenControl, listenWebhooks } from '../http/listeners.ts';
 import type { HttpListener } from '../http/listen.ts';
 import { describeSocketOwner } from '../http/control-socket.ts';
 import { createMcpHttpHandler } from '../mcp/http-handler.ts';
-import { ownerOf, type Context } from '../operation/context.ts';
-import { localActor } from './actor.ts';
+import { localOwner, type Context } from '../operation/context.ts';
 import { findInstallPaths } from './install-paths.ts';
 
 /** Service process that accepts requests: engine, control socket and listeners. */
@@ -29,8 +28,8 @@ export interface Server {
  */
 export async function runServer(given: string | undefined): Promise<number> {
   const config = loadConfig({ given });
-  let inForce = (): Config => config;
-  const log = makeServiceLog(() => inForce());
+  let activeConfig = (): Config => config;
+  const log = makeServiceLog(() => activeConfig());
   const manager = findServiceManager({ env: process.env, log: log.child('systemd') });
   const stop = waitForStopSignal();
   const reloads = watchReloadSignal();
@@ -44,7 +43,7 @@ export async function runServer(given: string | undefined): Promise<number> {
     return 0;
   }
   const { surfaces, instance } = server;
-  inForce = () => instance.engine.config;
+  activeConfig = () => instance.engine.config;
   log.info('ductile is ready', {
     pid: process.pid,
     control: surfaces.control,
@@ -54,8 +53,8 @@ export async function runServer(given: string | undefined): Promise<number> {
     plugins: instance.engine.catalog.plugins.size,
     spawner: instance.engine.status().spawner,
   });
-  instance.engine.watchReloads((isUnderWay) => {
-    if (isUnderWay) manager.reloading();
+  instance.engine.watchReloads((isReloading) => {
+    if (isReloading) manager.reloading();
     else manager.ready();
   });
   reloads.begin(() => reloadNow(instance));
@@ -64,18 +63,18 @@ export async function runServer(given: string | undefined): Promise<number> {
   const reason = await Promise.race([stop, instance.engine.outgrown]);
   if (typeof reason === 'string') log.info('stopping', { signal: reason });
   else log.warn('stopping: a newer Ductile has changed the ledger', { schema: reason });
-  const told = manager.stopping();
+  const notified = manager.stopping();
   await server.close();
-  await told;
+  await notified;
   log.info('stopped');
   if (typeof reason === 'number') refuseNewer(reason);
   return 0;
 }
 
-function makeServiceLog(inForce: () => Config): Log {
-  const { logFormat } = inForce().service;
+function makeServiceLog(activeConfig: () => Config): Log {
+  const { logFormat } = activeConfig().service;
   const format = logFormat === 'auto' ? chooseLogFormat(process.stdout) : logFormat;
-  return makeLogger({ level: () => inForce().service.logLevel, format });
+  return makeLogger({ level: () => activeConfig().service.logLevel, format });
 }
 
 /** The outcome is in the log and in the status, because a signal has no caller. */
@@ -83,7 +82,7 @@ async function reloadNow({ engine, log }: Instance): Promise<void> {
   try {
     await engine.direct({ type: 'config.reload', params: {}, actor: 'signal:SIGHUP' });
   } catch (error) {
-    log.error('the reload could not be asked for', { error });
+    log.error('the reload failed', { error });
   }
 }
 
@@ -98,12 +97,12 @@ export async function openServer(
   stop?: Promise<unknown>,
   read?: ReadBlueprint,
 ): Promise<Server> {
-  for (let again = 0; ; again += 1) {
+  for (let restarts = 0; ; restarts += 1) {
     try {
       return await openOnce(config, log, stop, read);
     } catch (error) {
-      if (again === limits.startsAgainMax || !isLostConnection(error)) throw error;
-      log.warn('the database ended a connection during the start, which begins again', { error });
+      if (restarts === limits.startsAgainMax || !isLostConnection(error)) throw error;
+      log.warn('the database ended a connection during the start; starting again', { error });
     }
   }
 }
@@ -157,20 +156,20 @@ async function closeServer(instance: Instance, surfaces: Surfaces | undefined): 
  * during a reload trigger one more.
  */
 export function watchReloadSignal(): { begin(reload: () => Promise<void>): void } {
-  let asked = false;
+  let isRequested = false;
   let isBusy = false;
   let work: (() => Promise<void>) | undefined;
   const run = async (): Promise<void> => {
     if (isBusy || work === undefined) return;
     isBusy = true;
-    while (asked) {
-      asked = false;
+    while (isRequested) {
+      isRequested = false;
       await work();
     }
     isBusy = false;
   };
   process.on('SIGHUP', () => {
-    asked = true;
+    isRequested = true;
     void run();
   });
   return {
@@ -185,11 +184,11 @@ export function watchReloadSignal(): { begin(reload: () => Promise<void>): void 
 export function waitForStopSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-      let asked = false;
+      let isRepeated = false;
       process.on(signal, () => {
         // A second signal ends the process at once; the ledger recovers interrupted work.
-        if (asked) process.exit(1);
-        asked = true;
+        if (isRepeated) process.exit(1);
+        isRepeated = true;
         resolve(signal);
       });
     }
@@ -207,7 +206,7 @@ export interface Surfaces {
 }
 
 export async function openSurfaces({ config, engine, log }: Instance): Promise<Surfaces> {
-  const context: Context = { engine, principal: ownerOf(localActor()), submittedBy: 'cli' };
+  const context: Context = { engine, principal: localOwner(), submittedBy: 'cli' };
   const httpLog = log.child('http');
   const mcp = createMcpHttpHandler(findInstallPaths().version);
   const own = config.state.kind === 'postgres' ? { processId: engine.processId } : {};

@@ -20,7 +20,7 @@ export interface ServiceManagerOptions {
 
 const PROGRAM = 'systemd-notify';
 const SEND_MS_MAX = 5000;
-const TRIES_MAX = 3;
+const ATTEMPTS_MAX = 3;
 const USEC_PER_MS = 1000;
 const NSEC_PER_USEC = 1000n;
 
@@ -32,20 +32,20 @@ export function findServiceManager(options: ServiceManagerOptions): ServiceManag
   const { env, log, send = runProgram } = options;
   let last: Promise<void> = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
-  let isHeard = (env['NOTIFY_SOCKET'] ?? '') !== '';
+  let isAvailable = (env['NOTIFY_SOCKET'] ?? '') !== '';
 
   const deliver = async (words: readonly string[]): Promise<void> => {
-    for (let tries = 1; isHeard; tries += 1) {
+    for (let attempt = 1; isAvailable; attempt += 1) {
       try {
         await send(words);
         return;
       } catch (error) {
         // Without the program no message can be sent. Other errors may be temporary, and a service
         // that stops reporting would be killed although it works.
-        isHeard = !isMissing(error);
-        if (!isHeard) clearInterval(timer);
-        if (isHeard && tries < TRIES_MAX) continue;
-        log.warn('the service manager could not be told how it goes', { told: words[0], error });
+        isAvailable = !isMissing(error);
+        if (!isAvailable) clearInterval(timer);
+        if (isAvailable && attempt < ATTEMPTS_MAX) continue;
+        log.warn('the service manager could not be notified', { message: words[0], error });
         return;
       }
     }
@@ -53,7 +53,7 @@ export function findServiceManager(options: ServiceManagerOptions): ServiceManag
 
   // One after the other: "ready" must not overtake "reloading".
   const notify = (...words: readonly string[]): void => {
-    if (isHeard) last = last.then(() => deliver(words));
+    if (isAvailable) last = last.then(() => deliver(words));
   };
 
   return {
@@ -62,10 +62,10 @@ export function findServiceManager(options: ServiceManagerOptions): ServiceManag
       notify('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / NSEC_PER_USEC}`),
     watch(isSound) {
       const everyMs = watchdogMs(env) / 2;
-      if (!isHeard || everyMs <= 0) return;
+      if (!isAvailable || everyMs <= 0) return;
       timer = setInterval(() => {
         if (isSound()) notify('WATCHDOG=1');
-        else log.error('the process is not sound; the service manager is not told otherwise');
+        else log.error('the process is not healthy, so the watchdog is not notified');
       }, everyMs);
       timer.unref();
     },

@@ -18,7 +18,7 @@ import type { TenantRow } from '../tenant/types.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import type { Host } from '../plugin/process.ts';
 import { compileForTenant, readTenantBlueprint } from './blueprint.ts';
-import { confineTenant } from './isolation.ts';
+import { confineTenant } from '../plugin/isolation.ts';
 import type { ProcessContext } from '../engine/process-context.ts';
 import { LedgerEngine } from '../engine/ledger-engine.ts';
 
@@ -26,7 +26,7 @@ import { LedgerEngine } from '../engine/ledger-engine.ts';
 export interface TenantHost {
   readonly process: ProcessContext;
   readonly root: Ledger;
-  /** Active blueprint of the root ledger. */
+  /** Returns the active blueprint of the root ledger. */
   readonly current: () => Blueprint;
   readonly isPaused: () => boolean;
   /** True if the root's heartbeats were unbroken for a whole threshold. */
@@ -37,20 +37,20 @@ export interface TenantHost {
   readonly log: Log;
 }
 
-export function openTenants(household: TenantHost): TenantKeeper<LedgerEngine> {
-  const { root, current, log } = household;
+export function openTenants(shared: TenantHost): TenantKeeper<LedgerEngine> {
+  const { root, current, log } = shared;
   return makeTenants({
     root,
     pollMs: () => current().config.service.pollIntervalMs,
-    openLedger: (row) => openTenantLedger(row, household),
-    makeEngine: (row, ledger) => Promise.resolve(makeTenantEngine(row, ledger, household)),
-    schedules: () => nameSchedules(current().config),
+    openLedger: (row) => openTenantLedger(row, shared),
+    makeEngine: (row, ledger) => Promise.resolve(makeTenantEngine(row, ledger, shared)),
+    schedules: () => digestSchedules(current().config),
     log: log.child('tenants'),
   });
 }
 
-/** Empty without schedules, so that no tenant is opened for nothing. */
-function nameSchedules({ plugins }: Config): string {
+/** Returns a digest of the schedules that tenants share. It is empty without any, so that no tenant is opened. */
+function digestSchedules({ plugins }: Config): string {
   const shared = Object.entries(plugins)
     .filter(
       ([, { shared: isShared, enabled, schedules }]) => isShared && enabled && schedules.length > 0,
@@ -60,7 +60,7 @@ function nameSchedules({ plugins }: Config): string {
   return createHash('sha256').update(JSON.stringify(shared)).digest('hex');
 }
 
-/** On PostgreSQL the others hear of work in it from the root ledger, where it is due now. */
+/** Opens the ledger of a tenant. New work in it is recorded in the root ledger, which notifies other hosts. */
 function openTenantLedger(
   { slug }: TenantRow,
   { root, current, log }: TenantHost,
@@ -72,51 +72,47 @@ function openTenantLedger(
     root.hint();
   };
   const tenancy = {
-    hint: rarely(announce),
+    hint: throttle(announce),
     ...(state.kind === 'postgres' ? { rootSchema: state.schema } : {}),
   };
   return openSoundLedger(place, engineRules, undefined, log.forTenant(slug), tenancy);
 }
 
-/** Runs at once; calls that follow soon are combined. */
-function rarely(announce: () => Promise<void>): () => void {
-  let quiet: NodeJS.Timeout | undefined;
-  let isOwed = false;
+/** Calls at once; further calls within a short time are combined into one. */
+function throttle(announce: () => Promise<void>): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  let isPending = false;
   const call = (): void => {
-    isOwed = quiet !== undefined;
-    if (isOwed) return;
+    isPending = timer !== undefined;
+    if (isPending) return;
     void announce();
-    quiet = setTimeout(() => {
-      quiet = undefined;
-      if (isOwed) call();
+    timer = setTimeout(() => {
+      timer = undefined;
+      if (isPending) call();
     }, limits.tenantAgainMs).unref();
   };
   return call;
 }
 
-function makeTenantEngine(
-  row: () => TenantRow,
-  ledger: Ledger,
-  household: TenantHost,
-): LedgerEngine {
-  const { root, current, isPaused, host: shared, isolation, vault, log: whole } = household;
+function makeTenantEngine(row: () => TenantRow, ledger: Ledger, shared: TenantHost): LedgerEngine {
+  const { root, current, isPaused, isolation, vault } = shared;
   const { config } = current();
   const { slug } = row();
-  const { version } = household.process;
+  const { version } = shared.process;
   refuseUnisolated(config, isolation);
-  const facade = makeFacadeHost(shared);
+  const facade = makeFacadeHost(shared.host);
   const host = confineTenant(facade, slug, () => {
     const { config: now } = current();
     return { config: now, isolation: isolation(now) };
   });
-  const log = whole.forTenant(slug);
+  const log = shared.log.forTenant(slug);
   const spawnerLog = log.child('spawner');
   const pool = makePrewarmPool({
     host,
     log: (level, message, fields) => spawnerLog[level](message, fields),
   });
   const read = (): Blueprint => readTenantBlueprint(current(), version);
-  return new LedgerEngine(household.process, {
+  return new LedgerEngine(shared.process, {
     blueprint: read(),
     source: {
       load: read,
@@ -130,7 +126,7 @@ function makeTenantEngine(
       slug,
       row,
       isHeld: isPaused,
-      mayReap: household.mayReap,
+      mayReap: shared.mayReap,
       addKey: (kind, key) => root.tenants.insertKey(kind, key, slug),
       dropKey: (kind, key) => root.tenants.deleteKey(kind, key),
     },

@@ -55,11 +55,11 @@ async function planMigration(state: Config['state']): Promise<string[]> {
   const root = await openToLook(state);
   try {
     for (const { slug } of await root.tenants.list()) {
-      const told = await schemaOf(tenantPlace(state, slug)).then(
+      const sentence = await schemaOf(tenantPlace(state, slug)).then(
         (version) => planOne(slug, version),
         (error: unknown) => `${slug} would stay as it is: ${messageOf(error)}`,
       );
-      plan.push(told);
+      plan.push(sentence);
     }
   } finally {
     await root.close();

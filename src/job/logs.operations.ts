@@ -104,7 +104,7 @@ export const listLogs = defineOperation({
       ...toAttemptFilter(input),
       ...(jobId === undefined ? {} : { jobId }),
       ...(begin === undefined ? {} : { since: await readMoment(engine.ledger, begin) }),
-      ...readSeqCursor(cursor),
+      ...readPosition(cursor),
     });
     const logs = attempts.map(showAttempt);
     return {
@@ -200,7 +200,7 @@ function toMoment(text: string, nowMs: number): Timestamp | undefined {
 }
 
 /** Reads the position at which a page ended. */
-function readSeqCursor(cursor = ''): Pick<AttemptFilter, 'after' | 'before'> {
+function readPosition(cursor = ''): Pick<AttemptFilter, 'after' | 'before'> {
   const [, completedAt, logId, before] = cursorPattern.exec(cursor) ?? [];
   if (completedAt === undefined || logId === undefined) return {};
   const position = { completedAt, logId };

@@ -1,3 +1,4 @@
+import { readUserName } from '../base/account.ts';
 import type { Config } from '../config/config.ts';
 import type { Engine } from '../engine/engine.ts';
 import { makePrincipal, type Principal } from '../access/principal.service.ts';
@@ -48,9 +49,12 @@ export interface Extras {
   loadWorkshop(): Promise<Workshop>;
 }
 
-/** Returns the principal of the control socket and the local command line, with all rights. */
+/** Returns a principal with all rights, for the control socket and the local command line. */
 export function ownerOf(actor: string): Principal {
-  return makePrincipal(actor, OWNER_SCOPES);
+  return makePrincipal(actor, ['*']);
 }
 
-const OWNER_SCOPES: readonly string[] = ['*'];
+/** Returns the principal of the operator who typed a command on this machine. */
+export function localOwner(): Principal {
+  return ownerOf(`cli:${readUserName()}`);
+}

@@ -1,14 +1,22 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
+import type { Config } from '../config/config.ts';
 import { isInsideDirectory } from '../config/paths.ts';
 import {
   makeProfile,
+  ownerOfTenant,
   type Confine,
   type ProfileTier,
   type Profile,
   type ProfileEntry,
 } from './profile.ts';
-import type { HeldProcess, Host, IsolationRules, ProcessSpec } from './process.ts';
+import type {
+  HeldProcess,
+  Host,
+  IsolationRequest,
+  IsolationRules,
+  ProcessSpec,
+} from './process.ts';
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, lstatSync, readlinkSync, statSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
@@ -75,6 +83,38 @@ export function describeIsolation({ tier, hasOwnUser, reason }: IsolationState):
   const user = hasOwnUser ? 'with a user id per tenant' : "under the service's user id";
   if (tier !== 'landlock') return `${tier}, ${user}`;
   return `landlock, ${user}; without a private /tmp, process list or network`;
+}
+
+/** Makes a host that confines the plugins whose configuration requests it. */
+export function confineListed(host: Host, isolation: () => Isolation): Host {
+  return makeConfinedHost(host, (spec) => {
+    if (spec.isolation === undefined) return spec;
+    return isolation().confine(spec, mergeRules(spec.isolation), `plugin ${spec.entrypoint}`);
+  });
+}
+
+/** Makes a host that confines every process of a tenant, unless all tenants trust each other. */
+export function confineTenant(
+  host: Host,
+  slug: string,
+  current: () => { readonly config: Config; readonly isolation: Isolation },
+): Host {
+  return makeConfinedHost(host, (spec: ProcessSpec) => {
+    const { config, isolation } = current();
+    if (config.tenants.trust === 'shared' && spec.isolation === undefined) return spec;
+    const rules = mergeRules(spec.isolation, config.tenants.isolation);
+    return isolation.confine(spec, rules, ownerOfTenant(slug));
+  });
+}
+
+/** The first network that is set counts; lists add up. */
+function mergeRules(...requests: readonly (IsolationRequest | undefined)[]): IsolationRules {
+  const set = requests.filter((request) => request !== undefined);
+  return {
+    network: set.find(({ network }) => network !== undefined)?.network ?? 'host',
+    read: set.flatMap(({ read }) => read),
+    write: set.flatMap(({ write }) => write),
+  };
 }
 
 /** Makes a host that confines each process when it starts. */

@@ -2,7 +2,7 @@
 import { mkdir, realpath, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { makeIsolation } from '../../src/app/isolation.ts';
+import { makeIsolation } from '../../src/app/instance.ts';
 import type { Isolation } from '../../src/plugin/isolation.ts';
 import { makeSpec } from '../support/hosts.ts';
 import { makeDirectory } from '../support/directory.ts';
