@@ -5,9 +5,9 @@ import type { Arrival } from './transition.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../../ledger/dialect.ts';
 import { noNews, type AdvanceResult, type AdvanceRequest } from './types.ts';
 import { lockBranches } from './after-job.sql.ts';
-import { Effects } from './changes.sql.ts';
+import { Effects } from './changes.ts';
 import { failBranch, failingOf, climb, readJoin } from './join.sql.ts';
-import { beginChildren, moveOn, roomOf, type Opening } from './apply.sql.ts';
+import { beginChildren, moveOn, roomOf, type Opening } from './apply.ts';
 import { text, textOrNull, int } from '../../ledger/row.ts';
 import {
   toBranch,

@@ -10,7 +10,7 @@ import {
   type RunNews,
 } from './types.ts';
 import { lockBranches } from './after-job.sql.ts';
-import { Effects, type MovedBranch } from './changes.sql.ts';
+import { Effects, type MovedBranch } from './changes.ts';
 import { failBranch, climb } from './join.sql.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
 import { toStands, type BranchRow, type RunRow } from './load-branch.sql.ts';

@@ -3,16 +3,9 @@ import type { Arrival, BlockKind } from './transition.ts';
 import type { HaltReason } from './run.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../../ledger/dialect.ts';
 import { flush } from './write-branch.sql.ts';
-import type { Effects } from './changes.sql.ts';
+import type { Effects } from './changes.ts';
 import { letGo } from './block-concurrency.sql.ts';
-import {
-  BEGUN_MAX,
-  beginChildren,
-  leftToAdvancer,
-  moveOn,
-  roomOf,
-  type Opening,
-} from './apply.sql.ts';
+import { BEGUN_MAX, beginChildren, leftToAdvancer, moveOn, roomOf, type Opening } from './apply.ts';
 import { int, intOrNull, text, textOrNull } from '../../ledger/row.ts';
 import { announceQuestions, closeRuns } from './end.sql.ts';
 import {

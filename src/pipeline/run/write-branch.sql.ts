@@ -5,7 +5,7 @@ import {
   type RowsWriter,
   type Transaction,
 } from '../../ledger/dialect.ts';
-import type { Due, Effects, MovedBranch, StepDraft } from './changes.sql.ts';
+import type { Due, Effects, MovedBranch, StepDraft } from './changes.ts';
 import { insertContexts, insertPlainJobs } from '../../job/enqueue.sql.ts';
 import { insertSignals } from '../../signal/signal.sql.ts';
 

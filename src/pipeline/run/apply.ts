@@ -6,7 +6,7 @@ import type { Job, JobDraft, SubmittedBy } from '../../job/job.ts';
 import { advance } from './advance.ts';
 import { createBranchStarter } from './walk.ts';
 import type { Arrival, Transition, StepRecord, Landing } from './transition.ts';
-import type { Effects, MovedBranch, StepDraft } from './changes.sql.ts';
+import type { Effects, MovedBranch, StepDraft } from './changes.ts';
 import { baseKeyOf, type Stand } from './load-branch.sql.ts';
 import { FROM_THE_START } from './run.ts';
 
