@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { listenWebhooks } from '../../src/http/listeners.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import { noNews } from '../../src/pipeline/run/types.ts';
+import { noRunEvents } from '../../src/pipeline/run/changes.ts';
 import type { DeliveryDraft } from '../../src/webhook/types.ts';
 import { openBareRows, type BareDelivery } from './bare-rows.ts';
 import { errorLog, openWithoutProcesses, placeShape } from './ductile.ts';
@@ -37,7 +37,7 @@ async function makeStandIn(
   return (drafts) => {
     rows?.commit(() => drafts.forEach((draft) => rows.insert(toBare(draft))));
     const told = drafts.map(({ emission }) => ({ signalId: emission.signal.id, isNew: true }));
-    return Promise.resolve({ told, news: noNews });
+    return Promise.resolve({ told, news: noRunEvents });
   };
 }
 

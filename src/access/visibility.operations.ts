@@ -181,8 +181,8 @@ export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
     find: async (id) => first(await ledger.runs.find(id), coverRuns),
     list: async (filter) => coverRuns(await ledger.runs.list(filter)),
     listSteps: async (filter) => coverSteps(await ledger.runs.listSteps(filter)),
-    listQuestions: async (ids) => coverSteps(await ledger.runs.listQuestions(ids)),
-    listPauses: async (ids) => coverSteps(await ledger.runs.listPauses(ids)),
+    listApprovalSteps: async (ids) => coverSteps(await ledger.runs.listApprovalSteps(ids)),
+    listWaitingSteps: async (ids) => coverSteps(await ledger.runs.listWaitingSteps(ids)),
     listBranches: async (filter) =>
       coverAll(await ledger.runs.listBranches(filter), inRun, coverBranch),
   };

@@ -12,7 +12,7 @@ import { planRestore, restoreLedger } from '../ledger/restore.ts';
 import { hostIn } from '../ledger/tenant-location.ts';
 import { localOwner, type Context } from '../operation/context.ts';
 import type { JsonOutput } from '../operation/define.ts';
-import { findLeft } from '../pipeline/run/unfinished.service.ts';
+import { listUnfinished } from '../pipeline/run/waits.service.ts';
 import { openInstance, openReadonlyEngine, isolate } from './instance.ts';
 import { readKeyIds, openVault } from '../access/vault.service.ts';
 import { makeExtras } from './extras.ts';
@@ -50,7 +50,7 @@ export async function openLocalWriter(given: string | undefined): Promise<LocalC
         if (typeof rootJobId !== 'string' || isLate !== false) return answer;
         // The caller waits for the end, so finish the work that follows from it, too.
         if (end !== null) await settleLineage(engine, rootJobId, limits.jobWaitMs);
-        const waiting = await findLeft(engine.ledger, rootJobId);
+        const waiting = await listUnfinished(engine.ledger, rootJobId);
         return waiting.length === 0 ? answer : { ...answer, waiting, message: CONTINUES_LATER };
       },
     },

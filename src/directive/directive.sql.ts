@@ -24,7 +24,7 @@ import type {
 } from './types.ts';
 import { enqueueJobs } from '../job/enqueue.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { beginRuns } from '../pipeline/run/start.sql.ts';
+import { createRuns } from '../pipeline/run/start.sql.ts';
 import { Where } from '../ledger/where.ts';
 import { rangeAfter, readWalk, type ListPage, type WalkStream } from '../ledger/walk.ts';
 
@@ -233,7 +233,7 @@ export async function follow(
   { signals, jobs, runs = [] }: Consequences,
 ): Promise<void> {
   await enqueueJobs(tx, { signals, jobs });
-  await beginRuns(tx, runs);
+  await createRuns(tx, runs);
 }
 
 /**

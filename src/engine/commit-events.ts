@@ -2,14 +2,14 @@ import type { AskedDirective } from '../ledger/directive-work.ts';
 import type { DirectiveMoment, Directive } from '../directive/directive.ts';
 import type { EnqueueResult } from '../job/types.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { RunNews } from '../pipeline/run/types.ts';
+import type { RunCommitEvents } from '../pipeline/run/types.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 
 /**
  * What a commit of this process made ready, for the services that act on it. The fields about runs are those that the
  * ledger returns: `queued` (steps were queued), `advancing`, `dueInMs` (until a branch is due) and `ended` (runs).
  */
-export interface CommitEvents extends Partial<RunNews> {
+export interface CommitEvents extends Partial<RunCommitEvents> {
   /** Work is about to be written; see `announceWork`. */
   readonly arriving?: boolean;
   /** Jobs that were accepted, and the duplicates among them. */

@@ -3,7 +3,7 @@ import { defineRows, type Dialect, type Session, type TableName } from '../ledge
 import type { DeadJob, EndedRequest, HaltedRun, OpenQuestion } from './types.ts';
 import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { isAsking } from '../pipeline/run/run.sql.ts';
+import { awaitsApproval } from '../pipeline/run/run.sql.ts';
 
 /** The condition of the index of rare states, word for word, so that it is used. */
 const isRare = `status in ${RARE_STATUSES}`;
@@ -95,7 +95,7 @@ export async function listOpenQuestions(session: Session, limit: number): Promis
   const { dialect: d } = session;
   const rows = await session.run(
     `select s.*, p.pipeline from (select s.id, s.run_id, s.node, s.note, s.started_at, s.due_at
-          from ${d.table('run_steps')} s where ${isAsking}
+          from ${d.table('run_steps')} s where ${awaitsApproval}
           order by s.run_id, s.branch_id limit ?) s
       join ${d.table('pipeline_runs')} p on p.id = s.run_id
       where p.status = 'running' order by s.run_id, s.id`,

@@ -9,7 +9,7 @@ import type {
   QueueHeads,
 } from './types.ts';
 import type { MetaKey } from '../ledger/meta.ts';
-import { noNews } from '../pipeline/run/types.ts';
+import { noRunEvents } from '../pipeline/run/changes.ts';
 import { hasNoKey } from '../job/dependency.sql.ts';
 import { insertEmissions } from '../signal/emit.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
@@ -65,7 +65,8 @@ export async function moveIncidents(
     ...closed.filter(({ id }) => over.has(id)),
   ];
   const emissions = moved.map(({ emission }) => emission);
-  const { news } = emissions.length === 0 ? { news: noNews } : await insertEmissions(tx, emissions);
+  const { news } =
+    emissions.length === 0 ? { news: noRunEvents } : await insertEmissions(tx, emissions);
   return { opened: [...begun], closed: [...over], news };
 }
 

@@ -1,6 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Job } from '../job/job.ts';
-import type { RunNews } from '../pipeline/run/types.ts';
+import type { RunCommitEvents } from '../pipeline/run/types.ts';
 import type { Emission } from '../signal/types.ts';
 import type { Run, Step } from '../pipeline/run/run.ts';
 
@@ -88,7 +88,7 @@ export interface MovedIncidents {
   /** The ids of those that were opened and closed here, and not elsewhere. */
   readonly opened: readonly string[];
   readonly closed: readonly string[];
-  readonly news: RunNews;
+  readonly news: RunCommitEvents;
 }
 
 export interface QueueHeads {

@@ -12,7 +12,7 @@ import {
   type SignalConsequences,
 } from '../pipeline/follow-event.ts';
 import { findPluginCommand, type Plugin } from '../plugin/catalog.ts';
-import { createDoneArrival, createFailedArrival } from '../pipeline/run/transition.ts';
+import { createDoneArrival, createFailedArrival } from '../pipeline/run/run.ts';
 import { addResult, toStorable } from '../plugin/response.ts';
 import type { ProcessEnd } from '../plugin/process.ts';
 import { decodeResponse, type Reply } from '../plugin/protocol.ts';

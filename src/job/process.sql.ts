@@ -10,9 +10,9 @@ import type {
   UnrunnableRequest,
 } from './types.ts';
 import type { ReapRequest } from '../ledger/commit.ts';
-import { noNews } from '../pipeline/run/types.ts';
+import { noRunEvents } from '../pipeline/run/changes.ts';
 import type { LastLoaded } from '../schedule/types.ts';
-import { freeBranches } from '../pipeline/run/claim-branch.sql.ts';
+import { releaseProcessBranches } from '../pipeline/run/claim-branch.sql.ts';
 import { releaseDirective } from '../directive/deferred.sql.ts';
 import { closeDirective, listUnattended } from '../directive/directive.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
@@ -76,7 +76,7 @@ export async function recordHeartbeat(
  * claim is either visible here or finds its process gone.
  */
 export async function releaseProcess(tx: Transaction, processId: string): Promise<void> {
-  await freeBranches(tx, processId, false);
+  await releaseProcessBranches(tx, processId, false);
   if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
   await tx.run(
     `delete from ${tx.dialect.table('processes')} where id = ? and not exists (
@@ -102,12 +102,12 @@ export async function closeDeadProcess(
   );
   if (request.staleMs > 0 && row !== undefined && row['stale'] !== 1) {
     const verdicts = new Map(request.closings.map(({ job }) => [job.id, 'fenced' as const]));
-    return { verdicts, enqueued: [], news: noNews };
+    return { verdicts, enqueued: [], news: noRunEvents };
   }
   const settled = await settleClosings(tx, request.closings);
   for (const closing of request.directives ?? []) await closeDirective(tx, closing);
   for (const directive of request.released ?? []) await releaseDirective(tx, directive);
-  await freeBranches(tx, request.processId, true);
+  await releaseProcessBranches(tx, request.processId, true);
   await releaseProcess(tx, request.processId);
   return settled;
 }

@@ -9,7 +9,7 @@ import type { DirectiveClosing } from '../ledger/directive-work.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Orphan } from './types.ts';
 import { followDirective } from '../directive/signals.service.ts';
-import { createFailedArrival } from '../pipeline/run/transition.ts';
+import { createFailedArrival } from '../pipeline/run/run.ts';
 import { followDeath } from '../pipeline/follow-signal.ts';
 import { noConsequences, type FollowRules } from '../pipeline/follow-event.ts';
 import { toLogFields } from './settle.service.ts';

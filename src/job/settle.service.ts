@@ -6,8 +6,9 @@ import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { FollowRules } from '../pipeline/follow-event.ts';
 import { followDeath } from '../pipeline/follow-signal.ts';
-import { createFailedArrival } from '../pipeline/run/transition.ts';
-import { joinNews, noNews, type RunStart } from '../pipeline/run/types.ts';
+import { createFailedArrival } from '../pipeline/run/run.ts';
+import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
+import { type RunStart } from '../pipeline/run/types.ts';
 import { createBareReport, type AttemptReport } from './attempt.ts';
 import { isTerminal, type Job } from './job.ts';
 import { endAsCancelled, endAsFailed, endAsReleased } from './outcome.ts';
@@ -60,7 +61,7 @@ function joinSettlements(one: WrittenSettlement, two: WrittenSettlement): Writte
     enqueued: [...one.enqueued, ...two.enqueued],
     claimed: [...one.claimed, ...two.claimed],
     written: [...one.written, ...two.written],
-    news: joinNews([one.news, two.news]),
+    news: mergeRunEvents([one.news, two.news]),
   };
 }
 
@@ -92,7 +93,7 @@ const noSettlement: WrittenSettlement = {
   enqueued: [],
   claimed: [],
   written: [],
-  news: noNews,
+  news: noRunEvents,
 };
 
 function withWritten(settlement: Settlement, closings: readonly Closing[]): WrittenSettlement {

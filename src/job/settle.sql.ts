@@ -10,7 +10,8 @@ import {
 } from '../ledger/dialect.ts';
 import type { ClaimRequest, EnqueueResult, SettleVerdict } from './types.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
-import { joinNews, noNews, type RunDraft, type RunNews } from '../pipeline/run/types.ts';
+import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
+import { type RunDraft, type RunCommitEvents } from '../pipeline/run/types.ts';
 import {
   insertAttempts,
   findSettledBefore,
@@ -20,19 +21,19 @@ import {
   toFenceRow,
 } from './attempt.sql.ts';
 import { recordBreakerEnds } from '../schedule/breaker.sql.ts';
-import { arrive, movesRun } from '../pipeline/run/after-job.sql.ts';
+import { advanceAfterJobs, affectsRuns } from '../pipeline/run/settle-branch.sql.ts';
 import { claimJobs, readCandidates, claimCandidates } from './claim.sql.ts';
 import { recordDedupe } from './dedupe.sql.ts';
 import { enqueueJobs, findEnqueued } from './enqueue.sql.ts';
 import { text, textOrNull } from '../ledger/row.ts';
-import { beginRuns, recallNews } from '../pipeline/run/start.sql.ts';
+import { createRuns, recallEvents } from '../pipeline/run/start.sql.ts';
 import { hasWaitingBranch, isAdminOnly } from '../signal/signal.sql.ts';
 import { applyState, noStatePlan, planState, type StatePlan } from './plugin-state.sql.ts';
 
 export interface SettleResult {
   readonly verdicts: Map<string, SettleVerdict>;
   readonly enqueued: EnqueueResult[];
-  readonly news: RunNews;
+  readonly news: RunCommitEvents;
 }
 
 /**
@@ -77,7 +78,7 @@ export async function settleClosingsAndClaim(
 }
 
 function createEmptyResult(): SettleResult {
-  return { verdicts: new Map(), enqueued: [], news: noNews };
+  return { verdicts: new Map(), enqueued: [], news: noRunEvents };
 }
 
 /** Writes the log rows of attempts without consequences. */
@@ -100,7 +101,7 @@ function hasConsequences(closing: Closing): boolean {
   const { job, state, signals, jobs } = closing;
   const isKeyed = job.dedupeKey !== null || job.scheduleId !== null;
   const isMore = state !== undefined || signals.length > 0 || jobs.length > 0 || isKeyed;
-  return isMore || movesRun(closing);
+  return isMore || affectsRuns(closing);
 }
 
 /** Closes attempts. Returns the times at which those that matched their fence closed. */
@@ -197,15 +198,25 @@ interface RunMoves {
 }
 
 /** Starts runs, advances runs, and reads the news of closings that were settled before. */
-async function moveRuns(tx: Transaction, { closed, repeated, runs }: RunMoves): Promise<RunNews> {
-  const { news: started } = await beginRuns(tx, runs);
-  return joinNews([started, await arrive(tx, closed), await recallMoves(tx, repeated)]);
+async function moveRuns(
+  tx: Transaction,
+  { closed, repeated, runs }: RunMoves,
+): Promise<RunCommitEvents> {
+  const { events: started } = await createRuns(tx, runs);
+  return mergeRunEvents([
+    started,
+    await advanceAfterJobs(tx, closed),
+    await recallMoves(tx, repeated),
+  ]);
 }
 
-async function recallMoves(tx: Transaction, repeated: readonly Closing[]): Promise<RunNews> {
-  const moving = repeated.filter(movesRun);
-  if (moving.length === 0) return noNews;
-  return await recallNews(
+async function recallMoves(
+  tx: Transaction,
+  repeated: readonly Closing[],
+): Promise<RunCommitEvents> {
+  const moving = repeated.filter(affectsRuns);
+  if (moving.length === 0) return noRunEvents;
+  return await recallEvents(
     tx,
     moving.flatMap(({ job, runs = [] }) => [job.runId ?? [], runs.map(({ id }) => id)].flat()),
   );

@@ -21,7 +21,7 @@ import {
   awaitEnd,
   withWaiterSlot,
 } from './start-options.operations.ts';
-import { leftFields } from '../pipeline/run/unfinished.service.ts';
+import { unfinishedFields } from '../pipeline/run/waits.service.ts';
 import { requirePlugin, type Plugin } from '../plugin/catalog.ts';
 import { requireJob, jobIdField } from './operations.ts';
 import type { Need } from '../access/scopes.ts';
@@ -51,7 +51,7 @@ export const jobOutput = jobShape.partial().extend({
     .optional()
     .describe('this job had been asked for before; nothing was added'),
   timeout_exceeded: z.boolean().optional().describe('it had not ended when the wait was over'),
-  ...leftFields,
+  ...unfinishedFields,
   duration_ms: z.int().nullable().optional(),
   result: z.unknown().optional(),
   stderr: z.string().nullable().optional(),

@@ -5,7 +5,7 @@ import type { Dialect } from './dialect.ts';
 import { writeAttemptId } from '../job/attempt.sql.ts';
 import { int } from './row.ts';
 import type { Reading } from './sqlite/read-thread.ts';
-import { isSweeping } from '../pipeline/run/change.sql.ts';
+import { isCancelling } from '../pipeline/run/change.sql.ts';
 
 /** What the database itself can say about its file. */
 export async function checkSqliteFile({ run }: Reading): Promise<string[]> {
@@ -240,7 +240,7 @@ export function runInvariants(d: Dialect): readonly (readonly [name: string, sql
       // Unless its root is still there to end them.
       `select count(*) as n from ${branches} b where b.completed_at is null and exists (
         select 1 from ${runs} r where r.id = b.run_id and r.completed_at is not null)
-        and not exists (select 1 from ${branches} s where s.id = b.run_id and ${isSweeping('s')})`,
+        and not exists (select 1 from ${branches} s where s.id = b.run_id and ${isCancelling('s')})`,
     ],
     [
       'runs under way without an open branch',

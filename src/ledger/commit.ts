@@ -11,8 +11,8 @@ import type {
   StateChange,
   SettleVerdict,
 } from '../job/types.ts';
-import type { Arrival } from '../pipeline/run/transition.ts';
-import type { Followers, RunDraft, RunNews, RunStart } from '../pipeline/run/types.ts';
+import type { Arrival } from '../pipeline/run/run.ts';
+import type { Followers, RunDraft, RunCommitEvents, RunStart } from '../pipeline/run/types.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 
 export interface EnqueueBatch {
@@ -25,7 +25,7 @@ export interface EnqueueBatch {
 }
 
 /** The result for each job and run of a batch, in the order of the batch. */
-export interface StartedBatch extends RunNews {
+export interface StartedBatch extends RunCommitEvents {
   readonly jobs: readonly EnqueueResult[];
   readonly runs: readonly RunStart[];
 }
@@ -52,7 +52,7 @@ export interface Settlement {
   /** The jobs that the settled closings enqueued. */
   readonly enqueued: readonly EnqueueResult[];
   readonly claimed: readonly ClaimedJob[];
-  readonly news: RunNews;
+  readonly news: RunCommitEvents;
   /** Returns whether no later commit exists. Undefined if the database has several writers. */
   readonly isLatest?: (() => boolean) | undefined;
 }

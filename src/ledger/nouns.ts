@@ -93,20 +93,20 @@ import {
 } from '../package/installation.sql.ts';
 import { releaseBranch, claimBranches } from '../pipeline/run/claim-branch.sql.ts';
 import { findGraph, readBase, readContext } from '../pipeline/run/load-branch.sql.ts';
-import { refusesRewind } from '../pipeline/run/retry-from.sql.ts';
+import { findRetryFromRefusal } from '../pipeline/run/retry-from.sql.ts';
 import {
   readRunPage,
   findRun,
-  listAdvancements,
   listBranches,
-  listPauses,
-  listQuestions,
+  listWaitingSteps,
+  listApprovalSteps,
   listRuns,
   listSteps,
   listWaitedSignals,
-  rememberDefinitions,
+  storeDefinitions,
   findStepSignal,
 } from '../pipeline/run/run.sql.ts';
+import { listAdvancements } from '../pipeline/run/advancement.sql.ts';
 import { enqueueBatch, startRuns } from '../pipeline/run/start.sql.ts';
 import { countOpenBreakers, listBreakers, listTransitions } from '../schedule/breaker-row.sql.ts';
 import { fireSchedules } from '../schedule/fire.sql.ts';
@@ -231,7 +231,7 @@ export const nouns = {
   },
   runs: {
     start: writes(startRuns, 'enqueue'),
-    saveDefinitions: writes(rememberDefinitions),
+    saveDefinitions: writes(storeDefinitions),
     findDefinition: finds(findGraph),
     claimBranches: writes(claimBranches),
     advance: advanceRun,
@@ -245,14 +245,14 @@ export const nouns = {
     ),
     listSteps: reads(listSteps),
     listAdvancements: reads(listAdvancements),
-    listQuestions: reads(listQuestions),
+    listApprovalSteps: reads(listApprovalSteps),
     listOpenQuestions: reads(listOpenQuestions),
-    listPauses: reads(listPauses),
+    listWaitingSteps: reads(listWaitingSteps),
     listWaitedSignals: reads(listWaitedSignals),
     findStepSignal: finds(findStepSignal),
     readBasePayload: finds(readBase),
     readContext: finds(readContext),
-    findRewindRefusal: reads(refusesRewind),
+    findRetryFromRefusal: reads(findRetryFromRefusal),
   },
   schedules: {
     sync: writes(syncSchedules),

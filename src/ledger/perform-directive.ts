@@ -8,7 +8,7 @@ import type { BreakerRow, PauseRequest } from '../schedule/types.ts';
 import { resetBreakers } from '../schedule/breaker.sql.ts';
 import { cancelJob, retryJobs } from '../job/bulk.sql.ts';
 import { deleteCredential, setCredential } from '../access/credential.sql.ts';
-import { decide, cancelRun } from '../pipeline/run/change.sql.ts';
+import { cancelRun, decideStep } from '../pipeline/run/change.sql.ts';
 import { changeInstallation, install } from '../package/installation.sql.ts';
 import { writeMeta } from './meta.ts';
 import { reviveRun } from '../pipeline/run/revive.sql.ts';
@@ -35,7 +35,7 @@ export async function performDirective(
   if (work.kind === 'breaker.reset') return endReset(await resetBreakers(tx, work));
   if (work.kind === 'run.cancel') return cancelRun(tx, work.runId);
   if (work.kind === 'run.revive') return reviveRun(tx, work.revival, actor);
-  if (work.kind === 'run.decide') return decide(tx, work.decision, actor);
+  if (work.kind === 'run.decide') return decideStep(tx, work.decision, actor);
   if (work.kind === 'credential.set') return setCredential(tx, work.credential, actor);
   if (work.kind === 'credential.delete') return deleteCredential(tx, work.name);
   if (work.kind === 'webhook.create') return createWebhook(tx, work.webhook, actor);

@@ -3,7 +3,6 @@ import type { MetaKey } from './meta.ts';
 import type { Prunable, PruneRequest } from '../job/types.ts';
 import { dropSealedPayloads } from '../access/credential.sql.ts';
 import { int, text } from './row.ts';
-import { pruneRuns, selectOldRuns } from '../pipeline/run/prune.sql.ts';
 
 /** Deletes a bounded number of rows that are past their retention. Returns how many. */
 export async function pruneRows(tx: Transaction, request: PruneRequest): Promise<number> {
@@ -220,3 +219,59 @@ const pruneRules: Readonly<Record<Exclude<Prunable, 'runs'>, PruneRules>> = {
       order by coalesce(t.revoked_at, t.expires_at) limit ?`,
   },
 };
+
+/** The most runs that one step prunes. */
+const RUNS_AT_ONCE = 10;
+
+const runTables = ['run_steps', 'run_branches', 'run_advancements', 'run_payloads'] as const;
+
+/**
+ * Deletes ended runs with their rows in other tables. A wide run takes several steps. Its own row is
+ * deleted last, because the other rows are found through it.
+ */
+async function pruneRuns(tx: Transaction, { olderThanMs, limit }: PruneRequest): Promise<number> {
+  const { dialect } = tx;
+  const runs = dialect.table('pipeline_runs');
+  const old = await tx.run(`${selectOldRuns(dialect)} ${dialect.skipLocked}`, [
+    -olderThanMs,
+    RUNS_AT_ONCE,
+  ]);
+  let deleted = 0;
+  for (const row of old) {
+    const id = text(row, 'id');
+    for (const table of runTables) {
+      if (deleted < limit) deleted += await pruneRunRows(tx, table, id, limit - deleted);
+    }
+    if (deleted >= limit) break;
+    await tx.run(`delete from ${runs} where id = ?`, [id]);
+    deleted += 1;
+  }
+  // A number below the limit tells the caller that no more runs are left.
+  return old.length === RUNS_AT_ONCE ? limit : Math.min(deleted, limit);
+}
+
+/** Its parameters are the negative age in milliseconds and the number of runs. */
+function selectOldRuns(dialect: Dialect): string {
+  return `select id from ${dialect.table('pipeline_runs')} where completed_at is not null
+    and completed_at <= (select ${dialect.nowPlus('?')})
+    and (held_until is null or held_until <= (select ${dialect.now}))
+    order by completed_at limit ?`;
+}
+
+async function pruneRunRows(
+  tx: Transaction,
+  name: (typeof runTables)[number],
+  runId: string,
+  limit: number,
+): Promise<number> {
+  const table = tx.dialect.table(name);
+  // The ids of branches start with the id of their run, so the range uses their primary key.
+  const isNear = name === 'run_branches' ? 'id >= ? and id < ? and' : '';
+  const values = name === 'run_branches' ? [runId, `${runId}~`, runId] : [runId];
+  const isRow = name === 'run_steps' ? '(run_id, id) in (select run_id, id' : 'id in (select id';
+  const rows = await tx.run(
+    `delete from ${table} where ${isRow} from ${table} where ${isNear} run_id = ? limit ?) returning 1 as one`,
+    [...values, limit],
+  );
+  return rows.length;
+}

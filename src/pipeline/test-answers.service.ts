@@ -6,11 +6,17 @@ import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { suggest } from '../config/nearest.ts';
 import { payloadKeyOf, type Graph, type Node } from './language/graph.ts';
-import type { Arrival } from './run/transition.ts';
+import {
+  type Arrival,
+  haltReasons,
+  type Branch,
+  type HaltReason,
+  type Run,
+  type Step,
+} from './run/run.ts';
 import { addResult } from '../plugin/response.ts';
 import type { StepAnswerer, StepQuestion } from './language/simulate.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { haltReasons, type Branch, type HaltReason, type Run, type Step } from './run/run.ts';
 
 /** What stands for plugins, people and time while a pipeline is tested. */
 

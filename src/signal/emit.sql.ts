@@ -1,10 +1,11 @@
 import type { SignalDraft } from './signal.ts';
 import type { Transaction } from '../ledger/dialect.ts';
-import { joinNews, noNews, type Followers, type RunNews } from '../pipeline/run/types.ts';
+import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
+import { type Followers, type RunCommitEvents } from '../pipeline/run/types.ts';
 import type { Emission, EmissionResult, RecordedSignal } from './types.ts';
 import { enqueueJobs, insertContexts } from '../job/enqueue.sql.ts';
 import { text } from '../ledger/row.ts';
-import { beginRuns } from '../pipeline/run/start.sql.ts';
+import { createRuns } from '../pipeline/run/start.sql.ts';
 import { insertAndWake, insertNewSignals } from './signal.sql.ts';
 
 /** Inserts the signals that are new, with what they start, in one transaction. */
@@ -15,7 +16,7 @@ export async function insertEmissions(
   const signals = emissions.map(({ signal }) => signal);
   if (!tx.again && emissions.every(isPlain)) return await record(tx, signals);
   const { added, areAwaited } = await insertNewSignals(tx, signals);
-  const start = async (fresh: readonly Emission[]): Promise<RunNews> => {
+  const start = async (fresh: readonly Emission[]): Promise<RunCommitEvents> => {
     const begun = await startAll(tx, fresh);
     return { ...begun, advancing: begun.advancing || areAwaited };
   };
@@ -29,7 +30,7 @@ export async function insertEmissions(
     told.push(ids.has(signal.id) ? asNew(signal) : await findEarlier(tx, signal));
   }
   const again = emissions.flatMap((emission, index) => handleAgain(emission, told[index]));
-  const all = again.length === 0 ? news : joinNews([news, await startAll(tx, again)]);
+  const all = again.length === 0 ? news : mergeRunEvents([news, await startAll(tx, again)]);
   // An earlier try may have started something before its response was lost, so wake the services.
   return { told, news: tx.again ? { ...all, advancing: true, queued: true } : all };
 }
@@ -61,19 +62,19 @@ function isPlain({ signal, jobs, runs }: Emission): boolean {
 async function record(tx: Transaction, signals: readonly SignalDraft[]): Promise<EmissionResult> {
   const awaited = insertAndWake(tx, signals);
   tx.finish();
-  return { told: signals.map(asNew), news: { ...noNews, advancing: await awaited } };
+  return { told: signals.map(asNew), news: { ...noRunEvents, advancing: await awaited } };
 }
 
 type Started = Followers & Pick<Emission, 'contexts'>;
 
-async function startAll(tx: Transaction, followers: readonly Started[]): Promise<RunNews> {
+async function startAll(tx: Transaction, followers: readonly Started[]): Promise<RunCommitEvents> {
   insertContexts(
     tx,
     followers.flatMap(({ contexts = [] }) => contexts),
   );
   const jobs = followers.flatMap((one) => one.jobs);
   if (jobs.length > 0) await enqueueJobs(tx, { jobs });
-  const { news } = await beginRuns(
+  const { events: news } = await createRuns(
     tx,
     followers.flatMap(({ runs }) => runs),
   );

@@ -9,7 +9,7 @@ import { readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
 import { defineOperation } from '../operation/define.ts';
 import { findById } from '../operation/find-by-id.ts';
 import { cursorField, limitField } from '../job/operations.ts';
-import { runShape, showRun } from '../pipeline/run/shapes.service.ts';
+import { runShape, showRun } from '../pipeline/run/run.service.ts';
 import { jobShape, showJob, showSignal, signalShape } from '../job/shapes.service.ts';
 import { isVisible, sightOf } from '../access/visibility.operations.ts';
 

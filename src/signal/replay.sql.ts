@@ -1,12 +1,13 @@
 import type { JobDraft } from '../job/job.ts';
 import { defineRows, type Transaction } from '../ledger/dialect.ts';
-import { noNews, type Followers, type RunDraft } from '../pipeline/run/types.ts';
+import { noRunEvents } from '../pipeline/run/changes.ts';
+import { type Followers, type RunDraft } from '../pipeline/run/types.ts';
 import type { ReplayStepResult, ReplayProgress, ReplayStep } from './types.ts';
 import { lockDirectives } from '../directive/directive.sql.ts';
 import { enqueueJobs, insertContexts } from '../job/enqueue.sql.ts';
 import { lockProgress, writeProgress } from '../directive/progress.sql.ts';
 import { text } from '../ledger/row.ts';
-import { beginRuns } from '../pipeline/run/start.sql.ts';
+import { createRuns } from '../pipeline/run/start.sql.ts';
 
 /**
  * Starts the handlers of some signals again and records the directive's progress, in one commit.
@@ -21,7 +22,7 @@ export async function replayStep(
   if (stored === undefined) return undefined;
   // A repeated call after a lost response: what it started must still wake the services.
   if (stored !== null && stored.cursor >= step.cursor) {
-    return { progress: stored, news: { ...noNews, advancing: true, queued: true } };
+    return { progress: stored, news: { ...noRunEvents, advancing: true, queued: true } };
   }
   const { jobs, runs } = step.force ? step : await withoutHandled(tx, step);
   const used = new Set([...jobs, ...runs].map(({ eventContextId }) => eventContextId));
@@ -30,7 +31,7 @@ export async function replayStep(
     (step.contexts ?? []).filter(({ id }) => used.has(id)),
   );
   await enqueueJobs(tx, { jobs });
-  const { news } = await beginRuns(tx, runs);
+  const { events: news } = await createRuns(tx, runs);
   const { before } = step;
   const progress: ReplayProgress = {
     cursor: step.cursor,

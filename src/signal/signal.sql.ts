@@ -12,7 +12,7 @@ import type { SignalFilter, SignalGroup, SignalPageFilter } from './types.ts';
 import { insertAsked } from '../directive/asked.sql.ts';
 import { insertSealedPayloads } from '../access/credential.sql.ts';
 import { int, intOrNull, text, textOrNull, whichOf } from '../ledger/row.ts';
-import { FROM_THE_START_AGAIN } from '../pipeline/run/run.ts';
+import { FROM_RUN_START_AGAIN } from '../pipeline/run/run.ts';
 import { orderOf, Where } from '../ledger/where.ts';
 import { limits } from '../base/limits.ts';
 import { type ListPage, rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
@@ -95,7 +95,7 @@ function wakeBranches(r: RowsWriter, d: Dialect): string {
   return `update ${d.table('run_branches')} set
       due_at = case when run_branches.claim_token is null then ${d.now} else run_branches.due_at end,
       wake_from = (select case when run_branches.wake_from < s.seq
-        or run_branches.wake_from >= ${FROM_THE_START_AGAIN} then run_branches.wake_from
+        or run_branches.wake_from >= ${FROM_RUN_START_AGAIN} then run_branches.wake_from
         else s.seq end from ${d.table('signals')} s where s.id = ${r('id')})
     ${r.from}
     where run_branches.waits_for = ${r('type')} and run_branches.waits_for is not null`;

@@ -1,6 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Signal, SignalDraft } from './signal.ts';
-import type { Followers, RunNews } from '../pipeline/run/types.ts';
+import type { Followers, RunCommitEvents } from '../pipeline/run/types.ts';
 import type { Attempt } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import type { Run } from '../pipeline/run/run.ts';
@@ -49,13 +49,13 @@ export interface ReplayProgress {
 
 export interface ReplayStepResult {
   readonly progress: ReplayProgress;
-  readonly news: RunNews;
+  readonly news: RunCommitEvents;
 }
 
 export interface EmissionResult {
   /** One per emission, in order. */
   readonly told: readonly RecordedSignal[];
-  readonly news: RunNews;
+  readonly news: RunCommitEvents;
 }
 
 export interface RecordedSignal {

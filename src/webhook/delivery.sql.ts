@@ -2,7 +2,7 @@ import { requireQueueRoom } from '../job/queue.sql.ts';
 import type { QueueLimit } from '../job/types.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
 import { isKeyReused } from './verify/verify.ts';
-import { noNews } from '../pipeline/run/types.ts';
+import { noRunEvents } from '../pipeline/run/changes.ts';
 import type {
   DeliveryDraft,
   DeliveryFilter,
@@ -36,7 +36,7 @@ export async function receive(
   countTriggers(tx, fresh);
   const emitted =
     fresh.length === 0
-      ? { told: [], news: noNews }
+      ? { told: [], news: noRunEvents }
       : await insertEmissions(
           tx,
           fresh.map(({ emission }) => emission),

@@ -13,7 +13,7 @@ import { webhookResponses } from './webhook.ts';
 import { authModes, replayModes, timestampUnits } from './auth-settings.ts';
 import { algorithms, encodings, keyEncodings } from './verify/mac.ts';
 import type { Context } from '../operation/context.ts';
-import { runShape } from '../pipeline/run/shapes.service.ts';
+import { runShape } from '../pipeline/run/run.service.ts';
 import { jobShape } from '../job/shapes.service.ts';
 
 /** What a webhook with a mode has besides. */

@@ -3,7 +3,7 @@ import type { SealedText } from '../base/seal.ts';
 import type { JobStatus } from '../job/job.ts';
 import type { RunStatus } from '../pipeline/run/run.ts';
 import type { AgentJob } from './agent-outcome.ts';
-import type { RunNews } from '../pipeline/run/types.ts';
+import type { RunCommitEvents } from '../pipeline/run/types.ts';
 import type { Emission } from '../signal/types.ts';
 
 export interface TargetRow {
@@ -82,7 +82,7 @@ export interface UntakenDelivery extends Delivery {
 export interface Received {
   /** A result per delivery, in the same order. */
   readonly told: readonly ToldDelivery[];
-  readonly news: RunNews;
+  readonly news: RunCommitEvents;
 }
 
 export interface ToldDelivery {

@@ -11,7 +11,7 @@ import { createBareReport } from '../../src/job/attempt.ts';
 import { endAsReleased } from '../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest } from '../../src/job/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
-import { noNews } from '../../src/pipeline/run/types.ts';
+import { noRunEvents } from '../../src/pipeline/run/changes.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 
 const generation = {
@@ -69,7 +69,7 @@ export class World {
       enqueued: [],
       claimed,
       written: closings,
-      news: noNews,
+      news: noRunEvents,
       isLatest: this.isLatest,
     });
   }

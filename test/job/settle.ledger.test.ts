@@ -4,7 +4,7 @@ import { makeToken } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
 import { createBareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
-import { noNews } from '../../src/pipeline/run/types.ts';
+import { noRunEvents } from '../../src/pipeline/run/changes.ts';
 import { databases, only, openBench, range } from '../support/ledger/bench.ts';
 import {
   bury,
@@ -206,7 +206,7 @@ describe.each(databases)('settling on %s', (kind) => {
     const { ledger } = await openBench(kind);
     await ledger.jobs.enqueue({ jobs: [draft()] });
     await claimAs(ledger, 'p1', { slots: 0 });
-    const nothing = { verdicts: new Map(), enqueued: [], claimed: [], news: noNews };
+    const nothing = { verdicts: new Map(), enqueued: [], claimed: [], news: noRunEvents };
     expect(await ledger.jobs.settle([])).toEqual(nothing);
     expect((await ledger.jobs.settle([], request('p1'))).claimed).toHaveLength(1);
   });

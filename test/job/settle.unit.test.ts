@@ -14,7 +14,8 @@ import { endAsCancelled, endAsSucceeded, type Ending } from '../../src/job/outco
 import type { ClaimRequest, SettleVerdict } from '../../src/job/types.ts';
 import type { Closing, Settlement } from '../../src/ledger/commit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import { noNews, type AdvancementFailure } from '../../src/pipeline/run/types.ts';
+import { noRunEvents } from '../../src/pipeline/run/changes.ts';
+import { type AdvancementFailure } from '../../src/pipeline/run/types.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 import { makeContext } from '../support/context.ts';
 
@@ -85,7 +86,7 @@ function toSettlement(
     verdicts: new Map(closings.map(({ job }) => [job.id, verdicts[job.id] ?? 'settled'])),
     enqueued: closings.map(({ job }) => ({ jobId: `of ${job.id}` })),
     claimed: asked === undefined ? [] : [makeClaimedJob({ id: 'claimed' })],
-    news: { ...noNews, failures: closings.map(({ job }) => toFailure(job.id)) },
+    news: { ...noRunEvents, failures: closings.map(({ job }) => toFailure(job.id)) },
   };
 }
 

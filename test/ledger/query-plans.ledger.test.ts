@@ -161,7 +161,7 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     const second = await revive(ledger, run.id);
     await carryOn(ledger, graph, (job) => fail(job));
     const third = await revive(ledger, second, { from: 'a' });
-    await ledger.runs.findRewindRefusal(run.id, 'z');
+    await ledger.runs.findRetryFromRefusal(run.id, 'z');
     await carryOn(ledger, graph);
     expect((await ledger.runs.find(third))?.status).toBe('succeeded');
   },
@@ -246,8 +246,8 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     ledger.runs.list({ awaitingApproval: true, limit: 5 }),
   'see how long attempts of a command take': ({ ledger }) =>
     ledger.jobs.listDurations({ plugin: 'echo', command: 'poll' }),
-  'find what runs ask': ({ ledger }) => ledger.runs.listQuestions(['run 7', 'run 8']),
-  'find what runs wait for': ({ ledger }) => ledger.runs.listPauses(['run 7', 'run 8']),
+  'find what runs ask': ({ ledger }) => ledger.runs.listApprovalSteps(['run 7', 'run 8']),
+  'find what runs wait for': ({ ledger }) => ledger.runs.listWaitingSteps(['run 7', 'run 8']),
   'find retries of jobs': ({ ledger }) =>
     ledger.jobs.list({ retryOf: ['job 7', 'job 8'], limit: 5 }),
   'see who paused': ({ ledger }) =>

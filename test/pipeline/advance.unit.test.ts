@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { advance } from '../../src/pipeline/run/advance.ts';
 import { createBranchStarter, countBranches } from '../../src/pipeline/run/walk.ts';
-import type { Transition } from '../../src/pipeline/run/transition.ts';
+import type { Transition } from '../../src/pipeline/run/run.ts';
 import {
   at,
   choice,

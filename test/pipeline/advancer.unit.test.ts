@@ -7,8 +7,8 @@ import { DuctileError } from '../../src/base/errors.ts';
 import { limits } from '../../src/base/limits.ts';
 import { makeLogger } from '../../src/base/log.ts';
 import { makeAdvancer, type Advancer } from '../../src/pipeline/run/advancer.service.ts';
+import { noRunEvents } from '../../src/pipeline/run/changes.ts';
 import {
-  noNews,
   type AdvanceResult,
   type AdvanceRequest,
   type BranchClaim,
@@ -49,7 +49,7 @@ class Fake {
             if (this.#held.get(branchId) === token) {
               this.releases.push({ branchId, error, triesMax });
             }
-            return Promise.resolve({ ...noNews, dueInMs: 77 });
+            return Promise.resolve({ ...noRunEvents, dueInMs: 77 });
           },
         },
       },
@@ -91,7 +91,7 @@ class Fake {
     const isOurs = this.#held.get(branchId) === token;
     const verdict = isOurs ? (this.verdict ?? (left > 0 ? 'more' : 'done')) : 'fenced';
     if (verdict !== 'more') this.#held.delete(branchId);
-    return Promise.resolve({ ...noNews, queued: true, verdict });
+    return Promise.resolve({ ...noRunEvents, queued: true, verdict });
   }
 }
 
@@ -182,7 +182,7 @@ describe('the advancer', () => {
     const triesMax = limits.advancementTriesMax;
     expect(fake.releases).toEqual([{ branchId: 'bad', error: 'no such node', triesMax }]);
     expect(fake.batches).toEqual(['good']);
-    expect(fake.news).toContainEqual({ ...noNews, dueInMs: 77 });
+    expect(fake.news).toContainEqual({ ...noRunEvents, dueInMs: 77 });
     expect(fake.lines).toEqual([expect.stringMatching(/bad.*no such node/)]);
     await fake.advancer.stop();
   });

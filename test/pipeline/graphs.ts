@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../../src/base/json.ts';
 import type { Graph, Node, NodeId } from '../../src/pipeline/language/graph.ts';
-import type { Arrival, Transition, BranchState } from '../../src/pipeline/run/transition.ts';
+import type { Arrival, Transition, BranchState } from '../../src/pipeline/run/run.ts';
 import type { Template } from '../../src/pipeline/language/template.ts';
 
 /** Each node of a kind, with what is usual of it; `next` and `end` lead to the end unless told. */

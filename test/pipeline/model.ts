@@ -1,7 +1,7 @@
 /** Pipelines as trees, and what they mean, worked out in the plainest way: by recursion. */
 import { isObject, type Json, type JsonObject } from '../../src/base/json.ts';
 import type { Node, NodeId } from '../../src/pipeline/language/graph.ts';
-import type { Arrival } from '../../src/pipeline/run/transition.ts';
+import type { Arrival } from '../../src/pipeline/run/run.ts';
 import { choice, foreach, split, task } from './graphs.ts';
 
 export type Tree = {

@@ -102,11 +102,11 @@ describe.each(databases)('an ended run on %s', (kind) => {
       code: 'STEP_AMBIGUOUS',
       error: expect.stringContaining('begin at step tell') as string,
     };
-    expect(await ledger.runs.findRewindRefusal(id, 'hear')).toMatchObject(refusal);
+    expect(await ledger.runs.findRetryFromRefusal(id, 'hear')).toMatchObject(refusal);
     const { code: errorCode, error } = refusal;
     expect(await ask(ledger, { of: id, from: 'hear' })).toMatchObject({ errorCode, error });
     expect(await ledger.runs.list({ limit: 9 })).toHaveLength(1);
-    expect(await ledger.runs.findRewindRefusal(id, 'note')).toBeUndefined();
+    expect(await ledger.runs.findRetryFromRefusal(id, 'note')).toBeUndefined();
     const again = await revive(ledger, id, { from: 'note' });
     expect(await carryOn(ledger, graph, conclude)).toBe(2);
     expect(await outputOf(ledger, again)).toEqual(before);

@@ -1,6 +1,6 @@
 /** Runs as trees: what is in what, and what is under way. */
 import { expect, test } from 'vitest';
-import { findOwners } from '../../src/pipeline/run/parts.service.ts';
+import { findOwners } from '../../src/pipeline/run/run.service.ts';
 import { toTree } from '../../src/pipeline/run/tree.operations.ts';
 import type { Branch, Step } from '../../src/pipeline/run/run.ts';
 

@@ -1,7 +1,7 @@
 /** The slices of a run that is too large to be shown whole. */
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { findOwners, readParts } from '../../src/pipeline/run/parts.service.ts';
+import { findOwners, readParts } from '../../src/pipeline/run/run.service.ts';
 import { toTree } from '../../src/pipeline/run/tree.operations.ts';
 import { foreach, task } from './graphs.ts';
 import { carryOn, define, done, findRun, start } from '../support/ledger/runs.ts';

@@ -2,7 +2,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeLogger } from '../../src/base/log.ts';
-import { createDoneArrival, createFailedArrival } from '../../src/pipeline/run/transition.ts';
+import { createDoneArrival, createFailedArrival } from '../../src/pipeline/run/run.ts';
 import { makeBasePayloads } from '../../src/job/run-plugin.service.ts';
 import { followDeath } from '../../src/pipeline/follow-signal.ts';
 import { followPluginEvents } from '../../src/pipeline/follow-event.ts';

@@ -155,20 +155,6 @@ export function formatCount(count: number, one: string, many = `${one}s`): strin
   return `${count} ${count === 1 ? one : many}`;
 }
 
-const states: Readonly<Record<string, string>> = {
-  succeeded: 'has succeeded',
-  failed: 'has failed',
-  timed_out: 'has timed out',
-  halted: 'has halted',
-  cancelled: 'was cancelled',
-  skipped: 'was skipped',
-};
-
-/** That something is in a state, after its name. */
-export function describeState(status: string): string {
-  return states[status] ?? `is ${status}`;
-}
-
 /** A change in the files is active after a reload. */
 export function formatSetCommand(key: string, value: string): string {
   const assignment = quoteShell(`${key}=${value}`);

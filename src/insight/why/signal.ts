@@ -2,10 +2,9 @@ import { quoteShell } from '../../base/text.ts';
 import { isObject, parseStoredJson } from '../../base/json.ts';
 import { findStartingWebhook } from '../../webhook/accept.service.ts';
 import type { Job } from '../../job/job.ts';
-import type { Run } from '../../pipeline/run/run.ts';
+import { type Run, describeState } from '../../pipeline/run/run.ts';
 import { RUNTIME_SOURCE, type Signal } from '../../signal/signal.ts';
 import {
-  describeState,
   formatCount,
   toExplanation,
   type ExplanationCause,

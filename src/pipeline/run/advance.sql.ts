@@ -1,33 +1,37 @@
-import { closeAdvancement } from './claim-branch.sql.ts';
+import type { Json } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/parse-json.ts';
-import type { Arrival } from './transition.ts';
+import { findSealedPayloads } from '../../access/credential.sql.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../../ledger/dialect.ts';
-import { noNews, type AdvanceResult, type AdvanceRequest } from './types.ts';
-import { lockBranches } from './after-job.sql.ts';
-import { Effects } from './changes.ts';
-import { failBranch, failingOf, climb, readJoin } from './join.sql.ts';
-import { beginChildren, moveOn, roomOf, type Opening } from './apply.ts';
-import { text, textOrNull, int } from '../../ledger/row.ts';
-import {
-  toBranch,
-  findGraph,
-  toStands,
-  type BranchRow,
-  type RunRow,
-  type Stand,
-} from './load-branch.sql.ts';
-import { recallNews } from './start.sql.ts';
-import { sweep, type Sweeping } from './change.sql.ts';
-import { FROM_THE_START, FROM_THE_START_AGAIN } from './run.ts';
-import type { Json } from '../../base/json.ts';
-import type { Graph } from '../language/graph.ts';
-import { isAwaitedSignal, parseSignalNote } from './walk.ts';
+import { int, text, textOrNull } from '../../ledger/row.ts';
 import { isMasked } from '../../signal/mask.ts';
 import { senderOf } from '../../signal/signal.ts';
-import { findSealedPayloads } from '../../access/credential.sql.ts';
+import type { Graph } from '../language/graph.ts';
+import { closeAdvancement } from './advancement.sql.ts';
+import { applyTransition, findStartEnd, startChildren, type BlockOpening } from './apply.ts';
+import { cancelBranches, type CancelState } from './change.sql.ts';
+import {
+  BranchChanges,
+  noRunEvents,
+  unclaimed,
+  type BranchRow,
+  type LoadedBranch,
+  type RunRow,
+} from './changes.ts';
+import { findGraph, loadBranches, toBranch } from './load-branch.sql.ts';
+import { FROM_RUN_START, FROM_RUN_START_AGAIN, type Arrival } from './run.ts';
+import {
+  failBranch,
+  lockBranches,
+  parseFailing,
+  readJoin,
+  writeChanges,
+} from './settle-branch.sql.ts';
+import { recallEvents } from './start.sql.ts';
+import type { AdvanceRequest, AdvanceResult } from './types.ts';
+import { isAwaitedSignal, parseSignalNote } from './walk.ts';
 
-/** What the branches of a wide block gave, read before the transaction that uses it. */
+/** Reads the outputs of a wide block before the transaction that joins them, to keep that short. */
 export async function prepareJoin(
   session: Session,
   { branchId, token }: AdvanceRequest,
@@ -45,6 +49,7 @@ function isJoin(outcome: string | null): boolean {
   return outcome === '{"kind":"join"}';
 }
 
+/** Advances a claimed branch by one bounded step. */
 export async function advanceBranch(
   tx: Transaction,
   { branchId, token }: AdvanceRequest,
@@ -54,23 +59,23 @@ export async function advanceBranch(
   const [runs, branches] = await lockBranches(tx, [{ runId, branchId }]);
   const [run, branch] = [runs.get(runId), branches.get(branchId)];
   if (run === undefined || branch?.claimToken !== token) {
-    if (!tx.again) return { ...noNews, verdict: 'fenced' };
-    return { ...(await recallNews(tx, [runId])), verdict: 'done' };
+    if (!tx.again) return { ...noRunEvents, verdict: 'fenced' };
+    return { ...(await recallEvents(tx, [runId])), verdict: 'done' };
   }
   if (run.status !== 'running') return await advanceEnded(tx, branch);
   const graph = await findGraph(tx, run.definitionHash);
-  // A root that was only accepted does not know yet where its pipeline begins.
+  // A root that has not started yet has no node.
   const node = branch.node === '' ? (graph?.first ?? '') : branch.node;
-  const [stand] = await toStands(tx, [{ run, branch: { ...branch, node } }]);
-  if (stand === undefined) return { ...noNews, verdict: 'fenced' };
-  const effects = new Effects();
-  const verdict = await advanceStand(tx, effects, stand, join);
-  await climb(tx, effects);
+  const [loaded] = await loadBranches(tx, [{ run, branch: { ...branch, node } }]);
+  if (loaded === undefined) return { ...noRunEvents, verdict: 'fenced' };
+  const changes = new BranchChanges();
+  const verdict = await advanceLoaded(tx, changes, loaded, join);
+  await writeChanges(tx, changes);
   if (verdict === 'done') await closeAdvancement(tx, branchId, null);
-  return { ...effects.news, verdict };
+  return { ...changes.events, verdict };
 }
 
-/** Of a run that is over, only a cancellation has something left to do. */
+/** Continues the cancellation of a run that ended. All other branches are only released. */
 async function advanceEnded(tx: Transaction, { id, outcome }: BranchRow): Promise<AdvanceResult> {
   const left = outcome === null ? undefined : toOutcome(outcome);
   if (left?.kind !== 'sweep') {
@@ -79,103 +84,108 @@ async function advanceEnded(tx: Transaction, { id, outcome }: BranchRow): Promis
         where id = ?`,
       [id],
     );
-    return { ...noNews, verdict: 'done' };
+    return { ...noRunEvents, verdict: 'done' };
   }
-  const swept = await sweep(tx, id, left);
-  if (swept.left === undefined) await closeAdvancement(tx, id, null);
-  // What stood behind its jobs in the queue can be claimed now.
-  return { ...noNews, queued: true, verdict: swept.left === undefined ? 'done' : 'more' };
+  const { left: remaining } = await cancelBranches(tx, id, left);
+  if (remaining === undefined) await closeAdvancement(tx, id, null);
+  // Jobs that waited for the cancelled jobs can be claimed now.
+  return { ...noRunEvents, queued: true, verdict: remaining === undefined ? 'done' : 'more' };
 }
 
-async function advanceStand(
+async function advanceLoaded(
   tx: Transaction,
-  effects: Effects,
-  stand: Stand,
+  changes: BranchChanges,
+  loaded: LoadedBranch,
   join: Arrival | undefined,
 ): Promise<'done' | 'more'> {
-  const { branch } = stand;
+  const { branch } = loaded;
   const isNew = false;
   if (branch.crashes >= limits.crashesMax) {
     const reason = 'advancement_crashes_exhausted';
     const error = `${branch.crashes} processes died while they moved it on`;
-    failBranch(effects, stand, { kind: 'failed', reason, error });
+    failBranch(changes, loaded, { kind: 'failed', reason, error });
     return 'done';
   }
   const outcome = branch.outcome === null ? undefined : toOutcome(branch.outcome);
   if (outcome?.kind === 'sweep') throw new Error(`run ${branch.runId} is not over`);
-  if (outcome?.kind === 'open') return advanceOpening(effects, stand, outcome);
+  if (outcome?.kind === 'open') return advanceOpening(changes, loaded, outcome);
   if (outcome?.kind === 'join') {
-    moveOn(effects, stand, { arrival: join ?? (await readJoin(tx, branch)), isNew });
+    applyTransition(changes, loaded, { arrival: join ?? (await readJoin(tx, branch)), isNew });
     return 'done';
   }
-  const { arrival, goOnFrom } =
-    outcome === undefined ? await findWakening(tx, stand) : { arrival: outcome };
-  if (arrival === undefined) goOnWaiting(effects, stand, goOnFrom);
-  else moveOn(effects, stand, { arrival, isNew });
+  const { arrival, continueFrom } =
+    outcome === undefined ? await findWakeUp(tx, loaded) : { arrival: outcome };
+  if (arrival === undefined) continueWaiting(changes, loaded, continueFrom);
+  else applyTransition(changes, loaded, { arrival, isNew });
   return 'done';
 }
 
-type Outcome = Arrival | Opening | Sweeping | { readonly kind: 'join' };
+type Outcome = Arrival | BlockOpening | CancelState | { readonly kind: 'join' };
 
 function toOutcome(outcome: string): Outcome {
-  const failing = failingOf(outcome);
+  const failing = parseFailing(outcome);
   return parseJson(failing === undefined ? outcome : (failing.left ?? OPEN)) as Outcome;
 }
 
 const OPEN = '{"kind":"open"}';
 
-/** One batch of a wide block. */
-function advanceOpening(effects: Effects, stand: Stand, { events }: Opening): 'done' | 'more' {
-  const { branch } = stand;
+/** Starts one batch of the branches of a wide block. */
+function advanceOpening(
+  changes: BranchChanges,
+  loaded: LoadedBranch,
+  { events }: BlockOpening,
+): 'done' | 'more' {
+  const { branch } = loaded;
   const opened = {
-    ...stand,
+    ...loaded,
     branch: { ...branch, due: { inMs: limits.branchLeaseMs }, wasPlain: false },
     isNew: false,
   };
-  const to = roomOf(opened.branch);
-  const begunMax = limits.advanceBatchMax;
-  const begun = beginChildren(effects, opened, { events, to, begunMax });
-  if (begun.cursor < to) return 'more';
-  effects.put(
+  const end = findStartEnd(opened.branch);
+  const startedMax = limits.advanceBatchMax;
+  const started = startChildren(changes, opened, { events, end, startedMax });
+  if (started.cursor < end) return 'more';
+  changes.addBranch(
     {
-      ...begun,
+      ...started,
+      ...unclaimed,
       status: 'waiting',
       outcome: null,
       due: undefined,
-      claimToken: null,
-      claimedBy: null,
-      tries: 0,
-      crashes: 0,
     },
     false,
   );
   return 'done';
 }
 
-/** Its time has come, or a signal for which it waits; else from where it looks on, if anywhere. */
-async function findWakening(tx: Transaction, stand: Stand): Promise<Look> {
-  const { waitsFor: type, wakeFrom: from, deadlineAt } = stand.branch;
+/** Finds what ends the wait of a branch: a signal, or its deadline. */
+async function findWakeUp(tx: Transaction, loaded: LoadedBranch): Promise<SignalSearch> {
+  const { waitsFor: type, wakeFrom: from, deadlineAt } = loaded.branch;
   if (type !== null && from !== null) {
-    const look = await lookForSignal(tx, stand, { type, from });
-    if (look.arrival !== undefined || look.goOnFrom !== undefined) return look;
+    const search = await searchSignal(tx, loaded, { type, from });
+    if (search.arrival !== undefined || search.continueFrom !== undefined) return search;
   }
   const [clock] = await tx.run(`select ${tx.dialect.now} as now`);
   const at = text(clock ?? {}, 'now');
   if (deadlineAt !== null && deadlineAt <= at) return { arrival: { kind: 'due', at } };
-  // Where several write at once, a signal may be on its way that did not see this branch wait.
-  const isUnsure = tx.dialect.settledBelow !== undefined && from === FROM_THE_START;
-  return isUnsure ? { goOnFrom: FROM_THE_START_AGAIN } : {};
+  // With several writers, an uncommitted signal may not have seen that this branch waits.
+  const isUnsure = tx.dialect.settledBelow !== undefined && from === FROM_RUN_START;
+  return isUnsure ? { continueFrom: FROM_RUN_START_AGAIN } : {};
 }
 
-function goOnWaiting(effects: Effects, { branch }: Stand, goOnFrom: number | undefined): void {
-  const isLater = goOnFrom === FROM_THE_START_AGAIN;
-  const lookInMs = isLater ? limits.signalLookAgainMs : 0;
-  effects.put(
+function continueWaiting(
+  changes: BranchChanges,
+  { branch }: LoadedBranch,
+  continueFrom: number | undefined,
+): void {
+  const isLater = continueFrom === FROM_RUN_START_AGAIN;
+  const searchInMs = isLater ? limits.signalLookAgainMs : 0;
+  changes.addBranch(
     {
       ...branch,
-      wakeFrom: goOnFrom ?? null,
+      wakeFrom: continueFrom ?? null,
       due: undefined,
-      lookInMs: goOnFrom === undefined ? undefined : lookInMs,
+      searchInMs: continueFrom === undefined ? undefined : searchInMs,
       wasPlain: false,
       claimToken: null,
       claimedBy: null,
@@ -184,20 +194,23 @@ function goOnWaiting(effects: Effects, { branch }: Stand, goOnFrom: number | und
   );
 }
 
-/** What ends the wait, or from which signal on the next look goes on; neither when all were seen. */
-export interface Look {
+/** The result of a search. Without both fields, all signals have been checked. */
+export interface SignalSearch {
+  /** Ends the wait. */
   readonly arrival?: Arrival;
-  readonly goOnFrom?: number;
+  /** The number of the signal from which the next search continues. */
+  readonly continueFrom?: number;
 }
 
-/** Looks at some of the signals for which a branch waits, the oldest first. */
-export async function lookForSignal(
+/** Checks a bounded number of the signals of a type, oldest first. */
+export async function searchSignal(
   tx: Transaction,
-  stand: Stand,
+  loaded: LoadedBranch,
   { type, from }: { readonly type: string; readonly from: number },
-): Promise<Look> {
-  const { run, graph, branch, own, base, context } = stand;
-  const first = from < FROM_THE_START_AGAIN ? from : await firstSince(tx, await beginOf(tx, run));
+): Promise<SignalSearch> {
+  const { run, graph, branch, own, base, context } = loaded;
+  const first =
+    from < FROM_RUN_START_AGAIN ? from : await findFirstSince(tx, await readWorkStart(tx, run));
   if (first === undefined) return {};
   const rows = await tx.run(
     `select seq, id, source, data, metadata from ${tx.dialect.table('signals')}
@@ -205,31 +218,34 @@ export async function lookForSignal(
     [type, first],
   );
   if (rows.length === 0) return {};
-  const taken = await takenBefore(tx, stand, type);
-  const whole = await openAll(tx, rows);
+  const used = await listUsedSignals(tx, loaded, type);
+  const opened = await openMasked(tx, rows);
   const state = { node: branch.node, stop: branch.stop, own, base, context };
   for (const row of rows) {
     const signalId = text(row, 'id');
-    if (taken.has(signalId)) continue;
-    const { data, fault }: OpenedSignal = whole.get(signalId) ?? { data: text(row, 'data') };
-    const told = { type, source: senderOf(text(row, 'source')), data: parseJson(data) as Json };
-    if (!isAwaitedSignal(graph, state, told)) continue;
+    if (used.has(signalId)) continue;
+    const { data, fault }: OpenedSignal = opened.get(signalId) ?? { data: text(row, 'data') };
+    const signal = { type, source: senderOf(text(row, 'source')), data: parseJson(data) as Json };
+    if (!isAwaitedSignal(graph, state, signal)) continue;
     if (fault !== undefined) throw fault;
-    return { arrival: { kind: 'signalled', data: told.data, signalId } };
+    return { arrival: { kind: 'signalled', data: signal.data, signalId } };
   }
   const last = rows.at(-1);
   const isFull = rows.length === limits.signalLookMax && last !== undefined;
-  return isFull ? { goOnFrom: int(last, 'seq') + 1 } : {};
+  return isFull ? { continueFrom: int(last, 'seq') + 1 } : {};
 }
 
 interface OpenedSignal {
-  /** JSON text; only what the signal shows, where there is a fault. */
+  /** JSON text. With a fault, the masked payload. */
   readonly data: string;
   readonly fault?: Error;
 }
 
-/** By id, what those signals said that do not show all of it. */
-async function openAll(tx: Transaction, rows: readonly Row[]): Promise<Map<string, OpenedSignal>> {
+/** Decrypts the payloads of masked signals, by id. */
+async function openMasked(
+  tx: Transaction,
+  rows: readonly Row[],
+): Promise<Map<string, OpenedSignal>> {
   const { openSignal } = tx;
   const masked = rows.filter((row) => isMasked(text(row, 'metadata')));
   if (masked.length === 0 || openSignal === undefined) return new Map();
@@ -247,8 +263,8 @@ async function openAll(tx: Transaction, rows: readonly Row[]): Promise<Map<strin
   );
 }
 
-/** When the work of a run was begun: by the first one, if it was revived. */
-async function beginOf(tx: Transaction, { lineage, createdAt }: RunRow): Promise<string> {
+/** Reads when the work of a run started: for a revived run, the start of the first run. */
+async function readWorkStart(tx: Transaction, { lineage, createdAt }: RunRow): Promise<string> {
   const [row] = await tx.run(
     `select created_at from ${tx.dialect.table('pipeline_runs')} where id = ?`,
     [lineage],
@@ -256,46 +272,47 @@ async function beginOf(tx: Transaction, { lineage, createdAt }: RunRow): Promise
   return row === undefined ? createdAt : text(row, 'created_at');
 }
 
-async function firstSince(tx: Transaction, begin: string): Promise<number | undefined> {
+async function findFirstSince(tx: Transaction, start: string): Promise<number | undefined> {
   const [row] = await tx.run(
     `select seq from ${tx.dialect.table('signals')} where inserted_at >= ?
       order by inserted_at, seq limit 1`,
-    [begin],
+    [start],
   );
   return row === undefined ? undefined : int(row, 'seq');
 }
 
-/** The signals that began its run, or ended an earlier wait on its way. */
-async function takenBefore(
+/** Lists the signals that started the run, or ended an earlier wait of this branch or its ancestors. */
+async function listUsedSignals(
   tx: Transaction,
-  { run, graph, branch }: Stand,
+  { run, graph, branch }: LoadedBranch,
   type: string,
 ): Promise<ReadonlySet<string>> {
-  const taken = new Set(run.sourceEventId === null ? [] : [run.sourceEventId]);
-  if (!hasSeveralWaits(graph, type)) return taken;
+  const used = new Set(run.sourceEventId === null ? [] : [run.sourceEventId]);
+  if (!hasSeveralWaits(graph, type)) return used;
   const rows = await tx.each(
-    selectTaken,
-    lineOf(branch.id).map((branch_id) => ({ run_id: run.id, branch_id })),
+    selectWaitNotes,
+    listLineage(branch.id).map((branch_id) => ({ run_id: run.id, branch_id })),
   );
-  for (const row of rows) taken.add(parseSignalNote(textOrNull(row, 'note')) ?? '');
-  return taken;
+  for (const row of rows) used.add(parseSignalNote(textOrNull(row, 'note')) ?? '');
+  return used;
 }
 
 function hasSeveralWaits({ nodes }: Graph, type: string): boolean {
-  const isSuch = (node: Graph['nodes'][string]): boolean =>
-    node.kind === 'wait' && node.signal?.type === type;
-  return Object.values(nodes).filter(isSuch).length > 1;
+  const waits = Object.values(nodes).filter(
+    (node) => node.kind === 'wait' && node.signal?.type === type,
+  );
+  return waits.length > 1;
 }
 
-/** A branch and those that it comes from: each id has two parts more than its parent's. */
-function lineOf(branchId: string): string[] {
+/** Lists a branch and its ancestors. Each id has two parts more than its parent's. */
+function listLineage(branchId: string): string[] {
   const parts = branchId.split('.');
   return parts.flatMap((_, index) =>
     index % 2 === 0 ? [parts.slice(0, index + 1).join('.')] : [],
   );
 }
 
-const selectTaken = defineRows({
+const selectWaitNotes = defineRows({
   columns: { run_id: 'text', branch_id: 'text' },
   sql: (r, d) =>
     `select q.note from ${r.lateral(

@@ -17,7 +17,14 @@ import {
   toScope,
   type Walk,
 } from './walk.ts';
-import { PipelineFault } from './run.ts';
+import {
+  PipelineFault,
+  type Arrival,
+  type BlockKind,
+  type Transition,
+  type BranchState,
+  type Landing,
+} from './run.ts';
 import {
   payloadKeyOf,
   type ApproveNode,
@@ -29,7 +36,6 @@ import {
   type SwitchNode,
   type WaitNode,
 } from '../language/graph.ts';
-import type { Arrival, BlockKind, Transition, BranchState, Landing } from './transition.ts';
 import { toTimestamp } from '../../base/clock.ts';
 import { extendBaggage } from '../language/baggage.ts';
 import { evaluateCondition, matchesCase } from '../language/condition.ts';

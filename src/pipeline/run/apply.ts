@@ -4,93 +4,88 @@ import type { Json, JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Job, JobDraft, SubmittedBy } from '../../job/job.ts';
 import { advance } from './advance.ts';
+import {
+  baseKeyOf,
+  newBranch,
+  notPaused,
+  type BranchChanges,
+  type BranchDraft,
+  type BranchRow,
+  type LoadedBranch,
+  type StepDraft,
+} from './changes.ts';
+import { FROM_RUN_START, type Arrival, type Landing, type Transition } from './run.ts';
 import { createBranchStarter } from './walk.ts';
-import type { Arrival, Transition, StepRecord, Landing } from './transition.ts';
-import type { Effects, MovedBranch, StepDraft } from './changes.ts';
-import { baseKeyOf, type Stand } from './load-branch.sql.ts';
-import { FROM_THE_START } from './run.ts';
 
-/** Branches that one transaction begins at most, blocks within blocks included. */
-export const BEGUN_MAX = 2 * limits.advanceBatchMax;
+/** The most branches that one transaction starts, including those of nested blocks. */
+export const STARTED_BRANCHES_MAX = 2 * limits.advanceBatchMax;
 
-/** What brought a branch to where it moves on from. */
-export interface Cause {
+export interface TransitionCause {
   readonly arrival: Arrival;
   /** The job that ended. */
   readonly job?: Job;
-  /** It is being begun. */
+  /** True if the branch starts now and has no row yet. */
   readonly isNew?: boolean;
 }
 
 type LandingOf<K extends Landing['kind']> = Extract<Landing, { readonly kind: K }>;
 
-/** Moves one branch on, in memory: what is to be written is collected. */
-export function moveOn(effects: Effects, stand: Stand, cause: Cause): void {
-  const { graph, branch, own, base, context } = stand;
+/** Advances one branch in memory, and adds everything that follows to the changes. */
+export function applyTransition(
+  changes: BranchChanges,
+  loaded: LoadedBranch,
+  cause: TransitionCause,
+): void {
+  const { graph, branch, own, base, context } = loaded;
   const state = { node: branch.node, stop: branch.stop, own, base, context };
-  const move = advance(graph, state, cause.arrival);
-  const lastStepId = recordSteps(effects, stand, move, cause) ?? branch.lastStepId;
-  const { landing } = move;
+  const transition = advance(graph, state, cause.arrival);
+  const lastStepId = addSteps(changes, loaded, transition, cause) ?? branch.lastStepId;
+  const { landing } = transition;
   const isNew = cause.isNew === true;
-  const moved = { ...settledDown(branch), moves: branch.moves + 1, lastStepId };
-  if (landing.kind === 'end') endWell(effects, stand, moved, landing, isNew);
-  else if (landing.kind === 'halt') haltBranch(effects, stand, moved, landing, isNew);
+  const moved = { ...clearPause(branch), moves: branch.moves + 1, lastStepId };
+  if (landing.kind === 'end') succeedBranch(changes, loaded, moved, landing, isNew);
+  else if (landing.kind === 'halt') haltBranch(changes, loaded, moved, landing, isNew);
   else {
-    const standsAt = {
+    const stopped = {
       ...moved,
       node: landing.node,
       payload: JSON.stringify(landing.own),
       isWhole: branch.isWhole || landing.isWhole,
     };
-    if (landing.kind === 'task') beginTask(effects, stand, standsAt, landing, isNew);
-    else if (landing.kind === 'pause') pause(effects, stand, standsAt, landing, isNew);
-    else openBlock(effects, stand, standsAt, landing, isNew);
+    if (landing.kind === 'task') startTask(changes, loaded, stopped, landing, isNew);
+    else if (landing.kind === 'pause') pause(changes, loaded, stopped, landing, isNew);
+    else openBlock(changes, loaded, stopped, landing, isNew);
   }
 }
 
-/** Without anything that was only of the place where it stood. */
-function settledDown(branch: Stand['branch']): MovedBranch {
+function clearPause(branch: BranchRow): BranchDraft {
   return {
     ...branch,
-    payloadRef: null,
-    block: null,
-    width: 0,
-    cursor: 0,
-    pending: 0,
-    halted: 0,
-    concurrency: null,
-    outcome: null,
-    waitsFor: null,
-    wakeFrom: null,
-    deadlineAt: null,
-    claimToken: null,
-    claimedBy: null,
-    tries: 0,
-    crashes: 0,
+    ...notPaused,
     due: undefined,
-    lookInMs: undefined,
+    searchInMs: undefined,
     wasPlain: branch.status === 'running',
   };
 }
 
-/** Gives the id of the last one. */
-function recordSteps(
-  effects: Effects,
-  { run, graph, branch }: Stand,
+/** Returns the id of the last step. */
+function addSteps(
+  changes: BranchChanges,
+  { run, graph, branch }: LoadedBranch,
   { steps, landing }: Transition,
-  { arrival, job }: Cause,
+  { arrival, job }: TransitionCause,
 ): string | undefined {
   const kind = graph.nodes[branch.node]?.kind;
-  const wasAwaited = (kind === 'approve' || kind === 'wait') && arrival.kind !== 'start';
+  const wasWaiting = (kind === 'approve' || kind === 'wait') && arrival.kind !== 'start';
   const landingNode = landing.kind === 'end' ? null : landing.node;
   let lastId: string | undefined;
   steps.forEach((step, index) => {
     const isFirst = index === 0;
-    const awaitedId = isFirst && wasAwaited ? branch.lastStepId : null;
+    const waitingId = isFirst && wasWaiting ? branch.lastStepId : null;
     const isJob = isFirst && arrival.kind !== 'start' && step.kind === 'task';
     const draft: StepDraft = {
-      ...toDraft(step),
-      id: awaitedId ?? makeId(),
+      ...step,
+      id: waitingId ?? makeId(),
       runId: run.id,
       branchId: branch.id,
       jobId: isJob ? branch.jobId : null,
@@ -98,20 +93,16 @@ function recordSteps(
       startedAt: isJob ? (job?.startedAt ?? undefined) : undefined,
       due: step.status === 'waiting' && landing.kind === 'pause' ? landing.due : undefined,
     };
-    (awaitedId === null ? effects.steps : effects.closedSteps).push(draft);
+    (waitingId === null ? changes.steps : changes.closedSteps).push(draft);
     lastId = draft.id;
   });
   return lastId;
 }
 
-function toDraft({ node, kind, status, output, error, note }: StepRecord): StepRecord {
-  return { node, kind, status, output, error, note };
-}
-
-function beginTask(
-  effects: Effects,
-  { run, graph, branch }: Stand,
-  standsAt: MovedBranch,
+function startTask(
+  changes: BranchChanges,
+  { run, graph, branch }: LoadedBranch,
+  stopped: BranchDraft,
   landing: LandingOf<'task'>,
   isNew: boolean,
 ): void {
@@ -120,9 +111,8 @@ function beginTask(
   const eventContextId =
     landing.context === undefined
       ? branch.eventContextId
-      : addContext(effects, run.pipeline, branch.eventContextId, landing.node, landing.context);
+      : addContext(changes, run.pipeline, branch.eventContextId, landing.node, landing.context);
   const isFirst = branch.id === run.id && branch.jobId === null;
-  const baseKey = baseKeyOf(standsAt);
   const job: JobDraft = {
     id: isFirst ? run.firstJobId : makeId(),
     plugin: node.plugin,
@@ -131,25 +121,28 @@ function beginTask(
     submittedBy: run.submittedBy as SubmittedBy,
     actor: run.actor,
     maxAttempts: node.maxAttempts ?? limits.attemptsMax,
-    ...orNothing('parentJobId', branch.jobId ?? run.parentJobId),
-    ...orNothing('sourceEventId', isFirst ? run.sourceEventId : null),
+    ...optional('parentJobId', branch.jobId ?? run.parentJobId),
+    ...optional('sourceEventId', isFirst ? run.sourceEventId : null),
     rootJobId: run.rootJobId,
-    idempotencyKey: keyOfStep(run.lineage, branch.path, landing.node),
+    idempotencyKey: stepKeyOf(run.lineage, branch.path, landing.node),
     hops: run.hops,
     runtimeCaused: run.runtimeCaused,
-    ...orNothing('eventContextId', eventContextId),
+    ...optional('eventContextId', eventContextId),
     run: { id: run.id, branchId: branch.id, stepId: landing.node },
-    ...orNothing('baseKey', baseKey),
-    ...orNothing('dependencyKey', landing.dependency),
-    ...orNothing('timeoutMs', node.timeoutMs),
-    ...orNothing('backoffMs', node.backoffBaseMs),
+    ...optional('baseKey', baseKeyOf(stopped)),
+    ...optional('dependencyKey', landing.dependency),
+    ...optional('timeoutMs', node.timeoutMs),
+    ...optional('backoffMs', node.backoffBaseMs),
   };
-  effects.putJob(job);
-  effects.put({ ...standsAt, status: 'running', jobId: job.id, eventContextId }, isNew);
+  changes.addJob(job);
+  changes.addBranch({ ...stopped, status: 'running', jobId: job.id, eventContextId }, isNew);
 }
 
-/** The same for every attempt at the same step of the same element, also in a run that was revived. */
-export function keyOfStep(lineage: string, path: string, node: string): string {
+/**
+ * Returns the idempotency key of a step's job. It is the same for every attempt at the same step of
+ * the same element, even in a revived run.
+ */
+export function stepKeyOf(lineage: string, path: string, node: string): string {
   return createHash('sha256')
     .update(JSON.stringify([lineage, path, node]))
     .digest('hex')
@@ -157,7 +150,7 @@ export function keyOfStep(lineage: string, path: string, node: string): string {
 }
 
 function addContext(
-  effects: Effects,
+  changes: BranchChanges,
   pipeline: string,
   parentId: string | null,
   stepId: string,
@@ -165,11 +158,11 @@ function addContext(
 ): string {
   const id = makeId();
   const accumulated = JSON.stringify(context);
-  effects.contexts.push({ id, ...orNothing('parentId', parentId), pipeline, stepId, accumulated });
+  changes.contexts.push({ id, ...optional('parentId', parentId), pipeline, stepId, accumulated });
   return id;
 }
 
-function orNothing<K extends string, V>(
+function optional<K extends string, V>(
   key: K,
   value: V | null | undefined,
 ): { readonly [key in K]?: V } {
@@ -177,58 +170,61 @@ function orNothing<K extends string, V>(
 }
 
 function pause(
-  effects: Effects,
-  { run, graph, context }: Stand,
-  standsAt: MovedBranch,
+  changes: BranchChanges,
+  { run, graph, context }: LoadedBranch,
+  stopped: BranchDraft,
   { node: id, due, signal, message }: LandingOf<'pause'>,
   isNew: boolean,
 ): void {
   const node = graph.nodes[id];
-  // What it waits for may have come while the steps before it were under way.
-  const looksBack = node?.kind === 'wait' && signal !== undefined && node.signal?.since !== 'now';
-  const look = looksBack ? { wakeFrom: FROM_THE_START, lookInMs: 0 } : {};
+  // The signal can have arrived while earlier steps of the run were in progress.
+  const searchesBack =
+    node?.kind === 'wait' && signal !== undefined && node.signal?.since !== 'now';
+  const search = searchesBack ? { wakeFrom: FROM_RUN_START, searchInMs: 0 } : {};
   if (node?.kind === 'approve') {
-    const { id: branchId, lastStepId: stepId, jobId } = standsAt;
-    effects.questions.push({ run, branchId, stepId, node: id, jobId, message, due, context });
+    const { id: branchId, lastStepId: stepId, jobId } = stopped;
+    const request = { run, branchId, stepId, node: id, jobId, message, due, context };
+    changes.approvalRequests.push(request);
   }
-  effects.put({ ...standsAt, status: 'waiting', due, waitsFor: signal ?? null, ...look }, isNew);
+  const waitsFor = signal ?? null;
+  changes.addBranch({ ...stopped, status: 'waiting', due, waitsFor, ...search }, isNew);
 }
 
 function openBlock(
-  effects: Effects,
-  stand: Stand,
-  standsAt: MovedBranch,
+  changes: BranchChanges,
+  loaded: LoadedBranch,
+  stopped: BranchDraft,
   landing: LandingOf<'open'>,
   isNew: boolean,
 ): void {
   const { block, width, events } = landing;
-  const opened: MovedBranch = {
-    ...standsAt,
+  const opened: BranchDraft = {
+    ...stopped,
     status: 'waiting',
     block,
     width,
     pending: width,
     concurrency: landing.concurrency ?? null,
   };
-  const atOnce = roomOf(opened);
-  const hasRoom = effects.begunCount + atOnce <= BEGUN_MAX;
-  if (atOnce <= limits.inlineFanoutMax && hasRoom) {
-    const base = opened.isWhole ? {} : stand.base;
-    const parent = { ...stand, branch: opened, own: landing.own, base, isNew };
-    beginChildren(effects, keepApart(effects, parent), { events, to: atOnce });
+  const end = findStartEnd(opened);
+  const fits = changes.startedCount + end <= STARTED_BRANCHES_MAX;
+  if (end <= limits.inlineFanoutMax && fits) {
+    const base = opened.isWhole ? {} : loaded.base;
+    const parent = { ...loaded, branch: opened, own: landing.own, base, isNew };
+    startChildren(changes, moveLargePayload(changes, parent), { events, end });
     return;
   }
-  const left = leftToAdvancer(opened, {
+  const left = leaveToAdvancer(opened, {
     kind: 'open',
     ...(events === undefined ? {} : { events }),
   });
-  effects.put(keepApart(effects, { branch: left }).branch, isNew);
+  changes.addBranch(moveLargePayload(changes, { branch: left }).branch, isNew);
 }
 
-export function leftToAdvancer(
-  branch: Omit<MovedBranch, 'due' | 'wasPlain'>,
-  outcome: Opening | { readonly kind: 'join' },
-): MovedBranch {
+export function leaveToAdvancer(
+  branch: Omit<BranchDraft, 'due' | 'wasPlain'>,
+  outcome: BlockOpening | { readonly kind: 'join' },
+): BranchDraft {
   return {
     ...branch,
     status: 'advancing',
@@ -238,126 +234,127 @@ export function leftToAdvancer(
   };
 }
 
-/** Up to where branches of a block may be begun now, beside those that are under way. */
-export function roomOf({ width, cursor, pending, concurrency }: MovedBranch): number {
-  const underWay = pending - (width - cursor);
-  return Math.min(width, cursor + (concurrency ?? width) - underWay);
+/** Returns the index before which branches of a block may start now, by its concurrency. */
+export function findStartEnd({ width, cursor, pending, concurrency }: BranchDraft): number {
+  const running = pending - (width - cursor);
+  return Math.min(width, cursor + (concurrency ?? width) - running);
 }
 
-/** What is left to be done with a block whose branches are not all begun. */
-export interface Opening {
+/** The remaining work for a block whose branches have not all started. */
+export interface BlockOpening {
   readonly kind: 'open';
   readonly events?: readonly Json[];
 }
 
-/** A parent whose branches are being begun. */
-export interface Opened extends Omit<Stand, 'branch'> {
-  readonly branch: MovedBranch;
+/** A parent whose branches are being started. */
+export interface OpenBlock extends Omit<LoadedBranch, 'branch'> {
+  readonly branch: BranchDraft;
   readonly isNew: boolean;
 }
 
-/** Of a wide block a large payload is put where counting its branches does not touch it. */
-function keepApart<T extends { readonly branch: MovedBranch }>(effects: Effects, parent: T): T {
+/**
+ * Stores the large payload of a wide block's parent in a row of its own. The parent's row is updated
+ * whenever one of its branches ends, and a large row makes these updates slow.
+ */
+function moveLargePayload<T extends { readonly branch: BranchDraft }>(
+  changes: BranchChanges,
+  parent: T,
+): T {
   const { branch } = parent;
   const isWide = branch.width > limits.inlineFanoutMax;
   if (!isWide || branch.payload.length <= limits.branchPayloadBytesMax) return parent;
   const id = `${branch.id}:${branch.moves}`;
-  effects.payloads.push({ id, runId: branch.runId, payload: branch.payload });
+  changes.payloads.push({ id, runId: branch.runId, payload: branch.payload });
   return { ...parent, branch: { ...branch, payloadRef: id } };
 }
 
-export interface Batch {
+export interface StartBatch {
   readonly events: readonly Json[] | undefined;
-  /** The first that is left for later. */
-  readonly to: number;
-  /** How many branches may be begun until then, blocks within blocks included. */
-  readonly begunMax?: number;
+  /** The index of the first branch that doesn't start yet. */
+  readonly end: number;
+  /** Stops after this many started branches, including those of nested blocks. */
+  readonly startedMax?: number;
 }
 
-/** Begins branches of a block from its cursor on; gives the parent as it is then. */
-export function beginChildren(effects: Effects, parent: Opened, batch: Batch): MovedBranch {
+/** Starts branches of a block from its cursor on. Returns the parent's new state. */
+export function startChildren(
+  changes: BranchChanges,
+  parent: OpenBlock,
+  { events, end, startedMax = Infinity }: StartBatch,
+): BranchDraft {
   const { branch, graph, own, base, context } = parent;
   const { block, moves } = branch;
   if (block === null) throw new Error(`branch ${branch.id} has no open block`);
   const state = { node: branch.node, own, base, context };
-  const beginningOf = createBranchStarter(graph, state, block, batch.events);
-  const beneath = { ...base, ...own };
+  const createStart = createBranchStarter(graph, state, block, events);
+  const parentPayload = { ...base, ...own };
   let { cursor } = branch;
-  for (; cursor < batch.to && effects.begunCount < (batch.begunMax ?? Infinity); cursor += 1) {
-    const beginning = beginningOf(cursor);
-    const child = {
-      ...settledDown({ ...newBranch, ...branch, dueAt: null }),
+  for (; cursor < end && changes.startedCount < startedMax; cursor += 1) {
+    const start = createStart(cursor);
+    const child: BranchRow = {
+      ...notPaused,
       ...newBranch,
       id: `${branch.id}.${moves}.${String(cursor).padStart(INDEX_DIGITS, '0')}`,
+      runId: branch.runId,
       parentId: branch.id,
       parentMoves: moves,
       index: cursor,
       path: `${branch.path}.${cursor}`,
-      label: beginning.label,
-      node: beginning.node,
-      stop: beginning.stop,
-      isWhole: beginning.isWhole,
-      payload: JSON.stringify(beginning.own),
+      label: start.label,
+      node: start.node,
+      stop: start.stop,
+      isWhole: start.isWhole,
+      payload: JSON.stringify(start.own),
+      eventContextId: branch.eventContextId,
+      jobId: branch.jobId,
     };
-    const stand: Stand = {
+    const loaded: LoadedBranch = {
       ...parent,
       branch: child,
-      own: beginning.own,
-      base: beginning.isWhole ? {} : beneath,
+      own: start.own,
+      base: start.isWhole ? {} : parentPayload,
     };
-    moveOn(effects, stand, { arrival: { kind: 'start' }, isNew: true });
+    applyTransition(changes, loaded, { arrival: { kind: 'start' }, isNew: true });
   }
-  const begun = { ...branch, cursor };
-  effects.put(begun, parent.isNew);
-  return begun;
+  const started = { ...branch, cursor };
+  changes.addBranch(started, parent.isNew);
+  return started;
 }
 
 /** Enough for `limits.fanoutMax`, so that ids sort as indexes do. */
 const INDEX_DIGITS = 7;
 
-const newBranch = {
-  moves: 0,
-  status: 'running',
-  output: null,
-  haltReason: null,
-  haltMessage: null,
-  lastStepId: null,
-  dueAt: null,
-  createdAt: '',
-  completedAt: null,
-} as const;
-
-function endWell(
-  effects: Effects,
-  { run, branch, context }: Stand,
-  moved: MovedBranch,
+function succeedBranch(
+  changes: BranchChanges,
+  { run, branch, context }: LoadedBranch,
+  moved: BranchDraft,
   { output }: LandingOf<'end'>,
   isNew: boolean,
 ): void {
-  const ended: MovedBranch = { ...moved, status: 'succeeded', output };
+  const ended: BranchDraft = { ...moved, status: 'succeeded', output };
   if (branch.parentId === null) {
-    // What the root gives is what its run gives, and is kept there.
-    effects.put({ ...ended, output: null }, isNew);
-    effects.endRun({ run, root: ended, context });
+    // The output of the root is the output of the run, and is stored there.
+    changes.addBranch({ ...ended, output: null }, isNew);
+    changes.endRun({ run, root: ended, context });
     return;
   }
-  effects.put(ended, isNew);
-  effects.endChild(branch.parentId, false);
+  changes.addBranch(ended, isNew);
+  changes.endChild(branch.parentId, false);
 }
 
-/** What it stood at is kept: a revived run begins there. */
+/** Keeps the position and the open block of the branch: a revived run continues there. */
 function haltBranch(
-  effects: Effects,
-  { run, branch, context }: Stand,
-  moved: MovedBranch,
+  changes: BranchChanges,
+  { run, branch, context }: LoadedBranch,
+  moved: BranchDraft,
   landing: LandingOf<'halt'>,
   isNew: boolean,
 ): void {
   const { block, width, moves, cursor, concurrency } = branch;
-  const kept = block === null ? {} : { block, width, moves, cursor, concurrency };
-  const ended: MovedBranch = {
+  const openBlockState = block === null ? {} : { block, width, moves, cursor, concurrency };
+  const ended: BranchDraft = {
     ...moved,
-    ...kept,
+    ...openBlockState,
     status: 'halted',
     node: landing.node,
     payload: JSON.stringify(landing.own),
@@ -366,7 +363,7 @@ function haltBranch(
     haltReason: landing.reason,
     haltMessage: landing.message,
   };
-  effects.put(ended, isNew);
-  if (branch.parentId === null) effects.endRun({ run, root: ended, context });
-  else effects.endChild(branch.parentId, true);
+  changes.addBranch(ended, isNew);
+  if (branch.parentId === null) changes.endRun({ run, root: ended, context });
+  else changes.endChild(branch.parentId, true);
 }

@@ -5,7 +5,7 @@ import type { Context } from '../../operation/context.ts';
 import { defineOperation } from '../../operation/define.ts';
 import { direct, directErrors, planDirective, textIn } from '../../directive/request.operations.ts';
 import { findRun, runId } from './run.operations.ts';
-import { runShape, showRun } from './shapes.service.ts';
+import { runShape, showRun } from './run.service.ts';
 
 const directiveId = z.string().describe('the record of this change');
 const step = z.string().min(1).max(limits.stepNameCharsMax);

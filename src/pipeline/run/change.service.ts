@@ -16,7 +16,7 @@ import {
 import type { Revival } from './types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { NodeKind } from '../language/graph.ts';
-import { describeAnswer, type Run, type Step } from './run.ts';
+import { describeDecision, type Run, type Step } from './run.ts';
 import { findChildHops } from '../../job/enqueue.service.ts';
 import type { Asked, DirectiveDefinition, Prepared } from '../../directive/define.service.ts';
 import type { Directives } from '../../directive/request.service.ts';
@@ -102,7 +102,7 @@ function retryFromDirective({
         const hint = suggest(step, names, 'steps');
         throw new DuctileError('STEP_NOT_FOUND', `${run.pipeline} has no step ${step}`, { hint });
       }
-      const refusal = await ledger.runs.findRewindRefusal(id, step);
+      const refusal = await ledger.runs.findRetryFromRefusal(id, step);
       if (refusal !== undefined) {
         throw new DuctileError(refusal.code, refusal.error, { place: step });
       }
@@ -182,7 +182,7 @@ async function refuseDecision(
 
 function whyNot(kind: NodeKind | undefined, taken: Step | undefined): string {
   if (kind !== undefined && kind !== 'approve') return `it is a ${kind}, and nobody is asked`;
-  return taken === undefined ? 'the run has not come to it' : describeAnswer(taken);
+  return taken === undefined ? 'the run has not come to it' : describeDecision(taken);
 }
 
 async function refuseRevived(ledger: Ledger, { id }: Run): Promise<void> {

@@ -2,8 +2,9 @@ import type { Transaction } from '../../ledger/dialect.ts';
 import type { DirectiveEnd } from '../../directive/types.ts';
 import type { Decision } from './types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
-import { numberEnds } from './end.sql.ts';
-import { toRun, toStep, findGraph, type RunRow } from './load-branch.sql.ts';
+import { claimEndNumber } from './end.sql.ts';
+import { toRun, toStep, findGraph } from './load-branch.sql.ts';
+import { type RunRow } from './changes.ts';
 import { limits } from '../../base/limits.ts';
 import { createBareReport } from '../../job/attempt.ts';
 import { endAsCancelled } from '../../job/outcome.ts';
@@ -13,18 +14,17 @@ import type { Slice } from './copy.sql.ts';
 import { requestCancel } from '../../job/bulk.sql.ts';
 import { settleClosings } from '../../job/settle.sql.ts';
 import type { ErrorCode } from '../../base/errors.ts';
-import type { Arrival } from './transition.ts';
-import { describeAnswer, type Step } from './run.ts';
+import { type Arrival, describeDecision, type Step } from './run.ts';
 
 /**
- * Ends a run by somebody's will. From then on nothing of it starts and nothing follows; what is queued
- * is cancelled, and what runs is asked to stop. Of a wide run that takes many steps, of which this is
- * the first: whoever advances takes the others.
+ * Cancels a run. Nothing of it starts or continues afterwards: queued jobs are cancelled, and running
+ * jobs are asked to stop. This transaction ends the first batch of branches. An advancer ends the
+ * remaining branches of a wide run.
  */
 export async function cancelRun(tx: Transaction, runId: string): Promise<DirectiveEnd> {
-  const running = await lockRunning(tx, runId);
+  const running = await lockRunningJobs(tx, runId);
   const run = await lockRun(tx, runId);
-  if (run === undefined) return noRun(runId);
+  if (run === undefined) return runNotFound(runId);
   const { status } = run;
   if (run.completedAt !== null) {
     return { status: 'completed', result: { run_id: runId, outcome: 'unchanged', was: status } };
@@ -33,12 +33,12 @@ export async function cancelRun(tx: Transaction, runId: string): Promise<Directi
     `update ${tx.dialect.table('pipeline_runs')} set status = 'cancelled', due_at = null,
       held_key = null, completed_at = ${tx.dialect.now},
       end_tx = ${tx.dialect.newTransaction ?? '?'} where id = ?`,
-    [...(await numberEnds(tx)), runId],
+    [...(await claimEndNumber(tx)), runId],
   );
   tx.ends?.note(run);
   await requestCancel(tx, running);
-  const kept = await takeRoot(tx, runId);
-  const { cancelled, stopping, left } = await sweep(tx, runId, { after: runId, kept });
+  const kept = await releaseRoot(tx, runId);
+  const { cancelled, stopping, left } = await cancelBranches(tx, runId, { after: runId, kept });
   const result = {
     run_id: runId,
     outcome: 'cancelled',
@@ -50,8 +50,8 @@ export async function cancelRun(tx: Transaction, runId: string): Promise<Directi
   return { status: 'completed', result: { ...result, sweeping: true } };
 }
 
-/** Whoever moves it on at this moment has lost it. Gives what was left to be done with it. */
-async function takeRoot(tx: Transaction, runId: string): Promise<string | null> {
+/** Removes the claim of an advancer that works on the root. Returns the work that was left. */
+async function releaseRoot(tx: Transaction, runId: string): Promise<string | null> {
   const [root] = await tx.run(
     `update ${tx.dialect.table('run_branches')} set claim_token = null, claimed_by = null
       where id = ? and completed_at is null returning outcome`,
@@ -60,7 +60,7 @@ async function takeRoot(tx: Transaction, runId: string): Promise<string | null> 
   return textOrNull(root ?? {}, 'outcome');
 }
 
-/** Nobody moves the run, ends it or takes it up while this transaction lasts. */
+/** Locks a run, so that no other transaction advances, ends or revives it. */
 export async function lockRun(tx: Transaction, runId: string): Promise<RunRow | undefined> {
   const [row] = await tx.run(
     `select * from ${tx.dialect.table('pipeline_runs')} where id = ? ${tx.dialect.forUpdate}`,
@@ -69,14 +69,18 @@ export async function lockRun(tx: Transaction, runId: string): Promise<RunRow | 
   return row === undefined ? undefined : toRun(row);
 }
 
-export function noRun(runId: string): DirectiveEnd {
-  return { status: 'failed', code: 'RUN_NOT_FOUND', error: `there is no run ${runId}` };
+export function runNotFound(runId: string): DirectiveEnd {
+  return failWith('RUN_NOT_FOUND', `there is no run ${runId}`);
 }
 
-/** Whoever settles one of its jobs has the job before it asks for the run; so must this one. */
-async function lockRunning(tx: Transaction, runId: string): Promise<string[]> {
+export function failWith(code: ErrorCode, error: string): DirectiveEnd {
+  return { status: 'failed', code, error };
+}
+
+/** Locks the running jobs of a run. Lock order: a settle locks its job before the run, so this must too. */
+async function lockRunningJobs(tx: Transaction, runId: string): Promise<string[]> {
   const { dialect } = tx;
-  // By an expression: SQLite would rather walk over all jobs in their order than sort the few that run.
+  // The expression stops SQLite from scanning all jobs by `seq` instead of sorting the few that run.
   const rows = await tx.run(
     `select id from ${dialect.table('job_queue')} where status = 'running' and run_id = ?
       order by seq + 0 ${dialect.forUpdate}`,
@@ -85,38 +89,39 @@ async function lockRunning(tx: Transaction, runId: string): Promise<string[]> {
   return rows.map((row) => text(row, 'id'));
 }
 
-/** What is left to be ended of a run that was cancelled: its root keeps this until all else has ended. */
-export interface Sweeping {
+/** The progress of a cancellation. The root stores it until all other branches have ended. */
+export interface CancelState {
   readonly kind: 'sweep';
-  /** The last branch that was looked at. */
+  /** The last branch that was ended. */
   readonly after: string;
-  /** What was left to be done with the root itself, for a run that goes on with its work. */
+  /** The work that was left for the root itself. A revived run continues with it. */
   readonly kept: string | null;
 }
 
-interface Swept {
+interface CancelResult {
+  /** The number of cancelled jobs. */
   readonly cancelled: number;
-  /** Jobs that were found running. */
+  /** Running jobs that were asked to stop. */
   readonly stopping: readonly string[];
-  /** Undefined when nothing is left. */
-  readonly left: Sweeping | undefined;
+  /** Undefined if all branches have ended. */
+  readonly left: CancelState | undefined;
 }
 
-/** The root of a run whose sweeping is not over. */
-export function isSweeping(alias: string): string {
+/** Returns the SQL condition for the root of a run whose cancellation isn't finished. */
+export function isCancelling(alias: string): string {
   return `coalesce(${alias}.outcome, '') like '{"kind":"sweep"%'`;
 }
 
 /**
- * Ends a bounded number of a cancelled run's branches, with their jobs. The root is the last one: as
- * long as it is open, whoever claims it goes on, also after a crash. Nothing of the run starts
- * meanwhile, because nothing of a cancelled run is claimed.
+ * Ends a bounded number of branches of a cancelled run, with their jobs. The root ends last: as long as
+ * it is open, an advancer claims it and continues, even after a crash. No step of the run starts
+ * meanwhile, because the branches of a cancelled run are not claimed.
  */
-export async function sweep(
+export async function cancelBranches(
   tx: Transaction,
   runId: string,
-  { after, kept }: Omit<Sweeping, 'kind'>,
-): Promise<Swept> {
+  { after, kept }: Omit<CancelState, 'kind'>,
+): Promise<CancelResult> {
   const { dialect } = tx;
   const rows = await tx.run(
     `select id from ${dialect.table('run_branches')} where id > ? and id < ?
@@ -126,35 +131,35 @@ export async function sweep(
   const ids = rows.map((row) => text(row, 'id'));
   const isLast = ids.length < limits.sweepBatchMax;
   const [first, last] = [ids[0], ids.at(-1)];
-  // All that is open between the first and the last of them, and in the end the root.
+  // The open branches from the first to the last id. The last batch also ends the root.
   const slices: Slice[] = [
     ...(isLast ? [{ first: runId, last: runId }] : []),
     ...(first === undefined || last === undefined ? [] : [{ first, last }]),
   ];
   const open: Job[] = [];
-  for (const slice of slices) open.push(...(await openJobs(tx, slice)));
+  for (const slice of slices) open.push(...(await lockOpenJobs(tx, slice)));
   const queued = open.filter((job) => job.status === 'queued');
   await cancelQueued(tx, queued);
   const stopping = open.filter((job) => job.status === 'running').map(({ id }) => id);
   await requestCancel(tx, stopping);
   for (const slice of slices) await endSlice(tx, runId, slice);
-  const left: Sweeping | undefined = isLast
+  const left: CancelState | undefined = isLast
     ? undefined
     : { kind: 'sweep', after: last ?? after, kept };
-  if (left === undefined) await restore(tx, runId, kept);
-  else await keepSweeping(tx, runId, left);
+  if (left === undefined) await restoreOutcome(tx, runId, kept);
+  else await storeCancelState(tx, runId, left);
   return { cancelled: queued.length, stopping, left };
 }
 
-async function restore(tx: Transaction, runId: string, kept: string | null): Promise<void> {
+async function restoreOutcome(tx: Transaction, runId: string, kept: string | null): Promise<void> {
   await tx.run(`update ${tx.dialect.table('run_branches')} set outcome = ? where id = ?`, [
     kept,
     runId,
   ]);
 }
 
-/** With a claim it is due when the claim may be presumed lost; without one, now. */
-async function keepSweeping(tx: Transaction, runId: string, left: Sweeping): Promise<void> {
+/** Makes the root due: at once without a claim, and when the lease ends with one. */
+async function storeCancelState(tx: Transaction, runId: string, left: CancelState): Promise<void> {
   const { dialect } = tx;
   const leaseMs = String(limits.branchLeaseMs);
   await tx.run(
@@ -165,8 +170,8 @@ async function keepSweeping(tx: Transaction, runId: string, left: Sweeping): Pro
   );
 }
 
-/** Locked in the order of their numbers, so that none of them starts meanwhile. */
-async function openJobs(tx: Transaction, { first, last }: Slice): Promise<Job[]> {
+/** Locks the open jobs of branches in the order of `seq`, so that none of them starts meanwhile. */
+async function lockOpenJobs(tx: Transaction, { first, last }: Slice): Promise<Job[]> {
   const { dialect } = tx;
   const rows = await tx.run(
     `select ${jobColumns} from ${dialect.table('job_queue')} where completed_at is null
@@ -177,7 +182,7 @@ async function openJobs(tx: Transaction, { first, last }: Slice): Promise<Job[]>
   return rows.map(toJob);
 }
 
-/** They are settled as if they were no steps: their branches are ended here, and not moved on. */
+/** Settles the jobs as if they were not steps of a run, because their branches end without advancing. */
 async function cancelQueued(tx: Transaction, jobs: readonly Job[]): Promise<void> {
   if (jobs.length === 0) return;
   const report = createBareReport(
@@ -198,7 +203,6 @@ async function cancelQueued(tx: Transaction, jobs: readonly Job[]): Promise<void
   );
 }
 
-/** In one statement each, not one for each branch: of a wide run there are many. */
 async function endSlice(tx: Transaction, runId: string, { first, last }: Slice): Promise<void> {
   const { dialect } = tx;
   await tx.run(
@@ -215,22 +219,22 @@ async function endSlice(tx: Transaction, runId: string, { first, last }: Slice):
   );
 }
 
-/** As many as a message names. */
+/** The most step ids in a message. */
 const NAMED_MAX = 5;
 
-/** Somebody answers a step that asks: the answer is kept with the branch, and an advancer goes on. */
-export async function decide(
+/** Stores the decision about a step that waits for approval. An advancer continues the branch. */
+export async function decideStep(
   tx: Transaction,
   decision: Decision,
   actor: string,
 ): Promise<DirectiveEnd> {
   const { runId, step: name, approved, why } = decision;
   const run = await lockRun(tx, runId);
-  if (run === undefined) return noRun(runId);
-  const asked = await askedSteps(tx, runId, name);
-  const waiting = asked.filter(({ status }) => status === 'waiting');
+  if (run === undefined) return runNotFound(runId);
+  const steps = await readApproveSteps(tx, runId, name);
+  const waiting = steps.filter(({ status }) => status === 'waiting');
   const [step] = waiting;
-  if (step === undefined) return await explainNone(tx, run, name, asked);
+  if (step === undefined) return await explainNoneWaiting(tx, run, name, steps);
   if (waiting.length > 1) return ambiguous(name, waiting);
   const [clock] = await tx.run(`select ${tx.dialect.now} as now`);
   const at = text(clock ?? {}, 'now');
@@ -241,12 +245,13 @@ export async function decide(
       where id = ? and status = 'waiting' returning id`,
     [JSON.stringify(arrival), step.branchId],
   );
-  if (moved.length === 0) return fail('STEP_NOT_WAITING', `step ${step.node} is decided already`);
+  if (moved.length === 0)
+    return failWith('STEP_NOT_WAITING', `step ${step.node} is decided already`);
   const result = { run_id: runId, step: step.node, step_id: step.id, approved, by: actor, at };
   return { status: 'completed', result };
 }
 
-async function askedSteps(tx: Transaction, runId: string, name: string): Promise<Step[]> {
+async function readApproveSteps(tx: Transaction, runId: string, name: string): Promise<Step[]> {
   const rows = await tx.run(
     `select * from ${tx.dialect.table('run_steps')}
       where run_id = ? and kind = 'approve' and (node = ? or id = ?)
@@ -256,34 +261,36 @@ async function askedSteps(tx: Transaction, runId: string, name: string): Promise
   return rows.map(toStep);
 }
 
-async function explainNone(
+async function explainNoneWaiting(
   tx: Transaction,
   run: RunRow,
   name: string,
-  asked: readonly Step[],
+  steps: readonly Step[],
 ): Promise<DirectiveEnd> {
-  const last = asked.at(-1);
+  const last = steps.at(-1);
   if (last !== undefined) {
-    return fail(
+    return failWith(
       'STEP_NOT_WAITING',
-      `step ${last.node} does not wait any more: ${describeAnswer(last)}`,
+      `step ${last.node} does not wait any more: ${describeDecision(last)}`,
     );
   }
   const graph = await findGraph(tx, run.definitionHash);
   const node = graph?.nodes[name];
-  if (node === undefined) return fail('STEP_NOT_FOUND', `run ${run.id} has no step ${name}`);
+  if (node === undefined) return failWith('STEP_NOT_FOUND', `run ${run.id} has no step ${name}`);
   if (node.kind !== 'approve') {
-    return fail('STEP_NOT_WAITING', `step ${name} waits for nobody: it is a ${node.kind}`);
+    return failWith('STEP_NOT_WAITING', `step ${name} waits for nobody: it is a ${node.kind}`);
   }
-  return fail('STEP_NOT_WAITING', `run ${run.id}, which is ${run.status}, did not come to ${name}`);
+  return failWith(
+    'STEP_NOT_WAITING',
+    `run ${run.id}, which is ${run.status}, did not come to ${name}`,
+  );
 }
 
 function ambiguous(name: string, waiting: readonly Step[]): DirectiveEnd {
   const ids = waiting.slice(0, NAMED_MAX).map(({ id }) => id);
   const more = waiting.length > NAMED_MAX ? ', …' : '';
-  return fail('STEP_AMBIGUOUS', `step ${name} waits on several branches: ${ids.join(', ')}${more}`);
-}
-
-function fail(code: ErrorCode, error: string): DirectiveEnd {
-  return { status: 'failed', code, error };
+  return failWith(
+    'STEP_AMBIGUOUS',
+    `step ${name} waits on several branches: ${ids.join(', ')}${more}`,
+  );
 }

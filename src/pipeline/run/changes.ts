@@ -1,21 +1,121 @@
 import type { JsonObject } from '../../base/json.ts';
-import type { JobDraft } from '../../job/job.ts';
-import type { RunStatus, StepStatus } from './run.ts';
-import type { SignalDraft } from '../../signal/signal.ts';
 import type { ContextDraft } from '../../job/types.ts';
-import type { RunNews } from './types.ts';
-import type { BranchRow, RunRow } from './load-branch.sql.ts';
+import type { JobDraft } from '../../job/job.ts';
+import type { SignalDraft } from '../../signal/signal.ts';
+import type { Graph } from '../language/graph.ts';
+import type { BlockKind, Branch, Run, RunStatus, StepStatus } from './run.ts';
+import type { RunCommitEvents } from './types.ts';
 
-/** When somebody has to look at a branch again. */
+/** A run with the columns that only the ledger needs. */
+export interface RunRow extends Run {
+  readonly firstJobId: string;
+  readonly concurrencyLimit: number | null;
+}
+
+/** A branch with the columns that are needed to advance it. */
+export interface BranchRow extends Branch {
+  /** The kind of its open block. */
+  readonly block: BlockKind | null;
+  /** How many branches of that block halted or were cancelled. */
+  readonly halted: number;
+  readonly concurrency: number | null;
+  /** The row of `run_payloads` that has its payload while a wide block is open. */
+  readonly payloadRef: string | null;
+  /** JSON text: its output, for the join. */
+  readonly output: string | null;
+  /** JSON text: the work that is left for an advancer. */
+  readonly outcome: string | null;
+  /** The end of its wait. `dueAt` can be earlier, to search for a signal. */
+  readonly deadlineAt: string | null;
+  /** The number of the first signal that can end its wait. */
+  readonly wakeFrom: number | null;
+  readonly claimToken: string | null;
+  readonly tries: number;
+  readonly crashes: number;
+}
+
+/** A branch with everything that is needed to compute its next steps. */
+export interface LoadedBranch {
+  readonly run: RunRow;
+  readonly graph: Graph;
+  readonly branch: BranchRow;
+  readonly own: JsonObject;
+  readonly base: JsonObject;
+  readonly context: JsonObject;
+}
+
+/** Identifies the payload from before the block that a branch is in. */
+export function baseKeyOf(
+  branch: Pick<BranchRow, 'parentId' | 'parentMoves' | 'isWhole'>,
+): string | undefined {
+  if (branch.isWhole || branch.parentId === null) return undefined;
+  return `${branch.parentId}:${branch.parentMoves}`;
+}
+
+/** The time at which a branch has to be advanced. */
 export type Due = { readonly inMs: number } | { readonly at: string };
 
-/** A branch as it is to be written; the database's clock makes times of what is due. */
-export interface MovedBranch extends Omit<BranchRow, 'dueAt' | 'createdAt' | 'completedAt'> {
+/** A branch to be written. The database's clock computes its times. */
+export interface BranchDraft extends Omit<BranchRow, 'dueAt' | 'createdAt' | 'completedAt'> {
   readonly due: Due | undefined;
-  /** In how long it is to be looked at, where that is before it is due. */
-  readonly lookInMs?: number | undefined;
-  /** Its row has nothing in the columns that only waiting and advancing need. */
+  /** Time until the next search for a signal, if that is before the branch is due. */
+  readonly searchInMs?: number | undefined;
+  /** True if the columns for waiting and advancing are empty in its current row. */
   readonly wasPlain: boolean;
+}
+
+/** The columns of a branch that is not claimed. */
+export const unclaimed = { claimToken: null, claimedBy: null, tries: 0, crashes: 0 } as const;
+
+/** The columns of a branch that neither waits nor is being advanced. */
+export const notPaused = {
+  ...unclaimed,
+  payloadRef: null,
+  block: null,
+  width: 0,
+  cursor: 0,
+  pending: 0,
+  halted: 0,
+  concurrency: null,
+  outcome: null,
+  waitsFor: null,
+  wakeFrom: null,
+  deadlineAt: null,
+} as const;
+
+/** The columns of a branch that has not taken a step. */
+export const newBranch = {
+  moves: 0,
+  status: 'running',
+  output: null,
+  haltReason: null,
+  haltMessage: null,
+  lastStepId: null,
+  dueAt: null,
+  createdAt: '',
+  completedAt: null,
+} as const;
+
+/** Creates the first branch of a run, before the first step. */
+export function createRoot(run: RunRow, graph: Graph): BranchRow {
+  return {
+    ...notPaused,
+    ...newBranch,
+    id: run.id,
+    runId: run.id,
+    parentId: null,
+    parentMoves: null,
+    index: 0,
+    label: null,
+    path: '0',
+    node: graph.first,
+    stop: null,
+    payload: run.payload,
+    isWhole: true,
+    eventContextId: run.eventContextId,
+    jobId: null,
+    createdAt: run.createdAt,
+  };
 }
 
 export interface StepDraft {
@@ -30,45 +130,45 @@ export interface StepDraft {
   readonly error: string | null;
   readonly note: string | null;
   readonly nextNode: string | null;
-  /** Now, when undefined. */
+  /** Default: now. */
   readonly startedAt: string | undefined;
   readonly due: Due | undefined;
 }
 
 export interface RunEnd {
   readonly run: RunRow;
-  /** Its root, ended. */
-  readonly root: MovedBranch;
-  /** The baggage that the root had. */
+  /** Its ended root branch. */
+  readonly root: BranchDraft;
+  /** The baggage of the root. */
   readonly context: JsonObject;
 }
 
-/** A step at which a branch began to wait for a person. */
-export interface Question {
+/** A step at which a branch started to wait for an approval. */
+export interface ApprovalRequest {
   readonly run: RunRow;
   readonly branchId: string;
   readonly stepId: string | null;
   readonly node: string;
-  /** The job before it. */
+  /** The last job before the step. */
   readonly jobId: string | null;
   readonly message: string | null;
   readonly due: Due | undefined;
   readonly context: JsonObject;
 }
 
-/** Branches of a block that ended. */
-export interface Ended {
+/** How many branches of a block ended, and how many of these halted. */
+export interface EndedCount {
   readonly count: number;
   readonly halted: number;
 }
 
 /**
- * What moving branches on leads to, collected so that it is written with a few statements however
- * many branches there are.
+ * The changes that follow from advancing branches. They are collected first, so that a few
+ * statements write them, whatever the number of branches.
  */
-export class Effects {
-  readonly begun = new Map<string, MovedBranch>();
-  readonly moved = new Map<string, MovedBranch>();
+export class BranchChanges {
+  readonly started = new Map<string, BranchDraft>();
+  readonly moved = new Map<string, BranchDraft>();
   readonly payloads: { id: string; runId: string; payload: string }[] = [];
   readonly steps: StepDraft[] = [];
   readonly closedSteps: StepDraft[] = [];
@@ -76,61 +176,61 @@ export class Effects {
   readonly signals: SignalDraft[] = [];
   readonly jobs: JobDraft[] = [];
   readonly runEnds: RunEnd[] = [];
-  readonly questions: Question[] = [];
-  /** How the runs ended that did, written already or not. */
+  readonly approvalRequests: ApprovalRequest[] = [];
+  /** The final status of each run that ended, including those that are written already. */
   readonly endedAs = new Map<string, RunStatus>();
-  readonly #endedOf = new Map<string, Ended>();
+  readonly #endedChildren = new Map<string, EndedCount>();
   readonly #endedRuns: string[] = [];
-  #begunCount = 0;
+  #startedCount = 0;
   #advancing = false;
   #queued = false;
   #dueInMs: number | undefined;
 
-  /** How many branches were begun, written already or not. */
-  get begunCount(): number {
-    return this.#begunCount;
+  /** The number of started branches, including those that are written already. */
+  get startedCount(): number {
+    return this.#startedCount;
   }
 
-  put(branch: MovedBranch, isNew: boolean): void {
-    if (isNew && !this.begun.has(branch.id)) this.#begunCount += 1;
-    (isNew ? this.begun : this.moved).set(branch.id, branch);
+  addBranch(branch: BranchDraft, isNew: boolean): void {
+    if (isNew && !this.started.has(branch.id)) this.#startedCount += 1;
+    (isNew ? this.started : this.moved).set(branch.id, branch);
     if (branch.status === 'advancing') this.#advancing = true;
-    else if (branch.due !== undefined) this.#noteDue(branch.due);
-    if (branch.lookInMs !== undefined) this.#noteDue({ inMs: branch.lookInMs });
+    else if (branch.due !== undefined) this.#addDue(branch.due);
+    if (branch.searchInMs !== undefined) this.#addDue({ inMs: branch.searchInMs });
   }
 
-  putJob(job: JobDraft): void {
+  addJob(job: JobDraft): void {
     this.jobs.push(job);
     this.#queued = true;
   }
 
   endChild(parentId: string, isHalted: boolean): void {
-    const { count, halted } = this.#endedOf.get(parentId) ?? { count: 0, halted: 0 };
-    this.#endedOf.set(parentId, { count: count + 1, halted: halted + (isHalted ? 1 : 0) });
+    const { count, halted } = this.#endedChildren.get(parentId) ?? { count: 0, halted: 0 };
+    this.#endedChildren.set(parentId, { count: count + 1, halted: halted + (isHalted ? 1 : 0) });
   }
 
   endRun(end: RunEnd): void {
     this.runEnds.push(end);
     this.endedAs.set(end.run.id, end.root.status === 'halted' ? 'halted' : 'succeeded');
     this.#endedRuns.push(end.run.id);
-    // Others of its key may begin now.
+    // A queued run with the same concurrency key can start now.
     if (end.run.concurrencyKey !== null) this.#advancing = true;
   }
 
-  /** The deepest parents of which branches have ended, in the order in which they are locked. */
-  takeEndedOf(): (readonly [string, Ended])[] {
-    const depths = [...this.#endedOf.keys()].map(depthOf);
+  /** Removes and returns the deepest parents with ended branches, in lock order. */
+  drainDeepestParents(): (readonly [string, EndedCount])[] {
+    const depths = [...this.#endedChildren.keys()].map(depthOf);
     const deepest = Math.max(...depths);
-    const level = [...this.#endedOf].filter(([id]) => depthOf(id) === deepest);
-    for (const [id] of level) this.#endedOf.delete(id);
+    const level = [...this.#endedChildren].filter(([id]) => depthOf(id) === deepest);
+    for (const [id] of level) this.#endedChildren.delete(id);
     return level.toSorted(([a], [b]) => (a < b ? -1 : 1));
   }
 
-  leaveToAdvancer(): void {
+  wakeAdvancer(): void {
     this.#advancing = true;
   }
 
-  get news(): RunNews {
+  get events(): RunCommitEvents {
     return {
       advancing: this.#advancing,
       queued: this.#queued,
@@ -139,7 +239,7 @@ export class Effects {
     };
   }
 
-  #noteDue(due: Due): void {
+  #addDue(due: Due): void {
     const ms = 'inMs' in due ? due.inMs : Math.max(0, Date.parse(due.at) - Date.now());
     this.#dueInMs = Math.min(this.#dueInMs ?? Infinity, ms);
   }
@@ -148,4 +248,25 @@ export class Effects {
 /** A branch's id has two parts more than its parent's. */
 function depthOf(branchId: string): number {
   return branchId.split('.').length;
+}
+
+export const noRunEvents: RunCommitEvents = {
+  advancing: false,
+  queued: false,
+  dueInMs: undefined,
+};
+
+export function mergeRunEvents(all: readonly RunCommitEvents[]): RunCommitEvents {
+  const dues = all.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [dueInMs]));
+  const failures = all.flatMap((events) => events.failures ?? []);
+  const dropped = all.flatMap((events) => events.dropped ?? []);
+  const ended = all.flatMap((events) => events.ended ?? []);
+  return {
+    advancing: all.some(({ advancing }) => advancing),
+    queued: all.some(({ queued }) => queued),
+    dueInMs: dues.length === 0 ? undefined : Math.min(...dues),
+    ...(failures.length === 0 ? {} : { failures }),
+    ...(dropped.length === 0 ? {} : { dropped }),
+    ...(ended.length === 0 ? {} : { ended }),
+  };
 }

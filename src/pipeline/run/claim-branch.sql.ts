@@ -1,40 +1,49 @@
 import { fromTimestamp } from '../../base/clock.ts';
-import { makeId } from '../../base/ids.ts';
 import { limits } from '../../base/limits.ts';
 import { defineRows, type Dialect, type Row, type Transaction } from '../../ledger/dialect.ts';
-import {
-  noNews,
-  type BranchClaim,
-  type BranchClaimRequest,
-  type ReleaseBranchRequest,
-  type RunNews,
-} from './types.ts';
-import { lockBranches } from './after-job.sql.ts';
-import { Effects, type MovedBranch } from './changes.ts';
-import { failBranch, climb } from './join.sql.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
-import { toStands, type BranchRow, type RunRow } from './load-branch.sql.ts';
-import { beginDue, beginQueued } from './start.sql.ts';
-import { isSweeping } from './change.sql.ts';
-import type { HaltReason } from './run.ts';
 import { inSavepoint } from '../../ledger/savepoint.ts';
+import {
+  closeAdvancement,
+  closeCrashedAdvancements,
+  closeReleasedAdvancement,
+  insertAdvancements,
+} from './advancement.sql.ts';
+import { isCancelling } from './change.sql.ts';
+import {
+  BranchChanges,
+  noRunEvents,
+  type BranchDraft,
+  type BranchRow,
+  type RunRow,
+} from './changes.ts';
+import { loadBranches } from './load-branch.sql.ts';
+import type { HaltReason } from './run.ts';
+import { failBranch, lockBranches, writeChanges } from './settle-branch.sql.ts';
+import { startDueRuns, startQueuedRuns } from './start-queued.sql.ts';
+import type {
+  BranchClaim,
+  BranchClaimRequest,
+  ReleaseBranchRequest,
+  RunCommitEvents,
+} from './types.ts';
 
-/** Takes what is due, for a process that the ledger knows. */
+/** Claims due branches for a process that has a row in `processes`. */
 export async function claimBranches(
   tx: Transaction,
   { processId, token, limit }: BranchClaimRequest,
 ): Promise<BranchClaim> {
   const { dialect } = tx;
   const branches = dialect.table('run_branches');
-  // Held until the end: whoever reaps this process waits, and then finds what it has claimed.
+  // Locked until the commit: a reaper of this process waits, and then finds its claims.
   const known = await tx.run(
     `select id from ${dialect.table('processes')} where id = ? ${dialect.forShare}`,
     [processId],
   );
   if (known.length === 0 || limit <= 0) return { branchIds: [], nextInMs: undefined };
   if (!tx.again) {
-    await beginDue(tx, limit);
-    await beginQueued(tx, limit);
+    await startDueRuns(tx, limit);
+    await startQueuedRuns(tx, limit);
   }
   const earlier = tx.again
     ? await tx.run(`select id from ${branches} where claimed_by = ? and claim_token = ?`, [
@@ -42,11 +51,11 @@ export async function claimBranches(
         token,
       ])
     : [];
-  const claimed = earlier.length > 0 ? earlier : await takeDue(tx, { processId, token, limit });
-  return { branchIds: claimed.map((row) => text(row, 'id')), nextInMs: await nextDue(tx) };
+  const claimed = earlier.length > 0 ? earlier : await claimDue(tx, { processId, token, limit });
+  return { branchIds: claimed.map((row) => text(row, 'id')), nextInMs: await readNextDue(tx) };
 }
 
-async function takeDue(
+async function claimDue(
   tx: Transaction,
   { processId, token, limit }: BranchClaimRequest,
 ): Promise<Row[]> {
@@ -58,33 +67,31 @@ async function takeDue(
       limit ? ${dialect.skipLocked}`,
     [limit],
   );
+  // A branch that is due although it is claimed was lost by its process.
   const claims = due.map((row) => ({
     id: text(row, 'id'),
-    run_id: text(row, 'run_id'),
-    node: text(row, 'node'),
-    advancement: makeId(),
     lost: row['claim_token'] === null ? 0 : 1,
   }));
-  await tx.each(
-    closeLost,
-    claims.filter(({ lost }) => lost === 1),
+  await closeCrashedAdvancements(
+    tx,
+    claims.filter(({ lost }) => lost === 1).map(({ id }) => id),
   );
   await tx.each(markClaimed, claims, [token, processId]);
-  await tx.each(insertAdvancements, claims, [processId]);
+  await insertAdvancements(
+    tx,
+    processId,
+    due.map((row) => ({
+      branchId: text(row, 'id'),
+      runId: text(row, 'run_id'),
+      node: text(row, 'node'),
+    })),
+  );
   return due;
 }
 
-/** The end of an advancement that nobody has seen. */
-const closeLost = defineRows({
-  columns: { id: 'text' },
-  sql: (r, d) => `update ${d.table('run_advancements')} set completed_at = ${d.now}, crashed = 1
-    ${r.from}
-    where run_advancements.branch_id = ${r('id')} and run_advancements.completed_at is null`,
-});
-
-/** Of a run that waits for others nothing is moved, even if it has branches already. */
+/** The branches of a queued run are not claimed: a revived run has branches while it is queued. */
 function isClaimable(d: Dialect): string {
-  return `b.due_at is not null and (select case when r.status = 'running' or ${isSweeping('b')}
+  return `b.due_at is not null and (select case when r.status = 'running' or ${isCancelling('b')}
     then 1 else 0 end from ${d.table('pipeline_runs')} r where r.id = b.run_id) = 1`;
 }
 
@@ -96,15 +103,7 @@ const markClaimed = defineRows({
     ${r.from} where run_branches.id = ${r('id')}`,
 });
 
-const insertAdvancements = defineRows({
-  columns: { advancement: 'text', run_id: 'text', id: 'text', node: 'text' },
-  sql: (r, d) => `insert into ${d.table('run_advancements')}
-    (id, run_id, branch_id, node, process_id, started_at)
-    select ${r('advancement')}, ${r('run_id')}, ${r('id')}, ${r('node')}, ${r.common(0)}, ${d.now}
-    ${r.from}`,
-});
-
-async function nextDue(tx: Transaction): Promise<number | undefined> {
+async function readNextDue(tx: Transaction): Promise<number | undefined> {
   const { dialect } = tx;
   const [row] = await tx.run(
     `select (select b.due_at from ${dialect.table('run_branches')} b where ${isClaimable(dialect)}
@@ -114,75 +113,63 @@ async function nextDue(tx: Transaction): Promise<number | undefined> {
       ${dialect.now} as now`,
   );
   if (row === undefined) return undefined;
-  const dues = ['branch', 'run'].flatMap((what) => textOrNull(row, what) ?? []);
+  const dues = ['branch', 'run'].flatMap((column) => textOrNull(row, column) ?? []);
   const [first] = dues.toSorted();
   if (first === undefined) return undefined;
   return Math.max(0, fromTimestamp(first) - fromTimestamp(text(row, 'now')));
 }
 
-export async function closeAdvancement(
-  tx: Transaction,
-  branchId: string,
-  error: string | null,
-): Promise<void> {
-  const { dialect } = tx;
-  await tx.run(
-    `update ${dialect.table('run_advancements')} set completed_at = ${dialect.now}, error = ?
-      where branch_id = ? and completed_at is null`,
-    [error, branchId],
-  );
-}
-
-/** Gives a branch back whose advancement failed; when its tries are used up, it halts. */
+/** Releases a branch whose advancement failed. After the last try, the branch halts. */
 export async function releaseBranch(
   tx: Transaction,
   { branchId, token, error, triesMax }: ReleaseBranchRequest,
-): Promise<RunNews> {
+): Promise<RunCommitEvents> {
   const runId = branchId.split('.')[0] ?? '';
   const [runs, branches] = await lockBranches(tx, [{ runId, branchId }]);
   const [run, branch] = [runs.get(runId), branches.get(branchId)];
-  if (run === undefined || branch?.claimToken !== token) return noNews;
-  const told = error.slice(0, limits.errorCharsMax);
-  await closeAdvancement(tx, branchId, told);
+  if (run === undefined || branch?.claimToken !== token) return noRunEvents;
+  const message = error.slice(0, limits.errorCharsMax);
+  await closeAdvancement(tx, branchId, message);
   const tries = branch.tries + 1;
   if (tries >= triesMax && run.status === 'running') {
     const reason = 'advancement_retries_exhausted';
     const halted = await inSavepoint(tx, async (inner) => {
-      const effects = new Effects();
-      for (const stand of await toStands(inner, [{ run, branch }])) {
-        failBranch(effects, stand, { kind: 'failed', reason, error: told });
+      const changes = new BranchChanges();
+      for (const loaded of await loadBranches(inner, [{ run, branch }])) {
+        failBranch(changes, loaded, { kind: 'failed', reason, error: message });
       }
-      await climb(inner, effects);
-      return effects.news;
+      await writeChanges(inner, changes);
+      return changes.events;
     });
     if (halted.isDone) return halted.value;
-    if (isUnbegun(branch)) return await haltUnbegun(tx, run, branch, { reason, message: told });
+    if (isUnstarted(branch)) return await haltUnstarted(tx, run, branch, { reason, message });
   }
-  // Even where halting it is what fails, it is not held for ever.
+  // The branch is released even if halting it failed.
   const delayMs = limits.advancementBackoffMs * 2 ** Math.min(tries - 1, DOUBLED_MAX);
   await tx.run(
     `update ${tx.dialect.table('run_branches')} set claim_token = null, claimed_by = null,
       tries = ?, due_at = ${tx.dialect.nowPlus('?')} where id = ?`,
     [tries, delayMs, branchId],
   );
-  return { ...noNews, dueInMs: delayMs };
+  return { ...noRunEvents, dueInMs: delayMs };
 }
 
+/** How often the delay doubles. */
 const DOUBLED_MAX = 12;
 
-/** A root that has not come to its first step. */
-function isUnbegun({ parentId, node }: BranchRow): boolean {
+/** True for a root that has not reached its first step. */
+function isUnstarted({ parentId, node }: BranchRow): boolean {
   return parentId === null && node === '';
 }
 
-/** Nothing of its definition is needed for that, which may be what keeps it from beginning. */
-async function haltUnbegun(
+/** Halts a run without its definition, because a missing definition can be what stops its start. */
+async function haltUnstarted(
   tx: Transaction,
   run: RunRow,
   branch: BranchRow,
   { reason, message }: { readonly reason: HaltReason; readonly message: string },
-): Promise<RunNews> {
-  const root: MovedBranch = {
+): Promise<RunCommitEvents> {
+  const root: BranchDraft = {
     ...branch,
     status: 'halted',
     haltReason: reason,
@@ -192,31 +179,25 @@ async function haltUnbegun(
     due: undefined,
     wasPlain: false,
   };
-  const effects = new Effects();
-  effects.put(root, false);
-  effects.endRun({ run, root, context: {} });
-  await climb(tx, effects);
-  return effects.news;
+  const changes = new BranchChanges();
+  changes.addBranch(root, false);
+  changes.endRun({ run, root, context: {} });
+  await writeChanges(tx, changes);
+  return changes.events;
 }
 
-/** What a process holds is free again; when it died under it, each branch has met one more crash. */
-export async function freeBranches(
+/** Releases all branches that a process has claimed. After a crash, each counts one more crash. */
+export async function releaseProcessBranches(
   tx: Transaction,
   processId: string,
   crashed: boolean,
 ): Promise<void> {
   const { dialect } = tx;
-  const freed = await tx.run(
+  const released = await tx.run(
     `update ${dialect.table('run_branches')} set claim_token = null, claimed_by = null,
       due_at = ${dialect.now}, crashes = crashes + ?
       where claimed_by = ? and claim_token is not null returning id`,
     [crashed ? 1 : 0, processId],
   );
-  for (const row of freed) {
-    await tx.run(
-      `update ${dialect.table('run_advancements')} set completed_at = ${dialect.now}, crashed = ?
-        where branch_id = ? and completed_at is null`,
-      [crashed ? 1 : 0, text(row, 'id')],
-    );
-  }
+  for (const row of released) await closeReleasedAdvancement(tx, text(row, 'id'), crashed);
 }

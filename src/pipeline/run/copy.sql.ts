@@ -11,20 +11,20 @@ import { makeYield } from '../../base/timer.ts';
 import { limits } from '../../base/limits.ts';
 
 /**
- * Copies a run into a new one: what ended well is there as if it had happened in the new one, what
- * did not is there as it ended. Ids of branches begin with their run's, and keep what follows it.
+ * Copies an ended run and its branches to a new run. The id of a branch starts with the id of its run;
+ * only this part changes.
  */
 export async function copyRun(tx: Transaction, revival: Revival, actor: string): Promise<void> {
-  await copyRow(tx, revival, actor);
+  await copyRunRow(tx, revival, actor);
   const { of, id, withContext } = revival;
   const { dialect } = tx;
   const table = dialect.table('run_branches');
   const context = withContext ? 'b.event_context_id' : 'null';
-  await inSlices(tx, branchesOf(dialect, of), ({ first, last }) =>
+  await forEachSlice(tx, branchRowsOf(dialect, of), ({ first, last }) =>
     tx.run(
       `insert into ${table} (id, run_id, parent_id, payload, event_context_id,
           ${branchColumns.join(', ')})
-        select ${moved('b.id')}, ${TEXT}, ${moved('b.parent_id')},
+        select ${newIdOf('b.id')}, ${TEXT}, ${newIdOf('b.parent_id')},
           coalesce((select p.payload from ${dialect.table('run_payloads')} p
             where p.id = b.payload_ref), b.payload), ${context},
           ${branchColumns.map((column) => `b.${column}`).join(', ')}
@@ -34,10 +34,10 @@ export async function copyRun(tx: Transaction, revival: Revival, actor: string):
   );
 }
 
-/** Whether something of the old run is to be done again, by its branch and its step. */
+/** Returns true for steps of the old run that the new run repeats. */
 export type IsDropped = (branchId: string, node: string, kind?: string) => boolean;
 
-/** Copies the steps that count as done. */
+/** Copies the steps that the new run does not repeat. */
 export async function copySteps(
   tx: Transaction,
   { of, id }: Revival,
@@ -45,10 +45,10 @@ export async function copySteps(
 ): Promise<void> {
   const { dialect } = tx;
   const table = dialect.table('run_steps');
-  await inSlices(tx, stepsOf(dialect, of), async ({ first, last }) => {
+  await forEachSlice(tx, stepRowsOf(dialect, of), async ({ first, last }) => {
     await tx.run(
       `insert into ${table} (run_id, branch_id, source_step_id, ${stepColumns.join(', ')})
-        select ${TEXT}, ${moved('s.branch_id')}, s.id,
+        select ${TEXT}, ${newIdOf('s.branch_id')}, s.id,
           ${stepColumns.map((column) => `s.${column}`).join(', ')}
         from ${table} s where s.run_id = ? and s.id >= ? and s.id <= ?
           and (s.status in ('succeeded', 'skipped') or s.status = 'failed' and s.output is not null)`,
@@ -83,14 +83,14 @@ const deleteStep = defineRows({
     (select ${r('run_id')}, ${r('id')} ${r.from})`,
 });
 
-async function copyRow(
+async function copyRunRow(
   tx: Transaction,
   { of, id, firstJobId, withContext, hops = 0 }: Revival,
   actor: string,
 ): Promise<void> {
   const { dialect } = tx;
   const table = dialect.table('pipeline_runs');
-  // One of a key waits for its turn like any other; whoever looks for those to begin finds it.
+  // A run with a concurrency key is queued like any other. An advancer starts it in its turn.
   await tx.run(
     `insert into ${table} (id, submitted_by, actor, first_job_id, event_context_id, status,
         started_at, created_at, revived_from, hops, ${runColumns.join(', ')})
@@ -104,12 +104,12 @@ async function copyRow(
   );
 }
 
-/** The id of the same branch in the other run. */
-function moved(column: string): string {
+/** Returns the SQL expression for the id of the same branch in the new run. */
+function newIdOf(column: string): string {
   return `cast(? as text) || substr(${column}, cast(? as integer))`;
 }
 
-/** Its type is not to be told from where it stands. */
+/** PostgreSQL can't infer the type of a parameter in a select list. */
 const TEXT = 'cast(? as text)';
 const INT = 'cast(? as integer)';
 
@@ -128,7 +128,7 @@ const runColumns = [
   'dedupe_ttl_ms',
 ];
 
-/** What is due, waited for or claimed is not copied: nothing of an ended run is. */
+/** Without the columns of due times, waits and claims, which are empty in an ended run. */
 const branchColumns = [
   'parent_moves',
   'idx',
@@ -170,44 +170,44 @@ const stepColumns = [
   'completed_at',
 ];
 
-/** Rows of a run, by their ids. */
+/** A range of rows of a run, ordered by id. */
 export interface RunRows {
   readonly table: string;
-  /** Which ones, but for where they begin. */
+  /** The condition for the rows, without the range of ids. */
   readonly where: string;
   readonly values: readonly Value[];
-  /** The first id that there may be. */
+  /** The lowest possible id. */
   readonly from: string;
-  /** Where their ids end; a slice of them has its own end, and is asked for with that alone. */
+  /** All ids are below this one. A slice has an upper bound of its own instead. */
   readonly below?: string;
 }
 
-/** The ids from the first to the last. */
+/** A range of ids, both ends included. */
 export interface Slice {
   readonly first: string;
   readonly last: string;
 }
 
-/** The ids of a run's branches begin with the run's own. */
-export function branchesOf(dialect: Dialect, runId: string): RunRows {
+/** The ids of a run's branches start with the id of the run. */
+export function branchRowsOf(dialect: Dialect, runId: string): RunRows {
   const table = dialect.table('run_branches');
   return { table, where: '1 = 1', values: [], from: runId, below: `${runId}~` };
 }
 
-export function stepsOf(dialect: Dialect, runId: string): RunRows {
+export function stepRowsOf(dialect: Dialect, runId: string): RunRows {
   const table = dialect.table('run_steps');
   return { table, where: 'run_id = ?', values: [runId], from: '' };
 }
 
-/** Goes over the rows of a run in pieces, so that however wide it is, others have their turn. */
-export async function inSlices(
+/** Calls `work` for slices of a run's rows, and yields to the event loop between them. */
+export async function forEachSlice(
   session: Session,
   { table, where, values, from, below }: RunRows,
   work: (slice: Slice) => Promise<unknown>,
 ): Promise<void> {
-  const breathe = makeYield();
+  const yieldTurn = makeYield();
   const [isBelow, end] = below === undefined ? ['', []] : [' and id < ?', [below]];
-  // One lower bound only: of two, SQLite may walk the index from the one that is further away.
+  // With two lower bounds, SQLite could start to scan the index at the lower one.
   for (let [bound, id] = ['>=', from]; ; bound = '>') {
     const [row] = await session.run(
       `select min(id) as first, max(id) as last from (select id from ${table} where ${where} and id ${bound} ?${isBelow}
@@ -218,6 +218,6 @@ export async function inSlices(
     if (row === undefined || last === null) return;
     await work({ first: text(row, 'first'), last });
     id = last;
-    await breathe();
+    await yieldTurn();
   }
 }

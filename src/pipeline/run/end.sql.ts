@@ -1,32 +1,31 @@
 import { makeId } from '../../base/ids.ts';
-import type { SubmittedBy } from '../../job/job.ts';
-import type { Graph, Handler } from '../language/graph.ts';
-import { RUNTIME_SOURCE, type SignalDraft } from '../../signal/signal.ts';
-import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
 import { limits } from '../../base/limits.ts';
-import { flush } from './write-branch.sql.ts';
-import type { Effects, MovedBranch, RunEnd, Question } from './changes.ts';
-import { keyOfStep } from './apply.ts';
+import type { SubmittedBy } from '../../job/job.ts';
+import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
 import { int, text, textOrNull } from '../../ledger/row.ts';
-import { type RunRow, findGraph } from './load-branch.sql.ts';
+import { RUNTIME_SOURCE, type SignalDraft } from '../../signal/signal.ts';
 import { hasWaitingBranch, isAdminOnly } from '../../signal/signal.sql.ts';
+import type { Graph, Handler } from '../language/graph.ts';
+import { stepKeyOf } from './apply.ts';
+import type { ApprovalRequest, BranchChanges, BranchDraft, RunEnd, RunRow } from './changes.ts';
+import { findGraph } from './load-branch.sql.ts';
 import type { Followers } from './types.ts';
-import { insertRuns, leaveRoots } from './accept.sql.ts';
+import { flushChanges, insertRoots, insertRuns } from './write-run.sql.ts';
 
-/** Ends the runs whose roots have ended; what halted is told, and handed to whoever cares for it. */
-export async function closeRuns(tx: Transaction, effects: Effects): Promise<void> {
-  const ends = effects.runEnds.splice(0).toSorted((a, b) => (a.run.id < b.run.id ? -1 : 1));
+/** Ends the runs whose roots have ended. A halt emits a signal and starts the work that handles it. */
+export async function closeRuns(tx: Transaction, changes: BranchChanges): Promise<void> {
+  const ends = changes.runEnds.splice(0).toSorted((a, b) => (a.run.id < b.run.id ? -1 : 1));
   if (ends.length === 0) return;
   const halted = ends.filter(({ root }) => root.status === 'halted');
-  const leaves = new Map<string, Leaf[]>();
+  const leaves = new Map<string, HaltedLeaf[]>();
   if (halted.length > 0) {
-    flush(tx, effects);
-    for (const { run } of halted) leaves.set(run.id, await readHalted(tx, run.id));
+    flushChanges(tx, changes);
+    for (const { run } of halted) leaves.set(run.id, await readHaltedLeaves(tx, run.id));
   }
   tx.send(
     endRuns,
     ends.map((end) => toEndRow(end, leaves.get(end.run.id)?.[0]?.node)),
-    await numberEnds(tx),
+    await claimEndNumber(tx),
   );
   for (const { run } of ends) tx.ends?.note(run);
   for (const end of halted) {
@@ -34,23 +33,23 @@ export async function closeRuns(tx: Transaction, effects: Effects): Promise<void
     const { sourceEventId } = end.run;
     const isHidden = await isAdminOnly(tx, { sourceEventId, runId: null });
     const signal = addHaltSignal(
-      effects,
+      changes,
       { ...end, isHidden },
       leaves.get(end.run.id) ?? [],
       graph,
     );
-    await followHalt(tx, effects, end, signal);
+    await startHaltFollowers(tx, changes, end, signal);
   }
-  const isAwaited = await hasWaitingBranch(tx, effects.signals);
-  if (isAwaited) effects.leaveToAdvancer();
+  if (await hasWaitingBranch(tx, changes.signals)) changes.wakeAdvancer();
 }
 
 /**
- * Where one writes, ends have numbers of their own, one for those of a transaction, and higher than
- * all in a copy of a ledger that had others; elsewhere the transaction has one. A run that halted
- * needs none, because its signal tells of it.
+ * Returns the parameter for the column `end_tx`, by which the event feed orders the ends of runs.
+ * With several writers, the database's transaction number is used, and there is no parameter. With one
+ * writer, each transaction gets the next number of a sequence. It is also greater than all numbers in
+ * the table, which a copied ledger can have. A halted run needs no number, because it has a signal.
  */
-export async function numberEnds(tx: Transaction): Promise<number[]> {
+export async function claimEndNumber(tx: Transaction): Promise<number[]> {
   const { dialect } = tx;
   if (dialect.newTransaction !== undefined) return [];
   const [row = {}] = await tx.run(
@@ -61,15 +60,15 @@ export async function numberEnds(tx: Transaction): Promise<number[]> {
   return [int(row, 'value')];
 }
 
-async function followHalt(
+async function startHaltFollowers(
   tx: Transaction,
-  effects: Effects,
+  changes: BranchChanges,
   { run, root, context }: RunEnd,
   signal: SignalDraft,
 ): Promise<void> {
   const parentJobId = root.jobId ?? run.parentJobId;
-  const followed = tx.followHalt?.({ run, signal, parentJobId, context });
-  await putFollowers(tx, effects, followed);
+  const followers = tx.followHalt?.({ run, signal, parentJobId, context });
+  await addFollowers(tx, changes, followers);
 }
 
 const endRuns = defineRows({
@@ -100,24 +99,24 @@ function toEndRow({ run, root }: RunEnd, leafNode: string | undefined): Row {
     output: root.output,
     reason: root.haltReason,
     message: root.haltMessage,
-    step: isHalted ? stepOf(root, leafNode) : null,
+    step: isHalted ? haltedStepOf(root, leafNode) : null,
   };
 }
 
-/** None, when the run never came to its first. */
-function stepOf(root: MovedBranch, leafNode = root.node): string | null {
+/** Returns null if the run never reached its first step. */
+function haltedStepOf(root: BranchDraft, leafNode = root.node): string | null {
   return leafNode === '' ? null : leafNode;
 }
 
-/** A branch that could not go on by itself, not because branches of its own could not. */
-interface Leaf {
+/** A branch that halted by itself, not because one of its own branches halted. */
+interface HaltedLeaf {
   readonly id: string;
   readonly node: string;
   readonly reason: string;
   readonly message: string | null;
 }
 
-async function readHalted(tx: Transaction, runId: string): Promise<Leaf[]> {
+async function readHaltedLeaves(tx: Transaction, runId: string): Promise<HaltedLeaf[]> {
   const rows = await tx.run(
     `select id, node, halt_reason, halt_message from ${tx.dialect.table('run_branches')}
       where id >= ? and id < ? and status = 'halted' order by id limit ${limits.haltsToldMax}`,
@@ -129,23 +128,23 @@ async function readHalted(tx: Transaction, runId: string): Promise<Leaf[]> {
     reason: text(row, 'halt_reason'),
     message: textOrNull(row, 'halt_message'),
   }));
-  // Those below a branch come right behind it.
+  // The branches below a branch directly follow it in this order.
   return all.filter(({ id }, index) => all[index + 1]?.id.startsWith(`${id}.`) !== true);
 }
 
 function addHaltSignal(
-  effects: Effects,
+  changes: BranchChanges,
   { run, root, isHidden }: RunEnd & { readonly isHidden: boolean },
-  leaves: readonly Leaf[],
+  leaves: readonly HaltedLeaf[],
   graph: Graph | undefined,
 ): SignalDraft {
-  const told = {
+  const payload = {
     run_id: run.id,
     pipeline: run.pipeline,
     reason: root.haltReason,
     message: root.haltMessage ?? `The run halted: ${root.haltReason ?? 'no reason was recorded'}`,
     next: `ductile why ${run.id}`,
-    halted_at_step: stepOf(root, leaves[0]?.node),
+    halted_at_step: haltedStepOf(root, leaves[0]?.node),
     branches: leaves.map(({ id, node, reason, message }) => ({
       branch_id: id,
       step_id: node,
@@ -153,7 +152,7 @@ function addHaltSignal(
       message,
     })),
   };
-  const data = JSON.stringify(told);
+  const data = JSON.stringify(payload);
   const signal: SignalDraft = {
     id: makeId(),
     type: 'run.halted',
@@ -167,13 +166,13 @@ function addHaltSignal(
     // The report quotes the run's errors.
     ...(isHidden ? { visibility: 'admin_only' } : {}),
   };
-  effects.signals.push(signal);
-  if (graph?.onHalt !== undefined) queueOnHalt(effects, run, root.jobId, graph.onHalt, data);
+  changes.signals.push(signal);
+  if (graph?.onHalt !== undefined) addOnHaltJob(changes, run, root.jobId, graph.onHalt, data);
   return signal;
 }
 
-function queueOnHalt(
-  effects: Effects,
+function addOnHaltJob(
+  changes: BranchChanges,
   run: RunRow,
   lastJobId: string | null,
   { plugin, command, maxAttempts = limits.attemptsMax }: Handler,
@@ -181,7 +180,7 @@ function queueOnHalt(
 ): void {
   const parentJobId = lastJobId ?? run.parentJobId;
   const id = makeId();
-  effects.putJob({
+  changes.addJob({
     id,
     plugin,
     command,
@@ -191,56 +190,56 @@ function queueOnHalt(
     maxAttempts,
     ...(parentJobId === null ? {} : { parentJobId }),
     rootJobId: run.rootJobId,
-    idempotencyKey: keyOfStep(run.id, '', 'on_halt'),
+    idempotencyKey: stepKeyOf(run.id, '', 'on_halt'),
     hops: run.hops + 1,
     runtimeCaused: true,
     ...(run.eventContextId === null ? {} : { eventContextId: run.eventContextId }),
   });
 }
 
-/** Emits a signal for each step that began to wait for a person, in the transaction that begins it. */
-export async function announceQuestions(tx: Transaction, effects: Effects): Promise<void> {
-  const questions = effects.questions.splice(0);
-  if (questions.length === 0) return;
+/** Emits a signal for each step that started to wait for an approval. */
+export async function emitApprovalSignals(tx: Transaction, changes: BranchChanges): Promise<void> {
+  const requests = changes.approvalRequests.splice(0);
+  if (requests.length === 0) return;
   const hidden = new Map<string, boolean>();
-  for (const question of questions) {
-    const { id: runId, sourceEventId, parentJobId } = question.run;
+  for (const request of requests) {
+    const { id: runId, sourceEventId, parentJobId } = request.run;
     const isHidden = hidden.get(runId) ?? (await isAdminOnly(tx, { sourceEventId, runId: null }));
     hidden.set(runId, isHidden);
-    const signal = toSignal(question, isHidden);
-    effects.signals.push(signal);
-    const { run, context, jobId } = question;
-    const followed = tx.followQuestion?.({
+    const signal = createApprovalSignal(request, isHidden);
+    changes.signals.push(signal);
+    const { run, context, jobId } = request;
+    const followers = tx.followQuestion?.({
       run,
       signal,
       parentJobId: jobId ?? parentJobId,
       context,
     });
-    await putFollowers(tx, effects, followed);
+    await addFollowers(tx, changes, followers);
   }
-  if (await hasWaitingBranch(tx, effects.signals)) effects.leaveToAdvancer();
+  if (await hasWaitingBranch(tx, changes.signals)) changes.wakeAdvancer();
 }
 
-/** Writes what follows from a signal about a run; a run that begins so is left to an advancer. */
-async function putFollowers(
+/** Adds the jobs and runs that a signal starts. An advancer starts the runs. */
+async function addFollowers(
   tx: Transaction,
-  effects: Effects,
-  followed: Followers | undefined,
+  changes: BranchChanges,
+  followers: Followers | undefined,
 ): Promise<void> {
-  if (followed === undefined) return;
-  for (const job of followed.jobs) effects.putJob(job);
-  if (followed.runs.length === 0) return;
-  const accepted = await insertRuns(tx, followed.runs);
-  const free = accepted.filter(({ concurrency }) => concurrency === undefined);
-  await leaveRoots(
+  if (followers === undefined) return;
+  for (const job of followers.jobs) changes.addJob(job);
+  if (followers.runs.length === 0) return;
+  const inserted = await insertRuns(tx, followers.runs);
+  const ready = inserted.filter(({ concurrency }) => concurrency === undefined);
+  await insertRoots(
     tx,
-    free.map(({ id, payload, eventContextId = null }) => ({ id, payload, eventContextId })),
+    ready.map(({ id, payload, eventContextId = null }) => ({ id, payload, eventContextId })),
   );
-  effects.leaveToAdvancer();
+  changes.wakeAdvancer();
 }
 
-function toSignal(question: Question, isHidden: boolean): SignalDraft {
-  const { run, node, stepId, branchId, message, due } = question;
+function createApprovalSignal(request: ApprovalRequest, isHidden: boolean): SignalDraft {
+  const { run, node, stepId, branchId, message, due } = request;
   const payload = {
     message: message ?? `A run of the pipeline ${run.pipeline} waits for an approval at ${node}.`,
     // Several branches can wait at the same step; only the id names one of them.
@@ -262,7 +261,7 @@ function toSignal(question: Question, isHidden: boolean): SignalDraft {
     hops: run.hops + 1,
     correlationId: run.rootJobId,
     ...(run.sourceEventId === null ? {} : { causationId: run.sourceEventId }),
-    // The question can quote the payload.
+    // The message can quote the payload.
     ...(isHidden ? { visibility: 'admin_only' } : {}),
   };
 }

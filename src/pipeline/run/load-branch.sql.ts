@@ -2,47 +2,43 @@ import type { JsonObject } from '../../base/json.ts';
 import { parseJson } from '../../base/parse-json.ts';
 import { basePayloadFor } from './walk.ts';
 import type { Graph } from '../language/graph.ts';
-import { defineRows, together, type Row, type Session } from '../../ledger/dialect.ts';
+import {
+  defineRows,
+  together,
+  type Row,
+  type Session,
+  type Transaction,
+} from '../../ledger/dialect.ts';
 import { int, text, textOrNull, intOrNull } from '../../ledger/row.ts';
-import type { BlockKind } from './transition.ts';
-import type { Branch, BranchStatus, HaltReason, Run, RunStatus, Step, StepStatus } from './run.ts';
-import type { Advancement } from './types.ts';
-
-/** All that is needed to say what follows for a branch. */
-export interface Stand {
-  readonly run: RunRow;
-  readonly graph: Graph;
-  readonly branch: BranchRow;
-  readonly own: JsonObject;
-  readonly base: JsonObject;
-  readonly context: JsonObject;
-}
+import type { BlockKind, BranchStatus, HaltReason, RunStatus, Step, StepStatus } from './run.ts';
+import { baseKeyOf, type BranchRow, type LoadedBranch, type RunRow } from './changes.ts';
 
 const GRAPHS_MAX = 256;
 const BASES_MAX = 64;
 const CONTEXTS_MAX = 256;
 
-// What is kept here never changes under its name: a hash, a branch with an open block, a row that is
-// only ever inserted.
+// Caches of values that never change under their key: the hash of a definition, a branch with its open
+// block, and the id of a row that is never updated.
 const graphs = new Map<string, Graph>();
 const bases = new Map<string, JsonObject>();
 const contexts = new Map<string, JsonObject>();
 
-function keep<T>(kept: Map<string, T>, key: string, value: T, entriesMax: number): T {
-  kept.delete(key);
-  kept.set(key, value);
-  for (const oldest of kept.keys()) {
-    if (kept.size <= entriesMax) break;
-    kept.delete(oldest);
+function cache<T>(entries: Map<string, T>, key: string, value: T, entriesMax: number): T {
+  entries.delete(key);
+  entries.set(key, value);
+  for (const oldest of entries.keys()) {
+    if (entries.size <= entriesMax) break;
+    entries.delete(oldest);
   }
   return value;
 }
 
-export async function toStands(
+/** Loads the definition, the base payload and the baggage of each branch. */
+export async function loadBranches(
   session: Session,
   pairs: readonly { readonly run: RunRow; readonly branch: BranchRow }[],
-): Promise<Stand[]> {
-  const [ofRuns, [beneath, baggage]] = await together(
+): Promise<LoadedBranch[]> {
+  const [graphOf, [baseOf, contextOf]] = await together(
     loadGraphs(
       session,
       pairs.map(({ run }) => run.definitionHash),
@@ -59,32 +55,74 @@ export async function toStands(
     ),
   );
   return pairs.map(({ run, branch }) => {
-    const graph = ofRuns.get(run.definitionHash);
+    const graph = graphOf.get(run.definitionHash);
     if (graph === undefined) throw new Error(`the definition of run ${run.id} is gone`);
     return {
       run,
       graph,
       branch,
       own: parseJson(branch.payload) as JsonObject,
-      base: beneath.get(baseKeyOf(branch) ?? '') ?? {},
-      context: baggage.get(branch.eventContextId ?? '') ?? {},
+      base: baseOf.get(baseKeyOf(branch) ?? '') ?? {},
+      context: contextOf.get(branch.eventContextId ?? '') ?? {},
     };
   });
 }
 
-/** Names what lies beneath a branch's payload. */
-export function baseKeyOf(
-  branch: Pick<BranchRow, 'parentId' | 'parentMoves' | 'isWhole'>,
-): string | undefined {
-  if (branch.isWhole || branch.parentId === null) return undefined;
-  return `${branch.parentId}:${branch.parentMoves}`;
+/** Loads branches that this transaction has locked already. */
+export async function loadLockedBranches(
+  tx: Transaction,
+  ids: readonly string[],
+): Promise<LoadedBranch[]> {
+  if (ids.length === 0) return [];
+  const rows = await tx.each(
+    selectBranches,
+    ids.map((id) => ({ id })),
+  );
+  const branches = rows.map(toBranch);
+  const runs = await readRuns(tx, [...new Set(branches.map(({ runId }) => runId))]);
+  return await loadBranches(
+    tx,
+    branches.flatMap((branch) => {
+      const run = runs.get(branch.runId);
+      return run === undefined ? [] : { run, branch };
+    }),
+  );
 }
+
+export async function readRuns(
+  session: Session,
+  ids: readonly string[],
+): Promise<Map<string, RunRow>> {
+  const rows = await session.each(
+    selectRuns,
+    ids.map((id) => ({ id })),
+  );
+  return new Map(rows.map((row) => [text(row, 'id'), toRun(row)]));
+}
+
+const selectRuns = defineRows({
+  columns: { id: 'text' },
+  sql: (r, d) =>
+    `select q.* from ${r.lateral(
+      `select p.* from ${d.table('pipeline_runs')} p where p.id = ${r('id')}`,
+    )}`,
+});
+
+/** The payload is in the branch or in a row of its own. */
+const selectBranches = defineRows({
+  columns: { id: 'text' },
+  key: 'id',
+  sql: (r, d) =>
+    `select q.*, coalesce((select p.payload from ${d.table('run_payloads')} p
+        where p.id = q.payload_ref), q.payload) as payload
+      from ${r.lateral(`select b.* from ${d.table('run_branches')} b where b.id ${r.isKey()}`)}`,
+});
 
 export async function findGraph(session: Session, hash: string): Promise<Graph | undefined> {
   const known = graphs.get(hash);
   if (known !== undefined) return known;
   const graph = await readGraph(session, hash);
-  return graph === undefined ? undefined : keep(graphs, hash, graph, GRAPHS_MAX);
+  return graph === undefined ? undefined : cache(graphs, hash, graph, GRAPHS_MAX);
 }
 
 async function readGraph(session: Session, hash: string): Promise<Graph | undefined> {
@@ -107,7 +145,7 @@ async function loadGraphs(
   return found;
 }
 
-/** What the plugins of a block's branches get from before it. */
+/** Reads the payload from before a block as JSON text, as the plugins of its branches get it. */
 export async function readBase(session: Session, key: string): Promise<string> {
   return JSON.stringify(await composeBase(session, key));
 }
@@ -115,9 +153,9 @@ export async function readBase(session: Session, key: string): Promise<string> {
 async function composeBase(session: Session, key: string): Promise<JsonObject> {
   const [row] = await session.each(selectOwn, [toKeyRow(key)]);
   if (row === undefined) throw new Error(`there is no branch for ${key}`);
-  const above = keyAbove(row);
+  const parentKey = parentKeyOf(row);
   const payload = {
-    ...(above === undefined ? {} : await composeBase(session, above)),
+    ...(parentKey === undefined ? {} : await composeBase(session, parentKey)),
     ...(parseJson(text(row, 'payload')) as JsonObject),
   };
   const graph = await findGraph(session, text(row, 'definition_hash'));
@@ -129,7 +167,7 @@ function toKeyRow(key: string): Row {
   return { key, id: key.slice(0, key.lastIndexOf(':')) };
 }
 
-/** What the branches of a block have from before it: all that their parent had, level upon level. */
+/** Loads the payloads from before blocks: the parents' own payloads, merged over all levels. */
 async function loadBases(
   session: Session,
   keys: readonly string[],
@@ -143,22 +181,22 @@ async function loadBases(
   }
   if (missing.size === 0) return found;
   const rows = await session.each(selectOwn, [...missing].map(toKeyRow));
-  const above = await loadBases(
+  const parentBases = await loadBases(
     session,
-    rows.flatMap((row) => keyAbove(row) ?? []),
+    rows.flatMap((row) => parentKeyOf(row) ?? []),
   );
   for (const row of rows) {
     const key = text(row, 'key');
     const own = parseJson(text(row, 'payload')) as JsonObject;
-    const base = { ...above.get(keyAbove(row) ?? ''), ...own };
+    const base = { ...parentBases.get(parentKeyOf(row) ?? ''), ...own };
     found.set(key, base);
-    // A branch that has moved on may still be asked about, but not in the name of what it was.
-    if (key.endsWith(`:${int(row, 'moves')}`)) keep(bases, key, base, BASES_MAX);
+    // If the parent has moved since, its payload isn't the one that the key identifies.
+    if (key.endsWith(`:${int(row, 'moves')}`)) cache(bases, key, base, BASES_MAX);
   }
   return found;
 }
 
-function keyAbove(row: Row): string | undefined {
+function parentKeyOf(row: Row): string | undefined {
   return baseKeyOf({
     parentId: textOrNull(row, 'parent_id'),
     parentMoves: row['parent_moves'] === null ? null : int(row, 'parent_moves'),
@@ -194,7 +232,7 @@ async function loadContexts(
   const found = new Map<string, JsonObject>();
   for (const row of rows) {
     const context = parseJson(text(row, 'accumulated_json')) as JsonObject;
-    found.set(text(row, 'id'), keep(contexts, text(row, 'id'), context, CONTEXTS_MAX));
+    found.set(text(row, 'id'), cache(contexts, text(row, 'id'), context, CONTEXTS_MAX));
   }
   for (const id of ids) {
     const known = contexts.get(id);
@@ -210,34 +248,6 @@ const selectContext = defineRows({
       `select c.id, c.accumulated_json from ${d.table('event_context')} c where c.id = ${r('id')}`,
     )}`,
 });
-
-/** A run as the ledger keeps it. */
-export interface RunRow extends Run {
-  readonly firstJobId: string;
-  readonly concurrencyLimit: number | null;
-}
-
-/** A branch as the ledger keeps it, with what only moving it on needs. */
-export interface BranchRow extends Branch {
-  /** The kind of its open block. */
-  readonly block: BlockKind | null;
-  /** How many branches of that did not end well. */
-  readonly halted: number;
-  readonly concurrency: number | null;
-  /** Where its payload is kept while a wide block is open. */
-  readonly payloadRef: string | null;
-  /** JSON text of what it brings to the join. */
-  readonly output: string | null;
-  /** JSON text of what is left to be done with it. */
-  readonly outcome: string | null;
-  /** The end of its wait, while `dueAt` says when to look at it. */
-  readonly deadlineAt: string | null;
-  /** The first signal that may end its wait. */
-  readonly wakeFrom: number | null;
-  readonly claimToken: string | null;
-  readonly tries: number;
-  readonly crashes: number;
-}
 
 export function toRun(row: Row): RunRow {
   return {
@@ -332,19 +342,5 @@ export function toStep(row: Row): Step {
     startedAt: text(row, 'started_at'),
     dueAt: textOrNull(row, 'due_at'),
     completedAt: textOrNull(row, 'completed_at'),
-  };
-}
-
-export function toAdvancement(row: Row): Advancement {
-  return {
-    id: text(row, 'id'),
-    runId: text(row, 'run_id'),
-    branchId: text(row, 'branch_id'),
-    node: text(row, 'node'),
-    processId: text(row, 'process_id'),
-    startedAt: text(row, 'started_at'),
-    completedAt: textOrNull(row, 'completed_at'),
-    error: textOrNull(row, 'error'),
-    crashed: row['crashed'] === 1,
   };
 }

@@ -1,83 +1,93 @@
-import type { ErrorCode } from '../../base/errors.ts';
-import type { Graph, NodeId } from '../language/graph.ts';
-import type { BlockKind } from './transition.ts';
-import { listAfterBlock, listInsideBlock, listReachable } from './walk.ts';
-import type { Row, Session } from '../../ledger/dialect.ts';
 import type { DirectiveEnd } from '../../directive/types.ts';
+import type { Row, Session } from '../../ledger/dialect.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
-import { branchesOf, inSlices, stepsOf, type IsDropped, type RunRows } from './copy.sql.ts';
-import { findGraph, type RunRow } from './load-branch.sql.ts';
+import type { Graph, NodeId } from '../language/graph.ts';
+import { failWith } from './change.sql.ts';
+import type { RunRow } from './changes.ts';
+import {
+  branchRowsOf,
+  forEachSlice,
+  stepRowsOf,
+  type IsDropped,
+  type RunRows,
+} from './copy.sql.ts';
+import { findGraph } from './load-branch.sql.ts';
+import type { BlockKind } from './run.ts';
+import { listAfterBlock, listInsideBlock, listReachable } from './walk.ts';
 
-/** Which branches of an ended run are put back, and where to. */
-export interface RewindPlan {
+/** The branches of an ended run that are reset to repeat a step, and their new positions. */
+export interface RetryFromPlan {
   readonly run: RunRow;
   readonly graph: Graph;
   readonly step: NodeId;
-  /** The step, and all that comes after it on the branches that came to it. */
-  readonly again: ReadonlySet<NodeId>;
-  /** Branches that came to the step, and the jobs that they had there. */
-  readonly passed: ReadonlyMap<string, string | null>;
-  /** Those above them, and the blocks at which they wait again. */
-  readonly above: ReadonlyMap<string, Cut>;
-  /** The last step that each of them took before, with a payload to go on from. */
-  readonly before: ReadonlyMap<string, Taken>;
+  /** The step and all steps that can follow it on its branch. */
+  readonly repeated: ReadonlySet<NodeId>;
+  /** The branches that reached the step, and the jobs that they had there. */
+  readonly reached: ReadonlyMap<string, string | null>;
+  /** The ancestors of these branches, and the blocks for which they wait again. */
+  readonly reopened: ReadonlyMap<string, ReopenedBlock>;
+  /** For each of both, the last earlier step with an output to continue from. */
+  readonly before: ReadonlyMap<string, EarlierStep>;
   readonly isDropped: IsDropped;
 }
 
-export interface Cut {
+export interface ReopenedBlock {
   readonly block: NodeId;
   readonly kind: BlockKind;
   /** The branch's moves when it opened the block. */
   readonly moves: number;
-  /** What comes after the block. */
-  readonly behind: ReadonlySet<NodeId>;
+  /** The steps after the block. */
+  readonly after: ReadonlySet<NodeId>;
 }
 
-export interface Taken {
+export interface EarlierStep {
   readonly stepId: string;
   readonly node: NodeId;
   readonly kind: string;
 }
 
-export async function planRewind(
+/** Plans how an ended run is reset to a step. Returns a failure if the run never reached it. */
+export async function planRetryFrom(
   session: Session,
   run: RunRow,
   step: NodeId,
-): Promise<RewindPlan | DirectiveEnd> {
+): Promise<RetryFromPlan | DirectiveEnd> {
   const graph = await findGraph(session, run.definitionHash);
   if (graph === undefined) throw new Error(`the definition of run ${run.id} is gone`);
   if (graph.nodes[step] === undefined) {
     const names = Object.keys(graph.nodes).join(', ');
-    return fail('STEP_NOT_FOUND', `${run.pipeline} has no step ${step}; it has ${names}`);
+    return failWith('STEP_NOT_FOUND', `${run.pipeline} has no step ${step}; it has ${names}`);
   }
-  const passed = await findPassed(session, run.id, step);
-  if (passed.size === 0) return fail('STEP_NOT_FOUND', `run ${run.id} never came to step ${step}`);
-  const above = await findAbove(session, run.id, graph, step, passed.keys());
-  const again = listReachable(graph, step);
-  const isDropped = makeDropped(again, passed, above);
-  const plan = { run, graph, step, again, passed, above, isDropped };
-  return { ...plan, before: await findBefore(session, plan) };
+  const reached = await findReached(session, run.id, step);
+  if (reached.size === 0) {
+    return failWith('STEP_NOT_FOUND', `run ${run.id} never came to step ${step}`);
+  }
+  const reopened = await findReopened(session, run.id, graph, step, reached.keys());
+  const repeated = listReachable(graph, step);
+  const isDropped = createIsDropped(repeated, reached, reopened);
+  const plan = { run, graph, step, repeated, reached, reopened, isDropped };
+  return { ...plan, before: await findEarlierSteps(session, plan) };
 }
 
-/** A branch that came past a step has a row of it; one that did not get past stands there. */
-async function findPassed(
+/** Finds branches that reached a step: they have a row of it, or stopped at it. */
+async function findReached(
   session: Session,
   runId: string,
   step: NodeId,
 ): Promise<Map<string, string | null>> {
-  const passed = new Map<string, string | null>();
-  const steps = narrow(stepsOf(session.dialect, runId), 'node = ?', step);
-  await eachRow(session, steps, 'branch_id, job_id', (row) => {
+  const reached = new Map<string, string | null>();
+  const steps = narrow(stepRowsOf(session.dialect, runId), 'node = ?', step);
+  await forEachRow(session, steps, 'branch_id, job_id', (row) => {
     const id = text(row, 'branch_id');
-    passed.set(id, passed.get(id) ?? textOrNull(row, 'job_id'));
+    reached.set(id, reached.get(id) ?? textOrNull(row, 'job_id'));
   });
-  const stuck = `node = ? and status in ('halted', 'cancelled')`;
-  const branches = narrow(branchesOf(session.dialect, runId), stuck, step);
-  await eachRow(session, branches, 'id', (row) => {
+  const isStopped = `node = ? and status in ('halted', 'cancelled')`;
+  const branches = narrow(branchRowsOf(session.dialect, runId), isStopped, step);
+  await forEachRow(session, branches, 'id', (row) => {
     const id = text(row, 'id');
-    passed.set(id, passed.get(id) ?? null);
+    reached.set(id, reached.get(id) ?? null);
   });
-  return passed;
+  return reached;
 }
 
 function narrow(rows: RunRows, condition: string, value: string): RunRows {
@@ -88,13 +98,13 @@ function narrow(rows: RunRows, condition: string, value: string): RunRows {
   };
 }
 
-async function eachRow(
+async function forEachRow(
   session: Session,
   rows: RunRows,
   columns: string,
   work: (row: Row) => void,
 ): Promise<void> {
-  await inSlices(session, rows, async ({ first, last }) => {
+  await forEachSlice(session, rows, async ({ first, last }) => {
     const found = await session.run(
       `select ${columns} from ${rows.table} where ${rows.where} and id >= ? and id <= ?`,
       [...rows.values, first, last],
@@ -103,21 +113,21 @@ async function eachRow(
   });
 }
 
-/** The blocks that hold the step, on the branches above those that came to it. */
-async function findAbove(
+/** Finds the blocks that contain the step, on the ancestors of the branches that reached it. */
+async function findReopened(
   session: Session,
   runId: string,
   graph: Graph,
   step: NodeId,
-  passed: Iterable<string>,
-): Promise<Map<string, Cut>> {
-  const holders = holdersOf(graph, step);
-  const above = new Map<string, Cut>();
+  reached: Iterable<string>,
+): Promise<Map<string, ReopenedBlock>> {
+  const blocks = findBlocksAround(graph, step);
+  const reopened = new Map<string, ReopenedBlock>();
   const movesOf = new Map<string, number>();
-  for (const id of passed) {
-    for (const one of [id, ...ancestorsOf(id)]) {
-      const [parent] = ancestorsOf(one);
-      if (parent !== undefined) movesOf.set(parent, Number(one.split('.').at(-2)));
+  for (const reachedId of reached) {
+    for (const id of [reachedId, ...ancestorsOf(reachedId)]) {
+      const [parent] = ancestorsOf(id);
+      if (parent !== undefined) movesOf.set(parent, Number(id.split('.').at(-2)));
     }
   }
   for (const [id, moves] of movesOf) {
@@ -130,84 +140,84 @@ async function findAbove(
       [runId, id, id],
     );
     const found = rows.find(
-      (row) => holders.get(text(row, 'kind'))?.has(text(row, 'node')) === true,
+      (row) => blocks.get(text(row, 'kind'))?.has(text(row, 'node')) === true,
     );
     if (found === undefined) throw new Error(`branch ${id} has no block with step ${step}`);
     const block = text(found, 'node');
     const kind = text(found, 'kind') as BlockKind;
-    above.set(id, { block, kind, moves, behind: listAfterBlock(graph, block, kind) });
+    reopened.set(id, { block, kind, moves, after: listAfterBlock(graph, block, kind) });
   }
-  return above;
+  return reopened;
 }
 
-/** By their kind, the blocks in which a step is. */
-function holdersOf(graph: Graph, step: NodeId): Map<string, Set<NodeId>> {
-  const holders = new Map<string, Set<NodeId>>();
+/** Finds the blocks that contain a step, by their kind. */
+function findBlocksAround(graph: Graph, step: NodeId): Map<string, Set<NodeId>> {
+  const blocks = new Map<string, Set<NodeId>>();
   for (const node of Object.values(graph.nodes)) {
     const kind = node.kind === 'task' ? 'events' : node.kind;
     if (kind !== 'events' && kind !== 'split' && kind !== 'foreach') continue;
     if (!listInsideBlock(graph, node.id, kind).has(step)) continue;
-    holders.set(kind, (holders.get(kind) ?? new Set()).add(node.id));
+    blocks.set(kind, (blocks.get(kind) ?? new Set()).add(node.id));
   }
-  return holders;
+  return blocks;
 }
 
-function makeDropped(
-  again: ReadonlySet<NodeId>,
-  passed: ReadonlyMap<string, unknown>,
-  above: ReadonlyMap<string, Cut>,
+function createIsDropped(
+  repeated: ReadonlySet<NodeId>,
+  reached: ReadonlyMap<string, unknown>,
+  reopened: ReadonlyMap<string, ReopenedBlock>,
 ): IsDropped {
   return (branchId, node, kind) => {
-    const cut = above.get(branchId);
-    if (cut !== undefined && node === cut.block && kind === cut.kind) return true;
+    const own = reopened.get(branchId);
+    if (own !== undefined && node === own.block && kind === own.kind) return true;
     return [branchId, ...ancestorsOf(branchId)].some(
-      (id) => (passed.has(id) && again.has(node)) || above.get(id)?.behind.has(node) === true,
+      (id) => (reached.has(id) && repeated.has(node)) || reopened.get(id)?.after.has(node) === true,
     );
   };
 }
 
-/** One walk over all steps: what counts is their order in the pipeline, not that of their clocks. */
-async function findBefore(
+/**
+ * Finds the last step with an output before the reset position of each branch. The order of the
+ * pipeline decides, because times of different hosts can't be compared.
+ */
+async function findEarlierSteps(
   session: Session,
-  plan: Omit<RewindPlan, 'before'>,
-): Promise<Map<string, Taken>> {
-  const { graph, passed, above, isDropped } = plan;
-  const before = new Map<string, Taken>();
-  const rows = narrow(stepsOf(session.dialect, plan.run.id), 'output like ?', '{%');
-  await eachRow(session, rows, 'id, branch_id, node, kind', (row) => {
+  plan: Omit<RetryFromPlan, 'before'>,
+): Promise<Map<string, EarlierStep>> {
+  const { graph, reached, reopened, isDropped } = plan;
+  const before = new Map<string, EarlierStep>();
+  const rows = narrow(stepRowsOf(session.dialect, plan.run.id), 'output like ?', '{%');
+  await forEachRow(session, rows, 'id, branch_id, node, kind', (row) => {
     const branchId = text(row, 'branch_id');
-    if (!passed.has(branchId) && !above.has(branchId)) return;
-    const taken = { stepId: text(row, 'id'), node: text(row, 'node'), kind: text(row, 'kind') };
-    // A task whose events opened the block was not yet done with when the block was opened.
-    if (taken.node === above.get(branchId)?.block) return;
-    if (isDropped(branchId, taken.node, taken.kind)) return;
+    if (!reached.has(branchId) && !reopened.has(branchId)) return;
+    const step = { stepId: text(row, 'id'), node: text(row, 'node'), kind: text(row, 'kind') };
+    // The block's own step is not earlier, even if it is the task whose events opened the block.
+    if (step.node === reopened.get(branchId)?.block) return;
+    if (isDropped(branchId, step.node, step.kind)) return;
     const other = before.get(branchId);
-    if (other === undefined || isLater(graph, taken, other)) before.set(branchId, taken);
+    if (other === undefined || isLater(graph, step, other)) before.set(branchId, step);
   });
   return before;
 }
 
-const reaches = new WeakMap<Graph, Map<NodeId, Set<NodeId>>>();
+const reachableOf = new WeakMap<Graph, Map<NodeId, Set<NodeId>>>();
 
-function isLater(graph: Graph, one: Taken, other: Taken): boolean {
-  if (one.node === other.node) return one.kind === 'events';
-  let known = reaches.get(graph);
-  if (known === undefined) reaches.set(graph, (known = new Map()));
-  let reach = known.get(other.node);
-  if (reach === undefined) known.set(other.node, (reach = listReachable(graph, other.node)));
-  return reach.has(one.node);
+function isLater(graph: Graph, step: EarlierStep, other: EarlierStep): boolean {
+  if (step.node === other.node) return step.kind === 'events';
+  let known = reachableOf.get(graph);
+  if (known === undefined) reachableOf.set(graph, (known = new Map()));
+  let reachable = known.get(other.node);
+  if (reachable === undefined)
+    known.set(other.node, (reachable = listReachable(graph, other.node)));
+  return reachable.has(step.node);
 }
 
 /** A branch's id has two parts more than its parent's. */
-export function ancestorsOf(branchId: string): string[] {
+function ancestorsOf(branchId: string): string[] {
   const parts = branchId.split('.');
   const ids: string[] = [];
   for (let length = parts.length - 2; length >= 1; length -= 2) {
     ids.push(parts.slice(0, length).join('.'));
   }
   return ids;
-}
-
-function fail(code: ErrorCode, error: string): DirectiveEnd {
-  return { status: 'failed', code, error };
 }

@@ -1,37 +1,38 @@
 import type { Json, JsonObject } from '../../base/json.ts';
 import { parseJson } from '../../base/parse-json.ts';
-import type { NodeId } from '../language/graph.ts';
-import { defineRows, type Row, type Session, type Transaction } from '../../ledger/dialect.ts';
 import type { DirectiveEnd } from '../../directive/types.ts';
-import type { Revival, RetryFromRefusal } from './types.ts';
-import { planRewind, type Cut, type RewindPlan } from './retry-from-plan.sql.ts';
+import { defineRows, type Row, type Session, type Transaction } from '../../ledger/dialect.ts';
 import { int, text, textOrNull } from '../../ledger/row.ts';
-import { noRun } from './change.sql.ts';
-import { toBranch, toRun, type BranchRow, type RunRow } from './load-branch.sql.ts';
-import { branchesOf, inSlices, type Slice } from './copy.sql.ts';
+import type { NodeId } from '../language/graph.ts';
+import { failWith, runNotFound } from './change.sql.ts';
+import type { BranchRow, RunRow } from './changes.ts';
+import { branchRowsOf, forEachSlice, type Slice } from './copy.sql.ts';
+import { toBranch, toRun } from './load-branch.sql.ts';
+import { planRetryFrom, type ReopenedBlock, type RetryFromPlan } from './retry-from-plan.sql.ts';
+import type { RetryFromRefusal, Revival } from './types.ts';
 
-/** In the copy of a run, puts branches back to where they were when they came to a step. */
-export async function rewind(
+/** Resets the branches of a copied run to their state when they reached a step. */
+export async function resetBranches(
   tx: Transaction,
   { of, id }: Revival,
-  plan: RewindPlan,
+  plan: RetryFromPlan,
 ): Promise<void> {
-  const toNew = (old: BranchRow): string => `${id}${old.id.slice(of.length)}`;
-  await inSlices(tx, branchesOf(tx.dialect, of), async (slice) => {
+  const newIdOf = (old: BranchRow): string => `${id}${old.id.slice(of.length)}`;
+  await forEachSlice(tx, branchRowsOf(tx.dialect, of), async (slice) => {
     const dropped: Row[] = [];
     const resets: Row[] = [];
     for (const branch of await readSlice(tx, slice)) {
-      const place = await placeOf(tx, plan, branch);
-      if (place !== undefined) resets.push({ ...place, id: toNew(branch) });
-      else if (plan.isDropped(branch.id, branch.node)) dropped.push({ id: toNew(branch) });
+      const reset = await readReset(tx, plan, branch);
+      if (reset !== undefined) resets.push({ ...reset, id: newIdOf(branch) });
+      else if (plan.isDropped(branch.id, branch.node)) dropped.push({ id: newIdOf(branch) });
     }
     await tx.each(deleteBranch, dropped);
     await tx.each(resetBranch, resets);
   });
 }
 
-/** What would be answered to whoever wants to begin again there. */
-export async function refusesRewind(
+/** Finds the reason why a run can't be repeated from a step. */
+export async function findRetryFromRefusal(
   session: Session,
   runId: string,
   step: NodeId,
@@ -40,45 +41,46 @@ export async function refusesRewind(
     `select * from ${session.dialect.table('pipeline_runs')} where id = ?`,
     [runId],
   );
-  const found = row === undefined ? noRun(runId) : await findRewind(session, toRun(row), step);
+  const found =
+    row === undefined ? runNotFound(runId) : await findRetryFromPlan(session, toRun(row), step);
   return 'status' in found && found.status === 'failed' ? found : undefined;
 }
 
-/** How an ended run is put back to a step, or why it cannot be. */
-export async function findRewind(
+/** Returns the plan for repeating an ended run from a step, or the reason why that is impossible. */
+export async function findRetryFromPlan(
   session: Session,
   run: RunRow,
   step: NodeId,
-): Promise<RewindPlan | DirectiveEnd> {
-  const plan = await planRewind(session, run, step);
+): Promise<RetryFromPlan | DirectiveEnd> {
+  const plan = await planRetryFrom(session, run, step);
   return 'status' in plan ? plan : ((await findAmbiguity(session, plan)) ?? plan);
 }
 
-/** The first branch of which it cannot be told with what it came to the step. */
+/** Finds the first branch whose payload at the step is unknown. */
 async function findAmbiguity(
   session: Session,
-  plan: RewindPlan,
+  plan: RetryFromPlan,
 ): Promise<DirectiveEnd | undefined> {
   let found: DirectiveEnd | undefined;
-  await inSlices(session, branchesOf(session.dialect, plan.run.id), async (slice) => {
+  await forEachSlice(session, branchRowsOf(session.dialect, plan.run.id), async (slice) => {
     if (found !== undefined) return;
     for (const branch of await readSlice(session, slice)) {
-      found ??= await ambiguityOf(session, plan, branch);
+      found ??= await checkAmbiguity(session, plan, branch);
     }
   });
   return found;
 }
 
-async function ambiguityOf(
+async function checkAmbiguity(
   session: Session,
-  plan: RewindPlan,
+  plan: RetryFromPlan,
   branch: BranchRow,
 ): Promise<DirectiveEnd | undefined> {
-  const { node, isThere } = destinationOf(plan, branch);
+  const { node, isThere } = findDestination(plan, branch);
   const { parentId, path } = branch;
   if (node === undefined || isThere || parentId === null) return undefined;
-  const block = plan.above.get(parentId)?.block ?? plan.step;
-  if (!plan.before.has(branch.id) && beginningOf(plan, branch, parentId) === undefined) {
+  const block = plan.reopened.get(parentId)?.block ?? plan.step;
+  if (!plan.before.has(branch.id) && findInitialPayload(plan, branch, parentId) === undefined) {
     return ambiguous(plan.step, block, `branch ${path} has not kept what it began with`);
   }
   if ((await wasWhole(session, plan, branch)) !== undefined) return undefined;
@@ -86,12 +88,12 @@ async function ambiguityOf(
   return ambiguous(plan.step, block, message);
 }
 
-/** Where a branch is put back to, if it is, and whether it stands there already. */
-function destinationOf(
-  { above, passed, step }: RewindPlan,
+/** Finds the node that a branch is reset to, if any, and whether it stopped there already. */
+function findDestination(
+  { reopened, reached, step }: RetryFromPlan,
   branch: BranchRow,
 ): { readonly node: NodeId | undefined; readonly isThere: boolean } {
-  const node = above.get(branch.id)?.block ?? (passed.has(branch.id) ? step : undefined);
+  const node = reopened.get(branch.id)?.block ?? (reached.has(branch.id) ? step : undefined);
   return { node, isThere: branch.node === node && branch.status !== 'succeeded' };
 }
 
@@ -103,32 +105,32 @@ async function readSlice(session: Session, { first, last }: Slice): Promise<Bran
   return rows.map(toBranch);
 }
 
-/** Undefined for a branch that is not put back. */
-async function placeOf(
+/** Reads the new values of a branch. Undefined for a branch that isn't reset. */
+async function readReset(
   tx: Transaction,
-  plan: RewindPlan,
+  plan: RetryFromPlan,
   branch: BranchRow,
 ): Promise<Row | undefined> {
-  const cut = plan.above.get(branch.id);
-  const { node, isThere } = destinationOf(plan, branch);
+  const reopened = plan.reopened.get(branch.id);
+  const { node, isThere } = findDestination(plan, branch);
   if (node === undefined) return undefined;
-  const undone = cut?.behind ?? plan.again;
+  const repeated = reopened?.after ?? plan.repeated;
   return {
     node,
-    event_context_id: await contextBefore(tx, branch.eventContextId, undone),
-    payload: isThere ? null : await payloadAt(tx, plan, branch),
-    is_whole: (isThere ? branch.isWhole : known(await wasWhole(tx, plan, branch))) ? 1 : 0,
-    ...(cut === undefined ? noBlock : await blockOf(tx, plan, branch, cut, isThere)),
+    event_context_id: await findContextBefore(tx, branch.eventContextId, repeated),
+    payload: isThere ? null : await readPayloadAt(tx, plan, branch),
+    is_whole: (isThere ? branch.isWhole : requireKnown(await wasWhole(tx, plan, branch))) ? 1 : 0,
+    ...(reopened === undefined ? noBlock : await readBlock(tx, plan, branch, reopened, isThere)),
   };
 }
 
 const noBlock = { block: null, width: 0, cursor: 0, concurrency: null } as const;
 
-async function blockOf(
+async function readBlock(
   tx: Transaction,
-  { graph }: RewindPlan,
+  { graph }: RetryFromPlan,
   branch: BranchRow,
-  { block, kind, moves }: Cut,
+  { block, kind, moves }: ReopenedBlock,
   isThere: boolean,
 ): Promise<Row> {
   const { width, cursor, concurrency } = branch;
@@ -139,68 +141,72 @@ async function blockOf(
     [`${branch.id}.${moves}.`, `${branch.id}.${moves}.~`, branch.id],
   );
   const node = graph.nodes[block];
-  const begun = int(row ?? {}, 'n');
+  const started = int(row ?? {}, 'n');
   const limit = node?.kind === 'foreach' ? (node.concurrency ?? null) : null;
-  return { block: kind, width: begun, cursor: begun, concurrency: limit };
+  return { block: kind, width: started, cursor: started, concurrency: limit };
 }
 
-/** The payload of its own that a branch came with. */
-async function payloadAt(tx: Transaction, plan: RewindPlan, branch: BranchRow): Promise<string> {
+/** Reads the branch's own payload when it reached the step. */
+async function readPayloadAt(
+  tx: Transaction,
+  plan: RetryFromPlan,
+  branch: BranchRow,
+): Promise<string> {
   const { run, before } = plan;
-  const taken = before.get(branch.id);
-  if (taken !== undefined) {
+  const earlier = before.get(branch.id);
+  if (earlier !== undefined) {
     const [row] = await tx.run(
       `select output from ${tx.dialect.table('run_steps')} where run_id = ? and id = ?`,
-      [run.id, taken.stepId],
+      [run.id, earlier.stepId],
     );
     return text(row ?? {}, 'output');
   }
   if (branch.parentId === null) return run.payload;
-  return known(beginningOf(plan, branch, branch.parentId));
+  return requireKnown(findInitialPayload(plan, branch, branch.parentId));
 }
 
-/** Whoever puts branches back has asked before whether that is possible. */
-function known<T>(value: T | undefined): T {
+/** The plan was checked for ambiguity before, so the value is known. */
+function requireKnown<T>(value: T | undefined): T {
   if (value === undefined) throw new Error('a branch is put back that cannot be');
   return value;
 }
 
-/** Undefined when the branch has not kept what it began with. */
-function beginningOf(
-  { above, graph }: RewindPlan,
+/** Returns undefined if the payload that the branch started with can't be recovered. */
+function findInitialPayload(
+  { reopened, graph }: RetryFromPlan,
   branch: BranchRow,
   parent: string,
 ): string | undefined {
-  const cut = above.get(parent);
-  if (cut === undefined) throw new Error(`branch ${branch.id} is in no block`);
-  if (cut.kind === 'split') return '{}';
-  const block = graph.nodes[cut.block];
+  const around = reopened.get(parent);
+  if (around === undefined) throw new Error(`branch ${branch.id} is in no block`);
+  if (around.kind === 'split') return '{}';
+  const block = graph.nodes[around.block];
   if (block?.kind === 'foreach') {
     const { [block.as]: item, index } = parseJson(branch.payload) as JsonObject;
-    if (item !== undefined && index === branch.index) return ownOf(block.as, item, index);
+    if (item !== undefined && index === branch.index)
+      return formatItemPayload(block.as, item, index);
   }
   return undefined;
 }
 
-function ownOf(as: string, item: Json, index: Json): string {
+function formatItemPayload(as: string, item: Json, index: Json): string {
   return JSON.stringify({ [as]: item, index });
 }
 
 /**
- * Whether nothing of the payload from before its block was left when a branch came to the step;
- * undefined when nothing that would tell is on the ledger any more.
+ * Returns true if an event had replaced the whole payload before the branch reached the step. Returns
+ * undefined if the job that would show it was pruned.
  */
 async function wasWhole(
   session: Session,
-  plan: RewindPlan,
+  plan: RetryFromPlan,
   branch: BranchRow,
 ): Promise<boolean | undefined> {
   const { parentId } = branch;
   if (!branch.isWhole || parentId === null) return branch.isWhole;
-  const cut = plan.above.get(parentId);
-  if (cut?.kind === 'events') return true;
+  if (plan.reopened.get(parentId)?.kind === 'events') return true;
   if (!plan.before.has(branch.id)) return false;
-  const jobId = plan.passed.get(branch.id) ?? null;
+  const jobId = plan.reached.get(branch.id) ?? null;
   const [job] = await session.run(
     `select base_key from ${session.dialect.table('job_queue')} where id = ?`,
     [jobId],
@@ -210,14 +216,14 @@ async function wasWhole(
 
 function ambiguous(step: NodeId, block: NodeId, message: string): DirectiveEnd {
   const error = `cannot begin again at step ${step}: ${message}; begin at step ${block}, around it`;
-  return { status: 'failed', code: 'STEP_AMBIGUOUS', error };
+  return failWith('STEP_AMBIGUOUS', error);
 }
 
-/** The baggage without what was added by steps that are done again. */
-async function contextBefore(
+/** Finds the baggage without the additions of repeated steps. */
+async function findContextBefore(
   tx: Transaction,
   contextId: string | null,
-  undone: ReadonlySet<NodeId>,
+  repeated: ReadonlySet<NodeId>,
 ): Promise<string | null> {
   let id = contextId;
   while (id !== null) {
@@ -225,7 +231,7 @@ async function contextBefore(
       `select parent_id, step_id from ${tx.dialect.table('event_context')} where id = ?`,
       [id],
     );
-    if (row === undefined || !undone.has(textOrNull(row, 'step_id') ?? '')) break;
+    if (row === undefined || !repeated.has(textOrNull(row, 'step_id') ?? '')) break;
     id = textOrNull(row, 'parent_id');
   }
   return id;
@@ -236,7 +242,7 @@ const deleteBranch = defineRows({
   sql: (r, d) => `delete from ${d.table('run_branches')} where id in (select ${r('id')} ${r.from})`,
 });
 
-/** As if it had halted there: what is put back is begun again like everything that did not end well. */
+/** Marks the branch as halted, so that it restarts like all branches that did not succeed. */
 const resetBranch = defineRows({
   columns: {
     id: 'text',

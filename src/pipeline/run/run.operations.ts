@@ -7,21 +7,23 @@ import { readSeqCursor, readEpoch, writeCursor } from '../../operation/page.ts';
 import { defineOperation } from '../../operation/define.ts';
 import { cursorField, limitField } from '../../job/operations.ts';
 import { findById } from '../../operation/find-by-id.ts';
-import { findOpenings, findOwners, readParts } from './parts.service.ts';
 import {
+  findOpenings,
+  findOwners,
+  readParts,
   branchShape,
   runShape,
   showBranch,
   showRun,
   showStep,
   stepShape,
-} from './shapes.service.ts';
+  approvalShape,
+  listApprovals,
+} from './run.service.ts';
 import {
   explainRun,
   waitShape,
-  approvalShape,
   formatQuestion,
-  listApprovals,
   listRunActions,
   readWaitingFor,
   runActions,

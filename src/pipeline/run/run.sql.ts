@@ -1,22 +1,16 @@
-import type { Graph } from '../language/graph.ts';
-import type { Run, Step, RunStatus } from './run.ts';
-import { parseSignalNote } from './walk.ts';
-import { defineRows, type Session, type Transaction } from '../../ledger/dialect.ts';
-import type {
-  Advancement,
-  BranchFilter,
-  RunFilter,
-  StepFilter,
-  RunPageFilter,
-  StepJob,
-} from './types.ts';
-import { textOrNull } from '../../ledger/row.ts';
-import { toAdvancement, toBranch, toRun, toStep, type BranchRow } from './load-branch.sql.ts';
-import { orderOf, Where } from '../../ledger/where.ts';
 import { limits } from '../../base/limits.ts';
+import { defineRows, type Session, type Transaction } from '../../ledger/dialect.ts';
+import { textOrNull } from '../../ledger/row.ts';
 import { rangeAfter, readWalk, type ListPage, type WalkStream } from '../../ledger/walk.ts';
+import { orderOf, Where } from '../../ledger/where.ts';
 import type { Signal } from '../../signal/signal.ts';
 import { toSignal } from '../../signal/signal.sql.ts';
+import type { Graph } from '../language/graph.ts';
+import type { BranchRow } from './changes.ts';
+import { toBranch, toRun, toStep } from './load-branch.sql.ts';
+import type { Run, RunStatus, Step } from './run.ts';
+import type { BranchFilter, RunFilter, RunPageFilter, StepFilter, StepJob } from './types.ts';
+import { parseSignalNote } from './walk.ts';
 
 export async function findRun(session: Session, id: string): Promise<Run | undefined> {
   const [row] = await session.run(
@@ -37,16 +31,16 @@ export async function listRuns(session: Session, filter: RunFilter): Promise<Run
     where.and(`status in (${filter.status.map(() => '?').join(', ')})`, ...filter.status);
   }
   if (filter.awaitingApproval === true) {
-    const asking = `select 1 from ${session.dialect.table('run_steps')} s
-      where s.run_id = pipeline_runs.id and ${isAsking}`;
-    where.and(`status = 'running' and completed_at is null and exists (${asking})`);
+    const waiting = `select 1 from ${session.dialect.table('run_steps')} s
+      where s.run_id = pipeline_runs.id and ${awaitsApproval}`;
+    where.and(`status = 'running' and completed_at is null and exists (${waiting})`);
   }
   if (filter.idPrefix !== undefined) {
     where.and('id >= ? and id < ?', filter.idPrefix, `${filter.idPrefix}~`);
   }
   if (filter.concurrencyKey !== undefined) {
-    const isUnderWay = `status = 'running' and completed_at is null and due_at is null`;
-    where.and(`concurrency_key = ? and ${isUnderWay}`, filter.concurrencyKey);
+    const isRunning = `status = 'running' and completed_at is null and due_at is null`;
+    where.and(`concurrency_key = ? and ${isRunning}`, filter.concurrencyKey);
   }
   if (filter.beforeSeq !== undefined) where.and('seq < ?', filter.beforeSeq);
   const rows = await session.run(
@@ -57,7 +51,7 @@ export async function listRuns(session: Session, filter: RunFilter): Promise<Run
   return rows.map(toRun);
 }
 
-/** In the order of ids: each branch before its own branches, and these in the order of the block. */
+/** Lists branches in the order of ids: a parent before its branches, these in the order of the block. */
 export async function listBranches(session: Session, filter: BranchFilter): Promise<BranchRow[]> {
   const { runId, parentId, status, afterId } = filter;
   const above = parentId ?? runId;
@@ -76,7 +70,7 @@ export async function listBranches(session: Session, filter: BranchFilter): Prom
 export async function listSteps(session: Session, filter: StepFilter): Promise<Step[]> {
   const { runId, branchId, node, status, afterId } = filter;
   const where = new Where().equals({ run_id: runId, branch_id: branchId, node });
-  // Of all steps few wait; in these very words, so that their index is used.
+  // The exact condition of the partial index, so that the database uses it.
   if (status === 'waiting') where.and(isWaiting);
   else where.equals({ status });
   if (afterId !== undefined) where.and('id > ?', afterId);
@@ -95,40 +89,48 @@ export async function listWaitedSignals(session: Session, runId: string): Promis
   return rows.flatMap((row) => parseSignalNote(textOrNull(row, 'note')) ?? []);
 }
 
-/** The condition of the index of waiting steps, word for word. */
+/** The exact condition of the partial index of waiting steps. */
 const isWaiting = `status = 'waiting'`;
 
-export const isAsking = `s.${isWaiting} and s.kind = 'approve'`;
+export const awaitsApproval = `s.${isWaiting} and s.kind = 'approve'`;
 
-export async function listQuestions(session: Session, runIds: readonly string[]): Promise<Step[]> {
+/** Lists the first step of each run that waits for an approval. */
+export async function listApprovalSteps(
+  session: Session,
+  runIds: readonly string[],
+): Promise<Step[]> {
   const rows = await session.each(
-    selectQuestion,
+    selectApprovalStep,
     runIds.map((run_id) => ({ run_id })),
   );
   return rows.map(toStep);
 }
 
-const selectQuestion = defineRows({
+const selectApprovalStep = defineRows({
   columns: { run_id: 'text' },
   sql: (r, d) =>
     `select q.* from ${r.lateral(
-      `select s.* from ${d.table('run_steps')} s where s.run_id = ${r('run_id')} and ${isAsking}
+      `select s.* from ${d.table('run_steps')} s where s.run_id = ${r('run_id')} and ${awaitsApproval}
         order by s.branch_id limit 1`,
     )}`,
 });
 
-export async function listPauses(session: Session, runIds: readonly string[]): Promise<Step[]> {
+/** Lists the first waiting step of each run that does nothing but wait. */
+export async function listWaitingSteps(
+  session: Session,
+  runIds: readonly string[],
+): Promise<Step[]> {
   const rows = await session.each(
-    selectPause,
+    selectWaitingStep,
     runIds.map((run_id) => ({ run_id })),
   );
   return rows.map(toStep);
 }
 
-/** Of a wider run only this many branches are looked at, so that a list stays cheap. */
+/** Only this many branches of a run are checked, so that a list stays cheap. */
 const PAUSED_BRANCHES_MAX = 200;
 
-const selectPause = defineRows({
+const selectWaitingStep = defineRows({
   columns: { run_id: 'text' },
   sql: (r, d) => {
     const newest = `select b.status from ${d.table('run_branches')} b
@@ -142,36 +144,21 @@ const selectPause = defineRows({
   },
 });
 
-export async function listAdvancements(
-  session: Session,
-  runId: string,
-  limit: number,
-): Promise<Advancement[]> {
-  const rows = await session.run(
-    `select * from ${session.dialect.table('run_advancements')} where run_id = ?
-      order by id desc limit ?`,
-    [runId, limit],
-  );
-  return rows.map(toAdvancement);
-}
-
-export async function rememberDefinitions(
-  tx: Transaction,
-  graphs: readonly Graph[],
-): Promise<void> {
+/** Stores the definitions in use, and updates when they were used last. */
+export async function storeDefinitions(tx: Transaction, graphs: readonly Graph[]): Promise<void> {
   const rows = graphs.map((graph) => ({
     hash: graph.hash,
     name: graph.name,
     graph: JSON.stringify(graph),
   }));
-  // In one order for everybody: many hosts say the same when they start together.
+  // Lock order: hosts that start together write the same rows, so all of them sort by hash.
   await tx.each(
-    remember,
+    upsertDefinition,
     rows.toSorted((a, b) => (a.hash < b.hash ? -1 : 1)),
   );
 }
 
-const remember = defineRows({
+const upsertDefinition = defineRows({
   columns: { hash: 'text', name: 'text', graph: 'text' },
   sql: (r, d) => `insert into ${d.table('pipeline_definitions')}
     (hash, name, graph, created_at, last_used_at)
@@ -183,19 +170,19 @@ const openStatuses: ReadonlySet<RunStatus> = new Set(['queued', 'running']);
 
 export async function readRunPage(session: Session, filter: RunPageFilter): Promise<ListPage<Run>> {
   const { pipeline, status, awaitingApproval, beforeSeq } = filter;
-  const asks = (rest: Where): Where =>
+  const withApproval = (rest: Where): Where =>
     awaitingApproval === true
       ? rest.and(`status = 'running' and exists (select 1
-          from ${session.dialect.table('run_steps')} s where s.run_id = w.id and ${isAsking})`)
+          from ${session.dialect.table('run_steps')} s where s.run_id = w.id and ${awaitsApproval})`)
       : rest;
   const ways: WalkStream[][] = [];
   const states = awaitingApproval === true ? (['running'] as const) : status;
   if (states !== undefined) {
     ways.push(
       states.map((state): WalkStream => {
-        // The conditions of the two indexes, word for word.
+        // The exact conditions of the two partial indexes.
         const isOpen = openStatuses.has(state);
-        const rest = asks(among(new Where().equals({ pipeline }), status));
+        const rest = withApproval(withStatus(new Where().equals({ pipeline }), status));
         return {
           index: isOpen ? 'pipeline_runs_open' : 'pipeline_runs_ended',
           key: ['status', state],
@@ -206,7 +193,7 @@ export async function readRunPage(session: Session, filter: RunPageFilter): Prom
     );
   }
   if (pipeline !== undefined) {
-    const rest = asks(among(new Where(), status));
+    const rest = withApproval(withStatus(new Where(), status));
     const index = 'pipeline_runs_pipeline';
     ways.push([{ index, key: ['pipeline', pipeline], where: new Where(), rest }]);
   }
@@ -223,23 +210,23 @@ export async function readRunPage(session: Session, filter: RunPageFilter): Prom
   });
 }
 
-function among(rest: Where, status: readonly RunStatus[] | undefined): Where {
+function withStatus(rest: Where, status: readonly RunStatus[] | undefined): Where {
   if (status === undefined) return rest;
   return rest.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
 }
 
 /**
- * Finds the signal whose payload a step continues with: the one that started the run for the first
- * step, else the only event of the step before it. A branch that was begun for one of several events
- * has its own.
+ * Finds the signal whose payload a step continues with. For the first step, it is the signal that
+ * started the run. Otherwise it is the event of the previous step: the only one, or the one for which
+ * the branch was started.
  */
 export async function findStepSignal(
   session: Session,
-  { idempotencyKey, ...place }: StepJob,
+  { idempotencyKey, ...position }: StepJob,
 ): Promise<Signal | undefined> {
-  let { parentJobId } = place;
-  for (let back = 0; back <= limits.revivalsFollowedMax; back += 1) {
-    const signal = await findSignal(session, { ...place, parentJobId });
+  let { parentJobId } = position;
+  for (let steps = 0; steps <= limits.revivalsFollowedMax; steps += 1) {
+    const signal = await findSignal(session, { ...position, parentJobId });
     if (signal !== undefined || parentJobId === null) return signal;
     // The parent of a revived step's job is the job of the same step that failed.
     const [earlier] = await session.run(

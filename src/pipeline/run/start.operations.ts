@@ -18,15 +18,13 @@ import {
   awaitEnd,
   withWaiterSlot,
 } from '../../job/start-options.operations.ts';
-import { leftFields } from './unfinished.service.ts';
-import { runShape, showRun, stepShape } from './shapes.service.ts';
-import { readWaitingFor, waitingForShape } from './waits.service.ts';
+import { unfinishedFields, readWaitingFor, waitingForShape } from './waits.service.ts';
+import { runShape, showRun, stepShape, readParts } from './run.service.ts';
 import { readSight, coverRun, veilLedger } from '../../access/visibility.operations.ts';
 import { limits } from '../../base/limits.ts';
 import type { Attempt } from '../../job/attempt.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { showSteps } from './run.operations.ts';
-import { readParts } from './parts.service.ts';
 
 /** A job among others of one answer. */
 export const leafShape = z.object({
@@ -113,7 +111,7 @@ export const runOutput = runShape.partial().extend({
     .describe('another run has the dedupe key, and this is that one; nothing was started'),
   timeout_exceeded: z.boolean().optional().describe('it had not ended when the wait was over'),
   waiting_for: waitingForShape.optional(),
-  ...leftFields,
+  ...unfinishedFields,
   result: z.unknown().optional().describe('what its last step gave'),
   tree: z.array(treeShape).optional().describe('every step that was taken, in order'),
   complete: z.boolean().optional().describe('false when there was more than can be shown'),

@@ -1,38 +1,46 @@
+import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
 import { enqueueJobs } from '../../job/enqueue.sql.ts';
 import { requireQueueRoom } from '../../job/queue.sql.ts';
 import type { EnqueueResult } from '../../job/types.ts';
 import type { EnqueueBatch, StartedBatch } from '../../ledger/commit.ts';
-import { hasWaitingBranch } from '../../signal/signal.sql.ts';
-import type { RunStatus } from './run.ts';
 import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
-import { joinNews, noNews, type RunDraft, type RunNews, type RunStart } from './types.ts';
-import { recordFailures } from './after-job.sql.ts';
-import { Effects } from './changes.ts';
-import { climb, readRuns } from './join.sql.ts';
-import { moveOn } from './apply.ts';
 import { text } from '../../ledger/row.ts';
-import { acceptRuns, leaveRoots } from './accept.sql.ts';
-import { findGraph, toStands, type BranchRow, type RunRow } from './load-branch.sql.ts';
 import { inSavepoint } from '../../ledger/savepoint.ts';
+import { hasWaitingBranch } from '../../signal/signal.sql.ts';
+import { applyTransition } from './apply.ts';
+import {
+  BranchChanges,
+  createRoot,
+  mergeRunEvents,
+  noRunEvents,
+  type BranchRow,
+  type RunRow,
+} from './changes.ts';
+import { findGraph, loadBranches, readRuns } from './load-branch.sql.ts';
+import type { RunStatus } from './run.ts';
+import { writeChanges } from './settle-branch.sql.ts';
+import type { RunCommitEvents, RunDraft, RunStart } from './types.ts';
+import { insertFailures } from './advancement.sql.ts';
+import { insertRoots, insertRuns } from './write-run.sql.ts';
 
-/** Accepts jobs, and the runs and signals that belong to them. */
+/** Inserts jobs, and the runs and signals that belong to them. */
 export async function enqueueBatch(tx: Transaction, batch: EnqueueBatch): Promise<EnqueueResult[]> {
-  await requireRoom(tx, batch);
+  await checkQueueLimit(tx, batch);
   const enqueued = await enqueueJobs(tx, batch);
-  await beginRuns(tx, batch.runs ?? []);
+  await createRuns(tx, batch.runs ?? []);
   return enqueued;
 }
 
-/** Accepts runs, and the jobs and signals that belong to them. */
+/** Inserts runs, and the jobs and signals that belong to them. */
 export async function startRuns(tx: Transaction, batch: EnqueueBatch): Promise<StartedBatch> {
-  await requireRoom(tx, batch);
+  await checkQueueLimit(tx, batch);
   const jobs = await enqueueJobs(tx, batch);
-  const { news, runs } = await beginRuns(tx, batch.runs ?? []);
-  const advancing = news.advancing || (await hasWaitingBranch(tx, batch.signals ?? []));
-  return { ...news, advancing, jobs, runs };
+  const { events, runs } = await createRuns(tx, batch.runs ?? []);
+  const advancing = events.advancing || (await hasWaitingBranch(tx, batch.signals ?? []));
+  return { ...events, advancing, jobs, runs };
 }
 
-async function requireRoom(
+async function checkQueueLimit(
   tx: Transaction,
   { queueLimit, jobs, runs = [] }: EnqueueBatch,
 ): Promise<void> {
@@ -40,203 +48,213 @@ async function requireRoom(
 }
 
 /**
- * Accepts runs, each once. Those that need not wait for others begin at once, and go as far as they
- * can; the rest is begun by whoever advances.
+ * Inserts runs, each once. Runs that don't have to wait start in this transaction and go as far as
+ * they can. An advancer starts the others.
  */
-export async function beginRuns(tx: Transaction, drafts: readonly RunDraft[]): Promise<Begun> {
-  if (drafts.length === 0) return { news: noNews, runs: [] };
-  const { starts, free, areInLine, dueInMs, repeated } = await acceptRuns(tx, drafts);
+export async function createRuns(
+  tx: Transaction,
+  drafts: readonly RunDraft[],
+): Promise<RunCreation> {
+  if (drafts.length === 0) return { events: noRunEvents, runs: [] };
+  const { starts, ready, hasQueued, dueInMs, repeated } = await insertOnce(tx, drafts);
   const dropped = starts.filter(({ duplicateOf }) => duplicateOf !== undefined);
-  const waits = { ...noNews, advancing: areInLine, dueInMs, dropped };
-  const { news, endedAs } = await beginRoots(tx, free);
-  const recalled = tx.again && repeated.length > 0 ? await recallNews(tx, repeated) : noNews;
-  // A run may be over where it begins.
+  const waits = { ...noRunEvents, advancing: hasQueued, dueInMs, dropped };
+  const { events, endedAs } = await startRoots(tx, ready);
+  const recalled = tx.again && repeated.length > 0 ? await recallEvents(tx, repeated) : noRunEvents;
+  // A run can end in the transaction that starts it.
   const runs = starts.map((start) => {
     const status = endedAs.get(start.duplicateOf ?? start.runId);
     return status === undefined ? start : { ...start, status };
   });
-  return { news: joinNews([waits, news, recalled]), runs };
+  return { events: mergeRunEvents([waits, events, recalled]), runs };
 }
 
-export interface Begun {
-  readonly news: RunNews;
-  /** What became of each draft, in their order. */
+export interface RunCreation {
+  readonly events: RunCommitEvents;
+  /** The result of each draft, in their order. */
   readonly runs: readonly RunStart[];
 }
 
-/** What a commit may have led to whose answer was lost; looking once too often does no harm. */
-export async function recallNews(tx: Transaction, runIds: readonly string[]): Promise<RunNews> {
+/**
+ * Returns the events of an earlier commit whose response was lost. They can be repeated, because a
+ * needless check does no harm.
+ */
+export async function recallEvents(
+  tx: Transaction,
+  runIds: readonly string[],
+): Promise<RunCommitEvents> {
   const runs = [...(await readRuns(tx, [...new Set(runIds)])).values()];
   for (const run of runs) if (run.completedAt !== null) tx.ends?.note(run);
   return { advancing: true, queued: true, dueInMs: 0 };
 }
 
-/** Gives runs that are under way their first branch, and moves it on. */
-async function beginRoots(
+/** Creates the first branch of each running run, and advances it. */
+async function startRoots(
   tx: Transaction,
   runIds: readonly string[],
-): Promise<Pick<Effects, 'news' | 'endedAs'>> {
+): Promise<Pick<BranchChanges, 'events' | 'endedAs'>> {
   const endedAs = new Map<string, RunStatus>();
-  if (runIds.length === 0) return { news: noNews, endedAs };
+  if (runIds.length === 0) return { events: noRunEvents, endedAs };
   const runs = [...(await readRuns(tx, runIds)).values()];
-  const moved = await inSavepoint(tx, async (inner) => {
+  const started = await inSavepoint(tx, async (inner) => {
     const pairs: { run: RunRow; branch: BranchRow }[] = [];
-    for (const run of runs) pairs.push({ run, branch: await rootOf(inner, run) });
-    const effects = new Effects();
-    for (const stand of await toStands(inner, pairs)) {
-      moveOn(effects, stand, { arrival: { kind: 'start' }, isNew: true });
+    for (const run of runs) pairs.push({ run, branch: await loadRoot(inner, run) });
+    const changes = new BranchChanges();
+    for (const loaded of await loadBranches(inner, pairs)) {
+      applyTransition(changes, loaded, { arrival: { kind: 'start' }, isNew: true });
     }
-    await climb(inner, effects);
-    return effects;
+    await writeChanges(inner, changes);
+    return changes;
   });
-  if (moved.isDone) return moved.value;
-  if (runs.length > 1) return await beginEach(tx, runIds);
-  await leaveRoots(tx, runs);
-  const { error } = moved;
-  await recordFailures(
+  if (started.isDone) return started.value;
+  if (runs.length > 1) return await startEachRoot(tx, runIds);
+  await insertRoots(tx, runs);
+  const { error } = started;
+  await insertFailures(
     tx,
     runs.map(({ id }) => ({ runId: id, branchId: id, node: '', processId: '', error })),
   );
   const failures = runs.map(({ id: branchId }) => ({ branchId, error }));
-  return { news: { ...noNews, advancing: true, failures }, endedAs };
+  return { events: { ...noRunEvents, advancing: true, failures }, endedAs };
 }
 
-/** What one of them cannot do is no reason to leave the others. */
-async function beginEach(
+/** Starts the runs one by one, so that the failure of one doesn't stop the others. */
+async function startEachRoot(
   tx: Transaction,
   runIds: readonly string[],
-): Promise<Pick<Effects, 'news' | 'endedAs'>> {
-  const news: RunNews[] = [];
+): Promise<Pick<BranchChanges, 'events' | 'endedAs'>> {
+  const events: RunCommitEvents[] = [];
   const endedAs = new Map<string, RunStatus>();
   for (const id of runIds) {
-    const begun = await beginRoots(tx, [id]);
-    news.push(begun.news);
-    for (const [runId, status] of begun.endedAs) endedAs.set(runId, status);
+    const started = await startRoots(tx, [id]);
+    events.push(started.events);
+    for (const [runId, status] of started.endedAs) endedAs.set(runId, status);
   }
-  return { news: joinNews(news), endedAs };
+  return { events: mergeRunEvents(events), endedAs };
 }
 
-async function rootOf(tx: Transaction, run: RunRow): Promise<BranchRow> {
+async function loadRoot(tx: Transaction, run: RunRow): Promise<BranchRow> {
   const graph = await findGraph(tx, run.definitionHash);
   if (graph === undefined) throw new Error(`there is no definition ${run.definitionHash}`);
+  return createRoot(run, graph);
+}
+
+interface InsertResult {
+  /** The result of each draft, in their order. */
+  readonly starts: readonly RunStart[];
+  /** New runs that don't have to wait. */
+  readonly ready: readonly string[];
+  /** True if new runs wait for others of their concurrency key. */
+  readonly hasQueued: boolean;
+  /** Milliseconds until the first delayed new run is due. */
+  readonly dueInMs: number | undefined;
+  /** Runs that were inserted before. */
+  readonly repeated: readonly string[];
+}
+
+/**
+ * Inserts each run once, and only the first run of each dedupe key. A unique index decides between two
+ * hosts: the second one waits for the commit of the first, and then finds the holder of the key.
+ */
+async function insertOnce(tx: Transaction, drafts: readonly RunDraft[]): Promise<InsertResult> {
+  const times = await readTimes(tx, drafts);
+  const keyed = drafts.filter(({ dedupe }) => dedupe !== undefined).toSorted(compareKeys);
+  await tx.each(releaseExpired, keyed.map(toKeyRow));
+  const starts = new Map<string, RunStart>();
+  const fresh: RunDraft[] = [];
+  let left = [...drafts.filter(({ dedupe }) => dedupe === undefined), ...keyed];
+  // The holder can release its key between the insert and the search for the holder.
+  while (left.length > 0) {
+    const inserted = await insertRuns(tx, left, times.dueAt);
+    fresh.push(...inserted);
+    for (const draft of inserted) starts.set(draft.id, toStart(draft, times.dueAt));
+    left = left.filter(({ id }) => !starts.has(id));
+    for (const draft of left) {
+      const found = await findExisting(tx, draft);
+      if (found !== undefined) starts.set(draft.id, found);
+    }
+    left = left.filter(({ id }) => !starts.has(id));
+  }
+  const isNew = new Set(fresh.map(({ id }) => id));
+  const delayed = fresh.filter(({ id }) => times.dueAt.has(id));
+  const due = fresh.filter(({ id }) => !times.dueAt.has(id));
+  const inMs = delayed.map(({ id }) => fromTimestamp(times.dueAt.get(id) ?? '') - times.nowMs);
   return {
-    id: run.id,
-    runId: run.id,
-    parentId: null,
-    parentMoves: null,
-    index: 0,
-    label: null,
-    path: '0',
-    node: graph.first,
-    stop: null,
-    status: 'running',
-    payload: run.payload,
-    payloadRef: null,
-    isWhole: true,
-    eventContextId: run.eventContextId,
-    jobId: null,
-    moves: 0,
-    block: null,
-    width: 0,
-    cursor: 0,
-    pending: 0,
-    halted: 0,
-    concurrency: null,
-    output: null,
-    outcome: null,
-    dueAt: null,
-    deadlineAt: null,
-    waitsFor: null,
-    wakeFrom: null,
-    claimToken: null,
-    claimedBy: null,
-    tries: 0,
-    crashes: 0,
-    haltReason: null,
-    haltMessage: null,
-    lastStepId: null,
-    createdAt: run.createdAt,
-    completedAt: null,
+    starts: drafts.flatMap(({ id }) => starts.get(id) ?? []),
+    ready: due.filter(({ concurrency }) => concurrency === undefined).map(({ id }) => id),
+    hasQueued: due.some(({ concurrency }) => concurrency !== undefined),
+    dueInMs: inMs.length === 0 ? undefined : Math.min(...inMs),
+    repeated: [...starts.values()]
+      .filter(({ runId, duplicateOf }) => duplicateOf === undefined && !isNew.has(runId))
+      .map(({ runId }) => runId),
   };
 }
 
-/** Runs whose time has come are under way, or in line with others of their concurrency key. */
-export async function beginDue(tx: Transaction, limit: number): Promise<void> {
-  const { dialect } = tx;
-  const due = await tx.run(
-    `select id from ${dialect.table('pipeline_runs')} where due_at is not null
-      and due_at <= (select ${dialect.now}) order by due_at
-      limit ? ${dialect.skipLocked}`,
-    [limit],
-  );
-  if (due.length === 0) return;
-  const begun = await tx.each(
-    startDue,
-    due.map((row) => ({ id: text(row, 'id') })),
-  );
-  const free = begun.filter((row) => row['status'] === 'running').map((row) => text(row, 'id'));
-  await leaveRoots(tx, [...(await readRuns(tx, free)).values()]);
+interface StartTimes {
+  readonly nowMs: number;
+  /** The due times of runs that are not due yet. */
+  readonly dueAt: ReadonlyMap<string, string>;
 }
 
-const startDue = defineRows({
-  columns: { id: 'text' },
-  sql: (r, d) => `update ${d.table('pipeline_runs')} set due_at = null,
-      status = case when concurrency_key is null then 'running' else 'queued' end,
-      started_at = case when concurrency_key is null then ${d.now} end
-    ${r.from}
-    where pipeline_runs.id = ${r('id')} and pipeline_runs.due_at is not null
-    returning pipeline_runs.id, pipeline_runs.status`,
-});
-
-/** Queued runs for which there is room, oldest first, are under way: their roots are left to advance. */
-export async function beginQueued(tx: Transaction, limit: number): Promise<void> {
-  const { dialect } = tx;
-  const table = dialect.table('pipeline_runs');
-  const waiting = await tx.run(
-    `select concurrency_key as key, min(seq) as first from ${table}
-      where concurrency_key is not null and completed_at is null and due_at is null
-        and status = 'queued'
-      group by concurrency_key order by 2 limit ?`,
-    [limit],
-  );
-  if (waiting.length === 0) return;
-  // In a statement of its own: what follows must see what others began.
-  if (dialect.lockRuns !== undefined) await tx.run(dialect.lockRuns);
-  const begun: Row[] = [];
-  for (const row of waiting) {
-    begun.push(...(await beginOfKey(tx, text(row, 'key'), limit)));
+/** Reads the database's clock once, so that all decisions about a run use the same time. */
+async function readTimes(tx: Transaction, drafts: readonly RunDraft[]): Promise<StartTimes> {
+  const dueAt = new Map<string, string>();
+  if (drafts.every(({ due }) => due === undefined)) return { nowMs: 0, dueAt };
+  const [row] = await tx.run(`select ${tx.dialect.now} as now`);
+  const now = text(row ?? {}, 'now');
+  const nowMs = fromTimestamp(now);
+  for (const { id, due } of drafts) {
+    if (due === undefined) continue;
+    const at = 'at' in due ? due.at : toTimestamp(nowMs + due.inMs);
+    if (at > now) dueAt.set(id, at);
   }
-  const bare = begun.filter((row) => row['branches'] === 0).map((row) => text(row, 'id'));
-  await leaveRoots(tx, [...(await readRuns(tx, bare)).values()]);
+  return { nowMs, dueAt };
 }
 
-async function beginOfKey(tx: Transaction, key: string, limit: number): Promise<Row[]> {
-  const { dialect } = tx;
-  const table = dialect.table('pipeline_runs');
-  const isOfKey = `concurrency_key = ? and concurrency_key is not null and completed_at is null
-    and due_at is null`;
-  const [counted] = await tx.run(
-    `select count(*) as n from ${table} where ${isOfKey} and status = 'running'`,
-    [key],
-  );
-  const running = Number(counted?.['n'] ?? 0);
-  const queued = await tx.run(
-    `select id, concurrency_limit from ${table} where ${isOfKey} and status = 'queued'
-      order by seq limit ?`,
-    [key, limit],
-  );
-  // Each has the limit that its definition gave it when it was accepted.
-  const ids = queued
-    .filter((row, index) => running + index < Number(row['concurrency_limit'] ?? 1))
-    .map((row) => ({ id: text(row, 'id') }));
-  return await tx.each(startQueued, ids);
+function compareKeys(a: RunDraft, b: RunDraft): number {
+  return formatKey(a) < formatKey(b) ? -1 : 1;
 }
 
-const startQueued = defineRows({
-  columns: { id: 'text' },
-  sql: (r, d) => `update ${d.table('pipeline_runs')} set status = 'running', started_at = ${d.now}
+function formatKey({ dedupe, pipeline }: RunDraft): string {
+  return JSON.stringify([dedupe?.key, pipeline]);
+}
+
+function toKeyRow({ dedupe, pipeline }: RunDraft): Row {
+  return { held_key: dedupe?.key ?? '', pipeline };
+}
+
+const releaseExpired = defineRows({
+  columns: { held_key: 'text', pipeline: 'text' },
+  sql: (r, d) => `update ${d.table('pipeline_runs')} set held_key = null, held_until = null
     ${r.from}
-    where pipeline_runs.id = ${r('id')} and pipeline_runs.status = 'queued'
-    returning pipeline_runs.id, (select count(*) from ${d.table('run_branches')} b
-      where b.id = pipeline_runs.id) as branches`,
+    where pipeline_runs.held_key = ${r('held_key')} and pipeline_runs.held_key is not null
+      and pipeline_runs.pipeline = ${r('pipeline')}
+      and pipeline_runs.held_until <= (select ${d.now})`,
 });
+
+function toStart({ id, concurrency }: RunDraft, dueAt: StartTimes['dueAt']): RunStart {
+  const isQueued = concurrency !== undefined || dueAt.has(id);
+  return { runId: id, status: isQueued ? 'queued' : 'running' };
+}
+
+/** Finds the run that prevented an insert: the same run, or another one with its key. */
+async function findExisting(
+  tx: Transaction,
+  { id, pipeline, dedupe }: RunDraft,
+): Promise<RunStart | undefined> {
+  const table = tx.dialect.table('pipeline_runs');
+  const [own] = await tx.run(`select status from ${table} where id = ?`, [id]);
+  if (own !== undefined) return { runId: id, status: text(own, 'status') as RunStatus };
+  if (dedupe === undefined) throw new Error(`run ${id} is neither new nor known`);
+  const [holder] = await tx.run(
+    `select id, status from ${table} where held_key = ? and held_key is not null and pipeline = ?`,
+    [dedupe.key, pipeline],
+  );
+  if (holder === undefined) return undefined;
+  return {
+    runId: id,
+    status: text(holder, 'status') as RunStatus,
+    duplicateOf: text(holder, 'id'),
+    dedupeKey: dedupe.key,
+  };
+}

@@ -2,9 +2,18 @@ import * as z from 'zod';
 import type { Timestamp } from '../../base/clock.ts';
 import { branchStatuses, stepStatuses, type Branch, type Step } from './run.ts';
 import { defineOperation } from '../../operation/define.ts';
-import { blocksOf, findOpenings, isBlock, readParts, type RunParts } from './parts.service.ts';
+import {
+  blocksOf,
+  findOpenings,
+  isBlock,
+  readParts,
+  type RunParts,
+  runShape,
+  showBranch,
+  showRun,
+  showStep,
+} from './run.service.ts';
 import { findRun, runId } from './run.operations.ts';
-import { runShape, showBranch, showRun, showStep } from './shapes.service.ts';
 
 const nodeShape = z.object({
   depth: z.int().describe('0 for the run'),
@@ -45,7 +54,7 @@ export const runTree = defineOperation({
   },
 });
 
-/** Each branch with its steps; the branches of a block stand under the step that opened it. */
+/** Each branch with its steps; the branches of a block loaded under the step that opened it. */
 export function toTree({ branches, steps }: Omit<RunParts, 'complete'>): TreeNode[] {
   const stepsOf = Map.groupBy(steps, ({ branchId }) => branchId);
   const childrenOf = Map.groupBy(branches, ({ parentId }) => parentId);
@@ -60,7 +69,7 @@ export function toTree({ branches, steps }: Omit<RunParts, 'complete'>): TreeNod
       if (!isBlock(step)) continue;
       for (const child of blocks.shift() ?? []) visit(child, below + 1);
     }
-    // What it stands at has no step yet: an open block, or a job.
+    // What it loadedBranches at has no step yet: an open block, or a job.
     for (const block of blocks) {
       nodes.push(fromPlace(branch, below));
       for (const child of block) visit(child, below + 1);
@@ -83,7 +92,7 @@ function fromBranch(branch: Branch, depth: number): TreeNode {
   return { ...fromPlace(branch, depth), kind: 'branch', name, duration_ms };
 }
 
-/** Where a branch stands: a step without a row of its own yet. */
+/** Where a branch loadedBranches: a step without a row of its own yet. */
 function fromPlace(branch: Branch, depth: number): TreeNode {
   return {
     depth,

@@ -14,7 +14,7 @@ export interface StepJob {
   readonly idempotencyKey: string;
 }
 
-/** A run that is to begin. The id is made by the caller, so that asking twice is asking once. */
+/** A run to be created. The caller chooses its id, so that a repeated request creates it once. */
 export interface RunDraft {
   readonly id: string;
   readonly pipeline: string;
@@ -23,7 +23,7 @@ export interface RunDraft {
   readonly payload: string;
   readonly submittedBy: SubmittedBy;
   readonly actor: string;
-  /** The id of its first job, if its first step is one. */
+  /** The id of its first job, if its first step is a task. */
   readonly firstJobId: string;
   readonly parentJobId?: string;
   readonly sourceEventId?: string;
@@ -39,16 +39,16 @@ export interface RunDraft {
   readonly isAwaited?: boolean;
   /** The earliest start. */
   readonly due?: NonNullable<JobDraft['due']>;
-  /** The run isn't added while another run of its pipeline holds this key. */
+  /** The run isn't created while another run of its pipeline holds this key. */
   readonly dedupe?: RunDedupe;
 }
 
-/** Held while the run is open, and for this time after its success. */
+/** A key that the run holds while it is open, and for this time after its success. */
 export type RunDedupe = Pick<Dedupe, 'key' | 'ttlMs'>;
 
 /**
- * The result of a draft. `duplicateOf` names the run that holds its key. In that case, nothing was
- * added.
+ * The result of a draft. `duplicateOf` names the run that holds its key. In that case, no run was
+ * created.
  */
 export interface RunStart {
   readonly runId: string;
@@ -68,7 +68,7 @@ export interface RunHalt {
   readonly context: JsonObject;
 }
 
-/** The jobs, without keys, and the runs that follow from a fact that only the transaction knows. */
+/** The jobs (without dedupe keys) and runs that a signal starts. */
 export interface Followers {
   readonly jobs: readonly JobDraft[];
   readonly runs: readonly RunDraft[];
@@ -96,17 +96,17 @@ export interface AdvanceRequest {
   readonly token: string;
 }
 
-/** Follow-up work of a transaction that advanced runs. */
-export interface RunNews {
-  /** True if branches were left to an advancer. */
+/** The part of the commit events that follows from creating and advancing runs. */
+export interface RunCommitEvents {
+  /** True if an advancer has work. */
   readonly advancing: boolean;
   /** True if jobs were queued. */
   readonly queued: boolean;
   /** Milliseconds until the first of the new waits is due. */
   readonly dueInMs: number | undefined;
-  /** Branches that could not be advanced here and were left to an advancer. */
+  /** Branches that the transaction failed to advance and left to an advancer. */
   readonly failures?: readonly AdvancementFailure[];
-  /** Runs that were not started, because other runs hold their keys. */
+  /** Runs that were not created, because other runs hold their keys. */
   readonly dropped?: readonly RunStart[];
   /** Runs that ended. */
   readonly ended?: readonly string[];
@@ -117,28 +117,11 @@ export interface AdvancementFailure {
   readonly error: string;
 }
 
-export const noNews: RunNews = { advancing: false, queued: false, dueInMs: undefined };
-
-export function joinNews(news: readonly RunNews[]): RunNews {
-  const dues = news.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [dueInMs]));
-  const failures = news.flatMap((one) => one.failures ?? []);
-  const dropped = news.flatMap((one) => one.dropped ?? []);
-  const ended = news.flatMap((one) => one.ended ?? []);
-  return {
-    advancing: news.some(({ advancing }) => advancing),
-    queued: news.some(({ queued }) => queued),
-    dueInMs: dues.length === 0 ? undefined : Math.min(...dues),
-    ...(failures.length === 0 ? {} : { failures }),
-    ...(dropped.length === 0 ? {} : { dropped }),
-    ...(ended.length === 0 ? {} : { ended }),
-  };
-}
-
 /**
  * `more`: a batch is done and the branch is still claimed. `fenced`: another process owns the
  * branch now.
  */
-export interface AdvanceResult extends RunNews {
+export interface AdvanceResult extends RunCommitEvents {
   readonly verdict: 'done' | 'more' | 'fenced';
 }
 

@@ -2,12 +2,11 @@ import * as z from 'zod';
 import { limits } from '../../base/limits.ts';
 import type { Job } from '../../job/job.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
+import { DELAYED_DAY, describeState, type Branch, type Run, type Step } from './run.ts';
 import type { Advancement } from './types.ts';
-import { HELD_DAY, type Branch, type Run, type Step } from './run.ts';
-import { describeState } from '../../insight/why/explanation.ts';
 
-/** Branches whose reason is told; of the others it is enough to know that they are open. */
-const TOLD_MAX = 50;
+/** The most branches with a reason of their own. Of more branches, only the fact is reported. */
+const EXPLAINED_MAX = 50;
 
 export const waitShape = z.object({
   branch: z.string().describe('its indexes from the root down; empty for the run as a whole'),
@@ -20,86 +19,91 @@ export const waitShape = z.object({
 
 export type Wait = z.output<typeof waitShape>;
 
-/** Why a run has not ended, in sentences. */
+/** Explains why a run has not ended. */
 export async function explainRun(ledger: Ledger, run: Run): Promise<Wait[]> {
   if (run.completedAt !== null) return [];
   if (run.dueAt !== null)
-    return [makeWait(undefined, 'its time has not come', { until: run.dueAt })];
+    return [createWait(undefined, 'its time has not come', { until: run.dueAt })];
   if (run.status === 'queued') {
-    return [makeWait(undefined, 'its turn among the runs of its concurrency key has not come')];
+    return [createWait(undefined, 'its turn among the runs of its concurrency key has not come')];
   }
-  const open = await ledger.runs.listBranches({ runId: run.id, open: true, limit: TOLD_MAX + 1 });
-  // Who waits for its own branches says nothing that they do not say themselves.
-  const told = open.filter((branch) => !isOpenBlock(branch) || branch.pending > TOLD_MAX);
-  const tries = await triesOf(ledger, run, told);
+  const open = await ledger.runs.listBranches({
+    runId: run.id,
+    open: true,
+    limit: EXPLAINED_MAX + 1,
+  });
+  // A parent is left out, because its branches explain the wait, unless there are too many of them.
+  const explained = open.filter((branch) => !isOpenBlock(branch) || branch.pending > EXPLAINED_MAX);
+  const latest = await readLatestAdvancements(ledger, run, explained);
   const waits = await Promise.all(
-    told.slice(0, TOLD_MAX).map((branch) => explain(ledger, branch, tries)),
+    explained.slice(0, EXPLAINED_MAX).map((branch) => explainBranch(ledger, branch, latest)),
   );
-  if (open.length <= TOLD_MAX) return waits;
-  return [...waits, makeWait(undefined, `more than ${TOLD_MAX} branches are open`)];
+  if (open.length <= EXPLAINED_MAX) return waits;
+  return [...waits, createWait(undefined, `more than ${EXPLAINED_MAX} branches are open`)];
 }
 
-async function explain(
+async function explainBranch(
   ledger: Ledger,
   branch: Branch,
-  tries: ReadonlyMap<string, Advancement>,
+  latest: ReadonlyMap<string, Advancement>,
 ): Promise<Wait> {
   if (branch.status === 'running') {
     const job = branch.jobId === null ? undefined : await ledger.jobs.find(branch.jobId);
     return explainJob(branch, job);
   }
-  if (branch.status === 'advancing' && branch.dueAt?.startsWith(HELD_DAY) === true) {
-    return makeWait(branch, 'as many of its block are under way as may be');
+  if (branch.status === 'advancing' && branch.dueAt?.startsWith(DELAYED_DAY) === true) {
+    return createWait(branch, 'as many of its block are under way as may be');
   }
   if (branch.status === 'advancing') {
-    const error = tries.get(branch.id)?.error ?? null;
+    const error = latest.get(branch.id)?.error ?? null;
     const why = error === null ? 'it is being moved on' : `moving it on failed: ${error}`;
-    return makeWait(branch, why, { until: branch.dueAt });
+    return createWait(branch, why, { until: branch.dueAt });
   }
   if (isOpenBlock(branch)) {
-    return makeWait(branch, `${branch.pending} of its ${branch.width} branches have not ended`);
+    return createWait(branch, `${branch.pending} of its ${branch.width} branches have not ended`);
   }
-  const of = { runId: branch.runId, branchId: branch.id };
-  const [step] = await ledger.runs.listSteps({ ...of, status: 'waiting', limit: 1 });
+  const { runId, id: branchId } = branch;
+  const [step] = await ledger.runs.listSteps({ runId, branchId, status: 'waiting', limit: 1 });
   return explainPause(branch, step);
 }
 
 function explainPause(branch: Branch, step: Step | undefined): Wait {
-  // A branch may be due before its wait ends, only to look for its signal.
+  // A branch can be due before its wait ends, to search for its signal.
   const until = step === undefined ? branch.dueAt : step.dueAt;
-  const more = { until, stepId: step?.id ?? null };
+  const details = { until, stepId: step?.id ?? null };
   if (step?.kind === 'approve') {
     const question = step.note === null ? '' : `: ${step.note}`;
-    return makeWait(branch, `somebody has to approve or reject it${question}`, more);
+    return createWait(branch, `somebody has to approve or reject it${question}`, details);
   }
-  if (branch.waitsFor !== null) return makeWait(branch, `it waits for ${branch.waitsFor}`, more);
-  return makeWait(branch, 'its time has not come', more);
+  if (branch.waitsFor !== null)
+    return createWait(branch, `it waits for ${branch.waitsFor}`, details);
+  return createWait(branch, 'its time has not come', details);
 }
 
 function explainJob(branch: Branch, job: Job | undefined): Wait {
-  if (job === undefined) return makeWait(branch, 'its job is not on the ledger any more');
-  return makeWait(branch, sayWait(job), { until: job.nextRetryAt, jobId: job.id });
+  if (job === undefined) return createWait(branch, 'its job is not on the ledger any more');
+  return createWait(branch, describeJobWait(job), { until: job.nextRetryAt, jobId: job.id });
 }
 
-/** Why a job has not ended, in a sentence. */
-export function sayWait({ plugin, command, status, nextRetryAt, lastError }: Job): string {
+/** Describes why a job has not ended. */
+function describeJobWait({ plugin, command, status, nextRetryAt, lastError }: Job): string {
   const name = `${plugin} ${command}`;
   if (status !== 'queued' || nextRetryAt === null) return `${name} ${describeState(status)}`;
   return `${name} will be tried again${lastError === null ? '' : `: ${lastError}`}`;
 }
 
-/** The last tries to move branches on, where any branch is waiting for that. */
-async function triesOf(
+/** Reads the latest advancement of each branch, if any branch is being advanced. */
+async function readLatestAdvancements(
   ledger: Ledger,
   run: Run,
   branches: readonly Branch[],
 ): Promise<Map<string, Advancement>> {
   if (!branches.some(({ status }) => status === 'advancing')) return new Map();
-  const tries = await ledger.runs.listAdvancements(run.id, limits.pageRowsMax);
   const latest = new Map<string, Advancement>();
-  for (const one of tries) {
-    const other = latest.get(one.branchId);
-    if (other === undefined || other.startedAt <= one.startedAt) latest.set(one.branchId, one);
+  for (const advancement of await ledger.runs.listAdvancements(run.id, limits.pageRowsMax)) {
+    const other = latest.get(advancement.branchId);
+    if (other !== undefined && other.startedAt > advancement.startedAt) continue;
+    latest.set(advancement.branchId, advancement);
   }
   return latest;
 }
@@ -108,24 +112,22 @@ function isOpenBlock({ status, width, pending }: Branch): boolean {
   return status === 'waiting' && width > 0 && pending > 0;
 }
 
-interface More {
+interface WaitDetails {
   readonly until?: string | null;
   readonly jobId?: string | null;
   readonly stepId?: string | null;
 }
 
-function makeWait(branch: Branch | undefined, why: string, more: More = {}): Wait {
+function createWait(branch: Branch | undefined, why: string, details: WaitDetails = {}): Wait {
   return {
     branch: branch?.path ?? '',
     step: branch?.node ?? null,
     why,
-    until: more.until ?? null,
-    job_id: more.jobId ?? null,
-    step_id: more.stepId ?? null,
+    until: details.until ?? null,
+    job_id: details.jobId ?? null,
+    step_id: details.stepId ?? null,
   };
 }
-
-/** What a whole run waits for, who decided in it, and what can be done with it. */
 
 const waitKinds = ['approval', 'signal', 'time', 'concurrency'] as const;
 
@@ -142,17 +144,17 @@ export const waitingForShape = z
 
 type WaitingFor = z.output<typeof waitingForShape>;
 
-/** Finds what each of these runs waits for. It costs two statements, whatever the number of runs. */
+/** Reads what each of these runs waits for, with at most two statements. */
 export async function readWaitingFor(
   ledger: Ledger,
   runs: readonly Run[],
 ): Promise<ReadonlyMap<string, WaitingFor>> {
   const running = runs.flatMap(({ id, status }) => (status === 'running' ? id : []));
-  const questions = running.length === 0 ? [] : await ledger.runs.listQuestions(running);
-  const asked = new Set(questions.map(({ runId }) => runId));
-  const others = running.filter((id) => !asked.has(id));
-  const pauses = others.length === 0 ? [] : await ledger.runs.listPauses(others);
-  const steps = new Map([...questions, ...pauses].map((step) => [step.runId, step]));
+  const approvals = running.length === 0 ? [] : await ledger.runs.listApprovalSteps(running);
+  const hasApproval = new Set(approvals.map(({ runId }) => runId));
+  const others = running.filter((id) => !hasApproval.has(id));
+  const waits = others.length === 0 ? [] : await ledger.runs.listWaitingSteps(others);
+  const steps = new Map([...approvals, ...waits].map((step) => [step.runId, step]));
   return new Map(runs.map((run) => [run.id, describeWaiting(run, steps.get(run.id))]));
 }
 
@@ -169,7 +171,7 @@ function describeWaiting(run: Run, step: Step | undefined): WaitingFor {
   return { kind: 'concurrency', ...none, message: run.concurrencyKey, until: null };
 }
 
-/** How the pipeline marks a step that waits for a signal; the type follows. */
+/** The prefix of the note of a step that waits for a signal. The type follows. */
 const SIGNAL_NOTE = 'for ';
 
 function kindOf({ kind, note }: Step): 'approval' | 'signal' | 'time' {
@@ -177,52 +179,15 @@ function kindOf({ kind, note }: Step): 'approval' | 'signal' | 'time' {
   return note?.startsWith(SIGNAL_NOTE) === true ? 'signal' : 'time';
 }
 
-/** The question of the list, under the name that older programs read. */
+/** Formats the question for the field that older clients read. */
 export function formatQuestion(waiting: WaitingFor): string | null {
   if (waiting?.kind !== 'approval') return null;
   return waiting.message === null ? waiting.step : `${waiting.step}: ${waiting.message}`;
 }
 
-interface DecisionFields {
-  readonly approved: boolean | null;
-  readonly approved_by: string | null;
-  readonly approval_reason: string | null;
-}
-
-const noDecision: DecisionFields = { approved: null, approved_by: null, approval_reason: null };
-
-/** Reads who decided about a step that asked; the name of an actor ends before the first `: `. */
-export function readDecision({ kind, status, error, note }: Step): DecisionFields {
-  if (kind !== 'approve' || status === 'waiting') return noDecision;
-  const match = /^(approved|rejected) by (.+?)(?:: ([\s\S]*))?$/.exec(
-    (status === 'failed' ? error : note) ?? '',
-  );
-  if (match === null) return noDecision;
-  const [, verdict, by = null, reason = null] = match;
-  return { approved: verdict === 'approved', approved_by: by, approval_reason: reason };
-}
-
-export const approvalShape = z.object({
-  step: z.string(),
-  step_id: z.string(),
-  approved: z.boolean(),
-  by: z.string().describe('the actor; `deadline` when the time of the step decided'),
-  reason: z.string().nullable(),
-  at: z.string().nullable(),
-});
-
-/** Lists the decisions in a run, in the order of its steps. */
-export function listApprovals(steps: readonly Step[]): z.output<typeof approvalShape>[] {
-  return steps.flatMap((step) => {
-    const { approved, approved_by: by, approval_reason: reason } = readDecision(step);
-    if (approved === null || by === null) return [];
-    return [{ step: step.node, step_id: step.id, approved, by, reason, at: step.completedAt }];
-  });
-}
-
 export const runActions = ['approve', 'reject', 'cancel', 'revive'] as const;
 
-/** Lists what would work now, the most useful first. */
+/** Lists the actions that would work now, the most useful first. */
 export function listRunActions(
   run: Run,
   waiting: WaitingFor,
@@ -231,4 +196,45 @@ export function listRunActions(
   if (run.status === 'halted') return revivedAs === null ? ['revive'] : [];
   if (run.completedAt !== null) return [];
   return waiting?.kind === 'approval' ? ['approve', 'reject', 'cancel'] : ['cancel'];
+}
+
+const unfinishedShape = waitShape.extend({
+  name: z.string().describe('the pipeline, or the plugin with its command'),
+  run_id: z.string().nullable(),
+});
+
+/** A job or a run that has not ended, and the reason. */
+export type UnfinishedWork = z.output<typeof unfinishedShape>;
+
+/** The fields of a response for work that did not end because no service is running. */
+export const unfinishedFields = {
+  waiting: z
+    .array(unfinishedShape)
+    .optional()
+    .describe('where no service runs: what is left for the next time, and why'),
+  message: z.string().optional().describe('where to look for its end, or when it goes on'),
+};
+
+/** Lists the open jobs and runs of a lineage, with the reasons why they have not ended. */
+export async function listUnfinished(ledger: Ledger, rootJobId: string): Promise<UnfinishedWork[]> {
+  const open = { rootJobId, status: ['queued', 'running'], limit: limits.pageRowsMax } as const;
+  const [jobs, runs] = await Promise.all([ledger.jobs.list(open), ledger.runs.list(open)]);
+  const waits = runs.map(async (run) =>
+    (await explainRun(ledger, run)).map((wait) => ({
+      ...wait,
+      name: run.pipeline,
+      run_id: run.id,
+    })),
+  );
+  // The run explains the jobs of its steps.
+  return [
+    ...jobs.filter(({ runId }) => runId === null).map(toUnfinished),
+    ...(await Promise.all(waits)).flat(),
+  ];
+}
+
+function toUnfinished(job: Job): UnfinishedWork {
+  const name = `${job.plugin} ${job.command}`;
+  const noRun = { branch: '', step: null, step_id: null, run_id: null };
+  return { ...noRun, name, why: describeJobWait(job), until: job.nextRetryAt, job_id: job.id };
 }

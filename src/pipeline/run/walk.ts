@@ -1,15 +1,16 @@
 import { limits } from '../../base/limits.ts';
 import { isObject, type JsonObject, type Json } from '../../base/json.ts';
-import { PipelineFault, type HaltReason } from './run.ts';
+import {
+  PipelineFault,
+  type HaltReason,
+  type Transition,
+  type BranchState,
+  type StepRecord,
+  type Landing,
+  type BranchStart,
+  type BlockKind,
+} from './run.ts';
 import type { Graph, Node, NodeId } from '../language/graph.ts';
-import type {
-  Transition,
-  BranchState,
-  StepRecord,
-  Landing,
-  BranchStart,
-  BlockKind,
-} from './transition.ts';
 import { renderTemplate, type Scope, type ValuePath } from '../language/template.ts';
 import { evaluateCondition } from '../language/condition.ts';
 

@@ -4,7 +4,7 @@ import type { Ending } from '../../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest } from '../../../src/job/types.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
 import { overlayLedger, type Ledger, type LedgerOverlay } from '../../../src/ledger/ledger.ts';
-import { noNews } from '../../../src/pipeline/run/types.ts';
+import { noRunEvents } from '../../../src/pipeline/run/changes.ts';
 import type { Mistake } from './world.ts';
 
 type Verbs = LedgerOverlay;
@@ -73,7 +73,7 @@ const acceptance: Readonly<Record<string, Mistake>> = {
     runs: {
       start: (batch) =>
         ledger.runs.start(batch).catch(() => ({
-          ...noNews,
+          ...noRunEvents,
           jobs: [],
           runs: (batch.runs ?? []).map(({ id }) => ({ runId: id, status: 'running' as const })),
         })),

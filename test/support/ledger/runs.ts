@@ -6,8 +6,7 @@ import type { Closing } from '../../../src/ledger/commit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import type { RunDraft, AdvanceResult } from '../../../src/pipeline/run/types.ts';
 import type { Graph, Node } from '../../../src/pipeline/language/graph.ts';
-import type { Arrival } from '../../../src/pipeline/run/transition.ts';
-import type { Branch, Run } from '../../../src/pipeline/run/run.ts';
+import type { Arrival, Branch, Run } from '../../../src/pipeline/run/run.ts';
 import { graph as makeGraph } from '../../pipeline/graphs.ts';
 import { beat, claimable, request, succeed } from './drafts.ts';
 

@@ -1,0 +1,313 @@
+import * as z from 'zod';
+import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
+import { parseStoredJson } from '../../base/json.ts';
+import { limits } from '../../base/limits.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { payloadKeyOf } from '../language/graph.ts';
+import {
+  branchStatuses,
+  haltReasons,
+  runStatuses,
+  stepStatuses,
+  type Branch,
+  type Run,
+  type Step,
+} from './run.ts';
+
+const id = z.string();
+const time = z.string().describe('UTC, ISO 8601 with milliseconds');
+const ms = z.int().nullable().describe('from start to end');
+
+export const runShape = z.object({
+  run_id: id,
+  seq: z.int().describe('the order of acceptance, and the cursor of lists'),
+  pipeline: z.string(),
+  status: z.enum(runStatuses),
+  halt_reason: z.enum(haltReasons).nullable(),
+  halt_message: z.string().nullable(),
+  halted_at_step: z.string().nullable(),
+  submitted_by: z.string(),
+  actor: z.string(),
+  source_event_id: id.nullable(),
+  parent_job_id: id.nullable(),
+  root_job_id: id,
+  concurrency_key: z.string().nullable(),
+  dedupe_key: z.string().nullable(),
+  due_at: time.nullable().describe('while it waits for that moment'),
+  revived_from: id.nullable().describe('the run whose work it goes on with'),
+  definition_hash: z.string(),
+  created_at: time,
+  started_at: time.nullable(),
+  completed_at: time.nullable(),
+  duration_ms: ms,
+});
+
+export function showRun(run: Run): z.output<typeof runShape> {
+  return {
+    run_id: run.id,
+    seq: run.seq,
+    pipeline: run.pipeline,
+    status: run.status,
+    halt_reason: run.haltReason,
+    halt_message: run.haltMessage,
+    halted_at_step: run.haltedAtStep,
+    submitted_by: run.submittedBy,
+    actor: run.actor,
+    source_event_id: run.sourceEventId,
+    parent_job_id: run.parentJobId,
+    root_job_id: run.rootJobId,
+    concurrency_key: run.concurrencyKey,
+    dedupe_key: run.dedupeKey,
+    due_at: run.dueAt,
+    revived_from: run.revivedFrom,
+    definition_hash: run.definitionHash,
+    created_at: run.createdAt,
+    started_at: run.startedAt,
+    completed_at: run.completedAt,
+    duration_ms: durationBetween(run.startedAt, run.completedAt),
+  };
+}
+
+export const stepShape = z.object({
+  step_id: id,
+  step: z.string().describe('its id in the pipeline'),
+  kind: z.string(),
+  status: z.enum(stepStatuses),
+  branch: z.string().describe('its indexes from the root down, such as 0.2'),
+  branch_id: id,
+  job_id: id.nullable(),
+  result: z.unknown().describe('what its branch had of its own after it'),
+  error: z.string().nullable(),
+  note: z.string().nullable().describe('which case was taken, who approved'),
+  approved: z.boolean().nullable().describe('the decision about a step that asked'),
+  approved_by: z.string().nullable().describe('who decided; `deadline` when its time did'),
+  approval_reason: z.string().nullable(),
+  next_step: z.string().nullable(),
+  source_step_id: id.nullable().describe('the step of the earlier run that did this'),
+  started_at: time,
+  due_at: time.nullable(),
+  completed_at: time.nullable(),
+  duration_ms: ms,
+});
+
+export function showStep(
+  step: Step,
+  path: string,
+  startedAt: Timestamp = step.startedAt,
+): z.output<typeof stepShape> {
+  return {
+    step_id: step.id,
+    step: step.node,
+    kind: step.kind,
+    status: step.status,
+    branch: path,
+    branch_id: step.branchId,
+    job_id: step.jobId,
+    result: parseStoredJson(step.output),
+    error: step.error,
+    note: step.note,
+    ...readDecision(step),
+    next_step: step.nextNode,
+    source_step_id: step.sourceStepId,
+    started_at: startedAt,
+    due_at: step.dueAt,
+    completed_at: step.completedAt,
+    duration_ms: durationBetween(startedAt, step.completedAt),
+  };
+}
+
+export const branchShape = z.object({
+  branch_id: id,
+  parent_id: id.nullable(),
+  branch: z.string().describe('its indexes from the root down, such as 0.2'),
+  block: z.string().nullable().describe('the step whose block it belongs to'),
+  label: z.string().nullable().describe('the id of its arm of a split'),
+  step: z.string().describe('where it stands, or ended'),
+  status: z.enum(branchStatuses),
+  halt_reason: z.enum(haltReasons).nullable(),
+  halt_message: z.string().nullable(),
+  job_id: id.nullable(),
+  width: z.int().describe('how many branches its block has'),
+  pending: z.int().describe('how many of them have not ended'),
+  due_at: time.nullable(),
+  waits_for: z.string().nullable(),
+  created_at: time,
+  completed_at: time.nullable(),
+  duration_ms: ms,
+});
+
+export function showBranch(branch: Branch, block: string | null): z.output<typeof branchShape> {
+  return {
+    branch_id: branch.id,
+    parent_id: branch.parentId,
+    branch: branch.path,
+    block,
+    label: branch.label,
+    step: branch.node,
+    status: branch.status,
+    halt_reason: branch.haltReason,
+    halt_message: branch.haltMessage,
+    job_id: branch.jobId,
+    width: branch.width,
+    pending: branch.pending,
+    due_at: branch.dueAt,
+    waits_for: branch.waitsFor,
+    created_at: branch.createdAt,
+    completed_at: branch.completedAt,
+    duration_ms: durationBetween(branch.createdAt, branch.completedAt),
+  };
+}
+
+function durationBetween(from: Timestamp | null, to: Timestamp | null): number | null {
+  return from === null || to === null ? null : Math.max(0, fromTimestamp(to) - fromTimestamp(from));
+}
+
+interface DecisionFields {
+  readonly approved: boolean | null;
+  readonly approved_by: string | null;
+  readonly approval_reason: string | null;
+}
+
+const noDecision: DecisionFields = { approved: null, approved_by: null, approval_reason: null };
+
+/** Reads the decision from the note or error of a step. The actor ends before the first `: `. */
+export function readDecision({ kind, status, error, note }: Step): DecisionFields {
+  if (kind !== 'approve' || status === 'waiting') return noDecision;
+  const match = /^(approved|rejected) by (.+?)(?:: ([\s\S]*))?$/.exec(
+    (status === 'failed' ? error : note) ?? '',
+  );
+  if (match === null) return noDecision;
+  const [, verdict, by = null, reason = null] = match;
+  return { approved: verdict === 'approved', approved_by: by, approval_reason: reason };
+}
+
+export const approvalShape = z.object({
+  step: z.string(),
+  step_id: z.string(),
+  approved: z.boolean(),
+  by: z.string().describe('the actor; `deadline` when the time of the step decided'),
+  reason: z.string().nullable(),
+  at: z.string().nullable(),
+});
+
+/** Lists the decisions in a run, in the order of its steps. */
+export function listApprovals(steps: readonly Step[]): z.output<typeof approvalShape>[] {
+  return steps.flatMap((step) => {
+    const { approved, approved_by: by, approval_reason: reason } = readDecision(step);
+    if (approved === null || by === null) return [];
+    return [{ step: step.node, step_id: step.id, approved, by, reason, at: step.completedAt }];
+  });
+}
+
+/** The branches and steps of a run. */
+export interface RunParts {
+  readonly branches: readonly Branch[];
+  readonly steps: readonly Step[];
+  /** False if the run has more than the limit of one response. */
+  readonly complete: boolean;
+}
+
+/** Reads as much of a run as one response can have. */
+export async function readParts(ledger: Ledger, run: Run): Promise<RunParts> {
+  const page = { runId: run.id, limit: limits.pageRowsMax + 1 };
+  const [branches, steps] = await Promise.all([
+    ledger.runs.listBranches(page),
+    ledger.runs.listSteps(page),
+  ]);
+  const complete = Math.max(branches.length, steps.length) <= limits.pageRowsMax;
+  return complete ? { branches, steps, complete } : await readSome(ledger, run, branches, steps);
+}
+
+/**
+ * Reads a part of a run that is too large: first the steps of its root, which show where the others
+ * belong, and everything that failed; then the first branches and steps.
+ */
+async function readSome(
+  ledger: Ledger,
+  { id: runId }: Run,
+  branches: readonly Branch[],
+  steps: readonly Step[],
+): Promise<RunParts> {
+  const page = { runId, limit: SELECTED_MAX };
+  const [halted, own, failed] = await Promise.all([
+    ledger.runs.listBranches({ ...page, status: 'halted' }),
+    ledger.runs.listSteps({ ...page, branchId: runId }),
+    ledger.runs.listSteps({ ...page, status: 'failed' }),
+  ]);
+  const root = branches.slice(0, 1);
+  return {
+    branches: firstOf([...root, ...halted, ...branches]),
+    steps: firstOf([...own, ...failed, ...steps]),
+    complete: false,
+  };
+}
+
+/** A third each for steps of the root and for failures leaves a third for others. */
+const SELECTED_MAX = Math.floor(limits.pageRowsMax / 3);
+
+/** Removes duplicates, and sorts as many as fit in the order of creation. */
+function firstOf<T extends { readonly id: string }>(all: readonly T[]): T[] {
+  const unique = [...new Map(all.map((row) => [row.id, row])).values()];
+  return unique.slice(0, limits.pageRowsMax).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+type BranchesAndSteps = Omit<RunParts, 'complete'>;
+
+/**
+ * Finds when blocks were opened. A block's step is written when the block ends, so its start is the
+ * creation of its first branch.
+ */
+export function findOpenings(parts: BranchesAndSteps): Map<string, Timestamp> {
+  const openings = new Map<string, Timestamp>();
+  for (const { step, block } of pairBlocks(parts)) {
+    const [first] = block.map(({ createdAt }) => createdAt).toSorted();
+    if (step !== undefined && first !== undefined) openings.set(step.id, first);
+  }
+  return openings;
+}
+
+/** Maps each branch to the step whose block it belongs to. */
+export function findOwners(parts: BranchesAndSteps): Map<string, string> {
+  const owners = new Map<string, string>();
+  for (const { node, block } of pairBlocks(parts)) {
+    for (const { id } of block) owners.set(id, node);
+  }
+  return owners;
+}
+
+interface BlockPair {
+  readonly node: string;
+  /** Undefined while the block is open. */
+  readonly step: Step | undefined;
+  readonly block: readonly Branch[];
+}
+
+/** Pairs the blocks of each branch with the steps that opened them. */
+function pairBlocks({ branches, steps }: BranchesAndSteps): BlockPair[] {
+  const childrenOf = Map.groupBy(branches, ({ parentId }) => parentId);
+  const stepsOf = Map.groupBy(steps, ({ branchId }) => branchId);
+  return branches.flatMap(({ id, node }) => {
+    const blockSteps = (stepsOf.get(id) ?? []).filter(isBlock);
+    return blocksOf(childrenOf.get(id) ?? []).map((block, index) => {
+      const step = blockSteps[index];
+      return { node: step?.node ?? node, step, block };
+    });
+  });
+}
+
+/** Groups the branches by block, in the order in which the blocks were opened. */
+export function blocksOf(children: readonly Branch[]): Branch[][] {
+  const groups = Map.groupBy(children, ({ parentMoves }) => parentMoves ?? 0);
+  return [...groups]
+    .sort(([a], [b]) => a - b)
+    .map(([, block]) => block.toSorted((a, b) => a.index - b.index));
+}
+
+/** True if the step had branches. An empty list has none. */
+export function isBlock({ kind, status, node, output }: Step): boolean {
+  if (status === 'skipped') return false;
+  if (kind !== 'foreach') return kind === 'split' || kind === 'events';
+  const own = parseStoredJson(output) as Readonly<Record<string, unknown>> | null;
+  const joined = own?.[payloadKeyOf(node)];
+  return !Array.isArray(joined) || joined.length > 0;
+}

@@ -1,0 +1,367 @@
+import { limits } from '../../base/limits.ts';
+import { parseJson } from '../../base/parse-json.ts';
+import { isTerminal, type Job } from '../../job/job.ts';
+import type { Ending } from '../../job/outcome.ts';
+import type { Closing } from '../../ledger/commit.ts';
+import {
+  defineRows,
+  together,
+  type Row,
+  type Session,
+  type Transaction,
+} from '../../ledger/dialect.ts';
+import { int, intOrNull, text, textOrNull } from '../../ledger/row.ts';
+import { inSavepoint } from '../../ledger/savepoint.ts';
+import {
+  applyTransition,
+  findStartEnd,
+  leaveToAdvancer,
+  startChildren,
+  STARTED_BRANCHES_MAX,
+  type BlockOpening,
+} from './apply.ts';
+import { releaseDelayedBranches } from './block-concurrency.sql.ts';
+import {
+  BranchChanges,
+  noRunEvents,
+  unclaimed,
+  type BranchRow,
+  type LoadedBranch,
+  type RunRow,
+} from './changes.ts';
+import { closeRuns, emitApprovalSignals } from './end.sql.ts';
+import { loadBranches, loadLockedBranches, toBranch, toRun } from './load-branch.sql.ts';
+import { haltReasonOf, type Arrival, type BlockKind, type HaltReason } from './run.ts';
+import type { RunCommitEvents } from './types.ts';
+import { insertFailures } from './advancement.sql.ts';
+import { flushChanges } from './write-run.sql.ts';
+
+/** The final end of the job that a branch waited for. */
+interface JobArrival {
+  readonly job: Job;
+  readonly runId: string;
+  readonly branchId: string;
+  readonly arrival: Arrival;
+}
+
+/**
+ * Advances the branches whose jobs have ended for good. If that fails, the jobs have still ended, and
+ * their results are stored with the branches for an advancer.
+ */
+export async function advanceAfterJobs(
+  tx: Transaction,
+  closings: readonly Closing[],
+): Promise<RunCommitEvents> {
+  const arrivals = closings
+    .flatMap(toJobArrival)
+    .toSorted((a, b) => (a.branchId < b.branchId ? -1 : 1));
+  if (arrivals.length === 0) return noRunEvents;
+  const advanced = await inSavepoint(tx, (inner) => advanceAll(inner, arrivals));
+  if (advanced.isDone) return advanced.value;
+  const { error } = advanced;
+  const left = await tx.each(
+    storeArrival,
+    arrivals.map(({ job, branchId, arrival }) => ({
+      id: branchId,
+      job_id: job.id,
+      outcome: JSON.stringify(arrival),
+    })),
+  );
+  const isLeft = new Set(left.map((row) => text(row, 'id')));
+  const failed = arrivals.filter(({ branchId }) => isLeft.has(branchId));
+  await insertFailures(
+    tx,
+    failed.map(({ job, runId, branchId }) => {
+      return { runId, branchId, node: job.stepId ?? '', processId: job.claimedBy ?? '', error };
+    }),
+  );
+  const failures = failed.map(({ branchId }) => ({ branchId, error }));
+  return { ...noRunEvents, advancing: true, failures };
+}
+
+/** True if the end of the job starts runs or advances a branch. */
+export function affectsRuns({ job, ending, runs }: Closing): boolean {
+  if (runs !== undefined && runs.length > 0) return true;
+  return job.branchId !== null && isTerminal(ending.status);
+}
+
+function toJobArrival(closing: Closing): JobArrival[] {
+  const { job, ending, report } = closing;
+  const { runId, branchId } = job;
+  if (runId === null || branchId === null || !isTerminal(ending.status)) return [];
+  const error = report.error ?? `the job is ${ending.status}`;
+  const arrival = closing.arrival ?? toArrival(ending, error);
+  return [{ job, runId, branchId, arrival }];
+}
+
+function toArrival(ending: Ending, error: string): Arrival {
+  if (ending.status === 'succeeded') return { kind: 'done', events: [], result: null };
+  return { kind: 'failed', reason: haltReasonOf(ending), error };
+}
+
+async function advanceAll(
+  tx: Transaction,
+  arrivals: readonly JobArrival[],
+): Promise<RunCommitEvents> {
+  const [runs, branches] = await lockBranches(tx, arrivals);
+  const causes = arrivals.flatMap((arrival) => {
+    const run = runs.get(arrival.runId);
+    const branch = branches.get(arrival.branchId);
+    // The branches of a run that ended or was cancelled don't change any more.
+    if (run?.status !== 'running' || branch?.status !== 'running') return [];
+    return branch.jobId === arrival.job.id ? [{ run, branch, ...arrival }] : [];
+  });
+  const loadedBranches = await loadBranches(tx, causes);
+  const changes = new BranchChanges();
+  loadedBranches.forEach((loaded, index) => {
+    const cause = causes[index];
+    if (cause !== undefined) applyTransition(changes, loaded, cause);
+  });
+  await writeChanges(tx, changes);
+  return changes.events;
+}
+
+/**
+ * Locks branches and their runs. Lock order: runs before branches, each in the order of ids. Runs are
+ * locked shared, so that no other transaction ends or cancels them meanwhile.
+ */
+export async function lockBranches(
+  tx: Transaction,
+  wanted: readonly { readonly runId: string; readonly branchId: string }[],
+): Promise<[Map<string, RunRow>, Map<string, BranchRow>]> {
+  const runIds = [...new Set(wanted.map(({ runId }) => runId))].toSorted();
+  const branchIds = [...new Set(wanted.map(({ branchId }) => branchId))].toSorted();
+  const [runs, branches] = await together(
+    tx.each(
+      lockRunRows,
+      runIds.map((id) => ({ id })),
+    ),
+    tx.each(
+      lockBranchRows,
+      branchIds.map((id) => ({ id })),
+    ),
+  );
+  return [
+    new Map(runs.map((row) => [text(row, 'id'), toRun(row)])),
+    new Map(branches.map((row) => [text(row, 'id'), toBranch(row)])),
+  ];
+}
+
+const lockRunRows = defineRows({
+  columns: { id: 'text' },
+  key: 'id',
+  sql: (r, d) =>
+    `select q.* from ${r.lateral(
+      `select p.* from ${d.table('pipeline_runs')} p where p.id ${r.isKey()} order by p.id
+        ${d.forShare}`,
+    )}`,
+});
+
+const lockBranchRows = defineRows({
+  columns: { id: 'text' },
+  key: 'id',
+  sql: (r, d) =>
+    `select q.*, coalesce((select p.payload from ${d.table('run_payloads')} p
+        where p.id = q.payload_ref), q.payload) as payload
+      from ${r.lateral(
+        `select b.* from ${d.table('run_branches')} b where b.id ${r.isKey()} order by b.id
+          ${d.forUpdate}`,
+      )}`,
+});
+
+const storeArrival = defineRows({
+  columns: { id: 'text', job_id: 'text', outcome: 'text' },
+  sql: (r, d) => `update ${d.table('run_branches')} set status = 'advancing',
+      outcome = ${r('outcome')}, due_at = ${d.now}
+    ${r.from}
+    where run_branches.id = ${r('id')} and run_branches.job_id = ${r('job_id')}
+      and run_branches.status = 'running'
+    returning run_branches.id`,
+});
+
+/**
+ * Writes the changes, and advances the parents of branches that ended, from the deepest level up. The
+ * transaction that ends the last branch of a block also advances the parent.
+ */
+export async function writeChanges(tx: Transaction, changes: BranchChanges): Promise<void> {
+  for (let level = readLevel(changes); level.length > 0; level = readLevel(changes)) {
+    flushChanges(tx, changes);
+    const parents = await tx.each(countEnded, level);
+    const ids = parents.filter(isReady).map((row) => text(row, 'id'));
+    for (const parent of await loadLockedBranches(tx, ids)) {
+      await advanceParent(tx, changes, parent);
+    }
+  }
+  await emitApprovalSignals(tx, changes);
+  await closeRuns(tx, changes);
+  flushChanges(tx, changes);
+}
+
+function readLevel(changes: BranchChanges): Row[] {
+  return changes.drainDeepestParents().map(([id, { count, halted }]) => ({ id, count, halted }));
+}
+
+/** Skips parents that have ended: they were cancelled, and don't wait for their branches. */
+const countEnded = defineRows({
+  columns: { id: 'text', count: 'int', halted: 'int' },
+  sql: (r, d) => `update ${d.table('run_branches')} set
+      pending = run_branches.pending - ${r('count')}, halted = run_branches.halted + ${r('halted')}
+    ${r.from}
+    where run_branches.id = ${r('id')} and run_branches.completed_at is null
+    returning run_branches.id, run_branches.pending, run_branches.width, run_branches.cursor,
+      run_branches.concurrency, run_branches.outcome, run_branches.status`,
+});
+
+/** True if all branches of the block have ended, or the next ones can start. */
+function isReady(row: Row): boolean {
+  if (int(row, 'pending') === 0) return true;
+  const isLimited = intOrNull(row, 'concurrency') !== null;
+  const hasMore = int(row, 'cursor') < int(row, 'width') || row['outcome'] !== null;
+  return isLimited && row['status'] === 'waiting' && hasMore;
+}
+
+async function advanceParent(
+  tx: Transaction,
+  changes: BranchChanges,
+  parent: LoadedBranch,
+): Promise<void> {
+  const { branch } = parent;
+  const failing = parseFailing(branch.outcome);
+  if (failing !== undefined) {
+    const before = { ...parent, branch: { ...branch, outcome: failing.left } };
+    if (branch.pending === 0) applyTransition(changes, before, { arrival: failing.arrival });
+  } else if (branch.pending > 0) {
+    await continueBlock(tx, changes, parent);
+  } else if (branch.width > limits.inlineFanoutMax && branch.halted === 0) {
+    changes.addBranch(leaveToAdvancer(branch, { kind: 'join' }), false);
+  } else {
+    applyTransition(changes, parent, { arrival: await readJoin(tx, branch) });
+  }
+}
+
+/** Continues with delayed branches first, then starts new ones. */
+async function continueBlock(
+  tx: Transaction,
+  changes: BranchChanges,
+  parent: LoadedBranch,
+): Promise<void> {
+  const { branch } = parent;
+  const outcome = await releaseDelayedBranches(tx, branch);
+  if (outcome !== branch.outcome) {
+    changes.addBranch({ ...branch, outcome, due: undefined, wasPlain: false }, false);
+    changes.wakeAdvancer();
+  }
+  if (outcome === null) startNext(changes, { ...parent, branch: { ...branch, outcome } });
+}
+
+/** Starts the next branches of a block, or leaves them to an advancer if these are too many. */
+function startNext(changes: BranchChanges, parent: LoadedBranch): void {
+  const branch = { ...parent.branch, due: undefined, wasPlain: false };
+  const end = findStartEnd(branch);
+  if (end <= branch.cursor) return;
+  if (changes.startedCount + end - branch.cursor > STARTED_BRANCHES_MAX) {
+    const outcome: BlockOpening = { kind: 'open' };
+    changes.addBranch(leaveToAdvancer(branch, outcome), false);
+    return;
+  }
+  startChildren(changes, { ...parent, branch, isNew: false }, { events: undefined, end });
+}
+
+/** Reads the outputs of all branches of a block, or the reason of the first that halted. */
+export async function readJoin(session: Session, branch: BranchRow): Promise<Arrival> {
+  if (branch.halted > 0) return await readFirstHalt(session, branch);
+  const block = branch.block ?? 'split';
+  const outputs: string[] = [];
+  let chars = 0;
+  for await (const slice of readOutputSlices(session, branch)) {
+    for (const output of slice) chars += output.length;
+    if (chars > limits.runOutputBytesMax) return createTooLarge(block);
+    // Only a split needs single outputs. A few long texts are joined faster than many short ones.
+    if (block === 'split') outputs.push(...slice);
+    else outputs.push(slice.join(','));
+  }
+  return { kind: 'joined', block, outputs };
+}
+
+function createTooLarge(block: BlockKind): Arrival {
+  const error = `its outputs have more than ${limits.runOutputBytesMax} bytes together`;
+  return { kind: 'failed', reason: 'invalid_transition', error, block };
+}
+
+/** Ended branches never change, so the slices can be read even outside of a transaction. */
+async function* readOutputSlices(
+  session: Session,
+  { id, moves, width }: BranchRow,
+): AsyncGenerator<string[]> {
+  let after = `${id}.${moves}.`;
+  for (let read = 0; read < width;) {
+    const rows = await session.run(
+      `select id, output from ${session.dialect.table('run_branches')}
+        where id > ? and id < ? and parent_id = ? order by id limit ${limits.advanceBatchMax}`,
+      [after, `${id}.${moves}.~`, id],
+    );
+    const last = rows.at(-1);
+    if (last === undefined) throw new Error(`branches of ${id} are missing`);
+    read += rows.length;
+    after = text(last, 'id');
+    yield rows.map((row) => text(row, 'output'));
+    if (read < width) await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+async function readFirstHalt(session: Session, branch: BranchRow): Promise<Arrival> {
+  const { id, moves, block } = branch;
+  const [row] = await session.run(
+    `select halt_reason, halt_message from ${session.dialect.table('run_branches')}
+      where id > ? and id < ? and parent_id = ? and status in ('halted', 'cancelled')
+      order by id limit 1`,
+    [`${id}.${moves}.`, `${id}.${moves}.~`, id],
+  );
+  return {
+    kind: 'failed',
+    reason: (textOrNull(row ?? {}, 'halt_reason') ?? 'cancelled') as HaltReason,
+    error: textOrNull(row ?? {}, 'halt_message') ?? 'one of its branches was cancelled',
+    ...(block === null ? {} : { block }),
+  };
+}
+
+type FailedArrival = Extract<Arrival, { readonly kind: 'failed' }>;
+
+/** Stored in a branch that has to halt, until the running branches of its block have ended. */
+interface FailingState {
+  readonly kind: 'failing';
+  readonly arrival: FailedArrival;
+  /** The work that was left for an advancer before. */
+  readonly left: string | null;
+}
+
+/** Starts no more branches of the block, and halts when the last running one has ended. */
+export function failBranch(
+  changes: BranchChanges,
+  loaded: LoadedBranch,
+  arrival: FailedArrival,
+): void {
+  const { branch } = loaded;
+  const running = branch.block === null ? 0 : branch.pending - (branch.width - branch.cursor);
+  if (running === 0) {
+    applyTransition(changes, loaded, { arrival });
+    return;
+  }
+  const failing: FailingState = { kind: 'failing', arrival, left: branch.outcome };
+  const waiting = {
+    ...branch,
+    ...unclaimed,
+    status: 'waiting',
+    pending: running,
+    outcome: JSON.stringify(failing),
+    due: undefined,
+    wasPlain: false,
+  } as const;
+  changes.addBranch(waiting, false);
+}
+
+export function parseFailing(outcome: string | null): FailingState | undefined {
+  return outcome?.startsWith('{"kind":"failing"') === true
+    ? (parseJson(outcome) as FailingState)
+    : undefined;
+}
