@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { PRIVATE_DIRECTORY } from '../../src/base/files.ts';
 import { makeLogger } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { findPipeline } from '../../src/pipeline/run/start.service.ts';
+import { requirePipeline } from '../../src/pipeline/run/start.service.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { copyForRehearsal, type CopyCounts } from './ledger-copy.sql.ts';
 import { openReadonlyEngine } from '../../src/app/instance.ts';
@@ -51,7 +51,7 @@ async function prepare(
   try {
     const log = makeLogger({ level: 'error', format: 'text', destination: process.stderr });
     const engine = await openReadonlyEngine(config, ledger, log);
-    if (pipeline !== undefined) findPipeline(pipeline, engine.pipelines);
+    if (pipeline !== undefined) requirePipeline(pipeline, engine.pipelines);
     const testPlan = await createTestPlan(engine, ledger, pipeline);
     writeStubs(directory, engine.catalog.plugins, testPlan.responses);
     const { kind } = config.state;

@@ -16,7 +16,7 @@ import type { JobSubmission } from '../job/enqueue.service.ts';
 import type {
   RunSubmission,
   StartedRun,
-  Triggered,
+  TriggerResult,
   TriggerSubmission,
 } from '../pipeline/run/start.service.ts';
 import type { DirectAnswer } from '../directive/directive-result.service.ts';
@@ -91,7 +91,7 @@ export interface Engine {
   /** Starts a run of a pipeline by its name. It is committed when this resolves. */
   startRun(submission: RunSubmission): Promise<StartedRun>;
   /** Accepts a job and runs in one commit, or none of them. */
-  trigger(submission: TriggerSubmission): Promise<Triggered>;
+  trigger(submission: TriggerSubmission): Promise<TriggerResult>;
   /** Does the same as `waitFor` for a run. */
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run>;
   status(): EngineStatus;

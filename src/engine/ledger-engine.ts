@@ -21,7 +21,7 @@ import type { Tenants } from '../tenant/tenants.ts';
 import type {
   RunSubmission,
   StartedRun,
-  Triggered,
+  TriggerResult,
   TriggerSubmission,
 } from '../pipeline/run/start.service.ts';
 import type { JobSubmission } from '../job/enqueue.service.ts';
@@ -165,7 +165,7 @@ export class LedgerEngine implements Engine {
     return await this.quota.within(one, () => this.#services.enqueuer.submit(submission));
   }
 
-  async trigger({ job, runs }: TriggerSubmission): Promise<Triggered> {
+  async trigger({ job, runs }: TriggerSubmission): Promise<TriggerResult> {
     this.#context.requireAccepting();
     const { runs: starter } = this.#services;
     // Unlike other jobs, there is one init for each configuration.

@@ -16,7 +16,7 @@ import { findPluginDrift } from '../plugin/lock.ts';
 import {
   checkWebhookConfig,
   checkRoutes,
-  findCircles,
+  findRouteCycles,
   findEmptyPlaceholders,
 } from '../pipeline/check-routes.service.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';
@@ -65,7 +65,7 @@ function diagnosePlugins(
     toFinding(severity, category, problem);
   const pipelines = checkPipelines(config.pipelines, catalog);
   const webhooks = checkWebhookConfig(config, catalog);
-  const circles = findCircles(config.routes, routes, catalog);
+  const circles = findRouteCycles(config.routes, routes, catalog);
   const drifted = config.service.admission.failOnDrift ? 'error' : 'warning';
   return [
     ...findPluginDrift(config, catalog).map(as(drifted, 'integrity')),

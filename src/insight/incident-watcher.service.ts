@@ -6,7 +6,7 @@ import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { findLiveFindings, readAcknowledged } from './checks.service.ts';
 import type { Generation } from '../engine/generation.ts';
-import { findCircleOf } from '../pipeline/check-routes.service.ts';
+import { findCycleOf } from '../pipeline/check-routes.service.ts';
 import { makeOutcomes } from './failure-streaks.service.ts';
 import {
   findTroubles,
@@ -99,7 +99,7 @@ function nameCircle(
   { config, routes, catalog }: Generation,
 ): IncidentTrouble {
   if (trouble.kind !== 'hops_limit') return trouble;
-  const circle = findCircleOf(trouble.key, config.routes, routes, catalog);
+  const circle = findCycleOf(trouble.key, config.routes, routes, catalog);
   if (circle === undefined) return trouble;
   // The command that removes a route stays with the finding of the circle: the incident outlives the repair, and
   // following it then would remove one more route.

@@ -72,7 +72,7 @@ import {
   listPipelines,
   showPipelineOperation,
 } from '../pipeline/operations.ts';
-import { runPipeline } from '../pipeline/run/start.operations.ts';
+import { runPipeline, waitForRun } from '../pipeline/run/start.operations.ts';
 import { testPipeline } from '../pipeline/test.operations.ts';
 import { listPlugins, disablePlugin, enablePlugin } from '../plugin/operations.ts';
 import { makePlugin, testPlugin } from '../plugin/workshop.operations.ts';
@@ -80,15 +80,15 @@ import { proveSystem } from '../engine/prove.operations.ts';
 import { systemReload } from '../engine/reload.operations.ts';
 import {
   approveStep,
-  cancelRun,
+  cancelRunOperation,
   rejectStep,
   retryRunFrom,
-  reviveRun,
+  reviveRunOperation,
 } from '../pipeline/run/change.operations.ts';
-import { listRuns, showRunOperation } from '../pipeline/run/run.operations.ts';
+import { listRunsOperation, showRunOperation } from '../pipeline/run/run.operations.ts';
 import { runTree } from '../pipeline/run/tree.operations.ts';
 import { runPlugin, waitForJob } from '../job/start.operations.ts';
-import { waitForRun } from '../pipeline/run/wait.operations.ts';
+
 import {
   listSchedulerJobs,
   listSchedulesOperation,
@@ -203,11 +203,11 @@ export const operations: readonly Operation[] = [
   previewSchedule,
   pauseScheduleOperation,
   resumeScheduleOperation,
-  listRuns,
+  listRunsOperation,
   showRunOperation,
   runTree,
-  cancelRun,
-  reviveRun,
+  cancelRunOperation,
+  reviveRunOperation,
   retryRunFrom,
   approveStep,
   rejectStep,

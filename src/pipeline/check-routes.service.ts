@@ -8,7 +8,7 @@ import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.
 import { keyText } from '../config/document.ts';
 
 export interface CheckedRoutes {
-  /** The routes in force, with plugin and command told apart. */
+  /** The active routes, with their plugin and command. */
   readonly routes: readonly Route[];
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
@@ -16,7 +16,7 @@ export interface CheckedRoutes {
 
 const DEFAULT_COMMAND = 'handle';
 
-/** Compares the configured routes with the plugins that there are. */
+/** Checks the configured routes against the loaded plugins. */
 export function checkRoutes(configured: readonly RouteConfig[], catalog: Catalog): CheckedRoutes {
   const routes: Route[] = [];
   const problems: Problem[] = [];
@@ -47,7 +47,7 @@ interface WebhookProblems {
   readonly warnings: readonly Problem[];
 }
 
-/** Compares the webhooks of the configuration with the plugins that there are. */
+/** Checks the configured webhooks against the loaded plugins. */
 export function checkWebhookConfig(
   { webhooks, file }: Pick<Config, 'webhooks' | 'file'>,
   catalog: Catalog,
@@ -63,7 +63,7 @@ export function checkWebhookConfig(
       warnings.push(makeProblem(place, key, message));
     }
   }
-  // The usual one need not be set up by those who have no agents.
+  // The default agent can be missing: an installation without agents doesn't need it.
   const { agent } = webhooks;
   if (agent !== DEFAULT_AGENT && !catalog.plugins.has(agent)) {
     const message = `names ${agent}, which is not a plugin; webhooks with a mode take nothing`;
@@ -77,16 +77,16 @@ interface Target {
   readonly command: string;
 }
 
-interface Fault {
+interface TargetFault {
   readonly fault: string;
   readonly hint?: string;
 }
 
-/** A plugin literally named `a.b` wins over the command `b` of the plugin `a`. */
+/** Finds the plugin and command of a name. A plugin named `a.b` wins over command `b` of plugin `a`. */
 export function resolveTarget(
   { to, command }: Pick<RouteConfig, 'to' | 'command'>,
   catalog: Catalog,
-): Target | Fault {
+): Target | TargetFault {
   const whole = checkTarget({ plugin: to, command: command ?? DEFAULT_COMMAND }, catalog);
   const dot = to.lastIndexOf('.');
   if (whole !== undefined) return whole;
@@ -103,8 +103,8 @@ export function resolveTarget(
   return { fault: `names ${to}, which is not a plugin`, hint };
 }
 
-/** Undefined when there is no such plugin. */
-function checkTarget(target: Target, catalog: Catalog): Target | Fault | undefined {
+/** Returns undefined if the plugin does not exist. */
+function checkTarget(target: Target, catalog: Catalog): Target | TargetFault | undefined {
   const plugin = catalog.plugins.get(target.plugin);
   if (plugin === undefined) {
     const { disabled, unloaded } = catalog;
@@ -118,35 +118,41 @@ function checkTarget(target: Target, catalog: Catalog): Target | Fault | undefin
   };
 }
 
-interface Circles {
-  /** Each command on the way says in its manifest that it emits what starts the next. */
+interface RouteCycles {
+  /** Cycles in which each manifest declares the event that starts the next command. */
   readonly endless: readonly Problem[];
-  /** They lead back, but whether events do depends on the plugins. */
+  /** Cycles that depend on the events that the plugins emit. */
   readonly possible: readonly Problem[];
 }
 
-/** Routes that lead back to where they came from; events stop going round at `service.max_hops`. */
-export function findCircles(
+/** Finds cycles of routes. Their events stop at `service.max_hops`. */
+export function findRouteCycles(
   configured: readonly RouteConfig[],
   routes: readonly Route[],
   catalog: Catalog,
-): Circles {
-  const sure = listCircles(declaredSteps(routes, catalog));
-  const known = new Set(sure.map(membersOf));
-  const others = listCircles(possibleSteps(routes)).filter((way) => !known.has(membersOf(way)));
-  const describe = (way: Way, message: string, advice: string): Problem => {
-    const indexes = way.map((from, nth) => findRoute(configured, from, way[nth + 1] ?? way[0]));
-    const [index = -1] = indexes;
-    const said = `${message}: ${[...way, way[0]].join(' → ')}`;
-    // The last route is likely to be the one that closed the circle. A package's routes have no index.
+): RouteCycles {
+  const declared = listCycles(findDeclaredEdges(routes, catalog));
+  const known = new Set(declared.map(membersOf));
+  const others = listCycles(findPossibleEdges(routes)).filter(
+    (cycle) => !known.has(membersOf(cycle)),
+  );
+  const describe = (cycle: Cycle, message: string, advice: string): Problem => {
+    const indexes = cycle.map((from, index) =>
+      findRoute(configured, from, cycle[index + 1] ?? cycle[0]),
+    );
+    const [first = -1] = indexes;
+    const text = `${message}: ${[...cycle, cycle[0]].join(' → ')}`;
+    // The last route probably closed the cycle. The routes of a package have no index.
     const last = Math.max(...indexes);
     const removal = `ductile config unset routes.${last} --apply && ductile system reload`;
     const hint = last < 0 ? advice : `${advice} To take the last one out: \`${removal}\`.`;
-    return makeProblem(configured[index]?.place ?? '', `routes[${index}]`, said, hint);
+    return makeProblem(configured[first]?.place ?? '', `routes[${first}]`, text, hint);
   };
   return {
-    endless: sure.map((way) => describe(way, 'goes in a circle up to service.max_hops', CUT)),
-    possible: others.map((way) => describe(way, 'can go in a circle', MAKE_SURE)),
+    endless: declared.map((cycle) =>
+      describe(cycle, 'goes in a circle up to service.max_hops', CUT),
+    ),
+    possible: others.map((cycle) => describe(cycle, 'can go in a circle', MAKE_SURE)),
   };
 }
 
@@ -161,14 +167,14 @@ function findRoute(
   );
 }
 
-/** The circle of routes that a plugin is part of, the surest first; undefined if there is none. */
-export function findCircleOf(
+/** Finds a cycle of routes with this plugin. Endless cycles come first. */
+export function findCycleOf(
   plugin: string,
   configured: readonly RouteConfig[],
   routes: readonly Route[],
   catalog: Catalog,
 ): Problem | undefined {
-  const { endless, possible } = findCircles(configured, routes, catalog);
+  const { endless, possible } = findRouteCycles(configured, routes, catalog);
   return [...endless, ...possible].find(({ message }) =>
     message
       .slice(message.indexOf(': ') + 2)
@@ -180,28 +186,29 @@ export function findCircleOf(
 const CUT = 'Take one of these routes out, or let it answer to another event.';
 const MAKE_SURE = 'Make sure that one of them does not always emit the event that starts the next.';
 
-/** Names of plugins; the last one leads to the first. */
-type Way = readonly string[];
-type Steps = Map<string, Map<string, string>>;
+/** The names of plugins. The last one leads to the first. */
+type Cycle = readonly string[];
+/** Maps each source to its targets, with the plugin of each target. */
+type Edges = Map<string, Map<string, string>>;
 
-function membersOf(way: Way): string {
-  return [...new Set(way)].toSorted().join(' ');
+function membersOf(cycle: Cycle): string {
+  return [...new Set(cycle)].toSorted().join(' ');
 }
 
-function addStep(steps: Steps, from: string, to: string, plugin: string): void {
-  steps.set(from, (steps.get(from) ?? new Map<string, string>()).set(to, plugin));
+function addEdge(edges: Edges, from: string, to: string, plugin: string): void {
+  edges.set(from, (edges.get(from) ?? new Map<string, string>()).set(to, plugin));
 }
 
-function possibleSteps(routes: readonly Route[]): Steps {
-  const steps: Steps = new Map();
+function findPossibleEdges(routes: readonly Route[]): Edges {
+  const edges: Edges = new Map();
   for (const { from, plugin } of routes) {
-    if (from !== undefined) addStep(steps, from, plugin, plugin);
+    if (from !== undefined) addEdge(edges, from, plugin, plugin);
   }
-  return steps;
+  return edges;
 }
 
-/** From command to command, as far as manifests say what is emitted. */
-function declaredSteps(routes: readonly Route[], { plugins }: Catalog): Steps {
+/** Finds edges from command to command, from the events that manifests declare. */
+function findDeclaredEdges(routes: readonly Route[], { plugins }: Catalog): Edges {
   const targets = new Map(routes.map((route) => [nodeOf(route), route]));
   const emitters = new Map<string, Route[]>();
   for (const target of targets.values()) {
@@ -211,37 +218,37 @@ function declaredSteps(routes: readonly Route[], { plugins }: Catalog): Steps {
       emitters.set(event, [...(emitters.get(event) ?? []), target]);
     }
   }
-  const steps: Steps = new Map();
+  const edges: Edges = new Map();
   for (const route of routes) {
     for (const emitter of emitters.get(route.eventType) ?? []) {
       if (route.from !== undefined && route.from !== emitter.plugin) continue;
-      addStep(steps, nodeOf(emitter), nodeOf(route), route.plugin);
+      addEdge(edges, nodeOf(emitter), nodeOf(route), route.plugin);
     }
   }
-  return steps;
+  return edges;
 }
 
 function nodeOf({ plugin, command }: Route): string {
   return `${plugin} ${command}`;
 }
 
-function listCircles(steps: Steps): Way[] {
+function listCycles(edges: Edges): Cycle[] {
   const seen = new Set<string>();
-  return [...steps.keys()].flatMap((start) => {
-    const way = findWayBack(start, steps);
-    if (way === undefined || seen.has(membersOf(way))) return [];
-    seen.add(membersOf(way));
-    return [way];
+  return [...edges.keys()].flatMap((start) => {
+    const cycle = findCycle(start, edges);
+    if (cycle === undefined || seen.has(membersOf(cycle))) return [];
+    seen.add(membersOf(cycle));
+    return [cycle];
   });
 }
 
-function findWayBack(start: string, steps: Steps): Way | undefined {
-  const ways = new Map<string, Way>([[start, []]]);
-  for (const [at, way] of ways) {
-    for (const [next, plugin] of steps.get(at) ?? []) {
-      // The start is reached last, and stands first.
-      if (next === start) return [plugin, ...way];
-      if (!ways.has(next)) ways.set(next, [...way, plugin]);
+function findCycle(start: string, edges: Edges): Cycle | undefined {
+  const paths = new Map<string, Cycle>([[start, []]]);
+  for (const [at, path] of paths) {
+    for (const [next, plugin] of edges.get(at) ?? []) {
+      // The start is reached last, and comes first in the cycle.
+      if (next === start) return [plugin, ...path];
+      if (!paths.has(next)) paths.set(next, [...path, plugin]);
     }
   }
   return undefined;
@@ -250,8 +257,8 @@ function findWayBack(start: string, steps: Steps): Way | undefined {
 const PLACEHOLDER = /\{\{\s*([\w-]+)[\w.-]*\s*\}\}/g;
 
 /**
- * Finds placeholders in templates that stay empty, because the event of a route has no such member. The
- * members are known for Ductile's own signals and for events that a manifest declares.
+ * Finds placeholders in templates that stay empty, because the event of a route has no such key. The
+ * keys are known for Ductile's own signals and for events that a manifest declares.
  */
 export function findEmptyPlaceholders(routes: readonly RouteConfig[], catalog: Catalog): Problem[] {
   return routes.flatMap((route, index) => {
@@ -281,7 +288,7 @@ function templatesOf({ manifest, config }: Plugin): [string, string][] {
   });
 }
 
-/** The members that the payload of a route's event can have; undefined when it can have any. */
+/** Lists the keys of the payload of a route's event. Returns undefined if any key is possible. */
 function listMembers({ from, eventType }: RouteConfig, catalog: Catalog): string[] | undefined {
   const own = runtimePayloadKeys[eventType];
   if (own !== undefined && (from === undefined || from === RUNTIME_SOURCE)) return [...own];

@@ -64,11 +64,11 @@ export function followPluginEvents(
   nowMs: number,
   mask: PayloadMask = maskPayload,
 ): SignalConsequences {
-  const followed = makeBreakerFollower(job, rules, nowMs);
-  const result: SignalConsequences = { ...noConsequences(), ...followed };
+  const breaker = makeBreakerFollower(job, rules, nowMs);
+  const result: SignalConsequences = { ...noConsequences(), ...breaker };
   const hops = job.hops + 1;
-  events.forEach((given, index) => {
-    const event = withSafeKey(given);
+  events.forEach((emitted, index) => {
+    const event = withSafeKey(emitted);
     const signal = toSignal(job, event, index, mask);
     result.signals.push(signal);
     if (hops > rules.hopsMax) addLoopIncident(result, job, signal, index, rules);
@@ -91,7 +91,7 @@ function withSafeKey(event: EmittedEvent): EmittedEvent {
 function toSignal(job: Job, event: EmittedEvent, index: number, mask: PayloadMask): SignalDraft {
   const cause = toCausation(job, index);
   const { data, redacted, sealed } = mask(event.payload, cause.id);
-  const said: JsonObject = {
+  const fields: JsonObject = {
     ...(event.dedupeKey === undefined ? {} : { dedupe_key: event.dedupeKey }),
     ...(redacted.length === 0 ? {} : { [REDACTED_KEY]: [...redacted] }),
   };
@@ -100,13 +100,13 @@ function toSignal(job: Job, event: EmittedEvent, index: number, mask: PayloadMas
     type: event.type,
     source: pluginSource(job.plugin),
     data,
-    ...(Object.keys(said).length === 0 ? {} : { metadata: withSchema(said) }),
+    ...(Object.keys(fields).length === 0 ? {} : { metadata: withSchema(fields) }),
     ...(sealed === undefined ? {} : { sealed }),
     hops: job.hops + 1,
   };
 }
 
-function withSchema(said: JsonObject): string {
+function withSchema(fields: JsonObject): string {
   return JSON.stringify({ schema_version: SCHEMA_VERSION, ...said });
 }
 
@@ -125,16 +125,16 @@ export function makeBreakerFollower(
   nowMs: number,
 ): Pick<SignalConsequences, 'followBreaker'> {
   if (job.scheduleId === null || job.runtimeCaused || job.hops >= rules.hopsMax) return {};
-  const isWanted = breakerSignals.some(
+  const isRouted = breakerSignals.some(
     (type) => rules.targetsOf({ source: RUNTIME_SOURCE, type }).length > 0,
   );
-  if (!isWanted && rules.startsOf === undefined) return {};
+  if (!isRouted && rules.startsOf === undefined) return {};
   return {
     followBreaker(signal) {
       const result = noConsequences();
       const event = { type: signal.type, payload: parseJson(signal.data) as Json };
-      const placed = { ...signal, eventIndex: BREAKER_INDEX };
-      addFollowers(result, job, placed, event, rules, nowMs);
+      const indexed = { ...signal, eventIndex: BREAKER_INDEX };
+      addFollowers(result, job, indexed, event, rules, nowMs);
       return result;
     },
   };
@@ -212,7 +212,7 @@ function addJobs(
   const source = sourceOf(signal, job);
   const targets = rules.targetsOf({ source, type: signal.type });
   const envelope = toEnvelope(event, source, signal.id, nowMs);
-  targets.forEach((target, place) => {
+  targets.forEach((target, position) => {
     result.jobs.push({
       id: makeId(),
       plugin: target.plugin,
@@ -227,7 +227,7 @@ function addJobs(
       parentJobId: job.id,
       sourceEventId: signal.id,
       rootJobId: job.rootJobId,
-      idempotencyKey: childKey(job, signal.eventIndex ?? 0, place, target),
+      idempotencyKey: childKey(job, signal.eventIndex ?? 0, position, target),
       ...inherited(signal, job),
     });
   });
@@ -244,7 +244,7 @@ function addRuns(
   const payload = toRunPayload(event.payload);
   const read = () => ({ payload, context: contextOf(job) });
   const starts = startsOf?.({ source: sourceOf(signal, job), type: signal.type }, read) ?? [];
-  starts.forEach((start, place) => {
+  starts.forEach((start, position) => {
     const target = { plugin: 'pipeline', command: start.pipeline };
     result.runs.push({
       id: makeId(),
@@ -256,7 +256,7 @@ function addRuns(
       parentJobId: job.id,
       sourceEventId: signal.id,
       rootJobId: job.rootJobId,
-      lineage: childKey(job, signal.eventIndex ?? 0, place, target),
+      lineage: childKey(job, signal.eventIndex ?? 0, position, target),
       ...(event.dedupeKey === undefined
         ? {}
         : { dedupe: { key: event.dedupeKey, ttlMs: dedupeTtlMs } }),
@@ -314,9 +314,9 @@ export function toEnvelope(
 function childKey(
   job: Job,
   eventIndex: number,
-  place: number,
+  position: number,
   target: Pick<RouteTarget, 'plugin' | 'command'>,
 ): string {
-  const path = [job.idempotencyKey, eventIndex, place, target.plugin, target.command];
+  const path = [job.idempotencyKey, eventIndex, position, target.plugin, target.command];
   return createHash('sha256').update(JSON.stringify(path)).digest('base64url');
 }

@@ -32,10 +32,8 @@ import type { PayloadMask } from '../signal/mask.ts';
 /** The lineage of what a signal starts. */
 type Lineage = Pick<JobDraft, 'parentJobId' | 'rootJobId' | 'eventContextId'>;
 
-type Followed = Pick<SignalConsequences, 'jobs' | 'runs'>;
-
 /** The submitter of what a signal starts, and the base of its idempotency keys. */
-interface Following extends Lineage {
+interface FollowOptions extends Lineage {
   readonly submittedBy: SubmittedBy;
   readonly actor: string;
   readonly runtimeCaused: boolean;
@@ -48,8 +46,8 @@ export function followSignal(
   signal: Pick<SignalDraft, 'id' | 'type' | 'source' | 'hops' | 'metadata'>,
   { payload, context }: { readonly payload: Json; readonly context: JsonObject },
   rules: FollowRules,
-  { key, atMs, ...following }: Following,
-): Followed {
+  { key, atMs, ...following }: FollowOptions,
+): Followers {
   const { id: sourceEventId, type, hops } = signal;
   const source = senderOf(signal.source);
   const routed = { source, type, event: eventBehind(signal) };
@@ -59,23 +57,23 @@ export function followSignal(
   const envelope = targets.some(({ command }) => command === 'handle')
     ? toEnvelope({ type, payload, ...eventMetadataOf(signal) }, source, sourceEventId, atMs)
     : '';
-  const jobs = targets.map((target, place): JobDraft => ({
+  const jobs = targets.map((target, position): JobDraft => ({
     id: makeId(),
     plugin: target.plugin,
     command: target.command,
     payload: target.command === 'handle' ? envelope : JSON.stringify(payload),
     maxAttempts: target.maxAttempts,
-    idempotencyKey: `${key}:${place}`,
+    idempotencyKey: `${key}:${position}`,
     ...common,
   }));
-  const begin = toRunPayload(payload);
-  const starts = rules.startsOf?.(routed, () => ({ payload: begin, context })) ?? [];
-  const runs = starts.map((start, place): RunDraft => ({
+  const runPayload = toRunPayload(payload);
+  const starts = rules.startsOf?.(routed, () => ({ payload: runPayload, context })) ?? [];
+  const runs = starts.map((start, position): RunDraft => ({
     id: makeId(),
     ...start,
-    payload: JSON.stringify(begin),
+    payload: JSON.stringify(runPayload),
     firstJobId: makeId(),
-    lineage: `${key}:${place}`,
+    lineage: `${key}:${position}`,
     ...common,
   }));
   return { jobs, runs };
@@ -117,7 +115,7 @@ export function followRuntime(
   rules: FollowRules,
   atMs: number,
   lineage: Lineage = {},
-): Followed {
+): Followers {
   const { id: key, source: actor } = signal;
   const following = { submittedBy: 'route', actor, runtimeCaused: true, key, atMs } as const;
   return followSignal(signal, scope, rules, { ...following, ...lineage });
@@ -152,8 +150,8 @@ export function followDeath(
 ): SignalConsequences {
   const { status, reason } = end;
   const error = end.error === null ? null : maskText(end.error);
-  const followed = makeBreakerFollower(job, rules, nowMs);
-  const result: SignalConsequences = { ...noConsequences(), ...followed };
+  const breaker = makeBreakerFollower(job, rules, nowMs);
+  const result: SignalConsequences = { ...noConsequences(), ...breaker };
   const why = error ?? reason ?? 'no error was recorded';
   const message = `Job ${job.id} (${job.plugin} ${job.command}) ended as ${status}: ${why}`;
   addEnd(result, job, 'job.dead', { message, end: { status, reason, error } }, rules, nowMs);
@@ -206,7 +204,7 @@ function addEnd(
 }
 
 /**
- * Drafts what starts when a run halts or begins to wait for a person. The signal of a run that
+ * Drafts what starts when a run halts or starts to wait for an approval. The signal of a run that
  * descends from one of Ductile's own signals is recorded and starts nothing: no alarms about alarms.
  */
 export function makeFollowHalt(rules: () => FollowRules): FollowHalt {
@@ -214,12 +212,12 @@ export function makeFollowHalt(rules: () => FollowRules): FollowHalt {
     const current = rules();
     if (run.runtimeCaused || signal.hops > current.hopsMax) return { jobs: [], runs: [] };
     const payload = parseJson(signal.data) as JsonObject;
-    const followed = followRuntime(signal, { payload, context }, current, Date.now(), {
+    const followers = followRuntime(signal, { payload, context }, current, Date.now(), {
       rootJobId: run.rootJobId,
       ...(parentJobId === null ? {} : { parentJobId }),
       ...(run.eventContextId === null ? {} : { eventContextId: run.eventContextId }),
     });
-    if (followed.jobs.length + followed.runs.length === 0) current.onUnmatched?.(signal);
-    return followed;
+    if (followers.jobs.length + followers.runs.length === 0) current.onUnmatched?.(signal);
+    return followers;
   };
 }

@@ -10,13 +10,13 @@ import { findPluginCommand, type Catalog } from '../plugin/catalog.ts';
 import { resolveTarget } from './check-routes.service.ts';
 
 export interface CheckedPipelines {
-  /** The pipelines in force, compiled. */
+  /** The compiled pipelines that are active. */
   readonly pipelines: readonly Pipeline[];
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
 }
 
-/** Compiles the configured pipelines for the plugins that there are. */
+/** Compiles the configured pipelines with the loaded plugins. */
 export function checkPipelines(
   configured: readonly PipelineEntry[],
   catalog: Catalog,
@@ -30,24 +30,24 @@ export function checkPipelines(
     warnings.push(...findLookalikes(entry).map((fault) => toProblem(entry, fault)));
     const all = [...faults, ...(graph === undefined ? [] : checkFlow(entry, library))];
     problems.push(...all.map((fault) => toProblem(entry, fault)));
-    const stranger = findStranger(entry, catalog);
-    if (stranger !== undefined) problems.push(stranger);
+    const unknown = findUnknownSource(entry, catalog);
+    if (unknown !== undefined) problems.push(unknown);
     if (graph === undefined || all.length > 0) continue;
-    const asleep = findDisabled(graph, catalog);
-    if (asleep === undefined) pipelines.push(toPipeline(entry, graph));
+    const disabled = findDisabled(graph, catalog);
+    if (disabled === undefined) pipelines.push(toPipeline(entry, graph));
     else {
-      const message = `uses ${asleep}, which is disabled; the pipeline is not in force`;
+      const message = `uses ${disabled}, which is disabled; the pipeline is not in force`;
       warnings.push(toProblem(entry, { path: ['name'], message }));
     }
   }
   return { pipelines, problems, warnings };
 }
 
-type WholeLibrary = PipelineLibrary & {
+type LibraryWithContracts = PipelineLibrary & {
   readonly contractOf: (uses: string) => CommandContract | undefined;
 };
 
-function makeLibrary(configured: readonly PipelineEntry[], catalog: Catalog): WholeLibrary {
+function makeLibrary(configured: readonly PipelineEntry[], catalog: Catalog): LibraryWithContracts {
   const find = (uses: string) => resolveTarget({ to: uses, command: undefined }, catalog);
   return {
     pipelines: new Map(configured.map((entry) => [entry.name, entry])),
@@ -69,7 +69,7 @@ function makeLibrary(configured: readonly PipelineEntry[], catalog: Catalog): Wh
   };
 }
 
-/** Undefined when one of the events may have any keys, or none is declared. */
+/** Returns undefined if an event can have any keys, or if no event is declared. */
 function keysOf(
   emit: readonly { readonly values: readonly string[] }[],
 ): ReadonlySet<string> | undefined {
@@ -78,7 +78,7 @@ function keysOf(
   return keys.includes('*') ? undefined : new Set(keys);
 }
 
-function findStranger(entry: PipelineEntry, catalog: Catalog): Problem | undefined {
+function findUnknownSource(entry: PipelineEntry, catalog: Catalog): Problem | undefined {
   const { plugins, disabled, unloaded } = catalog;
   const { fromPlugin: name } = entry;
   if (name === undefined || plugins.has(name)) return undefined;

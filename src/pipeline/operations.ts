@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { formatDuration } from '../base/quantity.ts';
 import { nonBlankText } from '../base/fields.ts';
-import { findPipeline } from './run/start.service.ts';
+import { requirePipeline } from './run/start.service.ts';
 import {
   formatCondition,
   formatTemplate,
@@ -69,8 +69,8 @@ export const listPipelines = defineOperation({
       empty: 'No pipelines.',
     },
   },
-  run({ engine: { pipelines } }, asked) {
-    const { page, next } = cutPage(pipelines, ({ name }) => name, asked);
+  run({ engine: { pipelines } }, input) {
+    const { page, next } = cutPage(pipelines, ({ name }) => name, input);
     return Promise.resolve({ pipelines: page.map(showPipeline), next_cursor: next });
   },
 });
@@ -109,7 +109,7 @@ export const showPipelineOperation = defineOperation({
   http: { method: 'GET', path: '/pipelines/:pipeline' },
   cli: { positionals: ['pipeline'], examples: ['ductile pipeline show nightly-report'] },
   run({ engine }, input) {
-    const pipeline = findPipeline(input.pipeline, engine.pipelines);
+    const pipeline = requirePipeline(input.pipeline, engine.pipelines);
     const steps: DrawnStep[] = outlineSteps(pipeline.graph);
     return Promise.resolve({ ...showPipeline(pipeline), steps });
   },
@@ -136,7 +136,7 @@ export const graphPipeline = defineOperation({
     ],
   },
   run({ engine }, { pipeline: name, format, notes }) {
-    const pipeline = findPipeline(name, engine.pipelines);
+    const pipeline = requirePipeline(name, engine.pipelines);
     const { graph } = pipeline;
     const title = titleOf(pipeline);
     const drawing = format === 'svg' ? drawSvg(graph, title) : drawText(graph, title, notes);
@@ -192,41 +192,41 @@ export const checkPipeline = defineOperation({
     const reading = readConfig(loadOptions(context));
     const findings = listConfigFindings(reading).filter(isAboutPipelines);
     const written = valueAt(reading.document.value, ['pipelines']);
-    const meant = pipeline === undefined ? undefined : placesOf(pipeline, written);
+    const indexes = pipeline === undefined ? undefined : findIndexes(pipeline, written);
     const shown = findings.filter(({ key }) => {
       const [, index] = /^pipelines\[(\d+)\]/.exec(key) ?? [];
-      return meant === undefined || index === undefined || meant.has(Number(index));
+      return indexes === undefined || index === undefined || indexes.has(Number(index));
     });
     return Promise.resolve(showFindings(shown));
   },
 });
 
-/** What keeps pipelines from being looked at is about them too. */
+/** Includes errors that prevent the check of pipelines. */
 function isAboutPipelines({ category, severity, key }: Finding): boolean {
   if (category === 'pipelines' || /^pipelines\b/.test(key)) return true;
   return severity === 'error' && (category === 'content' || category === 'plugins');
 }
 
-/** Where a pipeline and those that it calls are written; they may have faults of any kind. */
-function placesOf(name: string, written: unknown): Set<number> {
+/** Finds the indexes of a pipeline and of those that it calls. The entries can be invalid. */
+function findIndexes(name: string, written: unknown): Set<number> {
   const entries: readonly unknown[] = Array.isArray(written) ? written : [];
   const names = entries.map((entry) => valueAt(entry, ['name']));
   if (!names.includes(name)) {
-    const known = names.filter((one) => typeof one === 'string');
+    const known = names.filter((candidate) => typeof candidate === 'string');
     throw new DuctileError('PIPELINE_NOT_FOUND', `there is no pipeline ${name} in the files`, {
       hint: suggest(name, known, 'pipelines'),
     });
   }
-  const places = new Set<number>();
+  const found = new Set<number>();
   const visit = (called: string): void => {
     for (const [index, entry] of entries.entries()) {
-      if (names[index] !== called || places.has(index)) continue;
-      places.add(index);
+      if (names[index] !== called || found.has(index)) continue;
+      found.add(index);
       callsIn(entry).forEach(visit);
     }
   };
   visit(name);
-  return places;
+  return found;
 }
 
 function callsIn(value: unknown): string[] {

@@ -5,7 +5,8 @@ import { describeUnsafeJson, isObject, type Json } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { suggest } from '../config/nearest.ts';
-import { payloadKeyOf, type Graph, type Node } from './language/graph.ts';
+import { payloadKeyOf } from './run/walk.ts';
+import { type Graph, type Node } from './language/graph.ts';
 import {
   type Arrival,
   haltReasons,
@@ -18,9 +19,7 @@ import { addResult } from '../plugin/response.ts';
 import type { StepAnswerer, StepQuestion } from './language/simulate.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
-/** What stands for plugins, people and time while a pipeline is tested. */
-
-/** As a plugin answers; or what a person decides, what a signal carries, that nothing came in time. */
+/** A response of a plugin, a decision, the payload of a signal, or a timeout. */
 const answerShape = z.strictObject({
   status: z.enum(['ok', 'error']).optional(),
   result: z.unknown().optional(),
@@ -39,14 +38,14 @@ const answerShape = z.strictObject({
   timeout: z.literal(true).optional(),
 });
 
-type GivenAnswer = z.output<typeof answerShape>;
+type StepAnswer = z.output<typeof answerShape>;
 
-type Given = ReadonlyMap<string, GivenAnswer | readonly GivenAnswer[]>;
+type StepAnswers = ReadonlyMap<string, StepAnswer | readonly StepAnswer[]>;
 
-/** Answers under the id of a step or `plugin.command`: one for every time, or a list in turn. */
-export function readAnswers(graph: Graph, written: Readonly<Record<string, unknown>>): Given {
+/** Parses answers by step id or `plugin.command`: one for every call, or a list in order. */
+export function readAnswers(graph: Graph, written: Readonly<Record<string, unknown>>): StepAnswers {
   const known = new Set(Object.values(graph.nodes).flatMap(keysOf));
-  const given = new Map<string, GivenAnswer | readonly GivenAnswer[]>();
+  const given = new Map<string, StepAnswer | readonly StepAnswer[]>();
   for (const [key, value] of Object.entries(written)) {
     const place = `responses.${key}`;
     if (!known.has(key)) {
@@ -59,7 +58,7 @@ export function readAnswers(graph: Graph, written: Readonly<Record<string, unkno
     given.set(
       key,
       Array.isArray(value)
-        ? value.map((one, index) => readAnswer(one, `${place}[${index}]`))
+        ? value.map((item, index) => readAnswer(item, `${place}[${index}]`))
         : readAnswer(value, place),
     );
   }
@@ -71,7 +70,7 @@ function keysOf(node: Node): string[] {
   return node.kind === 'approve' || node.kind === 'wait' ? [node.id] : [];
 }
 
-function readAnswer(value: unknown, place: string): GivenAnswer {
+function readAnswer(value: unknown, place: string): StepAnswer {
   const parsed = answerShape.safeParse(value);
   const unsafe = describeUnsafeJson(value, limits.jsonDepthMax);
   if (parsed.success && unsafe === undefined) return parsed.data;
@@ -83,24 +82,24 @@ function readAnswer(value: unknown, place: string): GivenAnswer {
   });
 }
 
-/** Each list is used up in the order of the questions. */
-export function makeAnswerer(given: Given, at: Timestamp): StepAnswerer {
+/** Answers questions with the given answers. Each list is used in order. */
+export function makeAnswerer(given: StepAnswers, at: Timestamp): StepAnswerer {
   const used = new Map<string, number>();
   return (question) => {
     const key = keysOf(question.node).find((candidate) => given.has(candidate));
     const found = key === undefined ? undefined : given.get(key);
     if (key === undefined || found === undefined) return undefined;
-    if (!Array.isArray(found)) return toArrival(question, found as GivenAnswer, key, at);
-    const turn = used.get(key) ?? 0;
-    used.set(key, turn + 1);
-    const answer = (found as readonly GivenAnswer[])[turn];
-    return answer === undefined ? undefined : toArrival(question, answer, `${key}[${turn}]`, at);
+    if (!Array.isArray(found)) return toArrival(question, found as StepAnswer, key, at);
+    const index = used.get(key) ?? 0;
+    used.set(key, index + 1);
+    const answer = (found as readonly StepAnswer[])[index];
+    return answer === undefined ? undefined : toArrival(question, answer, `${key}[${index}]`, at);
   };
 }
 
 function toArrival(
   { node }: StepQuestion,
-  answer: GivenAnswer,
+  answer: StepAnswer,
   key: string,
   at: Timestamp,
 ): Arrival {
@@ -122,24 +121,24 @@ function toArrival(
   });
 }
 
-function toOutcome({ status, error, result, events, timeout }: GivenAnswer): Arrival {
+function toOutcome({ status, error, result, events, timeout }: StepAnswer): Arrival {
   if (timeout === true) return { kind: 'failed', reason: 'timeout', error: 'timed out' };
   if (status === 'error' || error !== undefined) {
     return { kind: 'failed', reason: 'retries_exhausted', error: error ?? 'failed' };
   }
   const emitted = (events ?? []).map(({ payload }) => ({ payload: (payload ?? {}) as Json }));
-  const told = typeof result === 'string' ? addResult(emitted, result) : emitted;
-  const payloads = told.map(({ payload }) => payload);
+  const complete = typeof result === 'string' ? addResult(emitted, result) : emitted;
+  const payloads = complete.map(({ payload }) => payload);
   return { kind: 'done', events: payloads, result: (result ?? 'ok') as Json };
 }
 
-/** What a plugin printed, if it is an answer. */
+/** Converts the output of a plugin, if it is a response. */
 function fromOutput(stdout: string): Arrival | undefined {
-  const parsed = answerShape.loose().safeParse(parseOrNothing(stdout));
+  const parsed = answerShape.loose().safeParse(parseObject(stdout));
   return parsed.success ? toOutcome(parsed.data) : undefined;
 }
 
-function parseOrNothing(text: string): unknown {
+function parseObject(text: string): unknown {
   try {
     const value: unknown = parseJson(text);
     return isObject(value) ? value : undefined;
@@ -148,13 +147,14 @@ function parseOrNothing(text: string): unknown {
   }
 }
 
-/** What became of the steps of an earlier run, as answers for a test. */
-
-/** Jobs whose attempts are asked for at once. */
+/** The number of jobs whose attempts are read at once. */
 const JOBS_AT_ONCE = 200;
 
-/** Answers a step of the same id on the same branch as it was answered then. */
-export async function readRecorded(ledger: Ledger, { id: runId }: Run): Promise<StepAnswerer> {
+/** Reads the results of an earlier run. They answer for the same steps on the same branches. */
+export async function readRecordedAnswers(
+  ledger: Ledger,
+  { id: runId }: Run,
+): Promise<StepAnswerer> {
   const steps = await readPages((page) => ledger.runs.listSteps({ runId, ...page }));
   const branches = await readPages((page) => ledger.runs.listBranches({ runId, ...page }));
   const byId = new Map(branches.map((branch) => [branch.id, branch]));
@@ -169,7 +169,7 @@ export async function readRecorded(ledger: Ledger, { id: runId }: Run): Promise<
   return ({ node, branch }) => recorded.get(`${branch} ${node.id}`);
 }
 
-/** No more than a test would play. */
+/** Reads pages up to the size of a simulation. */
 async function readPages<T extends { readonly id: string }>(
   read: (page: { readonly afterId?: string; readonly limit: number }) => Promise<T[]>,
 ): Promise<T[]> {
@@ -184,7 +184,7 @@ async function readPages<T extends { readonly id: string }>(
   return rows;
 }
 
-/** What each job printed in the attempt that counted. */
+/** Reads the result of each job's successful attempt. */
 async function readOutputs(ledger: Ledger, steps: readonly Step[]): Promise<Map<string, string>> {
   const ids = steps.flatMap(({ jobId }) => jobId ?? []);
   const outputs = new Map<string, string>();
@@ -198,28 +198,28 @@ async function readOutputs(ledger: Ledger, steps: readonly Step[]): Promise<Map<
   return outputs;
 }
 
-/** Why the step did not go well: its branch halted there, or went on with the reason. */
+/** Finds why a step failed: its branch halted there, or continued with the reason in its payload. */
 function reasonOf({ node, output }: Step, branch: Branch): HaltReason {
   if (branch.node === node && branch.haltReason !== null) return branch.haltReason;
   const error = valueOf(output, 'error');
-  const said = isObject(error) ? error['reason'] : undefined;
-  return haltReasons.find((reason) => reason === said) ?? 'retries_exhausted';
+  const recorded = isObject(error) ? error['reason'] : undefined;
+  return haltReasons.find((reason) => reason === recorded) ?? 'retries_exhausted';
 }
 
 function toRecordedArrival(
   step: Step,
-  printed: string | undefined,
+  result: string | undefined,
   reason: HaltReason,
 ): Arrival | undefined {
   if (step.status === 'waiting' || step.status === 'skipped') return undefined;
-  if (step.kind === 'approve' || step.kind === 'wait') return toEvent(step, reason);
-  if (printed !== undefined) return fromOutput(printed);
+  if (step.kind === 'approve' || step.kind === 'wait') return toWaitArrival(step, reason);
+  if (result !== undefined) return fromOutput(result);
   if (step.jobId === null || step.status !== 'failed') return undefined;
   return { kind: 'failed', reason, error: step.error ?? 'failed' };
 }
 
-/** What a person, a signal or the clock did. */
-function toEvent(step: Step, reason: HaltReason): Arrival {
+/** Converts a decision, a signal or the end of a wait. */
+function toWaitArrival(step: Step, reason: HaltReason): Arrival {
   const at = step.completedAt ?? step.startedAt;
   const value = valueOf(step.output, payloadKeyOf(step.node));
   if (step.kind === 'wait') {

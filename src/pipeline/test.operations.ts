@@ -2,15 +2,15 @@ import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { parseStoredJson, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { findPipeline } from './run/start.service.ts';
+import { requirePipeline } from './run/start.service.ts';
 import type { Graph, Node } from './language/graph.ts';
 import { haltReasons, stepStatuses, type Run } from './run/run.ts';
 import { simulateRun, type StepAnswerer, type Simulation } from './language/simulate.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { makeAnswerer, readAnswers, readRecorded } from './test-answers.service.ts';
+import { makeAnswerer, readAnswers, readRecordedAnswers } from './test-answers.service.ts';
 import { pipelineName } from './operations.ts';
-import { findRun } from './run/run.operations.ts';
+import { requireRun } from './run/run.operations.ts';
 import { readSight } from '../access/visibility.operations.ts';
 
 const branch = z.string().describe('indexes from the root down, such as 0.2');
@@ -103,13 +103,14 @@ export const testPipeline = defineOperation({
     exitCode: ({ status }) => (status === 'halted' ? 1 : 0),
   },
   async run(context, input) {
-    const { graph } = findPipeline(input.pipeline, context.engine.pipelines);
-    const recorded = input.run === undefined ? undefined : await findSeen(context, input.run);
+    const { graph } = requirePipeline(input.pipeline, context.engine.pipelines);
+    const recorded =
+      input.run === undefined ? undefined : await requireReadableRun(context, input.run);
     const simulation = simulateRun({
       graph,
       payload: (input.payload ?? parseStoredJson(recorded?.payload ?? '{}')) as JsonObject,
       context: (input.context ?? {}) as JsonObject,
-      answer: await chooseAnswers(context, graph, input, recorded),
+      answer: await createAnswerer(context, graph, input, recorded),
       stepsMax: limits.simulationStepsMax,
       charsMax: limits.simulationCharsMax,
     });
@@ -117,9 +118,9 @@ export const testPipeline = defineOperation({
   },
 });
 
-async function findSeen(context: Context, id: string): Promise<Run> {
-  const run = await findRun(context, id);
-  // A test repeats what was recorded, so it must be the caller's to see as it is.
+async function requireReadableRun(context: Context, id: string): Promise<Run> {
+  const run = await requireRun(context, id);
+  // A test shows the recorded data, so the caller must be allowed to read all of it.
   if ((await readSight(context, { ...run, runId: run.id })) === 'exact') return run;
   const message = `the data of run ${run.id} is for administrators and for ${run.actor}`;
   throw new DuctileError('FORBIDDEN', message, {
@@ -128,8 +129,8 @@ async function findSeen(context: Context, id: string): Promise<Run> {
   });
 }
 
-/** What was given counts before what was recorded; time passes by itself. */
-async function chooseAnswers(
+/** Prefers given answers to recorded ones. A wait for a time ends by itself. */
+async function createAnswerer(
   { engine: { ledger } }: Context,
   graph: Graph,
   { responses, assume_ok: isAssumed }: z.output<typeof testInput>,
@@ -137,11 +138,11 @@ async function chooseAnswers(
 ): Promise<StepAnswerer> {
   const at = await ledger.now();
   const given = makeAnswerer(readAnswers(graph, responses), at);
-  const recorded = run === undefined ? undefined : await readRecorded(ledger, run);
+  const recorded = run === undefined ? undefined : await readRecordedAnswers(ledger, run);
   return (question) => {
     const { node } = question;
-    const said = given(question) ?? recorded?.(question);
-    if (said !== undefined) return said;
+    const answer = given(question) ?? recorded?.(question);
+    if (answer !== undefined) return answer;
     if (node.kind === 'wait' && node.signal === undefined) return { kind: 'due', at };
     if (!isAssumed) return undefined;
     if (node.kind === 'task') return { kind: 'done', events: [], result: 'ok' };

@@ -9,7 +9,7 @@ import type { Blueprint } from '../engine/generation.ts';
 import { isShort, tooShort } from './secrets.service.ts';
 import { toEntry, type KeptSecret } from './store.service.ts';
 import type { WebhookStore } from './webhooks.ts';
-import { findPipeline } from '../pipeline/run/start.service.ts';
+import { requirePipeline } from '../pipeline/run/start.service.ts';
 import type { Config } from '../config/config.ts';
 import type { WebhookTarget } from './target.ts';
 import { findBadPlaceholder } from './prompt.ts';
@@ -100,7 +100,7 @@ export function checkWebhookTarget(
   { target }: Webhook,
   { catalog, pipelines, config }: Targets,
 ): void {
-  if (target.kind === 'pipeline') findPipeline(target.pipeline, pipelines);
+  if (target.kind === 'pipeline') requirePipeline(target.pipeline, pipelines);
   if (target.kind === 'command') checkCommand(target.plugin, target.command, catalog);
   if (target.kind !== 'agent') return;
   const hint = 'Set it up under plugins, or name another one with webhooks.agent.';

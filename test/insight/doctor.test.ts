@@ -9,7 +9,7 @@ import { findingsShape } from '../../src/insight/findings.service.ts';
 import { acknowledgeIncident } from '../../src/insight/incident.operations.ts';
 import { invoke } from '../../src/operation/invoke.ts';
 import { retryJobOperation } from '../../src/job/change.operations.ts';
-import { approveStep, reviveRun } from '../../src/pipeline/run/change.operations.ts';
+import { approveStep, reviveRunOperation } from '../../src/pipeline/run/change.operations.ts';
 import { cancelDirectiveOperation } from '../../src/directive/operations.ts';
 import { systemStatus } from '../../src/engine/system.operations.ts';
 import { ask } from '../support/direct.ts';
@@ -115,7 +115,7 @@ describe.each(databases)('findings of a ledger on %s', { timeout: 120_000 }, (da
 
     await place.openGate('good');
     await call(retryJobOperation, { id: dead.id });
-    await call(reviveRun, { id: halted.id });
+    await call(reviveRunOperation, { id: halted.id });
     await call(approveStep, { id: asking, step: 'ok' });
     await call(cancelDirectiveOperation, { id: directiveId });
     await eventually('nothing is found', async () => (await findings()).length === 0);

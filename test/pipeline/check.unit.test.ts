@@ -211,10 +211,10 @@ test('an event starts those that want it; one that cannot tell is skipped, and t
 `);
   const match = (source: string, size: string | number) => {
     const trigger = { source, type: 'e', payload: { size }, context: { user: 'u1' } };
-    const { started, unwanted, skipped } = matchPipelines(pipelines, trigger);
+    const { started, rejected, skipped } = matchPipelines(pipelines, trigger);
     return [
       started.map(({ name }) => name),
-      unwanted.map(({ name }) => name),
+      rejected.map(({ name }) => name),
       skipped.map(({ pipeline, message }) => `${pipeline.name}: ${message}`),
     ];
   };

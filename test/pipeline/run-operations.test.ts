@@ -6,12 +6,12 @@ import { invoke } from '../../src/operation/invoke.ts';
 import { retryJobOperation, retryJobsOperation } from '../../src/job/change.operations.ts';
 import {
   approveStep,
-  cancelRun,
+  cancelRunOperation,
   rejectStep,
   retryRunFrom,
-  reviveRun,
+  reviveRunOperation,
 } from '../../src/pipeline/run/change.operations.ts';
-import { listRuns, showRunOperation } from '../../src/pipeline/run/run.operations.ts';
+import { listRunsOperation, showRunOperation } from '../../src/pipeline/run/run.operations.ts';
 import { runTree } from '../../src/pipeline/run/tree.operations.ts';
 import { jobTree } from '../../src/job/tree.operations.ts';
 import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
@@ -99,15 +99,15 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
       '2 task work',
       '0 task mood',
     ]);
-    expect(await ask(listRuns, { status: ['halted'], pipeline: 'moods' })).toMatchObject({
+    expect(await ask(listRunsOperation, { status: ['halted'], pipeline: 'moods' })).toMatchObject({
       runs: [{ run_id: halted.id }],
       next_cursor: null,
     });
-    const planned = await ask(reviveRun, { id: halted.id, dry_run: true });
+    const planned = await ask(reviveRunOperation, { id: halted.id, dry_run: true });
     expect(String((planned['plan'] as string[])[0])).toMatch(/halted at step mood/);
 
     await place.openGate('good');
-    const revived = await ask(reviveRun, { id: halted.id.slice(0, 30) });
+    const revived = await ask(reviveRunOperation, { id: halted.id.slice(0, 30) });
     expect(revived).toMatchObject({ revived_from: halted.id, actor: 'cli:ann' });
     const run = await instance.engine.waitForRun(String(revived['run_id']), 20_000);
     expect(run.status).toBe('succeeded');
@@ -116,8 +116,12 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     expect(keys).toHaveLength(2);
     expect(new Set(keys).size).toBe(1);
     expect((await place.notes()).filter((line) => line.startsWith('work'))).toHaveLength(2);
-    await expect(ask(reviveRun, { id: halted.id })).rejects.toMatchObject({ code: 'RUN_REVIVED' });
-    await expect(ask(reviveRun, { id: run.id })).rejects.toMatchObject({ code: 'RUN_NOT_HALTED' });
+    await expect(ask(reviveRunOperation, { id: halted.id })).rejects.toMatchObject({
+      code: 'RUN_REVIVED',
+    });
+    await expect(ask(reviveRunOperation, { id: run.id })).rejects.toMatchObject({
+      code: 'RUN_NOT_HALTED',
+    });
     expect(await ask(showRunOperation, { id: halted.id })).toMatchObject({ revived_as: run.id });
     const tree = (await ask(jobTree, { id: halted.rootJobId })) as { jobs: object[] };
     expect(tree.jobs).toContainEqual(expect.objectContaining({ run_id: run.id, step_id: 'mood' }));
@@ -184,11 +188,11 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     expect(await ask(showRunOperation, { id })).toMatchObject({
       waiting: [{ step: 'sleep', why: 'sleeper poll is running' }],
     });
-    const { stopping, status } = await ask(cancelRun, { id });
+    const { stopping, status } = await ask(cancelRunOperation, { id });
     expect(status).toBe('cancelled');
     const [jobId] = stopping as string[];
     expect(await instance.ended(jobId ?? '')).toMatchObject({ status: 'cancelled' });
-    expect(await ask(cancelRun, { id })).toMatchObject({ status: 'cancelled' });
+    expect(await ask(cancelRunOperation, { id })).toMatchObject({ status: 'cancelled' });
     expect(await instance.ledger.jobs.list({ limit: 9 })).toHaveLength(1);
     expect(await instance.ledger.check()).toEqual([]);
   });
@@ -212,14 +216,14 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     const halted = await finish(instance, 'moods', { items: [] });
     const principal = makePrincipal('token:x', ['*', 'moody:deny:poll']);
     await expect(
-      invoke(reviveRun, { ...context, principal }, { id: halted.id }),
+      invoke(reviveRunOperation, { ...context, principal }, { id: halted.id }),
     ).rejects.toMatchObject({ code: 'FORBIDDEN' });
   });
 
   test('every operation on an unknown run says so', async () => {
     const { ask } = await begin(database);
     const id = '0199a1b2-0000-7000-8000-000000000000';
-    for (const operation of [showRunOperation, runTree, cancelRun, reviveRun]) {
+    for (const operation of [showRunOperation, runTree, cancelRunOperation, reviveRunOperation]) {
       await expect(ask(operation, { id })).rejects.toMatchObject({ code: 'RUN_NOT_FOUND' });
     }
     await expect(ask(approveStep, { id, step: 'x' })).rejects.toMatchObject({

@@ -7,11 +7,11 @@ import { inspectJob, listJobsOperation } from '../../src/job/operations.ts';
 import { retryJobOperation } from '../../src/job/change.operations.ts';
 import {
   approveStep,
-  cancelRun,
+  cancelRunOperation,
   rejectStep,
-  reviveRun,
+  reviveRunOperation,
 } from '../../src/pipeline/run/change.operations.ts';
-import { listRuns, showRunOperation } from '../../src/pipeline/run/run.operations.ts';
+import { listRunsOperation, showRunOperation } from '../../src/pipeline/run/run.operations.ts';
 import {
   databases,
   eventually,
@@ -88,7 +88,7 @@ describe.each(databases)('on %s', (database) => {
     };
     await eventually('it sleeps', async () => (await place.notes()).includes('asleep'));
     for (const id of Object.values(ids)) await waitUntilAsked(instance, id);
-    const listed = rowsIn(await ask(listRuns), 'runs');
+    const listed = rowsIn(await ask(listRunsOperation), 'runs');
     const of = (name: string) => listed.find((run) => run['pipeline'] === name)?.['waiting_for'];
     expect(of('asks')).toMatchObject({ kind: 'approval', step: 'ok', message: 'Send 7?' });
     expect(of('listens')).toMatchObject({ kind: 'signal', step: 'paid', message: 'order.paid' });
@@ -102,7 +102,7 @@ describe.each(databases)('on %s', (database) => {
       actions: ['approve', 'reject', 'cancel'],
       approvals: [],
     });
-    for (const id of Object.values(ids)) await ask(cancelRun, { id });
+    for (const id of Object.values(ids)) await ask(cancelRunOperation, { id });
     await instance.close();
   });
 
@@ -157,7 +157,7 @@ describe.each(databases)('on %s', (database) => {
     const [step] = await stepsOf(instance, halted.id);
     const inspect = () => ask(inspectJob, { id: step?.jobId });
     expect(await inspect()).toMatchObject({ status: 'dead', actions: ['revive'] });
-    const { run_id: next } = await ask(reviveRun, { id: halted.id });
+    const { run_id: next } = await ask(reviveRunOperation, { id: halted.id });
     expect(await inspect()).toMatchObject({ actions: [] });
     await instance.engine.waitForRun(String(next), 60_000);
     await instance.close();

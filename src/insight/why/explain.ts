@@ -232,7 +232,7 @@ function findSignalHandlers(
   const payload = toRunPayload(parseStoredJson(signal.data));
   const seen = { ...context, ...toEventBaggage(deliveryEventIn(signal)) };
   const trigger = { ...event, payload, context: seen };
-  const { started, skipped, unwanted } = matchPipelines(pipelines, trigger);
+  const { started, skipped, rejected } = matchPipelines(pipelines, trigger);
   return {
     handlers: [...routes, ...started.map(({ name }) => `the pipeline ${name}`)],
     refusals: [

@@ -20,11 +20,11 @@ export function checkPipelineEntry(entry: PipelineEntry): CompileFault[] {
 /** Finds plain text that was probably meant as a reference. */
 export function findLookalikes(entry: PipelineEntry): CompileFault[] {
   const key = entry.concurrency?.key;
-  const places = flattenSteps(entry.steps).flatMap((step) =>
+  const templates = flattenSteps(entry.steps).flatMap((step) =>
     templatesOf(step).map(([path, template]) => [[...step.path, ...path], template] as const),
   );
-  if (key !== undefined) places.push([['concurrency', 'key'], key]);
-  return places.flatMap(([path, template]) =>
+  if (key !== undefined) templates.push([['concurrency', 'key'], key]);
+  return templates.flatMap(([path, template]) =>
     listLookalikes(template).map(({ written, reference }) => ({
       path,
       message: `has ${written}, which is text and no value`,
@@ -82,14 +82,14 @@ function canBeList(items: Template): boolean {
 
 /** Reports cases after one that always holds, because they are never reached. */
 function checkArms({ path, cases, otherwise }: SwitchEntry): CompileFault[] {
-  const sure = cases.findIndex(({ when }) => isAlways(when, true));
+  const certain = cases.findIndex(({ when }) => isAlways(when, true));
   const never = cases.filter(({ when }) => isAlways(when, false));
-  const after = sure === -1 ? [] : cases.slice(sure + 1);
-  const faults: CompileFault[] = [...after, ...never].map((one) => ({
-    path: one.path,
-    message: after.includes(one) ? UNREACHABLE : 'never holds, so its steps are never reached',
+  const after = certain === -1 ? [] : cases.slice(certain + 1);
+  const faults: CompileFault[] = [...after, ...never].map((arm) => ({
+    path: arm.path,
+    message: after.includes(arm) ? UNREACHABLE : 'never holds, so its steps are never reached',
   }));
-  if (sure !== -1 && otherwise !== undefined) {
+  if (certain !== -1 && otherwise !== undefined) {
     faults.push({ path: [...path, 'otherwise'], message: UNREACHABLE });
   }
   return faults;
@@ -115,9 +115,9 @@ export function checkCalls(entry: PipelineEntry, library: PipelineLibrary): Comp
 
 function findCycle(entry: PipelineEntry, { pipelines }: PipelineLibrary): CompileFault[] {
   for (const { call, path } of callsIn(entry)) {
-    const way = findPathBack(call, entry.name, pipelines, new Set());
-    if (way === undefined) continue;
-    const message = `goes in a circle: ${[entry.name, ...way].join(' → ')}`;
+    const cycle = findPathBack(call, entry.name, pipelines, new Set());
+    if (cycle === undefined) continue;
+    const message = `goes in a circle: ${[entry.name, ...cycle].join(' → ')}`;
     return [{ path: [...path, 'call'], message, hint: 'A pipeline cannot call itself.' }];
   }
   return [];
@@ -144,17 +144,19 @@ function findPathBack(
 export function hasEndlessCalls(
   entry: PipelineEntry,
   library: PipelineLibrary,
-  way: readonly string[] = [],
-  sound: Set<string> = new Set(),
+  callers: readonly string[] = [],
+  acyclic: Set<string> = new Set(),
 ): boolean {
-  if (way.includes(entry.name)) return true;
-  if (sound.has(entry.name)) return false;
-  const isCircle = callsIn(entry).some(({ call }) => {
+  if (callers.includes(entry.name)) return true;
+  if (acyclic.has(entry.name)) return false;
+  const isCycle = callsIn(entry).some(({ call }) => {
     const called = library.pipelines.get(call);
-    return called !== undefined && hasEndlessCalls(called, library, [...way, entry.name], sound);
+    return (
+      called !== undefined && hasEndlessCalls(called, library, [...callers, entry.name], acyclic)
+    );
   });
-  if (!isCircle) sound.add(entry.name);
-  return isCircle;
+  if (!isCycle) acyclic.add(entry.name);
+  return isCycle;
 }
 
 function callsIn({ steps }: PipelineEntry): CallEntry[] {

@@ -20,15 +20,15 @@ export interface CompileResult {
 
 /** Inlines called pipelines and flattens nested lists, so that every node knows its successor. */
 export function compilePipeline(entry: PipelineEntry, library: PipelineLibrary): CompileResult {
-  const flaws = [...checkPipelineEntry(entry), ...checkCalls(entry, library)];
-  if (hasEndlessCalls(entry, library)) return { graph: undefined, faults: flaws };
-  const maker: GraphBuilder = { library, nodes: new Map(), faults: flaws, isBroken: false };
+  const faults = [...checkPipelineEntry(entry), ...checkCalls(entry, library)];
+  if (hasEndlessCalls(entry, library)) return { graph: undefined, faults };
+  const builder: GraphBuilder = { library, nodes: new Map(), faults, isBroken: false };
   const frame: Frame = { entry, prefix: '' };
-  const first = makeList(entry.steps, { list: '', end: null }, frame, maker);
-  const onHalt = resolveHandler(entry, maker);
-  const { nodes, faults } = maker;
+  const first = addList(entry.steps, { list: '', end: null }, frame, builder);
+  const onHalt = resolveHandler(entry, builder);
+  const { nodes } = builder;
   if (nodes.size > limits.pipelineNodesMax) faults.push({ path: ['steps'], message: TOO_LONG });
-  if (faults.length > 0 || maker.isBroken || first === null) return { graph: undefined, faults };
+  if (faults.length > 0 || builder.isBroken || first === null) return { graph: undefined, faults };
   const { name, maxFanout } = entry;
   const plain = { name, first, nodes: Object.fromEntries(nodes), maxFanout, onHalt };
   return { graph: { ...plain, hash: hashGraph(plain) }, faults };
@@ -55,21 +55,21 @@ interface ListPosition {
   readonly end: NodeId | null;
 }
 
-function makeList(
+function addList(
   steps: readonly StepEntry[],
   around: ListPosition,
   frame: Frame,
-  maker: GraphBuilder,
+  builder: GraphBuilder,
 ): NodeId | null {
   // Pipelines that call others twice double with every level.
-  if (maker.nodes.size > limits.pipelineNodesMax) return null;
+  if (builder.nodes.size > limits.pipelineNodesMax) return null;
   for (const [index, step] of steps.entries()) {
     const after = steps[index + 1];
-    const next = after === undefined ? around.end : findEntrance(after, frame, maker.library);
-    makeStep(step, { ...around, next }, frame, maker);
+    const next = after === undefined ? around.end : findEntrance(after, frame, builder.library);
+    addStep(step, { ...around, next }, frame, builder);
   }
   const [first] = steps;
-  return first === undefined ? null : findEntrance(first, frame, maker.library);
+  return first === undefined ? null : findEntrance(first, frame, builder.library);
 }
 
 /** Finds the node at which a step begins. A list without a condition begins with its first step. */
@@ -101,22 +101,27 @@ function innerOf(
 
 type StepPosition = ListPosition & { readonly next: NodeId | null };
 
-function makeStep(step: StepEntry, place: StepPosition, frame: Frame, maker: GraphBuilder): void {
+function addStep(
+  step: StepEntry,
+  position: StepPosition,
+  frame: Frame,
+  builder: GraphBuilder,
+): void {
   const id = `${frame.prefix}${step.id}`;
   const { when } = step;
-  const leads = { id, ...place, when };
-  const add = (node: Node): void => void maker.nodes.set(id, node);
+  const links = { id, ...position, when };
+  const add = (node: Node): void => void builder.nodes.set(id, node);
   const body = (steps: readonly StepEntry[]): NodeId | null =>
-    makeList(steps, { list: '', end: null }, frame, maker);
+    addList(steps, { list: '', end: null }, frame, builder);
   switch (step.mode) {
     case 'uses': {
-      const target = resolveUses(step, frame, maker);
-      if (target !== undefined) add(makeTask(step, leads, target));
+      const target = resolveUses(step, frame, builder);
+      if (target !== undefined) add(createTask(step, links, target));
       return;
     }
     case 'steps':
     case 'call':
-      makeInner(step, leads, frame, maker);
+      addInnerList(step, links, frame, builder);
       return;
     case 'split': {
       // Added first, so that the split comes before its arms in the order of nodes.
@@ -133,7 +138,7 @@ function makeStep(step: StepEntry, place: StepPosition, frame: Frame, maker: Gra
       return;
     }
     case 'switch':
-      makeSwitch(step, leads, frame, maker);
+      addSwitch(step, links, frame, builder);
       return;
     case 'approve': {
       const { message, timeoutMs, onTimeout, onError } = step;
@@ -149,9 +154,9 @@ function makeStep(step: StepEntry, place: StepPosition, frame: Frame, maker: Gra
 
 type StepLinks = Pick<Node, 'id' | 'next' | 'end' | 'list' | 'when'>;
 
-function makeTask(
+function createTask(
   step: Extract<StepEntry, { mode: 'uses' }>,
-  leads: StepLinks,
+  links: StepLinks,
   { plugin, command, maxAttempts }: ResolvedCommand,
 ): TaskNode {
   return {
@@ -170,32 +175,33 @@ function makeTask(
 }
 
 /** A nested list needs a node only for its condition: a switch with one arm. */
-function makeInner(
+function addInnerList(
   step: Extract<StepEntry, { mode: 'steps' | 'call' }>,
-  leads: StepLinks,
+  links: StepLinks,
   frame: Frame,
-  maker: GraphBuilder,
+  builder: GraphBuilder,
 ): void {
-  const inner = innerOf(step, frame, maker.library);
+  const inner = innerOf(step, frame, builder.library);
   if (inner === undefined) {
-    maker.isBroken = true;
+    builder.isBroken = true;
     return;
   }
-  const gate = (first: NodeId | null): void => {
+  const addCondition = (first: NodeId | null): void => {
     if (step.when === undefined) return;
     const otherwise = { first };
     const node: SwitchNode = { ...leads, kind: 'switch', value: undefined, cases: [], otherwise };
-    maker.nodes.set(leads.id, node);
+    builder.nodes.set(links.id, node);
   };
-  gate(null);
-  gate(makeList(inner.steps, { list: leads.id, end: leads.next }, inner.frame, maker));
+  addCondition(null);
+  addCondition(addList(inner.steps, { list: links.id, end: links.next }, inner.frame, builder));
 }
 
-function makeSwitch(step: SwitchEntry, leads: StepLinks, frame: Frame, maker: GraphBuilder): void {
-  const around = { list: leads.id, end: leads.next };
-  const arm = (steps: readonly StepEntry[]): NodeId | null => makeList(steps, around, frame, maker);
+function addSwitch(step: SwitchEntry, links: StepLinks, frame: Frame, builder: GraphBuilder): void {
+  const around = { list: links.id, end: links.next };
+  const arm = (steps: readonly StepEntry[]): NodeId | null =>
+    addList(steps, around, frame, builder);
   const node = { ...leads, kind: 'switch', value: step.value } as const;
-  maker.nodes.set(leads.id, { ...node, cases: [], otherwise: undefined });
+  builder.nodes.set(links.id, { ...node, cases: [], otherwise: undefined });
   const cases = step.cases.map(({ label, when, equals, steps }) => ({
     label,
     when,
@@ -203,20 +209,20 @@ function makeSwitch(step: SwitchEntry, leads: StepLinks, frame: Frame, maker: Gr
     first: arm(steps),
   }));
   const otherwise = step.otherwise === undefined ? undefined : { first: arm(step.otherwise) };
-  maker.nodes.set(leads.id, { ...node, cases, otherwise });
+  builder.nodes.set(links.id, { ...node, cases, otherwise });
 }
 
 function resolveUses(
   step: Extract<StepEntry, { mode: 'uses' }>,
   { prefix }: Frame,
-  maker: GraphBuilder,
+  builder: GraphBuilder,
 ): ResolvedCommand | undefined {
-  const target = maker.library.resolve(step.uses);
+  const target = builder.library.resolve(step.uses);
   if (!('fault' in target)) return target;
-  maker.isBroken = true;
+  builder.isBroken = true;
   // A called pipeline reports its own faults.
   const { fault: message, hint } = target;
-  if (prefix === '') maker.faults.push({ path: [...step.path, 'uses'], message, hint });
+  if (prefix === '') builder.faults.push({ path: [...step.path, 'uses'], message, hint });
   return undefined;
 }
 

@@ -71,7 +71,7 @@ function compare(
 ): boolean {
   if (op === 'eq') return isSameJson(found, value);
   if (op === 'neq') return !isSameJson(found, value);
-  if (op === 'in') return Array.isArray(value) && value.some((one) => isSameJson(found, one));
+  if (op === 'in') return Array.isArray(value) && value.some((item) => isSameJson(found, item));
   if (isNumber(value)) {
     if (!isNumber(found)) throw wrongType(path, op, found, 'a number');
     return isInOrder(op, compareNumbers(found, value));
@@ -121,18 +121,18 @@ function isQuick(pattern: string): boolean {
 
 /** Supports `(?i)` at the beginning, which other languages use to ignore case. */
 function wholeText(pattern: string): RegExp {
-  const isLoose = pattern.startsWith('(?i)');
-  return new RegExp(`^(?:${isLoose ? pattern.slice(4) : pattern})$`, isLoose ? 'iu' : 'u');
+  const ignoresCase = pattern.startsWith('(?i)');
+  return new RegExp(`^(?:${ignoresCase ? pattern.slice(4) : pattern})$`, ignoresCase ? 'iu' : 'u');
 }
 
 function wrongType(
   path: ValuePath,
   op: ConditionOperator,
   found: Json,
-  wanted: string,
+  expected: string,
 ): PipelineFault {
   return new PipelineFault(
-    `${formatPath(path)} is ${nameOf(found)}, but ${op} compares ${wanted} only`,
+    `${formatPath(path)} is ${nameOf(found)}, but ${op} compares ${expected} only`,
   );
 }
 

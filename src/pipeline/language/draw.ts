@@ -1,8 +1,8 @@
 import { formatDuration } from '../../base/quantity.ts';
 import { limits } from '../../base/limits.ts';
 import { toVisibleText } from '../../base/text.ts';
+import { payloadKeyOf, requireNode } from '../run/walk.ts';
 import {
-  payloadKeyOf,
   type ForeachNode,
   type Graph,
   type Node,
@@ -12,7 +12,6 @@ import {
   type WaitNode,
 } from './graph.ts';
 import { formatPath, type Template } from './template.ts';
-import { requireNode } from '../run/walk.ts';
 import { isObject } from '../../base/json.ts';
 import { isSecretName, maskSecrets, maskText, REDACTED } from '../../base/secrets.ts';
 import type { Condition } from './condition.ts';

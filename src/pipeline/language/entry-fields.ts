@@ -10,9 +10,9 @@ export function readField<T>(
 ) {
   return z.unknown().transform((value, context): T => {
     // The configuration loader already rejected values that JSON can't hold.
-    const answer = reader((value ?? null) as Json);
-    if ('value' in answer) return answer.value;
-    for (const { at, message } of answer.faults) {
+    const result = reader((value ?? null) as Json);
+    if ('value' in result) return result.value;
+    for (const { at, message } of result.faults) {
       context.addIssue({ code: 'custom', path: [...at], message });
     }
     return z.NEVER;

@@ -263,7 +263,7 @@ function innerSteps(step: StepEntry): readonly StepEntry[] {
   if (step.mode === 'steps' || step.mode === 'foreach') return step.steps;
   if (step.mode === 'split') return step.split;
   if (step.mode !== 'switch') return [];
-  return [...step.cases.flatMap((one) => one.steps), ...(step.otherwise ?? [])];
+  return [...step.cases.flatMap((arm) => arm.steps), ...(step.otherwise ?? [])];
 }
 
 /** Returns the id of the next step, in the order of the configuration. */
@@ -271,14 +271,14 @@ type StepNamer = (given: string | undefined) => string;
 
 /** Names a step without an id after its position, and avoids ids that are in use. */
 function createStepNamer(steps: readonly ParsedStep[]): StepNamer {
-  const taken = new Set(steps.flatMap(idsOf));
+  const used = new Set(steps.flatMap(idsOf));
   let count = 0;
   return (given) => {
     count += 1;
     if (given !== undefined) return given;
     let name = `step_${count}`;
-    while (taken.has(name)) name += '_';
-    taken.add(name);
+    while (used.has(name)) name += '_';
+    used.add(name);
     return name;
   };
 }

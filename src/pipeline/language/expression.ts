@@ -13,13 +13,13 @@ export function evaluateExpression(condition: { readonly cel: string }, scope: S
   const program = programOf(condition);
   const values = withIntegers(scope);
   const run = (): unknown => program(values);
-  let answer: unknown;
+  let result: unknown;
   try {
-    answer = isCostly(cel) ? runWithinMs(limits.expressionMs, run) : run();
+    result = isCostly(cel) ? runWithinMs(limits.expressionMs, run) : run();
   } catch (thrown) {
     throw new PipelineFault(`${cel} cannot be told: ${describeFailure(summaryOf(thrown))}`);
   }
-  if (typeof answer === 'boolean') return answer;
+  if (typeof result === 'boolean') return result;
   throw new PipelineFault(`${cel} is not true or false`);
 }
 
@@ -65,9 +65,9 @@ const programs = new WeakMap<object, ParseResult>();
 function programOf(condition: { readonly cel: string }): ParseResult {
   const known = programs.get(condition);
   if (known !== undefined) return known;
-  const made = environmentFor(scopeRoots).parse(condition.cel);
-  programs.set(condition, made);
-  return made;
+  const created = environmentFor(scopeRoots).parse(condition.cel);
+  programs.set(condition, created);
+  return created;
 }
 
 const environments = new Map<string, Environment>();
@@ -76,12 +76,15 @@ function environmentFor(allowed: readonly ScopeRoot[]): Environment {
   const key = allowed.join(' ');
   const known = environments.get(key);
   if (known !== undefined) return known;
-  const made = new Environment({ homogeneousAggregateLiterals: false, enableOptionalTypes: true });
-  for (const root of allowed) made.registerVariable(root, root === 'signal' ? 'dyn' : 'map');
-  allowMixedNumbers(made);
-  allowLargeNumbers(made);
-  environments.set(key, made);
-  return made;
+  const created = new Environment({
+    homogeneousAggregateLiterals: false,
+    enableOptionalTypes: true,
+  });
+  for (const root of allowed) created.registerVariable(root, root === 'signal' ? 'dyn' : 'map');
+  allowMixedNumbers(created);
+  allowLargeNumbers(created);
+  environments.set(key, created);
+  return created;
 }
 
 /** Every number in JSON is a double. Without this, `n + 1` would have to be written `n + 1.0`. */
@@ -129,12 +132,11 @@ const converted = new WeakMap<object, unknown>();
 
 function fromRoot(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
-  let made = converted.get(value);
-  if (made === undefined) {
-    made = replaceExact(value, toCelNumber);
-    converted.set(value, made);
-  }
-  return made;
+  const known = converted.get(value);
+  if (known !== undefined) return known;
+  const result = replaceExact(value, toCelNumber);
+  converted.set(value, result);
+  return result;
 }
 
 function toCelNumber(number: ExactNumber): bigint | number | ExactNumber {

@@ -35,40 +35,40 @@ type FlowCheck = FlowLibrary & {
   readonly known: Map<PipelineEntry, ReadonlySet<string>>;
 };
 
-function checkSteps({ steps }: PipelineEntry, keys: Keys, survey: FlowCheck): CompileFault[] {
+function checkSteps({ steps }: PipelineEntry, keys: Keys, check: FlowCheck): CompileFault[] {
   const faults: CompileFault[] = [];
   followSteps(steps, keys, { ...survey, faults });
   return faults;
 }
 
-function followSteps(steps: readonly StepEntry[], before: Keys, survey: FlowCheck): Keys {
+function followSteps(steps: readonly StepEntry[], before: Keys, check: FlowCheck): Keys {
   return steps.reduce<Keys>((keys, step) => {
-    if (step.when === undefined) return followStep(step, keys, survey);
-    return uniteKeys(keys, followStep(step, undefined, survey));
+    if (step.when === undefined) return followStep(step, keys, check);
+    return uniteKeys(keys, followStep(step, undefined, check));
   }, before);
 }
 
-function followStep(step: StepEntry, keys: Keys, survey: FlowCheck): Keys {
+function followStep(step: StepEntry, keys: Keys, check: FlowCheck): Keys {
   switch (step.mode) {
     case 'uses':
-      return followTask(step, keys, survey);
+      return followTask(step, keys, check);
     case 'call':
-      followCall(step, keys, survey);
+      followCall(step, keys, check);
       return undefined;
     case 'steps':
-      followSteps(step.steps, keys, survey);
+      followSteps(step.steps, keys, check);
       // A step with several events would have left the list at its end.
       return undefined;
     case 'switch':
-      for (const { steps } of step.cases) followSteps(steps, undefined, survey);
-      followSteps(step.otherwise ?? [], undefined, survey);
+      for (const { steps } of step.cases) followSteps(steps, undefined, check);
+      followSteps(step.otherwise ?? [], undefined, check);
       return undefined;
     case 'split':
-      for (const arm of step.split) followSteps([arm], keys, survey);
+      for (const arm of step.split) followSteps([arm], keys, check);
       return addKeys(keys, step.id);
     case 'foreach':
-      checkPaths(step.items, keys, [...step.path, 'foreach'], survey);
-      followSteps(step.steps, addKeys(keys, step.as, 'index'), survey);
+      checkPaths(step.items, keys, [...step.path, 'foreach'], check);
+      followSteps(step.steps, addKeys(keys, step.as, 'index'), check);
       return addKeys(keys, step.id);
     default:
       return addKeys(keys, step.id);
@@ -79,36 +79,36 @@ function followStep(step: StepEntry, keys: Keys, survey: FlowCheck): Keys {
 function followCall(
   step: Extract<StepEntry, { mode: 'call' }>,
   keys: Keys,
-  survey: FlowCheck,
+  check: FlowCheck,
 ): void {
-  const called = survey.pipelines.get(step.call);
+  const called = check.pipelines.get(step.call);
   if (called === undefined || keys === undefined) return;
   const own =
-    survey.known.get(called) ??
-    new Set(checkSteps(called, undefined, survey).map(({ message }) => message));
-  survey.known.set(called, own);
-  for (const { message, path } of checkSteps(called, keys, survey)) {
+    check.known.get(called) ??
+    new Set(checkSteps(called, undefined, check).map(({ message }) => message));
+  check.known.set(called, own);
+  for (const { message, path } of checkSteps(called, keys, check)) {
     if (own.has(message)) continue;
     const { key } = called.locate(path);
-    survey.faults.push({
+    check.faults.push({
       path: [...step.path, 'call'],
       message: `leads to ${key}, which ${message}`,
     });
   }
 }
 
-function followTask(step: UsesEntry, keys: Keys, survey: FlowCheck): Keys {
+function followTask(step: UsesEntry, keys: Keys, check: FlowCheck): Keys {
   for (const [key, template] of Object.entries(step.with ?? {})) {
-    checkPaths(template, keys, [...step.path, 'with', key], survey);
+    checkPaths(template, keys, [...step.path, 'with', key], check);
   }
   if (step.dependency !== undefined) {
-    checkPaths(step.dependency, keys, [...step.path, 'dependency'], survey);
+    checkPaths(step.dependency, keys, [...step.path, 'dependency'], check);
   }
   for (const { from } of step.baggage ?? []) {
-    checkPaths({ ref: from }, keys, [...step.path, 'baggage'], survey);
+    checkPaths({ ref: from }, keys, [...step.path, 'baggage'], check);
   }
-  const contract = survey.contractOf(step.uses);
-  if (contract?.inputSchema !== undefined) checkInput(step, keys, contract.inputSchema, survey);
+  const contract = check.contractOf(step.uses);
+  if (contract?.inputSchema !== undefined) checkInput(step, keys, contract.inputSchema, check);
   // Without an event, the branch continues with its previous payload.
   const kept = step.onError === 'continue' ? ['result', 'error'] : ['result'];
   return addKeys(contract?.emits, ...kept, ...(keys ?? []));
@@ -135,25 +135,25 @@ function checkInput(
   schema: Readonly<JsonObject>,
   { faults }: FlowCheck,
 ): void {
-  const given = step.with ?? {};
+  const written = step.with ?? {};
   const required = Array.isArray(schema['required']) ? schema['required'] : [];
   for (const name of required) {
     if (typeof name !== 'string' || keys === undefined) continue;
-    if (keys.has(name) || Object.hasOwn(given, name)) continue;
+    if (keys.has(name) || Object.hasOwn(written, name)) continue;
     const message = `names ${step.uses}, which needs payload.${name}, but nothing before it gives one`;
     const hint = `Add it with \`with\`. ${listKeys(keys)}`;
     faults.push({ path: [...step.path, 'uses'], message, hint });
   }
   const properties = isObject(schema['properties']) ? schema['properties'] : {};
-  for (const [name, template] of Object.entries(given)) {
+  for (const [name, template] of Object.entries(written)) {
     const path = [...step.path, 'with', name];
     const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
     if (property === undefined && schema['additionalProperties'] === false) {
       const hint = `It takes ${Object.keys(properties).join(', ') || 'nothing'}.`;
       faults.push({ path, message: `is not a field that ${step.uses} takes`, hint });
     } else if (isObject(property) && !canMatch(template, property)) {
-      const wanted = JSON.stringify(property['enum'] ?? property['const'] ?? property['type']);
-      faults.push({ path, message: `is not what ${step.uses} takes there: ${wanted}` });
+      const expected = JSON.stringify(property['enum'] ?? property['const'] ?? property['type']);
+      faults.push({ path, message: `is not what ${step.uses} takes there: ${expected}` });
     }
   }
 }
@@ -162,7 +162,7 @@ function checkInput(
 function canMatch(template: Template, schema: JsonObject): boolean {
   const { type, enum: choices, const: only } = schema;
   const types: Json[] = Array.isArray(type) ? type : [type ?? null];
-  if (type !== undefined && !types.some((one) => isOfType(template, one))) return false;
+  if (type !== undefined && !types.some((name) => isOfType(template, name))) return false;
   if (!('value' in template)) return true;
   const { value } = template;
   if (Array.isArray(choices)) return choices.some((choice) => isSameJson(value, choice));

@@ -125,10 +125,3 @@ export interface WaitNode extends NodeLinks {
   readonly timeoutMs: number | undefined;
   readonly onError: OnError;
 }
-
-/**
- * The key under which a step stores its output in the payload: its id without the prefix of a call.
- */
-export function payloadKeyOf(id: NodeId): string {
-  return id.slice(id.lastIndexOf('/') + 1);
-}

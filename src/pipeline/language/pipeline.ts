@@ -34,7 +34,7 @@ interface PipelineTrigger extends RoutedEvent {
 interface MatchedPipelines {
   readonly started: readonly Pipeline[];
   /** Pipelines for this event whose condition doesn't hold. */
-  readonly unwanted: readonly Pipeline[];
+  readonly rejected: readonly Pipeline[];
   /** Pipelines whose condition can't be evaluated. */
   readonly skipped: readonly { readonly pipeline: Pipeline; readonly message: string }[];
 }
@@ -45,18 +45,18 @@ export function matchPipelines(
   { payload, context, ...event }: PipelineTrigger,
 ): MatchedPipelines {
   const started: Pipeline[] = [];
-  const unwanted: Pipeline[] = [];
+  const rejected: Pipeline[] = [];
   const skipped: { pipeline: Pipeline; message: string }[] = [];
-  for (const pipeline of pipelines.filter((one) => isPipelineFor(one, event))) {
+  for (const pipeline of pipelines.filter((candidate) => isPipelineFor(candidate, event))) {
     const { when } = pipeline;
     try {
-      const isWanted = when === undefined || evaluateCondition(when, { payload, context });
-      (isWanted ? started : unwanted).push(pipeline);
+      const holds = when === undefined || evaluateCondition(when, { payload, context });
+      (holds ? started : rejected).push(pipeline);
     } catch (thrown) {
       skipped.push({ pipeline, message: messageOf(thrown) });
     }
   }
-  return { started, unwanted, skipped };
+  return { started, rejected, skipped };
 }
 
 /** Compares type and source only, without the condition. */
@@ -91,12 +91,12 @@ export const ANY_EVENT = '*';
  * the event `push` also matches `webhook.received.push`.
  */
 export function matchesEventType(
-  wanted: string | undefined,
+  expected: string | undefined,
   { type, event }: Omit<RoutedEvent, 'source'>,
 ) {
-  if (wanted === type) return true;
-  if (event === ANY_EVENT) return wanted?.startsWith(`${type}.`) === true;
-  return event !== undefined && wanted === `${type}.${event}`;
+  if (expected === type) return true;
+  if (event === ANY_EVENT) return expected?.startsWith(`${type}.`) === true;
+  return event !== undefined && expected === `${type}.${event}`;
 }
 
 /** Finds the routes for an event, in the order of definition. Types and sources match exactly. */
@@ -126,12 +126,12 @@ export function createPipelineMatcher(
   pipelines: readonly Pipeline[],
   log: Log,
 ): FindPipelineStarts {
-  const wanted = new Set(pipelines.map(({ on }) => on));
+  const types = new Set(pipelines.map(({ on }) => on));
   return (signal, read) => {
     const { type, event } = signal;
-    const isWanted =
-      wanted.has(type) || (typeof event === 'string' && wanted.has(`${type}.${event}`));
-    if (!isWanted) return [];
+    const isExpected =
+      types.has(type) || (typeof event === 'string' && types.has(`${type}.${event}`));
+    if (!isExpected) return [];
     const scope = read();
     const { started, skipped } = matchPipelines(pipelines, { ...signal, ...scope });
     for (const { pipeline, message } of skipped) logSkippedPipeline(pipeline, message, signal, log);
@@ -169,7 +169,7 @@ export function toRunPayload(payload: Json): JsonObject {
   return isObject(payload) ? payload : { value: payload };
 }
 
-/** The event must not be lost, and no caller is there to fix the key. */
+/** Logs instead of throwing: the event must not be lost, and no caller could fix the key. */
 function logMissingKey(
   { name }: Pipeline,
   reason: string,

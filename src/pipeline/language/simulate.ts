@@ -76,8 +76,8 @@ export interface SimulationRequest {
 /** Simulates a run with the same state machine as real runs, branch by branch. */
 export function simulateRun(request: SimulationRequest): Simulation {
   const { graph, payload, context, ...rest } = request;
-  const told = { steps: [], next: [], halts: [], chars: 0, isCut: false };
-  const simulation: SimulationState = { graph, ...rest, ...told };
+  const recorded = { steps: [], next: [], halts: [], chars: 0, isCut: false };
+  const simulation: SimulationState = { graph, ...rest, ...recorded };
   const state = { node: graph.first, stop: null, own: payload, base: {}, context };
   const end = simulateBranch(simulation, {
     branch: '0',
@@ -127,12 +127,12 @@ function simulateBranch(simulation: SimulationState, simulated: SimulatedBranch)
       context: (landing.kind === 'task' ? landing.context : undefined) ?? simulated.state.context,
     };
     if (landing.isWhole) simulated.sent = {};
-    const came =
+    const next =
       landing.kind === 'open'
         ? simulateBlock(simulation, simulated, landing)
         : askForArrival(simulation, simulated, landing);
-    if (came === undefined) return { kind: 'open' };
-    arrival = came;
+    if (next === undefined) return { kind: 'open' };
+    arrival = next;
   }
 }
 
@@ -171,12 +171,12 @@ function askForArrival(
   if (node.kind !== 'task' && node.kind !== 'approve' && node.kind !== 'wait') return undefined;
   const input = { ...simulated.sent, ...(landing.kind === 'task' ? landing.input : landing.own) };
   const message = landing.kind === 'pause' ? landing.message : null;
-  const asked = { branch: simulated.branch, input, message };
+  const question = { branch: simulated.branch, input, message };
   simulated.input = input;
   simulation.chars += JSON.stringify(input).length;
-  const arrival = simulation.answer({ node, ...asked });
+  const arrival = simulation.answer({ node, ...question });
   if (arrival === undefined) {
-    simulation.next.push({ node: node.id, kind: node.kind, why: simulated.why, ...asked });
+    simulation.next.push({ node: node.id, kind: node.kind, why: simulated.why, ...question });
   }
   return arrival;
 }
@@ -187,22 +187,22 @@ function simulateBlock(
   { branch, state, sent }: SimulatedBranch,
   landing: Extract<Landing, { kind: 'open' }>,
 ): Arrival | undefined {
-  const begin = createBranchStarter(simulation.graph, state, landing.block, landing.events);
-  const beneath = { ...state.base, ...state.own };
-  const sentBeneath = basePayloadFor(requireNode(simulation.graph, landing.node), {
+  const createStart = createBranchStarter(simulation.graph, state, landing.block, landing.events);
+  const basePayload = { ...state.base, ...state.own };
+  const sentBase = basePayloadFor(requireNode(simulation.graph, landing.node), {
     ...sent,
     ...state.own,
   });
   const ends: BranchEnd[] = [];
   for (let index = 0; index < landing.width && !simulation.isCut; index += 1) {
-    const { node, stop, own, isWhole, label } = begin(index);
-    const base = isWhole ? {} : beneath;
+    const { node, stop, own, isWhole, label } = createStart(index);
+    const base = isWhole ? {} : basePayload;
     const child = { node, stop, own, base, context: state.context };
     const why = `${describeBranch(landing.block, label, index)} of ${landing.node}`;
     const simulated = {
       branch: `${branch}.${index}`,
       state: child,
-      sent: isWhole ? {} : sentBeneath,
+      sent: isWhole ? {} : sentBase,
       why,
     };
     ends.push(simulateBranch(simulation, simulated));

@@ -16,6 +16,7 @@ import {
   positionOf,
   toScope,
   type Walk,
+  payloadKeyOf,
 } from './walk.ts';
 import {
   PipelineFault,
@@ -26,7 +27,6 @@ import {
   type Landing,
 } from './run.ts';
 import {
-  payloadKeyOf,
   type ApproveNode,
   type Graph,
   type NodeId,
@@ -123,12 +123,12 @@ function applyJoined(walk: Walk, block: BlockKind, outputs: readonly string[]): 
 
 type StepFields = NonNullable<Parameters<typeof recordStep>[2]>;
 
-function joinEvents(walk: Walk, outputs: readonly string[], taken: StepFields): Transition {
+function joinEvents(walk: Walk, outputs: readonly string[], fields: StepFields): Transition {
   const { end, list } = walk.node;
   const text = listText(outputs);
-  if (!isBranchEnd(walk, end)) return joinOutputs(walk, payloadKeyOf(list), text, end, taken);
+  if (!isBranchEnd(walk, end)) return joinOutputs(walk, payloadKeyOf(list), text, end, fields);
   checkSize(text, limits.runOutputBytesMax);
-  recordStep(walk, 'succeeded', { ...taken, output: text });
+  recordStep(walk, 'succeeded', { ...fields, output: text });
   return createTransition(walk, { kind: 'end', output: text });
 }
 
@@ -138,17 +138,17 @@ function joinOutputs(
   key: string,
   text: string,
   next: NodeId | null,
-  taken: StepFields = {},
+  fields: StepFields = {},
 ): Transition {
   if (isBranchEnd(walk, next)) {
     checkSize(text, limits.runOutputBytesMax);
     const output = withText(walk, key, text);
-    recordStep(walk, 'succeeded', { ...taken, output });
+    recordStep(walk, 'succeeded', { ...fields, output });
     return createTransition(walk, { kind: 'end', output });
   }
   checkSize(text, limits.payloadBytesMax);
   walk.own = { ...walk.own, [key]: parseJson(text) as Json };
-  recordStep(walk, 'succeeded', { ...taken, output: formatOwnPayload(walk) });
+  recordStep(walk, 'succeeded', { ...fields, output: formatOwnPayload(walk) });
   return walkTo(walk, next);
 }
 
@@ -236,9 +236,9 @@ const EXCERPT_CHARS = 200;
 function walkTo(walk: Walk, to: NodeId | null): Transition {
   let next = to;
   while (next !== null && next !== walk.stop) {
-    const passed = enter(walk, next);
-    if (typeof passed === 'object' && passed !== null) return createTransition(walk, passed);
-    next = passed;
+    const result = enter(walk, next);
+    if (typeof result === 'object' && result !== null) return createTransition(walk, result);
+    next = result;
   }
   return createTransition(walk, { kind: 'end', output: formatOwnPayload(walk) });
 }

@@ -8,23 +8,23 @@ import { makeLoop, type Loop } from '../../base/service.ts';
 import type { LedgerContext } from '../../engine/context.ts';
 
 export interface Advancer extends Loop {
-  /** A branch is due in this time; look then, if that is sooner than the next look. */
+  /** Runs the loop in this time, if that is before its next run. */
   dueIn(ms: number): void;
 }
 
 /**
- * Moves branches on that a settle left behind: wide blocks, waits that are over, and what failed there.
- * Each step is one bounded transaction under the branch's token, and branches take turns, so that a
- * block of a hundred thousand neither blocks the event loop nor keeps others waiting.
+ * Advances branches that a settle left: wide blocks, waits that are over, and failed advancements. Each
+ * step is one bounded transaction under the branch's claim token. Branches take turns, so that a block
+ * of 100,000 branches neither blocks the event loop nor delays other runs.
  */
 export function makeAdvancer(context: LedgerContext): Advancer {
   const log = context.log.child('advancer');
-  const hands = makeHands(context, log);
+  const claimed = makeClaimedBranches(context, log);
   let isWanted = false;
   let isStopping = false;
   let nextInMs = 0;
-  const complaint = makeFailureLog((fields) =>
-    log.error('moving branches on failed; trying again', fields),
+  const failureLog = makeFailureLog((fields) =>
+    log.error('advancing branches failed; trying again', fields),
   );
 
   const loop = makeLoop({
@@ -34,22 +34,22 @@ export function makeAdvancer(context: LedgerContext): Advancer {
     async runOnce() {
       for (;;) {
         isWanted = false;
-        const taken = await hands.take();
+        const claim = await claimed.claim();
         nextInMs = Math.max(
           1,
-          Math.min(context.config.service.pollIntervalMs, taken.nextInMs ?? Infinity),
+          Math.min(context.config.service.pollIntervalMs, claim.nextInMs ?? Infinity),
         );
-        isWanted ||= taken.isFull;
-        const hasMoved = await hands.move();
-        complaint.reset();
-        if (!hasMoved || isStopping) return;
+        isWanted ||= claim.isFull;
+        const hasMore = await claimed.advance();
+        failureLog.reset();
+        if (!hasMore || isStopping) return;
         await turn();
       }
     },
     onError: (error) => {
       nextInMs = limits.advanceRetryMs;
       isWanted = false;
-      complaint.report(error);
+      failureLog.report(error);
     },
   });
 
@@ -63,7 +63,7 @@ export function makeAdvancer(context: LedgerContext): Advancer {
     ...loop,
     soon,
     dueIn: (ms) => alarm.in(ms),
-    /** The step under way is finished; whoever comes next goes on where it stopped. */
+    /** Finishes the current step. Another process continues with the next one. */
     async stop() {
       isStopping = true;
       await alarm.stop();
@@ -73,33 +73,36 @@ export function makeAdvancer(context: LedgerContext): Advancer {
 }
 
 /** The branches that this process has claimed. */
-interface Hands {
-  /** Claims as many as there is room for; with a full answer there may be more. */
-  take(): Promise<{ readonly isFull: boolean; readonly nextInMs: number | undefined }>;
-  /** All of them by one step; whether any is left. Throws when the database is away. */
-  move(): Promise<boolean>;
+interface ClaimedBranches {
+  /** Claims as many branches as the limit allows. `isFull`: more branches can be due. */
+  claim(): Promise<{ readonly isFull: boolean; readonly nextInMs: number | undefined }>;
+  /** Advances each branch by one step. Returns true if any is left. Throws without a database. */
+  advance(): Promise<boolean>;
 }
 
-interface HeldBranch {
+interface ClaimedBranch {
   readonly id: string;
   readonly token: string;
 }
 
-function makeHands({ ledger, processId, commits }: LedgerContext, log: Log): Hands {
-  let held: HeldBranch[] = [];
+function makeClaimedBranches(
+  { ledger, processId, commits }: LedgerContext,
+  log: Log,
+): ClaimedBranches {
+  let branches: ClaimedBranch[] = [];
 
-  /** Whether the branch is still ours to move. */
-  const step = async ({ id: branchId, token }: HeldBranch): Promise<boolean> => {
+  /** Returns true if the branch needs another step. */
+  const advanceOne = async ({ id: branchId, token }: ClaimedBranch): Promise<boolean> => {
     try {
-      const answer = await ledger.runs.advance({ branchId, token });
-      if (answer.verdict === 'fenced') {
-        log.warn('a branch was moved on by somebody else', { branch_id: branchId });
+      const result = await ledger.runs.advance({ branchId, token });
+      if (result.verdict === 'fenced') {
+        log.warn('a branch was advanced by another process', { branch_id: branchId });
       }
-      commits.publish(answer);
-      return answer.verdict === 'more';
+      commits.publish(result);
+      return result.verdict === 'more';
     } catch (thrown) {
-      // The database is away: that is nobody's fault, and the branch stays ours until it is back.
-      if (isAway(thrown)) throw thrown;
+      // Without a database, the branch stays claimed, and the failure doesn't count.
+      if (isDatabaseAway(thrown)) throw thrown;
       const error = messageOf(thrown);
       log.error('an advancement failed', { branch_id: branchId, error });
       const triesMax = limits.advancementTriesMax;
@@ -109,28 +112,28 @@ function makeHands({ ledger, processId, commits }: LedgerContext, log: Log): Han
   };
 
   return {
-    async take() {
-      const limit = limits.advancedAtOnceMax - held.length;
+    async claim() {
+      const limit = limits.advancedAtOnceMax - branches.length;
       if (limit === 0) return { isFull: true, nextInMs: undefined };
       const token = makeToken();
       const { branchIds, nextInMs } = await ledger.runs.claimBranches({ processId, token, limit });
-      held.push(...branchIds.map((id) => ({ id, token })));
+      branches.push(...branchIds.map((id) => ({ id, token })));
       return { isFull: branchIds.length === limit, nextInMs };
     },
-    async move() {
-      // What one throws is thrown when the others have had their turn.
-      const ends = await Promise.allSettled(held.map(step));
-      held = held.filter((_, index) => {
-        const end = ends[index];
-        return end?.status === 'rejected' || end?.value === true;
+    async advance() {
+      // An error of one branch is thrown after all others had their step.
+      const results = await Promise.allSettled(branches.map(advanceOne));
+      branches = branches.filter((_, index) => {
+        const result = results[index];
+        return result?.status === 'rejected' || result?.value === true;
       });
-      const failed = ends.find((end) => end.status === 'rejected');
+      const failed = results.find((result) => result.status === 'rejected');
       if (failed !== undefined) throw failed.reason;
-      return held.length > 0;
+      return branches.length > 0;
     },
   };
 }
 
-function isAway(thrown: unknown): boolean {
+function isDatabaseAway(thrown: unknown): boolean {
   return thrown instanceof DuctileError && thrown.kind.retryable;
 }

@@ -4,7 +4,7 @@ import { runStatuses } from './run.ts';
 import type { Context } from '../../operation/context.ts';
 import { defineOperation } from '../../operation/define.ts';
 import { direct, directErrors, planDirective, textIn } from '../../directive/request.operations.ts';
-import { findRun, runId } from './run.operations.ts';
+import { requireRun, runIdField } from './run.operations.ts';
 import { runShape, showRun } from './run.service.ts';
 
 const directiveId = z.string().describe('the record of this change');
@@ -14,12 +14,12 @@ const withContext = z
   .default(true)
   .describe('`false` leaves the baggage of the old run out');
 
-export const cancelRun = defineOperation({
+export const cancelRunOperation = defineOperation({
   name: 'run.cancel',
   summary: 'Stop a run: queued work never starts, running processes are stopped.',
   effect: 'destroy',
   scope: 'runs:rw',
-  input: z.strictObject({ id: runId }),
+  input: z.strictObject({ id: runIdField }),
   output: runShape.extend({
     directive_id: directiveId,
     outcome: z.enum(['cancelled', 'unchanged']).describe('`unchanged`: it had ended before'),
@@ -33,31 +33,33 @@ export const cancelRun = defineOperation({
     exitCode: ({ status }) => (status === 'cancelled' ? 0 : 1),
   },
   async run(context, { id }) {
-    const run = await findRun(context, id);
-    const answer = await direct(context, 'run.cancel', { run_id: run.id });
-    const { outcome, stopping } = answer.result;
+    const run = await requireRun(context, id);
+    const directive = await direct(context, 'run.cancel', { run_id: run.id });
+    const { outcome, stopping } = directive.result;
     return {
-      ...showRun(await findRun(context, run.id)),
-      directive_id: answer.id,
+      ...showRun(await requireRun(context, run.id)),
+      directive_id: directive.id,
       outcome: outcome === 'cancelled' ? ('cancelled' as const) : ('unchanged' as const),
-      stopping: Array.isArray(stopping) ? stopping.filter((one) => typeof one === 'string') : [],
+      stopping: Array.isArray(stopping)
+        ? stopping.filter((jobId) => typeof jobId === 'string')
+        : [],
     };
   },
   async plan(context, { id }) {
-    const run = await findRun(context, id);
+    const run = await requireRun(context, id);
     return planDirective(context, 'run.cancel', { run_id: run.id });
   },
 });
 
-const begun = runShape.extend({ directive_id: directiveId });
+const revivedRun = runShape.extend({ directive_id: directiveId });
 
-export const reviveRun = defineOperation({
+export const reviveRunOperation = defineOperation({
   name: 'run.revive',
   summary: 'Go on with a halted run in a new one, without repeating what succeeded.',
   effect: 'write',
   scope: 'runs:rw',
-  input: z.strictObject({ id: runId, context: withContext }),
-  output: begun,
+  input: z.strictObject({ id: runIdField, context: withContext }),
+  output: revivedRun,
   errors: [
     ...directErrors,
     'INPUT_INVALID',
@@ -81,9 +83,9 @@ export const reviveRun = defineOperation({
     examples: ['ductile run revive 0199a1b2', 'ductile run revive 0199a1b2 --dry-run'],
   },
   run: async (context, { id, context: baggage }) =>
-    beginAgain(context, 'run.revive', await reviveParams(context, id, baggage)),
+    revive(context, 'run.revive', await toReviveParams(context, id, baggage)),
   plan: async (context, { id, context: baggage }) =>
-    planDirective(context, 'run.revive', await reviveParams(context, id, baggage)),
+    planDirective(context, 'run.revive', await toReviveParams(context, id, baggage)),
 });
 
 export const retryRunFrom = defineOperation({
@@ -92,11 +94,11 @@ export const retryRunFrom = defineOperation({
   effect: 'write',
   scope: 'runs:rw',
   input: z.strictObject({
-    id: runId,
+    id: runIdField,
     step: step.describe("the step's id in the pipeline"),
     context: withContext,
   }),
-  output: begun,
+  output: revivedRun,
   errors: [
     ...directErrors,
     'INPUT_INVALID',
@@ -122,19 +124,19 @@ export const retryRunFrom = defineOperation({
     examples: ['ductile run retry-from 0199a1b2 publish'],
   },
   run: async (context, { step: from, id, context: baggage }) =>
-    beginAgain(context, 'run.retry_from', {
-      ...(await reviveParams(context, id, baggage)),
+    revive(context, 'run.retry_from', {
+      ...(await toReviveParams(context, id, baggage)),
       step: from,
     }),
   plan: async (context, { step: from, id, context: baggage }) =>
     planDirective(context, 'run.retry_from', {
-      ...(await reviveParams(context, id, baggage)),
+      ...(await toReviveParams(context, id, baggage)),
       step: from,
     }),
 });
 
 const decisionInput = z.strictObject({
-  id: runId,
+  id: runIdField,
   step: step.describe("the step's id in the pipeline, or the id of the one that waits"),
   why: z.string().min(1).max(limits.whyCharsMax).optional().describe('the reason, for the record'),
 });
@@ -151,10 +153,10 @@ const decisionOutput = z.object({
   directive_id: directiveId,
 });
 
-export const approveStep = decisionOperation(true);
-export const rejectStep = decisionOperation(false);
+export const approveStep = defineDecision(true);
+export const rejectStep = defineDecision(false);
 
-function decisionOperation(approved: boolean) {
+function defineDecision(approved: boolean) {
   const verb = approved ? 'approve' : 'reject';
   return defineOperation({
     name: `run.${verb}`,
@@ -181,9 +183,9 @@ function decisionOperation(approved: boolean) {
       examples: [`ductile run ${verb} 0199a1b2 publish --why "read and checked"`],
     },
     async run(context, input) {
-      const params = await decisionParams(context, input, approved);
+      const params = await toDecisionParams(context, input, approved);
       const { id, result } = await direct(context, 'run.approve', params);
-      const run = await findRun(context, textIn(result, 'run_id'));
+      const run = await requireRun(context, textIn(result, 'run_id'));
       return {
         run_id: run.id,
         run_status: run.status,
@@ -197,29 +199,29 @@ function decisionOperation(approved: boolean) {
       };
     },
     plan: async (context, input) =>
-      planDirective(context, 'run.approve', await decisionParams(context, input, approved)),
+      planDirective(context, 'run.approve', await toDecisionParams(context, input, approved)),
   });
 }
 
-async function decisionParams(
+async function toDecisionParams(
   context: Context,
-  { id, step: which, why }: z.output<typeof decisionInput>,
+  { id, step: name, why }: z.output<typeof decisionInput>,
   approved: boolean,
 ): Promise<object> {
-  const run = await findRun(context, id);
-  return { run_id: run.id, step: which, approved, ...(why === undefined ? {} : { why }) };
+  const run = await requireRun(context, id);
+  return { run_id: run.id, step: name, approved, ...(why === undefined ? {} : { why }) };
 }
 
-async function reviveParams(context: Context, id: string, baggage: boolean) {
-  const run = await findRun(context, id);
+async function toReviveParams(context: Context, id: string, baggage: boolean) {
+  const run = await requireRun(context, id);
   return { run_id: run.id, context: baggage };
 }
 
-async function beginAgain(
+async function revive(
   context: Context,
   type: string,
   params: object,
-): Promise<z.output<typeof begun>> {
+): Promise<z.output<typeof revivedRun>> {
   const { id, result } = await direct(context, type, params);
-  return { ...showRun(await findRun(context, textIn(result, 'run_id'))), directive_id: id };
+  return { ...showRun(await requireRun(context, textIn(result, 'run_id'))), directive_id: id };
 }

@@ -21,7 +21,7 @@ import { findChildHops } from '../../job/enqueue.service.ts';
 import type { Asked, DirectiveDefinition, Prepared } from '../../directive/define.service.ts';
 import type { Directives } from '../../directive/request.service.ts';
 
-/** So many are counted for a plan. */
+/** The most branches that a plan counts. */
 const OPEN_COUNTED_MAX = 100;
 
 export function registerRunDirectives(directives: Directives, context: LedgerContext): void {
@@ -35,7 +35,7 @@ function cancelRunDirective({ ledger, commits }: LedgerContext): DirectiveDefini
   return {
     ...cancelRunType,
     async plan({ run_id: id }) {
-      const run = await mustFind(ledger, id);
+      const run = await requireRun(ledger, id);
       if (run.completedAt !== null) {
         return [`${nameOf(run)} is ${run.status} already; nothing would change.`];
       }
@@ -57,7 +57,7 @@ function cancelRunDirective({ ledger, commits }: LedgerContext): DirectiveDefini
       for (const jobId of Array.isArray(stopping) ? stopping : []) {
         if (typeof jobId === 'string') commits.publish({ cancelling: [jobId] });
       }
-      // Another one of its key may begin.
+      // Another run of its concurrency key can start.
       commits.publish({ advancing: true, ended: [runId] });
     },
   };
@@ -67,8 +67,8 @@ function reviveDirective({ ledger, commits }: LedgerContext): DirectiveDefinitio
   return {
     ...reviveRunType,
     async plan({ run_id: id, context }) {
-      const run = await mustFind(ledger, id);
-      await refuseRevived(ledger, run);
+      const run = await requireRun(ledger, id);
+      await checkNotRevived(ledger, run);
       if (run.status !== 'halted') {
         throw new DuctileError('RUN_NOT_HALTED', `run ${id} is ${run.status}, not halted`);
       }
@@ -92,8 +92,8 @@ function retryFromDirective({
   return {
     ...retryFromType,
     async plan({ run_id: id, step, context }) {
-      const run = await mustFind(ledger, id);
-      await refuseRevived(ledger, run);
+      const run = await requireRun(ledger, id);
+      await checkNotRevived(ledger, run);
       if (run.completedAt === null)
         throw new DuctileError('RUN_OPEN', `run ${id} is ${run.status}`);
       const graph = await ledger.runs.findDefinition(run.definitionHash);
@@ -132,16 +132,16 @@ function decideDirective({ ledger, commits }: LedgerContext): DirectiveDefinitio
   return {
     ...decideType,
     async plan({ run_id: id, step, approved }) {
-      const run = await mustFind(ledger, id);
+      const run = await requireRun(ledger, id);
       const page = { runId: id, status: 'waiting', limit: limits.pageRowsMax } as const;
       const open = (await ledger.runs.listSteps(page)).filter(({ kind }) => kind === 'approve');
-      const asked = open.filter((one) => one.node === step || one.id === step);
+      const matching = open.filter(({ id: stepId, node }) => node === step || stepId === step);
       const what = approved ? 'approved' : 'rejected';
-      if (asked.length === 1) return [`Step ${step} of ${nameOf(run)} would be ${what}.`];
-      if (asked.length === 0) return await refuseDecision(ledger, run, step, open);
+      if (matching.length === 1) return [`Step ${step} of ${nameOf(run)} would be ${what}.`];
+      if (matching.length === 0) return await throwNotWaiting(ledger, run, step, open);
       throw new DuctileError('STEP_AMBIGUOUS', `step ${step} waits on several branches`, {
         place: step,
-        details: { step_ids: asked.slice(0, NAMED_MAX).map((one) => one.id) },
+        details: { step_ids: matching.slice(0, NAMED_STEPS_MAX).map(({ id: stepId }) => stepId) },
       });
     },
     prepare: ({ run_id: runId, step, approved, why }) => ({
@@ -154,45 +154,45 @@ function decideDirective({ ledger, commits }: LedgerContext): DirectiveDefinitio
   };
 }
 
-/** As many as an answer names. */
-const NAMED_MAX = 20;
+/** The most steps that an error names. */
+const NAMED_STEPS_MAX = 20;
 
-async function refuseDecision(
+async function throwNotWaiting(
   ledger: Ledger,
   { id, definitionHash }: Run,
   step: string,
   open: readonly Step[],
 ): Promise<never> {
   const graph = await ledger.runs.findDefinition(definitionHash);
-  const [taken] = await ledger.runs.listSteps({ runId: id, node: step, limit: 1 });
-  const waiting = [...new Set(open.map(({ node }) => node))].slice(0, NAMED_MAX);
+  const [past] = await ledger.runs.listSteps({ runId: id, node: step, limit: 1 });
+  const waiting = [...new Set(open.map(({ node }) => node))].slice(0, NAMED_STEPS_MAX);
   const hint = waiting.length === 0 ? {} : { hint: `Waiting are: ${waiting.join(', ')}.` };
-  if (graph?.nodes[step] === undefined && taken === undefined) {
+  if (graph?.nodes[step] === undefined && past === undefined) {
     throw new DuctileError('STEP_NOT_FOUND', `run ${id} has no step ${step} that waits`, {
       place: step,
       ...hint,
     });
   }
-  const why = whyNot(graph?.nodes[step]?.kind, taken);
+  const why = explainNotWaiting(graph?.nodes[step]?.kind, past);
   throw new DuctileError('STEP_NOT_WAITING', `step ${step} of run ${id} does not wait: ${why}`, {
     place: step,
     ...hint,
   });
 }
 
-function whyNot(kind: NodeKind | undefined, taken: Step | undefined): string {
+function explainNotWaiting(kind: NodeKind | undefined, past: Step | undefined): string {
   if (kind !== undefined && kind !== 'approve') return `it is a ${kind}, and nobody is asked`;
-  return taken === undefined ? 'the run has not come to it' : describeDecision(taken);
+  return past === undefined ? 'the run has not come to it' : describeDecision(past);
 }
 
-async function refuseRevived(ledger: Ledger, { id }: Run): Promise<void> {
+async function checkNotRevived(ledger: Ledger, { id }: Run): Promise<void> {
   const [successor] = await ledger.runs.list({ revivedFrom: id, limit: 1 });
   if (successor === undefined) return;
   const message = `run ${successor.id} goes on with the work of run ${id}`;
   throw new DuctileError('RUN_REVIVED', message, { place: id, details: { run_id: successor.id } });
 }
 
-async function mustFind(ledger: Ledger, id: string): Promise<Run> {
+async function requireRun(ledger: Ledger, id: string): Promise<Run> {
   const run = await ledger.runs.find(id);
   if (run !== undefined) return run;
   throw new DuctileError('RUN_NOT_FOUND', `there is no run ${id}`, { place: id });

@@ -30,19 +30,18 @@ import {
   waitingForShape,
 } from './waits.service.ts';
 
-/** A run's id, or the beginning of one. */
-export const runId = z
+export const runIdField = z
   .string()
   .toLowerCase()
   .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a run, or at least its first 4 characters')
   .describe('the id of a run, or its beginning when that fits only one recent run');
 
-const listedShape = runShape.extend({
+const listedRunShape = runShape.extend({
   asks: z.string().nullable().describe('the first step that waits for a person, and its question'),
   waiting_for: waitingForShape,
 });
 
-export const listRuns = defineOperation({
+export const listRunsOperation = defineOperation({
   name: 'run.list',
   summary: 'List runs of pipelines, newest first.',
   effect: 'read',
@@ -56,7 +55,7 @@ export const listRuns = defineOperation({
     cursor: cursorField.optional(),
   }),
   output: z.object({
-    runs: z.array(listedShape),
+    runs: z.array(listedRunShape),
     next_cursor: z.string().nullable().describe('of the next page; null at the end'),
   }),
   errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
@@ -103,16 +102,16 @@ export const listRuns = defineOperation({
       limit: rows,
     });
     return {
-      runs: await showListed(ledger, runs),
+      runs: await showListedRuns(ledger, runs),
       next_cursor: next === undefined ? null : writeCursor('r', epoch, [next]),
     };
   },
 });
 
-async function showListed(
+async function showListedRuns(
   ledger: Ledger,
   runs: readonly Run[],
-): Promise<z.output<typeof listedShape>[]> {
+): Promise<z.output<typeof listedRunShape>[]> {
   const waits = await readWaitingFor(ledger, runs);
   return runs.map((run) => {
     const waiting = waits.get(run.id) ?? null;
@@ -126,7 +125,7 @@ export const showRunOperation = defineOperation({
   effect: 'read',
   needs: 'ledger',
   scope: 'runs:ro',
-  input: z.strictObject({ id: runId }),
+  input: z.strictObject({ id: runIdField }),
   output: runShape.extend({
     payload: z
       .unknown()
@@ -154,7 +153,7 @@ export const showRunOperation = defineOperation({
   },
   async run(context, { id }) {
     const { ledger } = context.engine;
-    const run = await findRun(context, id);
+    const run = await requireRun(context, id);
     const [parts, waiting, waits, [successor]] = await Promise.all([
       readParts(ledger, run),
       explainRun(ledger, run),
@@ -181,7 +180,7 @@ export const showRunOperation = defineOperation({
   },
 });
 
-/** The steps of a run with the places of their branches. */
+/** Shows the steps of a run with the paths of their branches. */
 export function showSteps(
   steps: readonly Step[],
   branches: readonly Branch[],
@@ -191,8 +190,11 @@ export function showSteps(
   return steps.map((step) => showStep(step, paths.get(step.branchId) ?? '', openings.get(step.id)));
 }
 
-/** The run with this id, or the only one whose id begins so. */
-export function findRun({ engine: { ledger } }: Pick<Context, 'engine'>, id: string): Promise<Run> {
+/** Finds the run with this id, or the only recent run whose id starts with it. */
+export function requireRun(
+  { engine: { ledger } }: Pick<Context, 'engine'>,
+  id: string,
+): Promise<Run> {
   return findById(id, {
     noun: 'run',
     errorCode: 'RUN_NOT_FOUND',

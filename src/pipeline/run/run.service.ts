@@ -3,7 +3,7 @@ import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { parseStoredJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { payloadKeyOf } from '../language/graph.ts';
+import { payloadKeyOf } from './walk.ts';
 import {
   branchStatuses,
   haltReasons,

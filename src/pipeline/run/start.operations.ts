@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { DuctileError, toDuctileError } from '../../base/errors.ts';
 import { nonBlankText } from '../../base/fields.ts';
 import { parseStoredJson } from '../../base/json.ts';
-import { findPipeline, type RunSubmission, type StartedRun } from './start.service.ts';
+import { requirePipeline, type RunSubmission, type StartedRun } from './start.service.ts';
 import type { Pipeline } from '../language/pipeline.ts';
 import { isRunOver, type Run } from './run.ts';
 import type { Context } from '../../operation/context.ts';
@@ -24,9 +24,10 @@ import { readSight, coverRun, veilLedger } from '../../access/visibility.operati
 import { limits } from '../../base/limits.ts';
 import type { Attempt } from '../../job/attempt.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { showSteps } from './run.operations.ts';
+import { requireRun, runIdField, showSteps } from './run.operations.ts';
+import { toJobWaitMs } from '../../job/start.operations.ts';
 
-/** A job among others of one answer. */
+/** A job in the list of all jobs of a response. */
 export const leafShape = z.object({
   job_id: z.string().nullable(),
   plugin: z.string().nullable().describe('null where no plugin was asked'),
@@ -40,13 +41,13 @@ const treeShape = stepShape.extend({
   output: z.unknown().describe('what its branch had of its own after it'),
 });
 
-/** The steps of a run in order, each with what its plugin answered, as far as there is room. */
+/** Reads the steps of a run in order, each with the result of its plugin, up to the size limit. */
 async function readTree(
   ledger: Ledger,
   run: Run,
 ): Promise<{ tree: z.output<typeof treeShape>[]; complete: boolean }> {
   const { steps, branches, complete } = await readParts(ledger, run);
-  const attempts = await readLast(
+  const attempts = await readLastAttempts(
     ledger,
     steps.flatMap(({ jobId }) => jobId ?? []),
   );
@@ -60,10 +61,10 @@ async function readTree(
   return { tree, complete: complete && isWhole };
 }
 
-/** A plugin may have answered with megabytes, so jobs are read a few at a time. */
+/** Jobs are read a few at a time, because a result can have megabytes. */
 const JOBS_AT_ONCE = 50;
 
-async function readLast(
+async function readLastAttempts(
   ledger: Ledger,
   jobIds: readonly string[],
 ): Promise<ReadonlyMap<string, Attempt>> {
@@ -80,13 +81,13 @@ async function readLast(
   return last;
 }
 
-/** Where to look for what had not ended in time. */
+/** Describes where to find work that has not ended in time. */
 export function describeTimeout(jobId: string | null, runId?: string): string {
-  const places = [
+  const paths = [
     ...(jobId === null ? [] : [`/job/${jobId}`]),
     ...(runId === undefined ? [] : [`/runs/${runId}`]),
   ];
-  return `Pipeline still running after timeout. Check ${places.join(' or ')}`;
+  return `Pipeline still running after timeout. Check ${paths.join(' or ')}`;
 }
 
 const runInput = z.strictObject({
@@ -155,19 +156,19 @@ export const runPipeline = defineOperation({
       'ductile pipeline run nightly-report',
       'ductile pipeline run photos --payload \'{"album":"2026"}\' --no-wait',
     ],
-    // An end that was waited for and did not come is bad news.
+    // A wait that ended before the run did is a failure.
     exitCode: ({ status, completed_at, timeout_exceeded: isLate }) => {
       const hasNoEnd = isLate === true || (isLate === false && typeof completed_at !== 'string');
       return status === 'halted' || hasNoEnd ? 1 : 0;
     },
   },
   async run(context, { wait, async: atOnce, ...wanted }) {
-    const pipeline = findPipeline(wanted.pipeline, context.engine.pipelines);
+    const pipeline = requirePipeline(wanted.pipeline, context.engine.pipelines);
     refuseDeniedSteps(context, pipeline);
-    const asked = wait ?? (isDelayed(wanted) ? false : undefined);
-    const waitMs = atOnce ? 0 : limitWait(context, runWaitOf(pipeline, asked));
-    const begin = async () => {
-      const submission = runSubmissionOf(context, wanted, waitMs > 0);
+    const requested = wait ?? (isDelayed(wanted) ? false : undefined);
+    const waitMs = atOnce ? 0 : limitWait(context, toRunWaitMs(pipeline, requested));
+    const start = async () => {
+      const submission = toRunSubmission(context, wanted, waitMs > 0);
       return await showStartedRun(
         context,
         submission,
@@ -175,13 +176,13 @@ export const runPipeline = defineOperation({
         waitMs,
       );
     };
-    // Who waits is admitted before anything is accepted.
-    return await (waitMs === 0 ? begin() : withWaiterSlot(context, begin));
+    // A caller that waits needs a slot before the run is accepted.
+    return await (waitMs === 0 ? start() : withWaiterSlot(context, start));
   },
-  plan(context, { pipeline: name, ...wish }) {
-    const pipeline = findPipeline(name, context.engine.pipelines);
+  plan(context, { pipeline: name, ...request }) {
+    const pipeline = requirePipeline(name, context.engine.pipelines);
     refuseDeniedSteps(context, pipeline);
-    toDue(wish);
+    toDue(request);
     const { first, hash } = pipeline.graph;
     return Promise.resolve([
       `A run of ${name} (definition ${hash.slice(0, HASH_SHOWN)}) would begin with ${first}.`,
@@ -191,14 +192,13 @@ export const runPipeline = defineOperation({
 
 const HASH_SHOWN = 12;
 
-/** Who says nothing about waiting gets what the pipeline says. */
-export function runWaitOf({ mode, timeoutMs }: Pipeline, asked?: boolean | number): number {
-  if (typeof asked === 'number') return asked;
-  const isWanted = asked ?? mode === 'synchronous';
-  return isWanted ? timeoutMs : 0;
+/** Returns how long to wait for a run (default: as its pipeline is configured). */
+export function toRunWaitMs({ mode, timeoutMs }: Pipeline, requested?: boolean | number): number {
+  if (typeof requested === 'number') return requested;
+  return (requested ?? mode === 'synchronous') ? timeoutMs : 0;
 }
 
-export function runSubmissionOf(
+export function toRunSubmission(
   context: Context,
   wanted: RunInput,
   isAwaited: boolean,
@@ -207,8 +207,8 @@ export function runSubmissionOf(
 }
 
 /**
- * What became of a run that was asked for. Without waiting nothing is read back, unless the same may
- * have been asked for before, or all is over already.
+ * Shows a run that was started, and waits for its end first if `waitMs` is positive. Otherwise the run
+ * is only read back if it can be older than this request, or if it has ended already.
  */
 export async function showStartedRun(
   context: Context,
@@ -218,17 +218,17 @@ export async function showStartedRun(
 ): Promise<RunOutput> {
   const { jobId, status, duplicateOf } = started;
   const runId = duplicateOf ?? started.runId;
-  if (waitMs > 0) return await told(runId, () => answer(context, started, waitMs));
+  if (waitMs > 0) return await readAccepted(runId, () => waitAndShow(context, started, waitMs));
   const isNew = context.subjectId === undefined && duplicateOf === undefined;
   if (isNew && !isRunOver(status))
     return { run_id: runId, job_id: jobId ?? null, pipeline, status };
-  return await told(runId, async () => {
+  return await readAccepted(runId, async () => {
     const run = await context.engine.waitForRun(runId, 0);
-    return show(await coverFor(context, run), started);
+    return showWithFirstJob(await coverForCaller(context, run), started);
   });
 }
 
-function show(run: Run, started: StartedRun): RunOutput {
+function showWithFirstJob(run: Run, started: StartedRun): RunOutput {
   const isDuplicate = started.duplicateOf !== undefined;
   return {
     ...showRun(run),
@@ -237,16 +237,46 @@ function show(run: Run, started: StartedRun): RunOutput {
   };
 }
 
-/** Waits for the end of a run that exists, and returns what its start would have returned. */
-export async function waitForRunEnd(
+/** Waits for the end of a run that exists, and returns the same fields as its start. */
+async function waitForRunEnd(
   context: Context,
   { id, status, rootJobId }: Run,
   waitMs: number,
 ): Promise<RunOutput> {
-  return await answer(context, { runId: id, status, jobId: rootJobId }, waitMs);
+  return await waitAndShow(context, { runId: id, status, jobId: rootJobId }, waitMs);
 }
 
-async function answer(context: Context, started: StartedRun, waitMs: number): Promise<RunOutput> {
+const endWait = waitField().default(true).describe('how long to wait for the end');
+
+export const waitForRun = defineOperation({
+  name: 'run.wait',
+  summary: 'Wait for the end of a run, and return what `pipeline run` returns.',
+  effect: 'read',
+  needs: 'server',
+  scope: 'runs:ro',
+  input: z.strictObject({ id: runIdField, wait: endWait }),
+  output: runOutput,
+  errors: ['BUSY', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'LEDGER_UNCERTAIN', 'RUN_NOT_FOUND'],
+  http: { method: 'GET', path: '/runs/:id/wait' },
+  cli: {
+    positionals: ['id'],
+    flags: { wait: '--wait <duration>' },
+    defaults: { wait: '5m' },
+    examples: ['ductile run wait 0199a1b2-c3d4-7e5f'],
+    exitCode: ({ status }) => (status === 'succeeded' ? 0 : 1),
+  },
+  async run(context, { id, wait }) {
+    const run = await requireRun(context, id);
+    const waitMs = Math.max(1, limitWait(context, toJobWaitMs(wait)));
+    return await withWaiterSlot(context, () => waitForRunEnd(context, run, waitMs));
+  },
+});
+
+async function waitAndShow(
+  context: Context,
+  started: StartedRun,
+  waitMs: number,
+): Promise<RunOutput> {
   const { engine } = context;
   const runId = started.duplicateOf ?? started.runId;
   const { found, isStill } = await awaitEnd(
@@ -254,8 +284,8 @@ async function answer(context: Context, started: StartedRun, waitMs: number): Pr
     () => engine.ledger.runs.find(runId),
     (givenUp) => engine.waitForRun(runId, waitMs, givenUp),
   );
-  const run = await coverFor(context, found);
-  const shown = { duplicate: false, ...show(run, started) };
+  const run = await coverForCaller(context, found);
+  const shown = { duplicate: false, ...showWithFirstJob(run, started) };
   if (!isRunOver(run.status)) {
     const waits = await readWaitingFor(engine.ledger, [run]);
     const unfinished = { ...shown, waiting_for: waits.get(run.id) ?? null };
@@ -264,7 +294,7 @@ async function answer(context: Context, started: StartedRun, waitMs: number): Pr
     return { ...unfinished, timeout_exceeded: true, message };
   }
   const tree = await readTree(veilLedger(engine.ledger, context.principal), run);
-  // A run that begins with several jobs is over, so the first of them is known.
+  // The run has ended, so its first job is known even if its first step was not a task.
   const first = tree.tree.find((leaf) => leaf.job_id !== null)?.job_id ?? null;
   return {
     ...shown,
@@ -275,12 +305,12 @@ async function answer(context: Context, started: StartedRun, waitMs: number): Pr
   };
 }
 
-/** A duplicate is another caller's run, so it is shown as far as this caller may read it. */
-async function coverFor(context: Context, run: Run): Promise<Run> {
+/** Hides what this caller may not read: a duplicate is the run of another caller. */
+async function coverForCaller(context: Context, run: Run): Promise<Run> {
   return coverRun(run, await readSight(context, { ...run, runId: run.id }));
 }
 
-/** A run that was begun by an earlier request has the job of then, if it began a lineage. */
+/** Returns the first job. A run that an earlier request started has another job than this request. */
 function firstJobOf(
   { rootJobId, parentJobId }: Run,
   { jobId, duplicateOf }: StartedRun,
@@ -290,8 +320,8 @@ function firstJobOf(
   return duplicateOf === undefined ? jobId : null;
 }
 
-/** From its commit on, no failure may sound as if nothing had been accepted. */
-async function told<T>(runId: string, read: () => Promise<T>): Promise<T> {
+/** Reports a failure after the commit as uncertain, so that the caller doesn't start the run again. */
+async function readAccepted<T>(runId: string, read: () => Promise<T>): Promise<T> {
   try {
     return await read();
   } catch (thrown) {

@@ -25,32 +25,32 @@ import type { SuppressedWork } from '../../engine/commit-events.ts';
 import type { Generation } from '../../engine/generation.ts';
 
 export interface RunSubmission {
-  /** Made by the caller when the same request may come again; a new one otherwise. */
+  /** Set if the same request can be repeated (default: a new id). */
   readonly id?: string;
   readonly pipeline: string;
   readonly payload: JsonObject;
   readonly submittedBy: SubmittedBy;
   readonly actor: string;
-  /** Baggage that it begins with. */
+  /** The initial baggage. */
   readonly context?: JsonObject;
-  /** A run of the pipeline that has the key is under way, or succeeded: nothing is started. */
+  /** The run isn't started while another run of the pipeline holds this key. */
   readonly dedupeKey?: string;
-  /** How long its success blocks others with the same key; the configuration's time otherwise. */
+  /** How long a success blocks other runs with the key (default: the configuration's time). */
   readonly dedupeTtlMs?: number;
   readonly due?: NonNullable<JobDraft['due']>;
-  /** Whoever submits it will wait for its end. */
+  /** True if the caller waits for its end. */
   readonly isAwaited?: boolean;
-  /** The running job that asks for it. */
+  /** The running job that submits it. */
   readonly cause?: JobCause;
 }
 
 export interface StartedRun {
   readonly runId: string;
-  /** As it was committed; of the run that has its key, when it is a duplicate. */
+  /** The committed status. For a duplicate, the status of the run that holds the key. */
   readonly status: RunStatus;
-  /** The job of its first step; undefined when that is none. */
+  /** The job of its first step, if that is a task. */
   readonly jobId: string | undefined;
-  /** The run that has its key: nothing was started. */
+  /** The run that holds the key. No run was started. */
   readonly duplicateOf?: string;
 }
 
@@ -60,25 +60,25 @@ export interface TriggerSubmission {
   readonly runs: readonly RunSubmission[];
 }
 
-export interface Triggered {
+export interface TriggerResult {
   readonly job: EnqueueResult | undefined;
-  /** In the order in which they were asked for. */
+  /** In the order of the submission. */
   readonly runs: readonly StartedRun[];
 }
 
-/** Where runs come in that somebody asks for by name. */
+/** Starts runs that are requested by name. */
 export interface RunStarter {
   start(submission: RunSubmission): Promise<StartedRun>;
-  /** With a job beside them, in one commit. */
-  trigger(submission: TriggerSubmission): Promise<Triggered>;
+  /** Starts a job and runs in one commit. */
+  trigger(submission: TriggerSubmission): Promise<TriggerResult>;
 }
 
-interface Wanted {
+interface StartRequest {
   readonly job: SubmissionDraft | undefined;
   readonly runs: readonly DraftedRun[];
 }
 
-interface Given {
+interface StartResult {
   readonly job: EnqueueResult | undefined;
   readonly runs: readonly RunStart[];
 }
@@ -90,17 +90,17 @@ export interface DraftedRun {
 }
 
 export function makeRunStarter(context: LedgerContext): RunStarter {
-  const begin = makeBatcher<Wanted, Given>((batch) => write(batch, context));
+  const start = makeBatcher<StartRequest, StartResult>((batch) => write(batch, context));
 
-  const trigger = async ({ job, runs }: TriggerSubmission): Promise<Triggered> => {
+  const trigger = async ({ job, runs }: TriggerSubmission): Promise<TriggerResult> => {
     const { catalog, config, generation } = context;
     const { dedupeTtlMs } = config.service;
     const draftedJob = job === undefined ? undefined : await draftJob(job, catalog, dedupeTtlMs);
     const draftedRuns = await Promise.all(runs.map((run) => draftRun(run, generation)));
-    const given = await begin({ job: draftedJob, runs: draftedRuns });
+    const result = await start({ job: draftedJob, runs: draftedRuns });
     return {
-      job: given.job,
-      runs: given.runs.flatMap((one, at) => toStarted(one, draftedRuns[at])),
+      job: result.job,
+      runs: result.runs.flatMap((run, index) => toStartedRun(run, draftedRuns[index])),
     };
   };
 
@@ -109,28 +109,31 @@ export function makeRunStarter(context: LedgerContext): RunStarter {
     async start(submission) {
       const { runs } = await trigger({ job: undefined, runs: [submission] });
       const [started] = runs;
-      if (started === undefined) throw new Error('the ledger told nothing of a run');
+      if (started === undefined) throw new Error('the ledger returned no result for a run');
       return started;
     },
   };
 }
 
-/** Refuses what there is no such pipeline for, or what its first step could not take. */
+/** Checks a submission: the pipeline exists, and its first step accepts the payload. */
 export async function draftRun(
   submission: RunSubmission,
   { pipelines, catalog, config }: Pick<Generation, 'pipelines' | 'catalog' | 'config'>,
 ): Promise<DraftedRun> {
-  const pipeline = findPipeline(submission.pipeline, pipelines);
+  const pipeline = requirePipeline(submission.pipeline, pipelines);
   const draft = toDraft(submission, pipeline, config.service.dedupeTtlMs);
-  await checkFirst(pipeline, submission, catalog);
+  await checkFirstPayload(pipeline, submission, catalog);
   return draft;
 }
 
-async function write(batch: readonly Wanted[], context: LedgerContext): Promise<Given[]> {
+async function write(
+  batch: readonly StartRequest[],
+  context: LedgerContext,
+): Promise<StartResult[]> {
   const { ledger, quota, commits } = context;
   const drafts = batch.flatMap(({ job, runs }) => [...(job === undefined ? [] : [job]), ...runs]);
   const jobs = batch.flatMap(({ job }) => job?.job ?? []);
-  const runs = batch.flatMap((one) => one.runs.map(({ run }) => run));
+  const runs = batch.flatMap((request) => request.runs.map(({ run }) => run));
   announceWork(context, [...jobs, ...runs]);
   const started = await ledger.runs.start({
     jobs,
@@ -146,26 +149,26 @@ async function write(batch: readonly Wanted[], context: LedgerContext): Promise<
     suppressed: [...findSuppressedJobs(jobs, enqueued), ...findSuppressedRuns(runs, starts)],
   });
   const [jobsLeft, runsLeft] = [[...enqueued], [...starts]];
-  return batch.map((one) => ({
-    job: one.job === undefined ? undefined : jobsLeft.shift(),
-    runs: runsLeft.splice(0, one.runs.length),
+  return batch.map((request) => ({
+    job: request.job === undefined ? undefined : jobsLeft.shift(),
+    runs: runsLeft.splice(0, request.runs.length),
   }));
 }
 
-/** Lists the runs that were dropped because their dedupe key is taken. */
+/** Lists the runs that were not started because another run holds their dedupe key. */
 function findSuppressedRuns(
   drafts: readonly RunDraft[],
   started: readonly RunStart[],
 ): SuppressedWork[] {
-  return started.flatMap(({ duplicateOf }, at): SuppressedWork[] => {
-    const draft = drafts[at];
+  return started.flatMap(({ duplicateOf }, index): SuppressedWork[] => {
+    const draft = drafts[index];
     if (duplicateOf === undefined || draft?.dedupe === undefined) return [];
     const { pipeline: target, payload, dedupe } = draft;
     return [{ target, dedupeKey: dedupe.key, payload, holderKind: 'run', holderId: duplicateOf }];
   });
 }
 
-function toStarted(
+function toStartedRun(
   { runId, status, duplicateOf }: RunStart,
   draft: DraftedRun | undefined,
 ): StartedRun {
@@ -173,7 +176,7 @@ function toStarted(
   return { runId, status, jobId, ...(duplicateOf === undefined ? {} : { duplicateOf }) };
 }
 
-export function findPipeline(name: string, pipelines: readonly Pipeline[]): Pipeline {
+export function requirePipeline(name: string, pipelines: readonly Pipeline[]): Pipeline {
   const found = pipelines.find((pipeline) => pipeline.name === name);
   if (found !== undefined) return found;
   const known = pipelines.map((pipeline) => pipeline.name);
@@ -182,13 +185,13 @@ export function findPipeline(name: string, pipelines: readonly Pipeline[]): Pipe
   });
 }
 
-function toDraft(submission: RunSubmission, pipeline: Pipeline, usualTtlMs: number): DraftedRun {
+function toDraft(submission: RunSubmission, pipeline: Pipeline, defaultTtlMs: number): DraftedRun {
   const { id = makeId(), payload, context, submittedBy, actor, due, isAwaited } = submission;
   const baggage = toContext(context);
-  const dedupe = toDedupe(submission, usualTtlMs);
+  const dedupe = toDedupe(submission, defaultTtlMs);
   return {
     context: baggage,
-    hasFirstJob: firstTask(pipeline) !== undefined,
+    hasFirstJob: findFirstTask(pipeline) !== undefined,
     run: {
       id,
       ...startOf(pipeline, { payload, context: context ?? {} }),
@@ -214,20 +217,20 @@ function startOf(pipeline: Pipeline, scope: Parameters<typeof toPipelineStart>[1
   }
 }
 
-/** Whoever asks is told at once that the first step could not take the payload as it is. */
-async function checkFirst(
+/** Checks the payload against the input schema of the first step, to refuse it at once. */
+async function checkFirstPayload(
   pipeline: Pipeline,
   { payload }: RunSubmission,
   catalog: Catalog,
 ): Promise<void> {
-  const first = firstTask(pipeline);
+  const first = findFirstTask(pipeline);
   if (first === undefined || first.with !== undefined) return;
   const plugin = catalog.plugins.get(first.plugin);
   if (plugin?.manifest.commands[first.command]?.inputSchema === undefined) return;
   await checkPayload(plugin, first.command, payload);
 }
 
-function firstTask({ graph }: Pipeline) {
+function findFirstTask({ graph }: Pipeline) {
   const first = graph.nodes[graph.first];
   return first?.kind === 'task' && first.when === undefined ? first : undefined;
 }

@@ -13,7 +13,7 @@ import {
   showRun,
   showStep,
 } from './run.service.ts';
-import { findRun, runId } from './run.operations.ts';
+import { requireRun, runIdField } from './run.operations.ts';
 
 const nodeShape = z.object({
   depth: z.int().describe('0 for the run'),
@@ -38,7 +38,7 @@ export const runTree = defineOperation({
   effect: 'read',
   needs: 'ledger',
   scope: 'runs:ro',
-  input: z.strictObject({ id: runId }),
+  input: z.strictObject({ id: runIdField }),
   output: z.object({
     run: runShape,
     nodes: z.array(nodeShape).describe('each before what is in it'),
@@ -48,13 +48,13 @@ export const runTree = defineOperation({
   http: { method: 'GET', path: '/runs/:id/tree' },
   cli: { positionals: ['id'], examples: ['ductile run tree 0199a1b2'], watch: true },
   async run(context, { id }) {
-    const run = await findRun(context, id);
+    const run = await requireRun(context, id);
     const parts = await readParts(context.engine.ledger, run);
     return { run: showRun(run), nodes: toTree(parts), complete: parts.complete };
   },
 });
 
-/** Each branch with its steps; the branches of a block loaded under the step that opened it. */
+/** Lists each branch with its steps, and the branches of a block below the step that opened it. */
 export function toTree({ branches, steps }: Omit<RunParts, 'complete'>): TreeNode[] {
   const stepsOf = Map.groupBy(steps, ({ branchId }) => branchId);
   const childrenOf = Map.groupBy(branches, ({ parentId }) => parentId);
@@ -69,31 +69,31 @@ export function toTree({ branches, steps }: Omit<RunParts, 'complete'>): TreeNod
       if (!isBlock(step)) continue;
       for (const child of blocks.shift() ?? []) visit(child, below + 1);
     }
-    // What it loadedBranches at has no step yet: an open block, or a job.
+    // The current position has no step yet: an open block, or a job.
     for (const block of blocks) {
-      nodes.push(fromPlace(branch, below));
+      nodes.push(fromPosition(branch, below));
       for (const child of block) visit(child, below + 1);
     }
-    if (blocks.length === 0 && isWithoutStep(branch, stepsOf.get(branch.id) ?? [])) {
-      nodes.push(fromPlace(branch, below));
+    if (blocks.length === 0 && hasNoStep(branch, stepsOf.get(branch.id) ?? [])) {
+      nodes.push(fromPosition(branch, below));
     }
   };
   for (const root of childrenOf.get(null) ?? []) visit(root, 0);
   return nodes;
 }
 
-function isWithoutStep({ status, node }: Branch, steps: readonly Step[]): boolean {
+function hasNoStep({ status, node }: Branch, steps: readonly Step[]): boolean {
   return status !== 'succeeded' && steps.at(-1)?.node !== node;
 }
 
 function fromBranch(branch: Branch, depth: number): TreeNode {
   const name = branch.label ?? `${branch.index}`;
   const { duration_ms } = showBranch(branch, null);
-  return { ...fromPlace(branch, depth), kind: 'branch', name, duration_ms };
+  return { ...fromPosition(branch, depth), kind: 'branch', name, duration_ms };
 }
 
-/** Where a branch loadedBranches: a step without a row of its own yet. */
-function fromPlace(branch: Branch, depth: number): TreeNode {
+/** Creates a node for the current position of a branch, which has no step yet. */
+function fromPosition(branch: Branch, depth: number): TreeNode {
   return {
     depth,
     kind: 'step',

@@ -13,8 +13,8 @@ import {
   describeTimeout,
   runOutput,
   runPipeline,
-  runSubmissionOf,
-  runWaitOf,
+  toRunSubmission,
+  toRunWaitMs,
   showStartedRun,
 } from './start.operations.ts';
 import {
@@ -44,7 +44,7 @@ const triggerInput = z.strictObject({
   dependency: dependencyField,
 });
 
-type Triggered = z.output<typeof triggerInput>;
+type TriggerInput = z.output<typeof triggerInput>;
 
 export const triggerPlugin = defineOperation({
   name: 'plugin.trigger',
@@ -53,7 +53,7 @@ export const triggerPlugin = defineOperation({
   offeredWith: 'plugin',
   scope: (context, input) => {
     const need = findCommandNeed(context, input);
-    return typeof need === 'string' || findWanted(context, input).length === 0
+    return typeof need === 'string' || findPipelines(context, input).length === 0
       ? need
       : { ...need, type: 'write' };
   },
@@ -85,82 +85,83 @@ export const triggerPlugin = defineOperation({
     method: 'POST',
     path: '/trigger/:plugin/:command',
     body: 'payload',
-    status: (answer) => (isAnswered(answer) ? 200 : 202),
+    status: (output) => (hasEnded(output) ? 200 : 202),
     location: '/job/:job_id',
   },
   cli: { absent: '`plugin run` and `pipeline run` start each of them by its name' },
   mcp: { absent: '`plugin_run` and `pipeline_run` start each of them by its name' },
   async run(context, input) {
-    const wanted = toWanted(context, input);
-    const waits = [wanted.jobWaitMs, ...wanted.runs.map(({ waitMs }) => waitMs)];
-    const begin = () => trigger(context, input, wanted);
+    const planned = toTriggerPlan(context, input);
+    const waits = [planned.jobWaitMs, ...planned.runs.map(({ waitMs }) => waitMs)];
+    const begin = () => trigger(context, input, planned);
     return await (waits.some((ms) => ms > 0) ? withWaiterSlot(context, begin) : begin());
   },
   async plan(context, input) {
-    const { job, runs } = toWanted(context, input);
+    const { job, runs } = toTriggerPlan(context, input);
     const { plugin, command, payload } = input;
-    const wish = { plugin, command, payload };
+    const options = { plugin, command, payload };
     return [
-      ...(job === undefined ? [] : ((await runPlugin.plan?.(context, wish)) ?? [])),
+      ...(job === undefined ? [] : ((await runPlugin.plan?.(context, options)) ?? [])),
       ...runs.map(({ submission }) => `A run of ${submission.pipeline} would begin.`),
     ];
   },
 });
 
-interface Wanted {
+/** The job and runs to start, and how long to wait for each. */
+interface TriggerPlan {
   readonly job: JobSubmission | undefined;
   readonly jobWaitMs: number;
-  readonly runs: readonly WantedRun[];
+  readonly runs: readonly PlannedRun[];
 }
 
-interface WantedRun {
+interface PlannedRun {
   readonly context: Context;
   readonly submission: RunSubmission;
   readonly waitMs: number;
 }
 
 /**
- * What a request asks for; refuses what may not be. Who says nothing about waiting gets what each
- * pipeline says, and waits for the job as long as for the pipelines.
+ * Checks a request, and returns the work to start. Without `wait`, each pipeline decides how long to
+ * wait, and the job is awaited as long as the longest of them.
  */
-function toWanted(context: Context, input: Triggered): Wanted {
-  const { plugin, command, async: atOnce, wait, dependency, ...wish } = input;
-  const pipelines = findWanted(context, input);
+function toTriggerPlan(context: Context, input: TriggerInput): TriggerPlan {
+  const { plugin, command, async: atOnce, wait, dependency, ...options } = input;
+  const pipelines = findPipelines(context, input);
   for (const pipeline of pipelines) refuseDeniedSteps(context, pipeline);
   const bound = (ms: number): number => (atOnce ? 0 : limitWait(context, ms));
-  const asked = wait ?? (isDelayed(wish) ? false : undefined);
+  const requested = wait ?? (isDelayed(options) ? false : undefined);
   const runs = pipelines.map((pipeline) => {
     const own = contextOf(context, pipeline);
-    const waitMs = bound(runWaitOf(pipeline, asked));
-    const run = { pipeline: pipeline.name, ...wish };
-    return { context: own, waitMs, submission: runSubmissionOf(own, run, waitMs > 0) };
+    const waitMs = bound(toRunWaitMs(pipeline, requested));
+    const run = { pipeline: pipeline.name, ...options };
+    return { context: own, waitMs, submission: toRunSubmission(own, run, waitMs > 0) };
   });
   const jobWaitMs =
-    asked === undefined
+    requested === undefined
       ? Math.max(0, ...runs.map(({ waitMs }) => waitMs))
-      : bound(toJobWaitMs(asked));
-  // Where a pipeline answers to the name, there need not be such a command.
+      : bound(toJobWaitMs(requested));
+  // If a pipeline has this name in `on`, the command doesn't have to exist.
   if (pipelines.length > 0 && !hasCommand(context, input))
     return { job: undefined, jobWaitMs: 0, runs };
-  const asJob = { plugin, command, dependency, ...wish };
+  const asJob = { plugin, command, dependency, ...options };
   const submission = toJobSubmission(context, asJob, jobWaitMs > 0);
-  // As the runs do, and as the jobs and runs of an event: one that is under way blocks too.
+  // A running job with the same dedupe key blocks too, as it does for runs.
   return { job: { ...submission, blockInFlight: true }, jobWaitMs, runs };
 }
 
-async function trigger(context: Context, { plugin, command }: Triggered, wanted: Wanted) {
-  const begun = await context.engine.trigger({
-    job: wanted.job,
-    runs: wanted.runs.map(({ submission }) => submission),
+async function trigger(context: Context, { plugin, command }: TriggerInput, planned: TriggerPlan) {
+  const started = await context.engine.trigger({
+    job: planned.job,
+    runs: planned.runs.map(({ submission }) => submission),
   });
   const showJob = async () =>
-    wanted.job === undefined || begun.job === undefined
+    planned.job === undefined || started.job === undefined
       ? null
-      : await showStartedJob(context, wanted.job, begun.job, wanted.jobWaitMs);
+      : await showStartedJob(context, planned.job, started.job, planned.jobWaitMs);
   const [job, ...runs] = await Promise.all([
     showJob(),
-    ...begun.runs.flatMap((started, index) => {
-      const run = wanted.runs[index];
+    ...started.runs.flatMap((started, index) => {
+      const run = planned.runs[index];
       return run === undefined
         ? []
         : [showStartedRun(run.context, run.submission, started, run.waitMs)];
@@ -170,14 +171,14 @@ async function trigger(context: Context, { plugin, command }: Triggered, wanted:
   const jobId = first?.job_id ?? null;
   const runId = runs[0]?.run_id ?? null;
   const started = { plugin, command, job_id: jobId, run_id: runId };
-  const answer = { ...started, status: first?.status ?? '', job, runs };
-  return { ...answer, ...sumUp(answer) };
+  const result = { ...started, status: first?.status ?? '', job, runs };
+  return { ...result, ...summarize(result) };
 }
 
-type Told = z.output<typeof jobOutput> | z.output<typeof runOutput>;
+type StartedWork = z.output<typeof jobOutput> | z.output<typeof runOutput>;
 
-/** All that was waited for in one: how it went, how long it took, and job by job what came of it. */
-function sumUp({
+/** Summarizes all work that was awaited: status, duration, and the result of each job. */
+function summarize({
   job_id: jobId,
   job,
   runs,
@@ -186,7 +187,9 @@ function sumUp({
   readonly job: z.output<typeof jobOutput> | null;
   readonly runs: readonly z.output<typeof runOutput>[];
 }) {
-  const waited = [job, ...runs].filter((one): one is Told => one?.timeout_exceeded !== undefined);
+  const waited = [job, ...runs].filter(
+    (one): one is StartedWork => one?.timeout_exceeded !== undefined,
+  );
   if (waited.length === 0) return {};
   if (waited.some(({ timeout_exceeded: isLate }) => isLate)) {
     return {
@@ -211,19 +214,19 @@ function sumUp({
   };
 }
 
-function findWanted(
+function findPipelines(
   { engine }: Context,
-  { plugin, command }: Pick<Triggered, 'plugin' | 'command'>,
+  { plugin, command }: Pick<TriggerInput, 'plugin' | 'command'>,
 ): Pipeline[] {
   return engine.pipelines.filter(({ on }) => on === `${plugin}.${command}`);
 }
 
-function hasCommand({ engine }: Context, { plugin, command }: Triggered): boolean {
+function hasCommand({ engine }: Context, { plugin, command }: TriggerInput): boolean {
   const { commands = {} } = engine.catalog.plugins.get(plugin)?.manifest ?? {};
   return Object.hasOwn(commands, command);
 }
 
-/** Each run has an id of its own, which is the same when the request comes again. */
+/** Derives the id of each run from the request, so that a repeated request has the same ids. */
 function contextOf(context: Context, { name }: Pipeline): Context {
   const { subjectId } = context;
   if (subjectId === undefined) return context;
@@ -235,10 +238,11 @@ function contextOf(context: Context, { name }: Pipeline): Context {
   };
 }
 
-/** Whether all that was waited for has ended; a job that was not is shown without its times. */
-function isAnswered({ job, runs }: { readonly job?: unknown; readonly runs?: unknown }): boolean {
-  const told = [isObject(job) && 'created_at' in job ? [job] : [], runs].flat();
+/** Returns true if all awaited work has ended. A job that wasn't awaited is shown without its times. */
+function hasEnded({ job, runs }: { readonly job?: unknown; readonly runs?: unknown }): boolean {
+  const awaited = [isObject(job) && 'created_at' in job ? [job] : [], runs].flat();
   return (
-    told.length > 0 && told.every((one) => isObject(one) && typeof one['completed_at'] === 'string')
+    awaited.length > 0 &&
+    awaited.every((work) => isObject(work) && typeof work['completed_at'] === 'string')
   );
 }

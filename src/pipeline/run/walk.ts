@@ -47,6 +47,11 @@ export function toScope({
   return { payload: { ...base, ...own }, context };
 }
 
+/** Returns the key of a step's output in the payload: its id without the prefix of a call. */
+export function payloadKeyOf(id: NodeId): string {
+  return id.slice(id.lastIndexOf('/') + 1);
+}
+
 /** True if the branch ends before this node. */
 export function isBranchEnd(walk: Walk, next: NodeId | null): boolean {
   return next === null || next === walk.stop;
@@ -95,10 +100,9 @@ export function haltWalkWith(
   message = error,
 ): Transition {
   recordStep(walk, 'failed', { error });
-  const place = positionOf(walk);
   return createTransition(walk, {
     kind: 'halt',
-    ...place,
+    ...positionOf(walk),
     reason,
     message: message.slice(0, limits.errorCharsMax),
   });
@@ -138,18 +142,18 @@ export function createBranchStarter(
       isWhole: true,
     });
   }
-  const begun = { stop: null, isWhole: false };
+  const common = { stop: null, isWhole: false };
   if (node.kind === 'split') {
     return (index) => {
       const { label, first } = at(node.arms, index);
-      return { ...begun, node: first, label, own: {} };
+      return { ...common, node: first, label, own: {} };
     };
   }
   if (node.kind !== 'foreach') throw new Error(`step ${node.id} is not a block`);
   const items = itemsOf(graph, parent);
   const { as, first } = node;
   return (index) => ({
-    ...begun,
+    ...common,
     node: first,
     label: null,
     own: { [as]: at(items, index), index },
