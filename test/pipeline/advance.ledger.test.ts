@@ -97,7 +97,7 @@ describe.each(databases)('a wide block on %s', (kind) => {
     ]);
   });
 
-  test('is left as it was by a process that leaves', async () => {
+  test('is released unchanged when its process shuts down', async () => {
     const { ledger } = await openBench(kind);
     const { run } = await startWide(ledger);
     const held = await claimOne(ledger, 'p1');
@@ -154,7 +154,7 @@ describe.each(databases)('a wide block on %s', (kind) => {
     expect((await findRun(ledger, run.id)).status).toBe('halted');
   });
 
-  test('that is wider than its limit begins nothing', async () => {
+  test('that is wider than its limit starts no branch', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [foreach('each', 'a', { maxFanout: 2 }), task('a')]);
     const run = await start(ledger, graph, { items: range(3) });
@@ -164,7 +164,7 @@ describe.each(databases)('a wide block on %s', (kind) => {
 });
 
 describe.each(databases)('an advancement on %s', (kind) => {
-  test('is not for a process that the ledger does not know', async () => {
+  test('is not claimed by a process without a row in the ledger', async () => {
     const { ledger } = await openBench(kind);
     await startWide(ledger);
     const claim = { processId: 'nobody', token: makeToken(), limit: 5 };
@@ -180,7 +180,7 @@ describe.each(databases)('an advancement on %s', (kind) => {
     expect((await ledger.runs.claimBranches(claim)).branchIds).toEqual([]);
   });
 
-  test('that its process lost is claimed by another when its claim has lasted too long', async () => {
+  test('is claimed by another process when its lease has expired', async () => {
     const { ledger, sql } = await openBench(kind);
     const { run } = await startWide(ledger);
     const lost = await claimOne(ledger, 'p1');
@@ -227,7 +227,7 @@ describe.each(databases)('an advancement on %s', (kind) => {
     expect(tries.map(({ error }) => error)).toEqual(['no luck', 'no luck']);
   });
 
-  test('under which processes keep dying halts its branch', async () => {
+  test('halts its branch after too many process crashes', async () => {
     const { ledger, sql } = await openBench(kind);
     const { run } = await startWide(ledger);
     await sql('update run_branches set crashes = ?', [limits.crashesMax]);
@@ -237,7 +237,7 @@ describe.each(databases)('an advancement on %s', (kind) => {
     });
   });
 
-  test('takes over what could not be moved where it was settled', async () => {
+  test('continues a branch that the settle failed to advance', async () => {
     const { ledger, sql } = await openBench(kind);
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
     const run = await start(ledger, graph);
@@ -330,7 +330,7 @@ describe.each(databases)('a run that waits on %s', (kind) => {
     expect(await stepsOf(ledger, run.id)).toEqual(['ok failed']);
   });
 
-  test('for others of its key begins when there is room, in order', async () => {
+  test('for others of its concurrency key starts in order when the limit allows it', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const concurrency = { key: 'k', limit: 2 };
@@ -381,7 +381,7 @@ describe.each(databases)('an ended run on %s', (kind) => {
     expect(await ledger.jobs.list({ limit: 100 })).toHaveLength(4);
   });
 
-  test('is not moved by a job that ends late', async () => {
+  test('is not advanced by a job that ends late', async () => {
     const { ledger, sql, dump } = await openBench(kind);
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
     const run = await start(ledger, graph);

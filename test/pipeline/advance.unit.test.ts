@@ -53,13 +53,13 @@ describe('a task', () => {
     });
   });
 
-  test('with one event is followed by the payload of it alone', () => {
+  test('with one event continues with the payload of that event alone', () => {
     const move = advance(chain, at('a', { x: 1 }, { base: { y: 2 } }), emitted({ z: 3 }));
     expect(move.landing).toMatchObject({ kind: 'task', node: 'b', own: { z: 3 }, isWhole: true });
     expect(advance(chain, at('a'), emitted(7)).landing).toMatchObject({ own: { value: 7 } });
   });
 
-  test('is given what `with` adds, which does not stay in the payload', () => {
+  test('gets the fields of `with`, which do not stay in the payload', () => {
     const given = graph([task('a', { with: { to: ref('payload.user.mail'), n: { value: 1 } } })]);
     const { landing } = advance(given, at('a', { n: 0 }, { base: { user: { mail: 'm' } } }), start);
     expect(landing).toMatchObject({ input: { n: 1, to: 'm' }, own: { n: 0 } });
@@ -148,7 +148,7 @@ describe('a task', () => {
     );
   });
 
-  test('does not get more than a payload may be', () => {
+  test('does not get a payload above the limit', () => {
     const { landing } = advance(
       chain,
       at('a', { text: 'x'.repeat(limits.payloadBytesMax) }),
@@ -216,7 +216,7 @@ describe('several events', () => {
     });
   });
 
-  test('end their branch with the list of outputs, also within each other', () => {
+  test('end their branch with the list of outputs, even if they are nested', () => {
     const chain = graph([task('a', { next: 'b' }), task('b', { next: 'c' }), task('c')]);
     const joined = { kind: 'joined', block: 'events', outputs: ['[1,2]', '{"n":3}'] } as const;
     const move = advance(chain, at('a', { x: 1 }), joined);
@@ -236,7 +236,7 @@ describe('several events', () => {
     });
   });
 
-  test('are as many as the pipeline allows', () => {
+  test('are limited by the pipeline', () => {
     const narrow = graph([task('a', { next: 'b' }), task('b')], { maxFanout: 2 });
     expect(advance(narrow, at('a'), emitted(1, 2)).landing).toMatchObject({
       kind: 'open',
@@ -252,7 +252,7 @@ describe('several events', () => {
 describe('a split', () => {
   const flow = graph([split('both', ['l', 'r'], { next: 'z' }), task('l'), task('r'), task('z')]);
 
-  test('begins its arms with nothing of their own', () => {
+  test('starts its arms with an empty payload of their own', () => {
     const parent = at('both', { x: 1 });
     expect(advance(flow, parent, start).landing).toMatchObject({
       kind: 'open',
@@ -295,7 +295,7 @@ describe('a foreach', () => {
   const flow = graph([foreach('all', 'x', { next: 'z', as: 'photo' }), task('x'), task('z')]);
   const only = graph([foreach('all', 'x'), task('x')]);
 
-  test('begins a branch for each element, whatever the element is', () => {
+  test('starts a branch for each element, whatever the element is', () => {
     const items = [null, false, 0, '', { a: 1 }];
     const parent = at('all', {}, { base: { items } });
     expect(advance(flow, parent, start).landing).toMatchObject({
@@ -321,7 +321,7 @@ describe('a foreach', () => {
     });
   });
 
-  test('joins in the order of the elements, last or not', () => {
+  test('joins in the order of the elements, as the last step or not', () => {
     const joined = { kind: 'joined', block: 'foreach', outputs: ['{"n":0}', '{"n":1}'] } as const;
     const own = { a: 1, all: 'old' };
     const wanted = { a: 1, all: [{ n: 0 }, { n: 1 }] };
@@ -336,7 +336,7 @@ describe('a foreach', () => {
     expect(output(advance(only, at('all'), together))).toEqual({ all: wanted.all });
   });
 
-  test('over something else, or over too much, halts before anything is begun', () => {
+  test("over a value that isn't a list, or over too many elements, halts before a branch starts", () => {
     expect(advance(flow, at('all', { items: {} }), start).landing).toMatchObject({
       kind: 'halt',
       reason: 'invalid_transition',
@@ -355,7 +355,7 @@ describe('a foreach', () => {
     });
   });
 
-  test('whose outputs are too large for the step that follows halts; the end takes them', () => {
+  test('whose outputs are too large for the next step halts, but the end of the run accepts them', () => {
     const outputs = Array.from({ length: 4 }, () =>
       JSON.stringify('x'.repeat(limits.payloadBytesMax / 4)),
     );

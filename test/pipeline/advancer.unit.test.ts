@@ -108,7 +108,7 @@ async function pass(ms: number): Promise<void> {
 }
 
 describe('the advancer', () => {
-  test('moves a wide branch on in batches, and others take turns with it', async () => {
+  test('advances a wide branch in batches, and others take turns with it', async () => {
     const fake = new Fake();
     fake.add('wide', 3);
     fake.add('small', 1);
@@ -120,7 +120,7 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
-  test('holds no more branches than its limit, and comes back for the rest', async () => {
+  test('claims no more branches than its limit, and claims the rest later', async () => {
     const fake = new Fake();
     const count = limits.advancedAtOnceMax + 3;
     for (let index = 0; index < count; index += 1) fake.add(`b${index}`, 2);
@@ -135,7 +135,7 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
-  test('looks when it is notified, when something is due and at its interval', async () => {
+  test('claims when it is notified, when a branch is due and at its interval', async () => {
     const fake = new Fake();
     await fake.advancer.start();
     await pass(0);
@@ -161,7 +161,7 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
-  test('looks once more when it is notified while it looks', async () => {
+  test('claims once more if it is notified during a claim', async () => {
     const fake = new Fake();
     fake.onClaim = () => {
       if (fake.claims === 1) fake.advancer.soon();
@@ -172,7 +172,7 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
-  test("releases a branch that can't be moved, with the reason, and continues with others", async () => {
+  test("releases a branch that can't be advanced, with the reason, and continues with others", async () => {
     const fake = new Fake();
     fake.add('bad', 1);
     fake.add('good', 1);
@@ -187,7 +187,7 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
-  test('charges no branch while the database is away, and continues when it is back', async () => {
+  test('counts no failed try while the database is away, and continues when it is back', async () => {
     const fake = new Fake();
     const branches = Array.from({ length: limits.advancedAtOnceMax }, (_, index) => `b${index}`);
     for (const branch of branches) fake.add(branch, 2);
@@ -209,7 +209,7 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
-  test('lets go of a branch that another process has claimed', async () => {
+  test('drops a branch that another process has claimed', async () => {
     const fake = new Fake();
     fake.add('lost', 5);
     fake.verdict = 'fenced';

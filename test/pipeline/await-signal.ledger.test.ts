@@ -48,7 +48,7 @@ async function tell(
 }
 
 describe.each(databases)('a wait for a signal on %s', (kind) => {
-  test('continues with one that came while the step before it ran', async () => {
+  test('continues with a signal that arrived while the previous step ran', async () => {
     const { ledger } = await openBench(kind);
     const signal = awaited({ when: isMine });
     const graph = await define(ledger, [task('ask', { next: 'w' }), wait('w', { signal })]);
@@ -63,7 +63,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     expect(await outputOf(ledger, run.id)).toEqual({ result: null, w: { n: 7 } });
   });
 
-  test('does not take what came before its run was accepted, nor what began it', async () => {
+  test('ignores signals from before its run was accepted, and the one that started it', async () => {
     const { ledger, sql } = await openBench(kind);
     await tell(ledger, [1]);
     await sql('update signals set inserted_at = ?', [LONG_AGO]);
@@ -77,7 +77,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     expect(await outputOf(ledger, run.id)).toEqual({ w: { n: 3 } });
   });
 
-  test('takes each signal once on its way, in the order in which they came', async () => {
+  test('accepts each signal once per branch, in the order of arrival', async () => {
     const { ledger } = await openBench(kind);
     const signal = awaited();
     const nodes = [
@@ -128,7 +128,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     expect(await outputOf(ledger, revived)).toEqual({ w: { n: 1 } });
   });
 
-  test('gets all that a signal said, also what it does not show', async () => {
+  test('gets the whole payload of a signal, including masked fields', async () => {
     const { ledger } = await openBench(kind);
     const sealed = { keyId: 'k1', text: 'v1.a.b' };
     const opened: unknown[] = [];
@@ -150,7 +150,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     expect(await outputOf(ledger, run.id)).toEqual({ w: { n: 7, token: 't' } });
   });
 
-  test('is not handed what a signal shows in place of what cannot be opened', async () => {
+  test("does not get the masked payload if the sealed one can't be opened", async () => {
     const { ledger } = await openBench(kind);
     ledger.provideRules({
       openSignal: () => {
@@ -170,7 +170,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     await expect(advanceAll(ledger)).rejects.toThrow('the key k1 is not here');
   });
 
-  test('keeps its deadline while it looks through many, a few at a time', async () => {
+  test('keeps its deadline while it searches many signals in batches', async () => {
     const { ledger, sql } = await openBench(kind);
     const signal = awaited({ when: isMine });
     const graph = await define(ledger, [
@@ -194,7 +194,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
   });
 });
 
-test('the wait looks a second time for signals that were being committed', async () => {
+test('the wait searches a second time for signals that were being committed', async () => {
   const { ledger, sql } = await openBench('postgres');
   const graph = await define(ledger, [wait('w', { signal: awaited() })]);
   const run = await start(ledger, graph);

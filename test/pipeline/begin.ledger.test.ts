@@ -32,7 +32,7 @@ describe.each(databases)("a run whose first step can't be computed, on %s", (kin
     return { ...bench, run, graph, tryOnce };
   }
 
-  test('says so from the beginning', async () => {
+  test('reports the error from the start', async () => {
     const { ledger, run } = await startLost();
     expect((await findRun(ledger, run.id)).status).toBe('running');
     const tries = await ledger.runs.listAdvancements(run.id, 10);
@@ -58,7 +58,7 @@ describe.each(databases)("a run whose first step can't be computed, on %s", (kin
     expect(await ledger.runs.listAdvancements(run.id, 10)).toHaveLength(3);
   });
 
-  test('does not keep those from beginning that came with it', async () => {
+  test('does not stop other runs of the same batch from starting', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const [lost, sound] = [runOf({ ...graph, hash: makeToken() }), runOf(graph)];

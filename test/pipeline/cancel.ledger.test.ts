@@ -57,7 +57,7 @@ describe.each(databases)('cancelling a run on %s', (kind) => {
     expect(await ledger.check()).toEqual([]);
   });
 
-  test('a success that comes after it stays one, and leads to nothing', async () => {
+  test('a job that succeeds afterwards stays succeeded, and nothing follows', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
     const { id } = await start(ledger, graph);
@@ -84,7 +84,7 @@ describe.each(databases)('cancelling a run on %s', (kind) => {
     expect(await cancel(ledger, makeId())).toMatchObject({ errorCode: 'RUN_NOT_FOUND' });
   });
 
-  test('a run that waits for its concurrency key never begins and lets the next one begin', async () => {
+  test('a run that waits for its concurrency key never starts, and the next one starts', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const more = { concurrency: { key: 'k', limit: 1 } };
@@ -102,7 +102,7 @@ describe.each(databases)('cancelling a run on %s', (kind) => {
     expect(await findRun(ledger, third.id)).toMatchObject({ status: 'succeeded' });
   });
 
-  test('a wide block ends whole, begun or not', async () => {
+  test('all branches of a wide block end, started or not', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [foreach('each', 'work'), task('work')]);
     const items = Array.from({ length: 1000 }, (_, index) => index);
@@ -153,7 +153,7 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
 
   const queued = async (ledger: Ledger) => (await ledger.jobs.countQueue()).ready;
 
-  test('is done in bounded steps, and nothing of it starts meanwhile', async () => {
+  test('takes bounded steps, and no job of the run starts meanwhile', async () => {
     const { ledger } = await openBench(kind);
     const { graph, id } = await cancelWide(ledger);
     expect((await findRun(ledger, id)).status).toBe('cancelled');
@@ -175,7 +175,7 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
     expect(jobs).toBe(width);
   });
 
-  test('is gone on with by others when a process dies in the middle', async () => {
+  test('is continued by another process after a crash', async () => {
     const { ledger } = await openBench(kind);
     const { id } = await cancelWide(ledger);
     const held = await claimRoot(ledger, 'p1');
@@ -187,7 +187,7 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
     expect(await ledger.runs.listBranches({ runId: id, open: true, limit: 9 })).toEqual([]);
   });
 
-  test('is over before its work is gone on with', async () => {
+  test('is finished before the run can be revived', async () => {
     const { ledger } = await openBench(kind);
     const { graph, id } = await cancelWide(ledger);
     expect(await ask(ledger, { of: id, from: 'work' })).toMatchObject({ errorCode: 'RUN_OPEN' });
@@ -197,7 +197,7 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
   });
 });
 
-describe.each(databases)('a step that asks a person on %s', (kind) => {
+describe.each(databases)('a step that waits for approval on %s', (kind) => {
   const nodes = [task('a', { next: 'ok' }), approve('ok', { next: 'b' }), task('b')];
 
   test('continues with the approver, the time and the reason', async () => {
@@ -227,7 +227,7 @@ describe.each(databases)('a step that asks a person on %s', (kind) => {
     expect(await findRun(ledger, id)).toMatchObject({ status: 'halted', haltReason: 'rejected' });
   });
 
-  test('is answered once, and only while it asks', async () => {
+  test('is decided once, and only while it waits', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, nodes);
     const { id } = await start(ledger, graph);
@@ -247,7 +247,7 @@ describe.each(databases)('a step that asks a person on %s', (kind) => {
     });
   });
 
-  test('is named by its own id where several branches ask', async () => {
+  test('is named by its row id if several branches wait at it', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [foreach('each', 'ok'), approve('ok')]);
     const { id } = await start(ledger, graph, { items: [1, 2] });

@@ -131,7 +131,7 @@ describe('against the plugins', () => {
 });
 
 describe('payloads', () => {
-  test('values that the command cannot take', async () => {
+  test("values that the command doesn't accept are reported", async () => {
     expect(
       await told(`
   - name: x
@@ -200,7 +200,7 @@ describe('payloads', () => {
   });
 });
 
-test('an event starts those that want it; one that cannot tell is skipped, and the others are not', async () => {
+test('an event starts the pipelines that match; one whose condition fails is skipped, the others start', async () => {
   const { pipelines } = await check(`
   - {name: all, on: e, steps: [{uses: echo}]}
   - {name: other, on: f, steps: [{uses: echo}]}

@@ -26,7 +26,7 @@ describe('a switch', () => {
     expect(move.landing).toMatchObject({ kind: 'task', node });
   });
 
-  test('halts when nothing matches, unless it says otherwise', () => {
+  test('halts when no case matches and `otherwise` is missing', () => {
     expect(advance(flow, at('which', { kind: 'c' }), start).landing).toMatchObject({
       kind: 'halt',
       reason: 'unmatched_condition',
@@ -37,7 +37,7 @@ describe('a switch', () => {
     expect(advance(open, at('which', { kind }), start).landing).toMatchObject({ node: 'z' });
   });
 
-  test('takes the first condition that holds', () => {
+  test('uses the first condition that holds', () => {
     const cases = [
       { label: 'large', when: isLarge, equals: undefined, first: 'x' },
       { label: 'go', when: isTrue, equals: undefined, first: 'y' },
@@ -67,7 +67,7 @@ describe('a condition', () => {
     task('c', { when: isLarge }),
   ]);
 
-  test('that does not hold passes the step over and changes nothing', () => {
+  test('that does not hold skips the step and changes nothing', () => {
     const move = advance(flow, at('a', { size: 2 }), start);
     expect(statuses(move)).toEqual(['a skipped', 'b skipped']);
     expect(move.landing).toMatchObject({ kind: 'task', node: 'c', own: { size: 2 } });

@@ -51,14 +51,14 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
     );
   });
 
-  test('leaves what there is no place for, which is due now', async () => {
+  test('leaves branches above the limit, which are due now', async () => {
     const { ledger } = await openBench(kind);
     const { run } = await startBlock(ledger);
     await startBlock(ledger);
     expect(await claim(ledger)).toMatchObject({ branchIds: [run.id], nextInMs: 0 });
   });
 
-  test('takes only running runs', async () => {
+  test('includes only branches of running runs', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const { run } = await startBlock(ledger);
@@ -67,7 +67,7 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
     });
   });
 
-  test('is over with the advancement, and nothing of it is left', async () => {
+  test('ends with the advancement, and leaves nothing in the row', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const { run } = await startBlock(ledger);
@@ -89,7 +89,7 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
     expect(move?.completedAt).not.toBeNull();
   });
 
-  test('is released if the run has ended meanwhile, and moves nothing', async () => {
+  test('is released without an advancement if the run has ended meanwhile', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const [{ graph, run }, other] = [await startBlock(ledger), await startBlock(ledger)];
@@ -104,7 +104,7 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
     expect(await claimSteps(ledger, graph)).toEqual([]);
   });
 
-  test('is free again, but later each time, when it is released', async () => {
+  test('is due again after a release, later each time', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const { run } = await startBlock(ledger);
@@ -151,7 +151,7 @@ describe.each(databases)('the claim of a branch on %s', (kind) => {
 });
 
 describe.each(databases)('an advancement on %s', (kind) => {
-  test('is nothing more where too many processes died of it', async () => {
+  test('halts the branch if too many processes died during it', async () => {
     const { ledger, sql } = await openBench(kind);
     const { run } = await startBlock(ledger);
     await sql('update run_branches set crashes = ?', [limits.crashesMax]);
@@ -161,23 +161,27 @@ describe.each(databases)('an advancement on %s', (kind) => {
     expect(move?.completedAt).not.toBeNull();
   });
 
-  test('is to end what is left of a cancelled run, in parts', { timeout: 180_000 }, async () => {
-    const { ledger } = await openBench(kind);
-    const width = 2 * limits.sweepBatchMax + 1;
-    const each = foreach('each', 'a', { maxFanout: width });
-    const graph = await define(ledger, [each, task('a')]);
-    const run = await start(ledger, graph, { items: range(width) });
-    await advanceAll(ledger);
-    await direct(ledger, run.id, { kind: 'run.cancel', runId: run.id });
-    const answers = await advanceAll(ledger);
-    expect(answers).toMatchObject([
-      { verdict: 'more', queued: true },
-      { verdict: 'done', queued: true },
-    ]);
-    const moves = await ledger.runs.listAdvancements(run.id, 10);
-    expect(moves.filter(({ completedAt }) => completedAt === null)).toEqual([]);
-    expect(await claimSteps(ledger, graph)).toEqual([]);
-  });
+  test(
+    'ends the remaining branches of a cancelled run in batches',
+    { timeout: 180_000 },
+    async () => {
+      const { ledger } = await openBench(kind);
+      const width = 2 * limits.sweepBatchMax + 1;
+      const each = foreach('each', 'a', { maxFanout: width });
+      const graph = await define(ledger, [each, task('a')]);
+      const run = await start(ledger, graph, { items: range(width) });
+      await advanceAll(ledger);
+      await direct(ledger, run.id, { kind: 'run.cancel', runId: run.id });
+      const answers = await advanceAll(ledger);
+      expect(answers).toMatchObject([
+        { verdict: 'more', queued: true },
+        { verdict: 'done', queued: true },
+      ]);
+      const moves = await ledger.runs.listAdvancements(run.id, 10);
+      expect(moves.filter(({ completedAt }) => completedAt === null)).toEqual([]);
+      expect(await claimSteps(ledger, graph)).toEqual([]);
+    },
+  );
 });
 
 describe.each(databases)('a branch that waits for a signal on %s', (kind) => {
@@ -193,7 +197,7 @@ describe.each(databases)('a branch that waits for a signal on %s', (kind) => {
     await ledger.jobs.settle([succeed(job, { signals })]);
   }
 
-  test('does not take one that came before its run', async () => {
+  test('ignores a signal from before its run', async () => {
     const { ledger, sql } = await openBench(kind);
     const graph = await define(ledger, nodes);
     await tell(ledger, 2);
@@ -205,7 +209,7 @@ describe.each(databases)('a branch that waits for a signal on %s', (kind) => {
     expect(await stepsOf(ledger, run.id)).toEqual(['w waiting']);
   });
 
-  test('looks at all that came, however many', async () => {
+  test('searches all signals, however many', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, nodes);
     await start(ledger, graph);

@@ -64,7 +64,7 @@ describe('the next step', () => {
     expect(graph.nodes['b']).toMatchObject({ plugin: 'p', command: 'handle' });
   });
 
-  test('a list within a list is laid flat, and knows what comes after it', () => {
+  test('a nested list is flattened, and knows the step after it', () => {
     const graph = make(entry('nested', [{ id: 'inner', steps: [a, b] }, c]));
     expect(graph.first).toBe('a');
     expect(lines(graph)).toEqual([
@@ -148,7 +148,7 @@ describe('the next step', () => {
     });
   });
 
-  test('a called pipeline is laid in, and returns', () => {
+  test('a called pipeline is inlined, and returns to the caller', () => {
     const called = entry('called', [a, { id: 'deep', call: 'third' }], { max_fanout: 3 });
     const third = entry('third', [{ id: 'each', foreach: 'payload.l', steps: [b] }], {
       max_fanout: 2,
@@ -164,7 +164,7 @@ describe('the next step', () => {
     expect(graph.nodes['go/deep/each']).toMatchObject({ maxFanout: 2 });
   });
 
-  test('steps without an id are called by their place', () => {
+  test('steps without an id are named by their position', () => {
     const graph = make(
       entry('auto', [
         { uses: 'p' },
@@ -206,14 +206,14 @@ describe('the next step', () => {
 });
 
 describe('an invalid pipeline is refused', () => {
-  test('an id that is used already', () => {
+  test('a duplicate id is reported', () => {
     const twice = entry('twice', [a, { id: 'x', split: [b, { id: 'a', uses: 'p' }] }]);
     expect(tell(compilePipeline(twice, library(twice)))).toEqual([
       'steps.1.split.1.id is a, which is the id of an earlier step of this pipeline',
     ]);
   });
 
-  test('plugins and pipelines that there are not', () => {
+  test('unknown plugins and pipelines are reported', () => {
     const lost = entry('lost', [{ uses: 'nobody.x' }, { if: 'payload.x', call: 'else' }], {
       on_halt: 'nobody',
     });
@@ -224,7 +224,7 @@ describe('an invalid pipeline is refused', () => {
     ]);
   });
 
-  test('a fault of a called pipeline is said once, about that pipeline', () => {
+  test('a fault of a called pipeline is reported once, for that pipeline', () => {
     const called = entry('called', [{ uses: 'nobody' }]);
     const caller = entry('caller', [{ call: 'called' }]);
     expect(compilePipeline(caller, library(caller, called))).toEqual({
@@ -233,7 +233,7 @@ describe('an invalid pipeline is refused', () => {
     });
   });
 
-  test('calls in a circle, with the way', () => {
+  test('a cycle of calls is reported with its path', () => {
     const one = entry('one', [a, { id: 'x', split: [{ call: 'two' }] }]);
     const two = entry('two', [{ call: 'three' }]);
     const three = entry('three', [b, { call: 'two' }]);
@@ -251,7 +251,7 @@ describe('an invalid pipeline is refused', () => {
     ]);
   });
 
-  test('steps that nothing leads to', () => {
+  test('unreachable steps are reported', () => {
     const dead = entry('dead', [
       { id: 'never', if: 'false', uses: 'p' },
       {
@@ -274,7 +274,7 @@ describe('an invalid pipeline is refused', () => {
     ]);
   });
 
-  test('pipelines that double with every call', () => {
+  test('pipelines that double with every call are refused', () => {
     const entries = Array.from({ length: 40 }, (_, level) =>
       entry(
         `p${level}`,
@@ -292,7 +292,7 @@ describe('an invalid pipeline is refused', () => {
 describe('the hash', () => {
   const base = [a, { id: 'each', foreach: 'payload.items', steps: [b] }];
 
-  test('is of what decides behaviour, and survives being stored', () => {
+  test('covers what decides the behavior, and survives storage', () => {
     const graph = make(entry('same', base));
     const again = make(
       entry('same', base, { on: 'x', timeout: '5m', execution_mode: 'synchronous' }),

@@ -88,7 +88,7 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     expect(await ledger.check()).toEqual([]);
   });
 
-  test('does not meet that of another pipeline, or another key', async () => {
+  test('does not block other pipelines or other keys', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const other = await define(ledger, [task('a')], { name: 'other' });

@@ -58,7 +58,7 @@ const { graph } = makePipeline(
   },
 );
 
-test('as text it is a tree', () => {
+test('a drawing as text is a tree', () => {
   expect(drawText(graph, 'photos on new', false).split('\n')).toEqual([
     'photos on new',
     '├─ fetch: web.get',
@@ -98,7 +98,7 @@ test('a drawing with notes shows the input of each step, without secrets', () =>
 describe('as a picture', () => {
   const svg = drawSvg(graph, 'photos "on" <new>');
 
-  test('every step is in it, and text cannot break out of its place', () => {
+  test('every step is in it, and text is escaped', () => {
     for (const id of Object.keys(graph.nodes)) expect(svg).toContain(`>${id}</text>`);
     expect(svg).toContain('photos &quot;on&quot; &lt;new&gt;');
     expect(svg).toContain('Send &lt;{payload.to}&gt; &amp; go?');
@@ -108,7 +108,7 @@ describe('as a picture', () => {
     expect(open * 2).toBe(tags.length);
   });
 
-  test('no step lies outside of the paper, and none on another beside it', () => {
+  test('no step is outside of the picture, and no steps overlap', () => {
     const [, width = '', height = ''] = /viewBox="0 0 (\d+) (\d+)"/.exec(svg) ?? [];
     const boxes = [
       ...svg.matchAll(

@@ -35,7 +35,7 @@ async function cancel(ledger: Ledger, runId: string): Promise<void> {
 }
 
 describe.each(databases)('a run for later on %s', (kind) => {
-  test('is queued with its time, and nothing of it begins before', async () => {
+  test('is queued with its time, and no step starts before', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const run = runOf(graph, {}, inAnHour);
@@ -68,7 +68,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
     expect(nextInMs).toBeLessThanOrEqual(HOUR_MS);
   });
 
-  test('begins when its time has come, whichever process looks', async () => {
+  test('starts when it is due, on whichever process claims it', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const graph = await define(ledger, [task('a')]);
@@ -83,7 +83,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
     expect(await ledger.check()).toEqual([]);
   });
 
-  test('whose time is over begins at once', async () => {
+  test('whose time is in the past starts at once', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const late = runOf(graph, {}, { due: { at: LONG_AGO } });
@@ -94,7 +94,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
     expect(await claimSteps(ledger, graph)).toHaveLength(2);
   });
 
-  test('asked for again with the same id stays one, with its first time', async () => {
+  test('requested again with the same id exists once, with its first time', async () => {
     const { ledger, dump } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const run = await start(ledger, graph, {}, inAnHour);
@@ -105,7 +105,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
     expect(await dump()).toEqual(before);
   });
 
-  test('can be cancelled before, and then never begins', async () => {
+  test('can be cancelled before its time, and then never starts', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const graph = await define(ledger, [task('a')]);
@@ -117,7 +117,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
     expect(await ledger.check()).toEqual([]);
   });
 
-  test('is in no queue before its time, and in line then', async () => {
+  test('joins the queue of its concurrency key only when it is due', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const graph = await define(ledger, [task('a')]);
@@ -133,7 +133,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
     expect((await findRun(ledger, later.id)).status).toBe('succeeded');
   });
 
-  test('begins in bounded numbers, the longest due first', async () => {
+  test('starts in batches, the longest due first', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;
     const graph = await define(ledger, [task('a')]);
@@ -148,7 +148,7 @@ describe.each(databases)('a run for later on %s', (kind) => {
 });
 
 describe('runs for later on two hosts', () => {
-  test('begin exactly once each when both look at the same moment', async () => {
+  test('start exactly once each when both hosts claim at the same moment', async () => {
     const bench = await openMeeting();
     const { ledger, other } = bench;
     const graph = await define(ledger, [task('a')]);
@@ -164,7 +164,7 @@ describe('runs for later on two hosts', () => {
     expect(await ledger.check()).toEqual([]);
   });
 
-  test('are either begun or cancelled, when both happen at once', async () => {
+  test('are either started or cancelled when both happen at once', async () => {
     const bench = await openMeeting();
     const { ledger, other, barrier } = bench;
     const graph = await define(ledger, [task('a')]);

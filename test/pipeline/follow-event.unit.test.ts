@@ -37,7 +37,7 @@ describe('events', () => {
     expect(signals[0]?.id).not.toBe(signals[1]?.id);
   });
 
-  test('without a cause have none', () => {
+  test('of a job without a causing signal have no causation', () => {
     const { signals } = followPluginEvents(
       makeClaimedJob(),
       [{ type: 'a', payload: {} }],
@@ -98,7 +98,7 @@ describe('events', () => {
     ]);
   });
 
-  test('hand their dedupe key to the jobs, not to the signal', () => {
+  test('give their dedupe key to the jobs, not to the signal', () => {
     const events = [{ type: 'a', payload: {}, dedupeKey: 'k' }];
     const { signals, jobs } = followPluginEvents(makeClaimedJob(), events, makeRules(), nowMs);
     expect(jobs[0]?.dedupe).toEqual({ key: 'k', ttlMs: 1000, blockInFlight: true });
@@ -300,7 +300,7 @@ describe('a success', () => {
     expect(signals).toEqual([]);
   });
 
-  test('or a death says so, and has a text, only for a plugin that asks to be notified of it', () => {
+  test('and a death have a text only for a plugin with notify_on_complete', () => {
     const [plain] = followDeath(makeClaimedJob(), end, makeRules(), nowMs).signals;
     expect(plain?.data).not.toMatch(/notify_on_complete|text/);
     const [told] = followDeath(makeClaimedJob(), end, notifying, nowMs).signals;

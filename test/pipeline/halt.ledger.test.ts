@@ -72,7 +72,7 @@ describe.each(databases)('a halt on %s', (kind) => {
     },
   };
 
-  test.each(Object.keys(ways))('leads to jobs and runs in the same transaction %s', async (way) => {
+  test.each(Object.keys(ways))('starts jobs and runs in the same transaction %s', async (way) => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a', { next: 'ok' }), approve('ok')]);
     const alarm = await define(ledger, [task('bell')]);
@@ -121,7 +121,7 @@ describe.each(databases)('a halt on %s', (kind) => {
 });
 
 describe.each(databases)('an event for a halted run on %s', (kind) => {
-  test('says that a branch waited for its signal', async () => {
+  test('reports that a branch waited for its signal', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [wait('w', { signal: awaited('go') })]);
     const { id } = await start(ledger, graph);
@@ -133,7 +133,7 @@ describe.each(databases)('an event for a halted run on %s', (kind) => {
     expect((await findRun(ledger, id)).status).toBe('succeeded');
   });
 
-  test('with a directive begins the runs that wait for it', async () => {
+  test('with a directive starts the runs that wait for it', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const run = runOf(graph);
@@ -146,7 +146,7 @@ describe.each(databases)('an event for a halted run on %s', (kind) => {
   });
 });
 
-describe.each(databases)('a settle that cannot move its run on, on %s', (kind) => {
+describe.each(databases)('a settle that cannot advance its run, on %s', (kind) => {
   test('keeps the error, reports it and leaves the branch to others', async () => {
     const { ledger, sql } = await openBench(kind);
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
@@ -194,8 +194,8 @@ describe('a conflict on postgres', () => {
   });
 });
 
-describe.each(databases)('a block that cannot be begun whole, on %s', (kind) => {
-  test('lets what was begun finish, and halts its run then', async () => {
+describe.each(databases)("a block whose branches can't all start, on %s", (kind) => {
+  test('lets started branches finish, and then halts its run', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     const width = 2 * limits.advanceBatchMax;

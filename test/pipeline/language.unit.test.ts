@@ -102,7 +102,7 @@ describe('templates', () => {
     expect(() => fill(written)).toThrow(/^there is no payload\./);
   });
 
-  test('a reference may stand without braces', () => {
+  test('a reference can be written without braces', () => {
     const parsed = parseReference('payload.tags', ['payload']);
     expect(parsed).toEqual({ ok: true, template: { ref: ['payload', 'tags'] } });
     expect(parseReference([1, '{payload.count}'], ['payload'])).toMatchObject({
@@ -317,7 +317,7 @@ describe('baggage', () => {
     return extendBaggage(parsed.rule, { ...scope, context });
   }
 
-  test('it is read from the payload and added to what is there', () => {
+  test('it is read from the payload and added to existing baggage', () => {
     expect(
       add({ 'photo.file': 'payload.photo.file', who: 'payload.name' }, { photo: { id: 1 } }),
     ).toEqual({
@@ -343,7 +343,7 @@ describe('baggage', () => {
     expect(() => add({ 'count.x': 'payload.count' }, { count: 4 })).toThrow(PipelineFault);
   });
 
-  test('a source that is missing and too much of it are faults', () => {
+  test('a missing source and too much baggage are faults', () => {
     expect(() => add({ x: 'payload.missing' })).toThrow('there is no payload.missing for baggage');
     const context = { big: 'x'.repeat(limits.baggageBytesMax) };
     expect(() => add({ x: 'payload.count' }, context)).toThrow(

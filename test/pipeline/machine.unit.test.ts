@@ -43,7 +43,7 @@ function verify(flow: Graph, trees: readonly Tree[], begin: JsonObject, play: Pl
   }
 }
 
-test('every pipeline does what its structure means', () => {
+test('every pipeline behaves as its structure says', () => {
   fc.assert(
     fc.property(cases, ([list, begin, answers]) => {
       const trees = name(list);
@@ -65,7 +65,7 @@ test('the compiled pipeline does the same as the written one', () => {
   );
 });
 
-test('a move is the same whenever it is made, and survives being stored', () => {
+test('a transition is deterministic, and survives storage', () => {
   fc.assert(
     fc.property(cases, ([list, begin, answers]) => {
       const trees = name(list);
@@ -80,7 +80,7 @@ test('a move is the same whenever it is made, and survives being stored', () => 
   );
 });
 
-test('a simulation says what would run next and why, and stops where it is asked to', () => {
+test('a simulation reports what would run next and why, and stops at its limits', () => {
   const list = [
     { id: 'get', kind: 'task', needs: undefined, lenient: false },
     {

@@ -73,7 +73,7 @@ function inOrder(asked: readonly Asked[]): Asked[] {
 }
 
 describe.each(databases)('pipelines on %s', (kind) => {
-  test('do what they mean', { timeout: 180_000 }, async () => {
+  test('behave as their structure says', { timeout: 180_000 }, async () => {
     const { ledger } = await openBench(kind);
     const choices = fc.array(fc.nat(100), { minLength: 1, maxLength: 20 });
     const property = fc.asyncProperty(cases, choices, async ([list, begin, answers], order) => {
@@ -95,7 +95,7 @@ describe.each(databases)('pipelines on %s', (kind) => {
     expect(await ledger.check()).toEqual([]);
   });
 
-  test('see nothing of what an event replaced, in blocks that begin with it', async () => {
+  test('do not see the payload that an event replaced, in blocks that start with it', async () => {
     const { ledger } = await openBench(kind);
     const when = { path: ['payload', 'result'], op: 'exists', value: null } as const;
     const graph = await define(ledger, [

@@ -36,7 +36,7 @@ const pipelines: JsonObject[] = [
 ];
 
 describe.each(databases)('a test on %s', (database) => {
-  test('answers as a run was answered, unless other answers are given', async () => {
+  test('uses the recorded results of a run, unless other answers are given', async () => {
     const place = await makePlace({
       database,
       plugins: { source: { program: emits }, worker: { program: answers } },
@@ -88,7 +88,7 @@ describe.each(databases)('a test on %s', (database) => {
   });
 });
 
-test('a check of the files names what is wrong and where', async () => {
+test('a check of the files reports each fault with its location', async () => {
   const directory = await makeDirectory();
   const file = join(directory, 'config.yaml');
   const check = async (lines: readonly string[], name?: string) => {

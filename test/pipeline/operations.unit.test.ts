@@ -50,7 +50,7 @@ async function ask(operation: Operation, input: object = {}): Promise<JsonOutput
   return output;
 }
 
-test('the list says what starts each', async () => {
+test('the list shows what starts each pipeline', async () => {
   expect(await ask(listPipelines)).toMatchObject({
     pipelines: [
       {
@@ -93,7 +93,7 @@ describe('a test', () => {
   const play = (input: object): Promise<JsonOutput> =>
     ask(testPipeline, { pipeline: 'orders', ...input });
 
-  test('says which step would run next, with what and why', async () => {
+  test('reports which step would run next, with its input and the reason', async () => {
     expect(await play({ payload: { sum: 5 } })).toMatchObject({
       status: 'open',
       steps: [],
@@ -152,7 +152,7 @@ describe('a test', () => {
     ]);
   });
 
-  test('says where and why it would halt, and what that would cause', async () => {
+  test('reports where and why it would halt, and the handler that would run', async () => {
     const items = [1, 2];
     const responses = { price: {}, pack: [{ status: 'error', error: 'no box' }, {}] };
     expect(await play({ payload: { sum: 1, items }, responses })).toMatchObject({
@@ -194,14 +194,14 @@ describe('a test', () => {
     });
   });
 
-  test('stops in time at a wide block and says so', async () => {
+  test('stops in time at a wide block and reports it', async () => {
     const items = Array.from({ length: 5000 }, (_, index) => index);
     const output = await play({ payload: { sum: 1, items }, assume_ok: true });
     expect(output).toMatchObject({ status: 'open', complete: false });
     expect((output['steps'] as unknown[]).length).toBeLessThan(1100);
   });
 
-  test('with a run asks for the right to look at runs', async () => {
+  test('with a run requires the scope to read runs', async () => {
     const { scope } = testPipeline;
     if (typeof scope !== 'function') throw new TypeError('the scope depends on the input');
     const context = { engine, principal: ownerOf('x'), submittedBy: 'api' } as const;

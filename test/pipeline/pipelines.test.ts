@@ -56,7 +56,7 @@ describe.each(databases)('a run on %s', (database) => {
     expect(await instance.ledger.check()).toEqual([]);
   });
 
-  test('is started by an event that it waits for, with what it carries', async () => {
+  test('is started by a matching event, with its payload', async () => {
     const place = await makePlace({
       database,
       plugins: { source: { program: worker }, worker: { program: worker } },
@@ -149,7 +149,7 @@ describe.each(databases)('a run on %s', (database) => {
     expect(await instance.ledger.check()).toEqual([]);
   });
 
-  test('halts with the reason when a step cannot be done, and says so durably', async () => {
+  test('halts with the reason when a step fails, and records it durably', async () => {
     const place = await makePlace({
       database,
       plugins: { worker: { program: worker }, alarm: { program: worker } },
@@ -234,7 +234,7 @@ describe.each(databases)('a run on %s', (database) => {
     ]);
   });
 
-  test('waits for time and for signals without a job, also over a restart', async () => {
+  test('waits for time and for signals without a job, even across a restart', async () => {
     const place = await makePlace({
       database,
       plugins: { source: { program: worker }, last: { program: worker } },
@@ -265,7 +265,7 @@ describe.each(databases)('a run on %s', (database) => {
     expect(await second.ledger.check()).toEqual([]);
   });
 
-  test('waits for its turn if only so many may run', async () => {
+  test('waits for its turn if the concurrency limit is reached', async () => {
     const gated = python('note("begin", payload["n"]); wait_for(str(payload["n"])); ok()');
     const place = await makePlace({
       database,

@@ -10,7 +10,7 @@ import { fail } from '../support/ledger/drafts.ts';
 const nodes = [task('a', { next: 'b' }), task('b')];
 
 describe('a run that is cancelled while its job ends', () => {
-  test('after that: what follows is there, and never starts', async () => {
+  test('after the end: the next job exists and never starts', async () => {
     const { ledger, other, barrier } = await openMeeting();
     const graph = await define(ledger, nodes);
     const { id } = await start(ledger, graph);
@@ -31,7 +31,7 @@ describe('a run that is cancelled while its job ends', () => {
     expect(await carryOn(ledger, graph)).toBe(0);
   });
 
-  test('before that: nothing follows', async () => {
+  test('before the end: no job follows', async () => {
     const { ledger, other, barrier } = await openMeeting();
     const graph = await define(ledger, nodes);
     const { id } = await start(ledger, graph);

@@ -55,7 +55,7 @@ describe('siblings that end at the same moment on two hosts', () => {
     expect(await ledger.signals.list({ type: 'run.halted', limit: 10 })).toHaveLength(1);
   });
 
-  test('in two blocks do not lock each other out', async () => {
+  test('in two blocks do not deadlock', async () => {
     const { ledger, other, barrier } = await openMeeting();
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     const runs = [
@@ -103,7 +103,7 @@ describe('advancers on two hosts', () => {
     expect(ids).toHaveLength(20);
   });
 
-  test('begin no more runs of a key than may run', async () => {
+  test('start no more runs of a key than its limit', async () => {
     const { ledger, other } = await openMeeting();
     const graph = await define(ledger, [task('a')]);
     const concurrency = { key: 'k', limit: 3 };

@@ -16,20 +16,20 @@ const flow = graph([
   task('last'),
 ]);
 
-test('a step reaches all that may follow, within blocks too, but not out of its own', () => {
+test('a step reaches all steps that can follow, including nested ones, but none outside of its branch', () => {
   expect([...listReachable(flow, 'pick')].toSorted()).toEqual(['last', 'one', 'other', 'pick']);
   expect([...listReachable(flow, 'x')].toSorted()).toEqual(['both', 'l', 'r', 'x']);
   expect(listReachable(flow, 'a').size).toBe(Object.keys(flow.nodes).length);
   expect(listReachable(flow, null).size).toBe(0);
 });
 
-test('a block holds the steps of its branches, and others are behind it', () => {
+test('a block contains the steps of its branches, and the others come after it', () => {
   expect([...listInsideBlock(flow, 'each', 'foreach')].toSorted()).toEqual(['both', 'l', 'r', 'x']);
   expect([...listInsideBlock(flow, 'both', 'split')].toSorted()).toEqual(['l', 'r']);
   expect(listAfterBlock(flow, 'each', 'foreach')).toEqual(listReachable(flow, 'pick'));
 });
 
-test('the events of a task hold the rest of its list', () => {
+test("the block of a task's events contains the rest of its list", () => {
   const inside = listInsideBlock(flow, 'a', 'events');
   expect(inside.has('last')).toBe(false);
   expect(['each', 'x', 'both', 'pick', 'one'].every((id) => inside.has(id))).toBe(true);

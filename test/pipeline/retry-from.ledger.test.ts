@@ -23,7 +23,7 @@ describe.each(databases)('an ended run on %s', (kind) => {
   const chain = [task('a', { next: 'b' }), task('b', { next: 'c' }), task('c')];
   const tell = (job: ClaimedJob, word: string): Closing => done(job, `${job.plugin} ${word}`);
 
-  test('is done again from a step on, with the payload that it had there', async () => {
+  test('is repeated from a step on, with the payload that it had there', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, chain);
     const { id } = await start(ledger, graph, { n: 1 });
@@ -86,7 +86,7 @@ describe.each(databases)('an ended run on %s', (kind) => {
     expect(await ledger.check()).toEqual([]);
   });
 
-  test('is done again after several events, or from the task that emitted them', async () => {
+  test('is repeated after several events, or from the task that emitted them', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [
       task('tell', { next: 'hear' }),
@@ -135,7 +135,7 @@ describe.each(databases)('an ended run on %s', (kind) => {
     expect(await findRun(ledger, again)).toMatchObject({ status: 'succeeded' });
   });
 
-  test('begins without the baggage of what is done again', async () => {
+  test('starts without the baggage of repeated steps', async () => {
     const { ledger } = await openBench(kind);
     const baggage = [{ to: ['said'], from: ['payload', 'result'] }];
     const graph = await define(ledger, [
@@ -155,7 +155,7 @@ describe.each(databases)('an ended run on %s', (kind) => {
     expect(said).toEqual(['a two']);
   });
 
-  test('asks a person again when that is the step', async () => {
+  test('waits for approval again if that is the step', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [approve('ok')]);
     const { id } = await start(ledger, graph, {});
@@ -166,7 +166,7 @@ describe.each(databases)('an ended run on %s', (kind) => {
     expect(await branchesOf(ledger, again)).toMatchObject([{ node: 'ok', payload: '{}' }]);
   });
 
-  test('that is not over, or has no such step, is left alone', async () => {
+  test('that has not ended, or has no such step, is left unchanged', async () => {
     const { ledger, dump } = await openBench(kind);
     const graph = await define(ledger, [...chain, task('never')]);
     const { id } = await start(ledger, graph, {});

@@ -68,7 +68,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     expect(await ledger.check()).toEqual([]);
   });
 
-  test('whose step took too many processes with it runs that step again', async () => {
+  test('whose step crashed too many processes runs that step again', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
     const { id } = await start(ledger, graph);
@@ -149,7 +149,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     });
   });
 
-  test('that halted again is revived again, and no other is', async () => {
+  test("that halted again can be revived, and the older run can't", async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [task('a')]);
     const { id } = await start(ledger, graph);
@@ -179,7 +179,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     expect(await ledger.runs.list({ limit: 9 })).toHaveLength(2);
   });
 
-  test('that could not be followed is begun where it could not, not before', async () => {
+  test('whose transition failed restarts at that step, not before', async () => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, [
       task('a', { next: 'b' }),
@@ -194,7 +194,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
     expect(await findRun(ledger, revived)).toMatchObject({ haltReason: 'invalid_transition' });
   });
 
-  test('whose advancement failed follows what had happened, and does not repeat it', async () => {
+  test('whose advancement failed continues with the recorded arrival, and does not repeat the job', async () => {
     const { ledger, sql } = await openBench(kind);
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
     const { id } = await start(ledger, graph);

@@ -19,12 +19,12 @@ function targets(source: string, type: string): string[] {
 }
 
 describe('matchRoutes', () => {
-  test('an event takes every route that matches, in the order of definition', () => {
+  test('an event uses every route that matches, in the order of definition', () => {
     expect(targets('withings', 'new')).toEqual(['analyzer', 'archive', 'analyzer']);
     expect(targets('withings', 'alert')).toEqual(['notify']);
   });
 
-  test('without a source of its own a route takes events of any', () => {
+  test('a route without a source accepts events of any source', () => {
     expect(targets('unheard-of', 'new')).toEqual(['archive']);
   });
 
@@ -36,7 +36,7 @@ describe('matchRoutes', () => {
     expect(matchRoutes([route('', 'new', 'x')], { source: 'a', type: 'new' })).toEqual([]);
   });
 
-  test('it returns what a reader of the list would pick', () => {
+  test('it returns what a reader of the list would choose', () => {
     const word = fc.constantFrom('a', 'b', '');
     const anyRoute = fc.record({ from: fc.option(word, { nil: undefined }), eventType: word });
     fc.assert(

@@ -128,7 +128,7 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
     expect(await instance.ledger.check()).toEqual([]);
   });
 
-  test('an ended run is done again from a step on', async () => {
+  test('an ended run is repeated from a step on', async () => {
     const { place, instance, ask } = await begin(database);
     await place.openGate('good');
     const first = await finish(instance, 'moods', { items: ['a', 'b'] });

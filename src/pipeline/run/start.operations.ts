@@ -162,13 +162,13 @@ export const runPipeline = defineOperation({
       return status === 'halted' || hasNoEnd ? 1 : 0;
     },
   },
-  async run(context, { wait, async: atOnce, ...wanted }) {
-    const pipeline = requirePipeline(wanted.pipeline, context.engine.pipelines);
+  async run(context, { wait, async: isAsync, ...options }) {
+    const pipeline = requirePipeline(options.pipeline, context.engine.pipelines);
     refuseDeniedSteps(context, pipeline);
-    const requested = wait ?? (isDelayed(wanted) ? false : undefined);
-    const waitMs = atOnce ? 0 : limitWait(context, toRunWaitMs(pipeline, requested));
+    const requested = wait ?? (isDelayed(options) ? false : undefined);
+    const waitMs = isAsync ? 0 : limitWait(context, toRunWaitMs(pipeline, requested));
     const start = async () => {
-      const submission = toRunSubmission(context, wanted, waitMs > 0);
+      const submission = toRunSubmission(context, options, waitMs > 0);
       return await showStartedRun(
         context,
         submission,
@@ -200,10 +200,10 @@ export function toRunWaitMs({ mode, timeoutMs }: Pipeline, requested?: boolean |
 
 export function toRunSubmission(
   context: Context,
-  wanted: RunInput,
+  input: RunInput,
   isAwaited: boolean,
 ): RunSubmission {
-  return { pipeline: wanted.pipeline, ...toStartRequest(context, wanted, isAwaited) };
+  return { pipeline: input.pipeline, ...toStartRequest(context, input, isAwaited) };
 }
 
 /**
@@ -310,7 +310,10 @@ async function coverForCaller(context: Context, run: Run): Promise<Run> {
   return coverRun(run, await readSight(context, { ...run, runId: run.id }));
 }
 
-/** Returns the first job. A run that an earlier request started has another job than this request. */
+/**
+ * Returns the job of the first step, if it is known. In a run without a parent job it is the root of
+ * the lineage, even if an earlier request started the run.
+ */
 function firstJobOf(
   { rootJobId, parentJobId }: Run,
   { jobId, duplicateOf }: StartedRun,
