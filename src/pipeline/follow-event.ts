@@ -107,7 +107,7 @@ function toSignal(job: Job, event: EmittedEvent, index: number, mask: PayloadMas
 }
 
 function withSchema(fields: JsonObject): string {
-  return JSON.stringify({ schema_version: SCHEMA_VERSION, ...said });
+  return JSON.stringify({ schema_version: SCHEMA_VERSION, ...fields });
 }
 
 export function noConsequences(): SignalConsequences {

@@ -32,6 +32,9 @@ import type { PayloadMask } from '../signal/mask.ts';
 /** The lineage of what a signal starts. */
 type Lineage = Pick<JobDraft, 'parentJobId' | 'rootJobId' | 'eventContextId'>;
 
+/** The drafts of the jobs and runs that a signal starts. */
+type SignalFollowers = Pick<SignalConsequences, 'jobs' | 'runs'>;
+
 /** The submitter of what a signal starts, and the base of its idempotency keys. */
 interface FollowOptions extends Lineage {
   readonly submittedBy: SubmittedBy;
@@ -47,7 +50,7 @@ export function followSignal(
   { payload, context }: { readonly payload: Json; readonly context: JsonObject },
   rules: FollowRules,
   { key, atMs, ...following }: FollowOptions,
-): Followers {
+): SignalFollowers {
   const { id: sourceEventId, type, hops } = signal;
   const source = senderOf(signal.source);
   const routed = { source, type, event: eventBehind(signal) };
@@ -115,7 +118,7 @@ export function followRuntime(
   rules: FollowRules,
   atMs: number,
   lineage: Lineage = {},
-): Followers {
+): SignalFollowers {
   const { id: key, source: actor } = signal;
   const following = { submittedBy: 'route', actor, runtimeCaused: true, key, atMs } as const;
   return followSignal(signal, scope, rules, { ...following, ...lineage });

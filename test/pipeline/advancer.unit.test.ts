@@ -17,7 +17,7 @@ import {
 
 const POLL_MS = 5000;
 
-/** A ledger with branches that take so many batches each. */
+/** A ledger with branches that need the given number of batches each. */
 class Fake {
   /** Batches that are left, by branch. */
   readonly left = new Map<string, number>();
@@ -26,16 +26,16 @@ class Fake {
   readonly releases: { branchId: string; error: string; triesMax: number }[] = [];
   readonly news: CommitEvents[] = [];
   readonly lines: string[] = [];
-  /** The requested branches of each claim, beside those that are held. */
+  /** The limit of each claim, and the number of branches that were claimed before. */
   readonly asked: { limit: number; held: number }[] = [];
-  /** How often it was tried to move any. */
+  /** The number of attempts to advance a branch. */
   tries = 0;
   nextInMs: number | undefined;
   onClaim: () => void = () => undefined;
   fault: (branchId: string) => Error | undefined = () => undefined;
   verdict: AdvanceResult['verdict'] | undefined;
   readonly advancer: Advancer;
-  /** The claimed branches, each under its token: nothing else moves it. */
+  /** The claimed branches with their tokens. Another token is fenced. */
   readonly #held = new Map<string, string>();
 
   constructor() {
@@ -98,7 +98,7 @@ class Fake {
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** Between batches the advancer lets real turns of the event loop pass. */
+/** The advancer yields to the event loop between batches. */
 async function pass(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
   for (let count = 0; count < 20; count += 1) {

@@ -1,9 +1,9 @@
-/** Pipelines of any shape, what they begin with, and what plugins answer. */
+/** Generates pipelines of any shape, their payloads, and the results of their plugins. */
 import fc from 'fast-check';
 import type { Json, JsonObject } from '../../src/base/json.ts';
 import type { Play, Tree } from './model.ts';
 
-/** Ids are given afterwards, so that they are unique in the whole. */
+/** Steps get their ids later, so that these are unique in the pipeline. */
 type Shape =
   | { readonly kind: 'task'; readonly lenient: boolean; readonly needs: string | undefined }
   | { readonly kind: 'steps'; readonly steps: readonly Shape[] }
@@ -61,7 +61,7 @@ const anyPayload: fc.Arbitrary<JsonObject> = fc.record(
   { requiredKeys: ['n'] },
 );
 
-/** Mostly one with which every step can do something. */
+/** Mostly a payload that every step accepts. */
 const payload: fc.Arbitrary<JsonObject> = fc.oneof(
   { weight: 1, arbitrary: anyPayload },
   {
@@ -92,7 +92,7 @@ const answer: fc.Arbitrary<ReturnType<Play>> = fc.oneof(
   },
 );
 
-/** The same question has the same answer, whoever asks and when. */
+/** Returns the same result for the same input, at any time. */
 export function makePlay(answers: readonly ReturnType<Play>[]): Play {
   return (id, branch) => {
     const sum = Array.from(`${id}@${branch}`).reduce(
@@ -105,5 +105,5 @@ export function makePlay(answers: readonly ReturnType<Play>[]): Play {
   };
 }
 
-/** A pipeline, what it begins with, and the answers of its plugins. */
+/** A pipeline, its payload, and the results of its plugins. */
 export const cases = fc.tuple(shapes, payload, fc.array(answer, { minLength: 1, maxLength: 12 }));

@@ -1,4 +1,4 @@
-/** Signals that end a wait, also those that came before it was begun. */
+/** Signals that end a wait, including those from before its start. */
 import { describe, expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import { makeId } from '../../src/base/ids.ts';
@@ -93,7 +93,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     await tell(ledger, [1, 2]);
     await ledger.jobs.settle([done(a, 'did')]);
     await advanceAll(ledger);
-    // The branch of the block has taken the second, and whoever it comes from may take that too.
+    // The branch of the block used the second signal. Its parent can use it, too.
     expect(await outputOf(ledger, run.id)).toMatchObject({
       first: { n: 1 },
       each: [{ second: { n: 2 } }],

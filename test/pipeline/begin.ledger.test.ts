@@ -1,4 +1,4 @@
-/** Runs that cannot even begin: on record, and over in the end, instead of only in a log. */
+/** Runs that fail to start: they are recorded and halt, instead of only being logged. */
 import { describe, expect, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import { task } from './graphs.ts';

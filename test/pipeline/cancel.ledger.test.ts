@@ -1,4 +1,4 @@
-/** Changes of a running run: cancelling it, and answering its questions. */
+/** Changes of a running run: cancelling it, and deciding about its approvals. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
@@ -128,7 +128,7 @@ describe.each(databases)('cancelling a run on %s', (kind) => {
 describe.each(databases)('cancelling a wide run on %s', (kind) => {
   const width = 3 * limits.sweepBatchMax;
 
-  /** All of it is begun, and nothing of it runs. */
+  /** Starts all branches, without running jobs. */
   async function cancelWide(ledger: Ledger): Promise<{ graph: Graph; id: string }> {
     const graph = await define(ledger, [
       foreach('each', 'work', { maxFanout: width }),

@@ -1,4 +1,4 @@
-/** Which steps a branch takes and which it passes over. */
+/** The steps that a branch takes or skips. */
 import { describe, expect, test } from 'vitest';
 import { advance } from '../../src/pipeline/run/advance.ts';
 import { at, choice, graph, output, split, start, statuses, task } from './graphs.ts';

@@ -13,13 +13,13 @@ import { beat, signalOf, startOne, succeed } from '../support/ledger/drafts.ts';
 
 const LONG_AGO = '2020-01-01T00:00:00.000Z';
 
-/** Left to an advancer, which has it done in two parts. */
+/** A block for an advancer, which needs two batches. */
 async function startBlock(ledger: Ledger): Promise<{ graph: Graph; run: RunDraft }> {
   const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
   return { graph, run: await start(ledger, graph, { items: range(limits.advanceBatchMax + 1) }) };
 }
 
-/** While somebody looks it is over, whatever became of its branches. */
+/** Runs `look` while the run is marked as ended, whatever the state of its branches. */
 async function whileOver({ sql }: Bench, runId: string, look: () => Promise<void>): Promise<void> {
   const change = 'update pipeline_runs set status = ?, completed_at = ? where id = ?';
   await sql(change, ['succeeded', LONG_AGO, runId]);
@@ -33,7 +33,7 @@ async function claim(ledger: Ledger, processId = 'p1', limit = 1) {
   return { token, ...(await ledger.runs.claimBranches({ processId, token, limit })) };
 }
 
-/** Its row, with what is nobody's business outside. */
+/** The row of a branch, with its internal columns. */
 async function rootOf({ sql }: Bench, runId: string) {
   return only(await sql('select * from run_branches where id = ?', [runId]));
 }

@@ -181,7 +181,7 @@ describe('a key that two hosts ask for at once', () => {
   test('goes to one of them, and the other learns which run has it', async () => {
     const { ledger, other, barrier } = await openMeeting();
     const graph = await define(ledger, [task('a')]);
-    // Both wait where they would insert.
+    // Both wait at their insert.
     await barrier.hold('lock table pipeline_runs in exclusive mode');
     const [one, two] = await runTogether(
       barrier,

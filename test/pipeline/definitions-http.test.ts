@@ -1,4 +1,4 @@
-/** Looking at pipelines over HTTP, and who may. */
+/** Pipelines over HTTP, and the required scopes. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
 

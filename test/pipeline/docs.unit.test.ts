@@ -1,4 +1,4 @@
-/** The examples of the page about pipelines are pipelines, and that about runs knows why they halt. */
+/** The examples on the page about pipelines compile. The page about runs lists all halt reasons. */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Runs that are for later: kept, begun once when their time has come, or never. */
+/** Delayed runs: they start once when they are due, or never if they are cancelled. */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
@@ -24,7 +24,7 @@ const inAnHour: Partial<RunDraft> = { due: { inMs: HOUR_MS } };
 
 afterEach(() => void vi.useRealTimers());
 
-/** The time of all runs that wait for it has come. */
+/** Makes all delayed runs due. */
 async function passTime({ sql }: Pick<Bench, 'sql'>): Promise<void> {
   await sql('update pipeline_runs set due_at = ? where due_at is not null', [LONG_AGO]);
 }

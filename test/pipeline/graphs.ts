@@ -3,7 +3,7 @@ import type { Graph, Node, NodeId } from '../../src/pipeline/language/graph.ts';
 import type { Arrival, Transition, BranchState } from '../../src/pipeline/run/run.ts';
 import type { Template } from '../../src/pipeline/language/template.ts';
 
-/** Each node of a kind, with what is usual of it; `next` and `end` lead to the end unless told. */
+/** Creates nodes of each kind with defaults. By default, `next` and `end` lead to the end. */
 type Usual<K extends Node['kind']> = Partial<Extract<Node, { kind: K }>>;
 
 const leads = { next: null, end: null, list: '', when: undefined };
@@ -101,7 +101,7 @@ export function ref(path: string): Template {
   return { ref: path.split('.') };
 }
 
-/** The first is where it begins. */
+/** The graph starts with the first node. */
 export function graph(nodes: readonly Node[], rest: Partial<Graph> = {}): Graph {
   return {
     name: 'flow',
@@ -133,7 +133,7 @@ export function emitted(...events: Json[]): Arrival {
 export const start: Arrival = { kind: 'start' };
 export const NOON = '2026-11-16T12:00:00.000Z';
 
-/** Each step that was taken and how it went. */
+/** Lists each step with its status. */
 export function statuses({ steps }: Transition): string[] {
   return steps.map(({ node, status }) => `${node} ${status}`);
 }

@@ -176,7 +176,7 @@ describe('a conflict on postgres', () => {
     const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
     const run = await start(ledger, graph);
     const a = only(await claimSteps(ledger, graph));
-    // A sequence counts on although what used it is rolled back.
+    // A sequence isn't rolled back with its transaction.
     await sql('create sequence tries');
     await sql(`create function once() returns trigger language plpgsql as $$ begin
       if nextval(tg_table_schema || '.tries') = 1 then

@@ -1,4 +1,4 @@
-/** Pipelines over HTTP: started by name, answered at once or at the end. */
+/** Pipelines over HTTP: started by name, with a response at once or at the end. */
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -140,7 +140,7 @@ describe.each(databases)('on %s', (database) => {
     expect(headers['retry-after']).toBe('1');
     expect(await countRuns('endless')).toBe(before + 1);
 
-    // The place of whoever hangs up is free at once, long before the end of the wait.
+    // The slot of a caller that disconnects is free at once, long before the end of the wait.
     socket.destroy();
     await eventually('there is room again', async () => (await start('asked')).status === 200);
   });
@@ -218,7 +218,7 @@ describe.each(databases)('on %s', (database) => {
   });
 });
 
-/** Asks and stays on the line. */
+/** Sends a request and keeps the connection open. */
 async function hold(api: TestApi, pipeline: string) {
   const socket = connect(api.port, '127.0.0.1');
   socket.on('error', () => undefined);

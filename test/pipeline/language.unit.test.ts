@@ -35,7 +35,7 @@ const scope: Scope = {
 function fill(written: Json): Json {
   const parsed = parseTemplate(written, ['payload', 'context']);
   if (!parsed.ok) throw new Error(parsed.faults.map(({ message }) => message).join('; '));
-  // A run keeps it as JSON text.
+  // A run stores it as JSON text.
   return renderTemplate(JSON.parse(JSON.stringify(parsed.template)), scope);
 }
 

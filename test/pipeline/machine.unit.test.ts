@@ -29,7 +29,7 @@ function playAll(flow: Graph, begin: JsonObject, play: Play): Played {
   return { ...simulation, asked };
 }
 
-/** Plays it, and compares with what it means. */
+/** Simulates a pipeline, and compares the result with the model. */
 function verify(flow: Graph, trees: readonly Tree[], begin: JsonObject, play: Play): void {
   const { outcome, asked } = meaningOf(trees, begin, play);
   const played = playAll(flow, begin, play);

@@ -1,4 +1,4 @@
-/** Pipelines of any shape do in a ledger what their structure means, in whatever order jobs end. */
+/** Pipelines of any shape give the result of the model, in whatever order their jobs end. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
@@ -45,7 +45,7 @@ function conclude(job: ClaimedJob, play: Play): Closing {
   return withArrival(arrival.kind === 'done' ? succeed(job) : fail(job), arrival);
 }
 
-/** Jobs end in an order and in groups that the numbers choose. */
+/** Settles jobs in the order and the groups that the numbers choose. */
 async function carryOn(
   ledger: Ledger,
   graph: Graph,

@@ -1,4 +1,4 @@
-/** Pipelines as trees, and what they mean, worked out in the plainest way: by recursion. */
+/** A simple model of pipelines: trees whose result is computed by recursion. */
 import { isObject, type Json, type JsonObject } from '../../src/base/json.ts';
 import type { Node, NodeId } from '../../src/pipeline/language/graph.ts';
 import type { Arrival } from '../../src/pipeline/run/run.ts';
@@ -6,7 +6,7 @@ import { choice, foreach, split, task } from './graphs.ts';
 
 export type Tree = {
   readonly id: string;
-  /** Passed over unless the payload has this key. */
+  /** The step is skipped unless the payload has this key. */
   readonly needs: string | undefined;
 } & (
   | { readonly kind: 'task'; readonly lenient: boolean }
@@ -18,7 +18,7 @@ export type Tree = {
 
 export type Play = (id: string, branch: string) => Extract<Arrival, { kind: 'done' | 'failed' }>;
 
-/** Lays a list flat: where `next` and `end` are what follows it. */
+/** Flattens a list. `next` and `end` are the nodes after it. */
 export function lay(steps: readonly Tree[], list: string, end: NodeId | null): Node[] {
   return steps.flatMap((tree, index) => {
     const after = steps[index + 1];
@@ -49,7 +49,7 @@ export function lay(steps: readonly Tree[], list: string, end: NodeId | null): N
   });
 }
 
-/** The steps as somebody would write them. */
+/** Formats the steps as in a configuration file. */
 export function write(steps: readonly Tree[]): object[] {
   return steps.map((tree) => {
     const { id, needs } = tree;

@@ -1,4 +1,4 @@
-/** Asking about pipelines of which runs are on record, and of which files are wrong. */
+/** Operations on pipelines with recorded runs, and on invalid files. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';

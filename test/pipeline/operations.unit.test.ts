@@ -42,7 +42,7 @@ afterEach(async () => {
   await engine.ledger.close();
 });
 
-/** Asks, and holds the answer against the schema that documents it. */
+/** Invokes an operation, and checks the output against its schema. */
 async function ask(operation: Operation, input: object = {}): Promise<JsonOutput> {
   const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'cli' } as const;
   const output = await invoke(operation, context, input);

@@ -1,4 +1,4 @@
-/** A server is killed in the middle of a wide block: every element is done, and none is begun twice. */
+/** The service is killed during a wide block: every element is processed, and none starts twice. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
@@ -14,7 +14,7 @@ const patienceMs = 60_000;
 /** A full batch of an advancer and a part of the next. */
 const WIDTH = limits.advanceBatchMax * 1.5;
 
-/** Notes the job's id and its key: one line for each time that the work was done. */
+/** Writes one line with the job's id and its key for each execution. */
 const notes = shell(`
 request=$(cat)
 rest=\${request#*'"job_id":"'}

@@ -4,7 +4,7 @@ import { databases, eventually, makePlace } from '../support/instance.ts';
 import { python, succeeds } from '../support/plugin-program.ts';
 import { finish, outputOf, startRun, stepsOf } from '../support/runs.ts';
 
-/** Emits what it is told to; otherwise it only says what it got. */
+/** Emits the events of its input, or returns its input. */
 const worker = python(`
 note(command, json.dumps(request, sort_keys=True))
 if payload.get("fails"):

@@ -1,4 +1,4 @@
-/** Concurrent changes of a run while it moves on, from two connections. */
+/** Concurrent changes of a run while it advances, from two connections. */
 import { describe, expect, test } from 'vitest';
 import { task } from './graphs.ts';
 import { openMeeting, runTogether } from '../support/ledger/barrier.ts';

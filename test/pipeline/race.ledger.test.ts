@@ -1,4 +1,4 @@
-/** Two hosts that move the same run at the same moment. */
+/** Two hosts that advance the same run at the same moment. */
 import pg from 'pg';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
@@ -19,7 +19,7 @@ import { beat, fail } from '../support/ledger/drafts.ts';
 const both = [split('both', ['l', 'r'], { next: 'z' }), task('l'), task('r'), task('z')];
 
 describe('siblings that end at the same moment on two hosts', () => {
-  /** Both run, and nobody gets at their parent until the barrier is lifted. */
+  /** Both run, and their parent is locked until the barrier is lifted. */
   async function meetAtJoin() {
     const met = await openMeeting();
     const graph = await define(met.ledger, both);

@@ -1,4 +1,4 @@
-/** Ended runs of which a step is done again in a new one, and everything after it. */
+/** Ended runs that are repeated from a step on in a new run. */
 import { describe, expect, test } from 'vitest';
 import type { ClaimedJob } from '../../src/job/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';

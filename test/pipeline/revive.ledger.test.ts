@@ -1,4 +1,4 @@
-/** Halted runs that are gone on with in a new one, without repeating what succeeded. */
+/** Halted runs that continue in a new run, without repeating what succeeded. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { endAsCrashed } from '../../src/job/outcome.ts';
@@ -286,7 +286,7 @@ describe.each(databases)('a halted run on %s', (kind) => {
   });
 });
 
-/** How many jobs that took, and how many there were at most at a time. */
+/** Counts the jobs, and the most jobs at a time. */
 async function doOneByOne(
   ledger: Ledger,
   graph: Graph,

@@ -19,7 +19,7 @@ import { python } from '../support/plugin-program.ts';
 import { finish, outputOf, startRun } from '../support/runs.ts';
 import { makePrincipal } from '../../src/access/principal.service.ts';
 
-/** Fails until its gate is open. */
+/** Fails until a file exists. */
 const moody = python(`
 note("moody", request["idempotency_key"])
 if not os.path.exists("../../gate-good"):

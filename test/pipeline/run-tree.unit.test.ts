@@ -1,4 +1,4 @@
-/** Runs as trees: what is in what, and what is under way. */
+/** Runs as trees: nested branches, and steps in progress. */
 import { expect, test } from 'vitest';
 import { findOwners } from '../../src/pipeline/run/run.service.ts';
 import { toTree } from '../../src/pipeline/run/tree.operations.ts';

@@ -1,4 +1,4 @@
-/** How runs look on the command line. */
+/** Runs on the command line. */
 import { expect, test } from 'vitest';
 import { run } from '../support/fake-cli.ts';
 

@@ -1,4 +1,4 @@
-/** Runs of pipelines: begun, moved on by the settling of their jobs, joined, halted and ended. */
+/** Runs of pipelines: started, advanced when their jobs settle, joined, halted and ended. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { foreach, ref, split, task } from './graphs.ts';

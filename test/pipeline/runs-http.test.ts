@@ -1,4 +1,4 @@
-/** Runs over HTTP: what may be asked, by whom, and what is answered. */
+/** Runs over HTTP: requests, scopes and responses. */
 import { expect, onTestFinished, test } from 'vitest';
 import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { eventually } from '../support/instance.ts';

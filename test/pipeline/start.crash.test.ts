@@ -1,4 +1,4 @@
-/** A server is killed around the start of a run that is for later, or has a key: it happens once. */
+/** The service is killed during the start of a run with a delay or a key: the run starts once. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
@@ -11,7 +11,7 @@ import { launch } from '../support/crash/server.ts';
 const timeout = 60_000;
 const patienceMs = 30_000;
 
-/** Writes one line with the job's key for each time that the work was done. */
+/** Writes one line with the job's key for each execution. */
 const notes = shell(`
 request=$(cat)
 key=\${request#*'"idempotency_key":"'}

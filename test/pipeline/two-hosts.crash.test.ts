@@ -1,4 +1,4 @@
-/** A server dies in the middle of a wide run, and another one, or the next one, finishes what it began. */
+/** A host dies in the middle of a wide run, and another process finishes the run. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
@@ -43,7 +43,7 @@ test.each(['advance.before-commit:kill:1', 'advance.after-commit:kill:1'])(
     const client = makeClient(() => control);
     const width = limits.advanceBatchMax + 20;
     const payload = { items: Array.from({ length: width }, (_, index) => index) };
-    // Whichever host is first moves a run on; sooner or later that is the one that dies of it.
+    // The first host advances a run; sooner or later that is the one that crashes.
     for (let runs = 0; runs < RUNS_MAX && victim.isAlive; runs += 1) {
       await client.post('/pipeline/wide', { payload }).catch(() => 'it died meanwhile');
     }
@@ -78,7 +78,7 @@ test.each(databases)(
     const width = 3 * limits.sweepBatchMax;
     const batches = Math.ceil(width / limits.advanceBatchMax);
     const payload = { items: Array.from({ length: width }, (_, index) => index) };
-    // The block is begun first; the next one but one that it moves is a part of the cancelling.
+    // The block starts first. The second advancement after that is a part of the cancellation.
     const victim = launch(place.directory, `advance.after-commit:kill:${batches + 1}`);
     const { control } = await victim.ready;
     const client = makeClient(() => control);

@@ -1,4 +1,4 @@
-/** How answers about pipelines look to a person. */
+/** Pipelines on the command line. */
 import { expect, test } from 'vitest';
 import { run } from '../support/fake-cli.ts';
 

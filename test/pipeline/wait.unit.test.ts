@@ -1,4 +1,4 @@
-/** Steps that wait for a person, for time or for a signal. */
+/** Steps that wait for approval, for time or for a signal. */
 import { describe, expect, test } from 'vitest';
 import type { Json } from '../../src/base/json.ts';
 import { advance } from '../../src/pipeline/run/advance.ts';

@@ -236,7 +236,7 @@ function findSignalHandlers(
   return {
     handlers: [...routes, ...started.map(({ name }) => `the pipeline ${name}`)],
     refusals: [
-      ...unwanted.map(({ name, when }) => ({ pipeline: name, reason: describeUnwanted(when) })),
+      ...rejected.map(({ name, when }) => ({ pipeline: name, reason: describeUnwanted(when) })),
       ...skipped.map(({ pipeline, message }) => ({ pipeline: pipeline.name, reason: message })),
     ],
   };

@@ -72,7 +72,7 @@ function addList(
   return first === undefined ? null : findEntrance(first, frame, builder.library);
 }
 
-/** Finds the node at which a step begins. A list without a condition begins with its first step. */
+/** Finds the first node of a step. For a list without a condition, it is that of its first step. */
 function findEntrance(step: StepEntry, frame: Frame, library: PipelineLibrary): NodeId | null {
   const id = `${frame.prefix}${step.id}`;
   if (step.when !== undefined || (step.mode !== 'steps' && step.mode !== 'call')) return id;
@@ -125,14 +125,14 @@ function addStep(
       return;
     case 'split': {
       // Added first, so that the split comes before its arms in the order of nodes.
-      add({ ...leads, kind: 'split', arms: [] });
+      add({ ...links, kind: 'split', arms: [] });
       const arms = step.split.map((arm) => ({ label: arm.id, first: body([arm]) ?? '' }));
-      add({ ...leads, kind: 'split', arms });
+      add({ ...links, kind: 'split', arms });
       return;
     }
     case 'foreach': {
       const { items, as, concurrency, maxFanout = frame.entry.maxFanout } = step;
-      const node = { ...leads, kind: 'foreach', items, as, concurrency, maxFanout } as const;
+      const node = { ...links, kind: 'foreach', items, as, concurrency, maxFanout } as const;
       add({ ...node, first: '' });
       add({ ...node, first: body(step.steps) ?? '' });
       return;
@@ -142,12 +142,12 @@ function addStep(
       return;
     case 'approve': {
       const { message, timeoutMs, onTimeout, onError } = step;
-      add({ ...leads, kind: 'approve', message, timeoutMs, onTimeout, onError });
+      add({ ...links, kind: 'approve', message, timeoutMs, onTimeout, onError });
       return;
     }
     case 'wait': {
       const { delayMs, until, signal, timeoutMs, onError } = step;
-      add({ ...leads, kind: 'wait', delayMs, until, signal, timeoutMs, onError });
+      add({ ...links, kind: 'wait', delayMs, until, signal, timeoutMs, onError });
     }
   }
 }
@@ -160,7 +160,7 @@ function createTask(
   { plugin, command, maxAttempts }: ResolvedCommand,
 ): TaskNode {
   return {
-    ...leads,
+    ...links,
     kind: 'task',
     plugin,
     command,
@@ -189,7 +189,7 @@ function addInnerList(
   const addCondition = (first: NodeId | null): void => {
     if (step.when === undefined) return;
     const otherwise = { first };
-    const node: SwitchNode = { ...leads, kind: 'switch', value: undefined, cases: [], otherwise };
+    const node: SwitchNode = { ...links, kind: 'switch', value: undefined, cases: [], otherwise };
     builder.nodes.set(links.id, node);
   };
   addCondition(null);
@@ -200,7 +200,7 @@ function addSwitch(step: SwitchEntry, links: StepLinks, frame: Frame, builder: G
   const around = { list: links.id, end: links.next };
   const arm = (steps: readonly StepEntry[]): NodeId | null =>
     addList(steps, around, frame, builder);
-  const node = { ...leads, kind: 'switch', value: step.value } as const;
+  const node = { ...links, kind: 'switch', value: step.value } as const;
   builder.nodes.set(links.id, { ...node, cases: [], otherwise: undefined });
   const cases = step.cases.map(({ label, when, equals, steps }) => ({
     label,

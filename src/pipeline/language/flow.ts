@@ -37,7 +37,7 @@ type FlowCheck = FlowLibrary & {
 
 function checkSteps({ steps }: PipelineEntry, keys: Keys, check: FlowCheck): CompileFault[] {
   const faults: CompileFault[] = [];
-  followSteps(steps, keys, { ...survey, faults });
+  followSteps(steps, keys, { ...check, faults });
   return faults;
 }
 

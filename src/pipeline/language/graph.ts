@@ -21,7 +21,7 @@ export interface Graph {
 }
 
 /**
- * The id of a step, unique in its pipeline. Ids of a called pipeline begin with `<id of the
+ * The id of a step, unique in its pipeline. Ids of a called pipeline start with `<id of the
  * call>/`.
  */
 export type NodeId = string;

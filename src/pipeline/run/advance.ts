@@ -44,7 +44,7 @@ import { renderTemplate, type Template } from '../language/template.ts';
 
 /**
  * Computes what follows for a branch: the steps that it takes, and where it stops again. Pure:
- * equal arguments give equal results.
+ * equal arguments have equal results.
  */
 export function advance(graph: Graph, state: BranchState, arrival: Arrival): Transition {
   const walk = beginWalk(graph, state);

@@ -13,7 +13,7 @@ interface DelayState {
   readonly kind: 'hold';
   /** The last branch that isn't delayed. */
   readonly after: string;
-  /** How many branches are delayed. */
+  /** The number of delayed branches. */
   readonly left: number;
 }
 
@@ -121,7 +121,7 @@ function depthOf({ id }: Pick<BranchRow, 'id'>): number {
   return id.split('.').length;
 }
 
-/** Returns a time that never comes. Its milliseconds tell the depth of the block that set it. */
+/** Returns a time that never comes. Its milliseconds are the depth of the block that set it. */
 function delayedUntil(branch: Pick<BranchRow, 'id'>): string {
   return `${DELAYED_DAY}T23:59:59.${String(depthOf(branch)).padStart(3, '0')}Z`;
 }

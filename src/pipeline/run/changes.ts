@@ -16,7 +16,7 @@ export interface RunRow extends Run {
 export interface BranchRow extends Branch {
   /** The kind of its open block. */
   readonly block: BlockKind | null;
-  /** How many branches of that block halted or were cancelled. */
+  /** The number of branches of that block that halted. */
   readonly halted: number;
   readonly concurrency: number | null;
   /** The row of `run_payloads` that has its payload while a wide block is open. */
@@ -83,7 +83,7 @@ export const notPaused = {
   deadlineAt: null,
 } as const;
 
-/** The columns of a branch that has not taken a step. */
+/** The columns of a branch before its first step. */
 export const newBranch = {
   moves: 0,
   status: 'running',
@@ -156,7 +156,7 @@ export interface ApprovalRequest {
   readonly context: JsonObject;
 }
 
-/** How many branches of a block ended, and how many of these halted. */
+/** The number of branches of a block that ended, and of those that halted. */
 export interface EndedCount {
   readonly count: number;
   readonly halted: number;

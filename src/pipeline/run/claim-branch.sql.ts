@@ -154,7 +154,7 @@ export async function releaseBranch(
   return { ...noRunEvents, dueInMs: delayMs };
 }
 
-/** How often the delay doubles. */
+/** The delay doubles this often. */
 const DOUBLED_MAX = 12;
 
 /** True for a root that has not reached its first step. */

@@ -99,7 +99,7 @@ export interface Run {
  */
 export const DELAYED_DAY = '9999-12-31';
 
-/** One thread of control in a run. */
+/** A thread of control in a run. */
 export interface Branch {
   readonly id: string;
   readonly runId: string;

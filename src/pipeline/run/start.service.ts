@@ -35,7 +35,7 @@ export interface RunSubmission {
   readonly context?: JsonObject;
   /** The run isn't started while another run of the pipeline holds this key. */
   readonly dedupeKey?: string;
-  /** How long a success blocks other runs with the key (default: the configuration's time). */
+  /** The time for which a success blocks other runs with the key (default: as configured). */
   readonly dedupeTtlMs?: number;
   readonly due?: NonNullable<JobDraft['due']>;
   /** True if the caller waits for its end. */

@@ -125,10 +125,10 @@ interface PlannedRun {
  * wait, and the job is awaited as long as the longest of them.
  */
 function toTriggerPlan(context: Context, input: TriggerInput): TriggerPlan {
-  const { plugin, command, async: atOnce, wait, dependency, ...options } = input;
+  const { plugin, command, async: isAsync, wait, dependency, ...options } = input;
   const pipelines = findPipelines(context, input);
   for (const pipeline of pipelines) refuseDeniedSteps(context, pipeline);
-  const bound = (ms: number): number => (atOnce ? 0 : limitWait(context, ms));
+  const bound = (ms: number): number => (isAsync ? 0 : limitWait(context, ms));
   const requested = wait ?? (isDelayed(options) ? false : undefined);
   const runs = pipelines.map((pipeline) => {
     const own = contextOf(context, pipeline);
@@ -150,17 +150,17 @@ function toTriggerPlan(context: Context, input: TriggerInput): TriggerPlan {
 }
 
 async function trigger(context: Context, { plugin, command }: TriggerInput, planned: TriggerPlan) {
-  const started = await context.engine.trigger({
+  const accepted = await context.engine.trigger({
     job: planned.job,
     runs: planned.runs.map(({ submission }) => submission),
   });
   const showJob = async () =>
-    planned.job === undefined || started.job === undefined
+    planned.job === undefined || accepted.job === undefined
       ? null
-      : await showStartedJob(context, planned.job, started.job, planned.jobWaitMs);
+      : await showStartedJob(context, planned.job, accepted.job, planned.jobWaitMs);
   const [job, ...runs] = await Promise.all([
     showJob(),
-    ...started.runs.flatMap((started, index) => {
+    ...accepted.runs.flatMap((started, index) => {
       const run = planned.runs[index];
       return run === undefined
         ? []
@@ -170,8 +170,8 @@ async function trigger(context: Context, { plugin, command }: TriggerInput, plan
   const [first] = [job, ...runs].filter((one) => one !== null);
   const jobId = first?.job_id ?? null;
   const runId = runs[0]?.run_id ?? null;
-  const started = { plugin, command, job_id: jobId, run_id: runId };
-  const result = { ...started, status: first?.status ?? '', job, runs };
+  const ids = { plugin, command, job_id: jobId, run_id: runId };
+  const result = { ...ids, status: first?.status ?? '', job, runs };
   return { ...result, ...summarize(result) };
 }
 

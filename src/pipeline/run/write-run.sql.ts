@@ -372,7 +372,7 @@ function toRunRow(draft: RunDraft, listener: string | null, dueAt: string | null
   };
 }
 
-/** The node is empty: the advancer looks up the first step in the definition. */
+/** The node is empty: the advancer reads the first step from the definition. */
 const insertRoot = defineRows({
   columns: { id: 'text', payload: 'text', event_context_id: 'text' },
   sql: (r, d) => `insert into ${d.table('run_branches')}
