@@ -9,7 +9,7 @@ export const core: Readonly<Record<string, number>> = {
   'src/{directive/{approval,directive},access/{roles,token-origin},job/directives,**/*-directives}.ts': 62,
   'src/job/{attempt,job,outcome}.ts': 100,
   'src/package/{fill,package,provision,version}.ts': 79,
-  'src/pipeline/{language/*,run/{advance,run,walk}}.ts': 91,
+  'src/pipeline/{language/*,run/{advance,halt,run,walk}}.ts': 91,
   'src/{base/hash,schedule/{breaker,cron,entry,parse-result,plan,schedule,window,zone}}.ts': 94,
   'src/signal/{cloudevent,envelope,mask,signal}.ts': 92,
   [`src/webhook/{verify/*,${webhookFiles}}.ts`]: 94,

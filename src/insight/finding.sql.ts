@@ -1,4 +1,4 @@
-import type { HaltReason } from '../pipeline/run/run.ts';
+import type { HaltReason } from '../pipeline/run/halt.ts';
 import { defineRows, type Dialect, type Session, type TableName } from '../ledger/dialect.ts';
 import type { DeadJob, EndedRequest, HaltedRun, OpenQuestion } from './types.ts';
 import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';

@@ -7,14 +7,8 @@ import { parseJson } from '../base/parse-json.ts';
 import { suggest } from '../config/nearest.ts';
 import { payloadKeyOf } from './run/walk.ts';
 import { type Graph, type Node } from './language/graph.ts';
-import {
-  type Arrival,
-  haltReasons,
-  type Branch,
-  type HaltReason,
-  type Run,
-  type Step,
-} from './run/run.ts';
+import { type Arrival, type Branch, type Run, type Step } from './run/run.ts';
+import { haltReasons, type HaltReason } from './run/halt.ts';
 import { addResult } from '../plugin/response.ts';
 import type { StepAnswerer, StepQuestion } from './language/simulate.ts';
 import type { Ledger } from '../ledger/ledger.ts';

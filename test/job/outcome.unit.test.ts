@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { haltReasonOf } from '../../src/pipeline/run/run.ts';
+import { haltReasonOf } from '../../src/pipeline/run/halt.ts';
 import { describe, expect, test } from 'vitest';
 import { createBareReport } from '../../src/job/attempt.ts';
 import {

@@ -7,7 +7,7 @@ import { isObject } from '../../src/base/json.ts';
 import { compilePipeline } from '../../src/pipeline/language/compile.ts';
 import { toPipelineEntry } from '../../src/pipeline/language/entry.ts';
 import { pipelineSchema } from '../../src/pipeline/language/entry-schema.ts';
-import { haltReasons } from '../../src/pipeline/run/run.ts';
+import { haltReasons } from '../../src/pipeline/run/halt.ts';
 
 function read(page: string): string {
   return readFileSync(resolve(import.meta.dirname, '../../docs', page), 'utf8');

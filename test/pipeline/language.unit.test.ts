@@ -7,7 +7,7 @@ import {
   matchesCase,
   parseCondition,
 } from '../../src/pipeline/language/condition.ts';
-import { PipelineFault } from '../../src/pipeline/run/run.ts';
+import { PipelineFault } from '../../src/pipeline/run/halt.ts';
 import {
   parseReference,
   parseTemplate,

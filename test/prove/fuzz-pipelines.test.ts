@@ -4,7 +4,7 @@ import { isObject, type Json } from '../../src/base/json.ts';
 import { parseStrictJson } from '../../src/base/strict-json.ts';
 import { compareVersions, parseRange, parseVersion, satisfies } from '../../src/package/version.ts';
 import { evaluateCondition, parseCondition } from '../../src/pipeline/language/condition.ts';
-import { PipelineFault } from '../../src/pipeline/run/run.ts';
+import { PipelineFault } from '../../src/pipeline/run/halt.ts';
 import {
   scopeRoots,
   parseTemplate,

@@ -1,6 +1,6 @@
 import { isObject, type Json, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import { PipelineFault } from '../run/run.ts';
+import { PipelineFault } from '../run/halt.ts';
 import { isSameJson } from './condition.ts';
 import {
   findValue,

@@ -3,7 +3,7 @@ import { toCanonicalJson, isObject, type Json, type JsonObject } from '../../bas
 import { limits } from '../../base/limits.ts';
 import { runWithinMs } from '../../base/timer.ts';
 import { checkExpression, evaluateExpression } from './expression.ts';
-import { PipelineFault } from '../run/run.ts';
+import { PipelineFault } from '../run/halt.ts';
 import {
   findValue,
   parsePath,

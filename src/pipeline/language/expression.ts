@@ -2,7 +2,7 @@ import { Environment, type ParseResult } from '@marcbachmann/cel-js';
 import { messageOf } from '../../base/errors.ts';
 import { limits } from '../../base/limits.ts';
 import { runWithinMs } from '../../base/timer.ts';
-import { PipelineFault } from '../run/run.ts';
+import { PipelineFault } from '../run/halt.ts';
 import { type Scope, scopeRoots, type ScopeRoot } from './template.ts';
 import { compareNumbers, ExactNumber, toBigInt } from '../../base/parse-json.ts';
 import { replaceExact } from '../../base/json.ts';

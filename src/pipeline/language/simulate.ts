@@ -2,7 +2,8 @@ import type { JsonObject } from '../../base/json.ts';
 import { advance } from '../run/advance.ts';
 import { basePayloadFor, createBranchStarter, requireNode } from '../run/walk.ts';
 import type { ApproveNode, Graph, NodeId, TaskNode, WaitNode } from './graph.ts';
-import type { Arrival, BranchState, StepRecord, Landing, HaltReason } from '../run/run.ts';
+import type { Arrival, BranchState, StepRecord, Landing } from '../run/run.ts';
+import type { HaltReason } from '../run/halt.ts';
 
 /** A step that needs an outcome to continue, with its input. */
 export interface StepQuestion {

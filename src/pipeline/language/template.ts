@@ -1,5 +1,5 @@
 import { isObject, type Json, type JsonObject } from '../../base/json.ts';
-import { PipelineFault } from '../run/run.ts';
+import { PipelineFault } from '../run/halt.ts';
 
 /** The values that conditions and templates can use. */
 export interface Scope {

@@ -18,8 +18,8 @@ import {
   type Walk,
   payloadKeyOf,
 } from './walk.ts';
+import { PipelineFault } from './halt.ts';
 import {
-  PipelineFault,
   type Arrival,
   type BlockKind,
   type Transition,

@@ -18,7 +18,7 @@ import {
   type RunRow,
 } from './changes.ts';
 import { loadBranches } from './load-branch.sql.ts';
-import type { HaltReason } from './run.ts';
+import type { HaltReason } from './halt.ts';
 import { failBranch, lockBranches, writeChanges } from './settle-branch.sql.ts';
 import { startDueRuns, startQueuedRuns } from './start-queued.sql.ts';
 import type {

@@ -10,7 +10,8 @@ import {
   type Transaction,
 } from '../../ledger/dialect.ts';
 import { int, text, textOrNull, intOrNull } from '../../ledger/row.ts';
-import type { BlockKind, BranchStatus, HaltReason, RunStatus, Step, StepStatus } from './run.ts';
+import type { BlockKind, BranchStatus, RunStatus, Step, StepStatus } from './run.ts';
+import type { HaltReason } from './halt.ts';
 import { baseKeyOf, type BranchRow, type LoadedBranch, type RunRow } from './changes.ts';
 
 const GRAPHS_MAX = 256;

@@ -6,13 +6,13 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { payloadKeyOf } from './walk.ts';
 import {
   branchStatuses,
-  haltReasons,
   runStatuses,
   stepStatuses,
   type Branch,
   type Run,
   type Step,
 } from './run.ts';
+import { haltReasons } from './halt.ts';
 
 const id = z.string();
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');

@@ -3,6 +3,7 @@ import type { Json, JsonObject } from '../../base/json.ts';
 import type { NodeId, NodeKind } from '../language/graph.ts';
 import { isTerminal, type Job } from '../../job/job.ts';
 import type { Ending } from '../../job/outcome.ts';
+import { haltReasonOf, type HaltReason } from './halt.ts';
 
 /** `queued`: the run waits for its time, or for other runs of its concurrency key. */
 export const runStatuses = ['queued', 'running', 'succeeded', 'halted', 'cancelled'] as const;
@@ -31,30 +32,6 @@ export type BranchStatus = (typeof branchStatuses)[number];
  */
 export const stepStatuses = ['waiting', 'succeeded', 'failed', 'skipped', 'cancelled'] as const;
 export type StepStatus = (typeof stepStatuses)[number];
-
-/** The reasons why a branch, and with it its run, can't continue. */
-export const haltReasons = [
-  'retries_exhausted',
-  'attempt_failed',
-  'crashes_exhausted',
-  'advancement_retries_exhausted',
-  'advancement_crashes_exhausted',
-  'invalid_transition',
-  'fanout_limit',
-  'unmatched_condition',
-  'timeout',
-  'rejected',
-  'cancelled',
-] as const;
-export type HaltReason = (typeof haltReasons)[number];
-
-/** Maps the end of a job to the reason why its branch can't continue. */
-export function haltReasonOf({ status, reason }: Ending): HaltReason {
-  if (status === 'cancelled') return 'cancelled';
-  if (status === 'timed_out') return 'timeout';
-  if (reason === 'crashes_exhausted' || reason === 'attempt_failed') return reason;
-  return 'retries_exhausted';
-}
 
 export interface Run {
   readonly seq: number;
@@ -185,17 +162,6 @@ export function describeState(status: string): string {
 /** Describes the decision about a step that waited for approval. */
 export function describeDecision({ status, error, note }: Step): string {
   return (status === 'failed' ? error : note) ?? `it is ${status}`;
-}
-
-/** A fault that halts a branch, found while its next step is computed. */
-export class PipelineFault extends Error {
-  readonly reason: HaltReason;
-
-  constructor(message: string, reason: HaltReason = 'invalid_transition') {
-    super(message);
-    this.name = 'PipelineFault';
-    this.reason = reason;
-  }
 }
 
 /**

@@ -1,8 +1,7 @@
 import { limits } from '../../base/limits.ts';
 import { isObject, type JsonObject, type Json } from '../../base/json.ts';
+import { PipelineFault, type HaltReason } from './halt.ts';
 import {
-  PipelineFault,
-  type HaltReason,
   type Transition,
   type BranchState,
   type StepRecord,
