@@ -8,7 +8,7 @@ import type { FollowRules } from '../pipeline/follow-event.ts';
 import { followDeath } from '../pipeline/follow-signal.ts';
 import { createFailedArrival } from '../pipeline/run/run.ts';
 import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
-import { type RunStart } from '../pipeline/run/types.ts';
+import type { RunStart } from '../pipeline/run/types.ts';
 import { createBareReport, type AttemptReport } from './attempt.ts';
 import { isTerminal, type Job } from './job.ts';
 import { endAsCancelled, endAsFailed, endAsReleased } from './outcome.ts';

@@ -11,7 +11,7 @@ import {
 import type { ClaimRequest, EnqueueResult, SettleVerdict } from './types.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
-import { type RunDraft, type RunCommitEvents } from '../pipeline/run/types.ts';
+import type { RunDraft, RunCommitEvents } from '../pipeline/run/types.ts';
 import {
   insertAttempts,
   findSettledBefore,

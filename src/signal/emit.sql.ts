@@ -1,7 +1,7 @@
 import type { SignalDraft } from './signal.ts';
 import type { Transaction } from '../ledger/dialect.ts';
 import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
-import { type Followers, type RunCommitEvents } from '../pipeline/run/types.ts';
+import type { Followers, RunCommitEvents } from '../pipeline/run/types.ts';
 import type { Emission, EmissionResult, RecordedSignal } from './types.ts';
 import { enqueueJobs, insertContexts } from '../job/enqueue.sql.ts';
 import { text } from '../ledger/row.ts';

@@ -1,7 +1,7 @@
 import type { JobDraft } from '../job/job.ts';
 import { defineRows, type Transaction } from '../ledger/dialect.ts';
 import { noRunEvents } from '../pipeline/run/changes.ts';
-import { type Followers, type RunDraft } from '../pipeline/run/types.ts';
+import type { Followers, RunDraft } from '../pipeline/run/types.ts';
 import type { ReplayStepResult, ReplayProgress, ReplayStep } from './types.ts';
 import { lockDirectives } from '../directive/directive.sql.ts';
 import { enqueueJobs, insertContexts } from '../job/enqueue.sql.ts';

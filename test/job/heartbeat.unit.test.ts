@@ -8,7 +8,7 @@ import type { HeartbeatResult, Orphan, ProcessBeat, RunningClaim } from '../../s
 import type { Closing, ReapRequest } from '../../src/ledger/commit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
-import { noNews } from '../../src/pipeline/run/types.ts';
+import { noRunEvents } from '../../src/pipeline/run/changes.ts';
 import type { Host } from '../../src/plugin/process.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 import { makeContext } from '../support/context.ts';
@@ -72,7 +72,7 @@ function makeProcess({ kind = 'postgres', tenant }: GivenProcess = {}) {
         Promise.resolve({
           verdicts: new Map(closings.map(({ job }) => [job.id, 'settled'])),
           enqueued: [],
-          news: noNews,
+          news: noRunEvents,
         }),
     },
     jobs: {

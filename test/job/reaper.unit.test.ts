@@ -10,7 +10,7 @@ import type { Orphan } from '../../src/job/types.ts';
 import type { Closing, ReapRequest, Settlement } from '../../src/ledger/commit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { FollowRules } from '../../src/pipeline/follow-event.ts';
-import { noNews } from '../../src/pipeline/run/types.ts';
+import { noRunEvents } from '../../src/pipeline/run/changes.ts';
 import type { Plugin } from '../../src/plugin/catalog.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 import { makeContext } from '../support/context.ts';
@@ -139,7 +139,7 @@ class World {
       verdicts: new Map([...ids].map((id) => [id, 'settled'])),
       enqueued: [],
       claimed: [],
-      news: noNews,
+      news: noRunEvents,
     });
   }
 

@@ -15,7 +15,7 @@ import type { ClaimRequest, SettleVerdict } from '../../src/job/types.ts';
 import type { Closing, Settlement } from '../../src/ledger/commit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { noRunEvents } from '../../src/pipeline/run/changes.ts';
-import { type AdvancementFailure } from '../../src/pipeline/run/types.ts';
+import type { AdvancementFailure } from '../../src/pipeline/run/types.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 import { makeContext } from '../support/context.ts';
 

@@ -8,11 +8,11 @@ import { limits } from '../../src/base/limits.ts';
 import { makeLogger } from '../../src/base/log.ts';
 import { makeAdvancer, type Advancer } from '../../src/pipeline/run/advancer.service.ts';
 import { noRunEvents } from '../../src/pipeline/run/changes.ts';
-import {
-  type AdvanceResult,
-  type AdvanceRequest,
-  type BranchClaim,
-  type BranchClaimRequest,
+import type {
+  AdvanceResult,
+  AdvanceRequest,
+  BranchClaim,
+  BranchClaimRequest,
 } from '../../src/pipeline/run/types.ts';
 
 const POLL_MS = 5000;

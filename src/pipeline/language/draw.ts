@@ -2,15 +2,7 @@ import { formatDuration } from '../../base/quantity.ts';
 import { limits } from '../../base/limits.ts';
 import { toVisibleText } from '../../base/text.ts';
 import { payloadKeyOf, requireNode } from '../run/walk.ts';
-import {
-  type ForeachNode,
-  type Graph,
-  type Node,
-  type NodeId,
-  type SwitchNode,
-  type TaskNode,
-  type WaitNode,
-} from './graph.ts';
+import type { ForeachNode, Graph, Node, NodeId, SwitchNode, TaskNode, WaitNode } from './graph.ts';
 import { formatPath, type Template } from './template.ts';
 import { isObject } from '../../base/json.ts';
 import { isSecretName, maskSecrets, maskText, REDACTED } from '../../base/secrets.ts';

@@ -19,22 +19,16 @@ import {
   payloadKeyOf,
 } from './walk.ts';
 import { PipelineFault } from './halt.ts';
-import {
-  type Arrival,
-  type BlockKind,
-  type Transition,
-  type BranchState,
-  type Landing,
-} from './run.ts';
-import {
-  type ApproveNode,
-  type Graph,
-  type NodeId,
-  type TaskNode,
-  type ForeachNode,
-  type SplitNode,
-  type SwitchNode,
-  type WaitNode,
+import type { Arrival, BlockKind, Transition, BranchState, Landing } from './run.ts';
+import type {
+  ApproveNode,
+  Graph,
+  NodeId,
+  TaskNode,
+  ForeachNode,
+  SplitNode,
+  SwitchNode,
+  WaitNode,
 } from '../language/graph.ts';
 import { toTimestamp } from '../../base/clock.ts';
 import { extendBaggage } from '../language/baggage.ts';

@@ -4,7 +4,7 @@ import type { Decision } from './types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
 import { claimEndNumber } from './end.sql.ts';
 import { toRun, toStep, findGraph } from './load-branch.sql.ts';
-import { type RunRow } from './changes.ts';
+import type { RunRow } from './changes.ts';
 import { limits } from '../../base/limits.ts';
 import { createBareReport } from '../../job/attempt.ts';
 import { endAsCancelled } from '../../job/outcome.ts';

@@ -32,7 +32,7 @@ import {
 import { closeRuns, emitApprovalSignals } from './end.sql.ts';
 import { loadBranches, loadLockedBranches, toBranch, toRun } from './load-branch.sql.ts';
 import { haltReasonOf, type HaltReason } from './halt.ts';
-import { type Arrival, type BlockKind } from './run.ts';
+import type { Arrival, BlockKind } from './run.ts';
 import type { RunCommitEvents } from './types.ts';
 import { insertFailures } from './advancement.sql.ts';
 import { flushChanges } from './write-run.sql.ts';

@@ -1,13 +1,13 @@
 import { limits } from '../../base/limits.ts';
 import { isObject, type JsonObject, type Json } from '../../base/json.ts';
 import { PipelineFault, type HaltReason } from './halt.ts';
-import {
-  type Transition,
-  type BranchState,
-  type StepRecord,
-  type Landing,
-  type BranchStart,
-  type BlockKind,
+import type {
+  Transition,
+  BranchState,
+  StepRecord,
+  Landing,
+  BranchStart,
+  BlockKind,
 } from './run.ts';
 import type { Graph, Node, NodeId } from '../language/graph.ts';
 import { renderTemplate, type Scope, type ValuePath } from '../language/template.ts';
