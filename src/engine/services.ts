@@ -218,7 +218,7 @@ function giveRules(context: LedgerContext): void {
   const follow = makeFollowHalt(() => context.generation.rules);
   const rules: LedgerRules = {
     followHalt: follow,
-    followQuestion: follow,
+    followApproval: follow,
     openSignal: (id, sealed) => vault.open(sealed, purposes.payload(id)),
     asksOf: makeAsksOf(() => context.config, log.child('handlers')),
     onAsked: (requested) => commits.publish({ requested }),

@@ -147,7 +147,7 @@ export interface Transaction extends Session {
   /** What follows when a run halts in it; nothing, where nobody said. */
   readonly followHalt?: FollowHalt | undefined;
   /** What follows when a run begins to wait for a person. */
-  readonly followQuestion?: FollowHalt | undefined;
+  readonly followApproval?: FollowHalt | undefined;
   /** The directives that a signal asks for in the transaction that records it. */
   readonly asksOf?: AsksOf;
   /** Where ends are noted that somebody may wait for. */

@@ -7,7 +7,7 @@ export interface LedgerRules {
   /** Returns the jobs and runs that follow when a run halts. */
   readonly followHalt: FollowHalt;
   /** Returns the jobs and runs that follow when a run begins to wait for a person. */
-  readonly followQuestion: FollowHalt;
+  readonly followApproval: FollowHalt;
   /** Opens the masked data of a signal for a run that waits for it. Undefined: the data stays masked. */
   readonly openSignal: OpenSignal | undefined;
   /** Returns the directives that a signal asks for. */
@@ -19,7 +19,7 @@ export interface LedgerRules {
 /** For tools that only look, copy or test: nothing follows from a write. */
 export const noRules: LedgerRules = {
   followHalt: () => ({ jobs: [], runs: [] }),
-  followQuestion: () => ({ jobs: [], runs: [] }),
+  followApproval: () => ({ jobs: [], runs: [] }),
   openSignal: undefined,
   asksOf: () => [],
   onAsked: () => undefined,
@@ -28,7 +28,7 @@ export const noRules: LedgerRules = {
 /** For an engine, which is built over an open ledger and then provides its rules. A write before that fails. */
 export const engineRules: LedgerRules = {
   followHalt: refuseWrite,
-  followQuestion: refuseWrite,
+  followApproval: refuseWrite,
   openSignal: refuseWrite,
   asksOf: refuseWrite,
   onAsked: refuseWrite,
@@ -45,7 +45,7 @@ export function applyRules(
 ): { readonly store: Store; readonly provideRules: (rules: Partial<LedgerRules>) => void } {
   let rules = first;
   const write: Store['write'] = async (names, work) => {
-    const { followHalt, followQuestion, openSignal } = rules;
+    const { followHalt, followApproval, openSignal } = rules;
     let all: AskedDirective[] = [];
     const asksOf: AsksOf = (signal) => {
       const asked = rules.asksOf(signal);
@@ -54,7 +54,7 @@ export function applyRules(
     };
     const own = {
       followHalt,
-      followQuestion,
+      followApproval,
       asksOf,
       ...(openSignal === undefined ? {} : { openSignal }),
     };

@@ -90,7 +90,7 @@ describe.each(databases)('a step that waits for a person on %s', (kind) => {
     const told = await define(ledger, [task('bell')]);
     const asked: RunHalt[] = [];
     ledger.provideRules({
-      followQuestion: (question) => {
+      followApproval: (question) => {
         asked.push(question);
         const cause = { sourceEventId: question.signal.id };
         return { jobs: [draft({ plugin: 'pager', ...cause })], runs: [runOf(told, {}, cause)] };

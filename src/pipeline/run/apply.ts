@@ -183,8 +183,8 @@ function pause(
   const search = searchesBack ? { wakeFrom: FROM_RUN_START, searchInMs: 0 } : {};
   if (node?.kind === 'approve') {
     const { id: branchId, lastStepId: stepId, jobId } = stopped;
-    const request = { run, branchId, stepId, node: id, jobId, message, due, context };
-    changes.approvalRequests.push(request);
+    const wait = { run, branchId, stepId, node: id, jobId, message, due, context };
+    changes.approvalWaits.push(wait);
   }
   const waitsFor = signal ?? null;
   changes.addBranch({ ...stopped, status: 'waiting', due, waitsFor, ...search }, isNew);

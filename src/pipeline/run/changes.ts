@@ -144,7 +144,7 @@ export interface RunEnd {
 }
 
 /** A step at which a branch started to wait for an approval. */
-export interface ApprovalRequest {
+export interface ApprovalWait {
   readonly run: RunRow;
   readonly branchId: string;
   readonly stepId: string | null;
@@ -176,7 +176,7 @@ export class BranchChanges {
   readonly signals: SignalDraft[] = [];
   readonly jobs: JobDraft[] = [];
   readonly runEnds: RunEnd[] = [];
-  readonly approvalRequests: ApprovalRequest[] = [];
+  readonly approvalWaits: ApprovalWait[] = [];
   /** The final status of each run that ended, including those that are written already. */
   readonly endedAs = new Map<string, RunStatus>();
   readonly #endedChildren = new Map<string, EndedCount>();

@@ -7,7 +7,7 @@ import { RUNTIME_SOURCE, type SignalDraft } from '../../signal/signal.ts';
 import { hasWaitingBranch, isAdminOnly } from '../../signal/signal.sql.ts';
 import type { Graph, Handler } from '../language/graph.ts';
 import { stepKeyOf } from './apply.ts';
-import type { ApprovalRequest, BranchChanges, BranchDraft, RunEnd, RunRow } from './changes.ts';
+import type { ApprovalWait, BranchChanges, BranchDraft, RunEnd, RunRow } from './changes.ts';
 import { findGraph } from './load-branch.sql.ts';
 import type { Followers } from './types.ts';
 import { flushChanges, insertRoots, insertRuns } from './write-run.sql.ts';
@@ -199,17 +199,17 @@ function addOnHaltJob(
 
 /** Emits a signal for each step that started to wait for an approval. */
 export async function emitApprovalSignals(tx: Transaction, changes: BranchChanges): Promise<void> {
-  const requests = changes.approvalRequests.splice(0);
-  if (requests.length === 0) return;
+  const waits = changes.approvalWaits.splice(0);
+  if (waits.length === 0) return;
   const hidden = new Map<string, boolean>();
-  for (const request of requests) {
-    const { id: runId, sourceEventId, parentJobId } = request.run;
+  for (const wait of waits) {
+    const { id: runId, sourceEventId, parentJobId } = wait.run;
     const isHidden = hidden.get(runId) ?? (await isAdminOnly(tx, { sourceEventId, runId: null }));
     hidden.set(runId, isHidden);
-    const signal = createApprovalSignal(request, isHidden);
+    const signal = createApprovalSignal(wait, isHidden);
     changes.signals.push(signal);
-    const { run, context, jobId } = request;
-    const followers = tx.followQuestion?.({
+    const { run, context, jobId } = wait;
+    const followers = tx.followApproval?.({
       run,
       signal,
       parentJobId: jobId ?? parentJobId,
@@ -238,8 +238,8 @@ async function addFollowers(
   changes.wakeAdvancer();
 }
 
-function createApprovalSignal(request: ApprovalRequest, isHidden: boolean): SignalDraft {
-  const { run, node, stepId, branchId, message, due } = request;
+function createApprovalSignal(wait: ApprovalWait, isHidden: boolean): SignalDraft {
+  const { run, node, stepId, branchId, message, due } = wait;
   const payload = {
     message: message ?? `A run of the pipeline ${run.pipeline} waits for an approval at ${node}.`,
     // Several branches can wait at the same step; only the id names one of them.
