@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { parseStoredJson } from '../../base/json.ts';
-import { runStatuses, type Branch, type Run, type Step } from './run.ts';
+import { runStatuses, type Run } from './run.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';
 import { readSeqCursor, readEpoch, writeCursor } from '../../operation/page.ts';
@@ -8,14 +8,13 @@ import { defineOperation } from '../../operation/define.ts';
 import { cursorField, limitField } from '../../job/operations.ts';
 import { findById } from '../../operation/find-by-id.ts';
 import {
-  findOpenings,
   findOwners,
   readParts,
   branchShape,
   runShape,
   showBranch,
   showRun,
-  showStep,
+  showSteps,
   stepShape,
   approvalShape,
   listApprovals,
@@ -179,16 +178,6 @@ export const showRunOperation = defineOperation({
     };
   },
 });
-
-/** Shows the steps of a run with the paths of their branches. */
-export function showSteps(
-  steps: readonly Step[],
-  branches: readonly Branch[],
-): z.output<typeof stepShape>[] {
-  const paths = new Map(branches.map(({ id, path }) => [id, path]));
-  const openings = findOpenings({ branches, steps });
-  return steps.map((step) => showStep(step, paths.get(step.branchId) ?? '', openings.get(step.id)));
-}
 
 /** Finds the run with this id, or the only recent run whose id starts with it. */
 export function requireRun(

@@ -116,6 +116,16 @@ export function showStep(
   };
 }
 
+/** Shows the steps of a run with the paths of their branches. */
+export function showSteps(
+  steps: readonly Step[],
+  branches: readonly Branch[],
+): z.output<typeof stepShape>[] {
+  const paths = new Map(branches.map(({ id, path }) => [id, path]));
+  const openings = findOpenings({ branches, steps });
+  return steps.map((step) => showStep(step, paths.get(step.branchId) ?? '', openings.get(step.id)));
+}
+
 export const branchShape = z.object({
   branch_id: id,
   parent_id: id.nullable(),

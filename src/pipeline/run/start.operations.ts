@@ -19,12 +19,12 @@ import {
   withWaiterSlot,
 } from '../../job/start-options.operations.ts';
 import { unfinishedFields, readWaitingFor, waitingForShape } from './waits.service.ts';
-import { runShape, showRun, stepShape, readParts } from './run.service.ts';
+import { runShape, showRun, stepShape, readParts, showSteps } from './run.service.ts';
 import { readSight, coverRun, veilLedger } from '../../access/visibility.operations.ts';
 import { limits } from '../../base/limits.ts';
 import type { Attempt } from '../../job/attempt.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { requireRun, runIdField, showSteps } from './run.operations.ts';
+import { requireRun, runIdField } from './run.operations.ts';
 import { toJobWaitMs } from '../../job/start.operations.ts';
 
 /** A job in the list of all jobs of a response. */
