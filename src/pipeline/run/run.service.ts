@@ -14,12 +14,12 @@ import {
 } from './run.ts';
 import { haltReasons } from './halt.ts';
 
-const id = z.string();
-const time = z.string().describe('UTC, ISO 8601 with milliseconds');
-const ms = z.int().nullable().describe('from start to end');
+const idField = z.string();
+const timeField = z.string().describe('UTC, ISO 8601 with milliseconds');
+const durationField = z.int().nullable().describe('from start to end');
 
 export const runShape = z.object({
-  run_id: id,
+  run_id: idField,
   seq: z.int().describe('the order of acceptance, and the cursor of lists'),
   pipeline: z.string(),
   status: z.enum(runStatuses),
@@ -28,18 +28,18 @@ export const runShape = z.object({
   halted_at_step: z.string().nullable(),
   submitted_by: z.string(),
   actor: z.string(),
-  source_event_id: id.nullable(),
-  parent_job_id: id.nullable(),
-  root_job_id: id,
+  source_event_id: idField.nullable(),
+  parent_job_id: idField.nullable(),
+  root_job_id: idField,
   concurrency_key: z.string().nullable(),
   dedupe_key: z.string().nullable(),
-  due_at: time.nullable().describe('while it waits for that moment'),
-  revived_from: id.nullable().describe('the run whose work it goes on with'),
+  due_at: timeField.nullable().describe('while it waits for that moment'),
+  revived_from: idField.nullable().describe('the run whose work it goes on with'),
   definition_hash: z.string(),
-  created_at: time,
-  started_at: time.nullable(),
-  completed_at: time.nullable(),
-  duration_ms: ms,
+  created_at: timeField,
+  started_at: timeField.nullable(),
+  completed_at: timeField.nullable(),
+  duration_ms: durationField,
 });
 
 export function showRun(run: Run): z.output<typeof runShape> {
@@ -69,13 +69,13 @@ export function showRun(run: Run): z.output<typeof runShape> {
 }
 
 export const stepShape = z.object({
-  step_id: id,
+  step_id: idField,
   step: z.string().describe('its id in the pipeline'),
   kind: z.string(),
   status: z.enum(stepStatuses),
   branch: z.string().describe('its indexes from the root down, such as 0.2'),
-  branch_id: id,
-  job_id: id.nullable(),
+  branch_id: idField,
+  job_id: idField.nullable(),
   result: z.unknown().describe('what its branch had of its own after it'),
   error: z.string().nullable(),
   note: z.string().nullable().describe('which case was taken, who approved'),
@@ -83,11 +83,11 @@ export const stepShape = z.object({
   approved_by: z.string().nullable().describe('who decided; `deadline` when its time did'),
   approval_reason: z.string().nullable(),
   next_step: z.string().nullable(),
-  source_step_id: id.nullable().describe('the step of the earlier run that did this'),
-  started_at: time,
-  due_at: time.nullable(),
-  completed_at: time.nullable(),
-  duration_ms: ms,
+  source_step_id: idField.nullable().describe('the step of the earlier run that did this'),
+  started_at: timeField,
+  due_at: timeField.nullable(),
+  completed_at: timeField.nullable(),
+  duration_ms: durationField,
 });
 
 export function showStep(
@@ -127,8 +127,8 @@ export function showSteps(
 }
 
 export const branchShape = z.object({
-  branch_id: id,
-  parent_id: id.nullable(),
+  branch_id: idField,
+  parent_id: idField.nullable(),
   branch: z.string().describe('its indexes from the root down, such as 0.2'),
   block: z.string().nullable().describe('the step whose block it belongs to'),
   label: z.string().nullable().describe('the id of its arm of a split'),
@@ -136,14 +136,14 @@ export const branchShape = z.object({
   status: z.enum(branchStatuses),
   halt_reason: z.enum(haltReasons).nullable(),
   halt_message: z.string().nullable(),
-  job_id: id.nullable(),
+  job_id: idField.nullable(),
   width: z.int().describe('how many branches its block has'),
   pending: z.int().describe('how many of them have not ended'),
-  due_at: time.nullable(),
+  due_at: timeField.nullable(),
   waits_for: z.string().nullable(),
-  created_at: time,
-  completed_at: time.nullable(),
-  duration_ms: ms,
+  created_at: timeField,
+  completed_at: timeField.nullable(),
+  duration_ms: durationField,
 });
 
 export function showBranch(branch: Branch, block: string | null): z.output<typeof branchShape> {
