@@ -45,7 +45,7 @@ export const reviveRunType: DirectiveType<ReviveChoice> = {
   summary: 'Go on with a halted run in a new one, without repeating what succeeded.',
   scope: 'runs:rw',
   params: z.strictObject({ run_id: runId, context }),
-  // The run itself decides about repetition: the second caller learns who was first.
+  // Not deduplicated here: the second caller gets RUN_REVIVED with the id of the first revival.
   sameness: () => 'each',
   target: ({ run_id: id }) => id,
 };

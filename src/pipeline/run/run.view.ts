@@ -10,7 +10,7 @@ import {
 } from '../../cli/view-parts.ts';
 import type { ResultView } from '../../cli/view-parts.ts';
 
-/** Runs of pipelines, and what is done to them. */
+/** Terminal views of runs and of their changes. */
 export const runViews: Readonly<Record<string, ResultView>> = {
   'pipeline.run': showStarted,
   'run.wait': showStarted,
@@ -199,7 +199,7 @@ function printNext(output: JsonOutput, printer: Printer): void {
   );
   const [first, ...others] = asked;
   if (first === undefined) return;
-  // The name of a step at which several branches wait says too little.
+  // If several branches wait at one step, only the row id names one of them.
   const isOne = others.every(({ step }) => step !== first['step']);
   const named = showCell(isOne ? first['step'] : first['step_id']);
   printer.line();
