@@ -9,7 +9,7 @@ import {
   noConsequences,
   type SignalConsequences,
   type FollowRules,
-} from '../pipeline/follow-event.ts';
+} from '../pipeline/follow-job.ts';
 import { followRuntime } from '../pipeline/follow-signal.ts';
 import { isInstallation } from '../package/handlers.service.ts';
 import { withPackage } from '../package/signals.ts';

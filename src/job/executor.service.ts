@@ -10,7 +10,7 @@ import {
   noConsequences,
   type FollowRules,
   type SignalConsequences,
-} from '../pipeline/follow-event.ts';
+} from '../pipeline/follow-job.ts';
 import { findPluginCommand, type Plugin } from '../plugin/catalog.ts';
 import { createDoneArrival, createFailedArrival } from '../pipeline/run/run.ts';
 import { addResult, toStorable } from '../plugin/response.ts';

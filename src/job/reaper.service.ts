@@ -11,7 +11,7 @@ import type { Orphan } from './types.ts';
 import { followDirective } from '../directive/signals.service.ts';
 import { createFailedArrival } from '../pipeline/run/run.ts';
 import { followDeath } from '../pipeline/follow-signal.ts';
-import { noConsequences, type FollowRules } from '../pipeline/follow-event.ts';
+import { noConsequences, type FollowRules } from '../pipeline/follow-job.ts';
 import { toLogFields } from './settle.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import { reaperRulesOf } from '../engine/rules.ts';

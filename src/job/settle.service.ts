@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { FollowRules } from '../pipeline/follow-event.ts';
+import type { FollowRules } from '../pipeline/follow-job.ts';
 import { followDeath } from '../pipeline/follow-signal.ts';
 import { createFailedArrival } from '../pipeline/run/run.ts';
 import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';

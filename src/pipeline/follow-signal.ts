@@ -24,7 +24,7 @@ import {
   noConsequences,
   type SignalConsequences,
   type EmittedEvent,
-} from './follow-event.ts';
+} from './follow-job.ts';
 import { toRunPayload } from './language/pipeline.ts';
 import { maskText } from '../base/secrets.ts';
 import type { PayloadMask } from '../signal/mask.ts';

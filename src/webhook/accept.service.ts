@@ -34,7 +34,7 @@ import {
 import type { WebhookTarget } from './target.ts';
 import { draftAgent, type AgentWork } from './agent.service.ts';
 import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
-import { toEnvelope } from '../pipeline/follow-event.ts';
+import { toEnvelope } from '../pipeline/follow-job.ts';
 import { draftRun } from '../pipeline/run/start.service.ts';
 
 export function makeWebhookIntake(context: LedgerContext): WebhookIntake {

@@ -5,7 +5,7 @@ import { makeLogger } from '../../src/base/log.ts';
 import { createDoneArrival, createFailedArrival } from '../../src/pipeline/run/run.ts';
 import { makeBasePayloads } from '../../src/job/run-plugin.service.ts';
 import { followDeath } from '../../src/pipeline/follow-signal.ts';
-import { followPluginEvents } from '../../src/pipeline/follow-event.ts';
+import { followPluginEvents } from '../../src/pipeline/follow-job.ts';
 import { type Pipeline, createPipelineMatcher } from '../../src/pipeline/language/pipeline.ts';
 import { limits } from '../../src/base/limits.ts';
 import { endAsCancelled, endAsSucceeded, type Ending } from '../../src/job/outcome.ts';

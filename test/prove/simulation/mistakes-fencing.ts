@@ -1,5 +1,5 @@
 /** Mistakes in what keeps two hosts from working on the same: deadlines, heartbeats, and who may judge. */
-import { noConsequences } from '../../../src/pipeline/follow-event.ts';
+import { noConsequences } from '../../../src/pipeline/follow-job.ts';
 import { createBareReport } from '../../../src/job/attempt.ts';
 import { endAsCrashed } from '../../../src/job/outcome.ts';
 import type { Job } from '../../../src/job/job.ts';
