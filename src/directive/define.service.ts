@@ -4,7 +4,7 @@ import type { DirectiveType } from './directive.ts';
 import type { Role } from '../access/roles.ts';
 import type { DirectiveWait } from './types.ts';
 import type { DirectiveWork } from '../ledger/directive-work.ts';
-import type { FollowRules } from '../pipeline/follow-job.ts';
+import type { FollowRules } from '../pipeline/follow-rules.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Quota } from '../tenant/admission.ts';
 

@@ -5,11 +5,8 @@ import { maskText } from '../base/secrets.ts';
 import type { DirectiveInsert } from '../ledger/directive-work.ts';
 import type { DirectiveFailure } from './types.ts';
 import { metadataOf, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
-import {
-  noConsequences,
-  type SignalConsequences,
-  type FollowRules,
-} from '../pipeline/follow-job.ts';
+import { noConsequences } from '../pipeline/follow-job.ts';
+import type { SignalConsequences, FollowRules } from '../pipeline/follow-rules.ts';
 import { followRuntime } from '../pipeline/follow-signal.ts';
 import { isInstallation } from '../package/handlers.service.ts';
 import { withPackage } from '../package/signals.ts';

@@ -9,7 +9,7 @@ import type { ClaimablePlugin } from '../job/types.ts';
 import type { Pipeline, Route } from '../pipeline/language/pipeline.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
-import type { FollowRules } from '../pipeline/follow-job.ts';
+import type { FollowRules } from '../pipeline/follow-rules.ts';
 import { makeFollowRules, toClaimable } from './rules.ts';
 
 /** The configuration, plugins, routes and pipelines, all read at one time. */

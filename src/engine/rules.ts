@@ -1,4 +1,4 @@
-import type { FollowRules } from '../pipeline/follow-job.ts';
+import type { FollowRules } from '../pipeline/follow-rules.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';

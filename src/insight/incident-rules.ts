@@ -14,7 +14,7 @@ import type { DueSchedule } from '../schedule/types.ts';
 import type { Emission } from '../signal/types.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import { followRuntime } from '../pipeline/follow-signal.ts';
-import type { FollowRules } from '../pipeline/follow-job.ts';
+import type { FollowRules } from '../pipeline/follow-rules.ts';
 
 /** Something that is wrong now, or went wrong since somebody last looked. */
 export interface IncidentTrouble {

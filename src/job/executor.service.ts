@@ -5,12 +5,8 @@ import type { GrantAccess } from '../access/attempt-tokens.service.ts';
 import type { Credentials } from '../access/credentials.service.ts';
 import type { Generation } from '../engine/generation.ts';
 import type { Closing } from '../ledger/commit.ts';
-import { followDeath, followSuccess } from '../pipeline/follow-signal.ts';
-import {
-  noConsequences,
-  type FollowRules,
-  type SignalConsequences,
-} from '../pipeline/follow-job.ts';
+import { followDeath, followSuccess, noConsequences } from '../pipeline/follow-job.ts';
+import type { FollowRules, SignalConsequences } from '../pipeline/follow-rules.ts';
 import { findPluginCommand, type Plugin } from '../plugin/catalog.ts';
 import { createDoneArrival, createFailedArrival } from '../pipeline/run/run.ts';
 import { addResult, toStorable } from '../plugin/response.ts';

@@ -5,8 +5,8 @@ import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { maskText } from '../base/secrets.ts';
 import type { Job, JobDraft } from '../job/job.ts';
-import type { Followers, RunDraft } from './run/types.ts';
-import { toRunPayload, type RoutedEvent, type FindPipelineStarts } from './language/pipeline.ts';
+import type { EmittedEvent, FollowRules, RouteTarget, SignalConsequences } from './follow-rules.ts';
+import { toRunPayload } from './language/pipeline.ts';
 import {
   breakerSignals,
   pluginSource,
@@ -16,44 +16,86 @@ import {
 } from '../signal/signal.ts';
 import { REDACTED_KEY, maskPayload, type PayloadMask } from '../signal/mask.ts';
 
-export interface EmittedEvent {
-  readonly type: string;
-  readonly payload: Json;
-  readonly dedupeKey?: string;
-  /** The event type and headers of a delivery. */
-  readonly metadata?: JsonObject;
+/**
+ * Drafts what follows from a succeeded attempt: its events, and `job.succeeded` if its plugin
+ * notifies.
+ */
+export function followSuccess(
+  job: Job,
+  reply: { readonly result: string; readonly events: readonly EmittedEvent[] },
+  rules: FollowRules,
+  nowMs: number,
+  mask?: PayloadMask,
+): SignalConsequences {
+  const result = followPluginEvents(job, reply.events, rules, nowMs, mask);
+  if (!isNotified(job, rules)) return result;
+  const text = maskText(reply.result);
+  const message = `Job ${job.id} (${job.plugin} ${job.command}) succeeded: ${text}`;
+  const end = { status: 'succeeded', result: text };
+  addEnd(result, job, 'job.succeeded', { message, end }, rules, nowMs);
+  return result;
 }
 
-export interface RouteTarget {
-  readonly plugin: string;
-  readonly command: string;
-  readonly maxAttempts: number;
+/** Drafts the signal that a job ended for good without success, with what it starts. */
+export function followDeath(
+  job: Job,
+  end: { readonly status: string; readonly reason: string | null; readonly error: string | null },
+  rules: FollowRules,
+  nowMs: number,
+): SignalConsequences {
+  const { status, reason } = end;
+  const error = end.error === null ? null : maskText(end.error);
+  const breaker = makeBreakerFollower(job, rules, nowMs);
+  const result: SignalConsequences = { ...noConsequences(), ...breaker };
+  const why = error ?? reason ?? 'no error was recorded';
+  const message = `Job ${job.id} (${job.plugin} ${job.command}) ended as ${status}: ${why}`;
+  addEnd(result, job, 'job.dead', { message, end: { status, reason, error } }, rules, nowMs);
+  return result;
 }
 
-/** The rules of the configuration about what signals start. */
-export interface FollowRules {
-  /** Returns the targets of every route that matches a signal, in the order of definition. */
-  readonly targetsOf: (signal: RoutedEvent) => readonly RouteTarget[];
-  /** Returns the pipelines that a signal starts, in the order of definition. */
-  readonly startsOf?: FindPipelineStarts;
-  readonly hopsMax: number;
-  readonly dedupeTtlMs: number;
-  /** Plugins with `notify_on_complete`. */
-  readonly notifying?: ReadonlySet<string>;
-  /** The tenant that owns the ledger. Undefined for the root ledger. */
-  readonly tenant?: string | undefined;
-  /** Called for a signal that no route and no pipeline matches. */
-  readonly onUnmatched?: (signal: SignalDraft) => void;
+/** A step of a run isn't reported: the run continues. */
+function isNotified(job: Job, { notifying }: FollowRules): boolean {
+  return job.runId === null && notifying?.has(job.plugin) === true;
 }
 
-export interface SignalConsequences {
-  readonly signals: SignalDraft[];
-  readonly jobs: JobDraft[];
-  readonly runs: RunDraft[];
-  /**
-   * Returns what follows when this end opens or closes the job's breaker. Undefined if nothing can.
-   */
-  readonly followBreaker?: (signal: SignalDraft) => Followers;
+/**
+ * Adds the signal about the end of a job, and what it starts. If the job descends from one of
+ * Ductile's own signals, the signal is recorded and starts nothing: no alarms about alarms.
+ */
+function addEnd(
+  result: SignalConsequences,
+  job: Job,
+  type: 'job.succeeded' | 'job.dead',
+  { message, end }: { readonly message: string; readonly end: JsonObject },
+  rules: FollowRules,
+  nowMs: number,
+): void {
+  const payload: Json = {
+    message,
+    next: `ductile why ${job.id}`,
+    job_id: job.id,
+    plugin: job.plugin,
+    command: job.command,
+    ...end,
+    attempt: job.attempt,
+    parent_job_id: job.parentJobId,
+    submitted_by: job.submittedBy,
+    actor: job.actor,
+    // Existing notifier plugins read `text`.
+    ...(isNotified(job, rules) ? { notify_on_complete: true, text: message } : {}),
+  };
+  const signal: SignalDraft = {
+    ...toCausation(job, END_INDEX),
+    type,
+    source: RUNTIME_SOURCE,
+    subjectType: 'job',
+    subjectId: job.id,
+    data: JSON.stringify(payload),
+    hops: job.hops + 1,
+  };
+  result.signals.push(signal);
+  if (job.runtimeCaused || signal.hops > rules.hopsMax) return;
+  addFollowers(result, job, signal, { type, payload }, rules, nowMs);
 }
 
 /** Drafts the signals of a succeeded attempt's events, with the jobs and runs that they start. */
@@ -119,7 +161,7 @@ export function noConsequences(): SignalConsequences {
  * transaction, because only there the breaker's new state is known. Its jobs have no dedupe key:
  * keys are locked before breakers.
  */
-export function makeBreakerFollower(
+function makeBreakerFollower(
   job: Job,
   rules: FollowRules,
   nowMs: number,
@@ -141,12 +183,12 @@ export function makeBreakerFollower(
 }
 
 /** Negative indexes are Ductile's own signals about an attempt. */
-export const END_INDEX = -1;
+const END_INDEX = -1;
 const BREAKER_INDEX = -2;
 const LOOP_INDEX = -3;
 
 /** Returns the position of a signal in the lineage of the job that it is about. */
-export function toCausation(
+function toCausation(
   job: Job,
   eventIndex: number,
 ): Pick<
@@ -188,7 +230,7 @@ function addLoopIncident(
 }
 
 /** Adds the jobs and runs that a signal starts. */
-export function addFollowers(
+function addFollowers(
   result: SignalConsequences,
   job: Job,
   signal: SignalDraft,

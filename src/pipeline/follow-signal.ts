@@ -3,7 +3,7 @@ import { parseJson } from '../base/parse-json.ts';
 import type { FollowHalt, Followers, RunDraft } from './run/types.ts';
 import { makeId } from '../base/ids.ts';
 import { TRACE_KEY } from '../base/trace.ts';
-import type { JobDraft, SubmittedBy, Job } from '../job/job.ts';
+import type { JobDraft, SubmittedBy } from '../job/job.ts';
 import type { Emission } from '../signal/types.ts';
 import {
   deliveryEventIn,
@@ -11,23 +11,10 @@ import {
   toEventMetadata,
   senderOf,
   type SignalDraft,
-  RUNTIME_SOURCE,
 } from '../signal/signal.ts';
-import {
-  toEnvelope,
-  type FollowRules,
-  addFollowers,
-  toCausation,
-  END_INDEX,
-  followPluginEvents,
-  makeBreakerFollower,
-  noConsequences,
-  type SignalConsequences,
-  type EmittedEvent,
-} from './follow-job.ts';
+import { toEnvelope } from './follow-job.ts';
+import type { FollowRules, SignalConsequences } from './follow-rules.ts';
 import { toRunPayload } from './language/pipeline.ts';
-import { maskText } from '../base/secrets.ts';
-import type { PayloadMask } from '../signal/mask.ts';
 
 /** The lineage of what a signal starts. */
 type Lineage = Pick<JobDraft, 'parentJobId' | 'rootJobId' | 'eventContextId'>;
@@ -122,88 +109,6 @@ export function followRuntime(
   const { id: key, source: actor } = signal;
   const following = { submittedBy: 'route', actor, runtimeCaused: true, key, atMs } as const;
   return followSignal(signal, scope, rules, { ...following, ...lineage });
-}
-
-/**
- * Drafts what follows from a succeeded attempt: its events, and `job.succeeded` if its plugin
- * notifies.
- */
-export function followSuccess(
-  job: Job,
-  reply: { readonly result: string; readonly events: readonly EmittedEvent[] },
-  rules: FollowRules,
-  nowMs: number,
-  mask?: PayloadMask,
-): SignalConsequences {
-  const result = followPluginEvents(job, reply.events, rules, nowMs, mask);
-  if (!isNotified(job, rules)) return result;
-  const text = maskText(reply.result);
-  const message = `Job ${job.id} (${job.plugin} ${job.command}) succeeded: ${text}`;
-  const end = { status: 'succeeded', result: text };
-  addEnd(result, job, 'job.succeeded', { message, end }, rules, nowMs);
-  return result;
-}
-
-/** Drafts the signal that a job ended for good without success, with what it starts. */
-export function followDeath(
-  job: Job,
-  end: { readonly status: string; readonly reason: string | null; readonly error: string | null },
-  rules: FollowRules,
-  nowMs: number,
-): SignalConsequences {
-  const { status, reason } = end;
-  const error = end.error === null ? null : maskText(end.error);
-  const breaker = makeBreakerFollower(job, rules, nowMs);
-  const result: SignalConsequences = { ...noConsequences(), ...breaker };
-  const why = error ?? reason ?? 'no error was recorded';
-  const message = `Job ${job.id} (${job.plugin} ${job.command}) ended as ${status}: ${why}`;
-  addEnd(result, job, 'job.dead', { message, end: { status, reason, error } }, rules, nowMs);
-  return result;
-}
-
-/** A step of a run isn't reported: the run continues. */
-function isNotified(job: Job, { notifying }: FollowRules): boolean {
-  return job.runId === null && notifying?.has(job.plugin) === true;
-}
-
-/**
- * Adds the signal about the end of a job, and what it starts. If the job descends from one of
- * Ductile's own signals, the signal is recorded and starts nothing: no alarms about alarms.
- */
-function addEnd(
-  result: SignalConsequences,
-  job: Job,
-  type: 'job.succeeded' | 'job.dead',
-  { message, end }: { readonly message: string; readonly end: JsonObject },
-  rules: FollowRules,
-  nowMs: number,
-): void {
-  const payload: Json = {
-    message,
-    next: `ductile why ${job.id}`,
-    job_id: job.id,
-    plugin: job.plugin,
-    command: job.command,
-    ...end,
-    attempt: job.attempt,
-    parent_job_id: job.parentJobId,
-    submitted_by: job.submittedBy,
-    actor: job.actor,
-    // Existing notifier plugins read `text`.
-    ...(isNotified(job, rules) ? { notify_on_complete: true, text: message } : {}),
-  };
-  const signal: SignalDraft = {
-    ...toCausation(job, END_INDEX),
-    type,
-    source: RUNTIME_SOURCE,
-    subjectType: 'job',
-    subjectId: job.id,
-    data: JSON.stringify(payload),
-    hops: job.hops + 1,
-  };
-  result.signals.push(signal);
-  if (job.runtimeCaused || signal.hops > rules.hopsMax) return;
-  addFollowers(result, job, signal, { type, payload }, rules, nowMs);
 }
 
 /**

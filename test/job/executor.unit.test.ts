@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { closeAttempt, HOST_FULL_DELAY_MS } from '../../src/job/executor.service.ts';
-import type { FollowRules } from '../../src/pipeline/follow-job.ts';
+import type { FollowRules } from '../../src/pipeline/follow-rules.ts';
 import type { ClaimedJob } from '../../src/job/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
 import type { Plugin } from '../../src/plugin/catalog.ts';

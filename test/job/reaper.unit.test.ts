@@ -9,7 +9,7 @@ import { makeReaper, type Reaper } from '../../src/job/reaper.service.ts';
 import type { Orphan } from '../../src/job/types.ts';
 import type { Closing, ReapRequest, Settlement } from '../../src/ledger/commit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import type { FollowRules } from '../../src/pipeline/follow-job.ts';
+import type { FollowRules } from '../../src/pipeline/follow-rules.ts';
 import { noRunEvents } from '../../src/pipeline/run/changes.ts';
 import type { Plugin } from '../../src/plugin/catalog.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { followDeath, followSuccess } from '../../src/pipeline/follow-signal.ts';
-import { followPluginEvents, type FollowRules } from '../../src/pipeline/follow-job.ts';
+import { followDeath, followSuccess, followPluginEvents } from '../../src/pipeline/follow-job.ts';
+import type { FollowRules } from '../../src/pipeline/follow-rules.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 
