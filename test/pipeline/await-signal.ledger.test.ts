@@ -179,7 +179,7 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     ]);
     const run = await start(ledger, graph);
     const a = only(await claimSteps(ledger, graph));
-    const many = limits.signalLookMax;
+    const many = limits.signalSearchMax;
     await tell(ledger, [...range(2 * many), 0].fill(0));
     await ledger.jobs.settle([done(a)]);
     const deadline = async () => (await sql('select deadline_at from run_branches'))[0];

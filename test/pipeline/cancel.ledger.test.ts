@@ -126,7 +126,7 @@ describe.each(databases)('cancelling a run on %s', (kind) => {
 });
 
 describe.each(databases)('cancelling a wide run on %s', (kind) => {
-  const width = 3 * limits.sweepBatchMax;
+  const width = 3 * limits.cancelBatchMax;
 
   /** Starts all branches, without running jobs. */
   async function cancelWide(ledger: Ledger): Promise<{ graph: Graph; id: string }> {
@@ -138,7 +138,7 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
     await advanceAll(ledger);
     const { result } = await cancel(ledger, id);
     expect(JSON.parse(result ?? '')).toMatchObject({
-      cancelled_jobs: limits.sweepBatchMax,
+      cancelled_jobs: limits.cancelBatchMax,
       sweeping: true,
     });
     return { graph, id };
@@ -166,7 +166,7 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
       steps.push([verdict, await queued(ledger)]);
     }
     expect(steps).toEqual([
-      ['more', limits.sweepBatchMax],
+      ['more', limits.cancelBatchMax],
       ['more', 0],
       ['done', 0],
     ]);

@@ -166,7 +166,7 @@ describe.each(databases)('an advancement on %s', (kind) => {
     { timeout: 180_000 },
     async () => {
       const { ledger } = await openBench(kind);
-      const width = 2 * limits.sweepBatchMax + 1;
+      const width = 2 * limits.cancelBatchMax + 1;
       const each = foreach('each', 'a', { maxFanout: width });
       const graph = await define(ledger, [each, task('a')]);
       const run = await start(ledger, graph, { items: range(width) });
@@ -213,10 +213,10 @@ describe.each(databases)('a branch that waits for a signal on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const graph = await define(ledger, nodes);
     await start(ledger, graph);
-    await tell(ledger, ...range(limits.signalLookMax).map(() => 1));
+    await tell(ledger, ...range(limits.signalSearchMax).map(() => 1));
     // The first read returns a full batch, and the next one finds that there are no more.
     expect(await advanceAll(ledger)).toMatchObject([{ queued: false }, { queued: false }]);
-    await tell(ledger, ...range(limits.signalLookMax + 1).map(() => 1), 2);
+    await tell(ledger, ...range(limits.signalSearchMax + 1).map(() => 1), 2);
     expect((await advanceAll(ledger)).at(-1)).toMatchObject({ queued: true });
     expect(JSON.parse(only(await claimSteps(ledger, graph)).payload)).toEqual({ w: { n: 2 } });
   });

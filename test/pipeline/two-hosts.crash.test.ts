@@ -75,7 +75,7 @@ test.each(databases)(
     const opened = await openLedger(place.config.state, noRules);
     await opened.meta.write('paused', '1');
     await opened.close();
-    const width = 3 * limits.sweepBatchMax;
+    const width = 3 * limits.cancelBatchMax;
     const batches = Math.ceil(width / limits.advanceBatchMax);
     const payload = { items: Array.from({ length: width }, (_, index) => index) };
     // The block starts first. The second advancement after that is a part of the cancellation.

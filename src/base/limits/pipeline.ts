@@ -1,60 +1,62 @@
 import { KIB, MIB, MINUTE, SECOND } from './units.ts';
 
-/** Pipelines, their runs and branches. */
+/** Limits of pipelines, their runs and branches. */
 export const pipelineLimits = {
-  /** All outputs of one block, where no step follows that would have to take them. */
+  /** All outputs of a block that is the last step, so that no step gets them as its payload. */
   runOutputBytesMax: 16 * MIB,
-  /** Steps that the test of a pipeline plays, and characters of their payloads that it tells of. */
+  /** The steps that a test of a pipeline simulates, and the characters of the payloads that it shows. */
   simulationStepsMax: 1000,
   simulationCharsMax: 4 * MIB,
-  /** Branches that one process moves on at once, and until it tries again when the database is away. */
+  /** The branches that one process advances at once, and its retry delay without a database. */
   advancedAtOnceMax: 8,
   advanceRetryMs: 1 * SECOND,
-  /** Payloads from before a block that are kept for the jobs of its branches. */
+  /** The cached payloads from before a block, which the jobs of its branches need. */
   basesMax: 32,
-  /** How far a chain of jobs is followed up and down. */
+  /** The depth to which a chain of jobs is followed in both directions. */
   treeDepthMax: 100,
-  /** A step's name as a caller gives it, and why somebody approved or rejected. */
+  /** A step's name in a request, and the reason of an approval or a rejection. */
   stepNameCharsMax: 1000,
   whyCharsMax: 1000,
-  /** Rows that are copied or cancelled by one statement, so that others have their turn between. */
+  /** The rows that one statement copies or changes. The process yields between statements. */
   runRowsAtOnce: 500,
-  /** Pipelines: how many, how long one is once it is laid flat, and how deep its steps may be nested. */
+  /** The number of pipelines, the steps of one with all calls inlined, and the depth of its lists. */
   pipelinesMax: 1000,
   pipelineNodesMax: 2000,
   pipelineDepthMax: 32,
-  /** One condition: its parts, how deep they are nested, and an expression's length and time. */
+  /** A condition: its parts, their depth, and the length and time of an expression. */
   conditionPartsMax: 100,
   conditionDepthMax: 16,
   expressionCharsMax: 4 * KIB,
   expressionMs: 100,
-  /** How many branches one block may have unless its pipeline says otherwise, and at all. */
-  fanoutUsual: 10_000,
+  /** The branches of one block: the default of a pipeline's limit, and the highest limit. */
+  fanoutDefault: 10_000,
   fanoutMax: 1_000_000,
-  /** Branches of one block that are begun where its branch arrives; more are left to an advancer. */
+  /** The branches that a block starts in the transaction that opens it. An advancer starts more. */
   inlineFanoutMax: 100,
-  /** Branches that an advancer begins in one transaction, and outputs that it reads at once: so many
-   * that others have their turn after a few milliseconds. */
+  /**
+   * The branches that an advancer starts in one transaction, and the outputs that it reads at once. A
+   * batch takes a few milliseconds, so that it doesn't delay others.
+   */
   advanceBatchMax: 100,
-  /** Branches of a cancelled run that are ended in one transaction. */
-  sweepBatchMax: 250,
-  /** The largest payload that a branch with an open wide block keeps in its own row. */
+  /** The branches of a cancelled run that end in one transaction. */
+  cancelBatchMax: 250,
+  /** The largest payload in the row of a branch with an open wide block. */
   branchPayloadBytesMax: 4 * KIB,
-  /** How long a branch may be claimed without being moved before others take it. */
+  /** The time after which other processes can claim a claimed branch that was not advanced. */
   branchLeaseMs: 5 * MINUTE,
-  /** Tries at moving one branch on that may fail, and what their delay grows from. */
+  /** The tries to advance a branch, and the first delay between them. */
   advancementTriesMax: 5,
   advancementBackoffMs: 1 * SECOND,
-  /** Halted branches that the signal of a halted run names. */
-  haltsToldMax: 100,
-  /** Signals of one type that one look of a waiting branch considers. */
-  signalLookMax: 200,
-  /** Until a branch that begins to wait looks for signals a second time: longer than their commits take. */
-  signalLookAgainMs: 2 * SECOND,
-  /** How long a synchronous caller waits for a pipeline that does not say. */
+  /** The halted branches that the signal of a halted run names. */
+  haltedBranchesMax: 100,
+  /** The signals of one type that a waiting branch checks in one search. */
+  signalSearchMax: 200,
+  /** The delay before a new wait searches a second time. It is longer than the commit of a signal. */
+  signalSearchAgainMs: 2 * SECOND,
+  /** The default time that a synchronous caller waits for a pipeline. */
   pipelineTimeoutMs: 30 * SECOND,
-  /** Earlier jobs of a revived step that are followed to find the event that caused it. */
+  /** The earlier jobs of a revived step that are followed to find the event that caused it. */
   revivalsFollowedMax: 50,
-  /** All baggage of a chain as JSON text. */
+  /** All baggage of a run as JSON text. */
   baggageBytesMax: 1 * MIB,
 } as const;

@@ -267,7 +267,7 @@ export const pipelineSchema = strictSection({
   timeout: duration({ maxMs: limits.timerMsMax }).prefault(
     formatDuration(limits.pipelineTimeoutMs),
   ),
-  max_fanout: count(1, limits.fanoutMax).default(limits.fanoutUsual),
+  max_fanout: count(1, limits.fanoutMax).default(limits.fanoutDefault),
   concurrency: oneOfTwoForms<ParsedConcurrency>((value) => !isObject(value), {
     first: count(1),
     second: strictSection({ key: reference, limit: count(1) }),

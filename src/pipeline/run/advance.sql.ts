@@ -179,7 +179,7 @@ function continueWaiting(
   continueFrom: number | undefined,
 ): void {
   const isLater = continueFrom === FROM_RUN_START_AGAIN;
-  const searchInMs = isLater ? limits.signalLookAgainMs : 0;
+  const searchInMs = isLater ? limits.signalSearchAgainMs : 0;
   changes.addBranch(
     {
       ...branch,
@@ -214,7 +214,7 @@ export async function searchSignal(
   if (first === undefined) return {};
   const rows = await tx.run(
     `select seq, id, source, data, metadata from ${tx.dialect.table('signals')}
-      where type = ? and seq >= ? order by seq limit ${limits.signalLookMax}`,
+      where type = ? and seq >= ? order by seq limit ${limits.signalSearchMax}`,
     [type, first],
   );
   if (rows.length === 0) return {};
@@ -231,7 +231,7 @@ export async function searchSignal(
     return { arrival: { kind: 'signalled', data: signal.data, signalId } };
   }
   const last = rows.at(-1);
-  const isFull = rows.length === limits.signalLookMax && last !== undefined;
+  const isFull = rows.length === limits.signalSearchMax && last !== undefined;
   return isFull ? { continueFrom: int(last, 'seq') + 1 } : {};
 }
 

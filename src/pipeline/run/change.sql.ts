@@ -125,11 +125,11 @@ export async function cancelBranches(
   const { dialect } = tx;
   const rows = await tx.run(
     `select id from ${dialect.table('run_branches')} where id > ? and id < ?
-      and completed_at is null order by id limit ${limits.sweepBatchMax}`,
+      and completed_at is null order by id limit ${limits.cancelBatchMax}`,
     [after, `${runId}~`],
   );
   const ids = rows.map((row) => text(row, 'id'));
-  const isLast = ids.length < limits.sweepBatchMax;
+  const isLast = ids.length < limits.cancelBatchMax;
   const [first, last] = [ids[0], ids.at(-1)];
   // The open branches from the first to the last id. The last batch also ends the root.
   const slices: Slice[] = [

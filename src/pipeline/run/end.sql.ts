@@ -119,7 +119,7 @@ interface HaltedLeaf {
 async function readHaltedLeaves(tx: Transaction, runId: string): Promise<HaltedLeaf[]> {
   const rows = await tx.run(
     `select id, node, halt_reason, halt_message from ${tx.dialect.table('run_branches')}
-      where id >= ? and id < ? and status = 'halted' order by id limit ${limits.haltsToldMax}`,
+      where id >= ? and id < ? and status = 'halted' order by id limit ${limits.haltedBranchesMax}`,
     [runId, `${runId}~`],
   );
   const all = rows.map((row) => ({
