@@ -9,16 +9,11 @@ import type {
   ProcessRow,
   UnrunnableRequest,
 } from './types.ts';
-import type { ReapRequest } from '../ledger/commit.ts';
-import { noRunEvents } from '../pipeline/run/changes.ts';
 import type { LastLoaded } from '../schedule/types.ts';
-import { releaseProcessBranches } from '../pipeline/run/claim-branch.sql.ts';
-import { releaseDirective } from '../directive/deferred.sql.ts';
-import { closeDirective, listUnattended } from '../directive/directive.sql.ts';
+import { listUnattended } from '../directive/directive.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { jobColumns, toJob } from './job.sql.ts';
 import { isReady, withWaiting } from './queue.sql.ts';
-import { settleClosings, type SettleResult } from './settle.sql.ts';
 
 /** Records that a process is alive, and returns its claims. */
 export async function recordHeartbeat(
@@ -75,8 +70,7 @@ export async function recordHeartbeat(
  * Deletes the row of a process that holds no claims. It takes the lock of claims, so that a concurrent
  * claim is either visible here or finds its process gone.
  */
-export async function releaseProcess(tx: Transaction, processId: string): Promise<void> {
-  await releaseProcessBranches(tx, processId, false);
+export async function deleteProcess(tx: Transaction, processId: string): Promise<void> {
   if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
   await tx.run(
     `delete from ${tx.dialect.table('processes')} where id = ? and not exists (
@@ -87,29 +81,21 @@ export async function releaseProcess(tx: Transaction, processId: string): Promis
 }
 
 /**
- * Closes what a dead process left running. It confirms under a lock that the heartbeat is stale. A
- * concurrent heartbeat waits and then finds its row gone.
+ * Locks the row of a process, and returns whether its last heartbeat is more recent than `staleMs`. A
+ * `staleMs` of 0 means that the process is proven dead.
  */
-export async function closeDeadProcess(
+export async function isProcessAlive(
   tx: Transaction,
-  request: ReapRequest,
-): Promise<SettleResult> {
+  processId: string,
+  staleMs: number,
+): Promise<boolean> {
   const { dialect } = tx;
   const [row] = await tx.run(
     `select case when last_heartbeat_at <= ${dialect.nowPlus('?')} then 1 else 0 end as stale
       from ${dialect.table('processes')} where id = ? ${dialect.forUpdate}`,
-    [-request.staleMs, request.processId],
+    [-staleMs, processId],
   );
-  if (request.staleMs > 0 && row !== undefined && row['stale'] !== 1) {
-    const verdicts = new Map(request.closings.map(({ job }) => [job.id, 'fenced' as const]));
-    return { verdicts, enqueued: [], news: noRunEvents };
-  }
-  const settled = await settleClosings(tx, request.closings);
-  for (const closing of request.directives ?? []) await closeDirective(tx, closing);
-  for (const directive of request.released ?? []) await releaseDirective(tx, directive);
-  await releaseProcessBranches(tx, request.processId, true);
-  await releaseProcess(tx, request.processId);
-  return settled;
+  return staleMs > 0 && row !== undefined && row['stale'] !== 1;
 }
 
 /**

@@ -30,7 +30,7 @@ import { createRuns, recallEvents } from '../pipeline/run/start.sql.ts';
 import { hasWaitingBranch, isAdminOnly } from '../signal/signal.sql.ts';
 import { applyState, noStatePlan, planState, type StatePlan } from './plugin-state.sql.ts';
 
-export interface SettleResult {
+interface SettleResult {
   readonly verdicts: Map<string, SettleVerdict>;
   readonly enqueued: EnqueueResult[];
   readonly news: RunCommitEvents;

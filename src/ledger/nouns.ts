@@ -76,12 +76,10 @@ import {
   listExpiredClaims,
   recordHeartbeat,
   findLastLoaded,
-  releaseProcess,
   listProcesses,
   listLivePlugins,
   listOrphans,
   listQueuedOf,
-  closeDeadProcess,
   listUnrunnable,
 } from '../job/process.sql.ts';
 import { closeKey, openKey } from '../operation/idempotency.sql.ts';
@@ -145,10 +143,9 @@ import {
   receive,
 } from '../webhook/delivery.sql.ts';
 import { findWebhook, listWebhooks } from '../webhook/webhook.sql.ts';
-import type { ReapRequest, Settlement } from './commit.ts';
-import type { Transaction } from './dialect.ts';
 import { readMeta, writeMeta } from './meta.ts';
 import { countPrunable, pruneRows } from './prune.ts';
+import { reapProcess, releaseProcess } from './reap-process.ts';
 import {
   advanceRun,
   awaitTenantClaims,
@@ -366,7 +363,3 @@ export const nouns = {
     write: writes(writeMeta),
   },
 };
-
-async function reapProcess(tx: Transaction, request: ReapRequest): Promise<Settlement> {
-  return { ...(await closeDeadProcess(tx, request)), claimed: [] };
-}

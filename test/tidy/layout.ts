@@ -79,9 +79,9 @@ const folderLayers: Readonly<Record<string, Layer>> = {
 /** Files and folders whose place says more than their suffix. */
 const places: readonly (readonly [RegExp, Layer])[] = [
   // The ledger binds the statements of all slices, so it comes after them.
-  [/^src\/ledger\/(ledger|nouns|store-verbs|open|open-readonly|ended-jobs|prune)\.ts$/, 'ledger'],
+  [/^src\/ledger\/(ledger|nouns|store-verbs|open|open-readonly|ended-jobs)\.ts$/, 'ledger'],
   [/^src\/ledger\/(backup|restore|transfer|check|check-\w+|copy-location)\.ts$/, 'ledger'],
-  [/^src\/ledger\/(tenant-location|perform-directive)\.ts$/, 'ledger'],
+  [/^src\/ledger\/(tenant-location|perform-directive|prune|reap-process)\.ts$/, 'ledger'],
   [/^src\/ledger\/postgres\/open\.ts$/, 'ledger'],
   // The active configuration and the context of a ledger, which services read.
   [/^src\/engine\/(generation|rules|context|commit-events)\.ts$/, 'generation'],
