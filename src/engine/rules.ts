@@ -2,7 +2,7 @@ import type { FollowRules } from '../pipeline/follow-rules.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
-import type { ClaimablePlugin, Prunable } from '../job/types.ts';
+import type { ClaimablePlugin, PrunableKind } from '../job/types.ts';
 import {
   matchRoutes,
   createPipelineMatcher,
@@ -91,7 +91,7 @@ export function reaperRulesOf({
   };
 }
 
-export function retentionOf({ service }: Config): Record<Prunable, number> {
+export function retentionOf({ service }: Config): Record<PrunableKind, number> {
   return {
     jobs: service.jobQueueRetentionMs,
     attempts: service.jobLogRetentionMs,

@@ -13,7 +13,7 @@ export const attemptStatuses = [
 export type AttemptStatus = (typeof attemptStatuses)[number];
 
 /** The closed list of reasons for the end of an attempt. */
-export const causes = [
+export const attemptCauses = [
   'ok',
   'plugin_error',
   'exit',
@@ -40,7 +40,7 @@ export const causes = [
   'cancelled',
 ] as const;
 
-export type AttemptCause = (typeof causes)[number];
+export type AttemptCause = (typeof attemptCauses)[number];
 
 /** The facts about one attempt that `job_log` records. */
 export interface AttemptReport {

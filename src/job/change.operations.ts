@@ -6,7 +6,7 @@ import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
 import { requireJob, jobIdField, jobStatusField } from './operations.ts';
 import { jobShape, showJob } from './shapes.service.ts';
-import { history } from './directives.ts';
+import { historyKinds } from './directives.ts';
 
 const directiveId = z.string().describe('the record of this change');
 
@@ -199,7 +199,7 @@ function countIn(result: Readonly<Record<string, unknown>>, name: string): numbe
 }
 
 const pruneInput = z.strictObject({
-  what: z.array(z.enum(history)).min(1).optional().describe('only these kinds of rows'),
+  what: z.array(z.enum(historyKinds)).min(1).optional().describe('only these kinds of rows'),
   older_than: duration({ minMs: 0, maxMs: limits.delayMsMax })
     .optional()
     .describe('in place of the retention of the configuration; needs --what'),

@@ -168,7 +168,7 @@ function targetOf({ job_id: id, plugin, command }: JobChoice): string {
 }
 
 /** The kinds of rows that are history and are deleted after their retention. */
-export const history = [
+export const historyKinds = [
   'jobs',
   'attempts',
   'signals',
@@ -185,11 +185,11 @@ export const history = [
   'deliveries',
   'incidents',
 ] as const;
-export type History = (typeof history)[number];
+export type HistoryKind = (typeof historyKinds)[number];
 
 export interface PruneChoice {
   /** All kinds if undefined. */
-  readonly what?: readonly History[] | undefined;
+  readonly what?: readonly HistoryKind[] | undefined;
   /** Overrides the configured retention. */
   readonly older_than_ms?: number | undefined;
 }
@@ -204,7 +204,7 @@ export const pruneType: DirectiveType<PruneChoice> = {
   isResumable: true,
   params: z
     .strictObject({
-      what: z.array(z.enum(history)).min(1).optional().describe('only these kinds of rows'),
+      what: z.array(z.enum(historyKinds)).min(1).optional().describe('only these kinds of rows'),
       older_than_ms: z.int().min(0).max(limits.delayMsMax).optional(),
     })
     .refine(({ what, older_than_ms: age }) => age === undefined || what !== undefined, {

@@ -1,8 +1,14 @@
 import { messageOf, DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { makeLoop, type Service } from '../base/service.ts';
-import { history, pruneType, retentionType, type History, type PruneChoice } from './directives.ts';
-import { prunable, type Prunable } from './types.ts';
+import {
+  historyKinds,
+  pruneType,
+  retentionType,
+  type HistoryKind,
+  type PruneChoice,
+} from './directives.ts';
+import { prunableKinds, type PrunableKind } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { retentionOf } from '../engine/rules.ts';
 import { formatDuration } from '../base/quantity.ts';
@@ -43,7 +49,7 @@ export function makePruner(
       await ledger.runs.saveDefinitions(pipelines.map(({ graph }) => graph));
       const retentionMs = retentionOf(config);
       const isRecorded = performance.now() >= recordAt;
-      for (const what of isRecorded ? unrecorded : prunable) {
+      for (const what of isRecorded ? unrecorded : prunableKinds) {
         const pruned = await pruneKind(ledger, what, retentionMs[what], stopping.signal);
         if (pruned > 0) log.debug('rows past their retention were deleted', { what, rows: pruned });
       }
@@ -66,13 +72,13 @@ export function makePruner(
 }
 
 /** Kinds that aren't history, such as expired keys: their deletion needs no record. */
-const unrecorded = prunable.filter((what) => !history.some((kind) => kind === what));
+const unrecorded = prunableKinds.filter((what) => !historyKinds.some((kind) => kind === what));
 
 async function isAnyOld(
   ledger: Ledger,
-  retentionMs: Readonly<Record<Prunable, number>>,
+  retentionMs: Readonly<Record<PrunableKind, number>>,
 ): Promise<boolean> {
-  for (const what of history) {
+  for (const what of historyKinds) {
     const old = await ledger.history.countPrunable({
       what,
       olderThanMs: retentionMs[what],
@@ -86,7 +92,7 @@ async function isAnyOld(
 /** Deletes all old rows of one kind, batch by batch. Returns how many. */
 export async function pruneKind(
   ledger: Ledger,
-  what: Prunable,
+  what: PrunableKind,
   olderThanMs: number,
   signal?: AbortSignal,
 ): Promise<number> {
@@ -146,8 +152,8 @@ async function pruneAll(
 
 function agesOf(
   config: Config,
-  { what = history, older_than_ms: age }: PruneChoice,
-): { readonly what: History; readonly olderThanMs: number }[] {
+  { what = historyKinds, older_than_ms: age }: PruneChoice,
+): { readonly what: HistoryKind; readonly olderThanMs: number }[] {
   const retention = retentionOf(config);
   return what.map((kind) => ({ what: kind, olderThanMs: age ?? retention[kind] }));
 }

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { Timestamp } from '../base/clock.ts';
 import { isObject, parseStoredJson } from '../base/json.ts';
-import { attemptStatuses, causes, type Attempt } from './attempt.ts';
+import { attemptStatuses, attemptCauses, type Attempt } from './attempt.ts';
 import { jobStatuses, isTerminal, type Job } from './job.ts';
 import { pluginLogLevels, readPluginLogs } from '../plugin/response.ts';
 import type { Signal } from '../signal/signal.ts';
@@ -97,7 +97,7 @@ export const attemptShape = z.object({
   command: z.string(),
   attempt: z.int(),
   status: z.enum(attemptStatuses),
-  cause: z.enum(causes),
+  cause: z.enum(attemptCauses),
   last_error: z.string().nullable(),
   submitted_by: z.string(),
   created_at: time,

@@ -1,7 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Directive } from '../directive/directive.ts';
 import type { Job, JobStatus } from './job.ts';
-import { history } from './directives.ts';
+import { historyKinds } from './directives.ts';
 
 /** The status of an ended job and the result of its last attempt. */
 export interface JobEnd {
@@ -113,13 +113,13 @@ export interface UnrunnableRequest {
 }
 
 /** The kinds of rows that are deleted after their retention. */
-export const prunable = [...history, 'dedupe', 'keys'] as const;
+export const prunableKinds = [...historyKinds, 'dedupe', 'keys'] as const;
 
-export type Prunable = (typeof prunable)[number];
+export type PrunableKind = (typeof prunableKinds)[number];
 
 /** A request to delete rows of one kind that are older than an age. */
 export interface PruneRequest {
-  readonly what: Prunable;
+  readonly what: PrunableKind;
   readonly olderThanMs: number;
   readonly limit: number;
 }

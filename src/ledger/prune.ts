@@ -1,6 +1,6 @@
 import type { Dialect, Row, Session, TableName, Transaction } from './dialect.ts';
 import type { MetaKey } from './meta.ts';
-import type { Prunable, PruneRequest } from '../job/types.ts';
+import type { PrunableKind, PruneRequest } from '../job/types.ts';
 import { dropSealedPayloads } from '../access/credential.sql.ts';
 import { int, text } from './row.ts';
 
@@ -56,7 +56,7 @@ interface PruneRules {
   readonly select: (d: Dialect, lock: string) => string;
 }
 
-const pruneRules: Readonly<Record<Exclude<Prunable, 'runs'>, PruneRules>> = {
+const pruneRules: Readonly<Record<Exclude<PrunableKind, 'runs'>, PruneRules>> = {
   // An interval counts from the completion of its last job, so that job stays until the next one.
   // Runs take their baggage from their jobs, and can wait long or be revived.
   jobs: {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
-import { prunable, type Prunable } from '../../src/job/types.ts';
+import { prunableKinds, type PrunableKind } from '../../src/job/types.ts';
 import { due, dueAgain, entry, firing, NOW } from '../support/ledger/schedules.ts';
 import { databases, openBench, range, type Bench } from '../support/ledger/bench.ts';
 import {
@@ -19,7 +19,7 @@ import {
 const HOUR_MS = 60 * 60 * 1000;
 const LONG_AGO = '2000-01-01T00:00:00.000Z';
 
-function pruneAll({ ledger }: Bench, what: Prunable, limit = 1000): Promise<number> {
+function pruneAll({ ledger }: Bench, what: PrunableKind, limit = 1000): Promise<number> {
   return ledger.history.prune({ what, olderThanMs: HOUR_MS, limit });
 }
 
@@ -42,7 +42,7 @@ describe.each(databases)('pruning on %s', (kind) => {
     const job = await startOne(ledger, 'p1', { dedupe: strict('k') });
     await settleOne(ledger, succeed(job, { signals: [signalOf(job)] }));
     const before = await dump();
-    for (const what of prunable) {
+    for (const what of prunableKinds) {
       expect(
         await ledger.history.prune({ what, olderThanMs: limits.durationMsMax, limit: 10 }),
       ).toBe(0);
@@ -243,7 +243,7 @@ describe.each(databases)('pruning on %s', (kind) => {
     }
     await sql('update signals set occurred_at = ?, inserted_at = ?', [LONG_AGO, LONG_AGO]);
     await sql('update plugin_facts set created_at = ?', [LONG_AGO]);
-    const steps = async (what: Prunable): Promise<number[]> => {
+    const steps = async (what: PrunableKind): Promise<number[]> => {
       const counts: number[] = [];
       do counts.push(await pruneAll(bench, what, 10));
       while (counts.at(-1) !== 0);

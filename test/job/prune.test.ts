@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { pruneKind } from '../../src/job/prune.service.ts';
-import { prunable } from '../../src/job/types.ts';
+import { prunableKinds } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';
@@ -15,7 +15,7 @@ const KEYS_MS = 3_600_000;
 
 async function pruneAll(ledger: Ledger, olderThanMs: number): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
-  for (const what of prunable) {
+  for (const what of prunableKinds) {
     const ageMs = what === 'dedupe' ? olderThanMs - KEYS_MS : olderThanMs;
     counts[what] = await pruneKind(ledger, what, ageMs);
   }

@@ -1,7 +1,7 @@
 /** Frequent statements may not read every row: the plans of both databases prove it. */
 import { describe, expect, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
-import { prunable, type ClaimedJob } from '../../src/job/types.ts';
+import { prunableKinds, type ClaimedJob } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { approve, foreach, split, task } from '../pipeline/graphs.ts';
 import { fillTables } from '../support/ledger/many-rows.ts';
@@ -384,7 +384,7 @@ describe.each(databases)('with many rows on %s', (kind) => {
       scans[name] = findScans(kind, plans);
     }
     expect(Object.entries(scans).filter(([, found]) => found.length > 0)).toEqual([]);
-    for (const what of prunable) {
+    for (const what of prunableKinds) {
       const asked = { what, olderThanMs: (1000 * rows) / 2, limit: 10 };
       const plans = await explain(() => ledger.history.prune(asked));
       const steps = plans.flatMap((plan) => plan.steps).join('\n');

@@ -2,7 +2,7 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { makeId, makeToken } from '../../src/base/ids.ts';
-import { prunable } from '../../src/job/types.ts';
+import { prunableKinds } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openBench } from '../support/ledger/bench.ts';
 import { beat, request } from '../support/ledger/drafts.ts';
@@ -37,7 +37,7 @@ async function lookForWork(ledger: Ledger, limit: number): Promise<void> {
   await ledger.jobs.promote();
   await ledger.incidents.list({ isOpen: true, limit });
   await ledger.schedules.list({ limit });
-  for (const what of prunable) {
+  for (const what of prunableKinds) {
     await ledger.history.prune({ what, olderThanMs: 1, limit });
     await ledger.history.countPrunable({ what, olderThanMs: 1, limit });
   }
