@@ -12,8 +12,8 @@ import { intOrNull, int, text, textOrNull } from '../ledger/row.ts';
 /**
  * Writes the guard of every close of an attempt. It matches only the claim and the attempt that the
  * closing names. After a request to cancel, it matches only a success or a cancellation. The status
- * is an expression, because SQLite would prepare the statement again for every value of a parameter
- * that it can compare with the condition of an index.
+ * is an expression, not a parameter. SQLite compares parameters with the conditions of partial indexes,
+ * and would prepare the statement again for every value.
  */
 export function fence(r: RowsWriter, job: string): string {
   return `${job}.seq ${r.isKey()} and ${job}.status = case when ${r('token')} is null then 'queued' else 'running' end

@@ -77,7 +77,7 @@ export interface RunningCounts {
   readonly disabled: ReadonlySet<string>;
   /** The number of suspects that this process runs. */
   readonly suspects: number;
-  /** Whether any ready job has a dependency key. */
+  /** True if any ready job has a dependency key. */
   readonly hasKeyedJob: boolean;
   /** By the database's clock. */
   readonly now: Timestamp;

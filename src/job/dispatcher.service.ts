@@ -41,7 +41,7 @@ export interface ClaimRules {
 
 /**
  * Claims jobs for free slots, executes them, and settles the attempts that ended. It works in rounds.
- * One transaction per round settles all ended attempts and then claims jobs for the slots that they
+ * The transaction of a round settles all ended attempts and then claims jobs for the slots that they
  * freed. Attempts that end during a round are settled by the next round.
  */
 export class Dispatcher {

@@ -50,7 +50,7 @@ export interface JobDraft {
   readonly idempotencyKey?: string;
   /** The number of signals between the first cause and this job. */
   readonly hops?: number;
-  /** One of Ductile's own signals is among its causes. */
+  /** True if one of Ductile's own signals is among its causes. */
   readonly runtimeCaused?: boolean;
   readonly eventContextId?: string;
   /** The schedule that caused it, and its slot: generation and number. */

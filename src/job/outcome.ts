@@ -23,7 +23,7 @@ interface Counts {
   readonly maxAttempts: number;
 }
 
-/** Whether a further attempt can help. `final`: exit 78, `retry: false`, state too large. */
+/** The kind of a failure. `final`: no further attempt can help (exit 78, `retry: false`). */
 export type Failure = 'retryable' | 'final';
 
 export function endAsSucceeded(job: Counts): Ending {

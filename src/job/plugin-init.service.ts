@@ -213,7 +213,7 @@ function keyOf(plugin: string, fingerprint: string): string {
   return `${fingerprint} ${plugin}`;
 }
 
-/** One attempt: a person must look at a failed init. */
+/** Drafts an init with a single attempt, because a person must look at a failed one. */
 function toInitRequest(
   { name, identity }: Plugin,
   why: InitRequest['why'],

@@ -306,8 +306,8 @@ type NextProcess = () => Omit<PrewarmTarget, 'count'>;
 
 /**
  * Keeps one process of a plugin ready after callers have waited for it twice within a minute: they will
- * probably wait again. The process starts when no attempt of the plugin runs, because among several
- * attempts it would only take CPU time from those that callers wait for.
+ * probably wait again. The process starts when no attempt of the plugin runs. Otherwise it would take
+ * CPU time from the attempts for which callers wait.
  */
 interface Standby {
   /** Reports the start of an attempt. Returns the process that is ready, if any. */

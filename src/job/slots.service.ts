@@ -125,7 +125,7 @@ export class Slots<T> {
 export interface SlotShare {
   /** The number of slots that it has or could have now. */
   readonly slots: number;
-  /** Whether a slot is reserved for it. */
+  /** True if a slot is reserved for it. */
   readonly isReserved: boolean;
   /** Takes a slot and returns true, or returns false. Then `onSlot` is called when one is reserved. */
   acquire(): boolean;

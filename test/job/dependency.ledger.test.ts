@@ -1,4 +1,4 @@
-/** One job of each dependency key runs at a time, in the order of arrival. */
+/** Jobs with the same dependency key run one at a time, in the order of arrival. */
 import { describe, expect, test } from 'vitest';
 import type { JobDraft } from '../../src/job/job.ts';
 import { ref, task } from '../pipeline/graphs.ts';
