@@ -15,7 +15,7 @@ import {
   start,
 } from '../support/ledger/runs.ts';
 import { databases, only, openBench } from '../support/ledger/bench.ts';
-import { beat, bury, draft, fail, pausing } from '../support/ledger/drafts.ts';
+import { beat, closeUnrunnable, draft, fail, pausing } from '../support/ledger/drafts.ts';
 
 const LONG_AGO = '2020-01-01T00:00:00.000Z';
 const FAR_AHEAD = '2100-01-01T00:00:00.000Z';
@@ -27,7 +27,7 @@ async function addDead(ledger: Ledger, plugin: string, command = 'handle'): Prom
   await ledger.jobs.enqueue({ jobs: [given] });
   const job = await ledger.jobs.find(given.id);
   if (job === undefined) throw new Error('the job is not there');
-  await ledger.jobs.settle([bury(job)]);
+  await ledger.jobs.settle([closeUnrunnable(job)]);
   return given.id;
 }
 
@@ -61,7 +61,7 @@ describe.each(databases)('dead jobs on %s', (kind) => {
     await start(ledger, graph);
     const [job] = await ledger.jobs.list({ limit: 1 });
     if (job === undefined) throw new Error('the job is not there');
-    await ledger.jobs.settle([bury(job)]);
+    await ledger.jobs.settle([closeUnrunnable(job)]);
     expect(await ledger.jobs.listDead(all)).toEqual([]);
     expect(await ledger.runs.listHalted(all)).toHaveLength(1);
   });

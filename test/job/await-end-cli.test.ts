@@ -73,15 +73,15 @@ test('Ctrl-C says that the job continues, how to stop it and how to wait for it'
     return sleeper.id;
   });
   const script = { io: { ...io, interruption: () => over.signal } };
-  const told = await run(['plugin', 'run', 'sleeper', ...where()], script);
+  const ended = await run(['plugin', 'run', 'sleeper', ...where()], script);
   const id = await interrupt;
   const target = `--url http://127.0.0.1:${api.port}`;
-  expect(told.err).toBe(
+  expect(ended.err).toBe(
     `job ${id} continues. Stop it: \`ductile job cancel ${id} ${target}\`. ` +
       `Wait for it: \`ductile job wait ${id} ${target}\`\n`,
   );
-  expect(told.asked).toContainEqual(['exit', 130]);
-  expect(told.out).toBe('');
+  expect(ended.asked).toContainEqual(['exit', 130]);
+  expect(ended.out).toBe('');
   const { body } = await api.ask(`/job/${id}`);
   expect(body).toMatchObject({ status: 'running' });
   await api.ask(`/job/${id}/cancel`, { method: 'POST' });

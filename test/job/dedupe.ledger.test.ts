@@ -4,7 +4,7 @@ import type { Closing } from '../../src/ledger/commit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { databases, openBench, type Bench } from '../support/ledger/bench.ts';
 import {
-  bury,
+  closeUnrunnable,
   claimAs,
   claimable,
   crash,
@@ -70,13 +70,13 @@ describe.each(databases)('a strict key on %s', (kind) => {
     expect((await ask(ledger, strict('k'))).duplicateOf).toBeUndefined();
   });
 
-  test('is released by a cancelled and by a buried job', async () => {
+  test('is released by a cancelled job and by one without a runner', async () => {
     const { ledger, job } = await openBench(kind);
     const first = await ask(ledger, strict('k'));
     await ledger.jobs.cancel(first.id);
     const second = await ask(ledger, strict('k'));
     expect(second.duplicateOf).toBeUndefined();
-    await settleOne(ledger, bury(await job(second.id)));
+    await settleOne(ledger, closeUnrunnable(await job(second.id)));
     expect((await ask(ledger, strict('k'))).duplicateOf).toBeUndefined();
   });
 

@@ -7,7 +7,7 @@ import { claimSteps, define, done, start } from '../support/ledger/runs.ts';
 import { databases, only, openBench, range } from '../support/ledger/bench.ts';
 import {
   beat,
-  bury,
+  closeUnrunnable,
   claimable,
   claimAs,
   crash,
@@ -231,7 +231,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     expect(await claimAs(ledger, 'p1', { plugins })).toEqual([]);
   });
 
-  test('are buried with their plugin, and counted like any other', async () => {
+  test('end with their plugin, and are counted like any other', async () => {
     const { ledger, sql } = await openBench(kind);
     const [lost, next] = [waitingFor('k', { plugin: 'gone' }), waitingFor('k')];
     await ledger.jobs.enqueue({ jobs: [lost, next] });
@@ -248,7 +248,7 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     });
     expect(unrunnable?.id).toBe(lost.id);
     expect(await claimAs(ledger, 'p1', { plugins })).toEqual([]);
-    if (unrunnable !== undefined) await settleOne(ledger, bury(unrunnable));
+    if (unrunnable !== undefined) await settleOne(ledger, closeUnrunnable(unrunnable));
     expect(idsOf(await claimAs(ledger, 'p1', { plugins }))).toEqual([next.id]);
   });
 

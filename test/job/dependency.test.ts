@@ -1,4 +1,4 @@
-/** Work of one dependency key, and quiet hours: as they are asked for, and as they are told of. */
+/** Dependency keys and quiet hours, in requests and in results. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startApi, type TestApi } from '../support/api-server.ts';
 import { eventually } from '../support/instance.ts';

@@ -41,7 +41,7 @@ interface Responses {
 /** A process whose heartbeats take a time that the test sets. */
 function makeProcess({ kind = 'postgres', tenant }: GivenProcess = {}) {
   const renewed: number[] = [];
-  const judged: unknown[] = [];
+  const orphanRequests: unknown[] = [];
   const answers: Responses = {
     afterMs: 0,
     known: true,
@@ -66,7 +66,7 @@ function makeProcess({ kind = 'postgres', tenant }: GivenProcess = {}) {
         if (error !== undefined) throw error;
         return { ...answer, ...(version === undefined ? {} : { schemaVersion: version }) };
       },
-      listOrphans: (asked: object) => Promise.resolve((judged.push(asked), orphans)),
+      listOrphans: (request: object) => Promise.resolve((orphanRequests.push(request), orphans)),
       listLivePlugins: () => Promise.resolve([]),
       reap: ({ closings }: ReapRequest) =>
         Promise.resolve({
@@ -106,7 +106,7 @@ function makeProcess({ kind = 'postgres', tenant }: GivenProcess = {}) {
     retryNow: () => void woken.push(renewed.length),
   };
   const liveness = makeLiveness(context, { host, version: '1' }, lease, dispatcher, undefined);
-  const seen = { renewed, judged, woken, stops, closed, beats, lines };
+  const seen = { renewed, orphanRequests, woken, stops, closed, beats, lines };
   return { liveness, lease, answers, jobs, orphans, ...seen };
 }
 
@@ -188,25 +188,25 @@ describe('the claims of a process', () => {
 
 describe('a process with unbroken heartbeats for the reap threshold', () => {
   test('reaps others, and not again right after a heartbeat that came late', async () => {
-    const { liveness, judged, answers } = makeProcess();
+    const { liveness, orphanRequests, answers } = makeProcess();
     const starting = liveness.heartbeat.start();
     await vi.advanceTimersByTimeAsync(0);
     await starting;
     await liveness.reaper.start();
     await vi.advanceTimersByTimeAsync(reapAfterMs - heartbeatIntervalMs);
-    expect(judged).toEqual([]);
+    expect(orphanRequests).toEqual([]);
     await vi.advanceTimersByTimeAsync(2 * heartbeatIntervalMs);
-    expect(judged).toContainEqual(others);
+    expect(orphanRequests).toContainEqual(others);
     // After an outage for all processes, the first one must not presume the others dead.
     answers.afterMs = 5000;
     await vi.advanceTimersByTimeAsync(5000);
     answers.afterMs = 0;
     await vi.advanceTimersByTimeAsync(heartbeatIntervalMs + 1);
-    judged.length = 0;
+    orphanRequests.length = 0;
     await vi.advanceTimersByTimeAsync(reapAfterMs - 2 * heartbeatIntervalMs);
-    expect(judged).toEqual([]);
+    expect(orphanRequests).toEqual([]);
     await vi.advanceTimersByTimeAsync(3 * heartbeatIntervalMs);
-    expect(judged).toContainEqual(others);
+    expect(orphanRequests).toContainEqual(others);
     await liveness.reaper.stop();
     await liveness.heartbeat.stop();
   });
@@ -214,17 +214,17 @@ describe('a process with unbroken heartbeats for the reap threshold', () => {
 
 test('a process is outgrown by a newer schema than its own, and by no other', async () => {
   const { liveness, answers } = makeProcess();
-  const told: number[] = [];
-  void liveness.outgrown.then((version) => told.push(version));
+  const versions: number[] = [];
+  void liveness.outgrown.then((version) => versions.push(version));
   const starting = liveness.heartbeat.start();
   await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
   await starting;
   answers.schemaVersion = schemaVersion - 1;
   await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
-  expect(told).toEqual([]);
+  expect(versions).toEqual([]);
   answers.schemaVersion = schemaVersion + 1;
   await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
-  expect(told).toEqual([schemaVersion + 1]);
+  expect(versions).toEqual([schemaVersion + 1]);
   await liveness.heartbeat.stop();
 });
 
@@ -315,11 +315,11 @@ describe('a heartbeat that fails', () => {
 
 describe('a process at its start', () => {
   test('recovers the work of the process before it on SQLite', async () => {
-    const { liveness, judged, orphans, lines } = makeProcess({ kind: 'sqlite' });
+    const { liveness, orphanRequests, orphans, lines } = makeProcess({ kind: 'sqlite' });
     const job = makeClaimedJob({ cancelRequestedAt: '2030-01-01T00:00:00.000Z' });
     orphans.push({ processId: 'dead', jobs: [job], directives: [] });
     await liveness.recover();
-    expect(judged).toEqual([{ self: 'me', staleMs: 0 }]);
+    expect(orphanRequests).toEqual([{ self: 'me', staleMs: 0 }]);
     expect(lines).toMatchObject([
       { message: 'job given up' },
       { message: 'work of a crashed process recovered', jobs: 1 },
@@ -327,9 +327,9 @@ describe('a process at its start', () => {
   });
 
   test('recovers nothing on PostgreSQL, where other processes may be alive', async () => {
-    const { liveness, judged } = makeProcess();
+    const { liveness, orphanRequests } = makeProcess();
     await liveness.recover();
-    expect(judged).toEqual([]);
+    expect(orphanRequests).toEqual([]);
   });
 
   test('may start plugins at once on SQLite, and renews no lease', async () => {

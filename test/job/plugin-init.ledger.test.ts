@@ -6,7 +6,7 @@ import type { Ledger } from '../../src/ledger/ledger.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
 import {
   beat,
-  bury,
+  closeUnrunnable,
   claimable,
   draft,
   fail,
@@ -79,7 +79,7 @@ describe.each(databases)('inits on %s', (kind) => {
     const { ledger, job } = await openBench(kind);
     const lost = wish('a');
     await ledger.plugins.requireInits([lost]);
-    await ledger.jobs.settle([bury(await job(lost.job.id))]);
+    await ledger.jobs.settle([closeUnrunnable(await job(lost.job.id))]);
     expect(await ledger.plugins.reviewHealth()).toEqual([]);
     await ledger.plugins.requireInits([wish('a')]);
     expect(await ledger.plugins.reviewHealth()).toMatchObject([{ status: 'pending' }]);
@@ -127,10 +127,10 @@ describe.each(databases)('inits on %s', (kind) => {
     const { ledger, sql } = await openBench(kind);
     await ledger.plugins.requireInits([wish('a')]);
     await sql(`update plugin_health set status = 'healthy', seen_at = ?`, [LONG_AGO]);
-    const asked = { what: 'health', olderThanMs: 1000, limit: 10 } as const;
-    expect(await ledger.history.prune(asked)).toBe(0);
+    const request = { what: 'health', olderThanMs: 1000, limit: 10 } as const;
+    expect(await ledger.history.prune(request)).toBe(0);
     await ledger.plugins.requireInits([wish('b')]);
-    expect(await ledger.history.prune(asked)).toBe(1);
+    expect(await ledger.history.prune(request)).toBe(1);
     expect(await ledger.plugins.listHealth()).toMatchObject([{ fingerprint: 'b' }]);
   });
 });
@@ -203,7 +203,12 @@ describe.each(databases)('figures on %s', (kind) => {
     await ledger.jobs.enqueue({ jobs: [draft(), draft(), draft(), draft(), lost] });
     const [a, b, c] = await ledger.jobs.claim(request('p1', { slots: 3 }));
     if (a === undefined || b === undefined || c === undefined) throw new Error('too few');
-    await ledger.jobs.settle([succeed(a), fail(b), retryLater(c), bury(await job(lost.id))]);
+    await ledger.jobs.settle([
+      succeed(a),
+      fail(b),
+      retryLater(c),
+      closeUnrunnable(await job(lost.id)),
+    ]);
     const { groups, truncated } = await ledger.attempts.readStatistics(60_000);
     expect(truncated).toBe(false);
     expect(

@@ -3,7 +3,7 @@ import { schemaVersion } from '../../src/ledger/migrate.ts';
 import { databases, only, openBench, range, type Bench } from '../support/ledger/bench.ts';
 import {
   beat,
-  bury,
+  closeUnrunnable,
   claimable,
   claimAs,
   crash,
@@ -27,9 +27,9 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const before = await ledger.now();
     expect(await ledger.processes.heartbeat(beat('p1'))).toEqual({ known: false, running: [] });
-    const { plugins: _plugins, ...told } = beat('p1');
+    const { plugins: _plugins, ...fields } = beat('p1');
     const row = only(await ledger.processes.list());
-    expect(row).toMatchObject(told);
+    expect(row).toMatchObject(fields);
     expect([row.startedAt >= before, row.lastHeartbeatAt >= row.startedAt]).toEqual([true, true]);
   });
 
@@ -279,7 +279,9 @@ describe.each(databases)('jobs without a runner on %s', (kind) => {
     await ledger.processes.heartbeat(beat('p1'));
     await makeOld(bench);
     expect((await ledger.jobs.listUnrunnable(ask)).map(({ id }) => id)).toEqual([lost.id]);
-    await ledger.jobs.settle((await ledger.jobs.listUnrunnable(ask)).map((one) => bury(one)));
+    await ledger.jobs.settle(
+      (await ledger.jobs.listUnrunnable(ask)).map((one) => closeUnrunnable(one)),
+    );
     expect(await job(lost.id)).toMatchObject({ status: 'dead', reason: 'no_runner' });
     expect((await job(known.id)).status).toBe('queued');
   });

@@ -47,8 +47,11 @@ describe.each(databases)('on %s', (kind) => {
     await ledger.signals.emit([
       { signal: { ...signal, correlationId: 'order-7' }, jobs: [caused], runs: [] },
     ]);
-    const [told] = await claimAs(ledger, 'p1', { plugins: [claimable(caused.plugin)], slots: 1 });
-    if (told !== undefined) await settleOne(ledger, succeed(told));
+    const [claimed] = await claimAs(ledger, 'p1', {
+      plugins: [claimable(caused.plugin)],
+      slots: 1,
+    });
+    if (claimed !== undefined) await settleOne(ledger, succeed(claimed));
     const ofChain = async (correlationId: string) => {
       const found = await ledger.attempts.list({ correlationId, limit: 9 });
       return new Set(found.map(({ jobId }) => jobId));

@@ -13,8 +13,8 @@ async function requestsOf(instance: TestInstance, jobId: string): Promise<JsonOb
 }
 
 function resultOf({ result }: Attempt): string {
-  const { result: told, error } = JSON.parse(result ?? '') as Record<string, string>;
-  return told ?? error ?? '';
+  const { result: reply, error } = JSON.parse(result ?? '') as Record<string, string>;
+  return reply ?? error ?? '';
 }
 
 describe.each(databases)('the request on %s', (database) => {
@@ -129,9 +129,9 @@ test('the environment is the allow-list, and there are no arguments', async () =
   });
   const instance = await place.start();
   const job = await instance.run('worker');
-  const [told] = await requestsOf(instance, job.id);
-  expect(told?.['argv']).toBe(1);
-  const env = told?.['env'] as Record<string, string>;
+  const [reply] = await requestsOf(instance, job.id);
+  expect(reply?.['argv']).toBe(1);
+  const env = reply?.['env'] as Record<string, string>;
   expect(env['TEST_PASSED']).toBe('seen');
   expect(env['PATH']).toContain(process.env['PATH']);
   const usual =

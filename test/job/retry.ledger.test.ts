@@ -107,11 +107,11 @@ describe.each(databases)('retrying on %s', (kind) => {
     const old = await startOne(ledger, 'p1');
     await settleOne(ledger, fail(old));
     const retry = retryOf(await job(old.id));
-    const asked = pausing(
+    const request = pausing(
       { type: 'job.retry', target: `job:${old.id}`, sameness: 'each' },
       { kind: 'job.retry', retry },
     );
-    const { directive } = await ledger.directives.create(asked);
+    const { directive } = await ledger.directives.create(request);
     expect(JSON.parse(directive.result ?? '')).toEqual({
       job_id: retry.job.id,
       retry_of: old.id,

@@ -7,7 +7,7 @@ import type { Closing } from '../../src/ledger/commit.ts';
 import { noRunEvents } from '../../src/pipeline/run/changes.ts';
 import { databases, only, openBench, range } from '../support/ledger/bench.ts';
 import {
-  bury,
+  closeUnrunnable,
   claimAs,
   crash,
   draft,
@@ -167,7 +167,7 @@ describe.each(databases)('settling on %s', (kind) => {
     const { ledger, job } = await openBench(kind);
     const wanted = draft();
     await ledger.jobs.enqueue({ jobs: [wanted] });
-    expect(await settleOne(ledger, bury(await job(wanted.id)))).toBe('settled');
+    expect(await settleOne(ledger, closeUnrunnable(await job(wanted.id)))).toBe('settled');
     expect(await job(wanted.id)).toMatchObject({ status: 'dead', reason: 'no_runner' });
     expect(await ledger.attempts.listByJob([wanted.id])).toEqual([]);
   });
@@ -305,10 +305,10 @@ describe.each(databases)('the fence on %s', (kind) => {
     await ledger.jobs.enqueue({ jobs: [wanted] });
     const seen = await job(wanted.id);
     const running = only(await claimAs(ledger, 'p1'));
-    expect(await settleOne(ledger, bury(seen))).toBe('fenced');
+    expect(await settleOne(ledger, closeUnrunnable(seen))).toBe('fenced');
     await settleOne(ledger, release(running));
     const before = await dump();
-    expect(await settleOne(ledger, bury(seen))).toBe('fenced');
+    expect(await settleOne(ledger, closeUnrunnable(seen))).toBe('fenced');
     expect(await dump()).toEqual(before);
   });
 
@@ -384,7 +384,7 @@ describe.each(databases)('ends are final on %s', (kind) => {
     expect(await ledger.jobs.cancel(job.id)).toBe(
       status === 'cancelled' ? 'cancelled' : 'terminal',
     );
-    expect(await settleOne(ledger, bury(ended))).toBe('fenced');
+    expect(await settleOne(ledger, closeUnrunnable(ended))).toBe('fenced');
     await ledger.processes.reap({
       processId: 'nobody',
       staleMs: 0,

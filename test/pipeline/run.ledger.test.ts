@@ -17,7 +17,7 @@ import {
 import { databases, only, openBench } from '../support/ledger/bench.ts';
 import {
   beat,
-  bury,
+  closeUnrunnable,
   crash,
   endAsCancelled,
   fail,
@@ -177,7 +177,7 @@ describe.each(databases)("a run that can't continue, on %s", (kind) => {
     const graph = await define(ledger, [task('a')]);
     const [one, two] = [await start(ledger, graph), await start(ledger, graph)];
     expect(await ledger.jobs.cancel(one.firstJobId)).toBe('cancelled');
-    await ledger.jobs.settle([bury(await job(two.firstJobId))]);
+    await ledger.jobs.settle([closeUnrunnable(await job(two.firstJobId))]);
     expect((await findRun(ledger, one.id)).haltReason).toBe('cancelled');
     expect((await findRun(ledger, two.id)).haltReason).toBe('retries_exhausted');
   });

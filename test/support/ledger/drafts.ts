@@ -139,7 +139,7 @@ export function endAsCancelled(job: Job): Closing {
 }
 
 /** The end of a job that waits and that nobody will run. */
-export function bury(job: Job): Closing {
+export function closeUnrunnable(job: Job): Closing {
   const ending: Ending = { ...toCancelledEnding(job), status: 'dead', reason: 'no_runner' };
   return { ...closing(job, told('failed', 'spawn', 'nobody knows it'), ending), claimToken: null };
 }
