@@ -256,12 +256,12 @@ export class Dispatcher {
     if (!this.#mustClaim) this.#slots.decline();
   }
 
-  #publish({ enqueued, written, news }: WrittenSettlement, settleMs: number): void {
+  #publish({ enqueued, written, runEvents }: WrittenSettlement, settleMs: number): void {
     for (const closing of written) logAttemptEnd(closing, this.#jobLog);
     const delays = written.flatMap(({ ending }) => (ending.delayMs > 0 ? [ending.delayMs] : []));
     const drafts = enqueued.length === 0 ? [] : written.flatMap(({ jobs }) => jobs);
     this.#context.commits.publish({
-      ...news,
+      ...runEvents,
       enqueued,
       endedJobs: written,
       signals: written.flatMap(({ signals }) => signals),

@@ -297,9 +297,9 @@ function reportSettled(
     });
   }
   if (settled.length > 0) {
-    const { news, enqueued } = settlement;
+    const { runEvents, enqueued } = settlement;
     // Released jobs are ready now, on this and on other hosts.
-    context.commits.publish({ ...news, enqueued, endedJobs: settled, claimable: true });
+    context.commits.publish({ ...runEvents, enqueued, endedJobs: settled, claimable: true });
   }
   return settled.length;
 }

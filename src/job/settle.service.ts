@@ -61,7 +61,7 @@ function joinSettlements(one: WrittenSettlement, two: WrittenSettlement): Writte
     enqueued: [...one.enqueued, ...two.enqueued],
     claimed: [...one.claimed, ...two.claimed],
     written: [...one.written, ...two.written],
-    news: mergeRunEvents([one.news, two.news]),
+    runEvents: mergeRunEvents([one.runEvents, two.runEvents]),
   };
 }
 
@@ -93,7 +93,7 @@ const noSettlement: WrittenSettlement = {
   enqueued: [],
   claimed: [],
   written: [],
-  news: noRunEvents,
+  runEvents: noRunEvents,
 };
 
 function withWritten(settlement: Settlement, closings: readonly Closing[]): WrittenSettlement {

@@ -33,7 +33,7 @@ import { applyState, noStatePlan, planState, type StatePlan } from './plugin-sta
 interface SettleResult {
   readonly verdicts: Map<string, SettleVerdict>;
   readonly enqueued: EnqueueResult[];
-  readonly news: RunCommitEvents;
+  readonly runEvents: RunCommitEvents;
 }
 
 /**
@@ -78,7 +78,7 @@ export async function settleClosingsAndClaim(
 }
 
 function createEmptyResult(): SettleResult {
-  return { verdicts: new Map(), enqueued: [], news: noRunEvents };
+  return { verdicts: new Map(), enqueued: [], runEvents: noRunEvents };
 }
 
 /** Writes the log rows of attempts without consequences. */
@@ -170,8 +170,8 @@ async function writeConsequences(
   );
   const runs = [...closed.flatMap((closing) => closing.runs ?? []), ...breakers.runs];
   const moved = await moveRuns(tx, { closed, repeated, runs });
-  const news = { ...moved, advancing: moved.advancing || advancing };
-  return { verdicts, enqueued: [...enqueued, ...breakers.enqueued, ...enqueuedBefore], news };
+  const runEvents = { ...moved, advancing: moved.advancing || advancing };
+  return { verdicts, enqueued: [...enqueued, ...breakers.enqueued, ...enqueuedBefore], runEvents };
 }
 
 /**
@@ -197,7 +197,7 @@ interface RunMoves {
   readonly runs: readonly RunDraft[];
 }
 
-/** Starts runs, advances runs, and reads the news of closings that were settled before. */
+/** Starts runs, advances runs, and reads the events of closings that were settled before. */
 async function moveRuns(
   tx: Transaction,
   { closed, repeated, runs }: RunMoves,

@@ -52,7 +52,7 @@ export interface Settlement {
   /** The jobs that the settled closings enqueued. */
   readonly enqueued: readonly EnqueueResult[];
   readonly claimed: readonly ClaimedJob[];
-  readonly news: RunCommitEvents;
+  readonly runEvents: RunCommitEvents;
   /** Returns whether no later commit exists. Undefined if the database has several writers. */
   readonly isLatest?: (() => boolean) | undefined;
 }

@@ -15,7 +15,7 @@ export async function reapProcess(tx: Transaction, request: ReapRequest): Promis
   const { processId, staleMs, closings, directives = [], released = [] } = request;
   if (await isProcessAlive(tx, processId, staleMs)) {
     const verdicts = new Map(closings.map(({ job }) => [job.id, 'fenced' as const]));
-    return { verdicts, enqueued: [], news: noRunEvents, claimed: [] };
+    return { verdicts, enqueued: [], runEvents: noRunEvents, claimed: [] };
   }
   const settled = await settleClosings(tx, closings);
   for (const closing of directives) await closeDirective(tx, closing);

@@ -69,7 +69,7 @@ export class World {
       enqueued: [],
       claimed,
       written: closings,
-      news: noRunEvents,
+      runEvents: noRunEvents,
       isLatest: this.isLatest,
     });
   }

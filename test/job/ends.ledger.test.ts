@@ -84,10 +84,10 @@ describe.each(databases)('ends on %s', (kind) => {
     const closing = done(only(await claimSteps(ledger, graph)));
     await ledger.jobs.settle([closing]);
     expect(notified).toEqual([closing.job.id, run.id]);
-    const { verdicts, news } = await ledger.jobs.settle([closing]);
+    const { verdicts, runEvents } = await ledger.jobs.settle([closing]);
     expect(verdicts.get(closing.job.id)).toBe('settled');
     expect(notified).toEqual([closing.job.id, run.id, closing.job.id, run.id]);
-    expect(news).toMatchObject({ queued: true, advancing: true });
+    expect(runEvents).toMatchObject({ queued: true, advancing: true });
   });
 
   test('are reported when a waiting job is cancelled, with its run', async () => {

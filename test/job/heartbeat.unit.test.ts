@@ -72,7 +72,7 @@ function makeProcess({ kind = 'postgres', tenant }: GivenProcess = {}) {
         Promise.resolve({
           verdicts: new Map(closings.map(({ job }) => [job.id, 'settled'])),
           enqueued: [],
-          news: noRunEvents,
+          runEvents: noRunEvents,
         }),
     },
     jobs: {

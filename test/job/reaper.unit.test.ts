@@ -139,7 +139,7 @@ class World {
       verdicts: new Map([...ids].map((id) => [id, 'settled'])),
       enqueued: [],
       claimed: [],
-      news: noRunEvents,
+      runEvents: noRunEvents,
     });
   }
 

@@ -206,7 +206,7 @@ describe.each(databases)('settling on %s', (kind) => {
     const { ledger } = await openBench(kind);
     await ledger.jobs.enqueue({ jobs: [draft()] });
     await claimAs(ledger, 'p1', { slots: 0 });
-    const nothing = { verdicts: new Map(), enqueued: [], claimed: [], news: noRunEvents };
+    const nothing = { verdicts: new Map(), enqueued: [], claimed: [], runEvents: noRunEvents };
     expect(await ledger.jobs.settle([])).toEqual(nothing);
     expect((await ledger.jobs.settle([], request('p1'))).claimed).toHaveLength(1);
   });

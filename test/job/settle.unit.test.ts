@@ -86,7 +86,7 @@ function toSettlement(
     verdicts: new Map(closings.map(({ job }) => [job.id, verdicts[job.id] ?? 'settled'])),
     enqueued: closings.map(({ job }) => ({ jobId: `of ${job.id}` })),
     claimed: asked === undefined ? [] : [makeClaimedJob({ id: 'claimed' })],
-    news: { ...noRunEvents, failures: closings.map(({ job }) => toFailure(job.id)) },
+    runEvents: { ...noRunEvents, failures: closings.map(({ job }) => toFailure(job.id)) },
   };
 }
 
@@ -146,7 +146,7 @@ test('a job that was asked to stop ends as cancelled, with its history and witho
     ['a', 'b', 'c', 'a', 'c'].map((id) => `of ${id}`),
   );
   expect(settled.claimed.map(({ id }) => id)).toEqual(['claimed']);
-  expect(settled.news.failures).toEqual(['a', 'b', 'c', 'a', 'c'].map(toFailure));
+  expect(settled.runEvents.failures).toEqual(['a', 'b', 'c', 'a', 'c'].map(toFailure));
   expect(lines).toEqual([]);
 });
 
@@ -219,7 +219,7 @@ test("a batch that can't be stored is offered one by one, and only the bad one f
   expect(settled.written[1]?.ending.status).toBe('failed');
   expect(settled).toMatchObject({
     claimed: [],
-    news: { failures: ['a', 'b', 'c'].map(toFailure) },
+    runEvents: { failures: ['a', 'b', 'c'].map(toFailure) },
   });
   expect(settled.enqueued).toHaveLength(3);
   expect(lines).toEqual([

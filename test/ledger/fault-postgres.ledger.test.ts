@@ -107,8 +107,8 @@ describe.each(losses)('a commit that is %s', (loss) => {
     proxy.loseAt('commit', loss);
     const run = await start(far, graph);
     proxy.loseAt('commit', loss);
-    const { news } = await far.jobs.settle([stepDone(only(await claimSteps(ledger, graph)))]);
-    expect(news.queued).toBe(true);
+    const { runEvents } = await far.jobs.settle([stepDone(only(await claimSteps(ledger, graph)))]);
+    expect(runEvents.queued).toBe(true);
     proxy.loseAt('commit', loss);
     const ends: (readonly string[] | undefined)[] = [];
     far.onEnds((ids) => ends.push(ids));

@@ -68,8 +68,8 @@ describe.each(databases)('a wide block on %s', (kind) => {
       });
       const byEnd = jobs.toReversed();
       await ledger.jobs.settle(byEnd.slice(0, 200).map((job) => done(job)));
-      const { news } = await ledger.jobs.settle(byEnd.slice(200).map((job) => done(job)));
-      expect(news).toMatchObject({ advancing: true, queued: false });
+      const { runEvents } = await ledger.jobs.settle(byEnd.slice(200).map((job) => done(job)));
+      expect(runEvents).toMatchObject({ advancing: true, queued: false });
       await advanceAll(ledger);
       const z = only(await claimSteps(ledger, graph));
       const { each } = JSON.parse(z.payload) as { each: { index: number }[] };
@@ -198,8 +198,8 @@ describe.each(databases)('an advancement on %s', (kind) => {
     const { run } = await startWide(ledger);
     const held = await claimOne(ledger);
     await sql("update run_branches set node = 'gone' where id = ?", [run.id]);
-    const news = await ledger.runs.releaseBranch({ ...held, error: 'no luck', triesMax: 1 });
-    expect(news).toMatchObject({ dueInMs: limits.advancementBackoffMs });
+    const runEvents = await ledger.runs.releaseBranch({ ...held, error: 'no luck', triesMax: 1 });
+    expect(runEvents).toMatchObject({ dueInMs: limits.advancementBackoffMs });
     const [root] = await ledger.runs.listBranches({ runId: run.id, limit: 1 });
     expect(root).toMatchObject({ status: 'advancing' });
   });
@@ -246,9 +246,9 @@ describe.each(databases)('an advancement on %s', (kind) => {
     expect(step).toBeDefined();
     const closing = done(a, 'x');
     const bad = { ...closing, arrival: { kind: 'joined', block: 'foreach', outputs: [] } as const };
-    const { news, verdicts } = await ledger.jobs.settle([bad]);
+    const { runEvents, verdicts } = await ledger.jobs.settle([bad]);
     expect([...verdicts.values()]).toEqual(['settled']);
-    expect(news.advancing).toBe(true);
+    expect(runEvents.advancing).toBe(true);
     expect(only(await branchesOf(ledger, run.id))).toMatchObject({ status: 'advancing' });
     expect((await ledger.jobs.find(a.id))?.status).toBe('succeeded');
     await sql('update run_branches set outcome = ?', [JSON.stringify(closing.arrival)]);
@@ -288,7 +288,7 @@ describe.each(databases)('a run that waits on %s', (kind) => {
       const job = await startOne(ledger, 'p1');
       const data = JSON.stringify({ n });
       const signals = [signalOf(job, 0, { type, data })];
-      return (await ledger.jobs.settle([succeed(job, { signals })])).news.advancing;
+      return (await ledger.jobs.settle([succeed(job, { signals })])).runEvents.advancing;
     };
     expect(await tell(2, 'other')).toBe(false);
     expect(await tell(1)).toBe(true);
@@ -345,7 +345,7 @@ describe.each(databases)('a run that waits on %s', (kind) => {
     expect((await findRun(ledger, other.id)).status).toBe('running');
     const jobs = await claimSteps(ledger, graph);
     const second = only(jobs.filter(({ runId }) => runId === runs[1]?.id));
-    expect((await ledger.jobs.settle([done(second)])).news.advancing).toBe(true);
+    expect((await ledger.jobs.settle([done(second)])).runEvents.advancing).toBe(true);
     await advanceAll(ledger);
     expect(await statuses()).toEqual(['running', 'succeeded', 'running', 'queued']);
   });

@@ -55,8 +55,8 @@ describe.each(databases)('a wait for a signal on %s', (kind) => {
     const run = await start(ledger, graph);
     const ask = only(await claimSteps(ledger, graph));
     await tell(ledger, [6, 7, 7]);
-    const { news } = await ledger.jobs.settle([done(ask)]);
-    expect(news.dueInMs).toBe(0);
+    const { runEvents } = await ledger.jobs.settle([done(ask)]);
+    expect(runEvents.dueInMs).toBe(0);
     // A signal that comes before the first read hides none of the earlier ones.
     await tell(ledger, [8]);
     await advanceAll(ledger);

@@ -128,9 +128,11 @@ describe.each(databases)('the key of a run on %s', (kind) => {
     const job = only(await claimSteps(ledger, graph));
     const next = runOf(graph, {}, { ...keyed('k'), parentJobId: job.id });
     const another = runOf(graph, {}, { ...keyed('l'), parentJobId: job.id });
-    const { verdicts, news } = await ledger.jobs.settle([{ ...done(job), runs: [next, another] }]);
+    const { verdicts, runEvents } = await ledger.jobs.settle([
+      { ...done(job), runs: [next, another] },
+    ]);
     expect(verdicts.get(job.id)).toBe('settled');
-    expect(news.dropped).toMatchObject([{ runId: next.id, duplicateOf: first.runId }]);
+    expect(runEvents.dropped).toMatchObject([{ runId: next.id, duplicateOf: first.runId }]);
     expect(await ledger.runs.find(next.id)).toBeUndefined();
     expect((await findRun(ledger, another.id)).status).toBe('running');
   });

@@ -113,8 +113,8 @@ describe.each(databases)('a halt on %s', (kind) => {
     const { id } = await start(ledger, waiting);
     const graph = await define(ledger, [task('a')]);
     await start(ledger, graph);
-    const { news } = await ledger.jobs.settle([fail(only(await claimSteps(ledger, graph)))]);
-    expect(news.advancing).toBe(true);
+    const { runEvents } = await ledger.jobs.settle([fail(only(await claimSteps(ledger, graph)))]);
+    expect(runEvents.advancing).toBe(true);
     await advanceAll(ledger);
     expect((await findRun(ledger, id)).status).toBe('succeeded');
   });
@@ -153,9 +153,9 @@ describe.each(databases)('a settle that cannot advance its run, on %s', (kind) =
     const run = await start(ledger, graph);
     const a = only(await claimSteps(ledger, graph));
     await sql("update run_branches set node = 'gone'");
-    const { news, verdicts } = await ledger.jobs.settle([done(a)]);
+    const { runEvents, verdicts } = await ledger.jobs.settle([done(a)]);
     expect(verdicts.get(a.id)).toBe('settled');
-    const failure = only(news.failures ?? []);
+    const failure = only(runEvents.failures ?? []);
     expect(failure).toMatchObject({ branchId: run.id, error: expect.stringContaining('gone') });
     expect(only(await ledger.runs.listAdvancements(run.id, 9))).toMatchObject({
       branchId: run.id,
@@ -186,9 +186,9 @@ describe('a conflict on postgres', () => {
     await sql(
       'create trigger once before insert on run_steps for each row execute function once()',
     );
-    const { news } = await ledger.jobs.settle([done(a)]);
-    expect(news).toMatchObject({ advancing: false, queued: true });
-    expect(news.failures ?? []).toEqual([]);
+    const { runEvents } = await ledger.jobs.settle([done(a)]);
+    expect(runEvents).toMatchObject({ advancing: false, queued: true });
+    expect(runEvents.failures ?? []).toEqual([]);
     expect(await ledger.runs.listAdvancements(run.id, 9)).toEqual([]);
     expect(await carryOn(ledger, graph)).toBe(1);
   });

@@ -37,7 +37,7 @@ describe('siblings that end at the same moment on two hosts', () => {
       () => ledger.jobs.settle([done(l, 1)]),
       () => other.jobs.settle([done(r, 2)]),
     );
-    expect([one, two].filter(({ news }) => news.queued)).toHaveLength(1);
+    expect([one, two].filter(({ runEvents }) => runEvents.queued)).toHaveLength(1);
     const z = only(await claimSteps(ledger, graph));
     expect(JSON.parse(z.payload)).toEqual({ both: { l: { result: 1 }, r: { result: 2 } } });
     await ledger.jobs.settle([done(z)]);

@@ -40,8 +40,8 @@ describe.each(databases)('a run on %s', (kind) => {
       stepId: 'a',
       baseKey: null,
     });
-    const { news } = await ledger.jobs.settle([done(a, 'x')]);
-    expect(news).toEqual({ advancing: false, queued: true, dueInMs: undefined });
+    const { runEvents } = await ledger.jobs.settle([done(a, 'x')]);
+    expect(runEvents).toEqual({ advancing: false, queued: true, dueInMs: undefined });
     const b = only(await claimSteps(ledger, graph));
     expect(b).toMatchObject({
       parentJobId: a.id,
@@ -50,7 +50,7 @@ describe.each(databases)('a run on %s', (kind) => {
       timeoutMs: 7,
     });
     const last = await ledger.jobs.settle([done(b, 'y')]);
-    expect(last.news).toMatchObject({ queued: false });
+    expect(last.runEvents).toMatchObject({ queued: false });
     expect(await findRun(ledger, run.id)).toMatchObject({ status: 'succeeded', haltReason: null });
     expect(await outputOf(ledger, run.id)).toEqual({ n: 1, result: 'y' });
     expect(await stepsOf(ledger, run.id)).toEqual(['a succeeded', 'b succeeded']);
@@ -83,8 +83,8 @@ describe.each(databases)('a run on %s', (kind) => {
     await start(ledger, graph);
     const job = only(await claimSteps(ledger, graph));
     const next = runOf(graph, { from: 'a' }, { parentJobId: job.id, rootJobId: job.rootJobId });
-    const { news } = await ledger.jobs.settle([{ ...done(job), runs: [next] }]);
-    expect(news.queued).toBe(true);
+    const { runEvents } = await ledger.jobs.settle([{ ...done(job), runs: [next] }]);
+    expect(runEvents.queued).toBe(true);
     const caused = only(await claimSteps(ledger, graph));
     expect(caused).toMatchObject({ runId: next.id, parentJobId: job.id, rootJobId: job.id });
     expect(await settleOne(ledger, done(caused))).toBe('settled');
@@ -141,8 +141,8 @@ describe.each(databases)("a run that can't continue, on %s", (kind) => {
     const graph = await define(ledger, [task('a')], { onHalt });
     const run = await start(ledger, graph);
     const a = only(await claimSteps(ledger, graph));
-    const { news } = await ledger.jobs.settle([fail(a)]);
-    expect(news).toMatchObject({ queued: true });
+    const { runEvents } = await ledger.jobs.settle([fail(a)]);
+    expect(runEvents).toMatchObject({ queued: true });
     expect(await findRun(ledger, run.id)).toMatchObject({
       status: 'halted',
       haltReason: 'retries_exhausted',
@@ -221,8 +221,8 @@ describe.each(databases)('a block on %s', (kind) => {
     expect(await ledger.runs.readBasePayload(key)).toBe('{"n":1}');
     const [l, r] = jobs;
     if (l === undefined || r === undefined) throw new Error('two jobs were expected');
-    expect((await ledger.jobs.settle([done(r, 2)])).news.queued).toBe(false);
-    expect((await ledger.jobs.settle([done(l, 1)])).news.queued).toBe(true);
+    expect((await ledger.jobs.settle([done(r, 2)])).runEvents.queued).toBe(false);
+    expect((await ledger.jobs.settle([done(l, 1)])).runEvents.queued).toBe(true);
     const z = only(await claimSteps(ledger, graph));
     expect(JSON.parse(z.payload)).toEqual({ n: 1, both: { l: { result: 1 }, r: { result: 2 } } });
     await ledger.jobs.settle([done(z)]);
