@@ -7,7 +7,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import type { Visit } from '../../src/tenant/tenants.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import { tenantPlace } from '../../src/ledger/tenant-location.ts';
+import { locateTenantLedger } from '../../src/ledger/tenant-location.ts';
 
 const tomorrow = toTimestamp(Date.now() + 86_400_000);
 const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
@@ -43,7 +43,7 @@ export async function enter(
 }
 
 function pathOf(state: Config['state'], slug: string): string {
-  const place = tenantPlace(state, slug);
+  const place = locateTenantLedger(state, slug);
   if (place.kind !== 'sqlite') throw new Error('tenants are measured on SQLite');
   return place.path;
 }

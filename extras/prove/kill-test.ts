@@ -4,7 +4,7 @@ import type { Timestamp } from '../../src/base/clock.ts';
 import { messageOf } from '../../src/base/errors.ts';
 import { probes } from '../../src/base/probe.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import { openToLook } from '../../src/ledger/open-readonly.ts';
+import { openReadonlyLedger } from '../../src/ledger/open-readonly.ts';
 import { sendUntilAccepted, type AcceptedRequest } from './client.ts';
 import { hasLineageEnded, LINEAGE_MAX, outcomeOf, readLineage, findRoot } from './lineage.ts';
 import { findUnfinished, readStubRecord } from './stub-record.ts';
@@ -55,7 +55,10 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
   const supervisor = new Supervisor(configPath, directory, () => choosePoint(random));
   try {
     await supervisor.start();
-    const ledger = await openToLook({ kind: 'sqlite', path: rehearsalPaths(directory).ledger });
+    const ledger = await openReadonlyLedger({
+      kind: 'sqlite',
+      path: rehearsalPaths(directory).ledger,
+    });
     try {
       const killTest = { ...options, ledger, supervisor, random };
       const startedAt = await ledger.now();

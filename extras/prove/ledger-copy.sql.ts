@@ -1,12 +1,12 @@
 import { noRules } from '../../src/ledger/rules.ts';
 import { backupPostgres, copySqlite } from '../../src/ledger/backup.ts';
 import type { Dialect, TableName, Transaction } from '../../src/ledger/dialect.ts';
-import { refuseNewer } from '../../src/ledger/migrate.ts';
-import { openLedger, type LedgerPlace } from '../../src/ledger/open.ts';
+import { requireKnownSchema } from '../../src/ledger/migrate.ts';
+import { openLedger, type LedgerLocation } from '../../src/ledger/open.ts';
 import { writeMeta } from '../../src/ledger/meta.ts';
 import { int } from '../../src/ledger/row.ts';
-import { refuseOlder, schemaOf } from '../../src/ledger/open-readonly.ts';
-import { openToRead } from '../../src/ledger/sqlite/file.ts';
+import { requireCurrentSchema, readSchemaVersion } from '../../src/ledger/open-readonly.ts';
+import { openReadonlyFile } from '../../src/ledger/sqlite/file.ts';
 import { openSqlite } from '../../src/ledger/sqlite/store.ts';
 
 /** Number of jobs and runs in a copied ledger. */
@@ -23,7 +23,7 @@ export interface CopyCounts {
  * Copies a ledger into a file for a rehearsal. A service may use the ledger meanwhile. The copy leaves
  * out unfinished work, tenants, and everything that keeps work from starting.
  */
-export async function copyForRehearsal(place: LedgerPlace, target: string): Promise<CopyCounts> {
+export async function copyForRehearsal(place: LedgerLocation, target: string): Promise<CopyCounts> {
   await copy(place, target);
   // Migrates an older copy to this program's schema.
   await (await openLedger({ kind: 'sqlite', path: target }, noRules)).close();
@@ -40,9 +40,9 @@ export async function copyForRehearsal(place: LedgerPlace, target: string): Prom
   }
 }
 
-async function copy(place: LedgerPlace, target: string): Promise<void> {
+async function copy(place: LedgerLocation, target: string): Promise<void> {
   if (place.kind === 'sqlite') {
-    const reader = openToRead(place.path);
+    const reader = openReadonlyFile(place.path);
     if (reader === undefined) return;
     try {
       await copySqlite(reader, target);
@@ -51,10 +51,10 @@ async function copy(place: LedgerPlace, target: string): Promise<void> {
     }
     return;
   }
-  const version = await schemaOf(place);
+  const version = await readSchemaVersion(place);
   if (version === undefined) return;
-  refuseNewer(version);
-  refuseOlder(version);
+  requireKnownSchema(version);
+  requireCurrentSchema(version);
   const { openPostgres } = await import('../../src/ledger/postgres/store.ts');
   const store = openPostgres(place.url, place.schema);
   try {

@@ -79,7 +79,7 @@ export function makeTokenStore(context: LedgerContext): TokenStore {
     async find(presented) {
       const own = findConfigured(configured(), presented);
       if (own !== undefined) return own;
-      if (performance.now() - readAt >= limits.tokenFreshMs) {
+      if (performance.now() - readAt >= limits.tokenCacheMs) {
         await (reading ??= read().finally(() => (reading = undefined)));
       }
       // A digest cannot be approached guess by guess, so that it is looked up tells nothing.

@@ -3,7 +3,7 @@ import { loadOperations, LocalCaller } from '../cli/callers.ts';
 import type { LocalConnection } from '../cli/host.ts';
 import type { StateConfig } from '../config/config.ts';
 import type { Engine } from '../engine/engine.ts';
-import { openToLook } from '../ledger/open-readonly.ts';
+import { openReadonlyLedger } from '../ledger/open-readonly.ts';
 import { localOwner } from '../operation/context.ts';
 import type { Operation } from '../operation/define.ts';
 import { inspectJob, listJobsOperation, listQueue } from '../job/operations.ts';
@@ -16,7 +16,7 @@ const common: readonly Operation[] = [listJobsOperation, inspectJob, listLogs, l
 export async function openFastRead(state: StateConfig): Promise<LocalConnection> {
   // For a single input, compiling the schema costs more than it saves.
   config({ jitless: true });
-  const ledger = await openToLook(state);
+  const ledger = await openReadonlyLedger(state);
   const engine = new Proxy({ ledger } as Partial<Engine> as Engine, {
     get(known, name, self) {
       if (name in known) return Reflect.get(known, name, self) as unknown;

@@ -9,7 +9,7 @@ import { LedgerEngine } from '../engine/ledger-engine.ts';
 import { makeRunner } from '../job/run-plugin.service.ts';
 import type { TenantKeeper } from '../tenant/tenants.ts';
 import { makeTracer } from '../insight/tracer.service.ts';
-import { takeInstanceLock } from '../ledger/sqlite/instance-lock.ts';
+import { claimInstanceLock } from '../ledger/sqlite/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';
 import { refuseLate } from '../directive/request.operations.ts';
@@ -49,7 +49,7 @@ export async function openInstance(
   const blueprint = read(config);
   // On PostgreSQL any number of hosts may run; a SQLite file has one.
   const { file, state } = config;
-  const lock = state.kind === 'sqlite' ? takeInstanceLock(state.dir, file) : undefined;
+  const lock = state.kind === 'sqlite' ? claimInstanceLock(state.dir, file) : undefined;
   let ledger: Ledger;
   try {
     ledger = await openSoundLedger(config.state, engineRules, signal, log);

@@ -6,10 +6,14 @@ import { LocalCaller } from '../cli/callers.ts';
 import type { LocalConnection } from '../cli/host.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
-import { takeInstanceLock } from '../ledger/sqlite/instance-lock.ts';
-import { openToLook, refuseOlder, schemaOf } from '../ledger/open-readonly.ts';
+import { claimInstanceLock } from '../ledger/sqlite/instance-lock.ts';
+import {
+  openReadonlyLedger,
+  requireCurrentSchema,
+  readSchemaVersion,
+} from '../ledger/open-readonly.ts';
 import { planRestore, restoreLedger } from '../ledger/restore.ts';
-import { hostIn } from '../ledger/tenant-location.ts';
+import { findLiveHost } from '../ledger/tenant-location.ts';
 import { localOwner, type Context } from '../operation/context.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { listUnfinished } from '../pipeline/run/waits.service.ts';
@@ -29,8 +33,8 @@ import type { Branch } from '../pipeline/run/run.ts';
  */
 export async function openLocalWriter(given: string | undefined): Promise<LocalConnection> {
   const config = loadConfig({ given });
-  const version = await schemaOf(config.state);
-  if (version !== undefined) refuseOlder(version);
+  const version = await readSchemaVersion(config.state);
+  if (version !== undefined) requireCurrentSchema(version);
   const { engine, close } = await openInstance(config, quietLog(process.stderr));
   const local = new LocalCaller({
     engine,
@@ -69,7 +73,7 @@ export interface LocalReader extends LocalConnection {
 /** Opens the ledger to read it, without a lock. */
 export async function openLocalReader(given: string | undefined): Promise<LocalReader> {
   const config = loadConfig({ given });
-  const ledger = await openToLook(config.state);
+  const ledger = await openReadonlyLedger(config.state);
   // Problems of plugins are part of the results about them, so log nothing.
   const engine = await openReadonlyEngine(config, ledger, quietLog({ write: () => undefined }));
   const context: Context = { engine, principal: localOwner(), submittedBy: 'cli' };
@@ -104,7 +108,7 @@ export async function runWithoutUsers<T>(config: Config, work: () => Promise<T>)
 /** Finds a process that uses the ledger, as the error that names it. */
 async function findUser({ state, service }: Config): Promise<DuctileError | undefined> {
   if (state.kind === 'postgres') {
-    const host = await hostIn(state, service.reapAfterMs);
+    const host = await findLiveHost(state, service.reapAfterMs);
     if (host === undefined) return undefined;
     const message = `a process on ${host} works with the schema ${state.schema}`;
     const hint = 'Stop it on every host, or wait until one that was killed is known to be dead.';
@@ -122,7 +126,7 @@ async function findUser({ state, service }: Config): Promise<DuctileError | unde
 
 /** Runs the work while holding the instance lock. */
 export async function runLocked<T>(state: Config['state'], work: () => Promise<T>): Promise<T> {
-  const lock = state.kind === 'sqlite' ? takeInstanceLock(state.dir) : undefined;
+  const lock = state.kind === 'sqlite' ? claimInstanceLock(state.dir) : undefined;
   try {
     return await work();
   } finally {

@@ -4,7 +4,7 @@ import { chooseLogFormat, makeLogger, type Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { isLostConnection } from '../ledger/postgres/lost-connection.ts';
-import { refuseNewer } from '../ledger/migrate.ts';
+import { requireKnownSchema } from '../ledger/migrate.ts';
 import { openInstance, type Instance, type ReadBlueprint } from './instance.ts';
 import { findServiceManager } from './systemd.ts';
 import { toLoopbackUrl } from '../cli/ui.ts';
@@ -67,7 +67,7 @@ export async function runServer(given: string | undefined): Promise<number> {
   await server.close();
   await notified;
   log.info('stopped');
-  if (typeof reason === 'number') refuseNewer(reason);
+  if (typeof reason === 'number') requireKnownSchema(reason);
   return 0;
 }
 
@@ -101,7 +101,7 @@ export async function openServer(
     try {
       return await openOnce(config, log, stop, read);
     } catch (error) {
-      if (restarts === limits.startsAgainMax || !isLostConnection(error)) throw error;
+      if (restarts === limits.startRetriesMax || !isLostConnection(error)) throw error;
       log.warn('the database ended a connection during the start; starting again', { error });
     }
   }

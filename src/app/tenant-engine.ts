@@ -13,7 +13,7 @@ import { tenantLedger } from '../access/vault.service.ts';
 import type { Vault } from '../access/vault.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';
-import { tenantPlace } from '../ledger/tenant-location.ts';
+import { locateTenantLedger } from '../ledger/tenant-location.ts';
 import type { TenantRow } from '../tenant/types.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import type { Host } from '../plugin/process.ts';
@@ -66,7 +66,7 @@ function openTenantLedger(
   { root, current, log }: TenantHost,
 ): Promise<Ledger> {
   const { state } = current().config;
-  const place = tenantPlace(state, slug);
+  const place = locateTenantLedger(state, slug);
   const announce = async (): Promise<void> => {
     await root.tenants.recordDue(slug, 'now').catch(() => undefined);
     root.hint();
@@ -89,7 +89,7 @@ function throttle(announce: () => Promise<void>): () => void {
     timer = setTimeout(() => {
       timer = undefined;
       if (isPending) call();
-    }, limits.tenantAgainMs).unref();
+    }, limits.tenantDueCheckMs).unref();
   };
   return call;
 }

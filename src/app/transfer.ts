@@ -2,10 +2,10 @@ import { noRules } from '../ledger/rules.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
-import { openLedger, type LedgerPlace } from '../ledger/open.ts';
-import { refuseNewer, schemaVersion } from '../ledger/migrate.ts';
-import { openToLook, schemaOf } from '../ledger/open-readonly.ts';
-import { tenantPlace } from '../ledger/tenant-location.ts';
+import { openLedger, type LedgerLocation } from '../ledger/open.ts';
+import { requireKnownSchema, schemaVersion } from '../ledger/migrate.ts';
+import { openReadonlyLedger, readSchemaVersion } from '../ledger/open-readonly.ts';
+import { locateTenantLedger } from '../ledger/tenant-location.ts';
 import { importLedgers, planImport } from '../ledger/transfer.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { runLocked, runWithoutUsers } from './local-engine.ts';
@@ -48,14 +48,14 @@ export async function importAll(
 }
 
 async function planMigration(state: Config['state']): Promise<string[]> {
-  const before = await schemaOf(state);
-  if (before !== undefined) refuseNewer(before);
+  const before = await readSchemaVersion(state);
+  if (before !== undefined) requireKnownSchema(before);
   const plan = [planOne('The root ledger', before)];
   if (before !== schemaVersion) return [...plan, 'The ledgers of tenants would follow.'];
-  const root = await openToLook(state);
+  const root = await openReadonlyLedger(state);
   try {
     for (const { slug } of await root.tenants.list()) {
-      const sentence = await schemaOf(tenantPlace(state, slug)).then(
+      const sentence = await readSchemaVersion(locateTenantLedger(state, slug)).then(
         (version) => planOne(slug, version),
         (error: unknown) => `${slug} would stay as it is: ${messageOf(error)}`,
       );
@@ -74,10 +74,10 @@ function planOne(name: string, version: number | undefined): string {
   return `${name} would be brought from schema version ${version} to ${schemaVersion}.`;
 }
 
-async function migrateOne(place: LedgerPlace) {
-  const before = await schemaOf(place);
+async function migrateOne(place: LedgerLocation) {
+  const before = await readSchemaVersion(place);
   await (await openLedger(place, noRules)).close();
-  return { schema_before: before ?? null, schema: (await schemaOf(place)) ?? null };
+  return { schema_before: before ?? null, schema: (await readSchemaVersion(place)) ?? null };
 }
 
 /** Runs one after another, because the database may serve others. */
@@ -87,7 +87,7 @@ async function migrateTenants(state: Config['state']) {
   try {
     for (const { slug, schemaVersion: known } of await root.tenants.list()) {
       try {
-        const done = await migrateOne(tenantPlace(state, slug));
+        const done = await migrateOne(locateTenantLedger(state, slug));
         await root.tenants.recordSchema(slug, { version: done.schema ?? 0, error: null });
         reports.push({ slug, ...done, error: null });
       } catch (thrown) {

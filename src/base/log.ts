@@ -161,7 +161,7 @@ export function openStandardOutput(): LineWriter {
         chunk = chunk.subarray(written);
         send();
       } else if (error.code === 'EPIPE') isGone = true;
-      else wait(error.code === 'EAGAIN' ? limits.logAgainMs : limits.logRefusedMs);
+      else wait(error.code === 'EAGAIN' ? limits.logRetryMs : limits.logRefusedRetryMs);
     });
   };
   let timer: NodeJS.Timeout | undefined;
@@ -194,7 +194,7 @@ function flush(bytes: Buffer): void {
       at += writeSync(STANDARD_OUTPUT, bytes, at);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return;
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, limits.logAgainMs);
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, limits.logRetryMs);
     }
   }
 }

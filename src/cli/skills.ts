@@ -184,8 +184,8 @@ function quote(words: string | null): string {
   if (words === null) return '';
   const shown = toVisibleText(words);
   const short =
-    shown.length > limits.toolWordsCharsMax
-      ? `${shown.slice(0, limits.toolWordsCharsMax)}…`
+    shown.length > limits.toolDescriptionCharsMax
+      ? `${shown.slice(0, limits.toolDescriptionCharsMax)}…`
       : shown;
   return JSON.stringify(short).replaceAll(/[\\`*_[\]<>#|]/g, (sign) => `\\${sign}`);
 }

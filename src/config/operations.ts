@@ -20,7 +20,7 @@ import { readConfig } from './load.ts';
 import type { ConfigReading } from './load.ts';
 import { configInvalid } from './problem.ts';
 import { compareActiveConfig, type ActiveComparison } from '../insight/checks/configuration.ts';
-import { openToLook } from '../ledger/open-readonly.ts';
+import { openReadonlyLedger } from '../ledger/open-readonly.ts';
 import { loadCatalog } from '../plugin/catalog.ts';
 import { findPluginDrift, hashPlugins } from '../plugin/lock.ts';
 import { defineOperation } from '../operation/define.ts';
@@ -293,7 +293,7 @@ function toKeyRow({ key, before, after }: KeyChange): z.output<typeof diffShape>
 async function readActive({ config }: ConfigReading): Promise<ActiveComparison | undefined> {
   if (config === undefined) return undefined;
   try {
-    const ledger = await openToLook(config.state);
+    const ledger = await openReadonlyLedger(config.state);
     try {
       return await compareActiveConfig(config.file, ledger);
     } finally {

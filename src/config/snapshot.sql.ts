@@ -6,7 +6,7 @@ import type {
   SnapshotText,
 } from './snapshot-types.ts';
 import { int, text } from '../ledger/row.ts';
-import { Where } from '../ledger/where.ts';
+import { WhereClause } from '../ledger/where.ts';
 
 export async function recordSnapshot(tx: Transaction, draft: SnapshotDraft): Promise<void> {
   const { dialect } = tx;
@@ -51,7 +51,7 @@ export async function listSnapshots(
   limit: number,
   before?: SnapshotPlace,
 ): Promise<ConfigSnapshot[]> {
-  const where = new Where();
+  const where = new WhereClause();
   if (before !== undefined) where.and('(created_at, id) < (?, ?)', before.createdAt, before.id);
   const rows = await session.run(
     `select * from ${session.dialect.table('config_snapshots')} where ${where.text}

@@ -1,8 +1,8 @@
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
-import type { AskedDirective } from '../ledger/directive-work.ts';
+import type { SignalDirective } from '../ledger/directive-work.ts';
 
 /** Inserts directives that handlers of signals request: due at once, each key once. */
-export function insertAsked(tx: Transaction, asked: readonly AskedDirective[]): void {
+export function insertAsked(tx: Transaction, asked: readonly SignalDirective[]): void {
   tx.send(insert, asked.map(toRow));
 }
 
@@ -33,7 +33,7 @@ const insert = defineRows({
     where true on conflict (idempotency_key) do nothing`,
 });
 
-function toRow({ draft, forApproval }: AskedDirective): Row {
+function toRow({ draft, forApproval }: SignalDirective): Row {
   return {
     id: draft.id,
     type: draft.type,

@@ -133,7 +133,7 @@ export class WaitingDirectives {
   async beginDue(): Promise<void> {
     if (this.#starter.isStopping()) return;
     const types = [...this.#starter.types.keys()];
-    const due = await this.#context.ledger.directives.listDue(types, limits.directivesBegunMax);
+    const due = await this.#context.ledger.directives.listDue(types, limits.directivesStartedMax);
     for (const directive of due) void this.#begin(directive);
   }
 

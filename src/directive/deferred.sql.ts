@@ -47,7 +47,7 @@ async function recall(
   { id, attempt }: Directive,
   processId: string,
 ): Promise<Directive | undefined> {
-  const now = tx.again ? await findDirective(tx, id) : undefined;
+  const now = tx.isRetry ? await findDirective(tx, id) : undefined;
   return now?.processId === processId && now.attempt === attempt + 1 ? now : undefined;
 }
 

@@ -25,7 +25,7 @@ import type {
 import { enqueueJobs } from '../job/enqueue.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { createRuns } from '../pipeline/run/start.sql.ts';
-import { Where } from '../ledger/where.ts';
+import { WhereClause } from '../ledger/where.ts';
 import { rangeAfter, readWalk, type ListPage, type WalkStream } from '../ledger/walk.ts';
 
 /** Executes SQL work. The ledger passes it in, because it knows the statements of every slice. */
@@ -51,14 +51,14 @@ export async function insertDirective(
   const itself = await findDirective(tx, draft.id);
   if (itself !== undefined) return { directive: itself, verdict: 'recorded' };
   const key = await keyOf(tx, request, epoch);
-  const [earlier] = await select(tx, new Where().equals({ idempotency_key: key }), 1);
+  const [earlier] = await select(tx, new WhereClause().equals({ idempotency_key: key }), 1);
   if (earlier !== undefined) return compare(earlier, draft);
   if (request.begin !== undefined) await follow(tx, request.begin);
   const isLeft = request.wait !== undefined || work.kind === 'process';
   const end = isLeft ? undefined : await perform(tx, work, draft.actor);
   await insert(tx, request, key, end);
   if (end !== undefined) await follow(tx, followersOf(end, request.ends));
-  const [directive] = await select(tx, new Where().equals({ id: draft.id }), 1);
+  const [directive] = await select(tx, new WhereClause().equals({ id: draft.id }), 1);
   if (directive === undefined) throw new Error('a directive was not recorded');
   return { directive, verdict: 'recorded' };
 }
@@ -81,7 +81,7 @@ export async function closeDirective(tx: Transaction, closing: DirectiveClosing)
 }
 
 export async function findDirective(session: Session, id: string): Promise<Directive | undefined> {
-  const [found] = await select(session, new Where().equals({ id }), 1);
+  const [found] = await select(session, new WhereClause().equals({ id }), 1);
   return found;
 }
 
@@ -91,7 +91,7 @@ export async function listDirectives(
 ): Promise<Directive[]> {
   const { type, actor, target, idempotencyKey, awaitingApproval, status } = filter;
   const { idPrefix, beforeSeq, isDone, limit } = filter;
-  const where = new Where().equals({ type, actor, target, idempotency_key: idempotencyKey });
+  const where = new WhereClause().equals({ type, actor, target, idempotency_key: idempotencyKey });
   if (status !== undefined) {
     where.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
   }
@@ -115,7 +115,7 @@ export async function listUnattended(
   staleMs: number,
 ): Promise<Directive[]> {
   const { dialect } = session;
-  const strangerMs = staleMs === 0 ? 0 : Math.max(staleMs, limits.strangerMs);
+  const directiveOrphanMs = staleMs === 0 ? 0 : Math.max(staleMs, limits.directiveOrphanMs);
   const rows = await session.run(
     `select d.* from ${dialect.table('directives')} d
       left join ${dialect.table('processes')} p on p.id = d.process_id
@@ -123,7 +123,7 @@ export async function listUnattended(
         and (p.last_heartbeat_at <= (select ${dialect.nowPlus('?')})
           or p.id is null and d.started_at <= (select ${dialect.nowPlus('?')}))
       order by d.seq`,
-    [self, -staleMs, -strangerMs],
+    [self, -staleMs, -directiveOrphanMs],
   );
   return rows.map(toDirective);
 }
@@ -154,7 +154,7 @@ async function keyOf(
   if (sameness === 'each' || (due !== undefined && 'inMs' in due)) {
     return automaticKey(type, target, id);
   }
-  const done = new Where().equals({ target });
+  const done = new WhereClause().equals({ target });
   if (sameness === 'toggle') done.and(`(type <> ? or status in ('failed', 'cancelled'))`, type);
   const [last] = await selectDone(tx, done, 1);
   const isNow = due === undefined;
@@ -240,14 +240,14 @@ export async function follow(
  * Sorted by the time of execution, not of the request. Waiting directives haven't done anything
  * yet.
  */
-function selectDone(session: Session, where: Where, limit: number): Promise<Directive[]> {
+function selectDone(session: Session, where: WhereClause, limit: number): Promise<Directive[]> {
   const order = 'coalesce(started_at, completed_at) desc, seq desc';
   return select(session, where.and(`status <> 'requested'`), limit, order);
 }
 
 async function select(
   session: Session,
-  where: Where,
+  where: WhereClause,
   limit: number,
   order = 'seq desc',
 ): Promise<Directive[]> {
@@ -301,8 +301,8 @@ export async function readDirectivePage(
 ): Promise<ListPage<Directive>> {
   const { status, awaitingApproval, beforeSeq } = filter;
   const equal = { target: filter.target, type: filter.type, actor: filter.actor };
-  const left = (known: keyof typeof equal | 'status' | undefined): Where => {
-    const rest = new Where().equals({
+  const left = (known: keyof typeof equal | 'status' | undefined): WhereClause => {
+    const rest = new WhereClause().equals({
       ...equal,
       ...(known === undefined ? {} : { [known]: undefined }),
     });
@@ -319,7 +319,7 @@ export async function readDirectivePage(
       {
         index: `directives_${column}`,
         key: [column, equal[column] ?? null],
-        where: new Where(),
+        where: new WhereClause(),
         rest: left(column),
       },
     ]);
@@ -330,13 +330,13 @@ export async function readDirectivePage(
       states.map((state) => ({
         index: 'directives_status',
         key: ['status', state],
-        where: new Where(),
+        where: new WhereClause(),
         rest: left(isKnown ? 'status' : undefined),
       })),
     );
   }
   if (ways.length === 0)
-    ways.push([{ index: undefined, where: new Where(), rest: left(undefined) }]);
+    ways.push([{ index: undefined, where: new WhereClause(), rest: left(undefined) }]);
   return readWalk(session, {
     table: session.dialect.table('directives'),
     columns: ['target', 'type', 'actor', 'status', 'awaiting_approval'],

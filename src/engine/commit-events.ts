@@ -1,4 +1,4 @@
-import type { AskedDirective } from '../ledger/directive-work.ts';
+import type { SignalDirective } from '../ledger/directive-work.ts';
 import type { DirectiveMoment, Directive } from '../directive/directive.ts';
 import type { EnqueueResult } from '../job/types.ts';
 import type { Closing } from '../ledger/commit.ts';
@@ -28,7 +28,7 @@ export interface CommitEvents extends Partial<RunCommitEvents> {
   /** Work that was dropped because its dedupe key is taken. */
   readonly suppressed?: readonly SuppressedWork[];
   /** Directives that a signal requested. */
-  readonly requested?: readonly AskedDirective[];
+  readonly requested?: readonly SignalDirective[];
   /** Directives that came to these moments. */
   readonly moments?: readonly DirectiveStep[];
   /** Schedules may be due sooner. */

@@ -22,7 +22,7 @@ import { InitHealth, makePluginInits } from '../job/plugin-init.service.ts';
 import { makePruner } from '../job/prune.service.ts';
 import { logDuplicateRuns, logDuplicates, makeSettler } from '../job/settle.service.ts';
 import { makeWaker } from '../job/wake.service.ts';
-import { makeAsksOf } from '../package/handlers.service.ts';
+import { makeSignalDirectiveRule } from '../package/handlers.service.ts';
 import { makeInstallationKeeper } from '../package/installations.service.ts';
 import { makeFollowHalt } from '../pipeline/follow-signal.ts';
 import { makeAdvancer } from '../pipeline/run/advancer.service.ts';
@@ -220,8 +220,8 @@ function giveRules(context: LedgerContext): void {
     followHalt: follow,
     followApproval: follow,
     openSignal: (id, sealed) => vault.open(sealed, purposes.payload(id)),
-    asksOf: makeAsksOf(() => context.config, log.child('handlers')),
-    onAsked: (requested) => commits.publish({ requested }),
+    listSignalDirectives: makeSignalDirectiveRule(() => context.config, log.child('handlers')),
+    onSignalDirectives: (requested) => commits.publish({ requested }),
   };
   ledger.provideRules(rules);
 }

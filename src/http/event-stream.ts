@@ -123,7 +123,7 @@ async function send(exchange: Exchange, opened: Context, stream: Stream): Promis
     context = { ...context, principal };
     const text = toFrames(page, isNamed) + (isDue ? ': alive\n\n' : '');
     if (text !== '') await write(exchange, text, over);
-    const lookMs = page.pending ? limits.eventSoonMs : limits.eventLookMs;
+    const lookMs = page.pending ? limits.eventPendingPollMs : limits.eventPollMs;
     if (!page.more) {
       await (input['fold'] === true ? waitForBeat(over) : waitForEvents(context, lookMs, over));
     }

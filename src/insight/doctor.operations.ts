@@ -134,7 +134,7 @@ export class SharedExamination<T> {
     } finally {
       this.#endedAtMs = performance.now();
       const tookMs = this.#endedAtMs - since;
-      this.#restMs = Math.min(limits.figureMs, limits.figureRest * tookMs);
+      this.#restMs = Math.min(limits.figureMs, limits.figureRestFactor * tookMs);
     }
   }
 }

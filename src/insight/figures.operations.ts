@@ -146,7 +146,7 @@ export class SharedFigure<T> {
       return await this.#readNext();
     }
     const ageMs = performance.now() - kept.atMs;
-    if (ageMs <= Math.max(limits.figureMs, limits.figureRest * kept.tookMs)) return kept;
+    if (ageMs <= Math.max(limits.figureMs, limits.figureRestFactor * kept.tookMs)) return kept;
     const reading = this.#readNext();
     if (ageMs > limits.figureStaleMs) return await reading;
     reading.catch(() => undefined);
@@ -172,7 +172,7 @@ export class SharedFigure<T> {
 
   #watch(): void {
     if (this.#timer !== undefined || this.#kept === undefined) return;
-    const everyMs = Math.max(limits.figureEveryMs, limits.figureRest * this.#kept.tookMs);
+    const everyMs = Math.max(limits.figureEveryMs, limits.figureRestFactor * this.#kept.tookMs);
     this.#timer = setTimeout(() => {
       const reading = performance.now() < this.#watchedUntilMs ? this.#readNext() : undefined;
       const again = (): void => {

@@ -126,7 +126,12 @@ export const acknowledgeIncident = defineOperation({
       .min(4)
       .max(limits.findingIdCharsMax)
       .describe('the id of an incident or its beginning, or of a finding: job_dead:mail/handle'),
-    reason: z.string().min(1).max(limits.whyCharsMax).optional().describe('for the record'),
+    reason: z
+      .string()
+      .min(1)
+      .max(limits.decisionReasonCharsMax)
+      .optional()
+      .describe('for the record'),
   }),
   output: z.object({
     finding: z.string().describe('the kind and the key of what is no longer reported'),

@@ -14,10 +14,10 @@ import { hasNoKey } from '../job/dependency.sql.ts';
 import { insertEmissions } from '../signal/emit.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { isReady, withWaiting } from '../job/queue.sql.ts';
-import { orderOf, Where } from '../ledger/where.ts';
+import { formatOrder, WhereClause } from '../ledger/where.ts';
 
 export async function listIncidents(session: Session, filter: IncidentFilter): Promise<Incident[]> {
-  const where = new Where().equals({ kind: filter.kind });
+  const where = new WhereClause().equals({ kind: filter.kind });
   // The condition of the index of open ones, word for word, so that it is used.
   if (filter.isOpen === true) where.and('closed_at is null');
   if (filter.isOpen === false) where.and('closed_at is not null');
@@ -27,7 +27,7 @@ export async function listIncidents(session: Session, filter: IncidentFilter): P
   if (filter.beforeSeq !== undefined) where.and('seq < ?', filter.beforeSeq);
   const rows = await session.run(
     `select * from ${session.dialect.table('incidents')} where ${where.text}
-      ${orderOf(filter)} limit ?`,
+      ${formatOrder(filter)} limit ?`,
     [...where.values, filter.limit],
   );
   return rows.map(toIncident);

@@ -44,7 +44,7 @@ export function makeIndexChecks(
       if (damage.length > 0) log.error('the ledger is damaged', { damage });
     } catch (error) {
       // A tenant's ledger may have been closed before its turn came.
-      known.set(name, { dueAtMs: clock() + limits.indexCheckAgainMs, damage: before });
+      known.set(name, { dueAtMs: clock() + limits.indexCheckRetryMs, damage: before });
       log.warn('indexes could not be checked', { error: messageOf(error) });
     }
     const tookMs = clock() - sinceMs;

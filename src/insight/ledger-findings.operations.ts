@@ -6,7 +6,7 @@ import { toFinding, type Finding } from '../config/findings.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { InstallationRow } from '../package/types.ts';
 import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
-import { openToLook } from '../ledger/open-readonly.ts';
+import { openReadonlyLedger } from '../ledger/open-readonly.ts';
 import type { Targets } from '../webhook/check-entry.service.ts';
 import { readKeyIds } from '../access/vault.service.ts';
 import type { ConfigFiles, Context } from '../operation/context.ts';
@@ -36,7 +36,7 @@ export async function findInPlace(config: Config, place: ConfigFiles): Promise<L
     return { findings: [toFinding(severity, 'state', problem)], hasTenants: false };
   };
   try {
-    const ledger = await openToLook(state);
+    const ledger = await openReadonlyLedger(state);
     try {
       const damage = await ledger.quickCheck();
       if (damage.length === 0) {

@@ -2,7 +2,7 @@ import { limits } from '../base/limits.ts';
 import type { Attempt, AttemptFilter, AttemptPage, AttemptPageFilter } from './attempt.ts';
 import { defineRows, type Dialect, type Row, type Session, type Value } from '../ledger/dialect.ts';
 import { text } from '../ledger/row.ts';
-import { Where } from '../ledger/where.ts';
+import { WhereClause } from '../ledger/where.ts';
 import { isAttemptOf, toAttempt } from './attempt.sql.ts';
 
 export async function listAttempts(session: Session, filter: AttemptFilter): Promise<Attempt[]> {
@@ -26,7 +26,7 @@ export async function listAttempts(session: Session, filter: AttemptFilter): Pro
 
 interface NarrowedAttempts {
   /** The conditions that the index covers. */
-  readonly where: Where;
+  readonly where: WhereClause;
   readonly inOrder: string;
   /** The table, with an index hint if the database accepts hints. */
   readonly source: string;
@@ -41,7 +41,7 @@ interface NarrowedAttempts {
 function narrowAttempts(d: Dialect, filter: AttemptFilter): NarrowedAttempts {
   const { correlationId, jobId, plugin, status, since, from, to, after, before } = filter;
   const isChain = correlationId !== undefined;
-  const where = new Where().equals({ plugin, job_id: jobId });
+  const where = new WhereClause().equals({ plugin, job_id: jobId });
   // As literals: the planner compares the text with the condition of the partial index.
   if (status === 'succeeded') where.and(`status = 'succeeded'`);
   else if (status !== undefined) where.and(`status = '${status}' and status <> 'succeeded'`);
@@ -110,7 +110,7 @@ function comparerOf(d: Dialect, filter: AttemptFilter, index: AttemptIndex | und
   // A job has few attempts: find them by their ids. The expression keeps the planner from using the
   // time.
   const ended = jobId === undefined ? 'completed_at' : "completed_at || ''";
-  return (where: Where, sign: '>=' | '<' | '<=', moment: string): void => {
+  return (where: WhereClause, sign: '>=' | '<' | '<=', moment: string): void => {
     if (columns.length === 0) where.and(`${ended} ${sign} ?`, moment);
     else where.and(`(${columns.join(', ')}, completed_at) ${sign} (${marks})`, ...values, moment);
   };
@@ -171,7 +171,7 @@ export async function readAttemptPage(
   filter: AttemptPageFilter,
 ): Promise<AttemptPage> {
   const { command, submittedBy, query, correlationId, limit } = filter;
-  const rest = new Where().equals({ command, submitted_by: submittedBy });
+  const rest = new WhereClause().equals({ command, submitted_by: submittedBy });
   if (query !== undefined) rest.containsAny(searched.map(beginningOf), query);
   if (rest.isEmpty) return { attempts: await listAttempts(session, filter), cut: undefined };
   const visitMax = limits.searchVisitMax;

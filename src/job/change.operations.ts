@@ -92,8 +92,8 @@ const filter = z
       .int()
       .min(1)
       .max(limits.bulkJobsMax)
-      .default(limits.bulkJobsUsual)
-      .describe(`how many jobs at most (${limits.bulkJobsUsual} unless told)`),
+      .default(limits.bulkJobsDefault)
+      .describe(`how many jobs at most (${limits.bulkJobsDefault} unless told)`),
   })
   .refine(
     (set) => [set.plugin, set.command, set.status, set.older_than].some((one) => one !== undefined),

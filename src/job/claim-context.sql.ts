@@ -1,10 +1,10 @@
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import {
   defineRows,
-  together,
+  awaitBoth,
   type Row,
   type Transaction,
-  writeOnce,
+  cacheStatement,
   type Dialect,
 } from '../ledger/dialect.ts';
 import type { ClaimedJob } from './types.ts';
@@ -25,7 +25,7 @@ export async function readClaimContext(
   const states = tx.each(selectStates, keysIn(jobs, 'plugin'));
   const contextKeys = keysIn(jobs, 'event_context_id');
   if (contextKeys.length === 0) return { states: toTexts(await states), contexts: new Map() };
-  const [found, contexts] = await together(states, tx.each(selectContexts, contextKeys));
+  const [found, contexts] = await awaitBoth(states, tx.each(selectContexts, contextKeys));
   return { states: toTexts(found), contexts: toTexts(contexts) };
 }
 
@@ -107,7 +107,7 @@ export async function countRunning(
  * Reads the pause and the disabled plugins inside the claim's transaction, after its lock. Writers
  * of both take the same lock, so a claim can't miss a pause that was confirmed to an operator.
  */
-const selectCounts = writeOnce(
+const selectCounts = cacheStatement(
   (d) => `select counted.plugin, counted.running, counted.suspects, counted.disabled,
       ${d.now} as now, case when ${hasKeyedJob(d)} then 1 else 0 end as has_keyed
     from ${d.table('processes')} p left join (

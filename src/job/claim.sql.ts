@@ -1,7 +1,7 @@
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import {
   defineRows,
-  together,
+  awaitBoth,
   type Dialect,
   type Row,
   type Transaction,
@@ -52,7 +52,7 @@ export async function readCandidates(
   tx: Transaction,
   request: ClaimRequest,
 ): Promise<ClaimCandidates> {
-  if (tx.again) {
+  if (tx.isRetry) {
     const earlier = await readClaim(tx, request.token);
     if (earlier.length > 0) return { earlier };
   }
@@ -60,13 +60,13 @@ export async function readCandidates(
   const { lockClaims } = tx.dialect;
   if (lockClaims === undefined) return { view: await readView(tx, request, request.slots) };
   // A separate statement: the next one must take its snapshot after the lock is held.
-  const [, view] = await together(tx.run(lockClaims), readView(tx, request, request.slots));
+  const [, view] = await awaitBoth(tx.run(lockClaims), readView(tx, request, request.slots));
   return { view };
 }
 
 async function readView(tx: Transaction, request: ClaimRequest, slots: number): Promise<ClaimView> {
   // Both reads are sent together, before it is known what is running.
-  const [running, heads] = await together(
+  const [running, heads] = await awaitBoth(
     countRunning(tx, request.processId),
     readHeads(tx, request.plugins, slots, true),
   );
@@ -123,7 +123,7 @@ async function claimRound(
     seq: int(head, 'seq'),
     expires_at: toTimestamp(nowMs + leaseOf(leases, head)),
   }));
-  const claiming = together(
+  const claiming = awaitBoth(
     tx.each(updateClaimed, rows, [
       request.token,
       request.processId,
@@ -147,7 +147,7 @@ async function readHeads(
   const withInit = plugins.filter(({ init }) => init !== undefined);
   const ready = tx.each(selectHeads, toHeadRows(filterReady(plugins), slots, allowsSuspects));
   if (withInit.length === 0) return await ready;
-  const [heads, checks] = await together(
+  const [heads, checks] = await awaitBoth(
     ready,
     tx.each(selectChecks, toHeadRows(withInit, slots, allowsSuspects)),
   );

@@ -1,6 +1,6 @@
 import {
   defineRows,
-  together,
+  awaitBoth,
   type Dialect,
   type Row,
   type RowsStatement,
@@ -103,7 +103,7 @@ export function makeKeyHeadReader(
 ): (tx: Transaction, wanted: readonly Row[]) => Promise<Row[]> {
   const selectFirsts = defineFirsts(query);
   return async (tx, wanted) => {
-    const [walked, longer] = await together(
+    const [walked, longer] = await awaitBoth(
       tx.each(selectFirsts, wanted),
       tx.each(selectLonger, wanted),
     );

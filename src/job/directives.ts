@@ -137,7 +137,7 @@ function choiceOf(statuses: readonly JobStatus[]): z.ZodType<JobChoice> {
         .int()
         .min(1)
         .max(limits.bulkJobsMax)
-        .default(limits.bulkJobsUsual)
+        .default(limits.bulkJobsDefault)
         .describe('how many jobs at most'),
     })
     .refine(isOneOrFiltered, {

@@ -15,7 +15,7 @@ import {
 } from '../ledger/walk.ts';
 import type { JobStatus } from './job.ts';
 import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
-import { Where } from '../ledger/where.ts';
+import { WhereClause } from '../ledger/where.ts';
 
 /**
  * Reads a page of jobs. It reads a bounded number of rows, whatever the filter and the size of the
@@ -107,7 +107,7 @@ async function findNumber(session: Session, at: Timestamp, shiftMs: number): Pro
 type JobKind = Pick<JobPageFilter, 'plugin' | 'command' | 'submittedBy'>;
 
 /** Adds the conditions on rows that all streams of a list share. */
-type SharedRest = (rest: Where) => Where;
+type SharedRest = (rest: WhereClause) => WhereClause;
 
 const rareStatuses: ReadonlySet<JobStatus> = new Set([
   'failed',
@@ -158,14 +158,14 @@ function restOf(
   shared: SharedRest,
   { plugin, command, submittedBy }: JobKind = {},
   status?: readonly JobStatus[],
-): Where {
-  const rest = new Where().equals({ plugin, command, submitted_by: submittedBy });
+): WhereClause {
+  const rest = new WhereClause().equals({ plugin, command, submitted_by: submittedBy });
   if (status !== undefined) rest.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
   return shared(rest);
 }
 
 function allStream(shared: SharedRest, left?: JobKind, status?: readonly JobStatus[]): WalkStream {
-  return { index: undefined, where: new Where(), rest: restOf(shared, left, status) };
+  return { index: undefined, where: new WhereClause(), rest: restOf(shared, left, status) };
 }
 
 /** The condition of the index is repeated literally: planners compare the text. */
@@ -177,7 +177,7 @@ function rareStream(
   return {
     index: plugin === undefined ? 'job_queue_rare' : 'job_queue_rare_of',
     key: ['status', status],
-    where: new Where().equals({ plugin }).and(`status in ${RARE_STATUSES}`),
+    where: new WhereClause().equals({ plugin }).and(`status in ${RARE_STATUSES}`),
     rest: restOf(shared, left),
   };
 }
@@ -186,7 +186,7 @@ function rareStream(
 function runningStream({ plugin, ...left }: JobKind, shared: SharedRest): WalkStream {
   return {
     index: 'job_queue_running',
-    where: new Where().equals({ plugin }).and(`status = 'running'`),
+    where: new WhereClause().equals({ plugin }).and(`status = 'running'`),
     rest: restOf(shared, left),
     by: 'seq + 0',
   };
@@ -214,18 +214,20 @@ async function queuedStreams(
     return (await session.run(sql)).map((row) => text(row, 'plugin'));
   }
   const isReady = `status = 'queued' and next_retry_at is null`;
-  const rest = (): Where => restOf(shared, left);
+  const rest = (): WhereClause => restOf(shared, left);
   return [
     ...ready.flatMap((plugin): WalkStream[] => [
       {
         index: 'job_queue_ready',
         key: [`coalesce(dependency_key, '')`, ''],
-        where: new Where().equals({ plugin }).and(isReady),
+        where: new WhereClause().equals({ plugin }).and(isReady),
         rest: rest(),
       },
       {
         index: 'job_queue_in_line',
-        where: new Where().equals({ plugin }).and(`${isReady} and dependency_key is not null`),
+        where: new WhereClause()
+          .equals({ plugin })
+          .and(`${isReady} and dependency_key is not null`),
         rest: rest(),
         by: 'seq + 0',
       },
@@ -233,7 +235,7 @@ async function queuedStreams(
     ...delayed.map((plugin): WalkStream => ({
       index: 'job_queue_delayed_of',
       key: ['plugin', plugin],
-      where: new Where().and(isDelayed),
+      where: new WhereClause().and(isDelayed),
       rest: rest(),
     })),
   ];
@@ -251,7 +253,7 @@ async function endedStreams(
   return kinds.map(({ plugin, command, submittedBy }) => ({
     index: 'job_queue_ended',
     key: ['submitted_by', submittedBy],
-    where: new Where().equals({ plugin, command }).and('completed_at is not null'),
+    where: new WhereClause().equals({ plugin, command }).and('completed_at is not null'),
     rest: restOf(shared, {}, status),
   }));
 }

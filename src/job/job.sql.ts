@@ -2,7 +2,7 @@ import type { Job, JobStatus } from './job.ts';
 import type { Dialect, Row, Session } from '../ledger/dialect.ts';
 import { int, intOrNull, text, textOrNull } from '../ledger/row.ts';
 import type { JobFilter } from './types.ts';
-import { orderOf, Where } from '../ledger/where.ts';
+import { formatOrder, WhereClause } from '../ledger/where.ts';
 
 /** A list of names: `returning *` would include the columns of joined rows. */
 export const jobColumns = [
@@ -68,7 +68,7 @@ export async function listJobs(session: Session, filter: JobFilter): Promise<Job
   const where = whereJobs(filter, session.dialect);
   const rows = await session.run(
     `select ${jobColumns} from ${session.dialect.table('job_queue')}
-      where ${where.text} ${orderOf(filter)} limit ?`,
+      where ${where.text} ${formatOrder(filter)} limit ?`,
     [...where.values, filter.limit],
   );
   return rows.map(toJob);
@@ -87,9 +87,9 @@ export async function countJobs(session: Session, filter: JobFilter): Promise<nu
 /**
  * Alternatives are unions of rows: with `or`, the database would search all jobs for the newest.
  */
-function whereJobs(filter: JobFilter, dialect: Dialect): Where {
+function whereJobs(filter: JobFilter, dialect: Dialect): WhereClause {
   const jobs = dialect.table('job_queue');
-  const where = new Where().equals({
+  const where = new WhereClause().equals({
     plugin: filter.plugin,
     command: filter.command,
     parent_job_id: filter.parentJobId,

@@ -7,7 +7,7 @@ import type { Fact } from './types.ts';
 import { fence, fenceColumns, toFenceRow } from './attempt.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
-import { Where } from '../ledger/where.ts';
+import { WhereClause } from '../ledger/where.ts';
 
 /** The effect of closings on the states of their plugins, computed before anything is written. */
 export interface StatePlan {
@@ -100,15 +100,20 @@ export async function listFacts(
   factType?: string,
   beforeSeq?: number,
 ): Promise<Fact[]> {
-  const where = new Where();
+  const where = new WhereClause();
   const stream: WalkStream =
     factType === undefined
-      ? { index: 'plugin_facts_plugin', key: ['plugin_name', plugin], where, rest: new Where() }
+      ? {
+          index: 'plugin_facts_plugin',
+          key: ['plugin_name', plugin],
+          where,
+          rest: new WhereClause(),
+        }
       : {
           index: 'plugin_facts_type',
           key: ['fact_type', factType],
           where: where.equals({ plugin_name: plugin }),
-          rest: new Where(),
+          rest: new WhereClause(),
         };
   const { rows } = await readWalk(session, {
     table: session.dialect.table('plugin_facts'),

@@ -3,7 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Job } from './job.ts';
 import {
-  together,
+  awaitBoth,
   type Dialect,
   type Row,
   type Session,
@@ -97,10 +97,10 @@ export async function requireQueueRoom(
   jobs: number,
 ): Promise<void> {
   // An earlier try found room and may be committed: its own jobs must not count.
-  if (jobs === 0 || tx.again) return;
+  if (jobs === 0 || tx.isRetry) return;
   const { lockQueue } = tx.dialect;
   // A separate statement: the count must take its snapshot after the lock is held.
-  const [, queued] = await together(
+  const [, queued] = await awaitBoth(
     lockQueue === undefined ? Promise.resolve([]) : tx.run(lockQueue),
     countQueued(tx, most),
   );

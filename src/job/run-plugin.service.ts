@@ -275,7 +275,7 @@ export function makeBasePayloads(read: (key: string) => Promise<string>): BasePa
     cached.delete(key);
     cached.set(key, base);
     for (const oldest of cached.keys()) {
-      if (cached.size <= limits.basesMax) break;
+      if (cached.size <= limits.basePayloadsMax) break;
       cached.delete(oldest);
     }
     return base;

@@ -3,8 +3,8 @@ import { isTerminal } from './job.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import {
   defineRows,
-  together,
-  type NotedEnds,
+  awaitBoth,
+  type EndCollector,
   type Row,
   type Transaction,
 } from '../ledger/dialect.ts';
@@ -66,7 +66,7 @@ export async function settleClosingsAndClaim(
     const settled = await settleClosings(tx, closings);
     return { ...settled, claimed: await claimJobs(tx, request), isLatest };
   }
-  const [closedAt, candidates] = await together(
+  const [closedAt, candidates] = await awaitBoth(
     closeAttempts(tx, closings),
     readCandidates(tx, request),
   );
@@ -122,7 +122,11 @@ function closedAtOf(row: Row, closing: Closing | undefined): Timestamp {
 }
 
 /** Notes the jobs that ended, so that waiting callers are notified after the commit. */
-function noteEnds(ends: NotedEnds, rows: readonly Row[], byId: ReadonlyMap<string, Closing>): void {
+function noteEnds(
+  ends: EndCollector,
+  rows: readonly Row[],
+  byId: ReadonlyMap<string, Closing>,
+): void {
   for (const row of rows) {
     if (row['completed_at'] === null) continue;
     const id = text(row, 'id');

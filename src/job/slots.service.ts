@@ -239,7 +239,7 @@ class FairSlotPool implements SlotPool {
   #reserveSlots(): void {
     for (let next = this.#findNext(); next !== undefined; next = this.#findNext()) {
       next.isWaiting = false;
-      next.reservedUntil = performance.now() + limits.turnMs;
+      next.reservedUntil = performance.now() + limits.ledgerTurnMs;
       this.#used += 1;
       next.onSlot();
       if (next.reservedUntil !== undefined) this.#setTimer();
@@ -269,7 +269,7 @@ class FairSlotPool implements SlotPool {
       if ([...this.#members].some(({ reservedUntil }) => reservedUntil !== undefined))
         this.#setTimer();
     };
-    setTimeout(expire, limits.turnMs).unref();
+    setTimeout(expire, limits.ledgerTurnMs).unref();
   }
 
   /** Drops the reservation. Returns whether there was one. */

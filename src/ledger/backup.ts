@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { matchOwner } from '../base/files.ts';
-import { checkSqliteFile, findAll } from './check.ts';
+import { checkSqliteFile, collectProblems } from './check.ts';
 import { tables, type Row, type Store, type TableName } from './dialect.ts';
 import type { CopyDirective } from '../directive/types.ts';
 import { migrate, schemaVersion } from './migrate.ts';
@@ -133,7 +133,7 @@ async function checkCopy(path: string): Promise<void> {
   } finally {
     db.close();
   }
-  const problems = await readInThread(path, (reading) => findAll(reading, checkSqliteFile));
+  const problems = await readInThread(path, (reading) => collectProblems(reading, checkSqliteFile));
   if (problems.length === 0) return;
   throw new DuctileError('BACKUP_INVALID', `the copy is not sound: ${problems.join('; ')}`);
 }
@@ -171,10 +171,10 @@ export async function copyFile(from: string, to: string): Promise<void> {
 }
 
 /** Brings one table in pages, all from the same snapshot. */
-export type PagesOf = (table: TableName) => AsyncIterable<Row[]>;
+export type ReadPages = (table: TableName) => AsyncIterable<Row[]>;
 
 /** The pages of a ledger that is a file. */
-export async function* filePages(db: DatabaseSync, table: TableName): AsyncGenerator<Row[]> {
+export async function* readFilePages(db: DatabaseSync, table: TableName): AsyncGenerator<Row[]> {
   let page: Row[] = [];
   for (const row of db.prepare(`select * from ${table}`).iterate()) {
     page.push(row as Row);
@@ -195,7 +195,7 @@ const REPLACED: Partial<Record<TableName, string>> = {
 };
 
 /** Copies a whole record into an empty ledger of either kind. */
-export async function copyTables(pagesOf: PagesOf, into: Store): Promise<void> {
+export async function copyTables(pagesOf: ReadPages, into: Store): Promise<void> {
   for (const table of tables) {
     if (LEFT_OUT.has(table)) continue;
     for await (const rows of pagesOf(table)) await insertPage(into, table, rows);

@@ -65,7 +65,7 @@ function compileKeys(
     },
   );
   const clock = (): string =>
-    dialect.isToldTime ? dialect.parameter(mark(NOW), 'text') : askOnce(dialect);
+    dialect.takesTime ? dialect.parameter(mark(NOW), 'text') : askOnce(dialect);
   return {
     text: write(statement, writer, dialect, clock),
     bind: ({ row, keys }, common, now) =>
@@ -125,7 +125,7 @@ function write(
       return clock();
     },
     get statementNow() {
-      return dialect.isToldTime ? clock() : dialect.statementNow;
+      return dialect.takesTime ? clock() : dialect.statementNow;
     },
   };
   const text = sql(writer, ours);

@@ -2,7 +2,7 @@ import { messageOf } from '../base/errors.ts';
 import { checkSqliteFile } from './check.ts';
 import type { Session } from './dialect.ts';
 import { int, text } from './row.ts';
-import type { Reading } from './sqlite/read-thread.ts';
+import type { CheckSession } from './sqlite/read-thread.ts';
 
 export interface IndexCheck {
   readonly problems: readonly string[];
@@ -11,7 +11,7 @@ export interface IndexCheck {
 }
 
 /** Compares every index of a file with its table, which a check at the start has no time for. */
-export async function checkSqliteIndexes(reading: Reading): Promise<IndexCheck> {
+export async function checkSqliteIndexes(reading: CheckSession): Promise<IndexCheck> {
   return { problems: await checkSqliteFile(reading), skipped: null };
 }
 

@@ -4,16 +4,16 @@ import { limits } from '../base/limits.ts';
 import type { Dialect } from './dialect.ts';
 import { writeAttemptId } from '../job/attempt.sql.ts';
 import { int } from './row.ts';
-import type { Reading } from './sqlite/read-thread.ts';
+import type { CheckSession } from './sqlite/read-thread.ts';
 import { isCancelling } from '../pipeline/run/change.sql.ts';
 
 /** What the database itself can say about its file. */
-export async function checkSqliteFile({ run }: Reading): Promise<string[]> {
+export async function checkSqliteFile({ run }: CheckSession): Promise<string[]> {
   return toIntegrityProblems(await run('pragma integrity_check(20)'));
 }
 
 /** The same, roughly, where it does not take long. */
-export async function glanceAtSqliteFile({ run }: Reading): Promise<string[]> {
+export async function quickCheckSqliteFile({ run }: CheckSession): Promise<string[]> {
   const [size = {}] = await run(
     'select page_count * page_size as bytes from pragma_page_count, pragma_page_size',
   );
@@ -31,9 +31,9 @@ function toIntegrityProblems(rows: readonly object[]): string[] {
 const OF_FILE = 'integrity: ';
 
 /** What is so damaged that a check cannot go on is one more finding. */
-export async function findAll(
-  reading: Reading,
-  ...checks: readonly ((reading: Reading) => Promise<string[]>)[]
+export async function collectProblems(
+  reading: CheckSession,
+  ...checks: readonly ((reading: CheckSession) => Promise<string[]>)[]
 ): Promise<string[]> {
   const found: string[] = [];
   try {
@@ -46,12 +46,12 @@ export async function findAll(
 }
 
 /** Whether a finding is damage of the file itself, and not a contradiction between its rows. */
-export function isOfFile(problem: string): boolean {
+export function isFileDamage(problem: string): boolean {
   return problem.startsWith(OF_FILE);
 }
 
 /** Our own invariants: each query counts rows that must not exist. */
-export async function checkLedger(session: Reading): Promise<string[]> {
+export async function checkLedger(session: CheckSession): Promise<string[]> {
   const d = session.dialect;
   return await count(session, [
     ...runningInvariants(d),
@@ -63,13 +63,13 @@ export async function checkLedger(session: Reading): Promise<string[]> {
 }
 
 /** Those of what runs, which is never much. */
-export async function glanceAtLedger(session: Reading): Promise<string[]> {
+export async function quickCheckLedger(session: CheckSession): Promise<string[]> {
   return await count(session, runningInvariants(session.dialect));
 }
 
 type Invariant = readonly [name: string, sql: string];
 
-async function count(session: Reading, invariants: readonly Invariant[]): Promise<string[]> {
+async function count(session: CheckSession, invariants: readonly Invariant[]): Promise<string[]> {
   const found: string[] = [];
   for (const [name, sql] of invariants) {
     const [row] = await session.run(sql);

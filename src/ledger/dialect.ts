@@ -1,5 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-import type { AsksOf } from './directive-work.ts';
+import type { ListSignalDirectives } from './directive-work.ts';
 import type { JobEnd } from '../job/types.ts';
 import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
 
@@ -24,7 +24,7 @@ export interface Dialect {
   /** When the statement began: the same for all of its rows and columns. */
   readonly statementNow: string;
   /** Whether it is told the time with the rows that it is given, because to ask it costs too much. */
-  readonly isToldTime: boolean;
+  readonly takesTime: boolean;
   readonly forUpdate: string;
   readonly forShare: string;
   readonly skipLocked: string;
@@ -39,18 +39,18 @@ export interface Dialect {
   /** The same for the beginning of runs that wait for others of their key. */
   readonly lockRuns: string | undefined;
   /** Keeps claims off, and nobody else who does the same; undefined where there is one writer. */
-  readonly keepOffClaims: string | undefined;
+  readonly lockClaimsShared: string | undefined;
   /**
    * The transaction below which all are over, where commits come in another order than numbers;
    * undefined where there is one writer.
    */
   readonly settledBelow: string | undefined;
   /** The first transaction that has not begun; undefined where there is one writer. */
-  readonly unbegun: string | undefined;
+  readonly nextTransaction: string | undefined;
   /** The highest number that a job was given, committed or not; undefined where there is one writer. */
-  readonly lastJobGiven: string | undefined;
+  readonly lastJobSeq: string | undefined;
   /** The number of a transaction that begins with this; undefined where there is one writer. */
-  readonly newTransaction: string | undefined;
+  readonly ownTransaction: string | undefined;
   /** What `select` gives the bytes that the ledger takes. */
   readonly size: string;
   /** Whether it failed only because of another transaction, so that trying again helps. */
@@ -123,23 +123,23 @@ export interface Session {
 }
 
 /** A job or a run that is over, and which listener asked to be told of it. */
-export interface End {
+export interface EndEvent {
   readonly id: string;
   readonly awaitedBy: string | null;
 }
 
 /** The ends of a transaction under way. */
-export interface NotedEnds {
+export interface EndCollector {
   /** The name of the ledger's own listener. */
   readonly listener: string;
   /** `how`: where this very transaction closes the job. */
-  note(end: End, how?: JobEnd): void;
+  note(end: EndEvent, how?: JobEnd): void;
 }
 
 /** Inside a writing transaction. `again`: an earlier try may have been committed unnoticed. */
 export interface Transaction extends Session {
-  readonly again: boolean;
-  readonly parts: Parts;
+  readonly isRetry: boolean;
+  readonly savepoints: SavepointState;
   /** Runs a statement over rows that nobody waits for; when it fails, so does the transaction. */
   send(statement: RowsStatement, rows: readonly Row[], common?: readonly Value[]): void;
   /** Opens what a signal does not show; nothing is opened, where nobody said how. */
@@ -149,9 +149,9 @@ export interface Transaction extends Session {
   /** What follows when a run begins to wait for a person. */
   readonly followApproval?: FollowHalt | undefined;
   /** The directives that a signal asks for in the transaction that records it. */
-  readonly asksOf?: AsksOf;
+  readonly listSignalDirectives?: ListSignalDirectives;
   /** Where ends are noted that somebody may wait for. */
-  readonly ends?: NotedEnds;
+  readonly ends?: EndCollector;
   /** Whether nothing was written after it; known only where one process writes, one after the other. */
   readonly isLatest?: () => boolean;
   /** Nothing will be asked after what is asked already: the commit may travel with it. */
@@ -162,19 +162,21 @@ export interface Transaction extends Session {
  * Parts of a transaction that may fail without the rest. Most never do, and guarding them costs
  * SQLite more than what they write: so a first try does not, and when it fails, a second one does.
  */
-export interface Parts {
-  readonly isGuarded: boolean;
-  areUsed: boolean;
+export interface SavepointState {
+  readonly isEnabled: boolean;
+  isUsed: boolean;
 }
 
-export async function tryParts<T>(write: (parts: Parts) => Promise<T>): Promise<T> {
-  const parts = { isGuarded: false, areUsed: false };
+export async function retryWithSavepoints<T>(
+  write: (savepoints: SavepointState) => Promise<T>,
+): Promise<T> {
+  const savepoints = { isEnabled: false, isUsed: false };
   try {
-    return await write(parts);
+    return await write(savepoints);
   } catch (error) {
     // What the database as a whole cannot do now, it cannot do in parts either.
-    if (!parts.areUsed || error instanceof DuctileError) throw error;
-    return await write({ isGuarded: true, areUsed: true });
+    if (!savepoints.isUsed || error instanceof DuctileError) throw error;
+    return await write({ isEnabled: true, isUsed: true });
   }
 }
 
@@ -242,7 +244,7 @@ export interface RowsWriter {
  * Waits for statements that were asked for at once, so that they travel together. None of them is
  * under way any more when one of them has failed.
  */
-export async function together<A, B>(one: Promise<A>, two: Promise<B>): Promise<[A, B]> {
+export async function awaitBoth<A, B>(one: Promise<A>, two: Promise<B>): Promise<[A, B]> {
   try {
     return await Promise.all([one, two]);
   } catch (error) {
@@ -252,7 +254,7 @@ export async function together<A, B>(one: Promise<A>, two: Promise<B>): Promise<
 }
 
 /** A statement that is asked often: its text is put together once. */
-export function writeOnce(sql: (dialect: Dialect) => string): (dialect: Dialect) => string {
+export function cacheStatement(sql: (dialect: Dialect) => string): (dialect: Dialect) => string {
   const written = new WeakMap<Dialect, string>();
   return (dialect) => {
     let text = written.get(dialect);

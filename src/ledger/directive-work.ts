@@ -13,7 +13,7 @@ import type { WebhookChange, WebhookDraft } from '../webhook/types.ts';
  * A directive that a handler requests for a signal; it starts when a process looks for due
  * directives.
  */
-export interface AskedDirective {
+export interface SignalDirective {
   /** Always with a key. */
   readonly draft: DirectiveDraft;
   readonly forApproval: boolean;
@@ -21,9 +21,9 @@ export interface AskedDirective {
   readonly signal: SignalDraft;
 }
 
-export type AsksOf = (signal: SignalDraft) => readonly AskedDirective[];
+export type ListSignalDirectives = (signal: SignalDraft) => readonly SignalDirective[];
 
-export type OnAsked = (asked: readonly AskedDirective[]) => void;
+export type OnSignalDirectives = (asked: readonly SignalDirective[]) => void;
 
 export interface DirectiveInsert {
   readonly draft: DirectiveDraft;

@@ -1,5 +1,11 @@
 import { makeId } from '../base/ids.ts';
-import { together, type End, type NotedEnds, type Store, type Transaction } from './dialect.ts';
+import {
+  awaitBoth,
+  type EndEvent,
+  type EndCollector,
+  type Store,
+  type Transaction,
+} from './dialect.ts';
 import type { JobEnd, KnownEnds } from '../job/types.ts';
 import type { Ledger } from './ledger.ts';
 import type { Notifier } from './notifier.ts';
@@ -21,20 +27,20 @@ export function withEnds(
   const listener = makeId();
   let notifyOwn: (ids: readonly string[], known?: KnownEnds) => void = () => undefined;
 
-  const notify = (ends: readonly End[], known?: KnownEnds): void => {
+  const notify = (ends: readonly EndEvent[], known?: KnownEnds): void => {
     if (ends.length === 0) return;
     notifyOwn(
       ends.map(({ id }) => id),
       known,
     );
-    const isElsewhere = ({ awaitedBy }: End) => awaitedBy !== null && awaitedBy !== listener;
+    const isElsewhere = ({ awaitedBy }: EndEvent) => awaitedBy !== null && awaitedBy !== listener;
     notifier.notifyEnds(ends.filter(isElsewhere).map(({ id }) => id));
   };
 
   const write: Store['write'] = async (names, work) => {
-    const noted: End[] = [];
+    const noted: EndEvent[] = [];
     let known = new Map<string, JobEnd>();
-    const note: NotedEnds['note'] = (end, how) => {
+    const note: EndCollector['note'] = (end, how) => {
       noted.push(end);
       if (how !== undefined) known.set(end.id, how);
     };
@@ -63,10 +69,10 @@ export function withEnds(
       notifier.onEnds(callback);
     },
     async awaitEnd(what, id) {
-      const { keepOffClaims } = store.dialect;
-      if (what === 'job' && keepOffClaims !== undefined) {
+      const { lockClaimsShared } = store.dialect;
+      if (what === 'job' && lockClaimsShared !== undefined) {
         const isDone = await write(['other'], (tx) =>
-          registerAside(tx, keepOffClaims, id, listener),
+          registerAside(tx, lockClaimsShared, id, listener),
         );
         if (isDone) return;
       }
@@ -82,15 +88,15 @@ export function withEnds(
  */
 async function registerAside(
   tx: Transaction,
-  keepOffClaims: string,
+  lockClaimsShared: string,
   id: string,
   listener: string,
 ): Promise<boolean> {
   const table = tx.dialect.table('job_queue');
   const free = `select id from ${table} where id = ? ${tx.dialect.skipLocked}`;
   const values = [listener, id, listener, id];
-  const [, written] = await together(
-    tx.run(keepOffClaims),
+  const [, written] = await awaitBoth(
+    tx.run(lockClaimsShared),
     tx.run(`${noteListener(table)} and id in (${free}) returning id`, values),
   );
   return written.length > 0;

@@ -56,7 +56,7 @@ export async function migrate(tx: Transaction): Promise<string[]> {
   )`);
   const [row] = await tx.run(`select coalesce(max(version), 0) as version from ${table}`);
   const current = Number(row?.['version'] ?? 0);
-  refuseNewer(current);
+  requireKnownSchema(current);
   const pending = migrations.filter(({ version }) => version > current);
   for (const { version, name, statements } of pending) {
     // All of them travel at once: a new ledger has more than a hundred.
@@ -75,7 +75,7 @@ export async function migrate(tx: Transaction): Promise<string[]> {
 }
 
 /** A schema that this program has never seen may mean anything, so it is not touched. */
-export function refuseNewer(version: number): void {
+export function requireKnownSchema(version: number): void {
   if (version <= schemaVersion) return;
   throw new DuctileError(
     'LEDGER_NEWER',

@@ -9,7 +9,7 @@ export interface Notifier {
 }
 
 /** Where nobody else is to be told, and nobody tells. */
-export const silent: Notifier = {
+export const silentNotifier: Notifier = {
   onHint: () => undefined,
   hint: () => undefined,
   onEnds: () => undefined,

@@ -1,23 +1,23 @@
 import { DatabaseSync } from 'node:sqlite';
 import { DuctileError } from '../base/errors.ts';
-import { checkLedger, glanceAtLedger } from './check.ts';
+import { checkLedger, quickCheckLedger } from './check.ts';
 import type { Store } from './dialect.ts';
 import type { Ledger, LedgerSubset } from './ledger.ts';
-import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
-import { silent } from './notifier.ts';
+import { migrate, requireKnownSchema, schemaVersion } from './migrate.ts';
+import { silentNotifier } from './notifier.ts';
 import { noRules } from './rules.ts';
-import { careOfFile, makeLedger, type LedgerPlace } from './open.ts';
-import { storeOver } from './sqlite/store.ts';
-import { openToRead, pragma } from './sqlite/file.ts';
+import { makeFileChecks, makeLedger, type LedgerLocation } from './open.ts';
+import { makeConnectionStore } from './sqlite/store.ts';
+import { openReadonlyFile, pragma } from './sqlite/file.ts';
 
 /**
  * Opens a ledger to look at it, beside whoever works with it: nothing is locked, migrated or written.
  * A place where nothing has been written yet is an empty ledger.
  */
-export async function openToLook(place: LedgerPlace): Promise<Ledger> {
+export async function openReadonlyLedger(place: LedgerLocation): Promise<Ledger> {
   const store = await openStore(place);
   const care = (): Promise<LedgerSubset<'check' | 'quickCheck'>> => careOf(place, store);
-  return makeLedger(store, noRules, silent, {
+  return makeLedger(store, noRules, silentNotifier, {
     backup: () => Promise.reject(new Error('a ledger that is only looked at is not copied')),
     check: async () => (await care()).check(),
     quickCheck: async () => (await care()).quickCheck(),
@@ -26,21 +26,21 @@ export async function openToLook(place: LedgerPlace): Promise<Ledger> {
 
 /** Rows may be in order where the file that they are in is not. */
 async function careOf(
-  place: LedgerPlace,
+  place: LedgerLocation,
   store: Store,
 ): Promise<LedgerSubset<'check' | 'quickCheck'>> {
-  if (place.kind === 'sqlite' && (await schemaOf(place)) !== undefined)
-    return careOfFile(place.path);
+  if (place.kind === 'sqlite' && (await readSchemaVersion(place)) !== undefined)
+    return makeFileChecks(place.path);
   return {
     check: () => store.read(checkLedger),
-    quickCheck: () => store.read(glanceAtLedger),
+    quickCheck: () => store.read(quickCheckLedger),
   };
 }
 
 /** The version of the schema that is there; undefined when there is none yet. */
-export async function schemaOf(place: LedgerPlace): Promise<number | undefined> {
+export async function readSchemaVersion(place: LedgerLocation): Promise<number | undefined> {
   if (place.kind === 'sqlite') {
-    const db = openToRead(place.path);
+    const db = openReadonlyFile(place.path);
     const version = db === undefined ? 0 : Number(pragma(db, 'user_version'));
     db?.close();
     return version === 0 ? undefined : version;
@@ -54,7 +54,7 @@ export async function schemaOf(place: LedgerPlace): Promise<number | undefined> 
   }
 }
 
-export function refuseOlder(version: number): void {
+export function requireCurrentSchema(version: number): void {
   if (version >= schemaVersion) return;
   throw new DuctileError(
     'LEDGER_OLDER',
@@ -62,7 +62,7 @@ export function refuseOlder(version: number): void {
   );
 }
 
-async function openStore(place: LedgerPlace): Promise<Store> {
+async function openStore(place: LedgerLocation): Promise<Store> {
   if (place.kind === 'sqlite') return openFile(place.path);
   const { openPostgres } = await import('./postgres/store.ts');
   const store = openPostgres(place.url, place.schema);
@@ -71,8 +71,8 @@ async function openStore(place: LedgerPlace): Promise<Store> {
     if (version === undefined) {
       throw new DuctileError('LEDGER_OLDER', `the schema ${place.schema} has no ledger yet`);
     }
-    refuseNewer(version);
-    refuseOlder(version);
+    requireKnownSchema(version);
+    requireCurrentSchema(version);
     return store;
   } catch (error) {
     await store.close();
@@ -81,7 +81,7 @@ async function openStore(place: LedgerPlace): Promise<Store> {
 }
 
 async function openFile(path: string): Promise<Store> {
-  const db = openToRead(path);
+  const db = openReadonlyFile(path);
   if (db === undefined) return emptyStore();
   try {
     // Zero: somebody made the file and was stopped before the first table.
@@ -90,8 +90,8 @@ async function openFile(path: string): Promise<Store> {
       db.close();
       return await emptyStore();
     }
-    refuseOlder(version);
-    return storeOver(db);
+    requireCurrentSchema(version);
+    return makeConnectionStore(db);
   } catch (error) {
     if (db.isOpen) db.close();
     throw error;
@@ -99,7 +99,7 @@ async function openFile(path: string): Promise<Store> {
 }
 
 async function emptyStore(): Promise<Store> {
-  const store = storeOver(new DatabaseSync(':memory:'));
+  const store = makeConnectionStore(new DatabaseSync(':memory:'));
   await store.write(['other'], migrate);
   return store;
 }

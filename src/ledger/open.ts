@@ -8,28 +8,28 @@ import { backupSqlite } from './backup.ts';
 import {
   checkLedger,
   checkSqliteFile,
-  findAll,
-  glanceAtLedger,
-  glanceAtSqliteFile,
-  isOfFile,
+  collectProblems,
+  quickCheckLedger,
+  quickCheckSqliteFile,
+  isFileDamage,
 } from './check.ts';
 import { checkSqliteIndexes, type IndexCheck } from './check-indexes.ts';
 import type { Store } from './dialect.ts';
 import { withEnds } from './ended-jobs.ts';
 import type { Ledger, LedgerSubset } from './ledger.ts';
 import { migrate, schemaVersion } from './migrate.ts';
-import { silent, type Notifier } from './notifier.ts';
+import { silentNotifier, type Notifier } from './notifier.ts';
 import { text } from './row.ts';
-import { readInThread, type Reading } from './sqlite/read-thread.ts';
+import { readInThread, type CheckSession } from './sqlite/read-thread.ts';
 import { openSqlite } from './sqlite/store.ts';
 
-export type LedgerPlace =
+export type LedgerLocation =
   | { readonly kind: 'sqlite'; readonly path: string }
   | { readonly kind: 'postgres'; readonly url: string; readonly schema: string };
 
 /** Opens a ledger and brings its schema up to date. The signal ends what waits for other hosts. */
 export async function openLedger(
-  place: LedgerPlace,
+  place: LedgerLocation,
   rules: LedgerRules,
   signal?: AbortSignal,
   log?: Pick<Log, 'warn'>,
@@ -45,7 +45,7 @@ export async function openLedger(
  * anything is built on what cannot be trusted.
  */
 export async function openSoundLedger(
-  place: LedgerPlace,
+  place: LedgerLocation,
   rules: LedgerRules,
   signal?: AbortSignal,
   log?: Pick<Log, 'warn'>,
@@ -54,7 +54,7 @@ export async function openSoundLedger(
   const ledger = await openLedger(place, rules, signal, log, tenancy);
   if (place.kind === 'postgres') return ledger;
   try {
-    const damage = (await ledger.quickCheck()).filter(isOfFile);
+    const damage = (await ledger.quickCheck()).filter(isFileDamage);
     if (damage.length === 0) return ledger;
     throw new DuctileError('LEDGER_CORRUPT', damage.join('; '), { place: place.path });
   } catch (error) {
@@ -88,49 +88,49 @@ async function openSqliteLedger(
   // One process writes, so nobody else makes work ready and there is nobody to tell.
   const closed = new AbortController();
   const notifier: Notifier = {
-    ...silent,
+    ...silentNotifier,
     close: () => Promise.resolve(closed.abort()),
   };
   return makeLedger(store, rules, notifier, {
     backup: (target, directive) => backupSqlite(store, target, directive),
-    ...careOfFile(path, closed.signal),
+    ...makeFileChecks(path, closed.signal),
   });
 }
 
 /** The checks of a file that is there; the signal gives them up. */
-export function careOfFile(
+export function makeFileChecks(
   path: string,
   givenUp?: AbortSignal,
 ): LedgerSubset<'check' | 'checkIndexes' | 'quickCheck'> {
-  const examine = (...checks: readonly ((reading: Reading) => Promise<string[]>)[]) =>
-    readInThread(path, (reading) => findAll(reading, ...checks), givenUp);
+  const examine = (...checks: readonly ((reading: CheckSession) => Promise<string[]>)[]) =>
+    readInThread(path, (reading) => collectProblems(reading, ...checks), givenUp);
   return {
     check: () => examine(checkSqliteFile, checkLedger),
-    quickCheck: () => examine(glanceAtSqliteFile, glanceAtLedger),
+    quickCheck: () => examine(quickCheckSqliteFile, quickCheckLedger),
     checkIndexes: () => readInThread(path, checkSqliteIndexes, givenUp),
   };
 }
 
 async function openPostgresLedger(
-  { url, schema }: Extract<LedgerPlace, { kind: 'postgres' }>,
+  { url, schema }: Extract<LedgerLocation, { kind: 'postgres' }>,
   rules: LedgerRules,
   signal: AbortSignal | undefined,
   tenancy: Tenancy | undefined,
 ): Promise<Ledger> {
   // Who works on a file never loads the driver.
-  const { openPostgresParts } = await import('./postgres/open.ts');
+  const { openPostgresStorage } = await import('./postgres/open.ts');
   if (tenancy === undefined) {
-    const { store, notifier, care } = await openPostgresParts(url, schema, signal);
+    const { store, notifier, care } = await openPostgresStorage(url, schema, signal);
     return makeLedger(store, rules, notifier, care);
   }
   const { hint, rootSchema = schema } = tenancy;
   const options = { connectionsMax: limits.tenantConnectionsMax, rootSchema };
-  const { store, care } = await openPostgresParts(url, schema, signal, options);
-  return makeLedger(store, rules, { ...silent, hint }, care);
+  const { store, care } = await openPostgresStorage(url, schema, signal, options);
+  return makeLedger(store, rules, { ...silentNotifier, hint }, care);
 }
 
 /** Operations on the database as a whole. */
-export type LedgerCare = LedgerSubset<'backup' | 'check' | 'quickCheck'> &
+export type LedgerMaintenance = LedgerSubset<'backup' | 'check' | 'quickCheck'> &
   Partial<LedgerSubset<'checkIndexes'>>;
 
 const uncheckedIndexes: IndexCheck = { problems: [], skipped: 'its indexes cannot be checked' };
@@ -139,7 +139,7 @@ export function makeLedger(
   plainStore: Store,
   rules: LedgerRules,
   notifier: Notifier,
-  care: LedgerCare,
+  care: LedgerMaintenance,
 ): Ledger {
   const { store: notifyingStore, ...notifying } = withEnds(plainStore, notifier);
   const { store, provideRules } = applyRules(notifyingStore, rules);

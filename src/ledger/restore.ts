@@ -6,20 +6,27 @@ import { DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeDirectories } from '../base/files.ts';
 import { makeToken } from '../base/ids.ts';
-import { copyFile, copyTables, filePages, removeDatabase, SIDE_FILES, syncPath } from './backup.ts';
-import { checkSqliteFile, findAll } from './check.ts';
+import {
+  copyFile,
+  copyTables,
+  readFilePages,
+  removeDatabase,
+  SIDE_FILES,
+  syncPath,
+} from './backup.ts';
+import { checkSqliteFile, collectProblems } from './check.ts';
 import { tables, type Row, type Transaction, type TableName } from './dialect.ts';
-import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
-import { openLedger, type LedgerPlace } from './open.ts';
+import { migrate, requireKnownSchema, schemaVersion } from './migrate.ts';
+import { openLedger, type LedgerLocation } from './open.ts';
 import { openPostgres, type PostgresStore } from './postgres/store.ts';
 import { writeMeta } from './meta.ts';
 import { int, text } from './row.ts';
-import { openToLook, schemaOf } from './open-readonly.ts';
-import { APPLICATION_ID, openToRead, pragma } from './sqlite/file.ts';
+import { openReadonlyLedger, readSchemaVersion } from './open-readonly.ts';
+import { APPLICATION_ID, openReadonlyFile, pragma } from './sqlite/file.ts';
 import { readInThread } from './sqlite/read-thread.ts';
 import { openSqlite } from './sqlite/store.ts';
 
-export interface Restored {
+export interface RestoreResult {
   /** Where the record went that was there before, if there was one. */
   readonly previous: string | undefined;
 }
@@ -29,15 +36,15 @@ export interface Restored {
  * nobody takes its places for those of the old one, and it starts paused, because the world may have
  * moved on since the backup was made.
  */
-export async function restoreLedger(from: string, place: LedgerPlace): Promise<Restored> {
+export async function restoreLedger(from: string, place: LedgerLocation): Promise<RestoreResult> {
   await checkBackup(from);
   if (place.kind === 'sqlite') return restoreSqlite(from, place.path);
-  await atThisSchema(from, (path) => restorePostgres(path, from, place));
+  await withCurrentSchema(from, (path) => restorePostgres(path, from, place));
   return { previous: undefined };
 }
 
 /** What a restore would do, checked as far as it can be without doing it. */
-export async function planRestore(from: string, place: LedgerPlace): Promise<string[]> {
+export async function planRestore(from: string, place: LedgerLocation): Promise<string[]> {
   await checkBackup(from);
   return [
     `${from} is sound: ${describeBackup(from)}.`,
@@ -62,13 +69,13 @@ function describeBackup(path: string): string {
   }
 }
 
-async function planPlace(place: LedgerPlace): Promise<string> {
+async function planPlace(place: LedgerLocation): Promise<string> {
   if (place.kind === 'sqlite') {
     if (!existsSync(place.path)) return `It would be written to ${place.path}.`;
     refuseForeign(place.path);
     return `It would take the place of ${place.path}, which would be kept beside it.`;
   }
-  if (!(await isUnfinished(place))) {
+  if (!(await isRestoreUnfinished(place))) {
     const store = openPostgres(place.url, place.schema);
     try {
       await refuseUsed(store);
@@ -88,8 +95,10 @@ async function checkBackup(path: string): Promise<void> {
   try {
     db = new DatabaseSync(path, { readOnly: true });
     if (pragma(db, 'application_id') !== APPLICATION_ID) throw new Error('it is not a ledger');
-    refuseNewer(Number(pragma(db, 'user_version')));
-    const problems = await readInThread(path, (reading) => findAll(reading, checkSqliteFile));
+    requireKnownSchema(Number(pragma(db, 'user_version')));
+    const problems = await readInThread(path, (reading) =>
+      collectProblems(reading, checkSqliteFile),
+    );
     if (problems.length > 0) throw new Error(problems.join('; '));
   } catch (error) {
     if (error instanceof DuctileError) throw error;
@@ -104,11 +113,12 @@ async function checkBackup(path: string): Promise<void> {
 }
 
 /** Hands over a file with the rows of a backup as this program has them: a copy, if it is older. */
-export async function atThisSchema<T>(
+export async function withCurrentSchema<T>(
   from: string,
   work: (path: string) => Promise<T>,
 ): Promise<T> {
-  if ((await schemaOf({ kind: 'sqlite', path: from })) === schemaVersion) return await work(from);
+  if ((await readSchemaVersion({ kind: 'sqlite', path: from })) === schemaVersion)
+    return await work(from);
   const directory = mkdtempSync(join(tmpdir(), 'ductile-restore-'));
   try {
     const path = join(directory, 'ledger.db');
@@ -128,7 +138,7 @@ export async function atThisSchema<T>(
 }
 
 /** The restored file is whole before the old one is touched, which is kept and never overwritten. */
-async function restoreSqlite(from: string, path: string): Promise<Restored> {
+async function restoreSqlite(from: string, path: string): Promise<RestoreResult> {
   const isThere = existsSync(path);
   if (isThere) refuseForeign(path);
   const draft = `${path}.partial`;
@@ -165,7 +175,7 @@ async function restoreSqlite(from: string, path: string): Promise<Restored> {
 /** A ledger that is damaged, or newer than this program, is what people restore for. */
 function refuseForeign(path: string): void {
   try {
-    openToRead(path)?.close();
+    openReadonlyFile(path)?.close();
   } catch (error) {
     if (!(error instanceof DuctileError)) throw error;
     if (error.code !== 'LEDGER_CORRUPT' && error.code !== 'LEDGER_NEWER') throw error;
@@ -204,9 +214,9 @@ function foldJournal(path: string): void {
 async function restorePostgres(
   path: string,
   from: string,
-  place: Extract<LedgerPlace, { kind: 'postgres' }>,
+  place: Extract<LedgerLocation, { kind: 'postgres' }>,
 ): Promise<void> {
-  const isBegun = await isUnfinished(place);
+  const isBegun = await isRestoreUnfinished(place);
   // One that somebody was stopped while filling is opened by nobody, and has all its tables.
   if (!isBegun) await (await openLedger(place, noRules)).close();
   const store = openPostgres(place.url, place.schema);
@@ -218,7 +228,7 @@ async function restorePostgres(
       await empty(tx);
       await writeMeta(tx, 'restoring', from);
     });
-    await copyTables((table) => filePages(file, table), store);
+    await copyTables((table) => readFilePages(file, table), store);
     await store.write(['other'], async (tx) => {
       await continueIdentities(tx, store.schema);
       await beginAnew(tx, from);
@@ -231,17 +241,17 @@ async function restorePostgres(
 }
 
 /** Whether somebody was stopped while they filled it. */
-export async function isUnfinished(place: LedgerPlace): Promise<boolean> {
-  return place.kind === 'postgres' && (await noteOf(place, 'restoring')) !== undefined;
+export async function isRestoreUnfinished(place: LedgerLocation): Promise<boolean> {
+  return place.kind === 'postgres' && (await readRestoreNote(place, 'restoring')) !== undefined;
 }
 
 /** What a ledger says of how it came to be; undefined where there is none. */
-export async function noteOf(
-  place: LedgerPlace,
+export async function readRestoreNote(
+  place: LedgerLocation,
   key: 'restoring' | 'restored_from',
 ): Promise<string | undefined> {
-  if ((await schemaOf(place)) !== schemaVersion) return undefined;
-  const own = await openToLook(place);
+  if ((await readSchemaVersion(place)) !== schemaVersion) return undefined;
+  const own = await openReadonlyLedger(place);
   try {
     return await own.meta.read(key);
   } finally {
@@ -257,7 +267,7 @@ async function beginAnew(tx: Transaction, from: string): Promise<void> {
 }
 
 async function refuseUsed(store: PostgresStore): Promise<void> {
-  if (!(await isUsed(store))) return;
+  if (!(await isLedgerUsed(store))) return;
   throw new DuctileError('BACKUP_INVALID', `the schema ${store.schema} already holds a ledger`, {
     place: 'state.url',
     hint: 'Restore into a new schema: name it with ?schema= in state.url.',
@@ -299,7 +309,7 @@ const OF_A_START: ReadonlySet<TableName> = new Set([
 ]);
 
 /** Whether a schema holds anything that somebody would miss, whichever program made its tables. */
-export async function isUsed(store: PostgresStore): Promise<boolean> {
+export async function isLedgerUsed(store: PostgresStore): Promise<boolean> {
   return store.read(async (session) => {
     const found = await session.run(
       'select tablename from pg_catalog.pg_tables where schemaname = ?',

@@ -4,7 +4,7 @@ import type { Row } from './dialect.ts';
  * Finds the drafts whose rows were written, in their order. Mostly all of them were, and then no set
  * of ids is built: interning each id costs V8 more than the rest of this function.
  */
-export function whichOf<T extends { readonly id: string }>(
+export function filterWritten<T extends { readonly id: string }>(
   drafts: readonly T[],
   written: readonly Row[],
 ): readonly T[] {

@@ -1,4 +1,8 @@
-import type { AskedDirective, AsksOf, OnAsked } from './directive-work.ts';
+import type {
+  SignalDirective,
+  ListSignalDirectives,
+  OnSignalDirectives,
+} from './directive-work.ts';
 import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
 import type { Store } from './dialect.ts';
 
@@ -11,9 +15,9 @@ export interface LedgerRules {
   /** Opens the masked data of a signal for a run that waits for it. Undefined: the data stays masked. */
   readonly openSignal: OpenSignal | undefined;
   /** Returns the directives that a signal asks for. */
-  readonly asksOf: AsksOf;
+  readonly listSignalDirectives: ListSignalDirectives;
   /** Called after the commit with the directives that signals asked for. */
-  readonly onAsked: OnAsked;
+  readonly onSignalDirectives: OnSignalDirectives;
 }
 
 /** For tools that only look, copy or test: nothing follows from a write. */
@@ -21,8 +25,8 @@ export const noRules: LedgerRules = {
   followHalt: () => ({ jobs: [], runs: [] }),
   followApproval: () => ({ jobs: [], runs: [] }),
   openSignal: undefined,
-  asksOf: () => [],
-  onAsked: () => undefined,
+  listSignalDirectives: () => [],
+  onSignalDirectives: () => undefined,
 };
 
 /** For an engine, which is built over an open ledger and then provides its rules. A write before that fails. */
@@ -30,8 +34,8 @@ export const engineRules: LedgerRules = {
   followHalt: refuseWrite,
   followApproval: refuseWrite,
   openSignal: refuseWrite,
-  asksOf: refuseWrite,
-  onAsked: refuseWrite,
+  listSignalDirectives: refuseWrite,
+  onSignalDirectives: refuseWrite,
 };
 
 function refuseWrite(): never {
@@ -46,16 +50,16 @@ export function applyRules(
   let rules = first;
   const write: Store['write'] = async (names, work) => {
     const { followHalt, followApproval, openSignal } = rules;
-    let all: AskedDirective[] = [];
-    const asksOf: AsksOf = (signal) => {
-      const asked = rules.asksOf(signal);
+    let all: SignalDirective[] = [];
+    const listSignalDirectives: ListSignalDirectives = (signal) => {
+      const asked = rules.listSignalDirectives(signal);
       all.push(...asked);
       return asked;
     };
     const own = {
       followHalt,
       followApproval,
-      asksOf,
+      listSignalDirectives,
       ...(openSignal === undefined ? {} : { openSignal }),
     };
     const result = await store.write(names, (tx) => {
@@ -63,7 +67,7 @@ export function applyRules(
       all = [];
       return work({ ...tx, ...own });
     });
-    if (all.length > 0) rules.onAsked(all);
+    if (all.length > 0) rules.onSignalDirectives(all);
     return result;
   };
   return {

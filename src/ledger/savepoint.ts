@@ -2,7 +2,7 @@ import { messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Transaction } from './dialect.ts';
 
-export type Part<T> =
+export type SavepointResult<T> =
   | { readonly isDone: true; readonly value: T }
   | { readonly isDone: false; readonly error: string };
 
@@ -13,12 +13,12 @@ export type Part<T> =
  * lost, going back fails too, and so does the transaction; and where it only met another one in a
  * conflict, it is tried again as a whole.
  */
-export async function inSavepoint<T>(
+export async function runInSavepoint<T>(
   tx: Transaction,
   work: (inner: Transaction) => Promise<T>,
-): Promise<Part<T>> {
-  tx.parts.areUsed = true;
-  if (!tx.parts.isGuarded) return { isDone: true, value: await work(tx) };
+): Promise<SavepointResult<T>> {
+  tx.savepoints.isUsed = true;
+  if (!tx.savepoints.isEnabled) return { isDone: true, value: await work(tx) };
   const asked: Promise<unknown>[] = [];
   const attend = <A>(answer: Promise<A>): void => {
     answer.catch(() => undefined);

@@ -45,7 +45,7 @@ function listSettleCommits(closings: readonly Closing[], claims: boolean): Commi
 /** Lists the attempts of jobs: of few jobs in the service's own thread. */
 export function listAttemptsByJob({ find, read }: Store) {
   return (jobIds: readonly string[]) =>
-    (jobIds.length > limits.keysHere ? read : find)((session) =>
+    (jobIds.length > limits.inlineKeysMax ? read : find)((session) =>
       listAttemptsOfJobs(session, jobIds),
     );
 }

@@ -1,13 +1,13 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import type { LedgerPlace } from './open.ts';
+import type { LedgerLocation } from './open.ts';
 import { tenantSchema } from '../tenant/types.ts';
 
 /** Where the root ledger is, and with SQLite the directory in which the others are. */
-export type RootPlace = LedgerPlace & { readonly dir: string };
+export type RootLocation = LedgerLocation & { readonly dir: string };
 
 /** Where the ledger of a tenant is: a file beside the root's, or a schema of the same database. */
-export function tenantPlace(root: RootPlace, slug: string): LedgerPlace {
+export function locateTenantLedger(root: RootLocation, slug: string): LedgerLocation {
   return root.kind === 'sqlite'
     ? { kind: 'sqlite', path: join(root.dir, `org_${slug}.db`) }
     : { kind: 'postgres', url: root.url, schema: tenantSchema(slug) };
@@ -17,7 +17,10 @@ export function tenantPlace(root: RootPlace, slug: string): LedgerPlace {
  * The host of a process that beat in a ledger not long ago, as far as anything says so. The ledger is
  * not opened for that: it may be newer than this program, or broken.
  */
-export async function hostIn(place: LedgerPlace, withinMs: number): Promise<string | undefined> {
+export async function findLiveHost(
+  place: LedgerLocation,
+  withinMs: number,
+): Promise<string | undefined> {
   // The lock of the instance says so for files: nobody else has them open.
   if (place.kind === 'sqlite') return undefined;
   const { openPostgres } = await import('./postgres/store.ts');
@@ -43,7 +46,7 @@ export async function hostIn(place: LedgerPlace, withinMs: number): Promise<stri
 }
 
 /** Removes a ledger with everything in it, if it is there. Nobody may have it open. */
-export async function removeLedger(place: LedgerPlace): Promise<void> {
+export async function removeLedger(place: LedgerLocation): Promise<void> {
   if (place.kind === 'sqlite') {
     const name = basename(place.path);
     const directory = dirname(place.path);

@@ -7,14 +7,19 @@ import * as z from 'zod';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeDirectories } from '../base/files.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { syncPath, filePages, type PagesOf } from './backup.ts';
+import { syncPath, readFilePages, type ReadPages } from './backup.ts';
 import type { CopyDirective } from '../directive/types.ts';
-import { refuseNewer, schemaVersion } from './migrate.ts';
-import { openLedger, type LedgerPlace } from './open.ts';
-import { schemaOf } from './open-readonly.ts';
-import { atThisSchema, isUnfinished, noteOf, restoreLedger } from './restore.ts';
+import { requireKnownSchema, schemaVersion } from './migrate.ts';
+import { openLedger, type LedgerLocation } from './open.ts';
+import { readSchemaVersion } from './open-readonly.ts';
+import {
+  withCurrentSchema,
+  isRestoreUnfinished,
+  readRestoreNote,
+  restoreLedger,
+} from './restore.ts';
 import type { Ledger } from './ledger.ts';
-import { removeLedger, tenantPlace, type RootPlace } from './tenant-location.ts';
+import { removeLedger, locateTenantLedger, type RootLocation } from './tenant-location.ts';
 import { DatabaseSync } from 'node:sqlite';
 import { tables as ledgerTables, type Row, type TableName } from './dialect.ts';
 
@@ -38,11 +43,11 @@ const manifestSchema = z.object({
 });
 
 type Manifest = z.output<typeof manifestSchema>;
-export type MovedLedger = Manifest['ledgers'][number];
+export type LedgerCopy = Manifest['ledgers'][number];
 
 /** What was moved, ledger by ledger. */
-export interface Moved {
-  readonly ledgers: readonly MovedLedger[];
+export interface TransferResult {
+  readonly ledgers: readonly LedgerCopy[];
 }
 
 /**
@@ -51,15 +56,15 @@ export interface Moved {
  */
 export async function exportLedgers(
   root: Ledger,
-  place: RootPlace,
+  place: RootLocation,
   directory: string,
   directive?: CopyDirective,
-): Promise<Moved> {
+): Promise<TransferResult> {
   claimDirectory(directory);
-  const ledgers: MovedLedger[] = [];
+  const ledgers: LedgerCopy[] = [];
   for (const { slug, status } of await root.tenants.list()) {
     if (status === 'creating' || status === 'deleting') continue;
-    const own = await openLedger(tenantPlace(place, slug), noRules);
+    const own = await openLedger(locateTenantLedger(place, slug), noRules);
     try {
       ledgers.push(await copyOut(own, directory, { tenant: slug, file: `org_${slug}.db` }));
     } finally {
@@ -80,17 +85,20 @@ export async function exportLedgers(
  * Puts what was exported in the place of the ledgers of a configuration, and reads all of it again to
  * see that it is the same. The root ledger comes last: until then nothing knows of the others.
  */
-export async function importLedgers(directory: string, place: RootPlace): Promise<Moved> {
+export async function importLedgers(
+  directory: string,
+  place: RootLocation,
+): Promise<TransferResult> {
   const manifest = await checkExport(directory);
   const ordered = manifest.ledgers.toSorted((a, b) => Number(!a.tenant) - Number(!b.tenant));
   for (const moved of ordered) await refuseUsed(moved, directory, place);
-  const begun: LedgerPlace[] = [];
+  const begun: LedgerLocation[] = [];
   try {
     for (const moved of ordered) {
       const to = placeOf(place, moved);
       // The root's schema may be somebody else's too; a restore empties what is ours in it.
       if (moved.tenant !== null && (await isLeftOver(moved, directory, to))) await removeLedger(to);
-      if ((await schemaOf(to)) === undefined) begun.push(to);
+      if ((await readSchemaVersion(to)) === undefined) begun.push(to);
       await restoreLedger(join(directory, moved.file), to);
       compare(await expectedOf(manifest, moved, directory), await digestLedger(to));
     }
@@ -104,7 +112,7 @@ export async function importLedgers(directory: string, place: RootPlace): Promis
 }
 
 /** What an import would do, checked as far as it can be without doing it. */
-export async function planImport(directory: string, place: RootPlace): Promise<string[]> {
+export async function planImport(directory: string, place: RootLocation): Promise<string[]> {
   const { ledgers } = await checkExport(directory);
   for (const moved of ledgers) await refuseUsed(moved, directory, place);
   return ledgers.map((moved) => {
@@ -116,9 +124,9 @@ export async function planImport(directory: string, place: RootPlace): Promise<s
 async function copyOut(
   ledger: Ledger,
   directory: string,
-  { tenant, file }: Pick<MovedLedger, 'tenant' | 'file'>,
+  { tenant, file }: Pick<LedgerCopy, 'tenant' | 'file'>,
   directive?: CopyDirective,
-): Promise<MovedLedger> {
+): Promise<LedgerCopy> {
   const path = join(directory, file);
   await ledger.backup(path, directive);
   const copied = await digestLedger({ kind: 'sqlite', path });
@@ -143,7 +151,7 @@ function claimDirectory(directory: string): void {
 
 async function checkExport(directory: string): Promise<Manifest> {
   const manifest = readManifest(directory);
-  refuseNewer(manifest.schema_version);
+  requireKnownSchema(manifest.schema_version);
   for (const { file, sha256 } of manifest.ledgers) {
     const path = join(directory, file);
     const found = await hashFile(path).catch((error: unknown) => messageOf(error));
@@ -168,8 +176,8 @@ function readManifest(directory: string): Manifest {
   }
 }
 
-function placeOf(root: RootPlace, { tenant }: MovedLedger): LedgerPlace {
-  return tenant === null ? root : tenantPlace(root, tenant);
+function placeOf(root: RootLocation, { tenant }: LedgerCopy): LedgerLocation {
+  return tenant === null ? root : locateTenantLedger(root, tenant);
 }
 
 /**
@@ -177,17 +185,17 @@ function placeOf(root: RootPlace, { tenant }: MovedLedger): LedgerPlace {
  * long as that is not used, nobody knows of the others.
  */
 async function isLeftOver(
-  { tenant, file }: MovedLedger,
+  { tenant, file }: LedgerCopy,
   directory: string,
-  to: LedgerPlace,
+  to: LedgerLocation,
 ): Promise<boolean> {
-  if (await isUnfinished(to)) return true;
-  return tenant !== null && (await noteOf(to, 'restored_from')) === join(directory, file);
+  if (await isRestoreUnfinished(to)) return true;
+  return tenant !== null && (await readRestoreNote(to, 'restored_from')) === join(directory, file);
 }
 
-async function refuseUsed(moved: MovedLedger, directory: string, root: RootPlace): Promise<void> {
+async function refuseUsed(moved: LedgerCopy, directory: string, root: RootLocation): Promise<void> {
   const place = placeOf(root, moved);
-  if ((await schemaOf(place)) === undefined) return;
+  if ((await readSchemaVersion(place)) === undefined) return;
   if (await isLeftOver(moved, directory, place)) return;
   const own = await openLedger(place, noRules);
   try {
@@ -213,17 +221,17 @@ async function refuseUsed(moved: MovedLedger, directory: string, root: RootPlace
 /** What an older program wrote down is not how this one keeps it. */
 async function expectedOf(
   manifest: Manifest,
-  moved: MovedLedger,
+  moved: LedgerCopy,
   directory: string,
-): Promise<MovedLedger> {
+): Promise<LedgerCopy> {
   if (manifest.schema_version === schemaVersion) return moved;
-  const tables = await atThisSchema(join(directory, moved.file), (path) =>
+  const tables = await withCurrentSchema(join(directory, moved.file), (path) =>
     digestLedger({ kind: 'sqlite', path }),
   );
   return { ...moved, tables: { ...tables } };
 }
 
-function compare({ tenant, tables }: MovedLedger, found: Digests): void {
+function compare({ tenant, tables }: LedgerCopy, found: TableDigests): void {
   const now: Readonly<Record<string, { readonly rows: number; readonly hash: string }>> = found;
   for (const [table, expected] of Object.entries(tables)) {
     const { rows, hash } = now[table] ?? { rows: 0, hash: '' };
@@ -234,7 +242,7 @@ function compare({ tenant, tables }: MovedLedger, found: Digests): void {
 }
 
 /** When something is due in them was true where they came from. */
-async function wakeAll(place: RootPlace): Promise<void> {
+async function wakeAll(place: RootLocation): Promise<void> {
   const root = await openLedger(place, noRules);
   try {
     for (const { slug } of await root.tenants.list()) await root.tenants.recordDue(slug, 'now');
@@ -255,17 +263,17 @@ export interface TableDigest {
   readonly hash: string;
 }
 
-export type Digests = Readonly<Partial<Record<TableName, TableDigest>>>;
+export type TableDigests = Readonly<Partial<Record<TableName, TableDigest>>>;
 
 /** What belongs to the place and not to the record, or is made anew where a record begins again. */
 const LEFT_OUT: ReadonlySet<TableName> = new Set(['ledger_meta', 'processes', 'schema_migrations']);
 
 /** Of a ledger that nobody writes to. */
-export async function digestLedger(place: LedgerPlace): Promise<Digests> {
+export async function digestLedger(place: LedgerLocation): Promise<TableDigests> {
   if (place.kind === 'sqlite') {
     const file = new DatabaseSync(place.path, { readOnly: true });
     try {
-      return await digestTables((table) => filePages(file, table));
+      return await digestTables((table) => readFilePages(file, table));
     } finally {
       file.close();
     }
@@ -273,7 +281,7 @@ export async function digestLedger(place: LedgerPlace): Promise<Digests> {
   const { openPostgres } = await import('./postgres/store.ts');
   const store = openPostgres(place.url, place.schema);
   try {
-    let digests: Digests = {};
+    let digests: TableDigests = {};
     await store.snapshot(async (pagesOf) => {
       digests = await digestTables(pagesOf);
     });
@@ -283,7 +291,7 @@ export async function digestLedger(place: LedgerPlace): Promise<Digests> {
   }
 }
 
-async function digestTables(pagesOf: PagesOf): Promise<Digests> {
+async function digestTables(pagesOf: ReadPages): Promise<TableDigests> {
   const digests: Partial<Record<TableName, TableDigest>> = {};
   for (const table of ledgerTables) {
     if (LEFT_OUT.has(table)) continue;

@@ -1,7 +1,7 @@
 import type { Dialect, Row, Session, Value } from './dialect.ts';
 import type { BoundedCount } from '../job/types.ts';
 import { int } from './row.ts';
-import { Where } from './where.ts';
+import { WhereClause } from './where.ts';
 
 export interface ListPage<T> {
   readonly rows: readonly T[];
@@ -19,9 +19,9 @@ export interface WalkStream {
   /** The column before the number in the index, and its value. */
   readonly key?: readonly [column: string, value: Value];
   /** The other conditions that the index answers. */
-  readonly where: Where;
+  readonly where: WhereClause;
   /** The conditions that are left for the rows themselves; they cost a look at each row. */
-  readonly rest: Where;
+  readonly rest: WhereClause;
   /** The number as the index has it, or as few rows are sorted by it. */
   readonly by?: string;
 }
@@ -192,7 +192,7 @@ function rowsOf(
       values: [...where.values, value, from ?? 0, value, to ?? Number.MAX_SAFE_INTEGER],
     };
   }
-  const bounds = new Where();
+  const bounds = new WhereClause();
   if (key !== undefined) bounds.and(`${key[0]} = ?`, key[1]);
   if (from !== undefined) bounds.and('seq >= ?', from);
   if (to !== undefined) bounds.and('seq < ?', to);

@@ -1,7 +1,7 @@
 import type { Value } from './dialect.ts';
 
 /** The conditions of a list, collected from the parts of a filter that are set. */
-export class Where {
+export class WhereClause {
   readonly #conditions: string[] = ['true'];
   readonly values: Value[] = [];
 
@@ -28,7 +28,7 @@ export class Where {
 
   /** Adds that at least one of several texts contains another one, whatever the case. */
   containsAny(columns: readonly string[], part: string): this {
-    const each = columns.map((column) => new Where().contains(column, part));
+    const each = columns.map((column) => new WhereClause().contains(column, part));
     const texts = each.map((one) => one.#conditions.at(-1));
     return this.and(`(${texts.join(' or ')})`, ...each.flatMap(({ values }) => values));
   }
@@ -44,7 +44,7 @@ export class Where {
  * The order of a list. Those whose ids begin alike come in the order of their ids, which is that of
  * time too: by their numbers, the newest would be looked for among all rows.
  */
-export function orderOf({
+export function formatOrder({
   idPrefix,
   order = 'newest',
 }: {

@@ -77,6 +77,6 @@ function quieten(schema: unknown): unknown {
 
 function cut(words: string): string {
   const shown = toVisibleText(words);
-  if (shown.length <= limits.toolWordsCharsMax) return shown;
-  return `${shown.slice(0, limits.toolWordsCharsMax)}…`;
+  if (shown.length <= limits.toolDescriptionCharsMax) return shown;
+  return `${shown.slice(0, limits.toolDescriptionCharsMax)}…`;
 }

@@ -24,7 +24,7 @@ import {
   resetBreakerType,
   resumeScheduleType,
 } from '../schedule/change-directives.ts';
-import type { AskedDirective, AsksOf } from '../ledger/directive-work.ts';
+import type { SignalDirective, ListSignalDirectives } from '../ledger/directive-work.ts';
 import { INSTALLATION_ACTOR, type Package, type Provides } from './package.ts';
 import { type Template, renderTemplate } from '../pipeline/language/template.ts';
 import {
@@ -135,9 +135,9 @@ function sampleOf(template: Template, path: KeyPath, open: KeyPath[]): Json {
 }
 
 /** What the signals of a ledger ask for, under the configuration in force. */
-export function makeAsksOf(config: () => Config, log: Log): AsksOf {
+export function makeSignalDirectiveRule(config: () => Config, log: Log): ListSignalDirectives {
   // A transaction may be tried again, and then asks for the same.
-  const asked = new WeakMap<SignalDraft, readonly AskedDirective[]>();
+  const asked = new WeakMap<SignalDraft, readonly SignalDirective[]>();
   return (signal) => {
     const { handlers, service, directives } = config();
     if (handlers.length === 0 || signal.hops > service.maxHops) return [];
@@ -161,7 +161,7 @@ function draft(
   handler: HandlerConfig,
   signal: SignalDraft,
   log: Log,
-): Omit<AskedDirective, 'forApproval'> | undefined {
+): Omit<SignalDirective, 'forApproval'> | undefined {
   const { installation, directive, name } = handler;
   const type = types.get(directive);
   const params = type === undefined ? undefined : paramsOf(handler, type, signal, log);

@@ -10,7 +10,7 @@ import type {
 } from './types.ts';
 import { readMeta, writeMeta } from '../ledger/meta.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { Where } from '../ledger/where.ts';
+import { WhereClause } from '../ledger/where.ts';
 import type { DirectiveEnd } from '../directive/types.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Provision } from './provision.ts';
@@ -20,7 +20,7 @@ export async function listInstallations(
   session: Session,
   { id, slug, withEnded }: InstallationFilter,
 ): Promise<InstallationRow[]> {
-  const where = new Where().equals({ id, slug });
+  const where = new WhereClause().equals({ id, slug });
   if (withEnded !== true) where.and(`status <> 'uninstalled'`);
   const rows = await session.run(
     `select * from ${session.dialect.table('package_installations')} where ${where.text}

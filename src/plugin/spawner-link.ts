@@ -85,7 +85,7 @@ export class SpawnerLink {
     const spawner = this.#spawner;
     if (spawner === undefined) return;
     this.send({ type: 'bye' });
-    const timer = setTimeout(() => spawner.kill(), limits.spawnerPatienceMs);
+    const timer = setTimeout(() => spawner.kill(), limits.spawnerTimeoutMs);
     await spawner.gone;
     clearTimeout(timer);
   }
@@ -240,7 +240,7 @@ async function startSpawner(options: SpawnerProcessOptions): Promise<SpawnerProc
     else fail(`speaks version ${event.version} of the protocol, not ${WIRE_VERSION}`);
   };
   listen(child, options, onEvent, fail);
-  const timer = setTimeout(() => fail('said no hello'), limits.spawnerPatienceMs);
+  const timer = setTimeout(() => fail('said no hello'), limits.spawnerTimeoutMs);
   await hello.promise.finally(() => clearTimeout(timer));
   return {
     kind: options.kind,

@@ -4,10 +4,10 @@ import type { BreakerState } from './breaker.ts';
 import { defineRows, type Row, type Session } from '../ledger/dialect.ts';
 import type { BreakerFilter, BreakerRow, TransitionRow } from './types.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { Where } from '../ledger/where.ts';
+import { WhereClause } from '../ledger/where.ts';
 
 export async function listBreakers(session: Session, filter: BreakerFilter): Promise<BreakerRow[]> {
-  const where = new Where().equals({ plugin: filter.plugin, command: filter.command });
+  const where = new WhereClause().equals({ plugin: filter.plugin, command: filter.command });
   const rows = await session.run(
     `select * from ${session.dialect.table('circuit_breakers')} where ${where.text}
       order by plugin, command`,
@@ -23,7 +23,7 @@ export async function listTransitions(
   const { plugin, command, limit } = filter;
   // No index has commands without plugins, so the latest transitions are searched.
   const isApart = plugin === undefined && command !== undefined;
-  const where = new Where().equals(isApart ? {} : { plugin, command });
+  const where = new WhereClause().equals(isApart ? {} : { plugin, command });
   const latest = `select * from ${session.dialect.table('circuit_breaker_transitions')}
     where ${where.text} order by created_at desc, id desc limit ?`;
   const rows = await (isApart

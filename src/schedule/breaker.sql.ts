@@ -21,7 +21,7 @@ import {
 import { enqueueJobs } from '../job/enqueue.sql.ts';
 import { text } from '../ledger/row.ts';
 import { insertSignals } from '../signal/signal.sql.ts';
-import { Where } from '../ledger/where.ts';
+import { WhereClause } from '../ledger/where.ts';
 
 export interface BreakerSettings extends BreakerKey {
   readonly threshold: number;
@@ -234,7 +234,7 @@ function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']
 
 export async function resetBreakers(tx: Transaction, filter: BreakerFilter): Promise<BreakerRow[]> {
   const { dialect } = tx;
-  const where = new Where().equals({ plugin: filter.plugin, command: filter.command });
+  const where = new WhereClause().equals({ plugin: filter.plugin, command: filter.command });
   const table = dialect.table('circuit_breakers');
   const rows = await tx.run(
     `select * from ${table} where ${where.text} and (state <> 'closed' or failure_count > 0)

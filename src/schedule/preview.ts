@@ -203,7 +203,7 @@ function wantedFirst({ schedule }: TimedSchedule, slot: ScheduleSlot, fromMs: nu
 export function isAlwaysQuiet(timed: TimedSchedule, fromMs: number): boolean {
   const { timing, quietAction } = timed.schedule;
   if (timing.mode !== 'cron' || quietAction !== 'skip') return false;
-  const { daysMs, timesMin, timesMax } = limits.quietLook;
+  const { daysMs, timesMin, timesMax } = limits.quietHoursPreview;
   let afterMs = fromMs;
   for (let seq = 0; seq < timesMax; seq += 1) {
     const slot = nextSlot(timed, seq, afterMs);

@@ -12,7 +12,7 @@ import type {
   ScheduleStatus,
 } from './types.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { Where } from '../ledger/where.ts';
+import { WhereClause } from '../ledger/where.ts';
 
 export async function syncSchedules(
   tx: Transaction,
@@ -31,7 +31,7 @@ export async function retireSchedules(
 export async function listDueSchedules(session: Session, request: DueRequest): Promise<DueResult> {
   const { dialect } = session;
   const table = dialect.table('schedules');
-  const where = new Where().and(`s.status = 'active'`).and('s.next_due_at <= ?', request.now);
+  const where = new WhereClause().and(`s.status = 'active'`).and('s.next_due_at <= ?', request.now);
   if (request.after !== undefined) {
     const { dueAt, plugin, scheduleId } = request.after;
     const row = '(s.next_due_at, s.plugin, s.schedule_id) > (?, ?, ?)';
@@ -62,7 +62,7 @@ export async function listSchedules(
 ): Promise<ScheduleRow[]> {
   const { dialect } = session;
   const { plugin, scheduleId, status, after, limit } = filter;
-  const where = new Where().equals({ 's.plugin': plugin, 's.schedule_id': scheduleId });
+  const where = new WhereClause().equals({ 's.plugin': plugin, 's.schedule_id': scheduleId });
   if (status !== undefined) {
     where.and(`s.status in (${status.map(() => '?').join(', ')})`, ...status);
   }

@@ -14,7 +14,7 @@ export async function insertEmissions(
   emissions: readonly Emission[],
 ): Promise<EmissionResult> {
   const signals = emissions.map(({ signal }) => signal);
-  if (!tx.again && emissions.every(isPlain)) return await record(tx, signals);
+  if (!tx.isRetry && emissions.every(isPlain)) return await record(tx, signals);
   const { added, areAwaited } = await insertNewSignals(tx, signals);
   const start = async (fresh: readonly Emission[]): Promise<RunCommitEvents> => {
     const begun = await startAll(tx, fresh);
@@ -32,7 +32,7 @@ export async function insertEmissions(
   const again = emissions.flatMap((emission, index) => handleAgain(emission, told[index]));
   const all = again.length === 0 ? news : mergeRunEvents([news, await startAll(tx, again)]);
   // An earlier try may have started something before its response was lost, so wake the services.
-  return { told, news: tx.again ? { ...all, advancing: true, queued: true } : all };
+  return { told, news: tx.isRetry ? { ...all, advancing: true, queued: true } : all };
 }
 
 /**

@@ -262,7 +262,7 @@ interface Beats {
 }
 
 function untilBeat(): number {
-  return limits.eventBeatMs - (Date.now() % limits.eventBeatMs);
+  return limits.eventSummaryMs - (Date.now() % limits.eventSummaryMs);
 }
 
 const known = new WeakMap<Ledger, SharedReads>();
@@ -308,7 +308,7 @@ function makeBeats(page: SharedReads['page'], end: SharedReads['end']): Beats {
     { readonly beat: number; read: Promise<FoldedEvents>; isFull: boolean }
   >();
   let reached: { readonly beat: number; readonly place: EventCursor } | undefined;
-  const now = (): number => Math.floor(Date.now() / limits.eventBeatMs);
+  const now = (): number => Math.floor(Date.now() / limits.eventSummaryMs);
   return {
     page(after, rows) {
       const key = JSON.stringify([after, rows]);

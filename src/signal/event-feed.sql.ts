@@ -1,7 +1,7 @@
 import { makeToken } from '../base/ids.ts';
 import type { RunStatus } from '../pipeline/run/run.ts';
 import {
-  together,
+  awaitBoth,
   type Dialect,
   type Row,
   type Session,
@@ -34,12 +34,12 @@ export async function listEvents(
   sight: HorizonState,
 ): Promise<EventRows> {
   const txBelow = sight.reach?.txBelow ?? sight.settledBelow;
-  const [[jobs, runs], [signals, attempts]] = await together(
-    together(
+  const [[jobs, runs], [signals, attempts]] = await awaitBoth(
+    awaitBoth(
       listJobs(session, after.jobs, limit.rows, sight),
       listAfter(session, runSource, after.runs, limit, txBelow),
     ),
-    together(
+    awaitBoth(
       listAfter(session, signalSource, after.signals, limit, txBelow),
       listAfter(session, attemptSource, after.attempts, limit, txBelow),
     ),
@@ -49,9 +49,9 @@ export async function listEvents(
 
 /** Returns the cursor after everything that was recorded so far. */
 export async function readEventEnd(session: Session, sight: HorizonState): Promise<EventCursor> {
-  const [[jobs, runs], [signals, attempts]] = await together(
-    together(endOfJobs(session, sight), endOf(session, runSource, sight)),
-    together(endOf(session, signalSource, sight), endOf(session, attemptSource, sight)),
+  const [[jobs, runs], [signals, attempts]] = await awaitBoth(
+    awaitBoth(endOfJobs(session, sight), endOf(session, runSource, sight)),
+    awaitBoth(endOf(session, signalSource, sight), endOf(session, attemptSource, sight)),
   );
   return { jobs, signals, attempts, runs };
 }
@@ -63,12 +63,13 @@ export async function readEventEnd(session: Session, sight: HorizonState): Promi
  */
 export async function adoptEvents(tx: Transaction): Promise<void> {
   const { dialect } = tx;
-  if (dialect.unbegun === undefined) return;
+  if (dialect.nextTransaction === undefined) return;
   const sources = [signalSource, attemptSource, runSource].map(({ table, tx: column }) => {
     return { table: dialect.table(table), column };
   });
   const foreign = sources.map(
-    ({ table, column }) => `select 1 as one from ${table} where ${column} >= ${dialect.unbegun}`,
+    ({ table, column }) =>
+      `select 1 as one from ${table} where ${column} >= ${dialect.nextTransaction}`,
   );
   const found = await tx.run(`${foreign.join(' union all ')} limit 1`);
   if (found.length === 0) return;
@@ -340,11 +341,11 @@ export function makeHorizon(): Horizon {
   let mark: Mark | undefined;
   return {
     async look(session) {
-      const { settledBelow, lastJobGiven } = session.dialect;
+      const { settledBelow, lastJobSeq } = session.dialect;
       if (settledBelow === undefined)
         return { reach: undefined, settledBelow: 0, isPending: false };
       const [first = {}] = await session.run(
-        `select ${settledBelow} as settled, ${lastJobGiven} as job`,
+        `select ${settledBelow} as settled, ${lastJobSeq} as job`,
       );
       const here: Reach = { txBelow: int(first, 'settled'), jobsUpTo: int(first, 'job') };
       if (mark !== undefined && here.txBelow >= mark.overBelow) {
@@ -364,10 +365,10 @@ export function makeHorizon(): Horizon {
 }
 
 async function setMark(session: Session, here: Reach): Promise<Mark & { isOver: boolean }> {
-  const { settledBelow, newTransaction } = session.dialect;
+  const { settledBelow, ownTransaction } = session.dialect;
   // Both are sent as one transaction. The second statement sees the state at its own start.
-  const [[begun = {}], [over = {}]] = await together(
-    session.run(`select ${newTransaction} as tx`),
+  const [[begun = {}], [over = {}]] = await awaitBoth(
+    session.run(`select ${ownTransaction} as tx`),
     session.run(`select ${settledBelow} as settled`),
   );
   const overBelow = int(begun, 'tx');

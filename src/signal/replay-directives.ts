@@ -44,7 +44,7 @@ export const replayType: DirectiveType<ReplayChoice> = {
         .boolean()
         .default(false)
         .describe('also by what handled them well before, or does so now'),
-      limit: z.int().min(1).max(limits.bulkJobsMax).default(limits.bulkJobsUsual),
+      limit: z.int().min(1).max(limits.bulkJobsMax).default(limits.bulkJobsDefault),
     })
     .refine(isOneOrFiltered, {
       error:

@@ -27,8 +27,8 @@ const replayInput = z.strictObject({
     .int()
     .min(1)
     .max(limits.bulkJobsMax)
-    .default(limits.bulkJobsUsual)
-    .describe(`how many signals at most (${limits.bulkJobsUsual} unless told)`),
+    .default(limits.bulkJobsDefault)
+    .describe(`how many signals at most (${limits.bulkJobsDefault} unless told)`),
 });
 
 export const replaySignals = defineOperation({

@@ -11,9 +11,9 @@ import {
 import type { SignalFilter, SignalGroup, SignalPageFilter } from './types.ts';
 import { insertAsked } from '../directive/asked.sql.ts';
 import { insertSealedPayloads } from '../access/credential.sql.ts';
-import { int, intOrNull, text, textOrNull, whichOf } from '../ledger/row.ts';
+import { int, intOrNull, text, textOrNull, filterWritten } from '../ledger/row.ts';
 import { FROM_RUN_START_AGAIN } from '../pipeline/run/run.ts';
-import { orderOf, Where } from '../ledger/where.ts';
+import { formatOrder, WhereClause } from '../ledger/where.ts';
 import { limits } from '../base/limits.ts';
 import { type ListPage, rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
 
@@ -44,7 +44,7 @@ export async function insertNewSignals(
   tx: Transaction,
   signals: readonly SignalDraft[],
 ): Promise<{ readonly added: readonly SignalDraft[]; readonly areAwaited: boolean }> {
-  const added = whichOf(signals, await tx.each(insertNew, signals.map(toRow)));
+  const added = filterWritten(signals, await tx.each(insertNew, signals.map(toRow)));
   insertSealedPayloads(tx, added);
   const woken = tx.each(wakeTold, firstOfEach(added));
   ask(tx, added);
@@ -56,9 +56,11 @@ export async function insertNewSignals(
  * itself.
  */
 function ask(tx: Transaction, signals: readonly SignalDraft[]): void {
-  const { asksOf } = tx;
-  if (asksOf === undefined) return;
-  const asked = signals.flatMap((signal) => (signal.isQuiet === true ? [] : asksOf(signal)));
+  const { listSignalDirectives } = tx;
+  if (listSignalDirectives === undefined) return;
+  const asked = signals.flatMap((signal) =>
+    signal.isQuiet === true ? [] : listSignalDirectives(signal),
+  );
   if (asked.length === 0) return;
   insertAsked(tx, asked);
   tx.send(
@@ -218,7 +220,7 @@ const selectAwaited = defineRows({
 
 export async function listSignals(session: Session, filter: SignalFilter): Promise<Signal[]> {
   const where = whereSignals(filter);
-  const order = orderOf(filter);
+  const order = formatOrder(filter);
   const page = `select * from ${session.dialect.table('signals')} where ${where.text}
     ${order} limit ?`;
   const values = [...where.values, filter.limit];
@@ -252,8 +254,8 @@ export async function countSignalGroups(
   }));
 }
 
-function whereSignals(filter: SignalFilter): Where {
-  const where = new Where().equals({
+function whereSignals(filter: SignalFilter): WhereClause {
+  const where = new WhereClause().equals({
     id: filter.id,
     type: filter.type,
     source: filter.source,
@@ -345,10 +347,10 @@ export async function readSignalPage(
   };
   const streamBy = (column: (typeof indexed)[number] | undefined): WalkStream[] => {
     const { [column ?? '']: own, ...left } = equal;
-    const rest = within(new Where().equals(left), filter);
-    if (column === undefined) return [{ index: undefined, where: new Where(), rest }];
+    const rest = within(new WhereClause().equals(left), filter);
+    if (column === undefined) return [{ index: undefined, where: new WhereClause(), rest }];
     // Repeats the condition of the index of subjects, word for word.
-    const where = new Where();
+    const where = new WhereClause();
     if (column === 'subject_id') where.and('subject_id is not null');
     return [{ index: indexOf[column], key: [column, own ?? null], where, rest }];
   };
@@ -357,7 +359,7 @@ export async function readSignalPage(
   if (used.length === 0 && (filter.from ?? filter.to) !== undefined) {
     const time = await timeStream(session, filter, visitMax);
     if (time !== undefined) {
-      const rest = new Where().equals(equal);
+      const rest = new WhereClause().equals(equal);
       ways.push([{ index: 'signals_occurred', where: time, rest, by: 'seq + 0' }]);
     }
   }
@@ -374,7 +376,7 @@ export async function readSignalPage(
   });
 }
 
-function within(where: Where, { from, to }: SignalPageFilter): Where {
+function within(where: WhereClause, { from, to }: SignalPageFilter): WhereClause {
   if (from !== undefined) where.and('occurred_at >= ?', from);
   if (to !== undefined) where.and('occurred_at < ?', to);
   return where;
@@ -385,8 +387,8 @@ async function timeStream(
   session: Session,
   filter: SignalPageFilter,
   visitMax: number,
-): Promise<Where | undefined> {
-  const time = within(new Where(), filter);
+): Promise<WhereClause | undefined> {
+  const time = within(new WhereClause(), filter);
   const [row = {}] = await session.run(
     `select count(*) as n from (select 1 as one from ${session.dialect.table('signals')}
       where ${time.text} order by occurred_at limit ?) t`,

@@ -19,8 +19,8 @@ import {
 import type { Ledger } from '../ledger/ledger.ts';
 import { schemaVersion } from '../ledger/migrate.ts';
 import { openLedger } from '../ledger/open.ts';
-import { openToLook, schemaOf } from '../ledger/open-readonly.ts';
-import { hostIn, removeLedger, tenantPlace } from '../ledger/tenant-location.ts';
+import { openReadonlyLedger, readSchemaVersion } from '../ledger/open-readonly.ts';
+import { findLiveHost, removeLedger, locateTenantLedger } from '../ledger/tenant-location.ts';
 import type { TenantLimits, TenantRow, TenantStatus } from './types.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
@@ -60,7 +60,7 @@ function createDirective(
     async plan({ slug }) {
       refuseUnisolated(context.config, isolation);
       await refuseTaken(context, slug);
-      const place = tenantPlace(context.config.state, slug);
+      const place = locateTenantLedger(context.config.state, slug);
       const where = place.kind === 'sqlite' ? `the file ${place.path}` : `schema ${place.schema}`;
       return [`A tenant ${slug} would be made, with its ledger in ${where}.`];
     },
@@ -87,10 +87,10 @@ async function refuseTaken({ ledger }: LedgerContext, slug: string): Promise<voi
 
 /** What is there under its name and is not its own belongs to somebody else. */
 async function makeTenantLedger({ ledger, config }: LedgerContext, slug: string): Promise<void> {
-  const place = tenantPlace(config.state, slug);
+  const place = locateTenantLedger(config.state, slug);
   const epoch = (await ledger.meta.read('epoch')) ?? '';
   const mark = `${epoch} ${slug}`;
-  const isThere = (await schemaOf(place)) !== undefined;
+  const isThere = (await readSchemaVersion(place)) !== undefined;
   const own = await openLedger(place, noRules);
   try {
     const found = await own.meta.read('tenant_of');
@@ -116,7 +116,7 @@ async function isEmpty(own: Ledger): Promise<boolean> {
   return jobs.length + signals.length + directives.length === 0;
 }
 
-function nameOf(place: ReturnType<typeof tenantPlace>): string {
+function nameOf(place: ReturnType<typeof locateTenantLedger>): string {
   return place.kind === 'sqlite' ? place.path : place.schema;
 }
 
@@ -198,7 +198,7 @@ function deleteDirective(
       try {
         await everybodyLeft(context, slug, asked);
         probe('tenant.before-removal');
-        await removeLedger(tenantPlace(context.config.state, slug));
+        await removeLedger(locateTenantLedger(context.config.state, slug));
         probe('tenant.after-removal');
         await ledger.tenants.delete(slug);
       } finally {
@@ -211,10 +211,10 @@ function deleteDirective(
 
 /** One that cannot be read can be removed all the same. */
 async function countJobs({ config }: LedgerContext, slug: string): Promise<string> {
-  const place = tenantPlace(config.state, slug);
+  const place = locateTenantLedger(config.state, slug);
   try {
-    if ((await schemaOf(place)) === undefined) return 'it has no ledger yet';
-    const own = await openToLook(place);
+    if ((await readSchemaVersion(place)) === undefined) return 'it has no ledger yet';
+    const own = await openReadonlyLedger(place);
     try {
       const { ready, delayed, running } = await own.jobs.countQueue();
       return `${ready + delayed} jobs wait in it, ${running} run`;
@@ -232,10 +232,10 @@ async function everybodyLeft(
   slug: string,
   { signal }: Asked,
 ): Promise<void> {
-  const place = tenantPlace(config.state, slug);
+  const place = locateTenantLedger(config.state, slug);
   const deadline = performance.now() + limits.tenantLeaveMs;
   for (;;) {
-    const host = await hostIn(place, config.service.reapAfterMs);
+    const host = await findLiveHost(place, config.service.reapAfterMs);
     if (host === undefined) return;
     if (performance.now() > deadline) {
       const message = `${slug} is still in use by a process on ${host}`;

@@ -71,7 +71,7 @@ export class Room {
       .houses()
       .filter((house) => house.visitors === 0 && !this.#leaving.has(house))
       .sort((one, other) => other.awakeMs - one.awakeMs);
-    if (first === undefined || first.awakeMs < limits.tenantTurnMs) return;
+    if (first === undefined || first.awakeMs < limits.tenantAwakeTurnMs) return;
     this.#leaving.add(first);
     this.#seeOff(first).catch(this.#options.onError);
   }

@@ -177,7 +177,7 @@ async function openLedger(
 /** In a suspended one nothing is started, so that something is ready says nothing. */
 function isToBeDone({ isReady, isRunning, nextInMs }: Outlook, { status }: TenantRow): boolean {
   if (isRunning || (isReady && status === 'active')) return true;
-  return (nextInMs ?? Infinity) < limits.tenantSoonMs;
+  return (nextInMs ?? Infinity) < limits.tenantDueSoonMs;
 }
 
 function isPruneDue({ prunedMs }: Outlook): boolean {

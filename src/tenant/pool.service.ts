@@ -39,7 +39,7 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
   });
   readonly #sleeper = makeLoop({
     name: 'sleeper',
-    everyMs: () => limits.tenantLookMs,
+    everyMs: () => limits.tenantSleepCheckMs,
     runOnce: () => this.#putToSleep(),
     onError: (error) => this.#logFailure('looking after the tenants failed', error),
   });
@@ -86,7 +86,7 @@ class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
   }
 
   soon(): void {
-    this.#alarm.in(Math.max(0, this.#lookedAt + limits.tenantAgainMs - performance.now()));
+    this.#alarm.in(Math.max(0, this.#lookedAt + limits.tenantDueCheckMs - performance.now()));
   }
 
   async mourn(): Promise<void> {

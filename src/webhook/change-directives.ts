@@ -106,7 +106,7 @@ export const rotateWebhookType: DirectiveType<WebhookRotation> = {
     id,
     credential,
     fingerprint,
-    keep_old_ms: z.int().min(0).max(limits.webhookKeepOldMsMax).optional(),
+    keep_old_ms: z.int().min(0).max(limits.webhookOldSecretMsMax).optional(),
   }),
   sameness: () => 'each',
   target: (params) => params.id,

@@ -135,7 +135,7 @@ export function budgetOf({ id }: Webhook): string {
 }
 
 function isSmall({ isOversize, request }: IncomingDelivery): boolean {
-  return !isOversize && request.rawBody.length <= limits.webhookSmallBytes;
+  return !isOversize && request.rawBody.length <= limits.webhookSmallBodyBytes;
 }
 
 function isTooLarge(

@@ -15,8 +15,8 @@ import type {
   TargetRow,
 } from './types.ts';
 import { insertEmissions } from '../signal/emit.sql.ts';
-import { int, text, textOrNull, whichOf } from '../ledger/row.ts';
-import { orderOf, Where } from '../ledger/where.ts';
+import { int, text, textOrNull, filterWritten } from '../ledger/row.ts';
+import { formatOrder, WhereClause } from '../ledger/where.ts';
 import { limits } from '../base/limits.ts';
 import { rangeAfter, readWalk, type ListPage, type WalkStream } from '../ledger/walk.ts';
 import { AGENT_KEY, TARGET_KEY } from './agent-outcome.ts';
@@ -31,7 +31,7 @@ export async function receive(
     const work = deliveries.flatMap(({ emission: { jobs, runs } }) => [...jobs, ...runs]);
     await requireQueueRoom(tx, queueLimit, work.length);
   }
-  const fresh = whichOf(deliveries, await tx.each(insertDelivery, deliveries.map(toRow)));
+  const fresh = filterWritten(deliveries, await tx.each(insertDelivery, deliveries.map(toRow)));
   const earlier = await findAllEarlier(tx, deliveries, fresh);
   countTriggers(tx, fresh);
   const emitted =
@@ -48,7 +48,7 @@ export async function receive(
     // Its delivery was forgotten, its signal was not: that one is what it came to.
     if (!created) await pointAt(tx, id, signalId);
   }
-  const news = tx.again ? { ...emitted.news, advancing: true, queued: true } : emitted.news;
+  const news = tx.isRetry ? { ...emitted.news, advancing: true, queued: true } : emitted.news;
   if (earlier.size === 0) return { told, news };
   const rest = told.values();
   return {
@@ -185,14 +185,14 @@ export async function listDeliveries(
 ): Promise<DeliveryRow[]> {
   const { webhookId, id, idPrefix, verdict, beforeSeq, limit } = filter;
   const stored = verdict === 'skipped' ? 'accepted' : verdict;
-  const where = new Where().equals({ hook_id: webhookId, id, verdict: stored });
+  const where = new WhereClause().equals({ hook_id: webhookId, id, verdict: stored });
   if (verdict === 'accepted') where.and('reason is null');
   if (verdict === 'skipped') where.and('reason is not null');
   if (idPrefix !== undefined) where.and('id >= ? and id < ?', idPrefix, `${idPrefix}~`);
   if (beforeSeq !== undefined) where.and('seq < ?', beforeSeq);
   const rows = await session.run(
     `select * from ${session.dialect.table('webhook_deliveries')} where ${where.text}
-      ${orderOf(filter)} limit ?`,
+      ${formatOrder(filter)} limit ?`,
     [...where.values, limit],
   );
   return rows.map(toDelivery);
@@ -248,22 +248,22 @@ export async function readDeliveryPage(
   const ways: WalkStream[][] = [];
   const webhook = webhookId === undefined ? [] : [webhookId];
   if (verdict === 'skipped') {
-    const where = new Where().and(isVerdict(verdict));
-    const rest = new Where().equals({ hook_id: webhookId });
+    const where = new WhereClause().and(isVerdict(verdict));
+    const rest = new WhereClause().equals({ hook_id: webhookId });
     ways.push([{ index: 'webhook_deliveries_skipped', where, rest }]);
   } else if (verdict === 'refused' || verdict === 'failed') {
-    const where = new Where().and(`verdict <> 'accepted'`);
-    const rest = new Where().equals({ hook_id: webhookId });
+    const where = new WhereClause().and(`verdict <> 'accepted'`);
+    const rest = new WhereClause().equals({ hook_id: webhookId });
     ways.push([{ index: 'webhook_deliveries_untaken', key: ['verdict', verdict], where, rest }]);
   }
   for (const id of webhook) {
     const rest = withVerdict(verdict);
     ways.push([
-      { index: 'webhook_deliveries_hook', key: ['hook_id', id], where: new Where(), rest },
+      { index: 'webhook_deliveries_hook', key: ['hook_id', id], where: new WhereClause(), rest },
     ]);
   }
   if (ways.length === 0) {
-    ways.push([{ index: undefined, where: new Where(), rest: withVerdict(verdict) }]);
+    ways.push([{ index: undefined, where: new WhereClause(), rest: withVerdict(verdict) }]);
   }
   return readWalk(session, {
     table: session.dialect.table('webhook_deliveries'),
@@ -277,8 +277,8 @@ export async function readDeliveryPage(
   });
 }
 
-function withVerdict(verdict: DeliveryRow['verdict'] | undefined): Where {
-  return verdict === undefined ? new Where() : new Where().and(isVerdict(verdict));
+function withVerdict(verdict: DeliveryRow['verdict'] | undefined): WhereClause {
+  return verdict === undefined ? new WhereClause() : new WhereClause().and(isVerdict(verdict));
 }
 
 /** The verdict and the condition of its index, written out. A skipped delivery is stored as accepted. */

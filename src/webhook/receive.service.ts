@@ -160,7 +160,11 @@ function recordRefused(
   { known: { webhook }, intake }: LocatedWebhook,
 ): void {
   const { id } = webhook;
-  const isKept = limiter.spend(`refused ${id}`, limits.webhookRefusalsKept, performance.now()).ok;
+  const isKept = limiter.spend(
+    `refused ${id}`,
+    limits.webhookRejectionsKeptMax,
+    performance.now(),
+  ).ok;
   if (isKept)
     intake.recordRefused({ ...describeRequest(incoming, webhook), webhookId: id, ...refused });
 }

@@ -74,7 +74,7 @@ export function makeWebhookStore(
   return {
     credential,
     async find(id) {
-      if (performance.now() - readAt >= limits.webhookFreshMs) {
+      if (performance.now() - readAt >= limits.webhookCacheMs) {
         await (reading ??= read().finally(() => (reading = undefined)));
       }
       const opened = known.get(id);

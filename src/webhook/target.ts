@@ -185,7 +185,7 @@ export const webhookDefaults = {
   respond: 'accepted',
   replay: 'normal',
   maxBodyBytes: limits.webhookBodyBytesMax,
-  ratePerMinute: limits.webhookRateUsual,
+  ratePerMinute: limits.webhookRateDefault,
   waitMs: limits.webhookRespondMs,
 } as const;
 

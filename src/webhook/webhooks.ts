@@ -163,7 +163,7 @@ export function createRejectedCounter(): RejectedCounter {
   const streaks = new Map<string, { readonly count: number; readonly lastMs: number }>();
   const count = (webhookId: string, nowMs: number): number => {
     const known = streaks.get(webhookId);
-    return known === undefined || nowMs - known.lastMs > limits.webhookTurnedAwayMs
+    return known === undefined || nowMs - known.lastMs > limits.webhookThrottledMs
       ? 0
       : known.count;
   };

@@ -70,7 +70,7 @@ test('a connection that is ended again and again is reported', async () => {
     return isTold;
   });
   await expect(opening).rejects.toMatchObject({ code: 'LEDGER_UNAVAILABLE' });
-  expect(records.filter(isStartWarning)).toHaveLength(limits.startsAgainMax);
+  expect(records.filter(isStartWarning)).toHaveLength(limits.startRetriesMax);
 });
 
 test('a connection that is found dead is one that was ended', async () => {

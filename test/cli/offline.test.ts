@@ -9,7 +9,7 @@ import { openFastRead } from '../../src/app/fast-read.ts';
 import { openServer } from '../../src/app/server.ts';
 import { DuctileError } from '../../src/base/errors.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { takeInstanceLock } from '../../src/ledger/sqlite/instance-lock.ts';
+import { claimInstanceLock } from '../../src/ledger/sqlite/instance-lock.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { operations } from '../../src/operation/all.ts';
@@ -62,7 +62,7 @@ describe('looking', () => {
     '`%s` works while another process holds the lock',
     async (line) => {
       await makeLedger();
-      const lock = takeInstanceLock(join(directory, 'data'));
+      const lock = claimInstanceLock(join(directory, 'data'));
       const { code, err } = await ductile(...line.split(' '));
       lock.release();
       expect([code, err]).toEqual([0, '']);
@@ -146,7 +146,7 @@ echo '{"status":"ok","result":"x","logs":[{"level":"warn","message":"the list wa
 describe('writing', () => {
   test('is refused while another process holds the lock; its dry run is not', async () => {
     await makeLedger();
-    const lock = takeInstanceLock(join(directory, 'data'));
+    const lock = claimInstanceLock(join(directory, 'data'));
     const held = await ductile('system', 'pause');
     const plan = await ductile('system', 'pause', '--dry-run');
     lock.release();

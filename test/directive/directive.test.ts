@@ -333,7 +333,7 @@ test('a token that was revoked on another host is refused when what is known is 
   expect(await other.find(text)).toBeDefined();
   await ask(engine, 'token.revoke', { token: 'a' });
   expect(await engine.tokens.find(text)).toBeUndefined();
-  await sleep(limits.tokenFreshMs);
+  await sleep(limits.tokenCacheMs);
   expect(await other.find(text)).toBeUndefined();
 });
 

@@ -73,7 +73,7 @@ test('a comparison that failed is tried again soon, and holds up no other ledger
   expect(look('a')).toBeUndefined();
   await end();
   expect(begun).toEqual(['a', 'b']);
-  pass(limits.indexCheckAgainMs);
+  pass(limits.indexCheckRetryMs);
   look('a');
   await end();
   expect(look('a')).toEqual([]);

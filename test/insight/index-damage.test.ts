@@ -1,7 +1,7 @@
 /** Damage that a check at the start doesn't see: an index that differs from its table. */
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
-import { tenantPlace } from '../../src/ledger/tenant-location.ts';
+import { locateTenantLedger } from '../../src/ledger/tenant-location.ts';
 import { eventually, makePlace, type TestInstance } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { makeTenant } from '../support/tenant-ledgers.ts';
@@ -32,7 +32,7 @@ test("an index of a tenant's ledger that differs from its table opens an inciden
   });
   const before = await place.start();
   const slug = await makeTenant(before.ledger, place.config);
-  const own = tenantPlace(place.config.state, slug);
+  const own = locateTenantLedger(place.config.state, slug);
   if (own.kind !== 'sqlite') throw new Error('this is about a file');
   const first = await visit(before, slug);
   const { jobId } = await first.engine.submit({

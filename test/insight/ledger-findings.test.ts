@@ -1,7 +1,7 @@
 /** Packages and tenants that are not well are found by whoever looks, and nobody else is harmed. */
 import { writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { tenantPlace } from '../../src/ledger/tenant-location.ts';
+import { locateTenantLedger } from '../../src/ledger/tenant-location.ts';
 import { ownerOf, type Context } from '../../src/operation/context.ts';
 import { systemDoctor } from '../../src/insight/doctor.operations.ts';
 import { findingsShape } from '../../src/insight/findings.service.ts';
@@ -25,7 +25,7 @@ test('doctor and selfcheck name them and say why', async () => {
   const { id } = await ask(engine, 'package.install', { package_slug: 'greeter' });
   const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
   await ledger.tenants.insert({ slug: 'bad', title: 'bad', limits, createdBy: 'test' });
-  const own = tenantPlace(place.config.state, 'bad');
+  const own = locateTenantLedger(place.config.state, 'bad');
   await writeFile('path' in own ? own.path : '', 'this is no ledger, though it is in its place');
   await ledger.tenants.updateStatus('bad', ['creating'], 'active');
   engine.tenants?.soon();

@@ -29,7 +29,7 @@ describe('a shared examination', () => {
   test('rests after the last one, however many ask', async () => {
     const shared = new SharedExamination<void>();
     const began: number[] = [];
-    const tookMs = limits.figureMs / limits.figureRest;
+    const tookMs = limits.figureMs / limits.figureRestFactor;
     const examine = async (): Promise<void> => {
       began.push(performance.now());
       await new Promise((resolve) => setTimeout(resolve, tookMs));

@@ -95,7 +95,7 @@ test('a ledger that does not claim its slot loses it', () => {
     third.share.request();
     first.share.release();
     expect([absent.share.isReserved, third.share.isReserved]).toEqual([true, false]);
-    vi.advanceTimersByTime(limits.turnMs + 1);
+    vi.advanceTimersByTime(limits.ledgerTurnMs + 1);
     expect([absent.share.isReserved, third.share.isReserved]).toEqual([false, true]);
   } finally {
     vi.useRealTimers();

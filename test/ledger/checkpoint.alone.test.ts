@@ -28,7 +28,7 @@ const seen = vi.hoisted(() => ({
 
 vi.mock('../../src/base/limits.ts', async (original) => {
   const { limits } = await original<typeof limitsModule>();
-  const short = { journalPages: 300, journalPagesNet: 100_000, checkpointIdleMs: 50 };
+  const short = { journalPages: 300, journalPagesMax: 100_000, checkpointIdleMs: 50 };
   return { limits: { ...limits, ...short } };
 });
 

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { tables } from '../../src/ledger/dialect.ts';
-import { readLockHolder, takeInstanceLock } from '../../src/ledger/sqlite/instance-lock.ts';
+import { readLockHolder, claimInstanceLock } from '../../src/ledger/sqlite/instance-lock.ts';
 import { migrations, schemaVersion } from '../../src/ledger/migrate.ts';
 import { openLedger, openSoundLedger } from '../../src/ledger/open.ts';
 import {
@@ -141,8 +141,8 @@ test('a file with obvious damage is refused for every use', async () => {
 
 test('a lock names the process, the configuration and the start of its holder', async () => {
   const directory = await makeDirectory();
-  const lock = takeInstanceLock(directory, '/etc/a b/config.yaml');
-  expect(() => takeInstanceLock(directory)).toThrow(
+  const lock = claimInstanceLock(directory, '/etc/a b/config.yaml');
+  expect(() => claimInstanceLock(directory)).toThrow(
     expect.objectContaining({
       code: 'INSTANCE_LOCKED',
       message: expect.stringMatching(
@@ -166,13 +166,13 @@ test('a lock names the process, the configuration and the start of its holder', 
 test('a lock whose file holds garbage is acquired, and one that is a directory is reported', async () => {
   const directory = await makeDirectory();
   writeFileSync(join(directory, '.ductile.lock'), 'garbage '.repeat(400));
-  const lock = takeInstanceLock(directory);
-  expect(() => takeInstanceLock(directory)).toThrow(/holds the lock/);
+  const lock = claimInstanceLock(directory);
+  expect(() => claimInstanceLock(directory)).toThrow(/holds the lock/);
   lock.release();
-  takeInstanceLock(directory).release();
+  claimInstanceLock(directory).release();
   const path = join(await makeDirectory(), '.ductile.lock');
   mkdirSync(path);
-  expect(() => takeInstanceLock(dirname(path))).toThrow(
+  expect(() => claimInstanceLock(dirname(path))).toThrow(
     expect.objectContaining({ code: 'LEDGER_UNAVAILABLE', place: path }),
   );
 });

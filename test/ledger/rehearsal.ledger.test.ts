@@ -1,7 +1,7 @@
 /** A copy to try things out on: the ledger is only read, and what is under way in it stays there. */
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { openToLook } from '../../src/ledger/open-readonly.ts';
+import { openReadonlyLedger } from '../../src/ledger/open-readonly.ts';
 import { copyForRehearsal } from '../../extras/prove/ledger-copy.sql.ts';
 import { task } from '../pipeline/graphs.ts';
 import { makeDirectory } from '../support/directory.ts';
@@ -28,7 +28,7 @@ describe.each(databases)('on %s', (kind) => {
     });
     expect(await dump()).toEqual(before);
 
-    const copy = await openToLook({ kind: 'sqlite', path: target });
+    const copy = await openReadonlyLedger({ kind: 'sqlite', path: target });
     expect((await copy.jobs.list({ limit: 10 })).map(({ id }) => id)).toEqual(
       claimed.map(({ id }) => id),
     );

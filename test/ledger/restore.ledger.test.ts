@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { IncidentMoves } from '../../src/insight/types.ts';
-import { openLedger, type LedgerPlace } from '../../src/ledger/open.ts';
+import { openLedger, type LedgerLocation } from '../../src/ledger/open.ts';
 import { restoreLedger } from '../../src/ledger/restore.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { makeDirectory } from '../support/directory.ts';
@@ -57,7 +57,7 @@ function incident(): IncidentMoves['opened'][number] {
   };
 }
 
-async function openRestored(place: LedgerPlace): Promise<Ledger> {
+async function openRestored(place: LedgerLocation): Promise<Ledger> {
   const ledger = await openLedger(place, noRules);
   onTestFinished(() => ledger.close());
   return ledger;
@@ -328,13 +328,13 @@ test('a schema in which a service was only started gives way to a backup', async
   expect(await restored.jobs.list({ limit: 9 })).toEqual(await ledger.jobs.list({ limit: 9 }));
 });
 
-async function makeFile(): Promise<{ path: string; place: LedgerPlace }> {
+async function makeFile(): Promise<{ path: string; place: LedgerLocation }> {
   const directory = await makeDirectory();
   const path = join(directory, 'ledger.db');
   return { path, place: { kind: 'sqlite', path } };
 }
 
-async function fillOne(place: LedgerPlace): Promise<string> {
+async function fillOne(place: LedgerLocation): Promise<string> {
   const ledger = await openLedger(place, noRules);
   const job = draft();
   await ledger.jobs.enqueue({ jobs: [job] });

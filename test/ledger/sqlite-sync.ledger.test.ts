@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { openSqlite, type SqliteStore } from '../../src/ledger/sqlite/store.ts';
-import type { Disk } from '../../src/ledger/sqlite/sync.ts';
+import type { DiskSync } from '../../src/ledger/sqlite/sync.ts';
 import { makeDirectory } from '../support/directory.ts';
 
 /** A disk that syncs when the test says so. */
-class SlowDisk implements Disk {
+class SlowDisk implements DiskSync {
   readonly asked: PromiseWithResolvers<void>[] = [];
   syncsHere = 0;
   /** The time that it says it is. */
@@ -33,7 +33,7 @@ class SlowDisk implements Disk {
   }
 }
 
-async function open(disk: Disk): Promise<SqliteStore> {
+async function open(disk: DiskSync): Promise<SqliteStore> {
   const store = openSqlite(join(await makeDirectory(), 'ledger.db'), undefined, disk);
   store.writer.exec('create table notes (text text)');
   return store;
@@ -76,7 +76,7 @@ describe('a commit', () => {
     const sync = await disk.isAsked(1);
     const later = ['four', 'five', 'six'].map((text) => note(store, text));
     expect(await whatIsDone(Promise.race([...first, ...later]))).toBe('waits');
-    disk.time += limits.syncHereMs;
+    disk.time += limits.inlineSyncMs;
     sync.resolve();
     await Promise.all(first);
     (await disk.isAsked(2)).resolve();
@@ -149,7 +149,7 @@ describe('a sync that fails', () => {
 
 test('a slow disk never holds up the event loop', async () => {
   const disk = new SlowDisk();
-  disk.elsewhere = () => Promise.resolve(void (disk.time += limits.syncHereMs));
+  disk.elsewhere = () => Promise.resolve(void (disk.time += limits.inlineSyncMs));
   const store = await open(disk);
   for (const text of ['one', 'two', 'three']) await note(store, text);
   expect(disk.syncsHere).toBe(0);

@@ -6,8 +6,12 @@ import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import { openLedger, type LedgerPlace } from '../../src/ledger/open.ts';
-import { removeLedger, tenantPlace, type RootPlace } from '../../src/ledger/tenant-location.ts';
+import { openLedger, type LedgerLocation } from '../../src/ledger/open.ts';
+import {
+  removeLedger,
+  locateTenantLedger,
+  type RootLocation,
+} from '../../src/ledger/tenant-location.ts';
 import { restoreLedger } from '../../src/ledger/restore.ts';
 import { exportLedgers, importLedgers, planImport } from '../../src/ledger/transfer.ts';
 import { makeDirectory } from '../support/directory.ts';
@@ -30,13 +34,13 @@ function makeSlug(): string {
     .slice(0, 20)}`;
 }
 
-async function makeRoot(kind: Kind): Promise<RootPlace> {
+async function makeRoot(kind: Kind): Promise<RootLocation> {
   const place = await makePlace(kind);
   const dir = place.kind === 'sqlite' ? dirname(place.path) : await makeDirectory();
   return { ...place, dir };
 }
 
-async function open(place: LedgerPlace): Promise<Ledger> {
+async function open(place: LedgerLocation): Promise<Ledger> {
   const ledger = await openLedger(place, noRules);
   onTestFinished(() => ledger.close());
   return ledger;
@@ -59,7 +63,7 @@ async function exported(
   const jobs = [12, 7];
   for (const [index, slug] of slugs.entries()) {
     await root.tenants.insert({ slug, title: slug, limits, createdBy: 'test' });
-    const own = await openLedger(tenantPlace(place, slug), noRules);
+    const own = await openLedger(locateTenantLedger(place, slug), noRules);
     await fill(own, jobs[index] ?? 0);
     await own.close();
     await root.tenants.updateStatus(slug, ['creating'], 'active');
@@ -69,7 +73,7 @@ async function exported(
   const { ledgers } = await exportLedgers(root, place, directory);
   expect(ledgers.map(({ tenant }) => tenant)).toEqual([...slugs, null]);
   // The schemas are in one database: the target must find room for its own.
-  for (const slug of slugs) await removeLedger(tenantPlace(place, slug));
+  for (const slug of slugs) await removeLedger(locateTenantLedger(place, slug));
   return { directory, slugs, jobs };
 }
 
@@ -77,7 +81,7 @@ describe.each(ways)('from %s to %s', (source, target) => {
   test('all ledgers arrive with all that they hold', async () => {
     const { directory, slugs, jobs } = await exported(source);
     const place = await makeRoot(target);
-    for (const slug of slugs) onTestFinished(() => removeLedger(tenantPlace(place, slug)));
+    for (const slug of slugs) onTestFinished(() => removeLedger(locateTenantLedger(place, slug)));
     const plan = await planImport(directory, place);
     expect(plan).toHaveLength(3);
     const { ledgers } = await importLedgers(directory, place);
@@ -90,7 +94,7 @@ describe.each(ways)('from %s to %s', (source, target) => {
     expect(moved).toHaveLength(20);
     expect(moved.map(({ dependencyKey }) => dependencyKey)).toContain('k');
     for (const [index, slug] of slugs.entries()) {
-      const own = await openLedger(tenantPlace(place, slug), noRules);
+      const own = await openLedger(locateTenantLedger(place, slug), noRules);
       expect(await own.check()).toEqual([]);
       expect((await own.jobs.list({ limit: 100 })).length).toBe(jobs[index]);
       expect(await own.meta.read('paused')).toBe('1');
@@ -121,7 +125,7 @@ test.each(databases)('an export of an earlier version is read, too (%s)', async 
   }
   await writeFile(path, JSON.stringify(manifest));
   const place = await makeRoot(kind);
-  for (const slug of slugs) onTestFinished(() => removeLedger(tenantPlace(place, slug)));
+  for (const slug of slugs) onTestFinished(() => removeLedger(locateTenantLedger(place, slug)));
   await importLedgers(directory, place);
   const root = await open(place);
   expect(await root.jobs.list({ limit: 100 })).toHaveLength(20);
@@ -131,7 +135,7 @@ test.each(databases)('an export of an earlier version is read, too (%s)', async 
 test.each(databases)('an import that was killed midway can be repeated (%s)', async (kind) => {
   const { directory, slugs, jobs } = await exported('sqlite');
   const place = await makeRoot(kind);
-  const places = slugs.map((slug) => tenantPlace(place, slug));
+  const places = slugs.map((slug) => locateTenantLedger(place, slug));
   for (const own of places) onTestFinished(() => removeLedger(own));
   const [first = place, second = place] = places;
   // The first one had arrived, the second one in part.
@@ -157,7 +161,7 @@ test.each(databases)('an import that was killed midway can be repeated (%s)', as
 test.each(databases)('a ledger that holds anything is not replaced (%s)', async (kind) => {
   const { directory, slugs } = await exported('sqlite');
   const place = await makeRoot(kind);
-  const own = tenantPlace(place, slugs[0] ?? '');
+  const own = locateTenantLedger(place, slugs[0] ?? '');
   onTestFinished(() => removeLedger(own));
   const root = await openLedger(place, noRules);
   await root.tenants.insert({ slug: 'other', title: 'other', limits, createdBy: 'test' });
@@ -188,10 +192,10 @@ test.each(databases)(
     await writeFile(path, JSON.stringify(manifest));
     const place = await makeRoot(kind);
     await expect(importLedgers(directory, place)).rejects.toThrow(/job_queue/);
-    const own = await openLedger(tenantPlace(place, slugs[0] ?? ''), noRules);
+    const own = await openLedger(locateTenantLedger(place, slugs[0] ?? ''), noRules);
     expect(await own.jobs.list({ limit: 1 })).toEqual([]);
     await own.close();
-    await removeLedger(tenantPlace(place, slugs[0] ?? ''));
+    await removeLedger(locateTenantLedger(place, slugs[0] ?? ''));
   },
 );
 

@@ -179,7 +179,7 @@ describe('the advancer', () => {
     fake.fault = (id) => (id === 'bad' ? new Error('no such node') : undefined);
     await fake.advancer.start();
     await pass(0);
-    const triesMax = limits.advancementTriesMax;
+    const triesMax = limits.advancementAttemptsMax;
     expect(fake.releases).toEqual([{ branchId: 'bad', error: 'no such node', triesMax }]);
     expect(fake.batches).toEqual(['good']);
     expect(fake.news).toContainEqual({ ...noRunEvents, dueInMs: 77 });

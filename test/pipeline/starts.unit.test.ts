@@ -169,9 +169,9 @@ describe('the branches below a block', () => {
     expect(second.without([]).toString()).toBe('"key":"a","item":0');
     expect(second.without(['key', 'item'])).toHaveLength(0);
     expect(read).toHaveBeenCalledTimes(2);
-    for (let index = 0; index < limits.basesMax; index += 1) await bases(`other ${index}`);
+    for (let index = 0; index < limits.basePayloadsMax; index += 1) await bases(`other ${index}`);
     await bases('a');
-    expect(read).toHaveBeenCalledTimes(limits.basesMax + 3);
+    expect(read).toHaveBeenCalledTimes(limits.basePayloadsMax + 3);
   });
 
   test.each([

@@ -10,8 +10,8 @@ import { makeId } from '../../src/base/ids.ts';
 import type { JobDraft } from '../../src/job/job.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import { openToLook } from '../../src/ledger/open-readonly.ts';
-import { tenantPlace } from '../../src/ledger/tenant-location.ts';
+import { openReadonlyLedger } from '../../src/ledger/open-readonly.ts';
+import { locateTenantLedger } from '../../src/ledger/tenant-location.ts';
 import { draft } from '../support/ledger/drafts.ts';
 import { launch } from '../support/crash/server.ts';
 import { between } from '../support/crash/random.ts';
@@ -102,7 +102,7 @@ function enqueue({ config }: TestPlace, slug: string, jobs: readonly JobDraft[])
 
 /** Beside the server, which has it open. */
 async function attemptsOf({ config }: TestPlace, slug: string): Promise<Attempt[]> {
-  const ledger = await openToLook(tenantPlace(config.state, slug));
+  const ledger = await openReadonlyLedger(locateTenantLedger(config.state, slug));
   try {
     return await ledger.attempts.list({ limit: FLOOD });
   } finally {

@@ -91,7 +91,7 @@ async function rollOver(upgrade: Upgrade): Promise<void> {
   for (const [place, host] of older.entries()) {
     if (place !== first) await end(upgrade, place, pick(ways, random));
     else if (left.includes(host)) await letGo(upgrade, host);
-    if (random() < REFUSED) await refuseOlder(upgrade);
+    if (random() < REFUSED) await requireCurrentSchema(upgrade);
     if (place === first) continue;
     scene.launch(place, undefined, programs.newer);
     await scene.ready(place);
@@ -108,7 +108,7 @@ async function replace(upgrade: Upgrade): Promise<void> {
   await bringNewer(upgrade, 0);
   await work(upgrade);
   await scene.kill(0);
-  await refuseOlder(upgrade);
+  await requireCurrentSchema(upgrade);
   scene.launch(0);
   await scene.ready(0);
   await work(upgrade);
@@ -175,7 +175,7 @@ async function letGo({ scene, programs, tally }: Upgrade, host: Server): Promise
 }
 
 /** It touches nothing. */
-async function refuseOlder({ scene, programs, tally }: Upgrade): Promise<void> {
+async function requireCurrentSchema({ scene, programs, tally }: Upgrade): Promise<void> {
   await expectRefusal(scene.stage.launch(undefined, undefined, programs.older));
   tally.refusals += 1;
 }

@@ -73,7 +73,7 @@ describe('folded events', () => {
       return isOver;
     });
     await all;
-    const beats = Math.ceil((Date.now() - beganAt) / limits.eventBeatMs) + 1;
+    const beats = Math.ceil((Date.now() - beganAt) / limits.eventSummaryMs) + 1;
     // The first read returns the new events; another one sees that this was all.
     expect(reads.mock.calls.length).toBeLessThanOrEqual(3 * beats);
     expect(reads.mock.calls.length).toBeGreaterThan(0);

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import { removeLedger, tenantPlace } from '../../src/ledger/tenant-location.ts';
+import { removeLedger, locateTenantLedger } from '../../src/ledger/tenant-location.ts';
 import type { TenantLimits } from '../../src/tenant/types.ts';
 
 const noLimits: TenantLimits = {
@@ -24,7 +24,7 @@ export async function makeTenant(
   prepare?: (slug: string) => Promise<void>,
 ): Promise<string> {
   const slug = `org_${randomBytes(6).toString('hex')}`;
-  const place = tenantPlace(state, slug);
+  const place = locateTenantLedger(state, slug);
   onTestFinished(() => removeLedger(place));
   const draft = { slug, title: slug, createdBy: 'test', limits: { ...noLimits, ...limits } };
   await root.tenants.insert(draft);
@@ -40,7 +40,7 @@ export async function withTenantLedger<T>(
   slug: string,
   work: (ledger: Ledger) => Promise<T>,
 ): Promise<T> {
-  const ledger = await openLedger(tenantPlace(state, slug), noRules);
+  const ledger = await openLedger(locateTenantLedger(state, slug), noRules);
   try {
     return await work(ledger);
   } finally {

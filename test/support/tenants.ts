@@ -1,6 +1,10 @@
 /** Tenants for tests. On PostgreSQL their schemas lie beside those of other tests. */
 import { makeToken } from '../../src/base/ids.ts';
-import { removeLedger, tenantPlace, type RootPlace } from '../../src/ledger/tenant-location.ts';
+import {
+  removeLedger,
+  locateTenantLedger,
+  type RootLocation,
+} from '../../src/ledger/tenant-location.ts';
 import type { Reply, TestApi } from './api-server.ts';
 
 /** A name that nobody else has. */
@@ -45,7 +49,7 @@ export async function makeTenant(api: TestApi, more: object = {}): Promise<TestT
 }
 
 /** Drops all that is left of them: with SQLite it is deleted with the directory. */
-export async function dropTenants(place: RootPlace, slugs: readonly string[]): Promise<void> {
+export async function dropTenants(place: RootLocation, slugs: readonly string[]): Promise<void> {
   if (place.kind === 'sqlite') return;
-  for (const slug of slugs) await removeLedger(tenantPlace(place, slug));
+  for (const slug of slugs) await removeLedger(locateTenantLedger(place, slug));
 }

@@ -6,9 +6,9 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { openServer } from '../../src/app/server.ts';
 import { migrateAll } from '../../src/app/transfer.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
-import { tenantPlace } from '../../src/ledger/tenant-location.ts';
+import { locateTenantLedger } from '../../src/ledger/tenant-location.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import { schemaOf } from '../../src/ledger/open-readonly.ts';
+import { readSchemaVersion } from '../../src/ledger/open-readonly.ts';
 import { openRaw } from '../support/ledger/bench.ts';
 import { collectLog, databases, eventually, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
@@ -68,7 +68,7 @@ test(
     await expect(there.engine.tenants?.visit(slug)).rejects.toMatchObject({
       code: 'TENANT_NOT_FOUND',
     });
-    expect(await schemaOf(tenantPlace(place.config.state, slug))).toBeUndefined();
+    expect(await readSchemaVersion(locateTenantLedger(place.config.state, slug))).toBeUndefined();
   },
 );
 
@@ -84,13 +84,13 @@ test('a tenant whose ledger is newer than the program, or broken, can be deleted
     const slug = makeSlug();
     onTestFinished(() => dropTenants(state, [slug]));
     await ask('tenant.create', { slug });
-    const own = tenantPlace(state, slug);
+    const own = locateTenantLedger(state, slug);
     const raw = openRaw(own);
     await raw.run(harm);
     await raw.close();
     const answer = await ask('tenant.delete', { slug, confirm: slug });
     expect(answer).toMatchObject({ status: 'completed', result: { deleted: true } });
-    expect(await schemaOf(own)).toBeUndefined();
+    expect(await readSchemaVersion(own)).toBeUndefined();
   }
 });
 

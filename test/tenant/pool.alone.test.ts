@@ -11,7 +11,7 @@ import { makeTenant, withTenantLedger } from '../support/tenant-ledgers.ts';
 
 vi.mock('../../src/base/limits.ts', async (load) => {
   const { limits: real } = await load<{ readonly limits: typeof limits }>();
-  const few = { tenantsAwakeMax: { sqlite: 2, postgres: 2 }, tenantTurnMs: 500 };
+  const few = { tenantsAwakeMax: { sqlite: 2, postgres: 2 }, tenantAwakeTurnMs: 500 };
   return { limits: { ...real, ...few } };
 });
 
@@ -33,7 +33,7 @@ describe.each(databases)('a tenant on %s', (database) => {
     engine.tenants?.soon();
     await eventually('it is looked for', () => readings.count > 0);
     engine.tenants?.soon();
-    await new Promise((resolve) => setTimeout(resolve, 3 * limits.tenantAgainMs));
+    await new Promise((resolve) => setTimeout(resolve, 3 * limits.tenantDueCheckMs));
     const visiting = engine.tenants?.visit(slug);
     readings.letGo();
     const visit = await visiting;

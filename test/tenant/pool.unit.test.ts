@@ -183,7 +183,7 @@ test("a tenant that can't be read keeps no other awake and blocks no other", asy
 });
 
 test('a caller that arrives during the check finds the tenant awake', async () => {
-  const town = await makeTown(limits.tenantLookMs / 2);
+  const town = await makeTown(limits.tenantSleepCheckMs / 2);
   const first = await town.keeper.visit('acme');
   first.end();
   const looks: (() => void)[] = [];

@@ -3,7 +3,7 @@ import { noRules } from '../../src/ledger/rules.ts';
 import { expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import { tenantPlace } from '../../src/ledger/tenant-location.ts';
+import { locateTenantLedger } from '../../src/ledger/tenant-location.ts';
 import { openRaw } from '../support/ledger/bench.ts';
 import { beat, claimable, claimAs, draft } from '../support/ledger/drafts.ts';
 import { eventually, makePlace } from '../support/instance.ts';
@@ -30,7 +30,7 @@ test('a tenant that sleeps is recovered without waiting for another threshold', 
   await root.tenants.recordDue(slug, null);
   await root.processes.heartbeat(beat('dead'));
   const past = '2020-01-01T00:00:00.000Z';
-  for (const ledger of [place.config.state, tenantPlace(place.config.state, slug)]) {
+  for (const ledger of [place.config.state, locateTenantLedger(place.config.state, slug)]) {
     const raw = openRaw(ledger);
     await raw.run(`update processes set last_heartbeat_at = '${past}'`);
     await raw.close();

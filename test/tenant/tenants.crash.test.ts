@@ -2,8 +2,8 @@
 import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openLedger } from '../../src/ledger/open.ts';
-import { schemaOf } from '../../src/ledger/open-readonly.ts';
-import { tenantPlace } from '../../src/ledger/tenant-location.ts';
+import { readSchemaVersion } from '../../src/ledger/open-readonly.ts';
+import { locateTenantLedger } from '../../src/ledger/tenant-location.ts';
 import { databases, eventually, makePlace, type TestPlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { dropTenants, makeSlug } from '../support/tenants.ts';
@@ -84,7 +84,7 @@ describe.each(databases)('on %s', (database) => {
       });
       expect((await client.get(`/tenants/${other}`)).body).toMatchObject({ status: 'active' });
       await server.stop();
-      expect(await schemaOf(tenantPlace(place.config.state, slug))).toBeUndefined();
+      expect(await readSchemaVersion(locateTenantLedger(place.config.state, slug))).toBeUndefined();
       const root = await openLedger(place.config.state, noRules);
       expect(await root.check()).toEqual([]);
       await root.close();

@@ -3,7 +3,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import type { JobSubmission } from '../../src/job/enqueue.service.ts';
 import type { Tenants } from '../../src/tenant/tenants.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
-import { tenantPlace } from '../../src/ledger/tenant-location.ts';
+import { locateTenantLedger } from '../../src/ledger/tenant-location.ts';
 import { openRaw } from '../support/ledger/bench.ts';
 import {
   databases,
@@ -380,7 +380,7 @@ function breakSchema(place: TestPlace, slug: string): Promise<void> {
 
 /** Past its ledger, which nobody has open. */
 async function runSql({ config }: TestPlace, slug: string, statement: string): Promise<void> {
-  const raw = openRaw(tenantPlace(config.state, slug));
+  const raw = openRaw(locateTenantLedger(config.state, slug));
   await raw.run(statement);
   await raw.close();
 }

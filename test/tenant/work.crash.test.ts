@@ -5,8 +5,8 @@ import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
 import { makeId } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import { openToLook } from '../../src/ledger/open-readonly.ts';
-import { tenantPlace } from '../../src/ledger/tenant-location.ts';
+import { openReadonlyLedger } from '../../src/ledger/open-readonly.ts';
+import { locateTenantLedger } from '../../src/ledger/tenant-location.ts';
 import {
   databases,
   eventually,
@@ -72,7 +72,7 @@ async function enqueue(ledger: Ledger, ids: readonly string[], due: string): Pro
 /** Also what had run when its server was killed is not over until its end is on record. */
 async function allDone({ place, jobs }: Town): Promise<void> {
   for (const slug of jobs.keys()) {
-    const ledger = await openToLook(tenantPlace(place.config.state, slug));
+    const ledger = await openReadonlyLedger(locateTenantLedger(place.config.state, slug));
     const open = { status: ['queued', 'running'], limit: 1 } as const;
     const isDone = async () => (await ledger.jobs.count(open)) === 0;
     await eventually(`all of ${slug} is done`, isDone, patienceMs);

@@ -45,14 +45,14 @@ test('22 a sender that fails is counted by its address, whatever address it clai
       expect([told.status, told.text]).toEqual([429, '{"error":"rate_limited"}\n']);
       expect(told.head).toMatch(/^retry-after: [1-9]\d*\r$/im);
     }
-    const large = JSON.stringify({ message: 'x'.repeat(limits.webhookSmallBytes) });
+    const large = JSON.stringify({ message: 'x'.repeat(limits.webhookSmallBodyBytes) });
     const proof: Lines = [['x-hub-signature-256', `sha256=${mac(secret, large, 'hex')}`]];
     expect((await at.post('/hooks/gh', proof, large)).status).toBe(429);
   });
   const { deliveries } = (await at.api.ask('/webhooks/deliveries?limit=500')).body;
   const sources = new Set((deliveries as { source: string }[]).map(({ source }) => source));
   expect([...sources]).toEqual(['127.0.0.1']);
-  expect(deliveries).toHaveLength(limits.webhookRefusalsKept);
+  expect(deliveries).toHaveLength(limits.webhookRejectionsKeptMax);
   expect((await at.post('/hooks/gh', signed(secret), BODY)).status).toBe(202);
 });
 

@@ -40,7 +40,7 @@ const well: DeliveryParts = {
 };
 
 const limited = { source: { ok: false, retryAfterMs: 1500 } } as const;
-const large = JSON.stringify({ a: 'x'.repeat(limits.webhookSmallBytes) });
+const large = JSON.stringify({ a: 'x'.repeat(limits.webhookSmallBodyBytes) });
 
 /** Everything that can be wrong, one by one. */
 const wrong = {

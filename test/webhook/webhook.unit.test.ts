@@ -53,7 +53,7 @@ describe('a hook', () => {
         replay: 'normal',
         eventRules: toEventRules({}),
         maxBodyBytes: limits.webhookBodyBytesMax,
-        ratePerMinute: limits.webhookRateUsual,
+        ratePerMinute: limits.webhookRateDefault,
         waitMs: 0,
       },
       secrets: [],

@@ -27,8 +27,8 @@ export const dataLimits = {
   /** Log lines that wait for a slow reader or a full disk; what comes on top is dropped. */
   logBufferBytesMax: 16 * MIB,
   /** When they are tried again, where the reader is slow and where they were refused. */
-  logAgainMs: 50,
-  logRefusedMs: 1000,
+  logRetryMs: 50,
+  logRefusedRetryMs: 1000,
   /** How long the exit waits for a reader to take what is left. */
   logFlushMs: 5000,
   /** What the core keeps of its own log for whoever asks later. */

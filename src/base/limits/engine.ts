@@ -5,11 +5,11 @@ export const engineLimits = {
   heartbeatMs: 5 * SECOND,
   reapAfterMs: 30 * SECOND,
   /** How long a directive may be under way in a process that does not beat. */
-  strangerMs: 1 * HOUR,
+  directiveOrphanMs: 1 * HOUR,
   /** How often a directive that is safe to repeat is begun, when processes die over it. */
   directiveAttemptsMax: 3,
   /** Directives that waited and are begun by one look. */
-  directivesBegunMax: 20,
+  directivesStartedMax: 20,
   /** What a claim may outlive its own timeout and kill grace by, before others take it. */
   claimSlackMs: 60 * SECOND,
   /** Looking for work without being woken. */
@@ -28,7 +28,7 @@ export const engineLimits = {
   durationMsMax: 100 * 365 * DAY,
   /** Jobs that one bulk cancel or retry may touch, how many unless told, and at once. */
   bulkJobsMax: 100_000,
-  bulkJobsUsual: 10_000,
+  bulkJobsDefault: 10_000,
   bulkStepJobs: 200,
   /** How long a queued job waits for a process that knows its plugin before it is dead. */
   runnerGraceMs: 1 * HOUR,
@@ -100,7 +100,7 @@ export const engineLimits = {
   /** Acknowledgements that a look reads, the newest first. */
   acknowledgementsMax: 1000,
   /** How far ahead times of a schedule are compared with quiet hours, and how many at least and at most. */
-  quietLook: { daysMs: 8 * DAY, timesMin: 5, timesMax: 20_000 },
+  quietHoursPreview: { daysMs: 8 * DAY, timesMin: 5, timesMax: 20_000 },
   /** A disk with less free than this part of it, and less than these bytes, is nearly full. */
   diskNearlyFull: { freePart: 0.05, freeBytes: 2 * GIB },
   /** Characters of the id of a finding. */

@@ -49,13 +49,13 @@ export const httpLimits = {
   eventStreamsPerTenantMax: 64,
   eventStreamsPerTokenMax: 32,
   /** How often those are told who want to know of events in sums. */
-  eventBeatMs: 1 * SECOND,
+  eventSummaryMs: 1 * SECOND,
   /** A sign of life on a stream without events. */
   eventHeartbeatMs: 15 * SECOND,
   /** How often a stream looks for what other hosts wrote. */
-  eventLookMs: 1 * SECOND,
+  eventPollMs: 1 * SECOND,
   /** How soon it looks again when what comes next is being written. */
-  eventSoonMs: 50,
+  eventPendingPollMs: 50,
   /** Rows of each kind that one look reads, and their bytes; one row is read however large it is. */
   eventPageRows: 200,
   eventPageBytes: 1 * MIB,
@@ -65,7 +65,7 @@ export const httpLimits = {
   figureRowsMax: 10_000,
   /** How long shared figures are used, and how many times as long as it took to read them. */
   figureMs: 1 * SECOND,
-  figureRest: 20,
+  figureRestFactor: 20,
   /** How old figures may become while newer ones are read. */
   figureStaleMs: 30 * SECOND,
   /** How often figures for monitors are read, and for how long after a monitor has asked. */
@@ -91,7 +91,7 @@ export const httpLimits = {
   toolKeptCharsMax: 64 * MIB,
   /** The name of a tool that every client takes, and what is told of a plugin's own words. */
   toolNameCharsMax: 64,
-  toolWordsCharsMax: 400,
+  toolDescriptionCharsMax: 400,
   /** How long a tool that runs a command waits for its end; clients give up after a minute. */
   toolWaitMs: 30 * SECOND,
   /** The longest path of a Unix socket that every platform takes. */

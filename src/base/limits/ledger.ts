@@ -3,7 +3,7 @@ import { DAY, GIB, HOUR, MIB, MINUTE, SECOND } from './units.ts';
 /** The ledger and tenants: the journal of SQLite, retention, tokens, open tenants. */
 export const ledgerLimits = {
   /** How often a start begins again whose connection the database has ended. */
-  startsAgainMax: 5,
+  startRetriesMax: 5,
   jobQueueRetentionMs: 30 * DAY,
   jobLogRetentionMs: 30 * DAY,
   signalRetentionMs: 30 * DAY,
@@ -20,7 +20,7 @@ export const ledgerLimits = {
   scopesMax: 100,
   scopeCharsMax: 300,
   /** How long a process may act on what it last heard about the ledger's tokens. */
-  tokenFreshMs: 1 * SECOND,
+  tokenCacheMs: 1 * SECOND,
   tokenUseEveryMs: 30 * SECOND,
   /** Rows that one step of the pruner deletes, and how often retention is a directive on record. */
   pruneRowsMax: 1000,
@@ -30,7 +30,7 @@ export const ledgerLimits = {
   /** Long work lets others have their turn after as much. */
   sliceMs: 5,
   /** Where the last sync of the disk was quicker than this, the next one is waited for on the spot. */
-  syncHereMs: 2,
+  inlineSyncMs: 2,
   /** Rows that a page of a list looks at, when few of them fit the filter. */
   listVisitMax: 3000,
   /** Attempts that one page of logs visits; they cost more than jobs, and their output is long. */
@@ -49,7 +49,7 @@ export const ledgerLimits = {
   indexCheckMs: 24 * 60 * 60 * 1000,
   indexProblemsMax: 20,
   /** When indexes are compared again that could not be, and how long others wait after a comparison. */
-  indexCheckAgainMs: 60 * 1000,
+  indexCheckRetryMs: 60 * 1000,
   indexCheckRestFactor: 10,
   indexCheckRestMsMax: 60 * 1000,
   busyTimeoutMs: 5 * SECOND,
@@ -65,13 +65,13 @@ export const ledgerLimits = {
   readerIdleMs: 30 * SECOND,
   readerFilesMax: 16,
   /** Keys that one read by key may have; a read with more runs in a reader thread. */
-  keysHere: 4,
+  inlineKeysMax: 4,
   readerStatementsMax: 256,
   /** Pages of SQLite's journal from which on a thread folds it in, and from which on a commit does. */
   journalPages: 4000,
-  journalPagesNet: 16_000,
+  journalPagesMax: 16_000,
   /** Commits in a row after which nobody looks how long it is, at most. */
-  journalCommitsUnseen: 8,
+  journalCommitsUncheckedMax: 8,
   /** How long that thread stays without work, and until it is tried again after it failed. */
   checkpointIdleMs: 10 * SECOND,
   checkpointRetryMs: 1 * MINUTE,
@@ -89,10 +89,10 @@ export const ledgerLimits = {
   /** How long an idle tenant stays open if it was opened only for due work. */
   tenantLingerMs: 1 * SECOND,
   /** How often it is seen whether one may sleep; what is due sooner than this keeps it awake. */
-  tenantLookMs: 500,
-  tenantSoonMs: 2 * SECOND,
+  tenantSleepCheckMs: 500,
+  tenantDueSoonMs: 2 * SECOND,
   /** How often it is seen at most whether one is due. */
-  tenantAgainMs: 100,
+  tenantDueCheckMs: 100,
   /** Tenants that are woken at once, and awake at once: each has files and threads, or connections. */
   tenantsWakingMax: 4,
   tenantsAwakeMax: { sqlite: 256, postgres: 24 },
@@ -100,7 +100,7 @@ export const ledgerLimits = {
   /** Ledgers whose claims a pause waits for in one transaction, which holds a lock for each. */
   claimLocksMax: 64,
   /** How long one that has work stays awake when others wait for its place. */
-  tenantTurnMs: 5 * SECOND,
+  tenantAwakeTurnMs: 5 * SECOND,
   /** How long a visitor waits for one to wake, and until one that did not is tried again. */
   tenantWakeMs: 10 * SECOND,
   tenantRetryMs: 1 * SECOND,
@@ -113,5 +113,5 @@ export const ledgerLimits = {
   tenantCountMs: 100,
   tenantStorageMs: 5 * SECOND,
   /** How long a place is kept for a ledger whose turn it is. */
-  turnMs: 1 * SECOND,
+  ledgerTurnMs: 1 * SECOND,
 } as const;

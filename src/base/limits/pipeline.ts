@@ -11,12 +11,12 @@ export const pipelineLimits = {
   advancedAtOnceMax: 8,
   advanceRetryMs: 1 * SECOND,
   /** The cached payloads from before a block, which the jobs of its branches need. */
-  basesMax: 32,
+  basePayloadsMax: 32,
   /** The depth to which a chain of jobs is followed in both directions. */
   treeDepthMax: 100,
   /** A step's name in a request, and the reason of an approval or a rejection. */
   stepNameCharsMax: 1000,
-  whyCharsMax: 1000,
+  decisionReasonCharsMax: 1000,
   /** The rows that one statement copies or changes. The process yields between statements. */
   runRowsAtOnce: 500,
   /** The number of pipelines, the steps of one with all calls inlined, and the depth of its lists. */
@@ -45,7 +45,7 @@ export const pipelineLimits = {
   /** The time after which other processes can claim a claimed branch that was not advanced. */
   branchLeaseMs: 5 * MINUTE,
   /** The tries to advance a branch, and the first delay between them. */
-  advancementTriesMax: 5,
+  advancementAttemptsMax: 5,
   advancementBackoffMs: 1 * SECOND,
   /** The halted branches that the signal of a halted run names. */
   haltedBranchesMax: 100,

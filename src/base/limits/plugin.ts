@@ -28,7 +28,7 @@ export const pluginLimits = {
   prewarmBackoffMs: 1 * SECOND,
   prewarmBackoffMsMax: 5 * MINUTE,
   /** How long the spawner may take to say hello, and to end when told to. */
-  spawnerPatienceMs: 10 * SECOND,
+  spawnerTimeoutMs: 10 * SECOND,
   /** Between two tries to start a spawner that does not come up; doubled for each more. */
   spawnerRestartMs: 100,
   spawnerRestartMsMax: 5 * SECOND,

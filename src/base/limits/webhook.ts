@@ -16,14 +16,14 @@ export const webhookLimits = {
   /** The body of one delivery: its payload must fit into a job's. */
   webhookBodyBytesMax: 1 * MIB,
   /** Verified deliveries of one webhook in a minute, unless it says otherwise, and at most. */
-  webhookRateUsual: 600,
+  webhookRateDefault: 600,
   webhookRateMax: 600_000,
   /** Deliveries of one source that may fail their verification in a minute. */
   webhookFailuresMax: 100,
   /** What is verified of a source that has failed more often: to verify more would cost too much. */
-  webhookSmallBytes: 64 * KIB,
+  webhookSmallBodyBytes: 64 * KIB,
   /** Refused deliveries of one webhook in a minute that are written down. */
-  webhookRefusalsKept: 60,
+  webhookRejectionsKeptMax: 60,
   /** What is kept of the address that a proxy names. */
   webhookSourceChars: 100,
   /** What is kept of one header of a delivery. */
@@ -39,13 +39,13 @@ export const webhookLimits = {
   webhookRespondMs: 10 * SECOND,
   webhookRespondMsMax: 1 * MINUTE,
   /** How long a process goes by what it knows of the webhooks that others may change. */
-  webhookFreshMs: 1 * SECOND,
+  webhookCacheMs: 1 * SECOND,
   /** How long the secret of a webhook may stay good after it was rotated. */
-  webhookKeepOldMsMax: 30 * DAY,
+  webhookOldSecretMsMax: 30 * DAY,
   /** Webhooks and sources of which it is kept how much they did in the last minute. */
   webhookWindowsMax: 10_000,
   /** How long it is remembered that a webhook was sent more than it takes. */
-  webhookTurnedAwayMs: 10 * MINUTE,
+  webhookThrottledMs: 10 * MINUTE,
   /** Secrets of one webhook that are good at once, and signatures that one delivery may carry. */
   webhookSecretsMax: 8,
   /** One that somebody brings: whoever has none may try as many as the server can take. */

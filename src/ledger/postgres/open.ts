@@ -1,6 +1,6 @@
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import { backupPostgres } from '../backup.ts';
-import { checkLedger, glanceAtLedger } from '../check.ts';
+import { checkLedger, quickCheckLedger } from '../check.ts';
 import { checkPostgresIndexes } from '../check-indexes.ts';
 import type { Store, Transaction } from '../dialect.ts';
 import type { LedgerSubset } from '../ledger.ts';
@@ -11,19 +11,19 @@ import { openPostgres, type PostgresOptions } from './store.ts';
 import { adoptEvents } from '../../signal/event-feed.sql.ts';
 import { readMeta } from '../meta.ts';
 
-export interface PostgresParts {
+export interface PostgresStorage {
   readonly store: Store;
   readonly notifier: Notifier;
   readonly care: LedgerSubset<'backup' | 'check' | 'checkIndexes' | 'quickCheck'>;
 }
 
 /** A schema brought up to date, and what a ledger over it is made of. */
-export async function openPostgresParts(
+export async function openPostgresStorage(
   url: string,
   schema: string,
   signal?: AbortSignal,
   options?: PostgresOptions,
-): Promise<PostgresParts> {
+): Promise<PostgresStorage> {
   const store = openPostgres(url, schema, options);
   signal?.addEventListener('abort', () => store.cut(), { once: true });
   try {
@@ -55,7 +55,7 @@ export async function openPostgresParts(
     care: {
       backup: (target, directive) => backupPostgres(store, target, directive),
       check: () => store.read(checkLedger),
-      quickCheck: () => store.read(glanceAtLedger),
+      quickCheck: () => store.read(quickCheckLedger),
       checkIndexes: () => store.read((session) => checkPostgresIndexes(session, schema)),
     },
   };

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import {
-  tryParts,
+  retryWithSavepoints,
   type Dialect,
-  type Parts,
+  type SavepointState,
   type Row,
   type Session,
   type Store,
@@ -59,7 +59,7 @@ export function makePostgresDialect(schema: string, rootSchema = schema): Dialec
     },
     now: `to_char(clock_timestamp() at time zone 'utc', ${format})`,
     statementNow: `to_char(statement_timestamp() at time zone 'utc', ${format})`,
-    isToldTime: false,
+    takesTime: false,
     nowPlus: (ms) =>
       `to_char((clock_timestamp() + (${ms})::bigint * interval '1 millisecond')
         at time zone 'utc', ${format})`,
@@ -72,14 +72,14 @@ export function makePostgresDialect(schema: string, rootSchema = schema): Dialec
       `select pg_advisory_xact_lock(key) from unnest(array[${schemas
         .map(lockKeyOf)
         .join(', ')}]::bigint[]) key`,
-    keepOffClaims: lockOf(schema, '_shared'),
+    lockClaimsShared: lockOf(schema, '_shared'),
     lockQueue: lockOf(`${schema}:queue`),
     lockRuns: lockOf(`${schema}:runs`),
     settledBelow: 'pg_snapshot_xmin(pg_current_snapshot())::text::bigint',
-    unbegun: 'pg_snapshot_xmax(pg_current_snapshot())::text::bigint',
-    lastJobGiven: `(select case when is_called then last_value else last_value - 1 end
+    nextTransaction: 'pg_snapshot_xmax(pg_current_snapshot())::text::bigint',
+    lastJobSeq: `(select case when is_called then last_value else last_value - 1 end
       from "${schema}".job_queue_seq_seq)`,
-    newTransaction: 'pg_current_xact_id()::text::bigint',
+    ownTransaction: 'pg_current_xact_id()::text::bigint',
     size: `coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_catalog.pg_class c
       join pg_catalog.pg_namespace n on n.oid = c.relnamespace
       where n.nspname = '${schema}' and c.relkind = 'r'`,
@@ -149,7 +149,9 @@ export function openPostgres(
     find: read,
     read,
     write: (names, work) =>
-      track(() => tryParts((parts) => writeWithRetry(pool, dialect, names, work, parts))),
+      track(() =>
+        retryWithSavepoints((savepoints) => writeWithRetry(pool, dialect, names, work, savepoints)),
+      ),
     snapshot: (work) =>
       track(() => withClient(pool, (client) => inSnapshot(client, dialect, work))),
     cut() {
@@ -206,19 +208,19 @@ async function writeWithRetry<T>(
   dialect: Dialect,
   names: readonly CommitName[],
   work: (tx: Transaction) => Promise<T>,
-  parts: Parts,
+  savepoints: SavepointState,
 ): Promise<T> {
-  let again = false;
+  let isRetry = false;
   for (let conflicts = 0, unknowns = 0; ;) {
     try {
       const value = await withClient(pool, (client) =>
-        writeOnce(client, dialect, names, work, { again, parts }),
+        writeOnce(client, dialect, names, work, { isRetry, savepoints }),
       );
       afterCommit(names);
       return value;
     } catch (error) {
-      if (error instanceof UnknownCommit || (again && isUnavailable(error))) {
-        again = true;
+      if (error instanceof UnknownCommit || (isRetry && isUnavailable(error))) {
+        isRetry = true;
         unknowns += 1;
         if (unknowns > UNKNOWN_RETRIES_MAX) throw uncertain(error);
         await pause(unknowns);
@@ -236,7 +238,7 @@ async function writeOnce<T>(
   dialect: Dialect,
   names: readonly CommitName[],
   work: (tx: Transaction) => Promise<T>,
-  round: Pick<Transaction, 'again' | 'parts'>,
+  round: Pick<Transaction, 'isRetry' | 'savepoints'>,
 ): Promise<T> {
   const pipeline = makePipeline(client);
   const session = makeSession(pipeline, dialect);

@@ -58,7 +58,7 @@ export function makeCheckpoints(
   let unseen = 0;
   let restsUntil = 0;
   let ended = false;
-  setNet(writer, limits.journalPagesNet);
+  setNet(writer, limits.journalPagesMax);
 
   const fold = async (): Promise<void> => {
     let journal = await thread.pass();
@@ -66,7 +66,7 @@ export function makeCheckpoints(
     if (isFolded(journal) && !ended)
       await between(async () => void (journal = await thread.pass()));
     dueAt = limits.journalPages + (isFolded(journal) ? 0 : journal.log);
-    if (restsUntil > 0) setNet(writer, limits.journalPagesNet);
+    if (restsUntil > 0) setNet(writer, limits.journalPagesMax);
     restsUntil = 0;
   };
   const fail = (error: unknown): void => {
@@ -83,7 +83,7 @@ export function makeCheckpoints(
     if (log < limits.journalPages) dueAt = limits.journalPages;
     // A look costs as much as a statement: none while commits like those before cannot make it due.
     const ofCommit = Math.max(1, log < pages ? log : log - pages) / commits;
-    unseen = Math.min(limits.journalCommitsUnseen, Math.floor((dueAt - log) / ofCommit / 2));
+    unseen = Math.min(limits.journalCommitsUncheckedMax, Math.floor((dueAt - log) / ofCommit / 2));
     pages = log;
     commits = 0;
     return log >= dueAt;

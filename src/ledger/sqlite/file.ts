@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import { makeDirectories, syncDirectoriesAbove } from '../../base/files.ts';
 import { limits } from '../../base/limits.ts';
-import { refuseNewer } from '../migrate.ts';
+import { requireKnownSchema } from '../migrate.ts';
 
 /** "DUCT": marks our files, so that we never write into somebody else's. */
 export const APPLICATION_ID = 0x44554354;
@@ -62,7 +62,7 @@ export function openReader(path: string): DatabaseSync {
 }
 
 /** The file of a ledger for looking only, or undefined when nothing was ever written there. */
-export function openToRead(path: string): DatabaseSync | undefined {
+export function openReadonlyFile(path: string): DatabaseSync | undefined {
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return undefined;
   const db = openDatabase(path, true);
   try {
@@ -123,7 +123,7 @@ export function networkFileSystem(type: number): string | undefined {
 function refuseForeign(db: DatabaseSync, path: string): void {
   const id = pragma(db, 'application_id');
   if (id === APPLICATION_ID) {
-    refuseNewer(Number(pragma(db, 'user_version')));
+    requireKnownSchema(Number(pragma(db, 'user_version')));
     return;
   }
   const tables = db.prepare('select count(*) as n from sqlite_schema').get();

@@ -20,7 +20,7 @@ const NOTE = 'ductile.lock';
  * file beside it, so that reading the note can never disturb it. No age, no heartbeat: it is held or
  * it is free.
  */
-export function takeInstanceLock(directory: string, configFile?: string): FileLock {
+export function claimInstanceLock(directory: string, configFile?: string): FileLock {
   makeDirectories(directory);
   const note = join(directory, NOTE);
   const lock = tryLock(join(directory, '.ductile.lock'));

@@ -1,10 +1,10 @@
 import { askThread } from './ask-thread.ts';
 import type { Row, Session } from '../dialect.ts';
 import { sqliteDialect } from './session.ts';
-import { classify } from './store.ts';
+import { toLedgerError } from './store.ts';
 
 /** What can be asked of a file beside those who work with it. */
-export type Reading = Pick<Session, 'dialect' | 'run'>;
+export type CheckSession = Pick<Session, 'dialect' | 'run'>;
 
 interface Told {
   readonly rows?: Row[];
@@ -38,7 +38,7 @@ const PROGRAM = `
  */
 export async function readInThread<T>(
   path: string,
-  work: (reading: Reading) => Promise<T>,
+  work: (reading: CheckSession) => Promise<T>,
   givenUp?: AbortSignal,
 ): Promise<T> {
   const { Worker } = await import('node:worker_threads');
@@ -49,7 +49,7 @@ export async function readInThread<T>(
   const run = async (sql: string): Promise<Row[]> => {
     const { rows, failure } = await askThread<Told>(worker, sql);
     if (failure === undefined) return rows ?? [];
-    throw classify(Object.assign(new Error(failure.message), failure));
+    throw toLedgerError(Object.assign(new Error(failure.message), failure));
   };
   try {
     return await work({ dialect: sqliteDialect, run });

@@ -19,20 +19,20 @@ export const sqliteDialect: Dialect = {
   statementNow: NOW,
   nowPlus: (ms) => `strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (${ms} / 1000.0) || ' seconds')`,
   // Its clock is that of this process; to have it format the time takes a sixth of an insert.
-  isToldTime: true,
+  takesTime: true,
   forUpdate: '',
   forShare: '',
   skipLocked: '',
   lockClaims: undefined,
   pausedBy: ['ledger_meta'],
   awaitClaimsIn: undefined,
-  keepOffClaims: undefined,
+  lockClaimsShared: undefined,
   lockQueue: undefined,
   lockRuns: undefined,
   settledBelow: undefined,
-  unbegun: undefined,
-  lastJobGiven: undefined,
-  newTransaction: undefined,
+  nextTransaction: undefined,
+  lastJobSeq: undefined,
+  ownTransaction: undefined,
   size: `(p.page_count - f.freelist_count) * s.page_size
     from pragma_page_count p, pragma_freelist_count f, pragma_page_size s`,
   // One writer meets nobody.
@@ -78,8 +78,8 @@ export function makeSession(db: DatabaseSync, clock: () => Timestamp = readClock
   };
   return {
     dialect: sqliteDialect,
-    again: false,
-    parts: { isGuarded: true, areUsed: false },
+    isRetry: false,
+    savepoints: { isEnabled: true, isUsed: false },
     run: (sql, values = []) => attempt(() => prepare(sql).all(...values) as Row[]),
     each: (...asked) => attempt(() => runEach(...asked)),
     send: (...asked) => void runEach(...asked),

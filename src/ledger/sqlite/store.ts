@@ -4,7 +4,7 @@ import { DuctileError, messageOf } from '../../base/errors.ts';
 import { limits } from '../../base/limits.ts';
 import type { Log } from '../../base/log.ts';
 import {
-  tryParts,
+  retryWithSavepoints,
   type Session,
   type Store,
   type Transaction,
@@ -15,7 +15,7 @@ import { makeCheckpoints } from './checkpoint.ts';
 import { openReader, openWriter, sqliteCode } from './file.ts';
 import { sqliteReaders } from './readers.ts';
 import { makeSession, sqliteDialect } from './session.ts';
-import { makeSyncing, type Disk, type Syncing } from './sync.ts';
+import { makeJournalSync, type DiskSync, type JournalSync } from './sync.ts';
 
 export interface SqliteStore extends Store {
   readonly path: string;
@@ -38,7 +38,7 @@ interface Writing {
   readonly bounds: Bounds;
   readonly tx: Transaction;
   readonly count: Count;
-  readonly syncing: Syncing;
+  readonly syncing: JournalSync;
 }
 
 /**
@@ -46,9 +46,9 @@ interface Writing {
  * The writes of one turn of the event loop share one transaction, each in a savepoint of its own; a
  * write resolves when it is on the disk.
  */
-export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): SqliteStore {
+export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: DiskSync): SqliteStore {
   const writer = openWriter(path);
-  const syncing = makeSyncing(path, writer, disk);
+  const syncing = makeJournalSync(path, writer, disk);
   const writing = makeWriting(writer, syncing);
   const reads = makeReads(path, syncing);
   let waiting: Unit[] = [];
@@ -89,12 +89,12 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): 
     read: reads.read,
     write<T>(names: readonly CommitName[], work: (tx: Transaction) => Promise<T>) {
       if (closed) return Promise.reject(closedError());
-      return tryParts(
-        (parts) =>
+      return retryWithSavepoints(
+        (savepoints) =>
           new Promise<T>((resolve, reject) => {
             waiting.push({
               names,
-              work: (tx) => work({ ...tx, parts }),
+              work: (tx) => work({ ...tx, savepoints }),
               resolve: resolve as (value: unknown) => void,
               reject,
             });
@@ -116,7 +116,7 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): 
 /** What begins and ends transactions and their parts; to compile them each time costs as much again. */
 type Bounds = Readonly<Record<'begin' | 'commit' | 'save' | 'release', StatementSync>>;
 
-function makeWriting(db: DatabaseSync, syncing: Syncing): Writing {
+function makeWriting(db: DatabaseSync, syncing: JournalSync): Writing {
   const bounds = {
     begin: db.prepare('begin immediate'),
     commit: db.prepare('commit'),
@@ -140,7 +140,7 @@ function makeCount(): Count {
 /** The two ways to read: by key on a connection of this thread, anything else in reader threads. */
 function makeReads(
   path: string,
-  syncing: Pick<Syncing, 'underWay'>,
+  syncing: Pick<JournalSync, 'underWay'>,
 ): Pick<Store, 'find' | 'read' | 'close'> {
   let opened: { readonly db: DatabaseSync; readonly session: Session } | undefined;
   let closed = false;
@@ -158,7 +158,7 @@ function makeReads(
       await syncing.underWay;
       return found;
     } catch (error) {
-      throw classify(error);
+      throw toLedgerError(error);
     }
   };
   return {
@@ -173,13 +173,13 @@ function makeReads(
 }
 
 /** One connection and no transactions: to look at a file, or to have an empty ledger in memory. */
-export function storeOver(db: DatabaseSync, clock?: () => Timestamp): Store {
+export function makeConnectionStore(db: DatabaseSync, clock?: () => Timestamp): Store {
   const session = makeSession(db, clock);
   const attend = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
       return await work();
     } catch (error) {
-      throw classify(error);
+      throw toLedgerError(error);
     }
   };
   return {
@@ -206,7 +206,7 @@ async function runGroup(writing: Writing, units: readonly Unit[]): Promise<reado
     bounds.begin.run();
   } catch (error) {
     // Somebody else has the file: each alone would only wait for it once more.
-    for (const unit of units) unit.reject(classify(error));
+    for (const unit of units) unit.reject(toLedgerError(error));
     return [];
   }
   let results: Result[];
@@ -214,7 +214,7 @@ async function runGroup(writing: Writing, units: readonly Unit[]): Promise<reado
     results = await runTogether(writing, units);
   } catch (error) {
     rollback(db);
-    if (units.length === 1) units.forEach((unit) => unit.reject(classify(error)));
+    if (units.length === 1) units.forEach((unit) => unit.reject(toLedgerError(error)));
     else for (const unit of units) await runGroup(writing, [unit]);
     return [];
   }
@@ -248,7 +248,7 @@ async function runTogether(
       if (units.length === 1 || !db.isTransaction) throw error;
       db.exec('rollback to unit');
       bounds.release.run();
-      results.push({ ok: false, error: classify(error) });
+      results.push({ ok: false, error: toLedgerError(error) });
     }
   }
   units.forEach((unit, index) => results[index]?.ok === true && beforeCommit(unit.names));
@@ -294,7 +294,7 @@ const NOT_OUR_SCHEMA =
   /^(no such (table|column|function)|unknown function|duplicate column)\b|^(table|index|view) .* already exists$/;
 
 /** What an error of SQLite means to whoever uses the ledger. */
-export function classify(error: unknown): unknown {
+export function toLedgerError(error: unknown): unknown {
   const code = sqliteCode(error);
   if (code === undefined) return error;
   const known = UNAVAILABLE.get(code);

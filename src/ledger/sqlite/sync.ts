@@ -5,7 +5,7 @@ import { DuctileError, messageOf } from '../../base/errors.ts';
 import { limits } from '../../base/limits.ts';
 
 /** Brings what was committed to the disk, while the event loop goes on. */
-export interface Syncing {
+export interface JournalSync {
   /** What is visible but not yet on the disk; it is there, or known not to be, when this resolves. */
   readonly underWay: Promise<void> | undefined;
   /** To be called after every commit; when it resolves, a power failure does not undo it. */
@@ -16,13 +16,13 @@ export interface Syncing {
 }
 
 /** How a file is synced: here, while everything stands still, or elsewhere; and how long that takes. */
-export interface Disk {
+export interface DiskSync {
   readonly here: (file: number) => void;
   readonly elsewhere: (file: number) => Promise<void>;
   readonly nowMs: () => number;
 }
 
-const realDisk: Disk = {
+const realDisk: DiskSync = {
   here: fdatasyncSync,
   elsewhere: promisify(fdatasync),
   nowMs: () => performance.now(),
@@ -33,11 +33,11 @@ const realDisk: Disk = {
  * sync a commit is written to the journal and no more; the order on the disk is SQLite's own, and it
  * still syncs around its checkpoints. So it is enough to sync the journal before anybody is answered.
  */
-export function makeSyncing(
+export function makeJournalSync(
   path: string,
   writer: DatabaseSync,
-  { here, elsewhere, nowMs }: Disk = realDisk,
-): Syncing {
+  { here, elsewhere, nowMs }: DiskSync = realDisk,
+): JournalSync {
   const file = openJournal(path, writer);
   writer.exec('pragma synchronous = normal');
   // Of rows; the one thing that is written without any, the number of the schema, is so at every opening.
@@ -51,7 +51,7 @@ export function makeSyncing(
     const since = nowMs();
     try {
       // A quick disk is quicker than another thread.
-      if (lastMs < limits.syncHereMs) here(file);
+      if (lastMs < limits.inlineSyncMs) here(file);
       else await elsewhere(file);
       lastMs = nowMs() - since;
     } catch (error) {

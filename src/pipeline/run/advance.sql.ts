@@ -59,7 +59,7 @@ export async function advanceBranch(
   const [runs, branches] = await lockBranches(tx, [{ runId, branchId }]);
   const [run, branch] = [runs.get(runId), branches.get(branchId)];
   if (run === undefined || branch?.claimToken !== token) {
-    if (!tx.again) return { ...noRunEvents, verdict: 'fenced' };
+    if (!tx.isRetry) return { ...noRunEvents, verdict: 'fenced' };
     return { ...(await recallEvents(tx, [runId])), verdict: 'done' };
   }
   if (run.status !== 'running') return await advanceEnded(tx, branch);

@@ -105,7 +105,7 @@ function makeClaimedBranches(
       if (isDatabaseAway(thrown)) throw thrown;
       const error = messageOf(thrown);
       log.error('an advancement failed', { branch_id: branchId, error });
-      const triesMax = limits.advancementTriesMax;
+      const triesMax = limits.advancementAttemptsMax;
       commits.publish(await ledger.runs.releaseBranch({ branchId, token, error, triesMax }));
       return false;
     }

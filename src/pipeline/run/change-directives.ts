@@ -76,7 +76,7 @@ export const decideType: DirectiveType<DecisionChoice> = {
     why: z
       .string()
       .min(1)
-      .max(limits.whyCharsMax)
+      .max(limits.decisionReasonCharsMax)
       .optional()
       .describe('the reason, for the record'),
   }),

@@ -138,7 +138,12 @@ export const retryRunFrom = defineOperation({
 const decisionInput = z.strictObject({
   id: runIdField,
   step: step.describe("the step's id in the pipeline, or the id of the one that waits"),
-  why: z.string().min(1).max(limits.whyCharsMax).optional().describe('the reason, for the record'),
+  why: z
+    .string()
+    .min(1)
+    .max(limits.decisionReasonCharsMax)
+    .optional()
+    .describe('the reason, for the record'),
 });
 
 const decisionOutput = z.object({

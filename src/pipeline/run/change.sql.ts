@@ -32,7 +32,7 @@ export async function cancelRun(tx: Transaction, runId: string): Promise<Directi
   await tx.run(
     `update ${tx.dialect.table('pipeline_runs')} set status = 'cancelled', due_at = null,
       held_key = null, completed_at = ${tx.dialect.now},
-      end_tx = ${tx.dialect.newTransaction ?? '?'} where id = ?`,
+      end_tx = ${tx.dialect.ownTransaction ?? '?'} where id = ?`,
     [...(await claimEndNumber(tx)), runId],
   );
   tx.ends?.note(run);

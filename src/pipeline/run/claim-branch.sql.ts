@@ -2,7 +2,7 @@ import { fromTimestamp } from '../../base/clock.ts';
 import { limits } from '../../base/limits.ts';
 import { defineRows, type Dialect, type Row, type Transaction } from '../../ledger/dialect.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
-import { inSavepoint } from '../../ledger/savepoint.ts';
+import { runInSavepoint } from '../../ledger/savepoint.ts';
 import {
   closeAdvancement,
   closeCrashedAdvancements,
@@ -41,11 +41,11 @@ export async function claimBranches(
     [processId],
   );
   if (known.length === 0 || limit <= 0) return { branchIds: [], nextInMs: undefined };
-  if (!tx.again) {
+  if (!tx.isRetry) {
     await startDueRuns(tx, limit);
     await startQueuedRuns(tx, limit);
   }
-  const earlier = tx.again
+  const earlier = tx.isRetry
     ? await tx.run(`select id from ${branches} where claimed_by = ? and claim_token = ?`, [
         processId,
         token,
@@ -133,7 +133,7 @@ export async function releaseBranch(
   const tries = branch.tries + 1;
   if (tries >= triesMax && run.status === 'running') {
     const reason = 'advancement_retries_exhausted';
-    const halted = await inSavepoint(tx, async (inner) => {
+    const halted = await runInSavepoint(tx, async (inner) => {
       const changes = new BranchChanges();
       for (const loaded of await loadBranches(inner, [{ run, branch }])) {
         failBranch(changes, loaded, { kind: 'failed', reason, error: message });

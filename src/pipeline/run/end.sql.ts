@@ -51,7 +51,7 @@ export async function closeRuns(tx: Transaction, changes: BranchChanges): Promis
  */
 export async function claimEndNumber(tx: Transaction): Promise<number[]> {
   const { dialect } = tx;
-  if (dialect.newTransaction !== undefined) return [];
+  if (dialect.ownTransaction !== undefined) return [];
   const [row = {}] = await tx.run(
     `insert into ${dialect.table('storage_sequences')} as s (name, value) values ('run_ends',
         1 + coalesce((select max(end_tx) from ${dialect.table('pipeline_runs')}), 0))
@@ -83,7 +83,7 @@ const endRuns = defineRows({
   sql: (r, d) => `update ${d.table('pipeline_runs')} set status = ${r('status')},
       output = ${r('output')}, halt_reason = ${r('reason')}, halt_message = ${r('message')},
       halted_at_step = ${r('step')}, completed_at = ${d.now},
-      end_tx = case when ${r('status')} <> 'halted' then ${d.newTransaction ?? r.common(0, 'int')} end,
+      end_tx = case when ${r('status')} <> 'halted' then ${d.ownTransaction ?? r.common(0, 'int')} end,
       held_key = case when ${r('status')} = 'succeeded' then pipeline_runs.held_key end,
       held_until = case when ${r('status')} = 'succeeded' and pipeline_runs.held_key is not null
         then ${d.nowPlus('pipeline_runs.dedupe_ttl_ms')} end

@@ -4,7 +4,7 @@ import { basePayloadFor } from './walk.ts';
 import type { Graph } from '../language/graph.ts';
 import {
   defineRows,
-  together,
+  awaitBoth,
   type Row,
   type Session,
   type Transaction,
@@ -39,12 +39,12 @@ export async function loadBranches(
   session: Session,
   pairs: readonly { readonly run: RunRow; readonly branch: BranchRow }[],
 ): Promise<LoadedBranch[]> {
-  const [graphOf, [baseOf, contextOf]] = await together(
+  const [graphOf, [baseOf, contextOf]] = await awaitBoth(
     loadGraphs(
       session,
       pairs.map(({ run }) => run.definitionHash),
     ),
-    together(
+    awaitBoth(
       loadBases(
         session,
         pairs.flatMap(({ branch }) => baseKeyOf(branch) ?? []),

@@ -1,7 +1,7 @@
 import type { DirectiveEnd } from '../../directive/types.ts';
 import type { Dialect, Transaction } from '../../ledger/dialect.ts';
 import { int, text } from '../../ledger/row.ts';
-import { inSavepoint } from '../../ledger/savepoint.ts';
+import { runInSavepoint } from '../../ledger/savepoint.ts';
 import { delayExcessBranches } from './block-concurrency.sql.ts';
 import { failWith, lockRun, runNotFound } from './change.sql.ts';
 import type { RunRow } from './changes.ts';
@@ -48,7 +48,7 @@ async function inheritKey(
   const table = dialect.table('pipeline_runs');
   const isOfKey = `held_key = (select n.dedupe_key from ${table} n where n.id = ?)
     and held_key is not null and pipeline = (select n.pipeline from ${table} n where n.id = ?)`;
-  await inSavepoint(tx, async (inner) => {
+  await runInSavepoint(tx, async (inner) => {
     await inner.run(
       `update ${table} set held_key = null, held_until = null
         where ${isOfKey} and (id = ? or held_until <= (select ${dialect.now}))`,

@@ -2,7 +2,7 @@ import { limits } from '../../base/limits.ts';
 import { defineRows, type Session, type Transaction } from '../../ledger/dialect.ts';
 import { textOrNull } from '../../ledger/row.ts';
 import { rangeAfter, readWalk, type ListPage, type WalkStream } from '../../ledger/walk.ts';
-import { orderOf, Where } from '../../ledger/where.ts';
+import { formatOrder, WhereClause } from '../../ledger/where.ts';
 import type { Signal } from '../../signal/signal.ts';
 import { toSignal } from '../../signal/signal.sql.ts';
 import type { Graph } from '../language/graph.ts';
@@ -21,7 +21,7 @@ export async function findRun(session: Session, id: string): Promise<Run | undef
 }
 
 export async function listRuns(session: Session, filter: RunFilter): Promise<Run[]> {
-  const where = new Where().equals({
+  const where = new WhereClause().equals({
     pipeline: filter.pipeline,
     root_job_id: filter.rootJobId,
     source_event_id: filter.sourceEventId,
@@ -45,7 +45,7 @@ export async function listRuns(session: Session, filter: RunFilter): Promise<Run
   if (filter.beforeSeq !== undefined) where.and('seq < ?', filter.beforeSeq);
   const rows = await session.run(
     `select * from ${session.dialect.table('pipeline_runs')} where ${where.text}
-      ${orderOf(filter)} limit ?`,
+      ${formatOrder(filter)} limit ?`,
     [...where.values, filter.limit],
   );
   return rows.map(toRun);
@@ -55,7 +55,7 @@ export async function listRuns(session: Session, filter: RunFilter): Promise<Run
 export async function listBranches(session: Session, filter: BranchFilter): Promise<BranchRow[]> {
   const { runId, parentId, status, afterId } = filter;
   const above = parentId ?? runId;
-  const where = new Where().and('id >= ? and id < ?', above, `${above}~`);
+  const where = new WhereClause().and('id >= ? and id < ?', above, `${above}~`);
   where.equals({ run_id: runId, parent_id: parentId, status });
   if (filter.open === true) where.and('completed_at is null');
   if (afterId !== undefined) where.and('id > ?', afterId);
@@ -69,7 +69,7 @@ export async function listBranches(session: Session, filter: BranchFilter): Prom
 
 export async function listSteps(session: Session, filter: StepFilter): Promise<Step[]> {
   const { runId, branchId, node, status, afterId } = filter;
-  const where = new Where().equals({ run_id: runId, branch_id: branchId, node });
+  const where = new WhereClause().equals({ run_id: runId, branch_id: branchId, node });
   // The exact condition of the partial index, so that the database uses it.
   if (status === 'waiting') where.and(isWaiting);
   else where.equals({ status });
@@ -170,7 +170,7 @@ const openStatuses: ReadonlySet<RunStatus> = new Set(['queued', 'running']);
 
 export async function readRunPage(session: Session, filter: RunPageFilter): Promise<ListPage<Run>> {
   const { pipeline, status, awaitingApproval, beforeSeq } = filter;
-  const withApproval = (rest: Where): Where =>
+  const withApproval = (rest: WhereClause): WhereClause =>
     awaitingApproval === true
       ? rest.and(`status = 'running' and exists (select 1
           from ${session.dialect.table('run_steps')} s where s.run_id = w.id and ${awaitsApproval})`)
@@ -182,22 +182,25 @@ export async function readRunPage(session: Session, filter: RunPageFilter): Prom
       states.map((state): WalkStream => {
         // The exact conditions of the two partial indexes.
         const isOpen = openStatuses.has(state);
-        const rest = withApproval(withStatus(new Where().equals({ pipeline }), status));
+        const rest = withApproval(withStatus(new WhereClause().equals({ pipeline }), status));
         return {
           index: isOpen ? 'pipeline_runs_open' : 'pipeline_runs_ended',
           key: ['status', state],
-          where: new Where().and(isOpen ? 'completed_at is null' : 'completed_at is not null'),
+          where: new WhereClause().and(
+            isOpen ? 'completed_at is null' : 'completed_at is not null',
+          ),
           rest,
         };
       }),
     );
   }
   if (pipeline !== undefined) {
-    const rest = withApproval(withStatus(new Where(), status));
+    const rest = withApproval(withStatus(new WhereClause(), status));
     const index = 'pipeline_runs_pipeline';
-    ways.push([{ index, key: ['pipeline', pipeline], where: new Where(), rest }]);
+    ways.push([{ index, key: ['pipeline', pipeline], where: new WhereClause(), rest }]);
   }
-  if (ways.length === 0) ways.push([{ index: undefined, where: new Where(), rest: new Where() }]);
+  if (ways.length === 0)
+    ways.push([{ index: undefined, where: new WhereClause(), rest: new WhereClause() }]);
   return readWalk(session, {
     table: session.dialect.table('pipeline_runs'),
     columns: ['id', 'pipeline', 'status'],
@@ -210,7 +213,7 @@ export async function readRunPage(session: Session, filter: RunPageFilter): Prom
   });
 }
 
-function withStatus(rest: Where, status: readonly RunStatus[] | undefined): Where {
+function withStatus(rest: WhereClause, status: readonly RunStatus[] | undefined): WhereClause {
   if (status === undefined) return rest;
   return rest.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
 }

@@ -5,13 +5,13 @@ import type { Ending } from '../../job/outcome.ts';
 import type { Closing } from '../../ledger/commit.ts';
 import {
   defineRows,
-  together,
+  awaitBoth,
   type Row,
   type Session,
   type Transaction,
 } from '../../ledger/dialect.ts';
 import { int, intOrNull, text, textOrNull } from '../../ledger/row.ts';
-import { inSavepoint } from '../../ledger/savepoint.ts';
+import { runInSavepoint } from '../../ledger/savepoint.ts';
 import {
   applyTransition,
   findStartEnd,
@@ -57,7 +57,7 @@ export async function advanceAfterJobs(
     .flatMap(toJobArrival)
     .toSorted((a, b) => (a.branchId < b.branchId ? -1 : 1));
   if (arrivals.length === 0) return noRunEvents;
-  const advanced = await inSavepoint(tx, (inner) => advanceAll(inner, arrivals));
+  const advanced = await runInSavepoint(tx, (inner) => advanceAll(inner, arrivals));
   if (advanced.isDone) return advanced.value;
   const { error } = advanced;
   const left = await tx.each(
@@ -132,7 +132,7 @@ export async function lockBranches(
 ): Promise<[Map<string, RunRow>, Map<string, BranchRow>]> {
   const runIds = [...new Set(wanted.map(({ runId }) => runId))].toSorted();
   const branchIds = [...new Set(wanted.map(({ branchId }) => branchId))].toSorted();
-  const [runs, branches] = await together(
+  const [runs, branches] = await awaitBoth(
     tx.each(
       lockRunRows,
       runIds.map((id) => ({ id })),

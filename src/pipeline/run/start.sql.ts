@@ -5,7 +5,7 @@ import type { EnqueueResult } from '../../job/types.ts';
 import type { EnqueueBatch, StartedBatch } from '../../ledger/commit.ts';
 import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
 import { text } from '../../ledger/row.ts';
-import { inSavepoint } from '../../ledger/savepoint.ts';
+import { runInSavepoint } from '../../ledger/savepoint.ts';
 import { hasWaitingBranch } from '../../signal/signal.sql.ts';
 import { applyTransition } from './apply.ts';
 import {
@@ -60,7 +60,8 @@ export async function createRuns(
   const dropped = starts.filter(({ duplicateOf }) => duplicateOf !== undefined);
   const waits = { ...noRunEvents, advancing: hasQueued, dueInMs, dropped };
   const { events, endedAs } = await startRoots(tx, ready);
-  const recalled = tx.again && repeated.length > 0 ? await recallEvents(tx, repeated) : noRunEvents;
+  const recalled =
+    tx.isRetry && repeated.length > 0 ? await recallEvents(tx, repeated) : noRunEvents;
   // A run can end in the transaction that starts it.
   const runs = starts.map((start) => {
     const status = endedAs.get(start.duplicateOf ?? start.runId);
@@ -96,7 +97,7 @@ async function startRoots(
   const endedAs = new Map<string, RunStatus>();
   if (runIds.length === 0) return { events: noRunEvents, endedAs };
   const runs = [...(await readRuns(tx, runIds)).values()];
-  const started = await inSavepoint(tx, async (inner) => {
+  const started = await runInSavepoint(tx, async (inner) => {
     const pairs: { run: RunRow; branch: BranchRow }[] = [];
     for (const run of runs) pairs.push({ run, branch: await loadRoot(inner, run) });
     const changes = new BranchChanges();

@@ -7,7 +7,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { DuctileError } from '../../../src/base/errors.ts';
 import { checkLedger } from '../../../src/ledger/check.ts';
 import {
-  tryParts,
+  retryWithSavepoints,
   type Session,
   type Store,
   type Transaction,
@@ -107,7 +107,8 @@ export class Database {
       dialect: this.#plain.dialect,
       find: (work) => this.#read(actor, work),
       read: (work) => this.#read(actor, work),
-      write: (_names, work) => tryParts((parts) => this.#write(actor, work, parts)),
+      write: (_names, work) =>
+        retryWithSavepoints((savepoints) => this.#write(actor, work, savepoints)),
       close: () => Promise.resolve(),
     };
     const check = (): Promise<string[]> => this.check();
@@ -155,18 +156,18 @@ export class Database {
   async #write<T>(
     actor: Actor,
     work: (tx: Transaction) => Promise<T>,
-    parts: Transaction['parts'],
+    savepoints: Transaction['savepoints'],
   ): Promise<T> {
     const askedAt = this.now;
-    let again = false;
+    let isRetry = false;
     for (let unknowns = 0; ;) {
       try {
         await this.#reach(actor);
-        return await this.#transact(actor, askedAt, (tx) => work({ ...tx, again, parts }));
+        return await this.#transact(actor, askedAt, (tx) => work({ ...tx, isRetry, savepoints }));
       } catch (error) {
-        const isLost = error instanceof Unknown || (again && isUnavailable(error));
+        const isLost = error instanceof Unknown || (isRetry && isUnavailable(error));
         if (!isLost) throw error;
-        again = true;
+        isRetry = true;
         unknowns += 1;
         if (unknowns > UNKNOWN_MAX) throw new DuctileError('LEDGER_UNCERTAIN', 'no answer came');
         await this.#options.time.wait(RETRY_MS * unknowns);

@@ -5,7 +5,7 @@ import type { Blueprint } from '../../../src/engine/generation.ts';
 import { LedgerEngine } from '../../../src/engine/ledger-engine.ts';
 import type { Vault } from '../../../src/access/vault.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import { silent, type Notifier } from '../../../src/ledger/notifier.ts';
+import { silentNotifier, type Notifier } from '../../../src/ledger/notifier.ts';
 import { refuseLate } from '../../../src/directive/request.operations.ts';
 import type { Random } from '../../support/crash/random.ts';
 import type { Checker } from './checker.ts';
@@ -126,7 +126,7 @@ export class Hints {
 
   notifierOf(actor: () => Actor): Notifier {
     return {
-      ...silent,
+      ...silentNotifier,
       onHint: (listener) => void this.#listeners.set(actor(), listener),
       hint: () => {
         for (const [other, listener] of this.#listeners) {

@@ -5,7 +5,7 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { tables, type Store } from '../../../src/ledger/dialect.ts';
 import { migrate } from '../../../src/ledger/migrate.ts';
-import { storeOver } from '../../../src/ledger/sqlite/store.ts';
+import { makeConnectionStore } from '../../../src/ledger/sqlite/store.ts';
 import { Changes } from './rows.ts';
 
 /** Not that of a world, which is made for each of them. */
@@ -13,7 +13,7 @@ const RealDate = Date;
 
 export class Tables {
   readonly db = new DatabaseSync(':memory:');
-  readonly store: Store = storeOver(this.db, () => this.#tell(undefined));
+  readonly store: Store = makeConnectionStore(this.db, () => this.#tell(undefined));
   readonly #clock = { now: () => 0, toldMs: NaN, told: '' };
   #changes: Changes | undefined;
   #empty: readonly StatementSync[] = [];

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../../src/base/limits.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import { openToLook } from '../../../src/ledger/open-readonly.ts';
+import { openReadonlyLedger } from '../../../src/ledger/open-readonly.ts';
 import { check } from '../../support/crash/checker.ts';
 import { judgeDeliveries, startDeliveries, type Sent } from '../../support/crash/deliveries.ts';
 import { refOf, type Evidence } from '../../support/crash/evidence.ts';
@@ -156,7 +156,7 @@ interface Seen {
 /** The server goes on; earlier slices were judged, and may be pruned by now. */
 async function judge(stage: CrashTest, seen: Seen): Promise<Figures> {
   const { webhookId, sent, journal } = seen;
-  const ledger = await openToLook(stage.place.config.state);
+  const ledger = await openReadonlyLedger(stage.place.config.state);
   try {
     const evidence = await gatherSlice(stage, ledger, seen);
     const verdict = check({ ...evidence, disturbances: journal.entries });

@@ -1,6 +1,6 @@
 /** The content of a ledger, and whether it is a prefix of another's. */
 import type { Row } from '../../../src/ledger/dialect.ts';
-import type { LedgerPlace } from '../../../src/ledger/open.ts';
+import type { LedgerLocation } from '../../../src/ledger/open.ts';
 import { openRaw } from '../../support/ledger/bench.ts';
 
 export interface Story {
@@ -19,7 +19,7 @@ export interface Known {
   readonly hasOneWriter: boolean;
 }
 
-export async function readStory(place: LedgerPlace): Promise<Story> {
+export async function readStory(place: LedgerLocation): Promise<Story> {
   const raw = openRaw(place);
   try {
     return {

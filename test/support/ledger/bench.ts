@@ -10,18 +10,18 @@ import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { derivedColumns } from '../../../src/ledger/migrations/0012-words.ts';
 import { lists } from '../../../src/ledger/migrations/0014-lists.ts';
 import { sqliteDialect } from '../../../src/ledger/sqlite/session.ts';
-import { openLedger, type LedgerPlace } from '../../../src/ledger/open.ts';
+import { openLedger, type LedgerLocation } from '../../../src/ledger/open.ts';
 import { makeDirectory } from '../directory.ts';
 import { placeLedger } from '../place-ledger.ts';
 import { makeSchemaUrl } from '../postgres.ts';
 
 export const databases = ['sqlite', 'postgres'] as const;
 export type Kind = (typeof databases)[number];
-export type PostgresPlace = Extract<LedgerPlace, { kind: 'postgres' }>;
+export type PostgresPlace = Extract<LedgerLocation, { kind: 'postgres' }>;
 
 export interface Bench {
   readonly kind: Kind;
-  readonly place: LedgerPlace;
+  readonly place: LedgerLocation;
   readonly ledger: Ledger;
   /** Another handle on the same ledger; it is closed with the test. */
   readonly open: () => Promise<Ledger>;
@@ -70,7 +70,7 @@ export async function openBench(kind: Kind): Promise<Bench> {
   };
 }
 
-export async function makePlace(kind: Kind): Promise<LedgerPlace> {
+export async function makePlace(kind: Kind): Promise<LedgerLocation> {
   if (kind === 'sqlite') return { kind, path: join(await makeDirectory(), 'state', 'ledger.db') };
   return makePostgresPlace();
 }
@@ -154,7 +154,7 @@ export interface Raw {
 }
 
 /** A plain connection beside the ledger's own. */
-export function openRaw(place: LedgerPlace): Raw {
+export function openRaw(place: LedgerLocation): Raw {
   return place.kind === 'sqlite' ? openRawSqlite(place.path) : openRawPostgres(place);
 }
 

@@ -4,11 +4,11 @@ import { parentPort, workerData } from 'node:worker_threads';
 import type { ClaimedJob } from '../../../src/job/types.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import { openLedger, type LedgerPlace } from '../../../src/ledger/open.ts';
+import { openLedger, type LedgerLocation } from '../../../src/ledger/open.ts';
 import { beat, claimable, draft, lenient, release, request, strict, succeed } from './drafts.ts';
 
 export interface Race {
-  readonly place: LedgerPlace;
+  readonly place: LedgerLocation;
   readonly name: string;
   readonly rounds: number;
   readonly parallelism: number;
