@@ -1,8 +1,8 @@
 import { homedir, userInfo } from 'node:os';
 
 /**
- * The name of the user that runs this process. A user id without an entry in the passwd database,
- * as containers and systemd's dynamic users have, is named by its number.
+ * Reads the name of the user that runs this process. Containers and systemd's dynamic users have user
+ * ids without an entry in the passwd database; for those it returns the number.
  */
 export function readUserName(): string {
   try {
@@ -12,7 +12,7 @@ export function readUserName(): string {
   }
 }
 
-/** HOME, else the entry in the passwd database. Without both it is `/`, as container runtimes do. */
+/** Reads HOME, else the entry in the passwd database, else `/`, as container runtimes do. */
 export function readHomeDirectory(): string {
   try {
     return homedir();

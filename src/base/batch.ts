@@ -1,33 +1,28 @@
 import { DuctileError } from './errors.ts';
 
-interface Waiting<Item, Answer> {
+interface QueuedItem<Item, Result> {
   readonly item: Item;
-  readonly resolve: (answer: Answer) => void;
+  readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** Whether it may hold for some of a batch only: one that is smaller may fit. */
-function isOfOne(error: unknown): boolean {
-  return !(error instanceof DuctileError) || error.code === 'TENANT_LIMIT';
-}
-
 /**
- * What comes in one turn of the event loop is one batch and one commit. `write` answers for each item,
- * in their order.
+ * Collects the items of one turn of the event loop, and writes them as one batch with one commit.
+ * `write` returns a result for each item, in their order.
  */
-export function makeBatcher<Item, Answer>(
-  write: (items: readonly Item[]) => Promise<readonly Answer[]>,
-): (item: Item) => Promise<Answer> {
-  let waiting: Waiting<Item, Answer>[] = [];
+export function makeBatcher<Item, Result>(
+  write: (items: readonly Item[]) => Promise<readonly Result[]>,
+): (item: Item) => Promise<Result> {
+  let waiting: QueuedItem<Item, Result>[] = [];
 
-  const pass = async (batch: readonly Waiting<Item, Answer>[]): Promise<void> => {
+  const writeBatch = async (batch: readonly QueuedItem<Item, Result>[]): Promise<void> => {
     try {
-      const answers = await write(batch.map(({ item }) => item));
-      answers.forEach((answer, index) => batch[index]?.resolve(answer));
+      const results = await write(batch.map(({ item }) => item));
+      results.forEach((result, index) => batch[index]?.resolve(result));
     } catch (error) {
-      // What is refused of one is no reason to refuse the others that came with it.
-      if (batch.length > 1 && isOfOne(error)) {
-        for (const one of batch) await pass([one]);
+      // One refused item must not refuse the others of its batch.
+      if (batch.length > 1 && canConcernOneItem(error)) {
+        for (const one of batch) await writeBatch([one]);
       } else for (const { reject } of batch) reject(error);
     }
   };
@@ -35,7 +30,7 @@ export function makeBatcher<Item, Answer>(
   const flush = (): void => {
     const batch = waiting;
     waiting = [];
-    void pass(batch);
+    void writeBatch(batch);
   };
 
   return (item) =>
@@ -43,4 +38,9 @@ export function makeBatcher<Item, Answer>(
       if (waiting.length === 0) setImmediate(flush);
       waiting.push({ item, resolve, reject });
     });
+}
+
+/** A batch over a tenant's limit may fail as a whole although each of its items would fit. */
+function canConcernOneItem(error: unknown): boolean {
+  return !(error instanceof DuctileError) || error.code === 'TENANT_LIMIT';
 }

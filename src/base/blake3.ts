@@ -1,7 +1,7 @@
 /**
- * The BLAKE3 hash, 256 bits, of data that is at hand: configuration files and programs of plugins.
- * The versions that are faster need WebAssembly or a native part, whose start would cost every
- * command of the command line more time than the hashing itself.
+ * Returns the BLAKE3 hash (256 bits) of data in memory: configuration files and programs of plugins.
+ * Faster implementations need WebAssembly or a native module. Loading one would cost every command of
+ * the command line more time than the hashing itself.
  */
 export function blake3(data: Uint8Array): string {
   const stack: Node[] = [];
@@ -10,7 +10,7 @@ export function blake3(data: Uint8Array): string {
     const chunk = data.subarray(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES);
     let node = chunkNode(chunk, index);
     if (index + 1 === chunks) return finish(stack, node);
-    // As many subtrees are complete as the number of chunks so far ends in zero bits.
+    // Each zero bit at the end of the number of chunks so far means one more complete subtree.
     for (let total = index + 1; total % 2 === 0; total /= 2) {
       const left = stack.pop();
       if (left !== undefined) node = parentNode(left, node);
@@ -47,7 +47,7 @@ const start = Uint32Array.of(
   0x5be0cd19,
 );
 const permutation = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8];
-/** For each round, where the words of the block stand after so many permutations. */
+/** For each round, the order of the block's words after that many permutations. */
 const orders = [...Array(6).keys()].reduce<number[][]>(
   (rounds) => [...rounds, permutation.map((from) => rounds.at(-1)?.[from] ?? 0)],
   [[...permutation.keys()]],
@@ -63,7 +63,7 @@ const quarters = [
   [2, 7, 8, 13],
   [3, 4, 9, 14],
 ];
-/** All mixing of one block in a row: four places in the state, then two in the block. */
+/** All mixing steps of one block: each has four indexes into the state, then two into the block. */
 const mixes = Uint8Array.from(
   orders.flatMap((order) =>
     quarters.flatMap((places, index) => [
@@ -108,7 +108,7 @@ function wordsOf(block: Uint8Array): Uint32Array {
   return words;
 }
 
-/** One for all: only one block is compressed at a time, and a plugin's program has many of them. */
+/** Shared by all calls, because only one block is compressed at a time and a program has many blocks. */
 const state = new Int32Array(16);
 
 function compress({ chaining, words, counter, bytes, flags }: Node): Uint32Array {

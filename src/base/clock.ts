@@ -1,10 +1,10 @@
-/** Time as the product writes it: UTC, ISO 8601, always three digits of milliseconds, so it sorts. */
+/** A time in UTC as ISO 8601, always with three digits of milliseconds, so that it sorts as text. */
 export type Timestamp = string;
 
 let lastSecond = NaN;
 let upToSecond = '';
 
-/** Most are of the second that was written last; to write all of it anew takes twenty times as long. */
+/** Reuses the text of the last second: most times are in it, and formatting all takes 20 times as long. */
 export function toTimestamp(ms: number): Timestamp {
   const whole = Math.trunc(ms);
   const second = Math.floor(whole / 1000);
@@ -19,7 +19,7 @@ export function fromTimestamp(at: Timestamp): number {
   return Date.parse(at);
 }
 
-/** Monotonic milliseconds for durations inside one process. */
+/** Reads monotonic milliseconds, for durations inside one process. */
 export function monotonicMs(): number {
   return performance.now();
 }

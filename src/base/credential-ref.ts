@@ -1,32 +1,31 @@
 import { isObject, type Json } from './json.ts';
 
-/** What a credential may be called. */
+/** The pattern for names of credentials. */
 export const credentialName = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 
 const PREFIX = 'credential:';
 
-/** The credential that a text of a plugin's configuration stands for; undefined for plain text. */
+/** Returns the name of the credential that a text in a plugin's configuration refers to; undefined for plain text. */
 export function parseCredentialRef(text: string): string | undefined {
   return text.startsWith(PREFIX) ? text.slice(PREFIX.length) : undefined;
 }
 
-/** The text that stands for it. */
 export function formatCredentialRef(name: string): string {
   return `${PREFIX}${name}`;
 }
 
-/** What stands in the place of its value wherever something is kept or shown. */
+/** Returns the text that replaces the credential's value wherever something is stored or shown. */
 export function formatCredentialMask(name: string): string {
   return `[${PREFIX}${name}]`;
 }
 
 export interface CredentialUse {
   readonly name: string;
-  /** The way to it, such as `['headers', 'authorization']`. */
+  /** The path of the value in the configuration, such as `['headers', 'authorization']`. */
   readonly path: readonly (string | number)[];
 }
 
-/** Every credential that a configuration asks for, and where. */
+/** Finds every reference to a credential in a configuration. */
 export function findCredentials(
   value: Json,
   path: readonly (string | number)[] = [],
@@ -42,7 +41,7 @@ export function findCredentials(
   return Object.entries(value).flatMap(([key, inner]) => findCredentials(inner, [...path, key]));
 }
 
-/** The same configuration with the values in it. */
+/** Returns the configuration with the values of its credentials. */
 export function fillCredentials<T extends Json>(value: T, valueOf: (name: string) => string): T;
 export function fillCredentials(value: Json, valueOf: (name: string) => string): Json {
   if (typeof value === 'string') {

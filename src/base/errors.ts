@@ -1,9 +1,8 @@
 import { joinLines } from './text.ts';
 
 /**
- * The one catalogue of errors. Every failure that a person or a program can meet has a code here,
- * with the HTTP status and the exit code it turns into, whether trying again can help, and what to
- * do about it. Nothing else in the product decides those four things.
+ * The properties of an error code in the catalogue. Every failure that a user or a program can meet has
+ * a code there. Only the catalogue decides its status, exit code, retryability and hint.
  */
 export interface ErrorKind {
   readonly status: number;
@@ -233,9 +232,9 @@ export const catalogue = {
 export type ErrorCode = keyof typeof catalogue;
 
 export interface DuctileErrorOptions {
-  /** Where: a file with line, a key, an id. */
+  /** The location of the fault: a file with a line, a key, an id. */
   readonly place?: string;
-  /** What to do, when it is more exact than the catalogue's own hint. */
+  /** A remedy that is more exact than the catalogue's hint. */
   readonly hint?: string;
   readonly details?: Readonly<Record<string, unknown>>;
   readonly cause?: unknown;
@@ -272,13 +271,13 @@ export class DuctileError extends Error {
   }
 }
 
-/** Whatever was thrown, as an error of the catalogue. */
+/** Converts a thrown value to an error of the catalogue. */
 export function toDuctileError(thrown: unknown): DuctileError {
   if (thrown instanceof DuctileError || isTwin(thrown)) return thrown;
   return new DuctileError('INTERNAL', messageOf(thrown), { cause: thrown });
 }
 
-/** The program is built into several files, and each has its own class of this name. */
+/** Recognizes errors of other bundles: the program is built into several files, each with its own class. */
 function isTwin(thrown: unknown): thrown is DuctileError {
   return thrown instanceof Error && thrown.name === 'DuctileError' && 'kind' in thrown;
 }

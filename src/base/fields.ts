@@ -1,4 +1,4 @@
-/** Kinds of values that people write, in files and in requests. */
+/** Schemas for values that users write in configuration files and requests. */
 import * as z from 'zod';
 import {
   BYTE_SIZE_FORMS,
@@ -38,7 +38,7 @@ export function nonBlankText() {
   return z.string().regex(/\S/, 'must not be blank');
 }
 
-/** What jobs have in common of which one at a time may run. */
+/** The key that jobs share if only one of them may run at a time. */
 export function dependencyKey() {
   return nonBlankText()
     .max(limits.dependencyKeyCharsMax)
@@ -73,7 +73,7 @@ export function duration({ minMs = 1, maxMs = limits.durationMsMax }: DurationBo
 
 const durations = new WeakSet<z.core.$ZodType>();
 
-/** Whether a schema, with or without a default, is one that `duration` made. */
+/** Checks whether `duration` made a schema, with or without a default. */
 export function isDuration(schema: z.core.$ZodType): boolean {
   if (durations.has(schema)) return true;
   const isWrapped = schema instanceof z.ZodDefault || schema instanceof z.ZodOptional;
@@ -100,14 +100,14 @@ export function byteSize({ min = 0 }: { readonly min?: number } = {}) {
 
 const byteSizes = new WeakSet<z.core.$ZodType>();
 
-/** Whether a schema, with or without a default, is one that `byteSize` made. */
+/** Checks whether `byteSize` made a schema, with or without a default. */
 export function isByteSize(schema: z.core.$ZodType): boolean {
   if (byteSizes.has(schema)) return true;
   const isWrapped = schema instanceof z.ZodDefault || schema instanceof z.ZodOptional;
   return isWrapped && isByteSize(schema.unwrap());
 }
 
-/** A point in time as RFC 3339 writes it, with its offset; as our own timestamp. */
+/** A point in time in RFC 3339 with its offset, converted to a `Timestamp`. */
 export function moment() {
   return z
     .string()
@@ -118,7 +118,7 @@ export function moment() {
     .transform((value) => toTimestamp(Date.parse(value)));
 }
 
-/** Timestamps sort as text because all of them have four digits for the year. */
+/** Checks that the year has four digits, because timestamps are sorted as text. */
 function isWritable(ms: number): boolean {
   return ms >= 0 && ms < Date.parse('9999-01-01T00:00:00Z');
 }

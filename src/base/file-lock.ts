@@ -9,9 +9,9 @@ const SQLITE_BUSY = 5;
 const SQLITE_NOTADB = 26;
 
 /**
- * A lock on a file that the kernel gives back when its holder dies; undefined when somebody else
- * holds it. Node has no file locks of its own, so it is SQLite's, on the very bytes that
- * native/lock.h locks. There is no table in the file, and nothing is written to it.
+ * Locks a file, or returns undefined if another process holds the lock. The kernel releases the lock
+ * when its holder dies. Node has no file locks, so this uses SQLite's, on the same bytes that
+ * native/lock.h locks. The file has no tables, and nothing is written to it.
  */
 export function tryFileLock(path: string): FileLock | undefined {
   closeSync(openSync(path, 'a', 0o600));
@@ -21,7 +21,7 @@ export function tryFileLock(path: string): FileLock | undefined {
       lockWhole(file);
     } catch (error) {
       if (codeOf(error) !== SQLITE_NOTADB) throw error;
-      // What is in it was read, so nobody holds it, and nothing in it means anything.
+      // SQLite could read the content, so no process holds the lock. The content has no meaning.
       truncateSync(path);
       lockWhole(file);
     }
@@ -39,7 +39,7 @@ export function tryFileLock(path: string): FileLock | undefined {
   };
 }
 
-/** What is not reachable would be closed, and its lock with it. */
+/** Keeps locked files reachable: the garbage collector would close them and so release their locks. */
 const held = new Set<DatabaseSync>();
 
 function lockWhole(file: DatabaseSync): void {

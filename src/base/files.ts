@@ -12,11 +12,11 @@ import {
 } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
-/** Only the owner may read what we write. */
+/** The modes of new files and directories: only the owner may read them. */
 export const PRIVATE_FILE = 0o600;
 export const PRIVATE_DIRECTORY = 0o700;
 
-/** Puts the whole content in place at once: a reader, also after a crash, finds the old or the new. */
+/** Replaces a file atomically: a reader finds the old or the new content, even after a crash. */
 export function writeFileAtomic(path: string, content: string | Uint8Array): void {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
   try {
@@ -37,8 +37,8 @@ export function writeFileAtomic(path: string, content: string | Uint8Array): voi
 }
 
 /**
- * A directory with all above it. What Node has for that never ends where a directory is there and takes
- * nothing new, as in `/proc`, and everybody else waits for it.
+ * Creates a directory with all its parents. Node's recursive mkdir is not used: it never returns under
+ * a directory that exists and can't have new entries, such as `/proc`, and blocks the event loop.
  */
 export function makeDirectories(path: string): void {
   if (isDirectory(path)) return;
@@ -47,7 +47,7 @@ export function makeDirectories(path: string): void {
   try {
     mkdirSync(path, { mode: PRIVATE_DIRECTORY });
   } catch (error) {
-    // Somebody else may have made it meanwhile.
+    // Another process may have created it meanwhile.
     if (!isDirectory(path)) throw error;
   }
 }
@@ -57,8 +57,8 @@ function isDirectory(path: string): boolean {
 }
 
 /**
- * What root writes belongs to whom the file or its directory belonged to before: the service, which
- * is not root, has to read it.
+ * Gives a file that root writes the owner of the file it replaces, or of its directory. The service
+ * doesn't run as root and has to read it.
  */
 export function matchOwner(file: number, path: string): void {
   if (process.getuid?.() !== 0) return;
@@ -67,8 +67,8 @@ export function matchOwner(file: number, path: string): void {
 }
 
 /**
- * What is new can be found after a power cut only when every directory above it is on the disk with its
- * name in it. Any of them may have been made a moment ago, by whoever; of another file system none was.
+ * Syncs all directories above a new file, so that it is found after a power failure. Any of them may be
+ * new as well. The walk ends at the border of the file system: the mount point existed before.
  */
 export function syncDirectoriesAbove(path: string): void {
   const { dev } = statSync(path);
@@ -77,7 +77,7 @@ export function syncDirectoriesAbove(path: string): void {
     try {
       syncDirectory(directory);
     } catch (error) {
-      // Where we may not even look we made nothing.
+      // Ductile can't have created anything in a directory that it may not open.
       if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
     }
     if (directory === dirname(directory)) return;

@@ -6,13 +6,13 @@ let lastMs = 0;
 let counter = 0;
 
 /**
- * A UUID of version 7: time first, so that ids of new rows are neighbours in their index. Within one
- * millisecond a counter keeps ids of this process in the order they were made.
+ * Makes a UUID of version 7. It starts with the time, so that ids of new rows are neighbours in their
+ * index. Within one millisecond a counter keeps the ids of this process in order.
  */
 export function makeId(nowMs: number = Date.now()): string {
   if (nowMs > lastMs) {
     lastMs = nowMs;
-    counter = takeRandom(2).readUInt16BE(0) & 0x7ff;
+    counter = readRandom(2).readUInt16BE(0) & 0x7ff;
   } else {
     counter += 1;
     if (counter > 0xfff) {
@@ -22,18 +22,18 @@ export function makeId(nowMs: number = Date.now()): string {
   }
   const time = lastMs.toString(16).padStart(12, '0');
   const sequence = counter.toString(16).padStart(3, '0');
-  const random = takeRandom(8);
+  const random = readRandom(8);
   random[0] = ((random[0] ?? 0) & 0x3f) | 0x80;
   const tail = random.toString('hex');
   return `${time.slice(0, 8)}-${time.slice(8)}-7${sequence}-${tail.slice(0, 4)}-${tail.slice(4)}`;
 }
 
-/** A token that fences a claim: only its holder may close what it claimed. */
+/** Makes a token that fences a claim: only its holder may close the claimed row. */
 export function makeToken(): string {
-  return takeRandom(16).toString('hex');
+  return readRandom(16).toString('hex');
 }
 
-function takeRandom(bytes: number): Buffer {
+function readRandom(bytes: number): Buffer {
   if (poolAt + bytes > pool.length) {
     randomFillSync(pool);
     poolAt = 0;

@@ -23,7 +23,7 @@ export interface LogQuery {
   readonly since?: string;
   /** Only what came after this line. */
   readonly after?: number;
-  /** The latest so many; the first so many when `after` or `since` says where to begin. */
+  /** The number of lines: the latest ones, or the first ones after `after` or `since`. */
   readonly limit: number;
 }
 
@@ -32,7 +32,7 @@ export interface LogRingOptions {
   readonly bytesMax?: number;
 }
 
-/** What the core said lately, for whoever asks later. Bounded, and secrets never get in. */
+/** The latest log lines of this process, kept in memory for later queries. Bounded, without secrets. */
 export class LogRing {
   readonly #linesMax: number;
   readonly #bytesMax: number;
@@ -94,7 +94,7 @@ export class LogRing {
     return this.#entries.length - this.#first;
   }
 
-  /** Forgotten lines leave the list in bulk, so that a line costs the same whatever is kept. */
+  /** Removes dropped lines from the array in bulk, so that adding a line has a constant cost. */
   #compact(): void {
     if (this.#first < this.#linesMax) return;
     this.#entries.splice(0, this.#first);
@@ -102,7 +102,7 @@ export class LogRing {
   }
 }
 
-/** As JSON would have it, without secrets; what has no JSON is left out and not kept alive. */
+/** Copies the fields as JSON without secrets. Values that JSON can't hold are dropped, not kept alive. */
 function toPlain(fields: LogEntry['fields']): { value: Record<string, unknown>; length: number } {
   try {
     const text = JSON.stringify(fields, (name, value: unknown) => {

@@ -17,27 +17,27 @@ export interface Log {
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
-  /** The same log, speaking for a part of the program. */
+  /** Returns the same log for a component of the program. */
   child(component: string): Log;
-  /** The same log, speaking for a tenant, which gets to see its own lines alone. */
+  /** Returns the same log for a tenant, with a ring of its own: a tenant sees only its own lines. */
   forTenant(tenant: string): Log;
-  /** What was said lately. */
+  /** The latest lines. */
   readonly ring: LogRing;
 }
 
 export interface LogOptions {
-  /** The lowest that is written; asked each time when it may change. */
+  /** The lowest level that is logged. A function is called for each line, because a reload may change it. */
   readonly level: LogLevel | (() => LogLevel);
   readonly format: LogFormat;
-  /** Where whole lines go; standard output unless told otherwise. */
+  /** The writer of whole lines (default: standard output). */
   readonly destination?: LineWriter;
 }
 
 export function makeLogger({ level, format, destination = openStandardOutput() }: LogOptions): Log {
   const write = format === 'json' ? jsonWriter(destination) : textWriter(destination);
   const lowest = (): number => logLevels.indexOf(typeof level === 'function' ? level() : level);
-  const whole = new LogRing();
-  const log = (component: string, tenant?: string, ring: LogRing = whole): Log => {
+  const allLines = new LogRing();
+  const log = (component: string, tenant?: string, ring: LogRing = allLines): Log => {
     const at =
       (here: LogLevel) =>
       (message: string, fields: LogFields = {}): void => {
@@ -46,7 +46,7 @@ export function makeLogger({ level, format, destination = openStandardOutput() }
         write(here, component, message, prepared);
         const timestamp = toTimestamp(Date.now());
         const line = { timestamp, level: here, component, message, fields: prepared };
-        for (const one of new Set([ring, whole])) one.add(line);
+        for (const one of new Set([ring, allLines])) one.add(line);
       };
     return {
       debug: at('debug'),
@@ -61,7 +61,7 @@ export function makeLogger({ level, format, destination = openStandardOutput() }
   return log('ductile');
 }
 
-/** Text for a person at a terminal, JSON for everything that collects logs. */
+/** Chooses text for a terminal, and JSON for programs that collect logs. */
 export function chooseLogFormat(stream: { readonly isTTY?: boolean }): LogFormat {
   return stream.isTTY === true ? 'text' : 'json';
 }
@@ -77,7 +77,7 @@ function jsonWriter(destination: LineWriter): Write {
       timestamp: () => `,"timestamp":"${toTimestamp(Date.now())}"`,
       formatters: { level: (label) => ({ level: label }) },
     },
-    // JSON leaves some characters as they are that a terminal obeys; their escapes mean the same.
+    // JSON doesn't escape all control characters of a terminal; escaped they mean the same.
     { write: (line) => destination.write(`${toVisibleText(line.trimEnd())}\n`) },
   );
   return (level, component, message, fields) => root[level]({ component, ...fields }, message);
@@ -86,7 +86,7 @@ function jsonWriter(destination: LineWriter): Write {
 const styles = { debug: 'gray', info: 'green', warn: 'yellow', error: 'red' } as const;
 const WORD_WIDTH = 5;
 
-/** Nothing that a plugin says can end the line or pass for a field: it is escaped and quoted. */
+/** Escapes and quotes values, so that the output of a plugin can't end the line or look like a field. */
 function textWriter(destination: LineWriter): Write {
   return (level, component, message, fields) => {
     const word = styleText(styles[level], level.toUpperCase().padEnd(WORD_WIDTH));
@@ -114,13 +114,13 @@ function showValue(value: unknown): string {
     : showEscapedBreaks(toVisibleText(JSON.stringify(value)));
 }
 
-const taken = new Set(['timestamp', 'level', 'component', 'message']);
+const reservedNames = new Set(['timestamp', 'level', 'component', 'message']);
 
-/** A field never hides one of the line's own, and an error says more than `{}`. */
+/** Renames fields that would replace the line's own, and expands errors, which JSON shows as `{}`. */
 function prepare(fields: LogFields): LogFields {
   const entries = Object.entries(fields)
     .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => [taken.has(key) ? `${key}_` : key, describe(value)] as const);
+    .map(([key, value]) => [reservedNames.has(key) ? `${key}_` : key, describe(value)] as const);
   return Object.fromEntries(entries);
 }
 
@@ -144,8 +144,8 @@ export function openStandardOutput(): LineWriter {
   let lines: string[] = [];
   let chars = 0;
   let chunk: Buffer = Buffer.alloc(0);
-  let isUnderWay = false;
-  let isGone = false;
+  let isWriting = false;
+  let isClosed = false;
 
   const send = (): void => {
     if (chunk.length === 0) {
@@ -154,13 +154,13 @@ export function openStandardOutput(): LineWriter {
       lines = [];
       chars = 0;
     }
-    isUnderWay = true;
+    isWriting = true;
     writeChunk(STANDARD_OUTPUT, chunk, (error, written) => {
-      isUnderWay = false;
+      isWriting = false;
       if (error === null) {
         chunk = chunk.subarray(written);
         send();
-      } else if (error.code === 'EPIPE') isGone = true;
+      } else if (error.code === 'EPIPE') isClosed = true;
       else wait(error.code === 'EAGAIN' ? limits.logRetryMs : limits.logRefusedRetryMs);
     });
   };
@@ -172,16 +172,16 @@ export function openStandardOutput(): LineWriter {
     }, ms).unref();
   };
   process.once('exit', () => {
-    // What is under way is written by its own thread, which the exit waits for.
-    const left = [...(isUnderWay ? [] : [chunk]), Buffer.from(lines.join(''))];
-    if (!isGone) flush(Buffer.concat(left));
+    // Node's thread pool finishes a write in progress before the process exits.
+    const left = [...(isWriting ? [] : [chunk]), Buffer.from(lines.join(''))];
+    if (!isClosed) flush(Buffer.concat(left));
   });
   return {
     write(line) {
-      if (isGone || chars + line.length > limits.logBufferBytesMax) return;
+      if (isClosed || chars + line.length > limits.logBufferBytesMax) return;
       lines.push(line);
       chars += line.length;
-      if (!isUnderWay && timer === undefined) send();
+      if (!isWriting && timer === undefined) send();
     },
   };
 }
@@ -200,34 +200,34 @@ function flush(bytes: Buffer): void {
 }
 
 export interface FailureLog {
-  /** It went wrong, perhaps once more. */
+  /** Logs a failure, unless it repeats the last one. */
   report(error: unknown, fields?: LogFields): void;
-  /** It went well: the next failure is news again. */
+  /** Notes a success, so that the next failure is logged in any case. */
   reset(): void;
 }
 
 /**
- * For what is tried again and again. The same failure is told when it begins, and then once in a while
- * with how often it was seen: an outage of hours must not push out of the log what led to it.
+ * Logs the failures of repeated work. The same failure is logged when it begins, then at intervals with
+ * a count. So the lines of a long outage don't push the lines about its cause out of the log.
  */
 export function makeFailureLog(write: (fields: LogFields) => void): FailureLog {
-  let told: { readonly error: string; readonly atMs: number } | undefined;
-  let unsaid = 0;
+  let last: { readonly error: string; readonly atMs: number } | undefined;
+  let unlogged = 0;
   return {
     report(thrown, fields = {}) {
       const error = messageOf(thrown);
-      const isSame = told?.error === error;
-      if (isSame && performance.now() - (told?.atMs ?? 0) < limits.failureLogMs) {
-        unsaid += 1;
+      const isSame = last?.error === error;
+      if (isSame && performance.now() - (last?.atMs ?? 0) < limits.failureLogMs) {
+        unlogged += 1;
         return;
       }
-      write({ error, ...fields, ...(isSame ? { repeated: unsaid } : {}) });
-      told = { error, atMs: performance.now() };
-      unsaid = 0;
+      write({ error, ...fields, ...(isSame ? { repeated: unlogged } : {}) });
+      last = { error, atMs: performance.now() };
+      unlogged = 0;
     },
     reset() {
-      told = undefined;
-      unsaid = 0;
+      last = undefined;
+      unlogged = 0;
     },
   };
 }

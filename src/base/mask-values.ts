@@ -1,7 +1,7 @@
 import { ExactNumber } from './parse-json.ts';
 import { isObject, type Json } from './json.ts';
 
-/** A value that is known, and what stands in its place wherever something is kept or shown. */
+/** A secret value, and the text that replaces it wherever something is stored or shown. */
 export interface KnownSecret {
   readonly value: string;
   readonly shown: string;
@@ -9,15 +9,15 @@ export interface KnownSecret {
 
 export interface ValueMask {
   text(text: string): string;
-  /** The same where the text was cut off: what it ends with may be the beginning of a secret. */
+  /** Masks a text that was cut off: it may end with the beginning of a secret. */
   cutText(text: string): string;
-  /** In texts and keys, however they were escaped; the same value when there is nothing to mask. */
+  /** Masks texts and keys. Returns the same value if there is nothing to mask. */
   json(value: Json): Json;
 }
 
 /**
- * Finds values as they are, and as programs write them: escaped as JSON once or several times,
- * percent-encoded in any manner, base64, hexadecimal.
+ * Masks secrets as they are, and as programs encode them: JSON escapes, also nested, any
+ * percent-encoding, base64 and hexadecimal.
  */
 export function makeValueMask(secrets: readonly KnownSecret[]): ValueMask {
   const shownOf = new Map<string, string>();
@@ -52,7 +52,7 @@ export function makeValueMask(secrets: readonly KnownSecret[]): ValueMask {
   return { text, json, cutText: (given) => cutTail(text(given), shownOf) };
 }
 
-/** Shorter than this, a part of a value is found in too much that is none. */
+/** Shorter parts of a value would match too much text that isn't a secret. */
 const PART_CHARS_MIN = 4;
 const LINE_CHARS_MIN = 16;
 const BASE64_CHARS_MIN = 8;
@@ -73,9 +73,9 @@ function formsOf(value: string): Set<string> {
   return forms;
 }
 
-/** Programs differ in what they leave as it is (`!'()*~`), in the case of digits and in blanks. */
+/** Programs differ in the characters they don't encode (`!'()*~`), in the case of digits and in blanks. */
 function percentFormsOf(text: string): string[] {
-  // Well-formed here: what is kept was checked, and what is not cannot be encoded.
+  // Stored text is always well-formed, and other text can't be encoded.
   const usual = encodeURIComponent(text.toWellFormed());
   const strict = usual.replaceAll(/[!'()*~]/g, percentOf);
   const upper = [usual, strict, strict.replaceAll('%7E', '~')];
@@ -92,22 +92,22 @@ function percentOf(char: string): string {
     .toUpperCase();
 }
 
-/** Longer values are files of several lines, whose lines are looked for one by one. */
+/** Longer values are files with several lines, and each line is masked by itself. */
 const ESCAPED_CHARS_MAX = 1024;
 
 /**
- * A pattern for the value with each of its special characters escaped in any manner, or not at all:
- * `%21`, `%2521`, `\\"` in JSON in JSON, `\\u0021`, `&amp;`. Undefined where there is nothing to escape.
+ * Returns a pattern for the value with each special character escaped in any way, or not at all: `%21`,
+ * `%2521`, `\\"` for JSON in JSON, `\\u0021`, `&amp;`. Undefined if there is nothing to escape.
  */
 function escapedPattern(value: string): RegExp | undefined {
   if (value.length < PART_CHARS_MIN || value.length > ESCAPED_CHARS_MAX) return undefined;
   if (/^\w+$/.test(value)) return undefined;
-  // Backslashes that follow each other are one part: apart, a run of them could be divided in many ways.
+  // A run of backslashes is one part; as single parts the pattern could split a run in many ways.
   const parts = value.toWellFormed().match(/\\+|[^\\]/gu) ?? [];
   return new RegExp(parts.map(toEscapes).join(''), 'g');
 }
 
-/** How often something may have been escaped: each time doubles the backslashes. */
+/** Four levels of escaping: each one doubles the backslashes. */
 const BACKSLASHES_MAX = 16;
 
 const entities: Readonly<Record<string, string>> = {
@@ -131,7 +131,7 @@ function toEscapes(part: string): string {
   const code = part.codePointAt(0) ?? 0;
   const control = controls[part];
   const entity = `#0{0,4}${code}|#[xX]0{0,4}${toHex(code, 1)}${entities[part] ?? ''}`;
-  // The longest first: what an escape begins with may be the character itself.
+  // The longest form first: an escape may start with the character itself.
   return `(?:${[
     ...(control === undefined ? [] : [`${some}${control}`]),
     ...(part === ' ' ? [String.raw`\+`] : []),
@@ -142,7 +142,7 @@ function toEscapes(part: string): string {
   ].join('|')})`;
 }
 
-/** Hexadecimal digits as a pattern, in either case. */
+/** Returns a pattern for hexadecimal digits in either case. */
 function toHex(value: number, digits: number): string {
   const hex = value.toString(16).padStart(digits, '0');
   return hex.replaceAll(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
@@ -153,7 +153,7 @@ function toAscii(text: string): string {
   return text.replaceAll(/[\u0080-\uffff]/g, code);
 }
 
-/** Behind something else, as in `user:password`, it begins at one of three places of a group. */
+/** Base64 encodes groups of three bytes; after other text, as in `user:password`, a value starts anywhere in one. */
 function base64FormsOf(text: string): string[] {
   const bytes = Buffer.from(text);
   const forms = [0, 1, 2].map((before) => {
@@ -171,14 +171,14 @@ function hexFormsOf(text: string): string[] {
   return hex.length >= HEX_CHARS_MIN ? [hex, hex.toUpperCase()] : [];
 }
 
-/** The longest beginning of a secret that the text ends with. */
+/** Masks the longest beginning of a secret at the end of the text. */
 function cutTail(text: string, shownOf: ReadonlyMap<string, string>): string {
   let longest = 0;
   let shown = '';
-  for (const [form, itsShown] of shownOf) {
+  for (const [form, replacement] of shownOf) {
     let length = form.length - 1;
     while (length > longest && !text.endsWith(form.slice(0, length))) length -= 1;
-    if (length > longest) [longest, shown] = [length, itsShown];
+    if (length > longest) [longest, shown] = [length, replacement];
   }
   return longest < PART_CHARS_MIN ? text : `${text.slice(0, -longest)}${shown}`;
 }

@@ -1,6 +1,6 @@
 import { dataLimits as limits } from './limits/data.ts';
 
-// Not from limits.ts: the dashboard has this file, too, and needs none of the others.
+// Not from limits.ts: the dashboard bundles this file and needs no other limits.
 
 /**
  * Parses JSON without changing a number: one that a double can't hold becomes an `ExactNumber`. Use it
@@ -10,18 +10,18 @@ export function parseJson(text: string): unknown {
   return mayBeInexact(text) ? parseExactly(text) : JSON.parse(text);
 }
 
-/** Parses a text that may have such numbers outside of its strings. */
+/** Parses a text that may have numbers outside its strings that a double can't hold. */
 export function parseExactly(text: string): unknown {
   const value: unknown = JSON.parse(text);
   // Text that the service wrote comes out the same, unless a number was changed.
   return JSON.stringify(value) === text ? value : parseMarked(text, value);
 }
 
-/** `value` is what JSON.parse makes of the text. */
+/** Parses with a marker string in place of each such number. `value` is the result of JSON.parse. */
 function parseMarked(text: string, value: unknown): unknown {
-  // JSON.parse can name the source of each number, but calling a function for each of a million
-  // values takes half a second. A string in the place of each such number is found again much faster.
-  // Random, so that no string of the text can be mistaken for one of them.
+  // A reviver of JSON.parse gets the source of each number, but calling a function for a million values
+  // takes half a second. Finding the marker strings is much faster.
+  // The marker is random, so that no string of the text can be mistaken for one.
   const marker = `${crypto.getRandomValues(new Uint32Array(4)).join('-')}:`;
   const numbers: ExactNumber[] = [];
   const parts: string[] = [];
@@ -52,7 +52,7 @@ function toExact(number: string): ExactNumber {
   throw new SyntaxError(`a number has more than ${limits.jsonNumberCharsMax} characters`);
 }
 
-/** Puts the numbers back in place; the value is fresh, so no other code sees it change. */
+/** Puts the numbers back in place. It changes the value, which no other code has seen yet. */
 function restore(value: unknown, find: (text: string) => ExactNumber | undefined): unknown {
   if (typeof value === 'string') return find(value) ?? value;
   if (typeof value !== 'object' || value === null) return value;
@@ -79,9 +79,8 @@ function restore(value: unknown, find: (text: string) => ExactNumber | undefined
 const open = { configurable: true, enumerable: true, writable: true } as const;
 
 /**
- * Looks at every third character: a number that a double can't hold has three digits in a row in its
- * exponent (1e400), or eight because it is long. So the usual text is scanned in a fraction of the
- * time that its parsing takes.
+ * Checks every third character. A number that a double can't hold has three digits in a row in its
+ * exponent (1e400), or eight because it is long. So the scan takes a fraction of the time of parsing.
  */
 function mayBeInexact(text: string): boolean {
   const { length } = text;
@@ -104,22 +103,22 @@ function mayBeInexact(text: string): boolean {
   return false;
 }
 
-/** Digits in a row that an exponent needs to leave the range of doubles. */
+/** The digits in a row of an exponent outside the range of doubles. */
 const EXPONENT_DIGITS = 3;
-/** Sixteen digits have a point in their middle at worst. */
+/** The digits in a row of a number with 16 digits, if the decimal point is in its middle. */
 const LONG_DIGITS = 8;
 
-/** Whether the number around some of its digits is one that need not be exact. */
+/** Checks whether the number around these digits is too long to be exact in any case. */
 function isLongNumber(text: string, from: number, end: number): boolean {
   let start = from;
   while (start > 0 && isInNumber(text.charCodeAt(start - 1))) start -= 1;
   const stop = endOfNumber(text, end);
-  // In a string, other characters are usually around it.
+  // Digits inside a string usually have other characters around them.
   if (!isAround(text.charCodeAt(start - 1)) || !isAround(text.charCodeAt(stop))) return false;
   return !isShortNumber(text.slice(start, stop));
 }
 
-/** Blanks, comma, colon, brackets, and the ends of the text, which are NaN. */
+/** Checks for blanks, comma, colon, brackets, and the ends of the text, whose code is NaN. */
 function isAround(code: number): boolean {
   if (code === 0x2c || code === 0x3a || code <= 0x20) return true;
   return code === 0x5b || code === 0x5d || code === 0x7d || Number.isNaN(code);
@@ -131,7 +130,7 @@ const PLUS = 0x2b;
 const MINUS = 0x2d;
 const SMALL_E = 0x65;
 
-/** The index of the closing quote of the string that begins at `from`, or the end of the text. */
+/** Returns the index of the closing quote of the string that starts at `from`, or the end of the text. */
 export function endOfString(text: string, from: number): number {
   for (let at = from + 1; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
@@ -179,24 +178,23 @@ export class ExactNumber {
   }
 }
 
-/** TypeScript doesn't know it yet. A browser that doesn't either shows the number as a text. */
+/** TypeScript doesn't declare JSON.rawJSON yet. A browser without it shows the number as a string. */
 const { rawJSON: rawJson = String } = JSON as { readonly rawJSON?: (text: string) => unknown };
 
 const NUMBER = /^(-?)(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
 
-/** Whether a text is a number in JSON. */
 export function isNumberText(text: string): boolean {
   return NUMBER.test(text);
 }
 
-/** Whether a number is exact as a double because it has 15 digits at most and no exponent. */
+/** Checks whether a number is exact as a double because it has at most 15 characters and no exponent. */
 export function isShortNumber(text: string): boolean {
   return text.length <= DIGITS_EXACT && !text.includes('e') && !text.includes('E');
 }
 
 const DIGITS_EXACT = 15;
 
-/** Whether the double that JSON.parse makes of a number in JSON is written as the same number again. */
+/** Checks whether a double holds a number in JSON without changing its value. */
 export function isExactText(text: string): boolean {
   if (isShortNumber(text)) return true;
   const value = Number(text);
@@ -205,20 +203,20 @@ export function isExactText(text: string): boolean {
   return Number.isFinite(value) && compareDecimals(toDecimal(text), toDecimal(written)) === 0;
 }
 
-/** Less than zero when `a` is the smaller one, zero when they are equal; exact for all numbers. */
+/** Returns less than zero if `a` is smaller, zero if they are equal. Exact for all numbers. */
 export function compareNumbers(a: number | ExactNumber, b: number | ExactNumber): number {
   if (typeof a === 'number' && typeof b === 'number') return a - b;
   return compareDecimals(toDecimal(String(a)), toDecimal(String(b)));
 }
 
-/** The whole number that it is, if it is one and is not absurdly long. */
+/** Returns the number as an integer; undefined if it isn't one or has a very large exponent. */
 export function toBigInt({ text }: ExactNumber): bigint | undefined {
   const { sign, digits, exponent } = toDecimal(text);
   if (exponent < 0n || exponent > BigInt(EXPONENT_MAX)) return undefined;
   return BigInt(digits + '0'.repeat(Number(exponent))) * BigInt(sign);
 }
 
-/** Powers of ten that are written out; what is larger is compared by its exponent alone. */
+/** The largest power of ten that becomes a BigInt. */
 const EXPONENT_MAX = 400;
 
 /** `sign` × 0.`digits` × 10^(`digits.length` + `exponent`), without zeros around the digits. */
@@ -245,6 +243,6 @@ function compareDecimals(a: Decimal, b: Decimal): number {
   const size = a.exponent + BigInt(a.digits.length) - b.exponent - BigInt(b.digits.length);
   if (size !== 0n) return size > 0n ? a.sign : -a.sign;
   if (a.digits === b.digits) return 0;
-  // Both begin at the same power of ten, so they are ordered like words.
+  // Both start at the same power of ten, so their digits are ordered like words.
   return a.digits > b.digits ? a.sign : -a.sign;
 }

@@ -1,7 +1,7 @@
 /**
- * Named fault points. They do nothing unless DUCTILE_PROBE arms one, as `name:action[:nth]`, where
- * the action is `kill` (SIGKILL of this process), `exit`, `throw` or `stop` (SIGSTOP), at the nth
- * time the point is reached (first by default). Crash tests arm each of them in turn.
+ * Named fault points for crash tests, which arm each of them in turn. DUCTILE_PROBE arms one of them
+ * as `name:action[:nth]`. The action is `kill` (SIGKILL), `exit`, `throw` or `stop` (SIGSTOP), and
+ * happens when the process reaches the point for the nth time (default: 1).
  */
 export const probes = [
   'enqueue.before-commit',
@@ -37,7 +37,7 @@ export const probes = [
 export type Probe = (typeof probes)[number];
 type Action = 'kill' | 'exit' | 'throw' | 'stop';
 
-interface Armed {
+interface ArmedProbe {
   readonly name: string;
   readonly action: Action;
   left: number;
@@ -51,14 +51,14 @@ export function probe(name: Probe): void {
   if (armed.left === 0) fire(armed);
 }
 
-function fire({ name, action }: Armed): void {
+function fire({ name, action }: ArmedProbe): void {
   if (action === 'kill') process.kill(process.pid, 'SIGKILL');
   if (action === 'stop') process.kill(process.pid, 'SIGSTOP');
   if (action === 'exit') process.exit(99);
   if (action === 'throw') throw new Error(`probe ${name}`);
 }
 
-function parseArmed(text: string | undefined): Armed | undefined {
+function parseArmed(text: string | undefined): ArmedProbe | undefined {
   if (text === undefined || text === '') return undefined;
   const [name = '', action = 'kill', nth = '1'] = text.split(':');
   return { name, action: action as Action, left: Number(nth) };

@@ -18,7 +18,7 @@ export type ParsedDuration =
 const FORMS = 'Write it like 200ms, 5s, 5m, 1h30m, 1.5d or 2w.';
 
 export function parseDuration(text: string): ParsedDuration {
-  // Nothing is as long in every unit.
+  // Zero needs no unit.
   if (text === '0') return { ok: true, ms: 0 };
   if (/^\d+(\.\d+)?$/.test(text)) {
     return refuse('needs a unit', `Write ${text}s for seconds, ${text}m for minutes, and so on.`);
@@ -36,7 +36,7 @@ export function parseDuration(text: string): ParsedDuration {
   return { ok: true, ms: Math.round(ms) };
 }
 
-/** The shortest form in days, hours, minutes, seconds and milliseconds; `parseDuration` undoes it. */
+/** Formats as days, hours, minutes, seconds and milliseconds; `parseDuration` reads it back. */
 export function formatDuration(ms: number): string {
   let left = Math.max(0, Math.round(ms));
   if (left === 0) return '0s';
@@ -62,14 +62,14 @@ const SIZE = /^(\d{1,15}(?:\.\d{1,6})?)\s*([kmg]?)(?:i?b)?$/i;
 
 export const BYTE_SIZE_FORMS = 'Write it like 512MiB, 1.5GiB or 1048576.';
 
-/** Undefined for what is not a size. */
+/** Returns the bytes; undefined if the text isn't a size. */
 export function parseByteSize(text: string): number | undefined {
   const [, number, unit = ''] = SIZE.exec(text.trim()) ?? [];
   if (number === undefined) return undefined;
   return Math.round(Number(number) * (UNITS[unit.toLowerCase()] ?? 1));
 }
 
-/** The largest unit in which it is at least 1, with one decimal at most: `512MiB`, `1.5GiB`. */
+/** Formats in the largest unit with a value of at least 1, with at most one decimal: `512MiB`, `1.5GiB`. */
 export function formatByteSize(bytes: number): string {
   for (const [unit, size] of [
     ['GiB', 1024 ** 3],

@@ -1,7 +1,8 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
-/** AES-256-GCM under a key of its own, which is sealed with the key named here. */
+/** A text encrypted with AES-256-GCM under a key of its own, which is wrapped with the master key. */
 export interface SealedText {
+  /** The id of the master key. */
   readonly keyId: string;
   /** Scheme, wrapped key, nonce, tag and ciphertext as one text. */
   readonly text: string;
@@ -9,17 +10,17 @@ export interface SealedText {
 
 export const KEY_BYTES = 32;
 
-/** Where the environment has one key or several, the newest first; each as base64 or hex. */
+/** The environment variables for one key or several, the newest first, each as base64 or hex. */
 export const KEY_VARIABLES = ['DUCTILE_CREDENTIAL_KEY', 'DUCTILE_CREDENTIAL_KEYS'] as const;
 
-/** One of the keys that only this installation has; its id tells nothing of it. */
+/** A key of this installation. Its id reveals nothing about it. */
 export interface MasterKey {
   readonly id: string;
   readonly wrapping: Buffer;
   readonly printing: Buffer;
 }
 
-/** Separate keys for separate purposes, so that none of them tells of another. */
+/** Derives a separate key for each purpose, so that none of them reveals another. */
 export function makeMasterKey(secret: Uint8Array): MasterKey {
   if (secret.length !== KEY_BYTES) throw new Error(`a key has ${KEY_BYTES} bytes`);
   const derive = (purpose: string, bytes: number): Buffer =>
@@ -33,13 +34,13 @@ export function makeMasterKey(secret: Uint8Array): MasterKey {
 
 /** The purpose that a text is sealed for. */
 export interface SealPurpose {
-  /** The ledger that holds it: in another one it does not open. */
+  /** The ledger that stores it. The text can't be unsealed in another one. */
   readonly ledger: string;
-  /** The row that holds it, such as `credential mail`. */
+  /** The row that stores it, such as `credential mail`. */
   readonly row: string;
 }
 
-/** The purpose is bound in: what was sealed for one row of one ledger does not open for another. */
+/** Seals a text for one row of one ledger. The purpose is authenticated, so another row can't unseal it. */
 export function sealText(clear: string, purpose: SealPurpose, key: MasterKey): SealedText {
   const own = randomBytes(KEY_BYTES);
   const about = describePurpose(purpose);
@@ -48,7 +49,7 @@ export function sealText(clear: string, purpose: SealPurpose, key: MasterKey): S
   return { keyId: key.id, text: [SCHEME, wrapped, text].join('.') };
 }
 
-/** Throws when it was changed, or sealed for another purpose or with another key. */
+/** Unseals a text. Throws if it was changed, or sealed for another purpose or with another key. */
 export function unsealText({ text }: SealedText, purpose: SealPurpose, key: MasterKey): string {
   const [scheme, wrapped = '', sealed = ''] = text.split('.');
   if (scheme !== SCHEME && scheme !== UNBOUND) {
@@ -59,31 +60,31 @@ export function unsealText({ text }: SealedText, purpose: SealPurpose, key: Mast
   return decrypt(sealed, own, `text ${about}`).toString();
 }
 
-/** Whether it was sealed before ledgers were bound in, so that it opens in any ledger with the key. */
+/** Checks for the first scheme, which doesn't authenticate the ledger: any ledger with the key unseals it. */
 export function isSealedUnbound({ text }: SealedText): boolean {
   return text.startsWith(`${UNBOUND}.`);
 }
 
-/** As JSON, so that no ledger and row read like two others. */
+/** Formats as JSON, so that two different purposes never have the same text. */
 function describePurpose({ ledger, row }: SealPurpose): string {
   return JSON.stringify([ledger, row]);
 }
 
-/** Equal for equal values, and without the key nobody can find the value by trying. */
+/** Returns the same fingerprint for equal values. Without the key, the value can't be found by trying. */
 export function fingerprintSecret(value: string, purpose: string, key: MasterKey): string {
   const mac = createHmac('sha256', key.printing).update(`${purpose}\n`).update(value);
   return `${key.id}:${mac.digest('base64url').slice(0, FINGERPRINT_CHARS)}`;
 }
 
 const SCHEME = 'v2';
-/** The scheme before ledgers were bound in. */
+/** The first scheme, which doesn't authenticate the ledger. */
 const UNBOUND = 'v1';
 const FINGERPRINT_CHARS = 22;
 const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** Nonce, tag and ciphertext. */
+/** Returns nonce, tag and ciphertext. */
 function encrypt(clear: Buffer, key: Buffer, purpose: string): string {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });

@@ -11,8 +11,8 @@ export const API_TOKEN = 'duct_';
 const PEM_KEY = '[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----';
 
 /**
- * Tokens that can be recognized by their shape. A run of letters either matches from its first boundary
- * or is left at once: nothing here scans a text more than once.
+ * Tokens with a recognizable shape. A run of letters matches from its first boundary or not at all, so
+ * the pattern never scans a text more than once.
  */
 const shapes = new RegExp(
   [
@@ -54,17 +54,17 @@ const shapes = new RegExp(
     String.raw`\bglsa_\w{20,}`,
     String.raw`\blin_api_\w{20,}`,
     String.raw`\bAGE-SECRET-KEY-1[A-Z0-9]{40,}`,
-    // JWT; a run without its dots matches as well, and is left as it is: it must not be scanned again
+    // JWT; a run without dots matches too, so that it isn't scanned again, and stays unmasked
     String.raw`\beyJ[\w-]{10,}(?:\.[\w-]{10,}\.[\w-]*)?`,
-    // PEM, to its end or to that of the text
+    // PEM, to its end or to the end of the text
     String.raw`-----BEGIN ${PEM_KEY}[^]*?(?:-----END ${PEM_KEY}|$)`,
   ].join('|'),
   'g',
 );
 
 /**
- * Every shape has one of these in it, and most texts have none. They begin at rare characters, so that
- * the search skips the rest: it takes a fraction of the time of the shapes themselves.
+ * Every shape contains one of these hints, and most texts contain none. They start at rare characters,
+ * so this search takes a fraction of the time of the shapes themselves.
  */
 const shapeHint = new RegExp(
   [
@@ -79,7 +79,7 @@ const shapeHint = new RegExp(
 const scheme = /\b(bearer|basic)(\s{1,10})([\w.~+/=-]{8,})/gi;
 const schemeHint = /bearer|basic/i;
 
-/** A bound for the scheme: without one, a text of many short words takes the square of its length. */
+/** The scheme has a bound; without one, a text of many short words takes quadratic time. */
 const urlPassword = /((?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}:\/\/[^\s/:@]*:)[^\s/@]+(@)/gi;
 const parameter = /([?&])([A-Za-z][\w.-]{1,40})=([^&\s"'<>#\\]+)/g;
 /** A key in JSON text, and how often its quotes were escaped: JSON may be inside JSON. */
@@ -110,7 +110,7 @@ function maskScheme(whole: string, name: string, blanks: string, value: string):
   return isSecret ? `${name}${blanks}${REDACTED}` : whole;
 }
 
-/** Whether it is the base64 of `user:password`: "basic authentication" isn't. */
+/** Checks for the base64 of `user:password`, unlike in the text "basic authentication". */
 function isPair(value: string): boolean {
   if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(value)) return false;
   return /^[\x20-\x7e]*:[\x20-\x7e]*$/.test(Buffer.from(value, 'base64').toString('latin1'));
@@ -137,20 +137,20 @@ function maskQuoted(text: string): string {
   return from === 0 ? text : masked + text.slice(from);
 }
 
-/** The end of a text whose quotes are escaped so many times; that of everything when it was cut. */
+/** Finds the end of a string whose quotes have this many escapes; the end of the text if it was cut. */
 function findQuoteEnd(text: string, start: number, escapes: number): number {
   for (let at = text.indexOf('"', start); at !== -1; at = text.indexOf('"', at + 1)) {
     let run = 0;
     while (at - run > start && text[at - run - 1] === '\\') run += 1;
-    // Quotes and backslashes of the text itself have been escaped once more than the quotes around it.
-    // Fewer escapes end the text around it.
+    // Quotes and backslashes inside the string have one more level of escapes than its own quotes.
+    // Fewer escapes end the string around it.
     if (run < escapes) return at - run;
     if ((run - escapes) % (2 * (escapes + 1)) === 0) return at - escapes;
   }
   return text.length;
 }
 
-/** Whether a key that could hold a secret holds none: `pwd` is a directory as often as a password. */
+/** Checks whether a key with a secret's name holds none: `pwd` is a directory as often as a password. */
 export function isEmptySecret(name: string, value: string): boolean {
   if (value === '' || value === REDACTED) return true;
   return name.toLowerCase() === 'pwd' && /^(?:[~/.]|[A-Za-z]:\\)/.test(value);
@@ -170,14 +170,13 @@ export function maskSecrets(fields: Fields, levels = 8): Fields {
 function maskValue(value: unknown, levels: number): unknown {
   if (typeof value === 'string') return maskText(value);
   if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return value;
-  // Deeper than this something may well contain itself.
+  // A deeper value probably contains itself.
   if (levels === 0) return REDACTED;
   if (Array.isArray(value)) return value.map((inner) => maskValue(inner, levels - 1));
   return maskSecrets(value as Fields, levels - 1);
 }
 
-/** Names of keys that hold secrets. */
-
+/** The last words of names of keys that usually hold secrets. */
 const endingWords = [
   'token',
   'secret',
@@ -199,23 +198,23 @@ const KNOWN_CHARS_MAX = 64;
 const known = new Map<string, boolean>();
 
 /**
- * Whether a key with this name usually holds a secret, judged by its last word: for configuration and
- * logs, where hiding too much does no harm.
+ * Checks by its last word whether a key usually holds a secret. Used for configuration and logs, where
+ * hiding too much does no harm.
  */
 export function isSecretName(name: string): boolean {
   if (name.length > KNOWN_CHARS_MAX) return endings.test(toSnake(name));
-  let answer = known.get(name);
-  if (answer !== undefined) return answer;
-  answer = endings.test(toSnake(name));
-  // The names of headers and fields repeat, so the answers are kept.
+  let isSecret = known.get(name);
+  if (isSecret !== undefined) return isSecret;
+  isSecret = endings.test(toSnake(name));
+  // The names of headers and fields repeat, so the results are cached.
   if (known.size >= KNOWN_MAX) known.clear();
-  known.set(name, answer);
-  return answer;
+  known.set(name, isSecret);
+  return isSecret;
 }
 
 /**
- * Whether a key has one of the exact names below, in any spelling: for data, which is refused or masked
- * because of it. `page_token` and `password_policy` aren't secrets.
+ * Checks whether a key has one of the exact names below, in any spelling. Used for data, which is refused
+ * or masked because of it. `page_token` and `password_policy` aren't secrets.
  */
 export function isSecretKey(name: string): boolean {
   return name.length <= NAME_CHARS_MAX && names.has(toSnake(name));
@@ -234,7 +233,7 @@ const names: ReadonlySet<string> = new Set(
   webhook_secret webhook_token x_access_token x_api_key x_auth_token x_gitlab_token`.split(/\s+/),
 );
 
-/** Spelling a name with `_` only makes it longer. */
+/** `toSnake` only makes a name longer, so a longer name is none of these. */
 const NAME_CHARS_MAX = Math.max(...[...names].map((name) => name.length));
 
 const plainName = /^[a-z_]+$/;

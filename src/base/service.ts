@@ -1,4 +1,4 @@
-/** What runs in the background: started once, stopped once, both finished when they resolve. */
+/** Background work that is started once and stopped once. Both calls resolve when they are done. */
 export interface Service {
   readonly name: string;
   start(): Promise<void>;
@@ -6,28 +6,28 @@ export interface Service {
 }
 
 export interface Loop extends Service {
-  /** The next round comes at once, and the interval is asked for again. */
+  /** Starts the next round at once, unless one is running. */
   soon(): void;
 }
 
 export interface LoopOptions {
   readonly name: string;
-  /** Asked for before each wait, because a reload may change it. */
+  /** Called before each wait, because a reload may change the interval. */
   readonly everyMs: () => number;
-  /** The first round comes at once, not after the first interval. */
+  /** Starts the first round at once, not after the first interval. */
   readonly atOnce?: boolean;
-  /** One round. What it throws goes to `onError`, and the loop goes on. */
+  /** Runs one round. Its error goes to `onError`, and the loop continues. */
   readonly runOnce: () => Promise<void>;
   readonly onError: (error: unknown) => void;
 }
 
-/** A duty repeated at an interval, one round at a time; stopping waits for the round under way. */
+/** Repeats work at an interval, one round at a time. Stopping waits for the round in progress. */
 export function makeLoop({ name, everyMs, atOnce, runOnce, onError }: LoopOptions): Loop {
   let timer: NodeJS.Timeout | undefined;
   let round: Promise<void> = Promise.resolve();
   let state: 'new' | 'waiting' | 'busy' | 'stopped' = 'new';
 
-  const next = (ms: number): void => {
+  const schedule = (ms: number): void => {
     if (state === 'stopped') return;
     state = 'waiting';
     clearTimeout(timer);
@@ -35,7 +35,7 @@ export function makeLoop({ name, everyMs, atOnce, runOnce, onError }: LoopOption
       state = 'busy';
       round = runOnce()
         .catch(onError)
-        .then(() => next(everyMs()));
+        .then(() => schedule(everyMs()));
     }, ms);
     timer.unref();
   };
@@ -43,7 +43,7 @@ export function makeLoop({ name, everyMs, atOnce, runOnce, onError }: LoopOption
   return {
     name,
     start() {
-      next(atOnce === true ? 0 : everyMs());
+      schedule(atOnce === true ? 0 : everyMs());
       return Promise.resolve();
     },
     async stop() {
@@ -52,7 +52,7 @@ export function makeLoop({ name, everyMs, atOnce, runOnce, onError }: LoopOption
       await round;
     },
     soon() {
-      if (state === 'waiting') next(0);
+      if (state === 'waiting') schedule(0);
     },
   };
 }

@@ -1,11 +1,11 @@
-/** One event of a stream, as it was sent. */
+/** A server-sent event. */
 export interface SseEvent {
   readonly id: string | undefined;
   readonly event: string;
   readonly data: string;
 }
 
-/** Takes a stream of server-sent events in pieces, and gives what is complete. */
+/** Reads a stream of server-sent events piece by piece, and returns the events that are complete. */
 export function makeSseReader(): (piece: string) => SseEvent[] {
   let rest = '';
   return (piece) => {

@@ -1,8 +1,8 @@
-// Joiners and selectors of variants are parts of some scripts and of pictures, but not of Latin words.
+// Joiners and variation selectors belong to some scripts and to emoji, but not to Latin words.
 const joiners = String.raw`[\u{200C}\u{200D}\u{FE00}-\u{FE0F}]`;
 const strayed = String.raw`(?<=(?:^|\p{Script=Latin})${joiners}*)${joiners}`;
 const hidden = String.raw`(?!${joiners})\p{Default_Ignorable_Code_Point}|${strayed}`;
-// A letter has a few marks at most; a pile of them is drawn over the lines above it.
+// A letter has a few combining marks at most; many of them are drawn over the lines above it.
 const piled = String.raw`(?<=\p{M}{4})\p{M}`;
 const unseen = new RegExp(
   String.raw`[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]|${hidden}|${piled}`,
@@ -10,25 +10,25 @@ const unseen = new RegExp(
 );
 const short: Readonly<Record<string, string>> = { '\r': '\\r', '\t': '\\t' };
 const lineBreaks = /[ \t]*\r?\n\s*/g;
-/** Stands for a line break in text that is shown on one line. */
+/** Replaces a line break in text that is shown on one line. */
 const LINE_BREAK = ' ↵ ';
 
 /**
- * The text on one line, with everything escaped that would move a terminal's cursor, start a new
- * line, turn the direction of writing or not be seen at all. What plugins say is shown only through
- * this; in JSON it is still the same JSON.
+ * Returns the text on one line. It escapes characters that move a terminal's cursor, break the line,
+ * change the direction of writing or are invisible. The output of plugins is shown only through this
+ * function. JSON keeps its meaning.
  */
 export function toVisibleText(text: string): string {
   const line = text.replaceAll(lineBreaks, LINE_BREAK);
   return line.replaceAll(unseen, (char) => short[char] ?? escapeUnicode(char));
 }
 
-/** A message on one line: people read messages in lists, in logs and inside JSON. */
+/** Puts a message on one line, because messages are read in lists, in logs and inside JSON. */
 export function joinLines(message: string): string {
   return message.includes('\n') ? message.trim().replaceAll(lineBreaks, ' ') : message;
 }
 
-/** JSON or inspected text for people, where an escaped line break reads as noise. */
+/** Replaces escaped line breaks in JSON or inspected text that is shown to users. */
 export function showEscapedBreaks(text: string): string {
   return text.replaceAll(/(?<!\\)((?:\\\\)*)(?:\\r)?\\n/g, `$1${LINE_BREAK}`);
 }
@@ -40,7 +40,7 @@ function escapeUnicode(char: string): string {
     .join('');
 }
 
-/** The content of a quoted string, as headers have it; text without quotes is returned as it is. */
+/** Returns the content of a quoted string in a header. Text without quotes is returned unchanged. */
 export function unquote(text: string): string {
   const quoted = /^"((?:[^"\\]|\\["\\])*)"$/.exec(text)?.[1];
   return quoted === undefined ? text : quoted.replaceAll(/\\(.)/g, '$1');

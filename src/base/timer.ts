@@ -2,30 +2,30 @@ import { limits } from './limits.ts';
 import { setImmediate as turn } from 'node:timers/promises';
 import { createContext, Script } from 'node:vm';
 
-/** A timer that goes off at the earliest of the times that it is set to. */
+/** A timer that fires at the earliest of the times that it was set to. */
 export interface EarliestTimer {
   in(ms: number): void;
-  /** It does not go off any more, whatever it is set to; resolves when what it began is over. */
+  /** Stops the timer for good. Resolves when the callback in progress is done. */
   stop(): Promise<void>;
 }
 
 /**
- * What it begins is done one at a time: an alarm that goes off meanwhile counts when that is over.
- * Else those that come faster than they are done would pile up, and wait for each other.
+ * Makes a timer that runs one callback at a time. If it fires during a callback, the next one starts
+ * after it. Otherwise callbacks would pile up when the timer fires faster than they finish.
  */
-export function makeEarliestTimer(ring: () => Promise<void> | void): EarliestTimer {
+export function makeEarliestTimer(onFire: () => Promise<void> | void): EarliestTimer {
   let timer: NodeJS.Timeout | undefined;
   let dueAt = Infinity;
   let isStopped = false;
-  let isOwed = false;
+  let hasFiredMeanwhile = false;
   let round: Promise<void> | undefined;
 
-  const goOff = (): void => {
-    isOwed = round !== undefined;
-    if (isOwed || isStopped) return;
-    round = Promise.resolve(ring()).finally(() => {
+  const fire = (): void => {
+    hasFiredMeanwhile = round !== undefined;
+    if (hasFiredMeanwhile || isStopped) return;
+    round = Promise.resolve(onFire()).finally(() => {
       round = undefined;
-      if (isOwed) goOff();
+      if (hasFiredMeanwhile) fire();
     });
   };
 
@@ -38,7 +38,7 @@ export function makeEarliestTimer(ring: () => Promise<void> | void): EarliestTim
       dueAt = at;
       timer = setTimeout(() => {
         dueAt = Infinity;
-        goOff();
+        fire();
       }, waitMs);
       timer.unref();
     },
@@ -50,7 +50,7 @@ export function makeEarliestTimer(ring: () => Promise<void> | void): EarliestTim
   };
 }
 
-/** Asked for between small pieces of long work: something to wait for when others are to have a turn. */
+/** Called between small pieces of long work. Returns a promise to await when other work should get its turn. */
 export type Yield = () => Promise<void> | undefined;
 
 export function makeYield(): Yield {
@@ -64,7 +64,7 @@ export function makeYield(): Yield {
 const slot: { work: () => unknown } = { work: () => undefined };
 let runner: ((options: { timeout: number }) => unknown) | undefined;
 
-/** Runs it to its end or stops it, even inside a regular expression; then it throws. */
+/** Runs work, and throws if it takes longer, even inside a regular expression. */
 export function runWithinMs<T>(ms: number, work: () => T): T {
   if (runner === undefined) {
     const context = createContext(slot);
@@ -75,7 +75,7 @@ export function runWithinMs<T>(ms: number, work: () => T): T {
   return runner({ timeout: ms }) as T;
 }
 
-/** Whether the work is over within this time; it goes on either way. */
+/** Resolves to whether the work settles within this time. It continues in either case. */
 export async function settlesWithin(work: Promise<void>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {

@@ -1,23 +1,23 @@
 import { hash, randomBytes } from 'node:crypto';
 
-/** A place in a trace, as W3C's `traceparent` names it. */
+/** A position in a trace, as in W3C's `traceparent`. */
 export interface TraceContext {
   readonly traceId: string;
   readonly spanId: string;
   readonly isSampled: boolean;
 }
 
-/** What a chain of work carries in its baggage, when it began within somebody else's trace. */
+/** The baggage key for the trace that a caller started a chain of work in. */
 export const TRACE_KEY = 'traceparent';
 
 const PATTERN = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
-/** Undefined for what is none: then it is as if nothing had been said. */
+/** Parses a `traceparent`. Returns undefined for an invalid one, which is ignored. */
 export function parseTraceparent(text: unknown): TraceContext | undefined {
   const [, version, traceId, spanId, flags, more] =
     typeof text === 'string' && text.length <= 200 ? (PATTERN.exec(text) ?? []) : [];
   if (traceId === undefined || spanId === undefined || version === 'ff') return undefined;
-  // What the first version may not have, later ones may.
+  // Only later versions may have further fields.
   if (version === '00' && more !== undefined) return undefined;
   if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined;
   return { traceId, spanId, isSampled: (Number.parseInt(flags ?? '00', 16) & 1) === 1 };
@@ -27,19 +27,19 @@ export function formatTraceparent({ traceId, spanId, isSampled }: TraceContext):
   return `00-${traceId}-${spanId}-${isSampled ? '01' : '00'}`;
 }
 
-/** The same for the same words, on every host and in every attempt to tell it. */
+/** Returns the same id for the same words on every host, so that a repeated export has the same spans. */
 export function toSpanId(...words: readonly (string | number)[]): string {
   return hash('sha256', JSON.stringify(words)).slice(0, 16);
 }
 
-/** An id of ours is as long as that of a trace. */
+/** Converts an id of Ductile to a trace id: a UUID has as many digits. */
 export function toTraceId(id: string): string {
   const digits = id.replaceAll('-', '');
   if (/^[0-9a-f]{32}$/.test(digits)) return digits;
   return hash('sha256', id).slice(0, 32);
 }
 
-/** A new trace, or the next place in one. */
+/** Creates a new trace, or a child position in a trace. */
 export function createTraceContext(parent: TraceContext | undefined): TraceContext {
   return {
     traceId: parent?.traceId ?? randomBytes(16).toString('hex'),

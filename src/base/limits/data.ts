@@ -1,37 +1,37 @@
 import { DAY, KIB, MIB } from './units.ts';
 
-/** What is stored and told: payloads, signals, errors, log lines. */
+/** Stored and reported data: payloads, signals, errors, log lines. */
 export const dataLimits = {
-  /** One job's payload as JSON text. */
+  /** The payload of a job as JSON text. */
   payloadBytesMax: 1 * MIB,
-  /** A dedupe key: it is part of an index, and PostgreSQL's rows there are short. */
+  /** A dedupe key. It is part of an index, and PostgreSQL limits the size of index rows. */
   dedupeKeyBytesMax: 1 * KIB,
   /** A dependency key, for the same reason. */
   dependencyKeyCharsMax: 200,
-  /** The type of an event or signal; of a posted one also its source and its correlation. */
+  /** The type of an event or signal. For a posted signal also its source and correlation. */
   eventTypeBytesMax: 255,
-  /** What is told about a signal beside its data, and how far in the future it may have happened. */
+  /** The metadata of a signal, the signals in one result, and how far in the future a signal may have occurred. */
   signalMetadataBytesMax: 64 * KIB,
   signalsReportedMax: 1000,
   occurredAheadMsMax: 1 * DAY,
-  /** The message of one failure; the whole output is in the log. */
+  /** The message of a failure. The whole output is in the log. */
   errorCharsMax: 4096,
   /** Levels of nesting in a payload or a response. */
   jsonDepthMax: 64,
   /** Jobs that one enqueue may carry. */
   enqueueJobsMax: 10_000,
-  /** How often a chain of signals may cause the next one before it counts as a loop. */
+  /** The length of a chain of signals that cause each other; a longer one counts as a loop. */
   hopsMax: 32,
-  /** Text of the signals that one step of a replay reads; one is read however large it is. */
+  /** The size of the signals that one step of a replay reads. It reads at least one of any size. */
   replayStepBytes: 4 * MIB,
-  /** Log lines that wait for a slow reader or a full disk; what comes on top is dropped. */
+  /** Log lines that wait for a slow reader or a full disk. More lines are dropped. */
   logBufferBytesMax: 16 * MIB,
-  /** When they are tried again, where the reader is slow and where they were refused. */
+  /** The delay before they are written again, after a slow reader and after an error. */
   logRetryMs: 50,
   logRefusedRetryMs: 1000,
-  /** How long the exit waits for a reader to take what is left. */
+  /** How long the exit waits for a reader to read the remaining lines. */
   logFlushMs: 5000,
-  /** What the core keeps of its own log for whoever asks later. */
+  /** The log lines that the service keeps in memory for later queries. */
   logRingLinesMax: 5000,
   logRingBytesMax: 4 * MIB,
   /** Keys of all objects in one JSON text. */

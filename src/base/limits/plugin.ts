@@ -10,34 +10,34 @@ export const pluginLimits = {
   stateBytesMax: 1 * MIB,
   /** Events that one attempt may emit. */
   eventsPerAttemptMax: 1000,
-  /** Copies of an attempt's result in its events, together; if they would take more, none is made. */
+  /** All copies of an attempt's result in its events. If they would take more, none is made. */
   resultCopiesBytesMax: 1 * MIB,
-  /** How long a plugin that failed may ask to be left alone. */
+  /** The longest `retry_after` of a plugin that failed. */
   retryAfterMsMax: 24 * HOUR,
   /** From SIGTERM to SIGKILL of a plugin's process group. */
   killGraceMs: 5 * SECOND,
-  /** From a plugin's exit until its still open output is cut off. */
+  /** From a plugin's exit until its open output is closed. */
   drainMs: 500,
-  /** How long a prewarmed process may wait for its request, and then, while it runs, its place for another. */
+  /** How long a prewarmed process waits for its request, the delay before it is replaced, and their number. */
   prewarmAgeMs: 10 * MINUTE,
   prewarmRefillMs: 20,
   prewarmProcessesMax: 32,
-  /** Answers that are waited for within this time of each other are soon waited for again. */
+  /** After two synchronous requests within this time, another one is expected soon. */
   standbyMs: 1 * MINUTE,
-  /** From the first process that does not stay alive until its request; doubled for each more. */
+  /** The backoff after a prewarmed process died before its request; doubled for each further one. */
   prewarmBackoffMs: 1 * SECOND,
   prewarmBackoffMsMax: 5 * MINUTE,
-  /** How long the spawner may take to say hello, and to end when told to. */
+  /** How long the spawner may take to start, and to stop when asked. */
   spawnerTimeoutMs: 10 * SECOND,
-  /** Between two tries to start a spawner that does not come up; doubled for each more. */
+  /** The backoff between two attempts to start the spawner; doubled for each further one. */
   spawnerRestartMs: 100,
   spawnerRestartMsMax: 5 * SECOND,
   timeoutMs: { poll: 60 * SECOND, handle: 120 * SECOND, health: 10 * SECOND, init: 30 * SECOND },
   timeoutDefaultMs: 60 * SECOND,
-  /** Less is used by any interpreter before it has read its program. */
+  /** The smallest memory limit. Every interpreter uses more before it has read its program. */
   pluginMemoryBytesMin: 4 * MIB,
   pluginProcessesMax: 4096,
-  /** A secret for plugins: shorter ones would be found in anything that a plugin prints. */
+  /** The shortest credential. A shorter one would be masked in unrelated output of plugins. */
   credentialCharsMin: 4,
   credentialBytesMax: 64 * KIB,
   credentialProviderCharsMax: 100,
@@ -45,9 +45,9 @@ export const pluginLimits = {
   isolatedTmpBytesMax: 256 * MIB,
   /** Paths that a configuration may list for a confined plugin, each for reading and writing. */
   isolationPathsMax: 16,
-  /** Profiles of confined processes that are kept ready. */
+  /** Cached profiles of confined processes. */
   isolationProfilesMax: 1000,
-  /** User ids of confined processes, where the service may choose them. */
+  /** User ids of confined processes if the service may choose them. */
   isolatedUsers: { first: 0x4000_0000, count: 0x1000_0000 },
   /** The same in a container that maps 16 bits of ids. */
   isolatedUsersInContainer: { first: 20_000, count: 40_000 },
@@ -55,32 +55,32 @@ export const pluginLimits = {
   configBytesMax: 512 * KIB,
   /** Number of files in one configuration. */
   configFilesMax: 256,
-  /** Values in one such file, with aliases followed, and the aliases themselves. */
+  /** Values in one such file, with its aliases expanded, and the number of aliases. */
   configValuesMax: 100_000,
   configAliasesMax: 1000,
-  /** A backup of the configuration: its files, all of them and one of them. */
+  /** A backup of the configuration: the number of files, the total size and the size of one file. */
   archiveEntriesMax: 2048,
   archiveBytesMax: 50 * MIB,
   archiveFileBytesMax: 10 * MIB,
-  /** Problems of one file that are listed; who has more starts with these. */
+  /** Problems of one file that are listed. */
   problemsMax: 100,
   manifestBytesMax: 256 * KIB,
-  /** Recorded configurations whose secrets one transaction masks. */
+  /** Configuration snapshots whose secrets one transaction masks. */
   snapshotsMaskedAtOnce: 100,
-  /** Packages: in one root, files of one and how large and deep they are, its installer's words. */
+  /** Packages in one root; the files of a package, their size and depth; the size of its configuration. */
   packagesMax: 1000,
   packageFilesMax: 100,
   packageFileBytesMax: 256 * KIB,
   packageDepthMax: 4,
   packageConfigBytesMax: 64 * KIB,
-  /** The schema of one command's payload, and how long a check against it and its compiling may take. */
+  /** The schema of a command's payload, and how long validating and compiling may take. */
   inputSchemaCharsMax: 64 * KIB,
   inputCheckMs: 200,
   inputCompileMs: 2000,
-  /** How far and how wide a plugin root is searched for manifests. */
+  /** How deep a plugin root is searched for manifests, and in how many directories. */
   rootDepthMax: 8,
   rootDirectoriesMax: 10_000,
-  /** Values whose change a plan or the history of configurations lists; more are counted. */
+  /** Changed values that a plan and the configuration history list. Further ones are counted. */
   planChangesMax: 50,
   snapshotChangesMax: 20,
 } as const;

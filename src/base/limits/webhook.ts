@@ -1,68 +1,69 @@
 import { DAY, KIB, MIB, MINUTE, SECOND } from './units.ts';
 
-/** Webhooks and what agents are asked through them. */
+/** Webhooks and their agents. */
 export const webhookLimits = {
-  /** A webhook's id in its address, its title and its description, its template and its instruction. */
+  /** The id, path, title, description and prompt template of a webhook. */
   webhookIdCharsMax: 64,
   webhookPathCharsMax: 200,
   webhookTitleCharsMax: 200,
   webhookDescriptionCharsMax: 4 * KIB,
   promptTemplateCharsMax: 64 * KIB,
-  /** What a template becomes; it is part of a job's payload. */
+  /** A prompt after its template is filled. It is part of a job's payload. */
   promptCharsMax: 1 * MIB,
-  /** Parameters that a webhook adds to the command line of its agent, and one of them. */
+  /** Parameters that a webhook adds to the command line of its agent, and the length of one. */
   cliParametersMax: 100,
   cliParameterCharsMax: 4 * KIB,
-  /** The body of one delivery: its payload must fit into a job's. */
+  /** The body of one delivery. Its payload must fit into a job's. */
   webhookBodyBytesMax: 1 * MIB,
-  /** Verified deliveries of one webhook in a minute, unless it says otherwise, and at most. */
+  /** Verified deliveries of one webhook per minute: the default and the maximum. */
   webhookRateDefault: 600,
   webhookRateMax: 600_000,
-  /** Deliveries of one source that may fail their verification in a minute. */
+  /** Deliveries of one source that may fail verification per minute. */
   webhookFailuresMax: 100,
-  /** What is verified of a source that has failed more often: to verify more would cost too much. */
+  /** The largest body that is still verified for a source with more failures; larger ones cost too much. */
   webhookSmallBodyBytes: 64 * KIB,
-  /** Refused deliveries of one webhook in a minute that are written down. */
+  /** Rejected deliveries of one webhook that are recorded per minute. */
   webhookRejectionsKeptMax: 60,
-  /** What is kept of the address that a proxy names. */
+  /** The stored part of the client address in a proxy's header. */
   webhookSourceChars: 100,
-  /** What is kept of one header of a delivery. */
+  /** The stored part of one header of a delivery. */
   webhookHeaderKeptChars: 500,
-  /** The sender's event type as it is kept, and the headers that one webhook passes on. */
+  /** The stored event type of the sender, and the headers that one webhook passes on. */
   webhookEventTypeChars: 200,
   webhookHeadersMax: 20,
-  /** What is kept of why a body was refused. */
+  /** The stored reason of a rejected body. */
   webhookReasonChars: 200,
-  /** When a sender is to try again whose target is not there. */
+  /** The Retry-After of a delivery whose target doesn't exist. */
   webhookRetryAfterSeconds: 60,
-  /** How long a sender may wait for what its delivery comes to, unless told, and at most. */
+  /** How long a sender may wait for the result of its delivery: the default and the maximum. */
   webhookRespondMs: 10 * SECOND,
   webhookRespondMsMax: 1 * MINUTE,
-  /** How long a process goes by what it knows of the webhooks that others may change. */
+  /** How long a process caches webhooks, which other processes may change. */
   webhookCacheMs: 1 * SECOND,
-  /** How long the secret of a webhook may stay good after it was rotated. */
+  /** How long the old secret of a webhook may stay valid after a rotation. */
   webhookOldSecretMsMax: 30 * DAY,
-  /** Webhooks and sources of which it is kept how much they did in the last minute. */
+  /** Webhooks and sources whose deliveries in the last minute are counted. */
   webhookWindowsMax: 10_000,
-  /** How long it is remembered that a webhook was sent more than it takes. */
+  /** How long a webhook counts as throttled after its rate limit was reached. */
   webhookThrottledMs: 10 * MINUTE,
-  /** Secrets of one webhook that are good at once, and signatures that one delivery may carry. */
+  /** The valid secrets of one webhook. */
   webhookSecretsMax: 8,
-  /** One that somebody brings: whoever has none may try as many as the server can take. */
+  /** The shortest secret that a user may choose. A shorter one could be guessed by trying. */
   webhookSecretCharsMin: 8,
+  /** The signatures that one delivery may have. */
   webhookSignaturesMax: 8,
-  /** A header that is verified, and how far from now the time in it may be. */
+  /** A header with a signature, and how far from now its timestamp may be: the default and the maximum. */
   webhookHeaderCharsMax: 4 * KIB,
   webhookToleranceMs: 5 * MINUTE,
   webhookToleranceMsMax: 1 * DAY,
-  /** The id of a delivery; a longer one is kept as its digest. */
+  /** The id of a delivery. A longer one is stored as its digest. */
   deliveryIdCharsMax: 255,
-  /** What Slack wants to hear back. */
+  /** The challenge that Slack sends to verify an address. */
   webhookChallengeCharsMax: 1 * KIB,
-  /** A pattern for headers, and the steps that it is compiled to. */
+  /** A pattern for headers, and the steps and nesting that it is compiled to. */
   patternCharsMax: 256,
   patternStepsMax: 1000,
   patternDepthMax: 16,
-  /** What all patterns of one delivery may compare before it is given up: a few milliseconds. */
+  /** The comparisons of all patterns of one delivery before matching stops: a few milliseconds. */
   patternEffortMax: 150_000,
 } as const;
