@@ -1,12 +1,13 @@
-/** Durations as people write them: numbers with units, the largest unit first. */
-const unitMs = {
-  w: 7 * 24 * 60 * 60 * 1000,
-  d: 24 * 60 * 60 * 1000,
-  h: 60 * 60 * 1000,
-  m: 60 * 1000,
-  s: 1000,
-  ms: 1,
-} as const;
+export const KIB = 1024;
+export const MIB = 1024 * KIB;
+export const GIB = 1024 * MIB;
+export const SECOND = 1000;
+export const MINUTE = 60 * SECOND;
+export const HOUR = 60 * MINUTE;
+export const DAY = 24 * HOUR;
+
+/** The units of durations in configuration files and requests, the largest one first. */
+const unitMs = { w: 7 * DAY, d: DAY, h: HOUR, m: MINUTE, s: SECOND, ms: 1 } as const;
 
 type Unit = keyof typeof unitMs;
 const units = Object.keys(unitMs) as Unit[];
@@ -55,9 +56,8 @@ function refuse(message: string, hint: string): ParsedDuration {
   return { ok: false, message, hint };
 }
 
-/** Sizes as people write them. KB, MB and GB count as KiB, MiB and GiB. */
-
-const UNITS: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
+/** The units of sizes. KB, MB and GB count as KiB, MiB and GiB. */
+const unitBytes: Readonly<Record<string, number>> = { '': 1, k: KIB, m: MIB, g: GIB };
 const SIZE = /^(\d{1,15}(?:\.\d{1,6})?)\s*([kmg]?)(?:i?b)?$/i;
 
 export const BYTE_SIZE_FORMS = 'Write it like 512MiB, 1.5GiB or 1048576.';
@@ -66,15 +66,15 @@ export const BYTE_SIZE_FORMS = 'Write it like 512MiB, 1.5GiB or 1048576.';
 export function parseByteSize(text: string): number | undefined {
   const [, number, unit = ''] = SIZE.exec(text.trim()) ?? [];
   if (number === undefined) return undefined;
-  return Math.round(Number(number) * (UNITS[unit.toLowerCase()] ?? 1));
+  return Math.round(Number(number) * (unitBytes[unit.toLowerCase()] ?? 1));
 }
 
 /** Formats in the largest unit with a value of at least 1, with at most one decimal: `512MiB`, `1.5GiB`. */
 export function formatByteSize(bytes: number): string {
   for (const [unit, size] of [
-    ['GiB', 1024 ** 3],
-    ['MiB', 1024 ** 2],
-    ['KiB', 1024],
+    ['GiB', GIB],
+    ['MiB', MIB],
+    ['KiB', KIB],
   ] as const) {
     if (bytes >= size) return `${Math.round((bytes / size) * 10) / 10}${unit}`;
   }

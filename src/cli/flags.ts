@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { Option } from 'commander';
 import type { Command } from 'commander';
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { parseStrictJson } from '../base/strict-json.ts';
+import { parseStrictJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { suggest } from '../config/nearest.ts';
 import { decodeText } from '../operation/request.ts';

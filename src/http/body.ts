@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { DuctileError } from '../base/errors.ts';
-import { parseStrictJson } from '../base/strict-json.ts';
+import { parseStrictJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 
 export interface RequestBody {

@@ -1,6 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-import { isObject } from '../base/json.ts';
-import { parseStrictJson } from '../base/strict-json.ts';
+import { isObject, parseStrictJson } from '../base/json.ts';
 import { isOffered, type HttpSurface, type Operation } from './define.ts';
 
 /** A field of an operation's input, for the surfaces that receive it as text. */

@@ -3,7 +3,7 @@ import { findCredentials, parseCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { hasPlaceholder } from '../base/placeholder.ts';
+import { hasPlaceholder } from '../config/interpolate.ts';
 import type { Config } from '../config/config.ts';
 import { keyText, type KeyPath } from '../config/document.ts';
 import { describeInstallation, type InstalledPackage } from '../config/installed.ts';

@@ -1,7 +1,12 @@
 import { messageOf } from '../base/errors.ts';
 import { ExactNumber, parseJson } from '../base/parse-json.ts';
-import { describeUnsafeJson, isObject, type Json, type JsonObject } from '../base/json.ts';
-import { isDeeperThan } from '../base/strict-json.ts';
+import {
+  describeUnsafeJson,
+  isObject,
+  type Json,
+  type JsonObject,
+  isDeeperThan,
+} from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 
 /** An event of a plugin; the service adds id, source and time. */

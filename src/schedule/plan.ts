@@ -1,7 +1,6 @@
 import { limits } from '../base/limits.ts';
 import { nextCron } from './cron.ts';
 import { addEvery, countEvery, type Schedule } from './schedule.ts';
-import { digestOf, fractionOf } from '../base/hash.ts';
 import { quietUntil, findObstacle, moveInto, type QuietHours, type Constraints } from './window.ts';
 import { zoneOf, type Zone } from './zone.ts';
 
@@ -30,7 +29,7 @@ export function makeTimedSchedule(
   const zone = zoneOf(schedule.timezone ?? usual.timezone);
   const { timing, command, jitterMs, onlyBetween, notOn, preferredWindow } = schedule;
   const parts = [timing.mode, timing.text, command, zone.name, jitterMs];
-  const generation = digestOf(JSON.stringify([...parts, onlyBetween, notOn, preferredWindow]));
+  const generation = digestText(JSON.stringify([...parts, onlyBetween, notOn, preferredWindow]));
   return { plugin, schedule, zone, usualQuiet: usual.quietHours, generation };
 }
 
@@ -290,9 +289,32 @@ function placed(
   if (slotMs === undefined) return undefined;
   const range = schedule.jitterMs * share;
   if (range === 0) return { slotMs, dueMs: slotMs };
-  const place = fractionOf(`${timed.plugin}/${schedule.id}/${timed.generation}/${seq}`);
+  const place = toFraction(`${timed.plugin}/${schedule.id}/${timed.generation}/${seq}`);
   // A time that was moved to the start of a window can't come before it.
   const offset = side === 'around' && slotMs === baseMs ? place - 0.5 : place;
   const dueMs = slotMs + Math.floor(offset * range);
   return { slotMs, dueMs: findObstacle(schedule, dueMs, zone) === undefined ? dueMs : slotMs };
+}
+
+/** Maps a text to a number in [0, 1): the same on every host, and very different for similar texts. */
+function toFraction(text: string): number {
+  return hashText(text, 0x811c9dc5) / 2 ** 32;
+}
+
+/** Returns a short digest that distinguishes versions of a text. It isn't cryptographic. */
+function digestText(text: string): string {
+  return [0x811c9dc5, 0x9747b28c]
+    .map((seed) => hashText(text, seed).toString(16).padStart(8, '0'))
+    .join('');
+}
+
+/** Computes FNV-1a over the UTF-16 units, mixed at the end so that the last units change every bit. */
+function hashText(text: string, seed: number): number {
+  let value = seed;
+  for (let at = 0; at < text.length; at += 1) {
+    value = Math.imul(value ^ text.charCodeAt(at), 0x01000193);
+  }
+  value = Math.imul(value ^ (value >>> 16), 0x7feb352d);
+  value = Math.imul(value ^ (value >>> 15), 0x846ca68b);
+  return (value ^ (value >>> 16)) >>> 0;
 }

@@ -1,6 +1,11 @@
 import { DuctileError } from '../base/errors.ts';
-import { describeUnsafeJson, isObject, type Json, type JsonObject } from '../base/json.ts';
-import { parseStrictJson } from '../base/strict-json.ts';
+import {
+  describeUnsafeJson,
+  isObject,
+  type Json,
+  type JsonObject,
+  parseStrictJson,
+} from '../base/json.ts';
 
 export const CLOUDEVENT_TYPE = 'application/cloudevents+json';
 export const CLOUDEVENT_BATCH_TYPE = 'application/cloudevents-batch+json';

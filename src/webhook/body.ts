@@ -1,6 +1,5 @@
 import { toDuctileError } from '../base/errors.ts';
-import { isObject, type JsonObject } from '../base/json.ts';
-import { parseStrictJson } from '../base/strict-json.ts';
+import { isObject, type JsonObject, parseStrictJson } from '../base/json.ts';
 import { CLOUDEVENT_TYPE, fromCloudEvent, readCloudEvent } from '../signal/cloudevent.ts';
 import { readHeader, type WebhookRequest } from './request.ts';
 import { limits } from '../base/limits.ts';

@@ -7,8 +7,7 @@ import {
   toBigInt,
   parseJson,
 } from '../../src/base/parse-json.ts';
-import { toCanonicalJson, isObject, type Json } from '../../src/base/json.ts';
-import { parseStrictJson } from '../../src/base/strict-json.ts';
+import { toCanonicalJson, isObject, type Json, parseStrictJson } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import { normalizeNumbers, numberText } from '../support/number-texts.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseStrictJson } from '../../src/base/strict-json.ts';
+import { parseStrictJson } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 
 describe('JSON from a stranger', () => {

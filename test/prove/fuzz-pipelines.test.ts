@@ -1,7 +1,6 @@
 /** Texts in pipelines: conditions, expressions, templates, ranges of versions. */
 import assert from 'node:assert/strict';
-import { isObject, type Json } from '../../src/base/json.ts';
-import { parseStrictJson } from '../../src/base/strict-json.ts';
+import { isObject, type Json, parseStrictJson } from '../../src/base/json.ts';
 import { compareVersions, parseRange, parseVersion, satisfies } from '../../src/package/version.ts';
 import { evaluateCondition, parseCondition } from '../../src/pipeline/language/condition.ts';
 import { PipelineFault } from '../../src/pipeline/run/halt.ts';

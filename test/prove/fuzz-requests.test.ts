@@ -1,8 +1,12 @@
 /** Input of callers: JSON, cursors, paths and queries, CloudEvents, trace contexts. */
 import assert from 'node:assert/strict';
 import { DuctileError } from '../../src/base/errors.ts';
-import { describeUnsafeJson, isObject, replaceExact } from '../../src/base/json.ts';
-import { parseStrictJson } from '../../src/base/strict-json.ts';
+import {
+  describeUnsafeJson,
+  isObject,
+  replaceExact,
+  parseStrictJson,
+} from '../../src/base/json.ts';
 import { numbersIn } from '../support/number-texts.ts';
 import { limits } from '../../src/base/limits.ts';
 import { parseTraceparent, formatTraceparent } from '../../src/base/trace.ts';

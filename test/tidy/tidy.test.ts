@@ -48,7 +48,7 @@ describe('sources', () => {
 
   test('parse JSON by the one function that keeps every number', () => {
     const own = [
-      'src/base/strict-json.ts',
+      'src/base/json.ts',
       'src/base/parse-json.ts',
       // The package.json of the program, and a program that runs without our modules.
       'src/app/install-paths.ts',

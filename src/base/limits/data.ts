@@ -1,4 +1,4 @@
-import { DAY, KIB, MIB } from './units.ts';
+import { DAY, KIB, MIB } from '../quantity.ts';
 
 /** Stored and reported data: payloads, signals, errors, log lines. */
 export const dataLimits = {

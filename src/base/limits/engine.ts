@@ -1,4 +1,4 @@
-import { DAY, GIB, HOUR, MINUTE, SECOND } from './units.ts';
+import { DAY, GIB, HOUR, MINUTE, SECOND } from '../quantity.ts';
 
 /** Jobs and the services around them: processes, claims, attempts, directives, schedules, incidents. */
 export const engineLimits = {

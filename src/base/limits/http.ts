@@ -1,4 +1,4 @@
-import { KIB, MIB, MINUTE, SECOND } from './units.ts';
+import { KIB, MIB, MINUTE, SECOND } from '../quantity.ts';
 
 /** Callers: requests, streams, the command line, tools of agents. */
 export const httpLimits = {

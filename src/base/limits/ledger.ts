@@ -1,4 +1,4 @@
-import { DAY, GIB, HOUR, MIB, MINUTE, SECOND } from './units.ts';
+import { DAY, GIB, HOUR, MIB, MINUTE, SECOND } from '../quantity.ts';
 
 /** The ledger and tenants: the journal of SQLite, retention, tokens, open tenants. */
 export const ledgerLimits = {

@@ -1,4 +1,4 @@
-import { KIB, MIB, MINUTE, SECOND } from './units.ts';
+import { KIB, MIB, MINUTE, SECOND } from '../quantity.ts';
 
 /** Limits of pipelines, their runs and branches. */
 export const pipelineLimits = {

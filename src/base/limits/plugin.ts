@@ -1,4 +1,4 @@
-import { HOUR, KIB, MIB, MINUTE, SECOND } from './units.ts';
+import { HOUR, KIB, MIB, MINUTE, SECOND } from '../quantity.ts';
 
 /** Plugins, packages and configuration: processes, output, files, secrets. */
 export const pluginLimits = {

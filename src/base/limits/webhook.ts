@@ -1,4 +1,4 @@
-import { DAY, KIB, MIB, MINUTE, SECOND } from './units.ts';
+import { DAY, KIB, MIB, MINUTE, SECOND } from '../quantity.ts';
 
 /** Webhooks and their agents. */
 export const webhookLimits = {

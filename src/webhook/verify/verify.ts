@@ -1,5 +1,4 @@
-import { isObject, type JsonObject } from '../../base/json.ts';
-import { parseStrictJson } from '../../base/strict-json.ts';
+import { isObject, type JsonObject, parseStrictJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import { verifyToken, chooseScheme, type SingleScheme, type Scheme } from './scheme.ts';
 import { verifyHmac } from './hmac.ts';
