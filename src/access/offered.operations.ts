@@ -2,7 +2,7 @@ import { isAtLeast, type Role } from './roles.ts';
 import type { Context } from '../operation/context.ts';
 import type { Operation } from '../operation/define.ts';
 import { allows, mayAllow, mayAllowPlugin } from './scopes.ts';
-import { exportType } from '../ledger/backup-directives.ts';
+import { exportType } from '../backup/directives.ts';
 import { deleteCredentialType, rotateKeyType, setCredentialType } from './credential-directives.ts';
 import * as packages from '../package/change-directives.ts';
 import { disablePluginType, enablePluginType } from '../job/directives.ts';

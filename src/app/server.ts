@@ -3,7 +3,6 @@ import { limits } from '../base/limits.ts';
 import { chooseLogFormat, makeLogger, type Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
-import { isLostConnection } from '../ledger/postgres/lost-connection.ts';
 import { requireKnownSchema } from '../ledger/migrate.ts';
 import { openInstance, type Instance, type ReadBlueprint } from './instance.ts';
 import { findServiceManager } from './systemd.ts';
@@ -105,6 +104,23 @@ export async function openServer(
       log.warn('the database ended a connection during the start; starting again', { error });
     }
   }
+}
+
+/** SQLSTATEs of a shutdown or crash of the server, and errors of a closed stream. */
+const ENDED_CODES = /^(57P01|57P02|08006|ECONNRESET|EPIPE)$/;
+/** Messages of the driver for both, at the time and when the connection is used again. */
+const ENDED_MESSAGES = /terminated unexpectedly|is not queryable/;
+
+/**
+ * Checks whether PostgreSQL accepted a connection and then ended it, so that the start can be repeated.
+ * It is false if no connection could be made: then the operator gets the error without a delay.
+ */
+export function isLostConnection(error: unknown): boolean {
+  if (!(error instanceof DuctileError) || error.code !== 'LEDGER_UNAVAILABLE') return false;
+  const { cause } = error;
+  if (!(cause instanceof Error)) return false;
+  const { code = '' } = cause as { readonly code?: string };
+  return ENDED_CODES.test(code) || (code === '' && ENDED_MESSAGES.test(cause.message));
 }
 
 async function openOnce(

@@ -51,6 +51,19 @@ export function probe(name: Probe): void {
   if (armed.left === 0) fire(armed);
 }
 
+/** Reaches the fault points of a commit on one side of it. Some commits have none. */
+export function probeCommit(side: 'before' | 'after', commits: readonly string[]): void {
+  if (armed === undefined) return;
+  for (const commit of commits) {
+    const name = `${commit}.${side}-commit`;
+    if (isProbe(name)) probe(name);
+  }
+}
+
+function isProbe(name: string): name is Probe {
+  return probes.some((known) => known === name);
+}
+
 function fire({ name, action }: ArmedProbe): void {
   if (action === 'kill') process.kill(process.pid, 'SIGKILL');
   if (action === 'stop') process.kill(process.pid, 'SIGSTOP');

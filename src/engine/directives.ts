@@ -22,7 +22,7 @@ import {
 } from '../job/pause.service.ts';
 import { initDirective, type PluginInits } from '../job/plugin-init.service.ts';
 import { pruneDirective, retentionDirective } from '../job/prune.service.ts';
-import { backupDirective, exportDirective } from '../ledger/change-backup.service.ts';
+import { backupDirective, exportDirective } from '../backup/change.service.ts';
 import { registerPackageDirectives, type Provisioner } from '../package/change.service.ts';
 import { registerRunDirectives } from '../pipeline/run/change.service.ts';
 import { registerScheduleDirectives } from '../schedule/change.service.ts';

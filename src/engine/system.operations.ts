@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../base/limits.ts';
-import { copyPath } from '../ledger/backup-directives.ts';
 import type { GenerationStatus } from './engine.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
@@ -222,36 +221,6 @@ export const systemCheck = defineOperation({
     const problems = await ledger.check();
     return { ok: problems.length === 0, problems };
   },
-});
-
-export const systemBackup = defineOperation({
-  name: 'system.backup',
-  summary: 'Copy the ledger into a file while it is in use.',
-  effect: 'write',
-  isForRoot: true,
-  scope: 'system:rw',
-  input: z.strictObject({
-    to: copyPath.describe('the file to write; it must not exist yet'),
-  }),
-  output: z.object({ path: z.string(), directive_id: z.string() }),
-  errors: [
-    ...directErrors,
-    'BACKUP_INVALID',
-    'BACKUP_REFUSED',
-    'INPUT_INVALID',
-    'LEDGER_UNAVAILABLE',
-  ],
-  http: { method: 'POST', path: '/system/backup' },
-  cli: {
-    flags: { to: '--to <file>' },
-    paths: ['to'],
-    examples: ['ductile system backup --to ductile-backup.db'],
-  },
-  async run(context, input) {
-    const { id } = await direct(context, 'system.backup', input);
-    return { path: input.to, directive_id: id };
-  },
-  plan: (context, input) => planDirective(context, 'system.backup', input),
 });
 
 export const systemPause = defineOperation({

@@ -1,7 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { CopyDirective } from '../directive/types.ts';
-import type { KnownEnds } from '../job/types.ts';
-import type { IndexCheck } from './check-indexes.ts';
+import type { IndexCheck } from './check.ts';
+import type { LedgerNotifications } from './notifier.ts';
 import type { nouns } from './nouns.ts';
 import type { LedgerRules } from './rules.ts';
 import type { BoundNouns } from './verbs.ts';
@@ -14,25 +14,10 @@ type LedgerNouns = BoundNouns<typeof nouns>;
  * transactions. Verbs take and return plain data. The caller makes ids and tokens, so that a verb can be
  * repeated after a lost response and still happens once.
  */
-export interface Ledger extends LedgerNouns {
+export interface Ledger extends LedgerNouns, LedgerNotifications {
   readonly kind: 'sqlite' | 'postgres';
   /** Reads the database's clock. */
   now(): Promise<Timestamp>;
-
-  /** Calls back soon, at most once for many changes, when another process made work ready. */
-  onHint(listener: () => void): void;
-  /** Notifies other processes that work is ready. A hint can be lost. */
-  hint(): void;
-  /** The name in `awaited_by` of rows whose end this process waits for. */
-  readonly listener: string;
-  /**
-   * Calls back after a commit with jobs and runs that may have ended: all that ended in this process, and
-   * awaited ones that ended in another process. Undefined means that any of them may have ended, because
-   * the connection was interrupted. Read the rows to be sure; only the ends in `known` are certain.
-   */
-  onEnds(listener: (ids: readonly string[] | undefined, known?: KnownEnds) => void): void;
-  /** Registers this process for the end of a job or run that was not enqueued as awaited here. */
-  awaitEnd(what: 'job' | 'run', id: string): Promise<void>;
 
   /** Copies the ledger into a file, in which the directive that makes the copy is completed. */
   backup(path: string, directive?: CopyDirective): Promise<void>;

@@ -1,6 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
-import type { Transaction } from './dialect.ts';
+import type { Transaction, Migration } from './dialect.ts';
 import { core } from './migrations/0001-core.ts';
 import { schedules } from './migrations/0002-schedules.ts';
 import { directives } from './migrations/0003-directives.ts';
@@ -20,7 +20,6 @@ import { chains } from './migrations/0016-chains.ts';
 import { snapshots } from './migrations/0017-snapshots.ts';
 import { observations } from './migrations/0018-observations.ts';
 import { questions } from './migrations/0019-questions.ts';
-import type { Migration } from './migrations/migration.ts';
 
 export const migrations: readonly Migration[] = [
   core,

@@ -155,8 +155,10 @@ import {
   listEventsAfter,
   settleAndClaim,
   startDeferredDirective,
-} from './store-verbs.ts';
-import { finds, reads, writes } from './verbs.ts';
+  finds,
+  reads,
+  writes,
+} from './verbs.ts';
 
 /** Everything that can be asked of a ledger, by noun. Each verb is a function of the noun's SQL files. */
 export const nouns = {

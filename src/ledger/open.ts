@@ -12,13 +12,13 @@ import {
   quickCheckLedger,
   quickCheckSqliteFile,
   isFileDamage,
+  checkSqliteIndexes,
+  type IndexCheck,
 } from './check.ts';
-import { checkSqliteIndexes, type IndexCheck } from './check-indexes.ts';
 import type { Store } from './dialect.ts';
-import { withEnds } from './ended-jobs.ts';
 import type { Ledger, LedgerSubset } from './ledger.ts';
 import { migrate, schemaVersion } from './migrate.ts';
-import { silentNotifier, type Notifier } from './notifier.ts';
+import { silentNotifier, withEndNotifications, type Notifier } from './notifier.ts';
 import { text } from './row.ts';
 import { readInThread, type CheckSession } from './sqlite/read-thread.ts';
 import { openSqlite } from './sqlite/store.ts';
@@ -141,7 +141,7 @@ export function makeLedger(
   notifier: Notifier,
   care: LedgerMaintenance,
 ): Ledger {
-  const { store: notifyingStore, ...notifying } = withEnds(plainStore, notifier);
+  const { store: notifyingStore, ...notifying } = withEndNotifications(plainStore, notifier);
   const { store, provideRules } = applyRules(notifyingStore, rules);
   const copies = new Set<Promise<void>>();
   let closing: Promise<void> | undefined;

@@ -1,4 +1,25 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { limits } from '../base/limits.ts';
+import { startDirective } from '../directive/deferred.sql.ts';
+import { insertDirective } from '../directive/directive.sql.ts';
+import type { DirectiveStart, DirectiveInsert } from './directive-work.ts';
+import { listAttemptsOfJobs } from '../job/attempt.sql.ts';
+import { settleClosingsAndClaim, settleClosings } from '../job/settle.sql.ts';
+import type { ClaimRequest } from '../job/types.ts';
+import { advanceBranch, prepareJoin } from '../pipeline/run/advance.sql.ts';
+import type { AdvanceRequest } from '../pipeline/run/types.ts';
+import {
+  readEventEnd,
+  listEvents,
+  makeHorizon,
+  type HorizonState,
+} from '../signal/event-feed.sql.ts';
+import type { EventLimit, EventCursor } from '../signal/types.ts';
+import { awakeTenants } from '../tenant/tenant.sql.ts';
+import { tenantSchema } from '../tenant/types.ts';
+import type { Closing, Settlement } from './commit.ts';
 import type { CommitName, Session, Store, Transaction } from './dialect.ts';
+import { performDirective } from './perform-directive.ts';
 
 /** Binds one verb to a store. */
 export type Verb<Bound> = (store: Store) => Bound;
@@ -54,4 +75,111 @@ export function bindNouns<Table extends Nouns>(table: Table, store: Store): Boun
     Object.fromEntries(Object.entries(verbs).map(([name, verb]) => [name, verb(store)])),
   ]);
   return Object.fromEntries(bound) as BoundNouns<Table>;
+}
+
+// The verbs below use the store in more than one way, or name their commit by their input.
+
+/** Closes attempts, each with all its consequences or none, and then claims in the same commit. */
+export function settleAndClaim({ write }: Store) {
+  return (closings: readonly Closing[], request?: ClaimRequest): Promise<Settlement> =>
+    write(listSettleCommits(closings, request !== undefined), async (tx) => {
+      if (request !== undefined) return await settleClosingsAndClaim(tx, closings, request);
+      return { ...(await settleClosings(tx, closings)), claimed: [] };
+    });
+}
+
+function listSettleCommits(closings: readonly Closing[], claims: boolean): CommitName[] {
+  const released = closings.some(({ report }) => report.status === 'released');
+  const settled = closings.some(({ report }) => report.status !== 'released');
+  return [
+    ...(settled ? (['settle'] as const) : []),
+    ...(released ? (['release'] as const) : []),
+    ...(claims ? (['claim'] as const) : []),
+  ];
+}
+
+/** Lists the attempts of jobs: of few jobs in the service's own thread. */
+export function listAttemptsByJob({ find, read }: Store) {
+  return (jobIds: readonly string[]) =>
+    (jobIds.length > limits.inlineKeysMax ? read : find)((session) =>
+      listAttemptsOfJobs(session, jobIds),
+    );
+}
+
+/** Moves a claimed branch on. A join reads many branches, so a reader prepares it before the transaction. */
+export function advanceRun({ read, write }: Store) {
+  return async (request: AdvanceRequest) => {
+    const join = await read((session) => prepareJoin(session, request));
+    return write(['advance'], (tx) => advanceBranch(tx, request, join));
+  };
+}
+
+/** Records a directive. A directive that is pure SQL is executed and ended in the same transaction. */
+export function createDirective({ write }: Store) {
+  return (request: DirectiveInsert) =>
+    write([findDirectiveCommit(request)], (tx) => insertDirective(tx, request, performDirective));
+}
+
+/** Starts a deferred directive; undefined when it may not start yet, or another process was first. */
+export function startDeferredDirective({ write }: Store) {
+  return (start: DirectiveStart) =>
+    write([findDirectiveCommit(start)], (tx) => startDirective(tx, start, performDirective));
+}
+
+function findDirectiveCommit({ work }: Pick<DirectiveInsert, 'work'>): CommitName {
+  return work.kind.startsWith('package.') ? 'install' : 'other';
+}
+
+/** Resolves when every claim is committed that was in progress in a tenant's ledger, on any host. */
+export function awaitTenantClaims({ dialect, read, write }: Store) {
+  return async (): Promise<void> => {
+    const { awaitClaimsIn } = dialect;
+    if (awaitClaimsIn === undefined) return;
+    const schemas = (await read(awakeTenants)).map(tenantSchema);
+    for (let at = 0; at < schemas.length; at += limits.claimLocksMax) {
+      const some = schemas.slice(at, at + limits.claimLocksMax);
+      await write(['other'], (tx) => tx.run(awaitClaimsIn(some)));
+    }
+  };
+}
+
+/** Lists what was recorded after a position, in an order that later commits only add to. */
+export function listEventsAfter(store: Store) {
+  const readSight = findSightReader(store);
+  return async (after: EventCursor, limit: EventLimit) => {
+    const sight = await readSight();
+    return store.read((session) => listEvents(session, after, limit, sight));
+  };
+}
+
+/** Finds the position behind all events. */
+export function findEventEnd(store: Store) {
+  const readSight = findSightReader(store);
+  return async () => {
+    const sight = await readSight();
+    return store.read((session) => readEventEnd(session, sight));
+  };
+}
+
+const FIRST_READS_MAX = 20;
+const FIRST_READ_MS = 10;
+
+const sightReaders = new WeakMap<Store, () => Promise<HorizonState>>();
+
+/** Both event verbs of a store share one horizon. */
+function findSightReader(store: Store): () => Promise<HorizonState> {
+  const known = sightReaders.get(store);
+  if (known !== undefined) return known;
+  const horizon = makeHorizon();
+  const readSight = async (): Promise<HorizonState> => {
+    for (let reads = 1; ; reads += 1) {
+      const sight = await store.read((session) => horizon.look(session));
+      // The first read knows of no ended transaction, so it waits a moment for one to end.
+      const isFirst = sight.reach === undefined && sight.isPending;
+      if (!isFirst || reads === FIRST_READS_MAX) return sight;
+      await sleep(FIRST_READ_MS);
+    }
+  };
+  sightReaders.set(store, readSight);
+  return readSight;
 }

@@ -34,7 +34,7 @@ import {
   requestDirective,
   showDirectiveOperation,
 } from '../directive/operations.ts';
-import { systemExport } from '../ledger/backup.operations.ts';
+import { systemBackup, systemExport } from '../backup/operations.ts';
 import { pluginFacts } from '../plugin/facts.operations.ts';
 import { initPlugin, pluginHealth } from '../plugin/health.operations.ts';
 import {
@@ -101,7 +101,6 @@ import { replaySignals } from '../signal/replay.operations.ts';
 import { listSignalsOperation, showSignalOperation } from '../signal/operations.ts';
 import { systemSelfcheck } from '../insight/selfcheck.operations.ts';
 import {
-  systemBackup,
   systemCheck,
   systemHealth,
   systemPause,

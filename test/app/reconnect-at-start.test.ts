@@ -1,10 +1,9 @@
 /** A server whose connection is ended while it starts: the database is there, so it starts again. */
 import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import { openServer } from '../../src/app/server.ts';
+import { isLostConnection, openServer } from '../../src/app/server.ts';
 import { DuctileError } from '../../src/base/errors.ts';
 import { limits } from '../../src/base/limits.ts';
-import { isLostConnection } from '../../src/ledger/postgres/lost-connection.ts';
 import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';
 import { collectLog, eventually, makePlace, type LogRecords } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';

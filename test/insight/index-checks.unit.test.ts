@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeLogger } from '../../src/base/log.ts';
 import { makeIndexChecks } from '../../src/insight/index-checks.service.ts';
-import type { IndexCheck } from '../../src/ledger/check-indexes.ts';
+import type { IndexCheck } from '../../src/ledger/check.ts';
 
 const log = makeLogger({ level: 'error', format: 'json', destination: { write: () => undefined } });
 

@@ -11,7 +11,7 @@ import { Directives } from '../../src/directive/request.service.ts';
 import { makeSignalEmitter } from '../../src/signal/emit.service.ts';
 import type { Engine, EngineStatus } from '../../src/engine/engine.ts';
 import type { JobSubmission } from '../../src/job/enqueue.service.ts';
-import { backupDirective } from '../../src/ledger/change-backup.service.ts';
+import { backupDirective } from '../../src/backup/change.service.ts';
 import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
 import { makeMetrics } from '../../src/insight/metrics.service.ts';
 import { unlimited } from '../../src/tenant/quota.service.ts';

@@ -1,5 +1,4 @@
-import type { Dialect } from '../dialect.ts';
-import type { Migration } from './migration.ts';
+import type { Dialect, Migration } from '../dialect.ts';
 
 /** The queue, its history, signals, plugin memory and the processes that work on them. */
 export const core: Migration = {

@@ -1,5 +1,4 @@
-import type { Dialect } from '../dialect.ts';
-import type { Migration } from './migration.ts';
+import type { Dialect, Migration } from '../dialect.ts';
 
 /** When commands are due, the jobs that came of it, and the breakers that hold them back. */
 export const schedules: Migration = {

@@ -1,5 +1,4 @@
-import type { Dialect } from '../dialect.ts';
-import type { Migration } from './migration.ts';
+import type { Dialect, Migration } from '../dialect.ts';
 
 /** What people want changed and who they are: directives, their keys, switches and tokens. */
 export const directives: Migration = {

@@ -1,5 +1,4 @@
-import type { Dialect } from '../dialect.ts';
-import type { Migration } from './migration.ts';
+import type { Dialect, Migration } from '../dialect.ts';
 
 /** What processes worked with, and whether plugins were set up for it. */
 export const generations: Migration = {

@@ -1,5 +1,4 @@
-import type { Dialect } from '../dialect.ts';
-import type { Migration } from './migration.ts';
+import type { Dialect, Migration } from '../dialect.ts';
 
 /** Secrets at rest: what plugins are given, and what signals may not show. */
 export const credentials: Migration = {

@@ -1,5 +1,4 @@
-import type { Dialect } from '../dialect.ts';
-import type { Migration } from './migration.ts';
+import type { Dialect, Migration } from '../dialect.ts';
 
 /** What the root ledger knows of the others; in any other ledger these tables stay empty. */
 export const tenants: Migration = {

@@ -1,5 +1,4 @@
-import type { Dialect } from '../dialect.ts';
-import type { Migration } from './migration.ts';
+import type { Dialect, Migration } from '../dialect.ts';
 
 /** Jobs of which only one at a time may run, whatever their plugins. */
 export const dependency: Migration = {

@@ -1,5 +1,4 @@
-import type { Dialect, TableName } from '../dialect.ts';
-import type { Migration } from './migration.ts';
+import type { Dialect, TableName, Migration } from '../dialect.ts';
 
 /** What the database makes of other columns, and nobody can write. */
 export const derivedColumns = {

@@ -1,5 +1,4 @@
-import type { Dialect } from '../dialect.ts';
-import type { Migration } from './migration.ts';
+import type { Dialect, Migration } from '../dialect.ts';
 
 /** The job states that are rare beside `succeeded`, so that an index of them costs little. */
 export const RARE_STATUSES = `('failed', 'timed_out', 'dead', 'cancelled', 'skipped')`;

@@ -1,4 +1,4 @@
-import type { Migration } from './migration.ts';
+import type { Migration } from '../dialect.ts';
 
 /** The resources that an attempt used; null where the spawner couldn't measure them. */
 export const usage: Migration = {

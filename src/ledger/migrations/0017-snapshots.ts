@@ -1,4 +1,4 @@
-import type { Migration } from './migration.ts';
+import type { Migration } from '../dialect.ts';
 
 /** Older configurations still show secrets of payloads and steps; the next start masks them. */
 export const snapshots: Migration = {

@@ -1,4 +1,4 @@
-import type { Migration } from './migration.ts';
+import type { Migration } from '../dialect.ts';
 
 /**
  * What `doctor` needs on record: counts of calls and jobs that were turned away, the configuration of

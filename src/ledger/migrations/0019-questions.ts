@@ -1,4 +1,4 @@
-import type { Migration } from './migration.ts';
+import type { Migration } from '../dialect.ts';
 
 /** Steps that wait for a person are few among those that wait, and `doctor` looks for them often. */
 export const questions: Migration = {

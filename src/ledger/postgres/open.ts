@@ -1,7 +1,6 @@
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import { backupPostgres } from '../backup.ts';
-import { checkLedger, quickCheckLedger } from '../check.ts';
-import { checkPostgresIndexes } from '../check-indexes.ts';
+import { checkLedger, quickCheckLedger, checkPostgresIndexes } from '../check.ts';
 import type { Store, Transaction } from '../dialect.ts';
 import type { LedgerSubset } from '../ledger.ts';
 import { migrate } from '../migrate.ts';

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { DuctileError, messageOf } from '../../base/errors.ts';
+import { probeCommit } from '../../base/probe.ts';
 import {
   retryWithSavepoints,
   type Dialect,
@@ -13,7 +14,6 @@ import {
   type Value,
   type CommitName,
 } from '../dialect.ts';
-import { afterCommit, beforeCommit } from '../fault-points.ts';
 import { makePipeline, type QueryPipeline } from './pipelining.ts';
 import { compileRun, compileSet, toRuns } from '../batch-statement.ts';
 
@@ -216,7 +216,7 @@ async function writeWithRetry<T>(
       const value = await withClient(pool, (client) =>
         writeOnce(client, dialect, names, work, { isRetry, savepoints }),
       );
-      afterCommit(names);
+      probeCommit('after', names);
       return value;
     } catch (error) {
       if (error instanceof UnknownCommit || (isRetry && isUnavailable(error))) {
@@ -250,7 +250,7 @@ async function writeOnce<T>(
   };
   let committing: Promise<string> | undefined;
   const commit = (): Promise<string> => {
-    if (committing === undefined) beforeCommit(names);
+    if (committing === undefined) probeCommit('before', names);
     return (committing ??= leave(pipeline.commit()));
   };
   const send: Transaction['send'] = (...asked) => void leave(session.each(...asked));

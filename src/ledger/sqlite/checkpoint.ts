@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Worker } from 'node:worker_threads';
 import { limits } from '../../base/limits.ts';
-import { askThread } from './ask-thread.ts';
+import { askThread } from './read-thread.ts';
 
 /** Keeps the journal of a file short without holding up whoever writes. */
 export interface Checkpoints {

@@ -160,8 +160,38 @@ function toFileError(error: unknown, path: string): unknown {
   });
 }
 
+const UNAVAILABLE = new Map([
+  [5, 'busy'],
+  [6, 'locked'],
+  [7, 'out of memory'],
+  [8, 'read-only'],
+  [10, 'I/O error'],
+  [13, 'disk full'],
+  [14, 'cannot open'],
+]);
+const DAMAGED: ReadonlySet<number> = new Set([11, 26]);
+const ERROR = 1;
+/** Our own statements fail so only where the schema, or the record of its migrations, is not ours any more. */
+const NOT_OUR_SCHEMA =
+  /^(no such (table|column|function)|unknown function|duplicate column)\b|^(table|index|view) .* already exists$/;
+
+/** What an error of SQLite means to whoever uses the ledger. */
+export function toLedgerError(error: unknown): unknown {
+  const code = sqliteCode(error);
+  if (code === undefined) return error;
+  const known = UNAVAILABLE.get(code);
+  if (known !== undefined) {
+    return new DuctileError('LEDGER_UNAVAILABLE', `SQLite: ${known}: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+  const isStrange = code === ERROR && NOT_OUR_SCHEMA.test(messageOf(error));
+  if (!DAMAGED.has(code) && !isStrange) return error;
+  return new DuctileError('LEDGER_CORRUPT', `SQLite: ${messageOf(error)}`, { cause: error });
+}
+
 /** The primary result code of an error from SQLite, or undefined for any other error. */
-export function sqliteCode(error: unknown): number | undefined {
+function sqliteCode(error: unknown): number | undefined {
   const code = (error as { errcode?: unknown } | undefined)?.errcode;
   return typeof code === 'number' ? code & 0xff : undefined;
 }

@@ -1,7 +1,7 @@
-import { askThread } from './ask-thread.ts';
+import type { Worker } from 'node:worker_threads';
 import type { Row, Session } from '../dialect.ts';
 import { sqliteDialect } from './session.ts';
-import { toLedgerError } from './store.ts';
+import { toLedgerError } from './file.ts';
 
 /** What can be asked of a file beside those who work with it. */
 export type CheckSession = Pick<Session, 'dialect' | 'run'>;
@@ -57,4 +57,20 @@ export async function readInThread<T>(
     givenUp?.removeEventListener('abort', stop);
     await worker.terminate();
   }
+}
+
+/** One question and its answer; whoever asks waits for that before the next one. */
+export function askThread<T>(worker: Worker, question: string): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onEnd = (error: unknown): void =>
+      reject(error instanceof Error ? error : new Error('the thread beside the ledger has ended'));
+    worker.once('error', onEnd);
+    worker.once('exit', onEnd);
+    worker.once('message', (answer: T) => {
+      worker.off('error', onEnd);
+      worker.off('exit', onEnd);
+      resolve(answer);
+    });
+    worker.postMessage(question, []);
+  });
 }

@@ -1,8 +1,9 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Timestamp } from '../../base/clock.ts';
-import { DuctileError, messageOf } from '../../base/errors.ts';
+import { DuctileError } from '../../base/errors.ts';
 import { limits } from '../../base/limits.ts';
 import type { Log } from '../../base/log.ts';
+import { probeCommit } from '../../base/probe.ts';
 import {
   retryWithSavepoints,
   type Session,
@@ -10,9 +11,8 @@ import {
   type Transaction,
   type CommitName,
 } from '../dialect.ts';
-import { afterCommit, beforeCommit } from '../fault-points.ts';
 import { makeCheckpoints } from './checkpoint.ts';
-import { openReader, openWriter, sqliteCode } from './file.ts';
+import { openReader, openWriter, toLedgerError } from './file.ts';
 import { sqliteReaders } from './readers.ts';
 import { makeSession, sqliteDialect } from './session.ts';
 import { makeJournalSync, type DiskSync, type JournalSync } from './sync.ts';
@@ -251,7 +251,7 @@ async function runTogether(
       results.push({ ok: false, error: toLedgerError(error) });
     }
   }
-  units.forEach((unit, index) => results[index]?.ok === true && beforeCommit(unit.names));
+  units.forEach((unit, index) => results[index]?.ok === true && probeCommit('before', unit.names));
   bounds.commit.run();
   return results;
 }
@@ -262,7 +262,7 @@ function answer({ names, resolve, reject }: Unit, result: Result | undefined): v
     return;
   }
   try {
-    afterCommit(names);
+    probeCommit('after', names);
     resolve(result.value);
   } catch (error) {
     reject(error);
@@ -276,36 +276,6 @@ function rollback(db: DatabaseSync): void {
   } catch {
     // Some errors roll back by themselves; then there is nothing left to undo.
   }
-}
-
-const UNAVAILABLE = new Map([
-  [5, 'busy'],
-  [6, 'locked'],
-  [7, 'out of memory'],
-  [8, 'read-only'],
-  [10, 'I/O error'],
-  [13, 'disk full'],
-  [14, 'cannot open'],
-]);
-const DAMAGED: ReadonlySet<number> = new Set([11, 26]);
-const ERROR = 1;
-/** Our own statements fail so only where the schema, or the record of its migrations, is not ours any more. */
-const NOT_OUR_SCHEMA =
-  /^(no such (table|column|function)|unknown function|duplicate column)\b|^(table|index|view) .* already exists$/;
-
-/** What an error of SQLite means to whoever uses the ledger. */
-export function toLedgerError(error: unknown): unknown {
-  const code = sqliteCode(error);
-  if (code === undefined) return error;
-  const known = UNAVAILABLE.get(code);
-  if (known !== undefined) {
-    return new DuctileError('LEDGER_UNAVAILABLE', `SQLite: ${known}: ${messageOf(error)}`, {
-      cause: error,
-    });
-  }
-  const isStrange = code === ERROR && NOT_OUR_SCHEMA.test(messageOf(error));
-  if (!DAMAGED.has(code) && !isStrange) return error;
-  return new DuctileError('LEDGER_CORRUPT', `SQLite: ${messageOf(error)}`, { cause: error });
 }
 
 function closedError(): DuctileError {

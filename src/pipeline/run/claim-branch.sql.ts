@@ -1,8 +1,13 @@
 import { fromTimestamp } from '../../base/clock.ts';
 import { limits } from '../../base/limits.ts';
-import { defineRows, type Dialect, type Row, type Transaction } from '../../ledger/dialect.ts';
+import {
+  defineRows,
+  type Dialect,
+  type Row,
+  type Transaction,
+  runInSavepoint,
+} from '../../ledger/dialect.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
-import { runInSavepoint } from '../../ledger/savepoint.ts';
 import {
   closeAdvancement,
   closeCrashedAdvancements,

@@ -1,7 +1,6 @@
 import type { DirectiveEnd } from '../../directive/types.ts';
-import type { Dialect, Transaction } from '../../ledger/dialect.ts';
+import { type Dialect, type Transaction, runInSavepoint } from '../../ledger/dialect.ts';
 import { int, text } from '../../ledger/row.ts';
-import { runInSavepoint } from '../../ledger/savepoint.ts';
 import { delayExcessBranches } from './block-concurrency.sql.ts';
 import { failWith, lockRun, runNotFound } from './change.sql.ts';
 import type { RunRow } from './changes.ts';

@@ -9,9 +9,9 @@ import {
   type Row,
   type Session,
   type Transaction,
+  runInSavepoint,
 } from '../../ledger/dialect.ts';
 import { int, intOrNull, text, textOrNull } from '../../ledger/row.ts';
-import { runInSavepoint } from '../../ledger/savepoint.ts';
 import {
   applyTransition,
   findStartEnd,

@@ -3,9 +3,8 @@ import { enqueueJobs } from '../../job/enqueue.sql.ts';
 import { requireQueueRoom } from '../../job/queue.sql.ts';
 import type { EnqueueResult } from '../../job/types.ts';
 import type { EnqueueBatch, StartedBatch } from '../../ledger/commit.ts';
-import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
+import { defineRows, type Row, type Transaction, runInSavepoint } from '../../ledger/dialect.ts';
 import { text } from '../../ledger/row.ts';
-import { runInSavepoint } from '../../ledger/savepoint.ts';
 import { hasWaitingBranch } from '../../signal/signal.sql.ts';
 import { applyTransition } from './apply.ts';
 import {

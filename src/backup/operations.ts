@@ -1,7 +1,37 @@
 import * as z from 'zod';
-import { copyPath } from './backup-directives.ts';
+import { copyPath } from './directives.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
+
+export const systemBackup = defineOperation({
+  name: 'system.backup',
+  summary: 'Copy the ledger into a file while it is in use.',
+  effect: 'write',
+  isForRoot: true,
+  scope: 'system:rw',
+  input: z.strictObject({
+    to: copyPath.describe('the file to write; it must not exist yet'),
+  }),
+  output: z.object({ path: z.string(), directive_id: z.string() }),
+  errors: [
+    ...directErrors,
+    'BACKUP_INVALID',
+    'BACKUP_REFUSED',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+  ],
+  http: { method: 'POST', path: '/system/backup' },
+  cli: {
+    flags: { to: '--to <file>' },
+    paths: ['to'],
+    examples: ['ductile system backup --to ductile-backup.db'],
+  },
+  async run(context, input) {
+    const { id } = await direct(context, 'system.backup', input);
+    return { path: input.to, directive_id: id };
+  },
+  plan: (context, input) => planDirective(context, 'system.backup', input),
+});
 
 const ledgersShape = z.array(
   z.object({

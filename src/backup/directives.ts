@@ -1,8 +1,9 @@
 import * as z from 'zod';
 import type { DirectiveType } from '../directive/directive.ts';
 
-export interface CopyChoice {
-  /** A path of the host that does it. */
+/** The parameters of a backup or an export. */
+export interface CopyParams {
+  /** A path on the host that executes the directive. */
   readonly to: string;
 }
 
@@ -10,15 +11,15 @@ export const copyPath = z
   .string()
   .startsWith('/', { error: 'must be an absolute path, since the server writes it' });
 
-/** Whoever has a copy has everything, so it is on record who had one made, and where it went. */
-const common: Pick<DirectiveType<CopyChoice>, 'isImmediate' | 'sameness' | 'target'> = {
-  // The path is one of the host that is asked.
+/** A copy contains all data, so each one is recorded with its actor and its path. */
+const common: Pick<DirectiveType<CopyParams>, 'isImmediate' | 'sameness' | 'target'> = {
+  // The path is on the host that gets the request.
   isImmediate: true,
   sameness: () => 'each',
   target: ({ to }) => to,
 };
 
-export const backupType: DirectiveType<CopyChoice> = {
+export const backupType: DirectiveType<CopyParams> = {
   ...common,
   type: 'system.backup',
   summary: 'Copy the ledger into a file while it is in use.',
@@ -26,7 +27,7 @@ export const backupType: DirectiveType<CopyChoice> = {
   params: z.strictObject({ to: copyPath.describe('the file to write') }),
 };
 
-export const exportType: DirectiveType<CopyChoice> = {
+export const exportType: DirectiveType<CopyParams> = {
   ...common,
   type: 'system.export',
   summary: 'Copy all ledgers into a directory, to import them elsewhere.',
