@@ -10,6 +10,7 @@ const sliceOrder: readonly (readonly string[])[] = [
   ['ledger', 'plugin'],
   ['access'],
   ['directive'],
+  ['backup'],
   ['job'],
   ['signal'],
   ['schedule', 'pipeline'],
@@ -51,6 +52,7 @@ export type Layer = (typeof layerOrder)[number];
 const nouns = new Set([
   'access',
   'directive',
+  'backup',
   'job',
   'signal',
   'schedule',
@@ -79,8 +81,8 @@ const folderLayers: Readonly<Record<string, Layer>> = {
 /** Files and folders whose place says more than their suffix. */
 const places: readonly (readonly [RegExp, Layer])[] = [
   // The ledger binds the statements of all slices, so it comes after them.
-  [/^src\/ledger\/(ledger|nouns|store-verbs|open|open-readonly|ended-jobs)\.ts$/, 'ledger'],
-  [/^src\/ledger\/(backup|restore|transfer|check|check-\w+|copy-location)\.ts$/, 'ledger'],
+  [/^src\/ledger\/(ledger|nouns|verbs|open|open-readonly)\.ts$/, 'ledger'],
+  [/^src\/ledger\/(backup|restore|transfer|check)\.ts$/, 'ledger'],
   [/^src\/ledger\/(tenant-location|perform-directive|prune|reap-process)\.ts$/, 'ledger'],
   [/^src\/ledger\/postgres\/open\.ts$/, 'ledger'],
   // The active configuration and the context of a ledger, which services read.
