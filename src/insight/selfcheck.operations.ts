@@ -6,7 +6,7 @@ import { limits } from '../base/limits.ts';
 import { settlesWithin } from '../base/timer.ts';
 import { findReloadRefusal } from '../engine/reload.ts';
 import { findStranded } from '../webhook/check-entry.service.ts';
-import { isOtherwise, toScheduleKey } from '../schedule/timetable.service.ts';
+import { isDefinedElsewhere, toScheduleKey } from '../schedule/timetable.service.ts';
 import { describeIsolation } from '../plugin/isolation.ts';
 import { userOfTenant } from '../plugin/profile.ts';
 import type { Context } from '../operation/context.ts';
@@ -173,7 +173,7 @@ const all: Readonly<Record<string, Check>> = {
   /** Of two definitions only one is in force: hosts should have the same. */
   async schedules(context) {
     const rows = await readAllSchedules(context, { retired: false });
-    const names = rows.filter((row) => isOtherwise(context.engine.config, row)).map(toScheduleKey);
+    const names = rows.filter((row) => isDefinedElsewhere(context.engine.config, row)).map(toScheduleKey);
     if (names.length === 0) return fine;
     return { status: 'warn', detail: `defined otherwise by another host: ${names.join(', ')}` };
   },

@@ -16,17 +16,18 @@ export async function listBreakers(session: Session, filter: BreakerFilter): Pro
   return rows.map(toBreaker);
 }
 
+/** Lists changes of state, newest first. */
 export async function listTransitions(
   session: Session,
   filter: BreakerFilter & { readonly limit: number },
 ): Promise<TransitionRow[]> {
   const { plugin, command, limit } = filter;
-  // No index has commands without plugins, so the latest transitions are searched.
-  const isApart = plugin === undefined && command !== undefined;
-  const where = new WhereClause().equals(isApart ? {} : { plugin, command });
+  // No index starts with the command. Without a plugin, only the latest transitions are searched.
+  const isCommandOnly = plugin === undefined && command !== undefined;
+  const where = new WhereClause().equals(isCommandOnly ? {} : { plugin, command });
   const latest = `select * from ${session.dialect.table('circuit_breaker_transitions')}
     where ${where.text} order by created_at desc, id desc limit ?`;
-  const rows = await (isApart
+  const rows = await (isCommandOnly
     ? session.run(`select * from (${latest}) t where command = ? limit ?`, [
         limits.listVisitMax,
         command,
@@ -36,6 +37,7 @@ export async function listTransitions(
   return rows.map(toTransition);
 }
 
+/** Counts the plugins that have a breaker that isn't closed. */
 export async function countOpenBreakers(session: Session): Promise<number> {
   const [row] = await session.run(
     `select count(distinct plugin) as plugins from ${session.dialect.table('circuit_breakers')}
@@ -92,13 +94,13 @@ export const insertTransition = defineRows({
     where true`,
 });
 
-interface Change {
+interface TransitionDraft {
   readonly to: BreakerState;
   readonly reason: TransitionRow['reason'];
   readonly jobId: string | null;
 }
 
-export function toTransitionRow(from: BreakerRow, { to, reason, jobId }: Change): Row {
+export function toTransitionRow(from: BreakerRow, { to, reason, jobId }: TransitionDraft): Row {
   return {
     ...toBreakerKeyRow(from),
     id: makeId(),

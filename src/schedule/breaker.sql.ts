@@ -28,15 +28,15 @@ export interface BreakerSettings extends BreakerKey {
   readonly resetAfterMs: number;
 }
 
-interface Locked extends BreakerRow {
+interface LockedBreaker extends BreakerRow {
   readonly facts: BreakerFacts;
 }
 
 /** The breakers of one transaction, and the probes that it starts. */
 export interface Breakers {
-  get(plugin: string, command: string): Locked | undefined;
+  get(plugin: string, command: string): LockedBreaker | undefined;
   probe(plugin: string, command: string, jobId: string): void;
-  readonly probes: ReadonlyMap<Locked, string>;
+  readonly probes: ReadonlyMap<LockedBreaker, string>;
 }
 
 /** Locks breakers in a fixed order, inserts missing ones, and updates their settings. */
@@ -46,21 +46,21 @@ export async function lockBreakers(
 ): Promise<Breakers> {
   const settings = new Map(wanted.map((one) => [toBreakerKey(one), one]));
   const sorted = [...settings].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one);
-  const known = (await tx.each(lock, sorted.map(toBreakerKeyRow))).map(toBreaker);
-  const told = new Map(known.map((row) => [toBreakerKey(row), row]));
-  const untold = sorted.filter((one) => !isTold(one, told.get(toBreakerKey(one))));
-  for (const row of (await tx.each(tell, untold.map(toSettingsRow))).map(toBreaker)) {
-    told.set(toBreakerKey(row), row);
+  const known = (await tx.each(lockBreaker, sorted.map(toBreakerKeyRow))).map(toBreaker);
+  const byKey = new Map(known.map((row) => [toBreakerKey(row), row]));
+  const changed = sorted.filter((one) => !hasSettings(byKey.get(toBreakerKey(one)), one));
+  for (const row of (await tx.each(upsertSettings, changed.map(toSettingsRow))).map(toBreaker)) {
+    byKey.set(toBreakerKey(row), row);
   }
-  const rows = [...told.values()];
-  const probing = await openJobs(
+  const rows = [...byKey.values()];
+  const probing = await findOpenJobs(
     tx,
     rows.flatMap(({ state, probeJobId }) => (state === 'half_open' ? (probeJobId ?? []) : [])),
   );
-  const locked = new Map<string, Locked>(
+  const locked = new Map<string, LockedBreaker>(
     rows.map((row) => [toBreakerKey(row), { ...row, facts: toFacts(row, probing) }]),
   );
-  const probes = new Map<Locked, string>();
+  const probes = new Map<LockedBreaker, string>();
   return {
     get: (plugin, command) => locked.get(toBreakerKey({ plugin, command })),
     probe(plugin, command, jobId) {
@@ -92,66 +92,71 @@ export async function writeProbes(tx: Transaction, { probes }: Breakers): Promis
 }
 
 /** The effects of ended jobs on breakers. */
-export interface BreakerMoves {
+export interface BreakerEffects {
   readonly signals: readonly SignalDraft[];
   readonly enqueued: readonly EnqueueResult[];
   /** The runs that the breakers' signals start. */
   readonly runs: readonly RunDraft[];
 }
 
-const noMoves: BreakerMoves = { signals: [], enqueued: [], runs: [] };
+const noEffects: BreakerEffects = { signals: [], enqueued: [], runs: [] };
 
 /** Applies the ends of scheduled jobs to their breakers, in order. */
 export async function recordBreakerEnds(
   tx: Transaction,
   closed: readonly Closing[],
-): Promise<BreakerMoves> {
+): Promise<BreakerEffects> {
   const ends = closed.flatMap((closing) => {
     const end = endOf(closing);
     return end === undefined ? [] : [{ closing, job: closing.job, end }];
   });
-  if (ends.length === 0) return noMoves;
+  if (ends.length === 0) return noEffects;
   const keys = new Map(ends.map(({ job }) => [toBreakerKey(job), toBreakerKeyRow(job)]));
   const sorted = [...keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
-  const rows = (await tx.each(lock, sorted)).map(toBreaker);
+  const rows = (await tx.each(lockBreaker, sorted)).map(toBreaker);
   const [clock] = await tx.run(`select ${tx.dialect.now} as now`);
   const now = text(clock ?? {}, 'now');
-  const steps = rows.map((row) => step(row, ends, now));
+  const updates = rows.map((row) => applyEnds(row, ends, now));
   await tx.each(
     writeBreakerEnd,
-    steps.map(({ row }) => row),
+    updates.map(({ row }) => row),
   );
   tx.send(
     insertTransition,
-    steps.flatMap(({ transitions }) => transitions),
+    updates.flatMap(({ transitions }) => transitions),
   );
-  const signals = steps.flatMap((one) => one.signals);
-  const followers = steps.flatMap((one) => one.followers);
+  const signals = updates.flatMap((one) => one.signals);
+  const followers = updates.flatMap((one) => one.followers);
   const enqueued = await enqueueJobs(tx, { signals, jobs: followers.flatMap(({ jobs }) => jobs) });
   return { signals, enqueued, runs: followers.flatMap(({ runs }) => runs) };
 }
 
-/** A cancelled or skipped job says nothing about the health of its plugin. */
+/** Returns undefined for a cancelled or skipped job, which says nothing about the health of its plugin. */
 function endOf({ job, ending }: Closing): 'success' | 'failure' | undefined {
   if (job.scheduleId === null || !isTerminal(ending.status)) return undefined;
   if (ending.status === 'succeeded') return 'success';
   return ending.status === 'cancelled' || ending.status === 'skipped' ? undefined : 'failure';
 }
 
-interface End {
+interface ScheduledEnd {
   readonly closing: Closing;
   readonly job: Closing['job'];
   readonly end: 'success' | 'failure';
 }
 
-interface Steps {
+/** The row of a breaker after all ends of a transaction, and what follows from its changes of state. */
+interface BreakerUpdate {
   readonly row: Row;
   readonly transitions: readonly Row[];
   readonly signals: readonly SignalDraft[];
   readonly followers: readonly Followers[];
 }
 
-function step(before: BreakerRow, all: readonly End[], now: Timestamp): Steps {
+function applyEnds(
+  before: BreakerRow,
+  all: readonly ScheduledEnd[],
+  now: Timestamp,
+): BreakerUpdate {
   const ends = all.filter(({ job }) => toBreakerKey(job) === toBreakerKey(before));
   const transitions: Row[] = [];
   const signals: SignalDraft[] = [];
@@ -173,7 +178,7 @@ function step(before: BreakerRow, all: readonly End[], now: Timestamp): Steps {
       failureCount,
       lastJobId: job.id,
       lastFailureAt: end === 'failure' ? now : breaker.lastFailureAt,
-      openedAt: openedAt(breaker, state, reason !== undefined, now),
+      openedAt: findOpenedAt(breaker, state, reason !== undefined, now),
     };
   }
   return {
@@ -191,7 +196,7 @@ function step(before: BreakerRow, all: readonly End[], now: Timestamp): Steps {
   };
 }
 
-function openedAt(
+function findOpenedAt(
   breaker: BreakerRow,
   state: BreakerState,
   hasChanged: boolean,
@@ -201,13 +206,15 @@ function openedAt(
   return hasChanged && state === 'open' ? now : breaker.openedAt;
 }
 
-/** Writes the message of the breaker's signal. */
-function describeMove({ plugin, command, failureCount }: BreakerRow, state: BreakerState): string {
+function describeChange(
+  { plugin, command, failureCount }: BreakerRow,
+  state: BreakerState,
+): string {
   if (state !== 'open') return `The breaker of ${plugin} ${command} closed.`;
   return `The breaker of ${plugin} ${command} opened after ${failureCount} failures in a row.`;
 }
 
-/** Without a job, an operator reset the breaker. */
+/** Drafts the signal of a change of state. Without a job, an operator reset the breaker. */
 function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']): SignalDraft {
   const { plugin, command, failureCount, state: from } = breaker;
   const id = makeId();
@@ -219,7 +226,7 @@ function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']
     subjectType: 'breaker',
     subjectId: toBreakerKey(breaker),
     data: JSON.stringify({
-      message: describeMove(breaker, state),
+      message: describeChange(breaker, state),
       plugin,
       command,
       from_state: from,
@@ -232,6 +239,7 @@ function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']
   };
 }
 
+/** Closes breakers and sets their failure count to 0. Returns those that were changed, as they were. */
 export async function resetBreakers(tx: Transaction, filter: BreakerFilter): Promise<BreakerRow[]> {
   const { dialect } = tx;
   const where = new WhereClause().equals({ plugin: filter.plugin, command: filter.command });
@@ -269,7 +277,7 @@ export async function resetBreakers(tx: Transaction, filter: BreakerFilter): Pro
   return reset;
 }
 
-async function openJobs(tx: Transaction, ids: readonly string[]): Promise<Set<string>> {
+async function findOpenJobs(tx: Transaction, ids: readonly string[]): Promise<Set<string>> {
   const rows = await tx.each(
     selectOpen,
     ids.map((id) => ({ id })),
@@ -292,12 +300,12 @@ function toFacts(row: BreakerRow, probing: ReadonlySet<string>): BreakerFacts {
   };
 }
 
-/** Most breakers have their settings, and a read is cheaper than a write. */
-function isTold(settings: BreakerSettings, row: BreakerRow | undefined): boolean {
+/** Most breakers have their settings already, and a read is cheaper than a write. */
+function hasSettings(row: BreakerRow | undefined, settings: BreakerSettings): boolean {
   return row?.threshold === settings.threshold && row.resetAfterMs === settings.resetAfterMs;
 }
 
-const tell = defineRows({
+const upsertSettings = defineRows({
   columns: { ...breakerKeyColumns, threshold: 'int', reset_after_ms: 'int' },
   sql: (r, d) => `insert into ${d.table('circuit_breakers')} as b
     (plugin, command, state, threshold, reset_after_ms, updated_at)
@@ -308,7 +316,7 @@ const tell = defineRows({
     returning *`,
 });
 
-const lock = defineRows({
+const lockBreaker = defineRows({
   columns: breakerKeyColumns,
   sql: (r, d) =>
     `select q.* from ${r.lateral(

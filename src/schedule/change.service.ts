@@ -28,7 +28,7 @@ function pauseScheduleDirective(context: LedgerContext): DirectiveDefinition<Sch
   return {
     ...pauseScheduleType,
     async plan(choice) {
-      const { status } = await mustFind(choice, ledger, context.config);
+      const { status } = await requireSchedule(choice, ledger, context.config);
       const name = nameOf(choice);
       if (status === 'paused') return [`${name} is paused already; nothing would change.`];
       return [`${name} would not fire until it is resumed; what it has queued would still run.`];
@@ -45,18 +45,18 @@ function resumeScheduleDirective(context: LedgerContext): DirectiveDefinition<Sc
   return {
     ...resumeScheduleType,
     async plan(choice) {
-      const row = await mustFind(choice, ledger, context.config);
+      const row = await requireSchedule(choice, ledger, context.config);
       const name = nameOf(choice);
       if (row.status !== 'paused') return [`${name} is ${row.status}; nothing would change.`];
       const now = await ledger.now();
       const ahead = row.nextDueAt !== null && row.nextDueAt >= now ? row.nextDueAt : undefined;
-      const dueAt = ahead ?? nextOf(context.config, choice, row, now)?.dueAt;
+      const dueAt = ahead ?? nextAfterResume(context.config, choice, row, now)?.dueAt;
       return [`${name} would fire again${dueAt === undefined ? '' : `, at ${dueAt} first`}.`];
     },
     async prepare(choice) {
-      const row = await mustFind(choice, ledger, context.config);
+      const row = await requireSchedule(choice, ledger, context.config);
       const now = await ledger.now();
-      const next = nextOf(context.config, choice, row, now);
+      const next = nextAfterResume(context.config, choice, row, now);
       const work = { kind: 'schedule.pause', ...keyOf(choice), paused: false, now } as const;
       return { work: next === undefined ? work : { ...work, next } };
     },
@@ -91,8 +91,8 @@ function resetBreakerDirective(context: LedgerContext): DirectiveDefinition<Brea
   };
 }
 
-/** Times that were missed during a pause aren't caught up, unless the schedule is due only once. */
-function nextOf(
+/** Computes the next due time. Times that were missed during a pause aren't caught up, unless the schedule is due once. */
+function nextAfterResume(
   config: Config,
   choice: ScheduleChoice,
   row: ScheduleRow,
@@ -115,7 +115,7 @@ function nextOf(
   return slot === undefined ? undefined : toNextDue(slot);
 }
 
-async function mustFind(
+async function requireSchedule(
   choice: ScheduleChoice,
   ledger: Ledger,
   config: Config,
@@ -151,7 +151,7 @@ export async function scheduleNotFound(
       hint: 'It is in the configuration, and begins when the service starts: `ductile system start`.',
     });
   }
-  const ids = (await ledger.schedules.list({ plugin, limit: TOLD_MAX })).map(
+  const ids = (await ledger.schedules.list({ plugin, limit: SUGGESTED_MAX })).map(
     (one) => one.scheduleId,
   );
   const hint =
@@ -159,9 +159,9 @@ export async function scheduleNotFound(
   return new DuctileError('SCHEDULE_NOT_FOUND', message, hint);
 }
 
-const TOLD_MAX = 20;
+const SUGGESTED_MAX = 20;
 
-/** Returns whether the configuration has the schedule. The service may not have loaded it yet. */
+/** Returns whether the configuration has the schedule, even if the service hasn't loaded it yet. */
 export function isDeclared({ plugin, scheduleId }: ScheduleName, { plugins }: Config): boolean {
   const { schedules = [] } = Object.hasOwn(plugins, plugin) ? (plugins[plugin] ?? {}) : {};
   return schedules.some(({ id }) => id === scheduleId);

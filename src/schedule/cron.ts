@@ -112,7 +112,7 @@ function parseItem(field: Field, item: string): Range | undefined {
   return first <= end ? { first, last: end, step } : undefined;
 }
 
-/** 7 is a second name of Sunday, not an eighth day. */
+/** Returns the end of `*`: 7 is another name of Sunday, not an eighth day. */
 function wholeEnd({ max }: Field): number {
   return max === 7 ? 6 : max;
 }
@@ -200,7 +200,7 @@ function firstOfPlainHour(
   return minute === undefined ? undefined : startMs + minute * MINUTE_MS;
 }
 
-/** Near a clock change, every minute of the affected hours is checked. */
+/** Finds the first match near a clock change, where every minute of the affected hours is checked. */
 function firstOfChangingDay(
   cron: Cron,
   zone: Zone,

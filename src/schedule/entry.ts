@@ -31,10 +31,10 @@ const shape = {
     .string()
     .regex(idPattern, 'must be letters, digits, _, - and dots, and start with a letter or digit')
     .default('default'),
-  every: written(parseEvery).optional(),
-  cron: written(parseCron).optional(),
-  at: written(parseMoment).optional(),
-  after: written(parseDistance).optional(),
+  every: textAndValue(parseEvery).optional(),
+  cron: textAndValue(parseCron).optional(),
+  at: textAndValue(parseMoment).optional(),
+  after: textAndValue(parseDistance).optional(),
   command: z
     .string()
     .regex(/^[A-Za-z][A-Za-z0-9_-]{0,127}$/, 'must be letters, digits, _ and -')
@@ -44,18 +44,18 @@ const shape = {
     })
     .default('poll'),
   payload: z.record(z.string(), z.unknown()).default({}),
-  jitter: read(parseJitter).default(0),
+  jitter: valueOnly(parseJitter).default(0),
   catch_up: z.enum(catchUps).default('skip'),
   if_running: z.enum(ifRunnings).default('skip'),
-  only_between: read(parseWindow).optional(),
-  timezone: read(parseTimezone).optional(),
+  only_between: valueOnly(parseWindow).optional(),
+  timezone: valueOnly(parseTimezone).optional(),
   quiet_start: count(0, 23).optional(),
   quiet_end: count(0, 23).optional(),
   quiet_action: z.enum(quietActions).default('skip'),
   dependency: dependencyKey().optional(),
   not_on: z.array(weekday()).default([]),
   preferred_window: windowTimes
-    .transform(({ start, end }, context) => take(makeWindow(start, end), context))
+    .transform(({ start, end }, context) => unwrap(makeWindow(start, end), context))
     .optional(),
 };
 
@@ -180,27 +180,27 @@ function weekday() {
     if (named !== -1) return named;
     if (/^[0-7]$/.test(text)) return Number(text) % 7;
     const hint = 'Write monday, mon or a number from 0 (Sunday) to 6.';
-    return take(parseFault('is not a day of the week', hint), context);
+    return unwrap(parseFault('is not a day of the week', hint), context);
   });
 }
 
 /** Creates a field that keeps its text beside its value. */
-function written<T>(parse: (text: string) => ParseResult<T>) {
-  return z.string().transform((text, context) => ({ text, value: take(parse(text), context) }));
+function textAndValue<T>(parse: (text: string) => ParseResult<T>) {
+  return z.string().transform((text, context) => ({ text, value: unwrap(parse(text), context) }));
 }
 
-function read<T>(parse: (text: string) => ParseResult<T>) {
-  return z.string().transform((text, context) => take(parse(text), context));
+function valueOnly<T>(parse: (text: string) => ParseResult<T>) {
+  return z.string().transform((text, context) => unwrap(parse(text), context));
 }
 
-function take<T>(parsed: ParseResult<T>, context: z.core.$RefinementCtx): T {
+function unwrap<T>(parsed: ParseResult<T>, context: z.core.$RefinementCtx): T {
   if (parsed.ok) return parsed.value;
   const { message, hint } = parsed;
   context.addIssue({ code: 'custom', message, params: { hint, shown: true } });
   return z.NEVER;
 }
 
-/** A key without a value counts as absent, as everywhere in the configuration. */
+/** Drops keys without a value, as everywhere in the configuration. */
 function dropEmpty(value: unknown): unknown {
   if (!isObject(value)) return value;
   return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== null));

@@ -11,39 +11,38 @@ import { int, text, textOrNull } from '../ledger/row.ts';
 import { sortByKey, scheduleKeyColumns, toScheduleKeyRow } from './schedule.sql.ts';
 
 /**
- * Handles due times. The row of a schedule is locked and must be what was read: of many hosts one
- * handles a time, and its job commits with it. Locks are taken in the order of all writers:
- * schedules, jobs by their numbers, breakers.
+ * Handles due times. It locks the row of each schedule and checks that it hasn't changed since it was
+ * read, so that one of many hosts handles a time. The jobs commit in the same transaction. Lock order,
+ * as in all writers: schedules, jobs by `seq`, breakers.
  */
 export async function fireSchedules(tx: Transaction, request: FireRequest): Promise<FireResult[]> {
   const { now } = request;
   const firings = sortByKey(request.firings.map((one) => ({ ...one, ...one.due })));
   const rows = await lockSchedules(tx, firings);
-  const before = new Map<string, FireResult>();
-  const held = firings.filter((firing) => {
-    const row = rows.get(keyOf(firing));
-    const told = judgeRow(firing, row);
-    if (told !== undefined) before.set(keyOf(firing), told);
-    return told === undefined;
+  const results = new Map<string, FireResult>();
+  const current = firings.filter((firing) => {
+    const changed = findChangedRow(firing, rows.get(keyOf(firing)));
+    if (changed !== undefined) results.set(keyOf(firing), changed);
+    return changed === undefined;
   });
-  const outstanding = await readOutstanding(tx, held.filter(wantsJobs));
-  const breakers = await lockBreakers(tx, held.flatMap(toBreakerKey));
-  const passes = held.map((firing) =>
+  const outstanding = await readOutstanding(tx, current.filter(wantsJobs));
+  const breakers = await lockBreakers(tx, current.flatMap(toBreakerSettings));
+  const decisions = current.map((firing) =>
     decide(firing, outstanding.get(keyOf(firing)) ?? [], breakers, fromTimestamp(now)),
   );
-  const passed: FireResult[] = [];
-  for (const pass of passes) passed.push(await carryOut(tx, pass));
+  for (const decision of decisions) {
+    results.set(keyOf(decision.firing), await cancelOutstanding(tx, decision));
+  }
   await writeProbes(tx, breakers);
-  await enqueueJobs(tx, { jobs: passes.flatMap(({ jobs }) => jobs) });
+  await enqueueJobs(tx, { jobs: decisions.flatMap(({ jobs }) => jobs) });
   tx.send(
-    writePasses,
-    passes.map((pass) => toPassRow(pass, now)),
+    updateSchedules,
+    decisions.map((decision) => toScheduleUpdate(decision, now)),
   );
-  const told = new Map([...before, ...passed.map((one) => [keyOf(one), one] as const)]);
-  return request.firings.flatMap(({ due }) => told.get(keyOf(due)) ?? []);
+  return request.firings.flatMap(({ due }) => results.get(keyOf(due)) ?? []);
 }
 
-interface LockedRow {
+interface LockedSchedule {
   readonly generation: string;
   readonly seq: number;
   readonly status: string;
@@ -51,21 +50,24 @@ interface LockedRow {
   readonly lastJobId: string | null;
 }
 
-type Keyed = Firing & ScheduleKey;
+type KeyedFiring = Firing & ScheduleKey;
 
 /** The decision about one due time. */
-interface Pass {
-  readonly firing: Keyed;
+interface FiringDecision {
+  readonly firing: KeyedFiring;
   readonly jobs: readonly JobDraft[];
   readonly reason: SkipReason | undefined;
   readonly cancels: readonly string[];
 }
 
 /**
- * Returns the result if the row isn't what was read any more. A try whose response was lost gets
- * its own result.
+ * Returns the result if the row has changed since it was read. If this request itself committed
+ * before and its response was lost, it gets the same result again.
  */
-function judgeRow(firing: Keyed, row: LockedRow | undefined): FireResult | undefined {
+function findChangedRow(
+  firing: KeyedFiring,
+  row: LockedSchedule | undefined,
+): FireResult | undefined {
   const { due, act } = firing;
   if (row !== undefined && row.status === 'active' && row.generation === due.generation) {
     if (row.seq === due.seq && row.dueAt === due.dueAt) return undefined;
@@ -73,24 +75,24 @@ function judgeRow(firing: Keyed, row: LockedRow | undefined): FireResult | undef
   const jobs = act.kind === 'fire' ? act.jobs.map(({ id }) => id) : [];
   // A probe fires only the first job.
   const last = jobs.indexOf(row?.lastJobId ?? '');
-  if (last === -1) return answer(firing, 'lost', {});
-  return answer(firing, 'fired', { jobIds: jobs.slice(0, last + 1) });
+  if (last === -1) return toResult(firing, 'lost', {});
+  return toResult(firing, 'fired', { jobIds: jobs.slice(0, last + 1) });
 }
 
 function decide(
-  firing: Keyed,
+  firing: KeyedFiring,
   outstanding: readonly string[],
   breakers: Breakers,
   nowMs: number,
-): Pass {
+): FiringDecision {
   const { act, due } = firing;
-  const skip = (reason: SkipReason): Pass => ({ firing, jobs: [], reason, cancels: [] });
+  const skip = (reason: SkipReason): FiringDecision => ({ firing, jobs: [], reason, cancels: [] });
   if (act.kind === 'skip') return skip(act.reason);
   if (act.kind === 'wait') return { firing, jobs: [], reason: undefined, cancels: [] };
   const changed =
     act.needsLastUnchanged && due.isLastOpen && !outstanding.includes(due.lastJobId ?? '');
-  // The last job was completed meanwhile, and the interval counts from there: the next tick sees
-  // it.
+  // The last job was completed meanwhile, and the interval counts from its end. The next tick
+  // computes that.
   if (changed) return wait(firing, { slotAt: due.slotAt, dueAt: due.dueAt });
   const overlap = decideOverlap(act.guard, outstanding.length);
   if (overlap !== 'fire' && overlap !== 'cancel') {
@@ -107,29 +109,30 @@ function decide(
   return { firing, jobs, reason: undefined, cancels: overlap === 'cancel' ? outstanding : [] };
 }
 
-function wait(firing: Keyed, next: NextDue, reason?: SkipReason): Pass {
+function wait(firing: KeyedFiring, next: NextDue, reason?: SkipReason): FiringDecision {
   const act = { kind: 'wait', ...(reason && { reason }) } as const;
   return { firing: { ...firing, act, next }, jobs: [], reason: undefined, cancels: [] };
 }
 
-async function carryOut(
+/** Cancels the open jobs that the decision replaces, and returns the result. */
+async function cancelOutstanding(
   tx: Transaction,
-  { firing, jobs, reason, cancels }: Pass,
+  { firing, jobs, reason, cancels }: FiringDecision,
 ): Promise<FireResult> {
   const cancelled: FireResult['cancelled'][number][] = [];
   for (const jobId of cancels) cancelled.push({ jobId, answer: await cancelJob(tx, jobId) });
   if (jobs.length > 0) {
-    return answer(firing, 'fired', { jobIds: jobs.map(({ id }) => id), cancelled });
+    return toResult(firing, 'fired', { jobIds: jobs.map(({ id }) => id), cancelled });
   }
-  return answer(firing, reason === undefined ? 'moved' : 'skipped', { reason });
+  return toResult(firing, reason === undefined ? 'moved' : 'skipped', { reason });
 }
 
-function answer(
+function toResult(
   { plugin, scheduleId }: ScheduleKey,
   verdict: FireResult['verdict'],
-  told: Partial<FireResult>,
+  parts: Partial<FireResult>,
 ): FireResult {
-  return { reason: undefined, jobIds: [], cancelled: [], ...told, plugin, scheduleId, verdict };
+  return { reason: undefined, jobIds: [], cancelled: [], ...parts, plugin, scheduleId, verdict };
 }
 
 function wantsJobs({ act }: Firing): boolean {
@@ -140,7 +143,7 @@ function mayCancel({ act }: Firing): boolean {
   return act.kind === 'fire' && act.guard.ifRunning === 'cancel';
 }
 
-function toBreakerKey({ plugin, command, act }: Keyed) {
+function toBreakerSettings({ plugin, command, act }: KeyedFiring) {
   return act.kind === 'fire' ? [{ plugin, command, ...act.breaker }] : [];
 }
 
@@ -151,7 +154,7 @@ function keyOf({ plugin, scheduleId }: ScheduleKey): string {
 async function lockSchedules(
   tx: Transaction,
   keys: readonly ScheduleKey[],
-): Promise<Map<string, LockedRow>> {
+): Promise<Map<string, LockedSchedule>> {
   const rows = await tx.each(lockSchedule, keys.map(toScheduleKeyRow));
   return new Map(
     rows.map((row) => [
@@ -168,23 +171,23 @@ async function lockSchedules(
 }
 
 /**
- * Reads the open jobs of schedules. Only jobs that may be cancelled are locked. A job that is
- * completed at this moment may count as open, so there is no need to wait for its settlement.
+ * Reads the open jobs of schedules. Only jobs that may be cancelled are locked. For the others it is
+ * enough to count a job as open that is being settled at this moment.
  */
 async function readOutstanding(
   tx: Transaction,
-  firings: readonly Keyed[],
+  firings: readonly KeyedFiring[],
 ): Promise<Map<string, string[]>> {
   const open = await tx.each(selectOutstanding, firings.map(toScheduleKeyRow));
   const cancelling = new Set(firings.filter(mayCancel).map(keyOf));
-  const isFree = (row: Row): boolean => !cancelling.has(keyOfRow(row));
-  const bound = open.filter((row) => !isFree(row)).map((row) => int(row, 'seq'));
+  const isCancelled = (row: Row): boolean => cancelling.has(keyOfRow(row));
+  const seqs = open.filter(isCancelled).map((row) => int(row, 'seq'));
   const locked = await tx.each(
     lockJobs,
-    bound.sort((a, b) => a - b).map((seq) => ({ seq })),
+    seqs.sort((a, b) => a - b).map((seq) => ({ seq })),
   );
   const found = new Map<string, string[]>();
-  for (const row of [...open.filter(isFree), ...locked]) {
+  for (const row of [...open.filter((one) => !isCancelled(one)), ...locked]) {
     const key = keyOfRow(row);
     found.set(key, [...(found.get(key) ?? []), text(row, 'id')]);
   }
@@ -224,7 +227,7 @@ const lockJobs = defineRows({
     )}`,
 });
 
-const writePasses = defineRows({
+const updateSchedules = defineRows({
   columns: {
     ...scheduleKeyColumns,
     steps: 'int',
@@ -254,7 +257,7 @@ const writePasses = defineRows({
     where schedules.plugin = ${r('plugin')} and schedules.schedule_id = ${r('schedule_id')}`,
 });
 
-function toPassRow({ firing, jobs, reason }: Pass, now: string): Row {
+function toScheduleUpdate({ firing, jobs, reason }: FiringDecision, now: string): Row {
   const { act } = firing;
   const next = reason === undefined ? firing.next : firing.nextIfSkipped;
   return {

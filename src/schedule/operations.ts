@@ -337,7 +337,7 @@ function showSchedule(facts: ScheduleFacts): z.output<typeof scheduleShape> {
     timing: row.timing,
     timezone: row.timezone,
     status: row.status,
-    reason: row.reason ?? (facts.isOtherwise ? 'other_definition' : null),
+    reason: row.reason ?? (facts.isDefinedElsewhere ? 'other_definition' : null),
     next_run_at: row.status === 'active' ? row.nextDueAt : null,
     next_start_at: readNextStart(facts, holds),
     held_by: describeHold(holds),

@@ -10,7 +10,7 @@ export interface TimedSchedule {
   readonly schedule: Schedule;
   readonly zone: Zone;
   /** The default quiet hours. */
-  readonly usualQuiet: QuietHours;
+  readonly defaultQuiet: QuietHours;
   /** Changes with everything that changes the due times. Quiet hours only skip or defer them. */
   readonly generation: string;
 }
@@ -24,13 +24,13 @@ export interface ScheduleDefaults {
 export function makeTimedSchedule(
   plugin: string,
   schedule: Schedule,
-  usual: ScheduleDefaults,
+  defaults: ScheduleDefaults,
 ): TimedSchedule {
-  const zone = zoneOf(schedule.timezone ?? usual.timezone);
+  const zone = zoneOf(schedule.timezone ?? defaults.timezone);
   const { timing, command, jitterMs, onlyBetween, notOn, preferredWindow } = schedule;
   const parts = [timing.mode, timing.text, command, zone.name, jitterMs];
   const generation = digestText(JSON.stringify([...parts, onlyBetween, notOn, preferredWindow]));
-  return { plugin, schedule, zone, usualQuiet: usual.quietHours, generation };
+  return { plugin, schedule, zone, defaultQuiet: defaults.quietHours, generation };
 }
 
 /** A due time before and after jitter. */
@@ -50,8 +50,8 @@ export function firstSlot(
 ): ScheduleSlot | undefined {
   const { timing } = timed.schedule;
   if (timing.mode === 'cron') return nextCronSlot(timed, seq, seenMs);
-  if (timing.mode === 'every') return placed(timed, seq, seenMs, 0);
-  return placed(timed, seq, timing.mode === 'at' ? timing.atMs : seenMs + timing.afterMs, 1);
+  if (timing.mode === 'every') return placeSlot(timed, seq, seenMs, 0);
+  return placeSlot(timed, seq, timing.mode === 'at' ? timing.atMs : seenMs + timing.afterMs, 1);
 }
 
 /** Returns the next slot. An interval counts from the completion of its last job. */
@@ -64,7 +64,7 @@ export function nextSlot(
   if (timing.mode === 'cron') return nextCronSlot(timed, seq, afterMs);
   if (timing.mode !== 'every') return undefined;
   const base = addEvery(timing.every, afterMs, 1, timed.zone);
-  const slot = placed(timed, seq, base, 1, 'around');
+  const slot = placeSlot(timed, seq, base, 1, 'around');
   return slot === undefined ? undefined : { ...slot, dueMs: Math.max(slot.dueMs, afterMs) };
 }
 
@@ -141,10 +141,10 @@ export function allowedFrom(timed: TimedSchedule, ms: number): number {
 
 /** Returns the end of the quiet hours at this moment. Undefined if it isn't quiet. */
 export function quietEnd(
-  { schedule, usualQuiet, zone }: TimedSchedule,
+  { schedule, defaultQuiet, zone }: TimedSchedule,
   ms: number,
 ): number | undefined {
-  return quietUntil(schedule.quiet, usualQuiet, ms, zone);
+  return quietUntil(schedule.quiet, defaultQuiet, ms, zone);
 }
 
 /** Moves a slot in quiet hours to their end, if the schedule defers instead of skipping. */
@@ -153,16 +153,16 @@ export function deferSlot<S extends ScheduleSlot>(
   seq: number,
   slot: S,
 ): S | ScheduleSlot {
-  if (!isPutOff(timed)) return slot;
+  if (!isDeferred(timed)) return slot;
   const end = quietEnd(timed, slot.dueMs);
   if (end === undefined) return slot;
-  const moved = placed(timed, seq, end, 1);
+  const moved = placeSlot(timed, seq, end, 1);
   if (moved === undefined) return { slotMs: end, dueMs: end };
   return quietEnd(timed, moved.dueMs) === undefined ? moved : { ...moved, dueMs: moved.slotMs };
 }
 
-/** A time that comes only once is never skipped: it would never come at all. */
-function isPutOff(timed: TimedSchedule): boolean {
+/** Returns whether quiet hours defer a slot. A schedule that is due once is never skipped. */
+function isDeferred(timed: TimedSchedule): boolean {
   return timed.schedule.quietAction === 'defer' || isDueOnce(timed);
 }
 
@@ -170,7 +170,7 @@ function isDueOnce({ schedule: { timing } }: TimedSchedule): boolean {
   return timing.mode === 'at' || timing.mode === 'after';
 }
 
-/** A deferred slot has another due time, so its slot decides whether it is late. */
+/** Returns whether a slot was missed. A deferred slot has another due time, so the slot counts, too. */
 function isLate(
   { schedule }: TimedSchedule,
   { slotMs, dueMs }: ScheduleSlot,
@@ -180,7 +180,7 @@ function isLate(
   return nowMs - dueMs > graceMs || nowMs - slotMs > graceMs + schedule.jitterMs;
 }
 
-/** While a job is open, the next due time is an estimate; the completion moves it. */
+/** Counts an interval from the end of its last job. The stored due time is only an estimate. */
 function countFromCompletion(timed: TimedSchedule, state: DueState): ScheduleSlot {
   if (state.completedMs === undefined) return state;
   const counted = nextSlot(timed, state.seq, state.completedMs);
@@ -200,7 +200,7 @@ function planMissed(timed: TimedSchedule, due: ScheduleSlot, seq: number, nowMs:
   return { kind: 'fire', slots, next, isMissed: timed.schedule.timing.mode === 'cron' };
 }
 
-/** An interval continues on the grid of the missed slot. */
+/** Returns the first slot after now. An interval continues on the grid of the missed slot. */
 function nextOnGrid(
   timed: TimedSchedule,
   due: ScheduleSlot,
@@ -211,7 +211,7 @@ function nextOnGrid(
   if (timing.mode !== 'every') return nextSlot(timed, seq + 1, nowMs);
   const times = countEvery(timing.every, due.slotMs, nowMs, timed.zone);
   const base = addEvery(timing.every, due.slotMs, times, timed.zone);
-  return placed(timed, seq + 1, base, 1);
+  return placeSlot(timed, seq + 1, base, 1);
 }
 
 /** Returns the oldest missed slots, up to the limit. Skipped quiet hours don't count. */
@@ -227,11 +227,11 @@ function missedSlots(
     if (slot === undefined || slot.slotMs > nowMs) break;
     const { slotMs } = slot;
     const end = quietEnd(timed, slotMs);
-    const put = end === undefined || !isPutOff(timed) ? slotMs : allowedFrom(timed, end);
-    if (put > nowMs) break;
-    const isLeftOut = end !== undefined && put === slotMs;
-    if (!isLeftOut) slots.push(put);
-    slot = missedAfter(timed, seq + slots.length, slotMs, isLeftOut ? end - 1 : put);
+    const placedMs = end === undefined || !isDeferred(timed) ? slotMs : allowedFrom(timed, end);
+    if (placedMs > nowMs) break;
+    const isSkipped = end !== undefined && placedMs === slotMs;
+    if (!isSkipped) slots.push(placedMs);
+    slot = missedAfter(timed, seq + slots.length, slotMs, isSkipped ? end - 1 : placedMs);
   }
   return slots;
 }
@@ -249,13 +249,13 @@ function missedAfter(
   const { timing } = timed.schedule;
   if (timing.mode !== 'every') return nextSlot(timed, seq, afterMs);
   const times = countEvery(timing.every, lastMs, afterMs, timed.zone);
-  return placed(timed, seq, addEvery(timing.every, lastMs, times, timed.zone), 0);
+  return placeSlot(timed, seq, addEvery(timing.every, lastMs, times, timed.zone), 0);
 }
 
 /** The rounds to find a time within windows. Leap days on all weekdays need seven. */
 const ROUNDS_MAX = 60;
 
-/** Skips times that `only_between` or `not_on` forbid. The preferred window moves a time. */
+/** Finds the next cron time that `only_between` and `not_on` allow. The preferred window moves it. */
 function nextCronSlot(
   timed: TimedSchedule,
   seq: number,
@@ -268,7 +268,7 @@ function nextCronSlot(
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
     const ms = nextCron(schedule.timing.cron, zone, after);
     if (ms === undefined) return undefined;
-    if (findObstacle(strict, ms, zone) === undefined) return placed(timed, seq, ms, 1);
+    if (findObstacle(strict, ms, zone) === undefined) return placeSlot(timed, seq, ms, 1);
     const allowed = moveInto(strict, ms, zone);
     if (allowed === undefined) return undefined;
     after = allowed - 1;
@@ -277,7 +277,7 @@ function nextCronSlot(
 }
 
 /** Moves a time into its windows, and adds the jitter of this slot if the windows allow it. */
-function placed(
+function placeSlot(
   timed: TimedSchedule,
   seq: number,
   baseMs: number,
@@ -289,9 +289,9 @@ function placed(
   if (slotMs === undefined) return undefined;
   const range = schedule.jitterMs * share;
   if (range === 0) return { slotMs, dueMs: slotMs };
-  const place = toFraction(`${timed.plugin}/${schedule.id}/${timed.generation}/${seq}`);
+  const fraction = toFraction(`${timed.plugin}/${schedule.id}/${timed.generation}/${seq}`);
   // A time that was moved to the start of a window can't come before it.
-  const offset = side === 'around' && slotMs === baseMs ? place - 0.5 : place;
+  const offset = side === 'around' && slotMs === baseMs ? fraction - 0.5 : fraction;
   const dueMs = slotMs + Math.floor(offset * range);
   return { slotMs, dueMs: findObstacle(schedule, dueMs, zone) === undefined ? dueMs : slotMs };
 }

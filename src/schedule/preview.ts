@@ -52,12 +52,12 @@ export async function previewSchedules(
   entries: readonly PreviewEntry[],
   fromMs: number,
   toMs: number,
-  breathe: Yield,
+  yieldNow: Yield,
 ): Promise<Preview> {
   let rows: PreviewRow[] = [];
   let truncated = false;
   for (const entry of entries) {
-    const times = await joinRuns(entry, timesOf(entry, fromMs, toMs), breathe);
+    const times = await groupTimes(entry, timesOf(entry, fromMs, toMs), yieldNow);
     rows.push(...times.rows);
     truncated ||= times.truncated;
     // With many schedules, only the first rows overall are kept.
@@ -84,15 +84,15 @@ const TIMES_MAX = 20_000;
 /** The most rows of one schedule, so that it doesn't hide the others. */
 const ROWS_OF_ONE_MAX = 50;
 
-async function joinRuns(
+async function groupTimes(
   { timed, held }: PreviewEntry,
   times: Iterable<Time>,
-  breathe: Yield,
+  yieldNow: Yield,
 ): Promise<Preview> {
   const rows: PreviewRow[] = [];
   let looked = 0;
   for (const time of times) {
-    const pause = breathe();
+    const pause = yieldNow();
     if (pause !== undefined) await pause;
     const fires = time.fires && held === undefined;
     const reason = held ?? time.reason;
@@ -136,7 +136,7 @@ function* cronTimes({ timed, state }: PreviewEntry, fromMs: number, toMs: number
     }
     const slot = nextSlot(timed, seq, ms - 1);
     if (slot === undefined || slot.dueMs > toMs) return;
-    const { due, quiet } = hush(timed, seq, slot);
+    const { due, quiet } = applyQuietHours(timed, seq, slot);
     if (due.dueMs > toMs) return;
     const moved = isSkippedByClocks(timing.cron, localOf(zone, ms)) ? 'clock_change' : undefined;
     yield {
@@ -150,7 +150,7 @@ function* cronTimes({ timed, state }: PreviewEntry, fromMs: number, toMs: number
 }
 
 /** Applies quiet hours to a slot, as firing does. */
-function hush(
+function applyQuietHours(
   timed: TimedSchedule,
   seq: number,
   slot: ScheduleSlot,
@@ -177,7 +177,7 @@ function* otherTimes({ timed, state }: PreviewEntry, fromMs: number, toMs: numbe
   let slot = state ?? firstSlot(timed, seq, fromMs);
   let wanted = slot === undefined ? fromMs : wantedFirst(timed, slot, fromMs);
   while (slot !== undefined && Math.max(slot.dueMs, fromMs) <= toMs) {
-    const { due, quiet } = hush(timed, seq, slot);
+    const { due, quiet } = applyQuietHours(timed, seq, slot);
     const atMs = Math.max(due.dueMs, fromMs);
     if (atMs > toMs) return;
     const reason = reasonOf(quiet) ?? findObstacle(schedule, wanted, zone);

@@ -14,20 +14,23 @@ import type {
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { WhereClause } from '../ledger/where.ts';
 
+/** Inserts schedules, and updates rows whose definition changed. */
 export async function syncSchedules(
   tx: Transaction,
   drafts: readonly ScheduleDraft[],
 ): Promise<void> {
-  await tx.each(upsert, sortByKey(drafts).map(toDraftRow));
+  await tx.each(upsertDraft, sortByKey(drafts).map(toDraftRow));
 }
 
+/** Retires schedules that are no longer configured. Their rows keep their history. */
 export async function retireSchedules(
   tx: Transaction,
   keys: readonly ScheduleKey[],
 ): Promise<void> {
-  await tx.each(retire, sortByKey(keys).map(toScheduleKeyRow));
+  await tx.each(retireRow, sortByKey(keys).map(toScheduleKeyRow));
 }
 
+/** Lists a page of schedules that are due, the earliest first. */
 export async function listDueSchedules(session: Session, request: DueRequest): Promise<DueResult> {
   const { dialect } = session;
   const table = dialect.table('schedules');
@@ -78,6 +81,7 @@ export async function listSchedules(
   return rows.map(toScheduleRow);
 }
 
+/** Pauses or resumes a schedule. Returns whether that changed anything. */
 export async function pauseSchedule(tx: Transaction, request: PauseRequest): Promise<boolean> {
   const { plugin, scheduleId, paused, next, now } = request;
   const table = tx.dialect.table('schedules');
@@ -142,10 +146,10 @@ const draftColumns = {
  * change. A schedule that was due once and is done isn't repeated because its timezone or a window
  * changes.
  */
-const upsert = defineRows({
+const upsertDraft = defineRows({
   columns: draftColumns,
   sql: (r, d) => {
-    // Only for this generation: what an older one fired doesn't exhaust this one.
+    // A job that an older generation fired doesn't exhaust this one.
     const fired = 's.last_fired_at >= s.first_seen_at';
     const same = ['mode', 'timing', 'command'].map((column) => `s.${column} = excluded.${column}`);
     const spent = `s.mode in ('at', 'after') and s.next_due_at is null and ${fired}`;
@@ -196,7 +200,7 @@ function toDraftRow(draft: ScheduleDraft): Row {
   };
 }
 
-const retire = defineRows({
+const retireRow = defineRows({
   columns: scheduleKeyColumns,
   sql: (r, d) => `update ${d.table('schedules')} set status = 'retired',
       reason = 'not_configured', updated_at = ${d.now} ${r.from}

@@ -43,7 +43,7 @@ type CatchUp = (typeof catchUps)[number];
 export const ifRunnings = ['skip', 'queue', 'cancel'] as const;
 type IfRunning = (typeof ifRunnings)[number];
 
-/** The reason why a due time passes without a job. */
+/** The reason why a due time is skipped. */
 export type SkipReason =
   | 'missed'
   | 'quiet_hours'

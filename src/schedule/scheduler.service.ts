@@ -15,7 +15,7 @@ import {
 } from './timetable.service.ts';
 import { makeId } from '../base/ids.ts';
 import type { SkipReason } from './schedule.ts';
-import { allowedFrom, planDue, type DuePlan } from './plan.ts';
+import { allowedFrom, planDue, type DuePlan, type DueState } from './plan.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 /** The result of one tick, and when the next one is due. */
@@ -30,8 +30,8 @@ export interface Scheduler extends Loop {
 }
 
 /**
- * Fires what is due. The rows in the ledger own the due times, so a look costs what is due and not
- * what is configured, and any number of hosts may look: each due time is passed once.
+ * Fires schedules that are due. The due times are in the ledger, so a tick costs as much as is due
+ * and not as much as is configured. Any number of hosts can run it: each due time is handled once.
  */
 export function makeScheduler(
   context: LedgerContext,
@@ -42,8 +42,8 @@ export function makeScheduler(
   const log = context.log.child('scheduler');
   const now = readNow ?? (async () => fromTimestamp(await ledger.now()));
   const rows = makeScheduleRows(context, log);
-  /** Schedules that another host defines otherwise, and how. */
-  const otherwise = new Map<string, string>();
+  /** The foreign generation of schedules that another host defines differently. Each is logged once. */
+  const logged = new Map<string, string>();
   let nextInMs = 0;
   let isStopping = false;
   /** A tick was requested while one was in progress. */
@@ -52,7 +52,7 @@ export function makeScheduler(
   const tick = async (): Promise<Tick> => {
     isWanted = false;
     const nowMs = await now();
-    const { timetable, reviewMs } = await rows.fit(nowMs);
+    const { timetable, reviewMs } = await rows.sync(nowMs);
     const { tickIntervalMs } = context.config.service;
     const graceMs = Math.max(limits.scheduleGraceMs, tickIntervalMs);
     let fired = 0;
@@ -62,10 +62,10 @@ export function makeScheduler(
       const page = { now: toTimestamp(nowMs), limit: limits.scheduleSliceMax };
       const { due, nextAt } = await ledger.schedules.listDue({ ...page, ...(after && { after }) });
       after = due.at(-1);
-      for (const row of due) tellOtherwise(row, timetable, otherwise, log);
-      const passed = await pass({ context, holdOf, log }, timetable, due, { nowMs, graceMs });
-      fired += passed.jobs;
-      dueMs = Math.min(dueMs, passed.nextMs);
+      for (const row of due) logForeignDefinition(row, timetable, logged, log);
+      const result = await fireDue({ context, holdOf, log }, timetable, due, { nowMs, graceMs });
+      fired += result.jobs;
+      dueMs = Math.min(dueMs, result.nextMs);
       if (due.length < limits.scheduleSliceMax || isStopping) {
         if (nextAt !== undefined) dueMs = Math.min(dueMs, fromTimestamp(nextAt));
         nextInMs = Math.max(1, dueMs - nowMs);
@@ -82,7 +82,7 @@ export function makeScheduler(
     runOnce: async () => void (await tick()),
     onError: (error) => {
       nextInMs = limits.scheduleRetryMs;
-      log.error('looking at the schedules failed', { error: messageOf(error) });
+      log.error('a tick of the scheduler failed', { error: messageOf(error) });
     },
   });
   return {
@@ -101,23 +101,24 @@ export function makeScheduler(
 
 interface Firer {
   readonly context: LedgerContext;
-  /** Why nothing of a plugin is fired now. */
+  /** Returns why no schedule of a plugin fires now. */
   readonly holdOf: (plugin: string) => HoldReason | undefined;
   readonly log: Log;
 }
 
-interface Passed {
+interface PageResult {
   readonly jobs: number;
-  /** When the first of them is due again. */
+  /** When the first schedule of the page is due again. */
   readonly nextMs: number;
 }
 
-async function pass(
+/** Handles one page of due schedules. */
+async function fireDue(
   { context, holdOf, log }: Firer,
   timetable: Timetable,
   due: readonly DueSchedule[],
-  times: { readonly nowMs: number; readonly graceMs: number },
-): Promise<Passed> {
+  times: Times,
+): Promise<PageResult> {
   const firings = due.flatMap((row) => {
     const entry = timetable.get(toScheduleKey(row));
     // The schedule belongs to another host or to a newer configuration, so this host doesn't fire
@@ -128,54 +129,52 @@ async function pass(
     return [makeFiring(entry, row, times, holdOf(row.plugin))];
   });
   if (firings.length === 0) return { jobs: 0, nextMs: Infinity };
-  const passed = await context.ledger.schedules.fire({ now: toTimestamp(times.nowMs), firings });
-  for (const one of passed) {
-    tell(one, log);
-  }
-  const jobs = passed.reduce((sum, { jobIds }) => sum + jobIds.length, 0);
-  const cancelled = passed.flatMap((one) => one.cancelled);
+  const results = await context.ledger.schedules.fire({ now: toTimestamp(times.nowMs), firings });
+  for (const result of results) logResult(result, log);
+  const jobs = results.reduce((sum, { jobIds }) => sum + jobIds.length, 0);
+  const cancelled = results.flatMap((result) => result.cancelled);
   const cancelling = cancelled.flatMap(({ jobId, answer }) =>
     answer === 'requested' ? [jobId] : [],
   );
   context.commits.publish({ queued: jobs > 0, cancelling });
-  const next = passed.map((one, index) => nextOf(one, firings[index], times.nowMs));
+  // The ledger returns results in the order of the firings.
+  const next = results.map((result, index) => nextOf(result, firings[index], times.nowMs));
   return { jobs, nextMs: Math.min(...next) };
 }
 
-/** The ledger answers in the order in which it was asked. */
 function nextOf({ verdict }: FireResult, firing: Firing | undefined, nowMs: number): number {
   if (verdict === 'lost' || firing === undefined) return nowMs + limits.scheduleRetryMs;
   if (verdict === 'moved' && firing.act.kind === 'fire') {
     const { ifBusy } = firing.act;
-    // Its last job was completed while we looked; the due time that follows from it is to be seen.
+    // Its last job was completed during this tick. The next tick computes the due time from that.
     return ifBusy === undefined ? nowMs : fromTimestamp(ifBusy.dueAt);
   }
   const next = verdict === 'skipped' ? firing.nextIfSkipped : firing.next;
   return next === undefined ? Infinity : fromTimestamp(next.dueAt);
 }
 
-function tell({ plugin, scheduleId, verdict, reason, jobIds }: FireResult, log: Log): void {
+function logResult({ plugin, scheduleId, verdict, reason, jobIds }: FireResult, log: Log): void {
   const fields = { plugin, schedule: scheduleId };
   if (verdict === 'fired') log.debug('fired', { ...fields, jobs: jobIds.join(' ') });
   if (verdict === 'skipped') log.info('a due time passed without a job', { ...fields, reason });
 }
 
-/** Once for each definition: hosts that are reloaded one after the other differ for a while. */
-function tellOtherwise(
+/** Logs each foreign definition once: hosts that are reloaded one after the other differ for a while. */
+function logForeignDefinition(
   row: DueSchedule,
   timetable: Timetable,
-  told: Map<string, string>,
+  logged: Map<string, string>,
   log: Log,
 ): void {
   const key = toScheduleKey(row);
-  const mine = timetable.get(key)?.timed.generation;
-  if (mine === undefined || mine === row.generation || told.get(key) === row.generation) return;
-  told.set(key, row.generation);
+  const own = timetable.get(key)?.timed.generation;
+  if (own === undefined || own === row.generation || logged.get(key) === row.generation) return;
+  logged.set(key, row.generation);
   const fields = { plugin: row.plugin, schedule: row.scheduleId };
-  log.warn('another host that was loaded later defines this schedule otherwise', fields);
+  log.warn('another host that was loaded later defines this schedule differently', fields);
 }
 
-/** Why nothing of a plugin is fired for the time being. */
+/** The reason why no schedule of a plugin fires for now. */
 type HoldReason = Extract<
   SkipReason,
   'plugin_disabled' | 'plugin_unhealthy' | 'tenant_limit' | 'tenant_suspended'
@@ -193,7 +192,7 @@ function makeFiring(
   times: Times,
   held?: HoldReason,
 ): Firing {
-  const plan = planDue(entry.timed, toState(due), times.nowMs, times.graceMs);
+  const plan = planDue(entry.timed, toDueState(due), times.nowMs, times.graceMs);
   if (held === 'plugin_unhealthy' && plan.kind === 'fire') {
     return waitForPlugin(entry, due, times.nowMs);
   }
@@ -206,11 +205,18 @@ function makeFiring(
     next,
     nextIfSkipped: next ?? again,
     act:
-      held === undefined || plan.kind === 'wait' ? act(entry, due, plan, times.nowMs) : skip(held),
+      held === undefined || plan.kind === 'wait'
+        ? decideAct(entry, due, plan, times.nowMs)
+        : skip(held),
   };
 }
 
-function act(entry: TimetableEntry, due: DueSchedule, plan: DuePlan, nowMs: number): Firing['act'] {
+function decideAct(
+  entry: TimetableEntry,
+  due: DueSchedule,
+  plan: DuePlan,
+  nowMs: number,
+): Firing['act'] {
   if (plan.kind === 'wait') {
     return { kind: 'wait', ...(plan.reason === undefined ? {} : { reason: plan.reason }) };
   }
@@ -218,14 +224,14 @@ function act(entry: TimetableEntry, due: DueSchedule, plan: DuePlan, nowMs: numb
   const { timed, settings } = entry;
   return {
     kind: 'fire',
-    jobs: plan.slots.map((_, index) => toJob(entry, due.seq + index)),
+    jobs: plan.slots.map((_, index) => toJobDraft(entry, due.seq + index)),
     guard: {
       ifRunning: timed.schedule.ifRunning,
       outstandingMax: settings.maxOutstandingPolls,
     },
     breaker: settings.circuitBreaker,
     needsLastUnchanged: timed.schedule.timing.mode === 'every',
-    ifBusy: plan.isMissed === true ? soon(due, nowMs) : undefined,
+    ifBusy: plan.isMissed === true ? retrySoon(due, nowMs) : undefined,
   };
 }
 
@@ -234,9 +240,9 @@ function skip(reason: SkipReason): Firing['act'] {
 }
 
 /**
- * Until its plugin is set up, nothing comes. What is made up for keeps its slot; so does a time of
- * the clock, which passes as soon as it counts as missed. An interval without `catch_up` goes on
- * from when the plugin is well.
+ * Waits until the plugin is set up. A schedule with `catch_up` and a cron schedule keep their slot;
+ * without `catch_up`, a cron slot is skipped once it counts as missed. An interval without
+ * `catch_up` continues from the moment at which the plugin is healthy.
  */
 function waitForPlugin({ timed }: TimetableEntry, due: DueSchedule, nowMs: number): Firing {
   const { timing, command, catchUp } = timed.schedule;
@@ -244,13 +250,13 @@ function waitForPlugin({ timed }: TimetableEntry, due: DueSchedule, nowMs: numbe
   const next =
     timing.mode === 'every' && catchUp === 'skip'
       ? toNextDue({ slotMs: allowedMs, dueMs: allowedMs })
-      : soon(due, nowMs);
+      : retrySoon(due, nowMs);
   const reason = 'plugin_unhealthy';
   return { due, command, next, nextIfSkipped: next, act: { kind: 'wait', reason } };
 }
 
-/** The same slot, to be looked at again in a moment. */
-function soon({ slotAt }: DueSchedule, nowMs: number): NextDue {
+/** Returns the same slot with a due time in a moment. */
+function retrySoon({ slotAt }: DueSchedule, nowMs: number): NextDue {
   return { slotAt, dueAt: toNextDueAt(nowMs + limits.scheduleRetryMs) };
 }
 
@@ -258,7 +264,7 @@ function toNextDueAt(ms: number): string {
   return toNextDue({ slotMs: ms, dueMs: ms }).dueAt;
 }
 
-function toState(due: DueSchedule): Parameters<typeof planDue>[1] {
+function toDueState(due: DueSchedule): DueState {
   const { seq, slotAt, dueAt, lastCompletedAt } = due;
   return {
     seq,
@@ -268,7 +274,7 @@ function toState(due: DueSchedule): Parameters<typeof planDue>[1] {
   };
 }
 
-function toJob({ timed, payload, maxAttempts }: TimetableEntry, seq: number): JobDraft {
+function toJobDraft({ timed, payload, maxAttempts }: TimetableEntry, seq: number): JobDraft {
   const { plugin, schedule, generation } = timed;
   return {
     id: makeId(),

@@ -11,14 +11,14 @@ import type { Schedule } from './schedule.ts';
 import type { Log } from '../base/log.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
-/** A schedule of the configuration in force, with all that firing it takes. */
+/** A schedule of the active configuration, with everything that is needed to fire it. */
 export interface TimetableEntry {
   readonly timed: TimedSchedule;
   readonly settings: PluginConfig;
   /** JSON text. */
   readonly payload: string;
   readonly maxAttempts: number;
-  /** Why it cannot be fired. */
+  /** The reason why it can't fire. Undefined if it can. */
   readonly invalid: string | undefined;
 }
 
@@ -28,7 +28,7 @@ export function toScheduleKey({ plugin, scheduleId }: ScheduleKey): string {
   return `${plugin}/${scheduleId}`;
 }
 
-/** All schedules of the plugins that are not switched off, made in slices of the event loop. */
+/** Collects the schedules of all enabled plugins. It yields to the event loop between slices. */
 export async function makeTimetable(config: Config, catalog: Catalog): Promise<Timetable> {
   const entries = new Map<string, TimetableEntry>();
   for (const [plugin, settings] of Object.entries(config.plugins)) {
@@ -75,8 +75,8 @@ function findFault(
   return Buffer.byteLength(text) > limits.payloadBytesMax ? 'payload_too_large' : undefined;
 }
 
-/** Returns whether the row has the definition of another host that was loaded later. */
-export function isOtherwise(
+/** Returns whether another host that loaded its configuration later defines the schedule differently. */
+export function isDefinedElsewhere(
   config: Config,
   row: ScheduleKey & { readonly generation: string; readonly status: ScheduleStatus },
 ): boolean {
@@ -87,7 +87,7 @@ export function isOtherwise(
   return makeTimedSchedule(row.plugin, schedule, config.service).generation !== row.generation;
 }
 
-/** The row of an entry as it is when the ledger sees it for the first time. */
+/** Drafts the row that is written if the ledger doesn't have this schedule yet. */
 function toDraft({ timed, invalid }: TimetableEntry, nowMs: number): ScheduleDraft {
   const { plugin, schedule, zone, generation } = timed;
   const first = invalid === undefined ? firstSlot(timed, 0, nowMs) : undefined;
@@ -110,82 +110,88 @@ export function toNextDue({ slotMs, dueMs }: ScheduleSlot): NextDue {
   return { slotAt: toTimestamp(slotMs), dueAt: toTimestamp(dueMs) };
 }
 
-interface Fitted {
+interface SyncResult {
   readonly timetable: Timetable;
-  /** When to look at the rows again at the latest, because some were left to other hosts. */
+  /** When to sync again at the latest, because other hosts own some of the rows. */
   readonly reviewMs: number;
 }
 
-/** The rows of schedules in the ledger, as far as this host speaks for them. */
+/** The rows of schedules in the ledger, as far as this host owns them. */
 interface ScheduleRows {
-  /** Makes them those of the configuration where they have to be. */
-  fit(nowMs: number): Promise<Fitted>;
+  /** Writes the rows again if the configuration changed, or if rows have lost their owner. */
+  sync(nowMs: number): Promise<SyncResult>;
 }
 
 export function makeScheduleRows(context: LedgerContext, log: Log): ScheduleRows {
   const { ledger } = context;
-  const inheritance = makeInheritance(context);
-  let known: { readonly config: Config; readonly catalog: Catalog } | undefined;
+  const ownership = makeOwnership(context);
+  let known: LoadedConfig | undefined;
   let timetable: Timetable = new Map();
-  /** Plugins that were left to other hosts, and when to see whether those are still there. */
-  let left: ReadonlySet<string> = new Set();
+  /** Plugins that other hosts own. At `reviewMs`, this host checks whether those hosts are still live. */
+  let foreign: ReadonlySet<string> = new Set();
   let reviewMs = Infinity;
 
   const isStale = (): boolean =>
     known?.config !== context.config || known.catalog !== context.catalog;
 
-  const adopt = async (nowMs: number, unfired?: ReadonlyMap<string, number>): Promise<void> => {
-    const taken = { config: context.config, catalog: context.catalog };
-    if (isStale()) timetable = await makeTimetable(taken.config, taken.catalog);
-    // A review is only of what was left: the rest may be what a host that was loaded later has made it.
-    const plugins = isStale() || unfired !== undefined ? undefined : left;
+  const writeRows = async (nowMs: number, unfired?: ReadonlyMap<string, number>): Promise<void> => {
+    const loaded: LoadedConfig = { config: context.config, catalog: context.catalog };
+    if (isStale()) timetable = await makeTimetable(loaded.config, loaded.catalog);
+    // A review writes only rows of foreign plugins. A host that was loaded later may own the others.
+    const plugins = isStale() || unfired !== undefined ? undefined : foreign;
     const seenAt = (entry: TimetableEntry): number =>
       unfired?.get(toScheduleKey(nameOf(entry))) ?? nowMs;
-    left = await sync({ ledger, log }, { timetable, plugins, seenAt }, taken);
-    reviewMs = left.size > 0 ? nowMs + taken.config.service.reapAfterMs : Infinity;
-    if (plugins === undefined) inheritance.settle(nowMs);
-    known = taken;
+    foreign = await syncRows({ ledger, log }, { timetable, plugins, seenAt }, loaded);
+    reviewMs = foreign.size > 0 ? nowMs + loaded.config.service.reapAfterMs : Infinity;
+    if (plugins === undefined) ownership.settle(nowMs);
+    known = loaded;
   };
 
   return {
-    async fit(nowMs) {
-      if (isStale()) await adopt(nowMs);
-      else if (await inheritance.falls(nowMs)) await adopt(nowMs, await readUnfired(ledger, nowMs));
-      else if (nowMs >= reviewMs) await adopt(nowMs);
+    async sync(nowMs) {
+      if (isStale()) await writeRows(nowMs);
+      else if (await ownership.isInherited(nowMs)) {
+        await writeRows(nowMs, await readUnfired(ledger, nowMs));
+      } else if (nowMs >= reviewMs) await writeRows(nowMs);
       return { timetable, reviewMs };
     },
   };
 }
 
-interface Inheritance {
-  /** All rows were made to fit what is loaded here. */
+interface LoadedConfig {
+  readonly config: Config;
+  readonly catalog: Catalog;
+}
+
+interface Ownership {
+  /** Records that this host has written all rows. */
   settle(nowMs: number): void;
-  /** Returns whether the rows must be updated again. */
-  falls(nowMs: number): Promise<boolean>;
+  /** Returns whether this host inherits the rows of a host that is gone, and must write them again. */
+  isInherited(nowMs: number): Promise<boolean>;
 }
 
 /**
  * The host that was loaded last owns the rows, and no other host fires them. When it is gone, they
  * belong to the live host that was loaded last, however long ago.
  */
-function makeInheritance(context: LedgerContext): Inheritance {
+function makeOwnership(context: LedgerContext): Ownership {
   const { ledger, processId } = context;
-  let askedMs = 0;
+  let checkedMs = 0;
   /**
-   * The snapshot that was loaded last by any host: at the last check, and when this host took the
+   * The snapshot that was loaded last by any host: at the last check, and when this host wrote all
    * rows.
    */
   let seen: string | undefined;
   let settled: string | undefined;
   return {
     settle(nowMs) {
-      askedMs = nowMs;
+      checkedMs = nowMs;
       settled = seen;
     },
-    async falls(nowMs) {
+    async isInherited(nowMs) {
       const { reapAfterMs } = context.config.service;
-      if (nowMs - askedMs < reapAfterMs) return false;
-      askedMs = nowMs;
+      if (nowMs - checkedMs < reapAfterMs) return false;
+      checkedMs = nowMs;
       const { snapshotId, liveProcessId } = await ledger.processes.findLastLoaded(reapAfterMs);
       seen = snapshotId;
       return liveProcessId === processId && seen !== settled;
@@ -198,11 +204,11 @@ interface RowWriter {
   readonly log: Log;
 }
 
-interface Scope {
+interface SyncScope {
   readonly timetable: Timetable;
-  /** All unless told. */
+  /** The plugins whose rows are written (default: all). */
   readonly plugins: ReadonlySet<string> | undefined;
-  /** When a schedule counts as first seen, if it is new or another one. */
+  /** When a schedule counts as first seen, if it is new or its definition changed. */
   readonly seenAt: (entry: TimetableEntry) => number;
 }
 
@@ -210,7 +216,10 @@ function nameOf({ timed: { plugin, schedule } }: TimetableEntry): ScheduleKey {
   return { plugin, scheduleId: schedule.id };
 }
 
-/** Just before the times that nobody met: as if they had been ours, they are met or missed here. */
+/**
+ * Returns the moment before each due time that no host has handled. With that as its first sight,
+ * this host fires the time or counts it as missed, as the owner would have done.
+ */
 async function readUnfired(
   ledger: LedgerSubset<'schedules.listDue'>,
   nowMs: number,
@@ -220,22 +229,22 @@ async function readUnfired(
   return new Map(due.map((row) => [toScheduleKey(row), fromTimestamp(row.slotAt) - 1]));
 }
 
-/** Makes the rows those of the configuration, in slices; gives the plugins that others speak for. */
-async function sync(
+/** Writes the rows of the configuration, in slices. Returns the plugins that other hosts own. */
+async function syncRows(
   { ledger, log }: RowWriter,
-  { timetable, plugins, seenAt }: Scope,
-  { config, catalog }: { readonly config: Config; readonly catalog: Catalog },
+  { timetable, plugins, seenAt }: SyncScope,
+  { config, catalog }: LoadedConfig,
 ): Promise<Set<string>> {
   const live = new Set(await ledger.processes.listLivePlugins(config.service.reapAfterMs));
-  const others = new Set<string>();
+  const foreign = new Set<string>();
   // A schedule isn't invalid if another host has its plugin.
-  const mayJudge = (plugin: string): boolean => {
+  const isOwned = (plugin: string): boolean => {
     if (plugins?.has(plugin) === false) return false;
-    const isMine = catalog.plugins.has(plugin) || !live.has(plugin);
-    if (!isMine) others.add(plugin);
-    return isMine;
+    const isOwn = catalog.plugins.has(plugin) || !live.has(plugin);
+    if (!isOwn) foreign.add(plugin);
+    return isOwn;
   };
-  const own = [...timetable.values()].filter(({ timed }) => mayJudge(timed.plugin));
+  const own = [...timetable.values()].filter(({ timed }) => isOwned(timed.plugin));
   for (let at = 0; at < own.length; at += limits.scheduleSliceMax) {
     const slice = own.slice(at, at + limits.scheduleSliceMax);
     await ledger.schedules.sync(slice.map((entry) => toDraft(entry, seenAt(entry))));
@@ -246,14 +255,14 @@ async function sync(
     const fields = { plugin: timed.plugin, schedule: timed.schedule.id, reason: invalid };
     log.error('a schedule is invalid and does not fire', fields);
   }
-  await retire({ ledger, timetable, log }, mayJudge);
-  return others;
+  await retireRows({ ledger, timetable, log }, isOwned);
+  return foreign;
 }
 
-/** Retires schedules that are in no configuration of this host's plugins. */
-async function retire(
+/** Retires the rows of this host's plugins that are no longer in its configuration. */
+async function retireRows(
   { ledger, timetable, log }: RowWriter & { readonly timetable: Timetable },
-  mayJudge: (plugin: string) => boolean,
+  isOwned: (plugin: string) => boolean,
 ): Promise<void> {
   let after: ScheduleKey | undefined;
   for (;;) {
@@ -262,7 +271,7 @@ async function retire(
       limit: limits.pageRowsMax,
       ...(after && { after }),
     });
-    const gone = rows.filter((row) => !timetable.has(toScheduleKey(row)) && mayJudge(row.plugin));
+    const gone = rows.filter((row) => !timetable.has(toScheduleKey(row)) && isOwned(row.plugin));
     if (gone.length > 0) {
       await ledger.schedules.retire(gone);
       log.info('schedules are not configured any more', {

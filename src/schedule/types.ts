@@ -3,8 +3,9 @@ import type { JobDraft, CancelResult } from '../job/job.ts';
 import type { BreakerState, TransitionReason } from './breaker.ts';
 import type { OverlapRules, SkipReason, ScheduleMode } from './schedule.ts';
 
+/** The configuration that was loaded last, and the live process that loaded its configuration last. */
 export interface LastLoaded {
-  /** The configuration that was loaded last, even by a process that is gone. */
+  /** Its process may be gone. */
   readonly snapshotId: string | undefined;
   readonly liveProcessId: string | undefined;
 }
@@ -14,6 +15,7 @@ export interface ScheduleKey {
   readonly scheduleId: string;
 }
 
+/** A due time before and after jitter. */
 export interface NextDue {
   readonly slotAt: Timestamp;
   readonly dueAt: Timestamp;
@@ -70,12 +72,12 @@ export interface Firing {
   readonly command: string;
   /** The next due time. Undefined if it is never due again. */
   readonly next: NextDue | undefined;
-  /** The next due time if no job is created: a schedule that is due once is tried again. */
+  /** The next due time if no job is created. A schedule that is due once is retried then. */
   readonly nextIfSkipped: NextDue | undefined;
   readonly act: FiringAct;
 }
 
-/** `wait`: only the due time moves. `skip`: the time passes without a job. */
+/** `wait`: only the due time moves. `skip`: the due time is skipped, without a job. */
 export type FiringAct =
   | { readonly kind: 'wait'; readonly reason?: SkipReason }
   | { readonly kind: 'skip'; readonly reason: SkipReason }
@@ -87,7 +89,7 @@ export type FiringAct =
       readonly breaker: { readonly threshold: number; readonly resetAfterMs: number };
       /** An interval counts from the completion of its last job, so that job must be unchanged. */
       readonly needsLastUnchanged: boolean;
-      /** The next try while a job is still open. Without it, the time passes. */
+      /** The next try while a job is still open. Without it, the due time is skipped. */
       readonly ifBusy?: NextDue | undefined;
     };
 

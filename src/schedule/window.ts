@@ -129,7 +129,7 @@ export const quietActions = ['skip', 'defer'] as const;
 export type QuietAction = (typeof quietActions)[number];
 
 /**
- * Returns the end of the quiet hours, or undefined if it isn't quiet. Unset sides are taken from
+ * Returns the end of the quiet hours, or undefined if it isn't quiet. Unset sides have
  * the default. There are no quiet hours without both sides, or if they start and end at the same
  * hour.
  */

@@ -53,25 +53,25 @@ export function toUtc(zone: Zone, localMs: number): number {
 }
 
 export function addDays(zone: Zone, utcMs: number, days: number): number {
-  return keepSide(zone, utcMs, localOf(zone, utcMs) + days * DAY_MS);
+  return toUtcAfter(zone, utcMs, localOf(zone, utcMs) + days * DAY_MS);
 }
 
-/** Adds months. If the month is too short, its last day. */
+/** Adds months. If the month is too short, the result is its last day. */
 export function addMonths(zone: Zone, utcMs: number, months: number): number {
   const local = new Date(localOf(zone, utcMs));
   const day = local.getUTCDate();
   local.setUTCDate(1);
   local.setUTCMonth(local.getUTCMonth() + months);
   local.setUTCDate(Math.min(day, daysIn(local.getUTCFullYear(), local.getUTCMonth() + 1)));
-  return keepSide(zone, utcMs, local.getTime());
+  return toUtcAfter(zone, utcMs, local.getTime());
 }
 
 export function daysIn(year: number, month: number): number {
   return new Date(Date.UTC(year, month, 0)).getUTCDate();
 }
 
-/** The start of a day can come twice, too. Then the second one must not lead back. */
-function keepSide(zone: Zone, fromMs: number, localMs: number): number {
+/** Converts to UTC. If the local time comes twice, the result must still be after `fromMs`. */
+function toUtcAfter(zone: Zone, fromMs: number, localMs: number): number {
   const [first, second] = instantsOf(zone, localMs);
   if (first === undefined) return endOfGap(zone, localMs);
   return first > fromMs ? first : (second ?? first);
@@ -98,7 +98,7 @@ interface Change {
 const CHUNK_MS = 160 * STRIDE_MS;
 
 function makeZone(name: string): Zone {
-  const ask = askSystem(name);
+  const readOffset = makeOffsetReader(name);
   const chunks = new Map<number, readonly Change[]>();
   return {
     name,
@@ -106,7 +106,7 @@ function makeZone(name: string): Zone {
       const index = Math.floor(utcMs / CHUNK_MS);
       let changes = chunks.get(index);
       if (changes === undefined) {
-        changes = findChanges(ask, index * CHUNK_MS, (index + 1) * CHUNK_MS);
+        changes = findChanges(readOffset, index * CHUNK_MS, (index + 1) * CHUNK_MS);
         chunks.set(index, changes);
       }
       return findLast(changes, utcMs).offset;
@@ -114,18 +114,18 @@ function makeZone(name: string): Zone {
   };
 }
 
-function findChanges(ask: (ms: number) => number, fromMs: number, toMs: number): Change[] {
-  const changes: Change[] = [{ fromMs, offset: ask(fromMs) }];
-  let offset = ask(fromMs);
+function findChanges(readOffset: (ms: number) => number, fromMs: number, toMs: number): Change[] {
+  const changes: Change[] = [{ fromMs, offset: readOffset(fromMs) }];
+  let offset = readOffset(fromMs);
   for (let at = fromMs; at < toMs; at += STRIDE_MS) {
     const until = Math.min(at + STRIDE_MS, toMs);
-    const next = ask(until);
+    const next = readOffset(until);
     if (next === offset) continue;
     let low = at;
     let high = until;
     while (high - low > 1000) {
       const middle = Math.floor((low + high) / 2000) * 1000;
-      if (ask(middle) === offset) low = middle;
+      if (readOffset(middle) === offset) low = middle;
       else high = middle;
     }
     changes.push({ fromMs: high, offset: next });
@@ -145,7 +145,7 @@ function findLast(changes: readonly Change[], utcMs: number): Change {
   return changes[low] ?? { fromMs: 0, offset: 0 };
 }
 
-function askSystem(name: string): (utcMs: number) => number {
+function makeOffsetReader(name: string): (utcMs: number) => number {
   const format = new Intl.DateTimeFormat('en-US', {
     timeZone: name,
     hourCycle: 'h23',

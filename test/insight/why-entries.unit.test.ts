@@ -46,7 +46,7 @@ describe('a schedule', () => {
       now: at,
       service,
       plugin,
-      isOtherwise: false,
+      isDefinedElsewhere: false,
       ...more,
     });
 

@@ -1,7 +1,7 @@
 import { type Timestamp, fromTimestamp, toTimestamp } from '../../base/clock.ts';
 import type { Config } from '../../config/config.ts';
 import type { Engine } from '../../engine/engine.ts';
-import { isOtherwise } from '../../schedule/timetable.service.ts';
+import { isDefinedElsewhere } from '../../schedule/timetable.service.ts';
 import type { JobStatus } from '../../job/job.ts';
 import type { ScheduleRow } from '../../schedule/types.ts';
 import {
@@ -36,7 +36,7 @@ export async function readScheduleFacts(
       now,
       service,
       plugin: plugins(row.plugin),
-      isOtherwise: isOtherwise(config, row),
+      isDefinedElsewhere: isDefinedElsewhere(config, row),
       timed,
       hours: describeHours(timed, row, now),
       lastJob: lastJobOf(row),
@@ -138,9 +138,9 @@ function quietCause(hours: ScheduleHours, end: Timestamp): ExplanationCause {
   };
 }
 
-function namedHours({ schedule: { quiet }, usualQuiet }: TimedSchedule): string {
+function namedHours({ schedule: { quiet }, defaultQuiet }: TimedSchedule): string {
   const isOwn = quiet.start !== undefined || quiet.end !== undefined;
-  const [start = 0, end = 0] = [quiet.start ?? usualQuiet.start, quiet.end ?? usualQuiet.end];
+  const [start = 0, end = 0] = [quiet.start ?? defaultQuiet.start, quiet.end ?? defaultQuiet.end];
   const from = isOwn ? 'quiet_start and quiet_end' : 'service.quiet_hours';
   return `${from}: ${formatMinutes(start * 60)}-${formatMinutes(end * 60)}`;
 }

@@ -97,7 +97,7 @@ export interface ScheduleFacts {
   readonly service: ServiceFacts;
   readonly plugin: PluginFacts;
   /** Another host defines it otherwise. */
-  readonly isOtherwise: boolean;
+  readonly isDefinedElsewhere: boolean;
   /** Its times by the configuration; undefined when it isn't in there. */
   readonly timed?: TimedSchedule | undefined;
   /** What its windows and quiet hours mean for its next time. */
@@ -191,8 +191,8 @@ function describeInactive({ row, pausedBy }: ScheduleFacts): ExplanationCause {
   };
 }
 
-function listConfigCauses({ isOtherwise }: ScheduleFacts): ExplanationCause[] {
-  if (!isOtherwise) return [];
+function listConfigCauses({ isDefinedElsewhere }: ScheduleFacts): ExplanationCause[] {
+  if (!isDefinedElsewhere) return [];
   return [
     {
       fact: 'another host defines it otherwise, and was loaded later',
