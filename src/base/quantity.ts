@@ -12,9 +12,24 @@ const unitMs = { w: 7 * DAY, d: DAY, h: HOUR, m: MINUTE, s: SECOND, ms: 1 } as c
 type Unit = keyof typeof unitMs;
 const units = Object.keys(unitMs) as Unit[];
 
-export type ParsedDuration =
-  | { readonly ok: true; readonly ms: number }
-  | { readonly ok: false; readonly message: string; readonly hint: string };
+/** Why a text can't be parsed. The message is the predicate of a sentence about its key. */
+export interface ParseFault {
+  readonly ok: false;
+  readonly message: string;
+  readonly hint: string;
+}
+
+export type ParseResult<T> = { readonly ok: true; readonly value: T } | ParseFault;
+
+export function parseOk<T>(value: T): ParseResult<T> {
+  return { ok: true, value };
+}
+
+export function parseFault(message: string, hint: string): ParseFault {
+  return { ok: false, message, hint };
+}
+
+export type ParsedDuration = { readonly ok: true; readonly ms: number } | ParseFault;
 
 const FORMS = 'Write it like 200ms, 5s, 5m, 1h30m, 1.5d or 2w.';
 
@@ -22,18 +37,21 @@ export function parseDuration(text: string): ParsedDuration {
   // Zero needs no unit.
   if (text === '0') return { ok: true, ms: 0 };
   if (/^\d+(\.\d+)?$/.test(text)) {
-    return refuse('needs a unit', `Write ${text}s for seconds, ${text}m for minutes, and so on.`);
+    return parseFault(
+      'needs a unit',
+      `Write ${text}s for seconds, ${text}m for minutes, and so on.`,
+    );
   }
-  if (!/^(\d+(\.\d+)?(ms|[wdhms]))+$/.test(text)) return refuse('is not a duration', FORMS);
+  if (!/^(\d+(\.\d+)?(ms|[wdhms]))+$/.test(text)) return parseFault('is not a duration', FORMS);
   let ms = 0;
   let previous = -1;
   for (const [, digits, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|[wdhms])/g)) {
     const rank = units.indexOf(unit as Unit);
-    if (rank <= previous) return refuse('repeats a unit or has them out of order', FORMS);
+    if (rank <= previous) return parseFault('repeats a unit or has them out of order', FORMS);
     previous = rank;
     ms += Number(digits) * unitMs[unit as Unit];
   }
-  if (ms > Number.MAX_SAFE_INTEGER) return refuse('is longer than can be counted', FORMS);
+  if (ms > Number.MAX_SAFE_INTEGER) return parseFault('is longer than can be counted', FORMS);
   return { ok: true, ms: Math.round(ms) };
 }
 
@@ -50,10 +68,6 @@ export function formatDuration(ms: number): string {
     left -= count * unitMs[unit];
   }
   return text;
-}
-
-function refuse(message: string, hint: string): ParsedDuration {
-  return { ok: false, message, hint };
 }
 
 /** The units of sizes. KB, MB and GB count as KiB, MiB and GiB. */

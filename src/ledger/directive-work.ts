@@ -5,7 +5,8 @@ import type { Retry } from '../job/directives.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { InstallationChange, InstallationDraft } from '../package/types.ts';
 import type { Decision, Revival, RunDraft } from '../pipeline/run/types.ts';
-import type { BreakerFilter, PauseRequest } from '../schedule/types.ts';
+import type { PauseRequest } from '../schedule/types.ts';
+import type { BreakerFilter } from '../schedule/breaker.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 import type { WebhookChange, WebhookDraft } from '../webhook/types.ts';
 

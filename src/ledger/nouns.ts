@@ -106,7 +106,7 @@ import {
 } from '../pipeline/run/run.sql.ts';
 import { listAdvancements } from '../pipeline/run/advancement.sql.ts';
 import { enqueueBatch, startRuns } from '../pipeline/run/start.sql.ts';
-import { countOpenBreakers, listBreakers, listTransitions } from '../schedule/breaker-row.sql.ts';
+import { countOpenBreakers, listBreakers, listTransitions } from '../schedule/breaker.sql.ts';
 import { fireSchedules } from '../schedule/fire.sql.ts';
 import {
   listDueSchedules,

@@ -1,95 +1,23 @@
-import { fromTimestamp, type Timestamp } from '../base/clock.ts';
+import type { Timestamp } from '../base/clock.ts';
+import { limits } from '../base/limits.ts';
 import { makeId } from '../base/ids.ts';
 import { isTerminal } from '../job/job.ts';
-import { applyEnd, type BreakerFacts, type BreakerState } from './breaker.ts';
+import {
+  applyEnd,
+  type BreakerFilter,
+  type BreakerRow,
+  type BreakerState,
+  type TransitionRow,
+} from './breaker.ts';
 import { breakerSignals, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
-import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
+import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { EnqueueResult } from '../job/types.ts';
 import type { Followers, RunDraft } from '../pipeline/run/types.ts';
-import type { BreakerFilter, BreakerRow } from './types.ts';
-import {
-  insertTransition,
-  breakerKeyColumns,
-  toBreakerKey,
-  toBreaker,
-  toBreakerKeyRow,
-  toTransitionRow,
-  writeBreakerEnd,
-  type BreakerKey,
-} from './breaker-row.sql.ts';
 import { enqueueJobs } from '../job/enqueue.sql.ts';
-import { text } from '../ledger/row.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
 import { insertSignals } from '../signal/signal.sql.ts';
 import { WhereClause } from '../ledger/where.ts';
-
-export interface BreakerSettings extends BreakerKey {
-  readonly threshold: number;
-  readonly resetAfterMs: number;
-}
-
-interface LockedBreaker extends BreakerRow {
-  readonly facts: BreakerFacts;
-}
-
-/** The breakers of one transaction, and the probes that it starts. */
-export interface Breakers {
-  get(plugin: string, command: string): LockedBreaker | undefined;
-  probe(plugin: string, command: string, jobId: string): void;
-  readonly probes: ReadonlyMap<LockedBreaker, string>;
-}
-
-/** Locks breakers in a fixed order, inserts missing ones, and updates their settings. */
-export async function lockBreakers(
-  tx: Transaction,
-  wanted: readonly BreakerSettings[],
-): Promise<Breakers> {
-  const settings = new Map(wanted.map((one) => [toBreakerKey(one), one]));
-  const sorted = [...settings].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one);
-  const known = (await tx.each(lockBreaker, sorted.map(toBreakerKeyRow))).map(toBreaker);
-  const byKey = new Map(known.map((row) => [toBreakerKey(row), row]));
-  const changed = sorted.filter((one) => !hasSettings(byKey.get(toBreakerKey(one)), one));
-  for (const row of (await tx.each(upsertSettings, changed.map(toSettingsRow))).map(toBreaker)) {
-    byKey.set(toBreakerKey(row), row);
-  }
-  const rows = [...byKey.values()];
-  const probing = await findOpenJobs(
-    tx,
-    rows.flatMap(({ state, probeJobId }) => (state === 'half_open' ? (probeJobId ?? []) : [])),
-  );
-  const locked = new Map<string, LockedBreaker>(
-    rows.map((row) => [toBreakerKey(row), { ...row, facts: toFacts(row, probing) }]),
-  );
-  const probes = new Map<LockedBreaker, string>();
-  return {
-    get: (plugin, command) => locked.get(toBreakerKey({ plugin, command })),
-    probe(plugin, command, jobId) {
-      const breaker = locked.get(toBreakerKey({ plugin, command }));
-      if (breaker === undefined) return;
-      probes.set(breaker, jobId);
-      const facts: BreakerFacts = { ...breaker.facts, state: 'half_open', isProbing: true };
-      locked.set(toBreakerKey(breaker), { ...breaker, facts });
-    },
-    probes,
-  };
-}
-
-/** Marks circuits as half open, each with its probe. */
-export async function writeProbes(tx: Transaction, { probes }: Breakers): Promise<void> {
-  if (probes.size === 0) return;
-  const changes = [...probes].map(([breaker, jobId]) => ({ breaker, jobId }));
-  await tx.each(
-    writeProbe,
-    changes.map(({ breaker, jobId }) => ({ ...toBreakerKeyRow(breaker), probe_job_id: jobId })),
-  );
-  const opened = changes.filter(({ breaker }) => breaker.state === 'open');
-  tx.send(
-    insertTransition,
-    opened.map(({ breaker, jobId }) =>
-      toTransitionRow(breaker, { to: 'half_open', reason: 'cooldown_elapsed', jobId }),
-    ),
-  );
-}
 
 /** The effects of ended jobs on breakers. */
 export interface BreakerEffects {
@@ -277,46 +205,62 @@ export async function resetBreakers(tx: Transaction, filter: BreakerFilter): Pro
   return reset;
 }
 
-async function findOpenJobs(tx: Transaction, ids: readonly string[]): Promise<Set<string>> {
-  const rows = await tx.each(
-    selectOpen,
-    ids.map((id) => ({ id })),
+export async function listBreakers(session: Session, filter: BreakerFilter): Promise<BreakerRow[]> {
+  const where = new WhereClause().equals({ plugin: filter.plugin, command: filter.command });
+  const rows = await session.run(
+    `select * from ${session.dialect.table('circuit_breakers')} where ${where.text}
+      order by plugin, command`,
+    where.values,
   );
-  return new Set(rows.map((row) => text(row, 'id')));
+  return rows.map(toBreaker);
 }
 
-function toSettingsRow({ plugin, command, threshold, resetAfterMs }: BreakerSettings): Row {
-  return { plugin, command, threshold, reset_after_ms: resetAfterMs };
+/** Lists changes of state, newest first. */
+export async function listTransitions(
+  session: Session,
+  filter: BreakerFilter & { readonly limit: number },
+): Promise<TransitionRow[]> {
+  const { plugin, command, limit } = filter;
+  // No index starts with the command. Without a plugin, only the latest transitions are searched.
+  const isCommandOnly = plugin === undefined && command !== undefined;
+  const where = new WhereClause().equals(isCommandOnly ? {} : { plugin, command });
+  const latest = `select * from ${session.dialect.table('circuit_breaker_transitions')}
+    where ${where.text} order by created_at desc, id desc limit ?`;
+  const rows = await (isCommandOnly
+    ? session.run(`select * from (${latest}) t where command = ? limit ?`, [
+        limits.listVisitMax,
+        command,
+        limit,
+      ])
+    : session.run(latest, [...where.values, limit]));
+  return rows.map(toTransition);
 }
 
-function toFacts(row: BreakerRow, probing: ReadonlySet<string>): BreakerFacts {
-  return {
-    state: row.state,
-    failureCount: row.failureCount,
-    openedMs: row.openedAt === null ? undefined : fromTimestamp(row.openedAt),
-    threshold: row.threshold,
-    resetAfterMs: row.resetAfterMs,
-    isProbing: row.probeJobId !== null && probing.has(row.probeJobId),
-  };
+/** Counts the plugins that have a breaker that isn't closed. */
+export async function countOpenBreakers(session: Session): Promise<number> {
+  const [row] = await session.run(
+    `select count(distinct plugin) as plugins from ${session.dialect.table('circuit_breakers')}
+      where state <> 'closed'`,
+  );
+  return int(row ?? {}, 'plugins');
 }
 
-/** Most breakers have their settings already, and a read is cheaper than a write. */
-function hasSettings(row: BreakerRow | undefined, settings: BreakerSettings): boolean {
-  return row?.threshold === settings.threshold && row.resetAfterMs === settings.resetAfterMs;
+export interface BreakerKey {
+  readonly plugin: string;
+  readonly command: string;
 }
 
-const upsertSettings = defineRows({
-  columns: { ...breakerKeyColumns, threshold: 'int', reset_after_ms: 'int' },
-  sql: (r, d) => `insert into ${d.table('circuit_breakers')} as b
-    (plugin, command, state, threshold, reset_after_ms, updated_at)
-    select ${r('plugin')}, ${r('command')}, 'closed', ${r('threshold')}, ${r('reset_after_ms')},
-      ${d.now} ${r.from}
-    where true on conflict (plugin, command) do update
-      set threshold = excluded.threshold, reset_after_ms = excluded.reset_after_ms
-    returning *`,
-});
+export function toBreakerKey({ plugin, command }: BreakerKey): string {
+  return `${plugin}/${command}`;
+}
 
-const lockBreaker = defineRows({
+export function toBreakerKeyRow({ plugin, command }: BreakerKey): Row {
+  return { plugin, command };
+}
+
+export const breakerKeyColumns = { plugin: 'text', command: 'text' } as const;
+
+export const lockBreaker = defineRows({
   columns: breakerKeyColumns,
   sql: (r, d) =>
     `select q.* from ${r.lateral(
@@ -325,18 +269,83 @@ const lockBreaker = defineRows({
     )}`,
 });
 
-const writeProbe = defineRows({
-  columns: { ...breakerKeyColumns, probe_job_id: 'text' },
-  sql: (r, d) => `update ${d.table('circuit_breakers')} set state = 'half_open',
-      probe_job_id = ${r('probe_job_id')}, updated_at = ${d.now} ${r.from}
+const writeBreakerEnd = defineRows({
+  columns: {
+    ...breakerKeyColumns,
+    state: 'text',
+    failure_count: 'int',
+    opened_at: 'text',
+    last_failure_at: 'text',
+    last_job_id: 'text',
+  },
+  sql: (r, d) => `update ${d.table('circuit_breakers')} set state = ${r('state')},
+      failure_count = ${r('failure_count')}, opened_at = ${r('opened_at')},
+      last_failure_at = ${r('last_failure_at')}, last_job_id = ${r('last_job_id')},
+      updated_at = ${d.now} ${r.from}
     where circuit_breakers.plugin = ${r('plugin')} and circuit_breakers.command = ${r('command')}`,
 });
 
-const selectOpen = defineRows({
-  columns: { id: 'text' },
-  sql: (r, d) =>
-    `select q.id from ${r.lateral(
-      `select j.id from ${d.table('job_queue')} j
-      where j.id = ${r('id')} and j.completed_at is null`,
-    )}`,
+export const insertTransition = defineRows({
+  columns: {
+    ...breakerKeyColumns,
+    id: 'text',
+    from_state: 'text',
+    to_state: 'text',
+    failure_count: 'int',
+    reason: 'text',
+    job_id: 'text',
+  },
+  sql: (r, d) => `insert into ${d.table('circuit_breaker_transitions')}
+    (id, plugin, command, from_state, to_state, failure_count, reason, job_id, created_at)
+    select ${r('id')}, ${r('plugin')}, ${r('command')}, ${r('from_state')}, ${r('to_state')},
+      ${r('failure_count')}, ${r('reason')}, ${r('job_id')}, ${d.now} ${r.from}
+    where true`,
 });
+
+interface TransitionDraft {
+  readonly to: BreakerState;
+  readonly reason: TransitionRow['reason'];
+  readonly jobId: string | null;
+}
+
+export function toTransitionRow(from: BreakerRow, { to, reason, jobId }: TransitionDraft): Row {
+  return {
+    ...toBreakerKeyRow(from),
+    id: makeId(),
+    from_state: from.state,
+    to_state: to,
+    failure_count: from.failureCount,
+    reason,
+    job_id: jobId,
+  };
+}
+
+export function toBreaker(row: Row): BreakerRow {
+  return {
+    plugin: text(row, 'plugin'),
+    command: text(row, 'command'),
+    state: text(row, 'state') as BreakerState,
+    failureCount: int(row, 'failure_count'),
+    openedAt: textOrNull(row, 'opened_at'),
+    lastFailureAt: textOrNull(row, 'last_failure_at'),
+    lastJobId: textOrNull(row, 'last_job_id'),
+    probeJobId: textOrNull(row, 'probe_job_id'),
+    threshold: int(row, 'threshold'),
+    resetAfterMs: int(row, 'reset_after_ms'),
+    updatedAt: text(row, 'updated_at'),
+  };
+}
+
+function toTransition(row: Row): TransitionRow {
+  return {
+    id: text(row, 'id'),
+    plugin: text(row, 'plugin'),
+    command: text(row, 'command'),
+    fromState: textOrNull(row, 'from_state') as BreakerState | null,
+    toState: text(row, 'to_state') as BreakerState,
+    failureCount: int(row, 'failure_count'),
+    reason: text(row, 'reason') as TransitionRow['reason'],
+    jobId: textOrNull(row, 'job_id'),
+    createdAt: text(row, 'created_at'),
+  };
+}

@@ -1,3 +1,5 @@
+import { fromTimestamp, type Timestamp } from '../base/clock.ts';
+
 export const breakerStates = ['closed', 'open', 'half_open'] as const;
 export type BreakerState = (typeof breakerStates)[number];
 
@@ -7,7 +9,40 @@ export type TransitionReason =
   | 'cooldown_elapsed'
   | 'manual_reset';
 
-/** The circuit breaker of a (plugin, command), reduced to what decisions need. */
+export interface BreakerFilter {
+  readonly plugin?: string;
+  readonly command?: string;
+}
+
+/** The circuit breaker of a command of a plugin. It holds back schedules after failures in a row. */
+export interface BreakerRow {
+  readonly plugin: string;
+  readonly command: string;
+  readonly state: BreakerState;
+  readonly failureCount: number;
+  readonly openedAt: Timestamp | null;
+  readonly lastFailureAt: Timestamp | null;
+  readonly lastJobId: string | null;
+  readonly probeJobId: string | null;
+  readonly threshold: number;
+  readonly resetAfterMs: number;
+  readonly updatedAt: Timestamp;
+}
+
+/** One change of state of a breaker. */
+export interface TransitionRow {
+  readonly id: string;
+  readonly plugin: string;
+  readonly command: string;
+  readonly fromState: BreakerState | null;
+  readonly toState: BreakerState;
+  readonly failureCount: number;
+  readonly reason: TransitionReason;
+  readonly jobId: string | null;
+  readonly createdAt: Timestamp;
+}
+
+/** The part of a breaker that decides whether a job may start. */
 export interface BreakerFacts {
   readonly state: BreakerState;
   readonly failureCount: number;
@@ -16,6 +51,18 @@ export interface BreakerFacts {
   readonly resetAfterMs: number;
   /** Whether the probe of a half-open circuit is still open. */
   readonly isProbing: boolean;
+}
+
+/** `openJobs` has the id of the probe if that job is still open. */
+export function toBreakerFacts(row: BreakerRow, openJobs: ReadonlySet<string>): BreakerFacts {
+  return {
+    state: row.state,
+    failureCount: row.failureCount,
+    openedMs: row.openedAt === null ? undefined : fromTimestamp(row.openedAt),
+    threshold: row.threshold,
+    resetAfterMs: row.resetAfterMs,
+    isProbing: row.probeJobId !== null && openJobs.has(row.probeJobId),
+  };
 }
 
 /** Decides whether the scheduler may start a job: freely, as the single probe, or not at all. */

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { parseDuration } from '../base/quantity.ts';
+import { parseDuration, parseFault, parseOk, type ParseResult } from '../base/quantity.ts';
 import { count, dependencyKey } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { parseCron, type Cron } from './cron.ts';
@@ -11,7 +11,6 @@ import {
   type Schedule,
   type Timing,
 } from './schedule.ts';
-import { parseOk, parseFault, type ParseResult } from './parse-result.ts';
 import {
   quietActions,
   isWithinWindow,
@@ -180,7 +179,7 @@ function weekday() {
     if (named !== -1) return named;
     if (/^[0-7]$/.test(text)) return Number(text) % 7;
     const hint = 'Write monday, mon or a number from 0 (Sunday) to 6.';
-    return unwrap(parseFault('is not a day of the week', hint), context);
+    return unwrap<never>(parseFault('is not a day of the week', hint), context);
   });
 }
 

@@ -1,10 +1,19 @@
 import { fromTimestamp } from '../base/clock.ts';
 import type { JobDraft } from '../job/job.ts';
-import { permitStart } from './breaker.ts';
+import { permitStart, toBreakerFacts, type BreakerFacts, type BreakerRow } from './breaker.ts';
 import { decideOverlap, type SkipReason } from './schedule.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
-import type { FireResult, FireRequest, Firing, NextDue, ScheduleKey } from './types.ts';
-import { lockBreakers, writeProbes, type Breakers } from './breaker.sql.ts';
+import type { FireRequest, FireResult, Firing, NextDue, ScheduleKey } from './types.ts';
+import {
+  breakerKeyColumns,
+  insertTransition,
+  lockBreaker,
+  toBreaker,
+  toBreakerKey,
+  toBreakerKeyRow,
+  toTransitionRow,
+  type BreakerKey,
+} from './breaker.sql.ts';
 import { enqueueJobs } from '../job/enqueue.sql.ts';
 import { cancelJob } from '../job/bulk.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
@@ -270,3 +279,115 @@ function toScheduleUpdate({ firing, jobs, reason }: FiringDecision, now: string)
     now,
   };
 }
+
+interface BreakerSettings extends BreakerKey {
+  readonly threshold: number;
+  readonly resetAfterMs: number;
+}
+
+interface LockedBreaker extends BreakerRow {
+  readonly facts: BreakerFacts;
+}
+
+/** The breakers of one transaction, and the probes that it starts. */
+interface Breakers {
+  get(plugin: string, command: string): LockedBreaker | undefined;
+  /** Notes that this job is the probe of a breaker. */
+  probe(plugin: string, command: string, jobId: string): void;
+  readonly probes: ReadonlyMap<LockedBreaker, string>;
+}
+
+/** Locks breakers in a fixed order, inserts missing ones, and updates their settings. */
+async function lockBreakers(
+  tx: Transaction,
+  wanted: readonly BreakerSettings[],
+): Promise<Breakers> {
+  const settings = new Map(wanted.map((one) => [toBreakerKey(one), one]));
+  const sorted = [...settings].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one);
+  const known = (await tx.each(lockBreaker, sorted.map(toBreakerKeyRow))).map(toBreaker);
+  const byKey = new Map(known.map((row) => [toBreakerKey(row), row]));
+  const changed = sorted.filter((one) => !hasSettings(byKey.get(toBreakerKey(one)), one));
+  for (const row of (await tx.each(upsertSettings, changed.map(toSettingsRow))).map(toBreaker)) {
+    byKey.set(toBreakerKey(row), row);
+  }
+  const rows = [...byKey.values()];
+  const openProbes = await findOpenJobs(
+    tx,
+    rows.flatMap(({ state, probeJobId }) => (state === 'half_open' ? (probeJobId ?? []) : [])),
+  );
+  const locked = new Map<string, LockedBreaker>(
+    rows.map((row) => [toBreakerKey(row), { ...row, facts: toBreakerFacts(row, openProbes) }]),
+  );
+  const probes = new Map<LockedBreaker, string>();
+  return {
+    get: (plugin, command) => locked.get(toBreakerKey({ plugin, command })),
+    probe(plugin, command, jobId) {
+      const breaker = locked.get(toBreakerKey({ plugin, command }));
+      if (breaker === undefined) return;
+      probes.set(breaker, jobId);
+      const facts: BreakerFacts = { ...breaker.facts, state: 'half_open', isProbing: true };
+      locked.set(toBreakerKey(breaker), { ...breaker, facts });
+    },
+    probes,
+  };
+}
+
+/** Marks circuits as half open, each with its probe. */
+async function writeProbes(tx: Transaction, { probes }: Breakers): Promise<void> {
+  if (probes.size === 0) return;
+  await tx.each(
+    writeProbe,
+    [...probes].map(([breaker, jobId]) => ({ ...toBreakerKeyRow(breaker), probe_job_id: jobId })),
+  );
+  const opened = [...probes].filter(([breaker]) => breaker.state === 'open');
+  tx.send(
+    insertTransition,
+    opened.map(([breaker, jobId]) =>
+      toTransitionRow(breaker, { to: 'half_open', reason: 'cooldown_elapsed', jobId }),
+    ),
+  );
+}
+
+async function findOpenJobs(tx: Transaction, ids: readonly string[]): Promise<Set<string>> {
+  const rows = await tx.each(
+    selectOpen,
+    ids.map((id) => ({ id })),
+  );
+  return new Set(rows.map((row) => text(row, 'id')));
+}
+
+function toSettingsRow({ plugin, command, threshold, resetAfterMs }: BreakerSettings): Row {
+  return { plugin, command, threshold, reset_after_ms: resetAfterMs };
+}
+
+/** Most breakers have their settings already, and a read is cheaper than a write. */
+function hasSettings(row: BreakerRow | undefined, settings: BreakerSettings): boolean {
+  return row?.threshold === settings.threshold && row.resetAfterMs === settings.resetAfterMs;
+}
+
+const upsertSettings = defineRows({
+  columns: { ...breakerKeyColumns, threshold: 'int', reset_after_ms: 'int' },
+  sql: (r, d) => `insert into ${d.table('circuit_breakers')} as b
+    (plugin, command, state, threshold, reset_after_ms, updated_at)
+    select ${r('plugin')}, ${r('command')}, 'closed', ${r('threshold')}, ${r('reset_after_ms')},
+      ${d.now} ${r.from}
+    where true on conflict (plugin, command) do update
+      set threshold = excluded.threshold, reset_after_ms = excluded.reset_after_ms
+    returning *`,
+});
+
+const writeProbe = defineRows({
+  columns: { ...breakerKeyColumns, probe_job_id: 'text' },
+  sql: (r, d) => `update ${d.table('circuit_breakers')} set state = 'half_open',
+      probe_job_id = ${r('probe_job_id')}, updated_at = ${d.now} ${r.from}
+    where circuit_breakers.plugin = ${r('plugin')} and circuit_breakers.command = ${r('command')}`,
+});
+
+const selectOpen = defineRows({
+  columns: { id: 'text' },
+  sql: (r, d) =>
+    `select q.id from ${r.lateral(
+      `select j.id from ${d.table('job_queue')} j
+      where j.id = ${r('id')} and j.completed_at is null`,
+    )}`,
+});

@@ -1,9 +1,14 @@
 import type { JsonObject } from '../base/json.ts';
 import type { Cron } from './cron.ts';
 import type { QuietAction, QuietHours, DayWindow } from './window.ts';
-import { formatDuration, parseDuration } from '../base/quantity.ts';
 import { limits } from '../base/limits.ts';
-import { parseOk, parseFault, type ParseResult } from './parse-result.ts';
+import {
+  formatDuration,
+  parseDuration,
+  parseFault,
+  parseOk,
+  type ParseResult,
+} from '../base/quantity.ts';
 import { addDays, addMonths, type Zone } from './zone.ts';
 
 /** One checked entry of `plugins.<name>.schedules`: when a command of a plugin is due. */

@@ -1,6 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { JobDraft, CancelResult } from '../job/job.ts';
-import type { BreakerState, TransitionReason } from './breaker.ts';
 import type { OverlapRules, SkipReason, ScheduleMode } from './schedule.ts';
 
 /** The configuration that was loaded last, and the live process that loaded its configuration last. */
@@ -139,35 +138,4 @@ export interface PauseRequest extends ScheduleKey {
   readonly paused: boolean;
   readonly next?: NextDue;
   readonly now: Timestamp;
-}
-
-export interface BreakerFilter {
-  readonly plugin?: string;
-  readonly command?: string;
-}
-
-export interface BreakerRow {
-  readonly plugin: string;
-  readonly command: string;
-  readonly state: BreakerState;
-  readonly failureCount: number;
-  readonly openedAt: Timestamp | null;
-  readonly lastFailureAt: Timestamp | null;
-  readonly lastJobId: string | null;
-  readonly probeJobId: string | null;
-  readonly threshold: number;
-  readonly resetAfterMs: number;
-  readonly updatedAt: Timestamp;
-}
-
-export interface TransitionRow {
-  readonly id: string;
-  readonly plugin: string;
-  readonly command: string;
-  readonly fromState: BreakerState | null;
-  readonly toState: BreakerState;
-  readonly failureCount: number;
-  readonly reason: TransitionReason;
-  readonly jobId: string | null;
-  readonly createdAt: Timestamp;
 }

@@ -1,4 +1,4 @@
-import { parseOk, parseFault, type ParseResult } from './parse-result.ts';
+import { parseOk, parseFault, type ParseResult } from '../base/quantity.ts';
 import { localOf, toUtc, type Zone } from './zone.ts';
 
 /**

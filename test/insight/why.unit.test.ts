@@ -3,7 +3,7 @@ import { quoteShell } from '../../src/base/text.ts';
 import { describe, expect, test } from 'vitest';
 import { createBareReport, type Attempt } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
-import type { BreakerRow } from '../../src/schedule/types.ts';
+import type { BreakerRow } from '../../src/schedule/breaker.ts';
 import { explainJob } from '../../src/insight/why/job.ts';
 import { at, holder, hookSignal, later, queued, waitingFor, type Waiting } from './why-texts.ts';
 

@@ -9,7 +9,7 @@ import { isPassedVariable } from '../../plugin/protocol.ts';
 import type { LiveFinding } from '../finding.ts';
 import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
 import { formatDuration } from '../../base/quantity.ts';
-import type { BreakerRow } from '../../schedule/types.ts';
+import type { BreakerRow } from '../../schedule/breaker.ts';
 
 /** Finds plugins that didn't load; their jobs wait. */
 export const findUnloadedPlugins: Check = ({ catalog, isRoot }) => {

@@ -3,7 +3,7 @@ import { formatByteSize, formatDuration } from '../../base/quantity.ts';
 import { fromTimestamp } from '../../base/clock.ts';
 import type { Attempt } from '../../job/attempt.ts';
 import type { Job } from '../../job/job.ts';
-import type { BreakerRow } from '../../schedule/types.ts';
+import type { BreakerRow } from '../../schedule/breaker.ts';
 import type { RunStatus } from '../../pipeline/run/run.ts';
 import {
   toFirstLine,

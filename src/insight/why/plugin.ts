@@ -1,7 +1,7 @@
 /** Explanations of what has a name in the configuration: plugins, their commands, and pipelines. */
 import { quoteShell } from '../../base/text.ts';
 import { isTerminal, type Job } from '../../job/job.ts';
-import type { BreakerRow } from '../../schedule/types.ts';
+import type { BreakerRow } from '../../schedule/breaker.ts';
 import type { LiveFinding } from '../finding.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import {

@@ -1,5 +1,6 @@
 import { quoteShell } from '../../base/text.ts';
-import type { ScheduleRow, BreakerRow } from '../../schedule/types.ts';
+import type { ScheduleRow } from '../../schedule/types.ts';
+import type { BreakerRow } from '../../schedule/breaker.ts';
 import {
   toExplanation,
   type ExplanationCause,
