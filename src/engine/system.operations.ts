@@ -5,7 +5,7 @@ import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
 import { readSummary, summaryShape } from '../insight/ledger-findings.operations.ts';
-import { figuresOf, type QueueFigures } from '../insight/figures.operations.ts';
+import { figuresOf, type QueueFigures } from '../job/figures.operations.ts';
 import { checkPlugins, readHealth, type healthShape } from '../plugin/health.operations.ts';
 import {
   pluginProblemsShape,

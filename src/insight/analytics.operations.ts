@@ -3,7 +3,7 @@ import { formatDuration } from '../base/quantity.ts';
 import { duration } from '../base/fields.ts';
 import { attemptStatuses } from '../job/attempt.ts';
 import { defineOperation } from '../operation/define.ts';
-import { figuresOf } from './figures.operations.ts';
+import { figuresOf } from '../job/figures.operations.ts';
 import { queueShape, showQueue } from '../job/operations.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;

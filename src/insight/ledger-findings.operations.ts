@@ -17,7 +17,7 @@ import { findLiveFindings } from './checks.service.ts';
 import { findingId, impactRank, type LiveFinding, type Severity } from './finding.ts';
 import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
 import { countFindings, findingShape } from './findings.service.ts';
-import { SharedFigure } from './figures.operations.ts';
+import { SharedFigure } from '../job/figures.operations.ts';
 import { bareLedger } from '../access/visibility.operations.ts';
 import * as z from 'zod';
 

@@ -5,7 +5,7 @@ import type { Engine } from '../engine/engine.ts';
 import { type MetricFamily, METRICS_TYPE, formatMetrics } from './metrics.service.ts';
 import { incidentKinds } from './types.ts';
 import { defineOperation } from '../operation/define.ts';
-import { figuresOf } from './figures.operations.ts';
+import { figuresOf } from '../job/figures.operations.ts';
 
 const metricsShape = z.object({
   families: z.array(

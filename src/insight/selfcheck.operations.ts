@@ -12,7 +12,7 @@ import { userOfTenant } from '../plugin/profile.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { describeDisk } from './checks/disk.ts';
-import { figuresOf } from './figures.operations.ts';
+import { figuresOf } from '../job/figures.operations.ts';
 import { planDirective } from '../directive/request.operations.ts';
 import { readHealth } from '../plugin/health.operations.ts';
 import { readAllSchedules } from '../schedule/operations.ts';

@@ -32,7 +32,7 @@ import {
   signalShape,
 } from './shapes.service.ts';
 import { isVisible } from '../access/visibility.operations.ts';
-import { figuresOf, type QueueFigures, type Figure } from '../insight/figures.operations.ts';
+import { figuresOf, type QueueFigures, type Figure } from './figures.operations.ts';
 
 const ROWS_USUAL = 50;
 

@@ -16,7 +16,6 @@ export const debts: readonly string[] = [
   'src/directive/operations.ts → src/job/operations.ts',
   'src/directive/signals.service.ts → src/package/handlers.service.ts',
   'src/job/enqueue.sql.ts → src/signal/signal.sql.ts',
-  'src/job/operations.ts → src/insight/figures.operations.ts',
   'src/job/settle.sql.ts → src/pipeline/run/settle-branch.sql.ts',
   'src/job/settle.sql.ts → src/pipeline/run/start.sql.ts',
   'src/job/settle.sql.ts → src/schedule/breaker.sql.ts',

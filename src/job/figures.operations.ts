@@ -2,9 +2,9 @@ import { type Timestamp, toTimestamp } from '../base/clock.ts';
 import { limits } from '../base/limits.ts';
 import type { DirectiveStatistics } from '../directive/types.ts';
 import type { AttemptStatistics, QueueStatistics } from '../config/snapshot-types.ts';
-import type { Incident } from './types.ts';
+import type { Incident } from '../insight/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { QueueCounts } from '../job/types.ts';
+import type { QueueCounts } from './types.ts';
 import { bareLedger } from '../access/visibility.operations.ts';
 
 /** The figures of a ledger that every client sees, read once for all of them. */

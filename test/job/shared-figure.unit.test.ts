@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import type { Principal } from '../../src/access/principal.service.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import { figuresOf, SharedFigure } from '../../src/insight/figures.operations.ts';
+import { figuresOf, SharedFigure } from '../../src/job/figures.operations.ts';
 import { veilLedger } from '../../src/access/visibility.operations.ts';
 
 const MANY = limits.figureRowsMax + 1;
