@@ -24,9 +24,8 @@ import type { DirectRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import type { SignalEmitter } from '../signal/emit.service.ts';
 import type { WebhookIntake, Webhooks } from '../webhook/webhooks.ts';
-import type { Metrics } from '../insight/metrics.service.ts';
+import type { Metrics, ProcessCounts } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
-import type { Counts } from '../insight/job-counts.service.ts';
 import type { Reach } from './context.ts';
 import type { RunTokens } from '../access/attempt-tokens.service.ts';
 import type { Tokens } from '../access/principal.service.ts';
@@ -45,7 +44,7 @@ export interface Engine {
   /** The other ledgers of this process; undefined for a tenant. */
   readonly tenants: Tenants<Engine> | undefined;
   /** Counters of this process, for all of its ledgers. */
-  readonly meters: Pick<Metrics, 'read'>;
+  readonly metrics: Pick<Metrics, 'read'>;
   /** Counts refused requests; undefined if nothing is recorded. */
   readonly observations?: Pick<Observations, 'note'>;
   /** The limits of the tenant; the root ledger has none. */
@@ -122,7 +121,7 @@ export interface EngineStatus {
   readonly uptimeMs: number;
   readonly plugins: number;
   /** The counters of this process since its start. */
-  readonly counts: Counts;
+  readonly counts: ProcessCounts;
 }
 
 export interface GenerationStatus {

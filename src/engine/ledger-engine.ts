@@ -56,7 +56,7 @@ export class LedgerEngine implements Engine {
   readonly reach: Reach;
   readonly webhookIntake: WebhookIntake;
   readonly webhooks: Webhooks;
-  readonly meters: Metrics;
+  readonly metrics: Metrics;
   readonly observations: Pick<Observations, 'note'>;
   readonly quota: Quota;
   readonly #setup: LedgerSetup;
@@ -84,7 +84,7 @@ export class LedgerEngine implements Engine {
     this.runTokens = runTokens;
     this.reach = reach;
     this.quota = quota;
-    this.meters = process.meters;
+    this.metrics = process.metrics;
     const services = createServices(context, process, setup, this);
     subscribeServices(context, services);
     this.#services = services;
@@ -206,7 +206,7 @@ export class LedgerEngine implements Engine {
       spawner: this.#setup.host.kind,
       uptimeMs: Math.round(performance.now() - this.#startedAt),
       plugins: this.catalog.plugins.size,
-      counts: this.#services.tally.counts(),
+      counts: this.#services.counter.read(),
     };
   }
 
@@ -305,7 +305,7 @@ export class LedgerEngine implements Engine {
       () => this.#services.pause.load(),
       () => this.#services.switches.refresh(),
       () => this.#services.credentials.start(),
-      () => watch.recall(),
+      () => watch.restore(),
       () => this.#open(),
       ...parts.map((part) => () => part.start()),
       () => (this.tenant === undefined ? this.#services.tracer.start() : undefined),

@@ -29,7 +29,7 @@ export interface ProcessContext {
   readonly slotPool: SlotPool;
   /** Compares indexes, one ledger at a time. */
   readonly indexChecks: IndexChecks;
-  readonly meters: Metrics;
+  readonly metrics: Metrics;
   readonly tracer: Tracer;
   /** Throws if a requester may not have a directive done any more, after it has waited. */
   readonly authorize: (engine: Engine, principal: Principal, directive: Directive) => Promise<void>;
@@ -46,7 +46,7 @@ export function createProcessContext(
     runTokens: new RunTokens(),
     slotPool: makeSlotPool(slots),
     indexChecks: makeIndexChecks(),
-    meters: makeMetrics(),
+    metrics: makeMetrics(),
     tracer: noTracer,
     ...given,
   };

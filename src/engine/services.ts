@@ -9,8 +9,8 @@ import { purposes } from '../access/vault.service.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { Directives } from '../directive/request.service.ts';
 import { makeObservations } from '../insight/observations.service.ts';
-import { makeObserver } from '../insight/observer.service.ts';
-import { makeTally } from '../insight/job-counts.service.ts';
+import { makeObserver, observeWebhooks } from '../insight/observer.service.ts';
+import { makeProcessCounter } from '../insight/metrics.service.ts';
 import { makeIncidentWatcher } from '../insight/incident-watcher.service.ts';
 import { makeCompletion } from '../job/completion.service.ts';
 import { Dispatcher } from '../job/dispatcher.service.ts';
@@ -32,7 +32,6 @@ import { makeActivity } from '../signal/activity.service.ts';
 import { makeSignalEmitter } from '../signal/emit.service.ts';
 import { makeWebhookIntake } from '../webhook/accept.service.ts';
 import { makeWebhooks, type Waiter } from '../webhook/receive.service.ts';
-import { observeWebhooks } from '../webhook/metrics.service.ts';
 import type { LedgerContext } from './context.ts';
 import { registerAllDirectives } from './directives.ts';
 import type { Engine } from './engine.ts';
@@ -64,9 +63,9 @@ export function createServices(
   const timing = createTiming(given, { ...state, ...execution });
   const change = createChange(given, { ...state, ...intake, ...execution, ...timing });
   const upkeep = createUpkeep(given, { ...state, ...execution, ...timing, ...change });
-  const { meters, tracer } = process;
+  const { metrics, tracer } = process;
   const { tenants } = setup;
-  const shared = { meters, tracer, tenants };
+  const shared = { metrics, tracer, tenants };
   return { ...state, ...intake, ...execution, ...timing, ...change, ...upkeep, ...shared };
 }
 
@@ -75,7 +74,7 @@ function createState(context: LedgerContext) {
   const { ledger } = context;
   return {
     activity: makeActivity(),
-    tally: makeTally(context.tenant?.slug),
+    counter: makeProcessCounter(context.tenant?.slug),
     observations: makeObservations(context),
     completion: makeCompletion(ledger),
     switches: makePluginSwitches(ledger),
@@ -184,7 +183,7 @@ function createUpkeep(
   return {
     watch,
     pruner: makePruner(context, directives),
-    observer: makeObserver(context, process.meters, process.tracer, watch),
+    observer: makeObserver(context, process.metrics, process.tracer, watch),
     waker: makeWaker(context, async () => {
       await context.quota.review();
       await pause.refresh();
@@ -278,14 +277,15 @@ export function subscribeServices(context: LedgerContext, services: LedgerServic
   // Counters, traces and readers that wait for something new.
   commits.subscribe(({ endedJobs, ended, signals, settleMs, suppressed, ...events }) => {
     if (endedJobs !== undefined || signals !== undefined) services.activity.notice();
-    if (settleMs !== undefined) services.meters.observeCommit(settleMs);
-    if (ended !== undefined) services.observer.ended(ended);
-    if (endedJobs !== undefined) services.observer.saw(endedJobs);
-    if (signals !== undefined) services.tally.emitted(signals);
+    if (settleMs !== undefined) services.metrics.observeCommit(settleMs);
+    if (ended !== undefined) services.observer.observeRuns(ended);
+    if (endedJobs !== undefined) services.observer.observeAttempts(endedJobs);
+    if (signals !== undefined) services.counter.countSignals(signals);
     if (suppressed !== undefined) services.observations.noteSuppressed(suppressed);
-    for (const { draft } of events.requested ?? []) services.tally.directive(draft, 'requested');
+    for (const { draft } of events.requested ?? [])
+      services.counter.countDirective(draft, 'requested');
     for (const { directive, moment } of events.moments ?? []) {
-      services.tally.directive(directive, moment);
+      services.counter.countDirective(directive, moment);
     }
     if (events.acknowledged === true) watch.soon();
   });

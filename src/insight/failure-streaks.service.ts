@@ -2,48 +2,48 @@ import { maskText } from '../base/secrets.ts';
 import type { Job } from '../job/job.ts';
 import type { Incident, RecentJobEnd } from './types.ts';
 import type { Closing } from '../ledger/commit.ts';
-import type { AttemptTroubles, IncidentTrouble } from './incident-rules.ts';
+import type { AttemptIncidents, IncidentDraft } from './incident-rules.ts';
 
 /**
- * How jobs ended in this process, counted as they do: failures in a row for each command, crashes that
- * ended a job, chains that were too long. Nothing is read for it, and only a few words are kept.
+ * Counts how jobs ended in this process, after each commit: failures in a row for each command, jobs
+ * that crashed the service, and chains that were too long. It reads nothing from the ledger.
  */
-export interface Outcomes {
-  /** What ended before this process began, the newest first; what of it is open has been told. */
-  recall(ends: readonly RecentJobEnd[], open: readonly Incident[]): void;
-  /** True when somebody should look at once. */
-  note(closings: readonly Closing[]): boolean;
-  /** What was seen and not yet told, beside the incidents that are open now. */
-  look(open: readonly Incident[]): AttemptTroubles;
-  /** It is on the ledger now. */
-  told(seen: AttemptTroubles): void;
+export interface FailureStreaks {
+  /** Restores streaks from earlier ends, newest first. Open incidents have recorded theirs already. */
+  restore(ends: readonly RecentJobEnd[], open: readonly Incident[]): void;
+  /** Counts ended attempts. Returns whether the watcher should look at once. */
+  count(closings: readonly Closing[]): boolean;
+  /** Returns everything that isn't recorded yet, given the incidents that are open now. */
+  report(open: readonly Incident[]): AttemptIncidents;
+  /** Marks a report as recorded in the ledger. */
+  markRecorded(report: AttemptIncidents): void;
 }
 
 interface Streak {
   readonly failures: number;
-  /** How many of them are on the ledger. */
-  readonly told: number;
+  /** The number of failures that are recorded in the ledger. */
+  readonly recorded: number;
   readonly job: Pick<Job, 'id' | 'plugin' | 'command'>;
   readonly error: string | null;
-  /** All of them were to handle what the runtime said. */
+  /** All of its jobs handled signals of the service itself. */
   readonly isAlarm: boolean;
 }
 
-export function makeOutcomes(
+export function makeFailureStreaks(
   streakMin: number,
   clock: () => number = () => performance.now(),
-): Outcomes {
+): FailureStreaks {
   const streaks = new Map<string, Streak>();
   /** When each command succeeded last. */
-  const well = new Map<string, number>();
+  const successes = new Map<string, number>();
   let openStreaks = new Set<string>();
-  let passing: IncidentTrouble[] = [];
+  let events: IncidentDraft[] = [];
 
-  const noteEnd = ({ job, ending, report }: Closing): boolean => {
+  const countEnd = ({ job, ending, report }: Closing): boolean => {
     const key = keyOf(job);
     if (ending.status === 'succeeded') {
       streaks.delete(key);
-      well.set(key, clock());
+      successes.set(key, clock());
       return openStreaks.has(key);
     }
     if (!failures.has(ending.status)) return false;
@@ -51,53 +51,54 @@ export function makeOutcomes(
     const count = (before?.failures ?? 0) + 1;
     const isAlarm = job.runtimeCaused && before?.isAlarm !== false;
     const error = report.error === null ? null : maskText(report.error);
-    streaks.set(key, { failures: count, told: before?.told ?? 0, job, error, isAlarm });
-    well.delete(key);
+    streaks.set(key, { failures: count, recorded: before?.recorded ?? 0, job, error, isAlarm });
+    successes.delete(key);
     return count === streakMin;
   };
 
-  /** An incident of ours that is not open any more was closed where a job succeeded: it counts anew. */
-  const heed = (open: readonly Incident[]): void => {
+  /** Restarts streaks whose incident another host has closed, because a job succeeded there. */
+  const restartClosed = (open: readonly Incident[]): void => {
     openStreaks = streaksIn(open);
     for (const [key, streak] of streaks) {
-      if (streak.told === 0 || openStreaks.has(key)) continue;
-      const since = streak.failures - streak.told;
+      if (streak.recorded === 0 || openStreaks.has(key)) continue;
+      const since = streak.failures - streak.recorded;
       if (since === 0) streaks.delete(key);
-      else streaks.set(key, { ...streak, failures: since, told: 0 });
+      else streaks.set(key, { ...streak, failures: since, recorded: 0 });
     }
   };
 
   return {
-    recall(ends, open) {
+    restore(ends, open) {
       openStreaks = streaksIn(open);
       for (const [key, streak] of countStreaks(ends)) {
-        const told = openStreaks.has(key) ? streak.failures : 0;
-        streaks.set(key, { ...streak, told });
+        const recorded = openStreaks.has(key) ? streak.failures : 0;
+        streaks.set(key, { ...streak, recorded });
       }
     },
-    note(closings) {
-      const passed = closings.flatMap(findPassing);
-      passing.push(...passed);
-      const isWanted = closings.map(noteEnd).includes(true);
-      return isWanted || passed.length > 0;
+    count(closings) {
+      const found = closings.flatMap(findEvents);
+      events.push(...found);
+      const isUrgent = closings.map(countEnd).includes(true);
+      return isUrgent || found.length > 0;
     },
-    look(open) {
-      heed(open);
+    report(open) {
+      restartClosed(open);
       const long = [...streaks].filter(([, streak]) => streak.failures >= streakMin);
       const nowMs = clock();
       return {
-        troubles: [...long.map(([key, streak]) => toTrouble(key, streak)), ...joinAlike(passing)],
-        passed: passing.length,
-        well: new Map([...well].map(([key, ms]) => [key, nowMs - ms])),
+        drafts: [...long.map(([key, streak]) => toDraft(key, streak)), ...mergeEvents(events)],
+        eventCount: events.length,
+        succeededAgoMs: new Map([...successes].map(([key, ms]) => [key, nowMs - ms])),
       };
     },
-    told({ troubles, passed, well: seenWell }) {
-      passing = passing.slice(passed);
-      for (const key of seenWell.keys()) well.delete(key);
-      for (const { kind, key, count } of troubles) {
+    markRecorded({ drafts, eventCount, succeededAgoMs }) {
+      events = events.slice(eventCount);
+      for (const key of succeededAgoMs.keys()) successes.delete(key);
+      for (const { kind, key, count } of drafts) {
         const streak = kind === 'failure_streak' ? streaks.get(key) : undefined;
         if (kind === 'failure_streak') openStreaks.add(key);
-        if (streak !== undefined) streaks.set(key, { ...streak, told: streak.told + count });
+        if (streak !== undefined)
+          streaks.set(key, { ...streak, recorded: streak.recorded + count });
       }
     },
   };
@@ -111,7 +112,7 @@ function streaksIn(open: readonly Incident[]): Set<string> {
   return new Set(open.flatMap(({ kind, key }) => (kind === 'failure_streak' ? key : [])));
 }
 
-/** The failures of each command since it succeeded last. */
+/** Counts the failures of each command since its last success. */
 function countStreaks(ends: readonly RecentJobEnd[]): ReadonlyMap<string, Streak> {
   const streaks = new Map<string, Streak>();
   const over = new Set<string>();
@@ -124,7 +125,7 @@ function countStreaks(ends: readonly RecentJobEnd[]): ReadonlyMap<string, Streak
       job: later?.job ?? job,
       error: later === undefined ? error && maskText(error) : later.error,
       failures: (later?.failures ?? 0) + 1,
-      told: 0,
+      recorded: 0,
       isAlarm: isAlarm && later?.isAlarm !== false,
     });
   }
@@ -133,14 +134,14 @@ function countStreaks(ends: readonly RecentJobEnd[]): ReadonlyMap<string, Streak
 
 const failures: ReadonlySet<string> = new Set(['failed', 'dead', 'timed_out']);
 
-function toTrouble(
+function toDraft(
   key: string,
-  { failures: count, told, job, error, isAlarm }: Streak,
-): IncidentTrouble {
+  { failures: count, recorded, job, error, isAlarm }: Streak,
+): IncidentDraft {
   return {
     kind: 'failure_streak',
     key,
-    count: count - told,
+    count: count - recorded,
     detail: {
       message: `${job.plugin} ${job.command} failed ${count} times in a row`,
       plugin: job.plugin,
@@ -153,9 +154,10 @@ function toTrouble(
   };
 }
 
-function findPassing({ job, ending, signals }: Closing): IncidentTrouble[] {
+/** Finds single events: a job that is dead because of crashes, and signals that were not routed. */
+function findEvents({ job, ending, signals }: Closing): IncidentDraft[] {
   const { id, plugin, command, runtimeCaused: isAlarm } = job;
-  const found: IncidentTrouble[] = [];
+  const found: IncidentDraft[] = [];
   if (ending.reason === 'crashes_exhausted') {
     const message = `a job of ${plugin} ${command} was put aside: the engine crashed whenever it ran`;
     const detail = { message, plugin, command, job_id: id, crashes: ending.crashCount };
@@ -170,17 +172,17 @@ function findPassing({ job, ending, signals }: Closing): IncidentTrouble[] {
   return found;
 }
 
-/** One for each kind and key, with the latest words. */
-function joinAlike(troubles: readonly IncidentTrouble[]): IncidentTrouble[] {
-  const joined = new Map<string, IncidentTrouble>();
-  for (const trouble of troubles) {
-    const key = `${trouble.kind} ${trouble.key}`;
-    const before = joined.get(key);
-    joined.set(key, {
-      ...trouble,
-      count: trouble.count + (before?.count ?? 0),
-      isAlarm: trouble.isAlarm === true && before?.isAlarm !== false,
+/** Merges events of the same kind and key. The latest detail is kept. */
+function mergeEvents(events: readonly IncidentDraft[]): IncidentDraft[] {
+  const merged = new Map<string, IncidentDraft>();
+  for (const event of events) {
+    const key = `${event.kind} ${event.key}`;
+    const before = merged.get(key);
+    merged.set(key, {
+      ...event,
+      count: event.count + (before?.count ?? 0),
+      isAlarm: event.isAlarm === true && before?.isAlarm !== false,
     });
   }
-  return [...joined.values()];
+  return [...merged.values()];
 }

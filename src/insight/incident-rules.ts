@@ -7,7 +7,7 @@ import {
   checkedKinds,
   type Incident,
   type IncidentKind,
-  type IncidentMoves,
+  type IncidentChanges,
   type QueueHeads,
 } from './types.ts';
 import type { DueSchedule } from '../schedule/types.ts';
@@ -16,14 +16,14 @@ import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import { followRuntime } from '../pipeline/follow-signal.ts';
 import type { FollowRules } from '../pipeline/follow-rules.ts';
 
-/** Something that is wrong now, or went wrong since somebody last looked. */
-export interface IncidentTrouble {
+/** A problem that lasts now, or that happened since the last review. */
+export interface IncidentDraft {
   readonly kind: IncidentKind;
   readonly key: string;
-  /** How often it was seen since. */
+  /** How often it happened since the last review. 0 for a problem that lasts. */
   readonly count: number;
   readonly detail: JsonObject;
-  /** It is about the handling of what the runtime itself said: alarms about alarms end here. */
+  /** It is about a job that handled a signal of the service. It isn't routed, so that alarms can't loop. */
   readonly isAlarm?: boolean;
 }
 
@@ -34,14 +34,14 @@ export interface IncidentRules {
   readonly renewMs: number;
 }
 
-/** What one host looks at for all. */
-export interface WatchedState {
-  /** Schedules whose time came longer ago than may be. */
+/** The state that one host reads for all hosts. */
+export interface ServiceState {
+  /** Schedules that should have fired longer ago than the limit. */
   readonly overdue: readonly DueSchedule[];
   readonly queue: QueueHeads;
-  /** Plugins whose ready jobs are not expected to start: switched off, or as many run as may. */
+  /** Returns whether ready jobs of a plugin can't start: it is disabled, not loaded, or at its limit. */
   readonly isHeld: (plugin: string) => boolean;
-  /** Nothing is started for the time being, because somebody wants it so. */
+  /** An operator paused the service. */
   readonly isPaused: boolean;
   readonly slots: number;
   /** Damage that the last check of the indexes found. */
@@ -50,33 +50,33 @@ export interface WatchedState {
   readonly findings: readonly LiveFinding[];
 }
 
-/** Whether a check could not run. */
+/** Returns whether a check could not run. */
 export function hasFailedCheck(findings: readonly LiveFinding[]): boolean {
   return findings.some(({ kind }) => kind === CHECK_FAILED);
 }
 
-/** What stands wrong, each as long as it does. */
-export function findTroubles(standing: WatchedState, rules: IncidentRules): IncidentTrouble[] {
+/** Finds problems that last. Each is an incident until it is no longer found. */
+export function findLastingIncidents(state: ServiceState, rules: IncidentRules): IncidentDraft[] {
   return [
-    ...standing.overdue.filter(({ isLastOpen }) => !isLastOpen).map(toOverdue),
-    ...findStall(standing, rules),
-    ...findDamage(standing),
-    ...standing.findings.flatMap(toFindingTrouble),
+    ...state.overdue.filter(({ isLastOpen }) => !isLastOpen).map(toOverdueDraft),
+    ...findStall(state, rules),
+    ...findDamage(state),
+    ...state.findings.flatMap(toFindingDraft),
   ];
 }
 
 /** Kinds that are over when they are no longer found. */
-const standingKinds: ReadonlySet<IncidentKind> = new Set([
+const lastingKinds: ReadonlySet<IncidentKind> = new Set([
   'schedule_overdue',
   'queue_stalled',
   'ledger_damaged',
   ...checkedKinds,
 ]);
 
-/** Those that only happen: they are over when they have not happened for long. */
-const passingKinds: ReadonlySet<IncidentKind> = new Set(['poison_job', 'hops_limit']);
+/** Kinds of single events. They are over when none has happened for a while. */
+const eventKinds: ReadonlySet<IncidentKind> = new Set(['poison_job', 'hops_limit']);
 
-function toFindingTrouble(finding: LiveFinding): IncidentTrouble[] {
+function toFindingDraft(finding: LiveFinding): IncidentDraft[] {
   const { kind, key, severity, message, evidence, fix, commands, why, since, detail } = finding;
   if (!isCheckedKind(kind)) return [];
   const found = { ...detail, message, severity, evidence, fix, commands: [...commands] };
@@ -91,7 +91,7 @@ function isCheckedKind(kind: string): kind is IncidentKind {
   return (checkedKinds as readonly string[]).includes(kind);
 }
 
-function toOverdue({ plugin, scheduleId, dueAt }: DueSchedule): IncidentTrouble {
+function toOverdueDraft({ plugin, scheduleId, dueAt }: DueSchedule): IncidentDraft {
   return {
     kind: 'schedule_overdue',
     key: `${plugin}/${scheduleId}`,
@@ -105,10 +105,10 @@ function toOverdue({ plugin, scheduleId, dueAt }: DueSchedule): IncidentTrouble 
   };
 }
 
-function findStall(standing: WatchedState, { stalledMs }: IncidentRules): IncidentTrouble[] {
-  const { queue, isHeld, isPaused, slots } = standing;
+function findStall(state: ServiceState, { stalledMs }: IncidentRules): IncidentDraft[] {
+  const { queue, isHeld, isPaused, slots } = state;
   const running = [...queue.running.values()].reduce((sum, count) => sum + count, 0);
-  // What is busy is not stalled: jobs may take long.
+  // A busy queue isn't stalled: jobs can take long.
   if (isPaused || queue.isMoving || (slots > 0 && running >= slots)) return [];
   const cutMs = fromTimestamp(queue.now) - stalledMs;
   const stuck = queue.heads.filter(
@@ -116,16 +116,16 @@ function findStall(standing: WatchedState, { stalledMs }: IncidentRules): Incide
   );
   const since = stuck.map(({ readyAt }) => readyAt).toSorted()[0];
   if (since === undefined) return [];
-  const plugins = stuck.map(({ plugin }) => plugin).slice(0, PLUGINS_TOLD);
+  const plugins = stuck.map(({ plugin }) => plugin).slice(0, PLUGINS_SHOWN);
   const message = 'jobs are ready, and none has been started for long';
   return [
     { kind: 'queue_stalled', key: 'queue', count: 0, detail: { message, since, plugins, running } },
   ];
 }
 
-const PLUGINS_TOLD = 10;
+const PLUGINS_SHOWN = 10;
 
-function findDamage({ damage }: WatchedState): IncidentTrouble[] {
+function findDamage({ damage }: ServiceState): IncidentDraft[] {
   if (damage.length === 0) return [];
   const message =
     'indexes do not match their tables; stop the service, then restore a backup with ' +
@@ -135,86 +135,87 @@ function findDamage({ damage }: WatchedState): IncidentTrouble[] {
   ];
 }
 
-export interface AttemptTroubles {
-  /** What went wrong here since the last look. */
-  readonly troubles: readonly IncidentTrouble[];
-  /** How many of those that only happen are in it. */
-  readonly passed: number;
-  /** How long ago commands, as `<plugin>/<command>`, succeeded here and have not failed after it. */
-  readonly well: ReadonlyMap<string, number>;
+/** What the attempts of this process say about incidents since the last review. */
+export interface AttemptIncidents {
+  readonly drafts: readonly IncidentDraft[];
+  /** The number of single events in it, before they were merged. */
+  readonly eventCount: number;
+  /** How long ago each `<plugin>/<command>` succeeded here, if it hasn't failed since. */
+  readonly succeededAgoMs: ReadonlyMap<string, number>;
 }
 
-export interface IncidentLook {
+/** Everything that a review of the incidents is decided from. */
+export interface IncidentReview {
   readonly now: Timestamp;
   readonly open: readonly Incident[];
-  readonly seen: AttemptTroubles;
-  /** What stands wrong, where this host is the one that looks. */
-  readonly lasting: readonly IncidentTrouble[] | undefined;
-  /** False before indexes were compared for the first time: what was found earlier stays open. */
+  readonly attempts: AttemptIncidents;
+  /** Problems that last. Undefined if another host reviews them. */
+  readonly lasting: readonly IncidentDraft[] | undefined;
+  /** False before the first check of the indexes. Then an incident about damage stays open. */
   readonly isDamageKnown?: boolean;
   /** When findings were acknowledged, by their id. */
   readonly acknowledged?: ReadonlyMap<string, Timestamp>;
-  /** A check could not run: what it would have found is unknown, so no standing incident is closed. */
+  /** A check could not run. Its findings are unknown, so no lasting incident is closed. */
   readonly isPartial?: boolean;
 }
 
-/** What is to be opened, renewed and closed; each opening and closing is told. */
-export function planIncidentMoves(
+/** Decides which incidents to open, renew and close. Each opening and closing emits a signal. */
+export function planIncidentChanges(
   {
     now,
     open,
-    seen,
+    attempts,
     lasting,
     isPartial = false,
     isDamageKnown = true,
     acknowledged = new Map(),
-  }: IncidentLook,
+  }: IncidentReview,
   rules: IncidentRules,
   follow: FollowRules,
-): IncidentMoves {
-  const troubles = [...seen.troubles, ...(lasting ?? [])];
+): IncidentChanges {
+  const drafts = [...attempts.drafts, ...(lasting ?? [])];
   const byKey = new Map(open.map((incident) => [incidentKey(incident), incident]));
   const nowMs = fromTimestamp(now);
   const isAcknowledged = (incident: Incident): boolean =>
     incident.lastSeenAt <= (acknowledged.get(findingId(incident)) ?? '');
-  /** It was acknowledged, and nothing has happened since. Findings of checks are new if they are found. */
-  const isSettled = ({ kind, key, count }: IncidentTrouble): boolean => {
+  // A draft is settled if it was acknowledged and hasn't happened since. A check leaves out
+  // acknowledged objects itself, so its findings are always new.
+  const isSettled = ({ kind, key, count }: IncidentDraft): boolean => {
     const known = byKey.get(incidentKey({ kind, key }));
     return count === 0 && !isCheckedKind(kind) && known !== undefined && isAcknowledged(known);
   };
-  const opened = troubles.flatMap((trouble) => {
-    if (byKey.has(incidentKey(trouble))) return [];
+  const opened = drafts.flatMap((draft) => {
+    if (byKey.has(incidentKey(draft))) return [];
     const id = makeId();
-    const { kind, key, count } = trouble;
-    const detail = JSON.stringify({ ...trouble.detail, routed: trouble.isAlarm !== true });
+    const { kind, key, count } = draft;
+    const detail = JSON.stringify({ ...draft.detail, routed: draft.isAlarm !== true });
     const incident = { id, kind, key, count: Math.max(1, count), detail };
     return [{ ...incident, emission: toEmission('opened', incident, follow) }];
   });
-  const renewed = troubles
-    .filter((trouble) => !isSettled(trouble))
-    .flatMap((trouble) => {
-      const known = byKey.get(incidentKey(trouble));
-      if (known === undefined) return [];
-      const isFresh = nowMs - fromTimestamp(known.lastSeenAt) < rules.renewMs;
-      if (trouble.count === 0 && isFresh) return [];
-      const { routed } = parseJson(known.detail) as JsonObject;
-      const detail = JSON.stringify({ ...trouble.detail, routed: routed ?? true });
-      return [{ id: known.id, count: trouble.count, detail }];
-    });
-  const wrong = new Set(troubles.filter((trouble) => !isSettled(trouble)).map(incidentKey));
+  const unsettled = drafts.filter((draft) => !isSettled(draft));
+  const renewed = unsettled.flatMap((draft) => {
+    const known = byKey.get(incidentKey(draft));
+    if (known === undefined) return [];
+    const isFresh = nowMs - fromTimestamp(known.lastSeenAt) < rules.renewMs;
+    if (draft.count === 0 && isFresh) return [];
+    const { routed } = parseJson(known.detail) as JsonObject;
+    const detail = JSON.stringify({ ...draft.detail, routed: routed ?? true });
+    return [{ id: known.id, count: draft.count, detail }];
+  });
+  const found = new Set(unsettled.map(incidentKey));
   const isOver = (incident: Incident): boolean => {
-    if (wrong.has(incidentKey(incident))) return false;
-    if (isAcknowledged(incident) && !standingKinds.has(incident.kind)) return true;
+    if (found.has(incidentKey(incident))) return false;
+    if (isAcknowledged(incident) && !lastingKinds.has(incident.kind)) return true;
     if (incident.kind === 'failure_streak') {
-      // One that began elsewhere after the success is not over by it.
-      const agoMs = seen.well.get(incident.key);
+      // A success here doesn't end a streak that began on another host after it.
+      const agoMs = attempts.succeededAgoMs.get(incident.key);
       return agoMs !== undefined && fromTimestamp(incident.openedAt) <= nowMs - agoMs;
     }
     if (lasting === undefined) return false;
     if (incident.kind === 'ledger_damaged' && !isDamageKnown) return false;
-    if (standingKinds.has(incident.kind)) return !isPartial;
+    if (lastingKinds.has(incident.kind)) return !isPartial;
     const quietMs = nowMs - fromTimestamp(incident.lastSeenAt);
-    return passingKinds.has(incident.kind) && quietMs >= rules.quietMs;
+    return eventKinds.has(incident.kind) && quietMs >= rules.quietMs;
   };
   const closed = open
     .filter(isOver)
@@ -235,12 +236,16 @@ function toEmission(
 ): Emission {
   const { id: incidentId, kind, key, count } = incident;
   const detail = parseJson(incident.detail) as JsonObject;
-  const said = {
+  const payload: JsonObject = {
+    incident_id: incidentId,
+    kind,
+    key,
+    count,
+    status: moment,
     message: describeMoment(moment, detail, kind),
-    next: findNext(moment, detail, incidentId),
+    next: findNextCommand(moment, detail, incidentId),
+    detail,
   };
-  const about = { incident_id: incidentId, kind, key, count, status: moment };
-  const payload: JsonObject = { ...about, ...said, detail };
   const id = makeId();
   const signal: SignalDraft = {
     id,
@@ -256,7 +261,7 @@ function toEmission(
   return { signal, ...followRuntime(signal, { payload, context: {} }, rules, Date.now()) };
 }
 
-/** The sentence that an alert shows. */
+/** Returns the sentence that an alert shows. */
 function describeMoment(
   moment: 'opened' | 'closed',
   { message }: JsonObject,
@@ -266,8 +271,8 @@ function describeMoment(
   return moment === 'opened' ? sentence : `Resolved: ${sentence}`;
 }
 
-/** The command that resolves an open incident, else the one that shows it. */
-function findNext(
+/** Returns the command that resolves an open incident, or the one that shows it. */
+function findNextCommand(
   moment: 'opened' | 'closed',
   { commands }: JsonObject,
   incidentId: string,

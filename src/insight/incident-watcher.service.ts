@@ -7,25 +7,26 @@ import type { Closing } from '../ledger/commit.ts';
 import { findLiveFindings, readAcknowledged } from './checks.service.ts';
 import type { Generation } from '../engine/generation.ts';
 import { findCycleOf } from '../pipeline/check-routes.service.ts';
-import { makeOutcomes } from './failure-streaks.service.ts';
+import { makeFailureStreaks } from './failure-streaks.service.ts';
 import {
-  findTroubles,
+  findLastingIncidents,
   hasFailedCheck,
-  planIncidentMoves,
-  type WatchedState,
-  type IncidentTrouble,
+  planIncidentChanges,
+  type IncidentDraft,
+  type IncidentReview,
+  type ServiceState,
 } from './incident-rules.ts';
 import { readKeyIds } from '../access/vault.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { Pause, PluginSwitches } from '../job/pause.service.ts';
 import type { IndexChecks } from './index-checks.service.ts';
 
-/** Keeps the incidents: what is wrong is opened once over all hosts, told, and closed when it is over. */
+/** Opens an incident for each problem, once for all hosts, and closes it when the problem is over. */
 export interface IncidentWatcher extends Service {
-  /** Counts on from how jobs ended before, here and elsewhere. */
-  recall(): Promise<void>;
-  /** These attempts have ended, and it is on the ledger. */
-  saw(closings: readonly Closing[]): void;
+  /** Restores the streaks of failures from earlier jobs of all hosts. */
+  restore(): Promise<void>;
+  /** Counts ended attempts, after their commit. */
+  observe(closings: readonly Closing[]): void;
   soon(): void;
 }
 
@@ -41,51 +42,54 @@ export function makeIncidentWatcher(
   const { ledger, commits, tenant } = context;
   const log = context.log.child('watch');
   const rules = RULES;
-  const outcomes = makeOutcomes(rules.streak);
+  const streaks = makeFailureStreaks(rules.streak);
   const loop = makeLoop({
     name: 'watch',
     everyMs: () => rules.everyMs,
     async runOnce() {
-      const damage = indexChecks.look({ name: tenant?.slug ?? '', ledger, log: context.log });
+      const damage = indexChecks.read({ name: tenant?.slug ?? '', ledger, log: context.log });
       const open = await ledger.incidents.list(OPEN);
-      const seen = outcomes.look(open);
+      const report = streaks.report(open);
       const acknowledged = await readAcknowledged(ledger);
-      const isMine =
+      const isReviewer =
         ledger.kind === 'sqlite' || (await ledger.incidents.claimWatch(rules.everyMs / 2));
-      const look = isMine
-        ? await lookAround(context, { pause, switches }, damage ?? [], acknowledged)
+      const state = isReviewer
+        ? await readState(context, { pause, switches }, damage ?? [], acknowledged)
         : undefined;
-      const now = await ledger.now();
-      const lasting = look === undefined ? undefined : findTroubles(look, rules);
-      const isPartial = look !== undefined && hasFailedCheck(look.findings);
-      const isDamageKnown = damage !== undefined;
-      const told = {
-        ...seen,
-        troubles: seen.troubles.map((one) => nameCircle(one, context.generation)),
+      const review: IncidentReview = {
+        now: await ledger.now(),
+        open,
+        attempts: {
+          ...report,
+          drafts: report.drafts.map((draft) => addCircle(draft, context.generation)),
+        },
+        lasting: state === undefined ? undefined : findLastingIncidents(state, rules),
+        isPartial: state !== undefined && hasFailedCheck(state.findings),
+        isDamageKnown: damage !== undefined,
+        acknowledged,
       };
-      const looked = { now, open, seen: told, lasting, isPartial, isDamageKnown, acknowledged };
-      const moves = planIncidentMoves(looked, rules, context.generation.rules);
-      if (moves.opened.length + moves.renewed.length + moves.closed.length > 0) {
-        const moved = await ledger.incidents.update(moves);
-        commits.publish(moved.news);
-        tell(moved.opened.length, 'opened', log);
-        tell(moved.closed.length, 'closed', log);
+      const changes = planIncidentChanges(review, rules, context.generation.rules);
+      if (changes.opened.length + changes.renewed.length + changes.closed.length > 0) {
+        const result = await ledger.incidents.update(changes);
+        commits.publish(result.news);
+        logCount(result.opened.length, 'opened', log);
+        logCount(result.closed.length, 'closed', log);
       }
-      outcomes.told(seen);
+      streaks.markRecorded(report);
     },
-    onError: (error) => log.warn('incidents could not be looked at', { error: messageOf(error) }),
+    onError: (error) => log.warn('incidents could not be reviewed', { error: messageOf(error) }),
   });
   return {
     ...loop,
-    async recall() {
+    async restore() {
       const [ends, open] = await Promise.all([
         ledger.jobs.listLastEnds(limits.pageRowsMax),
         ledger.incidents.list(OPEN),
       ]);
-      outcomes.recall(ends, open);
+      streaks.restore(ends, open);
     },
-    saw(closings) {
-      if (outcomes.note(closings)) loop.soon();
+    observe(closings) {
+      if (streaks.count(closings)) loop.soon();
     },
   };
 }
@@ -94,21 +98,18 @@ const BREAK_CIRCLE =
   'Break the circle of routes that the evidence names, as its own finding says. Then acknowledge this one.';
 
 /** Adds the circle of routes to the incident of a chain that became too long. */
-function nameCircle(
-  trouble: IncidentTrouble,
-  { config, routes, catalog }: Generation,
-): IncidentTrouble {
-  if (trouble.kind !== 'hops_limit') return trouble;
-  const circle = findCycleOf(trouble.key, config.routes, routes, catalog);
-  if (circle === undefined) return trouble;
-  // The command that removes a route stays with the finding of the circle: the incident outlives the repair, and
-  // following it then would remove one more route.
+function addCircle(draft: IncidentDraft, { config, routes, catalog }: Generation): IncidentDraft {
+  if (draft.kind !== 'hops_limit') return draft;
+  const circle = findCycleOf(draft.key, config.routes, routes, catalog);
+  if (circle === undefined) return draft;
+  // Only the finding of the circle has the command that removes a route. The incident stays open after
+  // the repair, and following the command then would remove another route.
   const { place, key, message } = circle;
   const evidence = `${key} ${message} (${place})`;
-  return { ...trouble, detail: { ...trouble.detail, evidence, fix: BREAK_CIRCLE } };
+  return { ...draft, detail: { ...draft.detail, evidence, fix: BREAK_CIRCLE } };
 }
 
-async function lookAround(
+async function readState(
   { ledger, vault, tenant, generation }: LedgerContext,
   {
     pause,
@@ -116,7 +117,7 @@ async function lookAround(
   }: { readonly pause: Pick<Pause, 'isOn'>; readonly switches: Pick<PluginSwitches, 'isDisabled'> },
   damage: readonly string[],
   acknowledged: ReadonlyMap<string, Timestamp>,
-): Promise<WatchedState> {
+): Promise<ServiceState> {
   const { config, catalog, claimable } = generation;
   // Findings about the whole machine are not for tenants.
   const isRoot = tenant === undefined;
@@ -128,8 +129,8 @@ async function lookAround(
     ledger.processes.list(),
     findLiveFindings({ ledger, config, catalog, now, keyIds, isRoot, acknowledged }),
   ]);
-  const cut = toTimestamp(fromTimestamp(queue.now) - rules.overdueMs);
-  const { due } = await ledger.schedules.listDue({ now: cut, limit: limits.pageRowsMax });
+  const latest = toTimestamp(fromTimestamp(queue.now) - rules.overdueMs);
+  const { due } = await ledger.schedules.listDue({ now: latest, limit: limits.pageRowsMax });
   const most = new Map(claimable.map(({ name, parallelism }) => [name, parallelism]));
   return {
     overdue: due,
@@ -145,6 +146,6 @@ async function lookAround(
   };
 }
 
-function tell(count: number, moment: 'opened' | 'closed', log: Log): void {
+function logCount(count: number, moment: 'opened' | 'closed', log: Log): void {
   if (count > 0) log.warn(`incidents ${moment}`, { count });
 }

@@ -3,9 +3,9 @@ import type {
   Incident,
   IncidentFilter,
   IncidentKind,
-  IncidentMoves,
+  IncidentChanges,
   RecentJobEnd,
-  MovedIncidents,
+  IncidentResult,
   QueueHeads,
 } from './types.ts';
 import type { MetaKey } from '../ledger/meta.ts';
@@ -18,7 +18,7 @@ import { formatOrder, WhereClause } from '../ledger/where.ts';
 
 export async function listIncidents(session: Session, filter: IncidentFilter): Promise<Incident[]> {
   const where = new WhereClause().equals({ kind: filter.kind });
-  // The condition of the index of open ones, word for word, so that it is used.
+  // Word for word the condition of the index of open incidents, so that the planner uses it.
   if (filter.isOpen === true) where.and('closed_at is null');
   if (filter.isOpen === false) where.and('closed_at is not null');
   if (filter.idPrefix !== undefined) {
@@ -41,33 +41,35 @@ export async function findIncident(session: Session, id: string): Promise<Incide
   return row === undefined ? undefined : toIncident(row);
 }
 
-/** What another host opened or closed first is left as it is, and told by that one alone. */
-export async function moveIncidents(
+/**
+ * Opens, renews and closes incidents, and inserts their signals. An incident that another host opened
+ * or closed first is left alone, and has only the signal of that host.
+ */
+export async function updateIncidents(
   tx: Transaction,
-  { opened, renewed, closed }: IncidentMoves,
-): Promise<MovedIncidents> {
+  { opened, renewed, closed }: IncidentChanges,
+): Promise<IncidentResult> {
   tx.send(
     renew,
     renewed.map(({ id, count, detail }) => ({ id, count, detail })),
   );
-  const begun = await idsOf(
+  const openedIds = await idsOf(
     tx,
     insert,
     opened.map(({ id, kind, key, count, detail }) => ({ id, kind, key, count, detail })),
   );
-  const over = await idsOf(
+  const closedIds = await idsOf(
     tx,
     close,
     closed.map(({ id }) => ({ id })),
   );
-  const moved = [
-    ...opened.filter(({ id }) => begun.has(id)),
-    ...closed.filter(({ id }) => over.has(id)),
+  const changed = [
+    ...opened.filter(({ id }) => openedIds.has(id)),
+    ...closed.filter(({ id }) => closedIds.has(id)),
   ];
-  const emissions = moved.map(({ emission }) => emission);
-  const { news } =
-    emissions.length === 0 ? { news: noRunEvents } : await insertEmissions(tx, emissions);
-  return { opened: [...begun], closed: [...over], news };
+  const emissions = changed.map(({ emission }) => emission);
+  const { news } = emissions.length === 0 ? { news: noRunEvents } : await insertEmissions(tx, emissions);
+  return { opened: [...openedIds], closed: [...closedIds], news };
 }
 
 async function idsOf(
@@ -104,8 +106,8 @@ const close = defineRows({
     returning incidents.id`,
 });
 
-/** Whoever moves the mark watches; the others find it moved. */
-export async function takeWatch(tx: Transaction, everyMs: number): Promise<boolean> {
+/** Returns whether this host reviews the incidents this time: the host that moves the mark first does. */
+export async function claimIncidentWatch(tx: Transaction, everyMs: number): Promise<boolean> {
   const { dialect: d } = tx;
   const key: MetaKey = 'incidents_watched_at';
   const rows = await tx.run(
@@ -117,8 +119,11 @@ export async function takeWatch(tx: Transaction, everyMs: number): Promise<boole
   return rows.length > 0;
 }
 
-/** What has a dependency key may wait for others of its key, however long those take. */
-export async function readHeads(session: Session, progressMs: number): Promise<QueueHeads> {
+/**
+ * Reads the first ready job of each plugin, the running jobs, and whether any job started or ended
+ * lately. Jobs with a dependency key are left out, because they can wait for a long time.
+ */
+export async function readQueueHeads(session: Session, progressMs: number): Promise<QueueHeads> {
   const { dialect: d } = session;
   const jobs = d.table('job_queue');
   const heads = await session.run(
@@ -149,8 +154,8 @@ export async function readHeads(session: Session, progressMs: number): Promise<Q
   };
 }
 
-/** By the index of what has ended. */
-export async function readLastEnds(session: Session, limit: number): Promise<RecentJobEnd[]> {
+/** Lists the jobs that ended last, newest first. */
+export async function listLastEnds(session: Session, limit: number): Promise<RecentJobEnd[]> {
   const rows = await session.run(
     `select id, plugin, command, status, last_error, runtime_caused
       from ${session.dialect.table('job_queue')} where completed_at is not null

@@ -5,20 +5,20 @@ import type { Log } from '../base/log.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 
 export interface IndexSubject {
-  /** Names the ledger among those of this process. */
+  /** The name of the ledger within this process. */
   readonly name: string;
   readonly ledger: LedgerSubset<'checkIndexes'>;
   readonly log: Log;
 }
 
 /**
- * Compares the indexes of all ledgers of a process with their tables: each once after the start and
- * then daily. One ledger is compared at a time, with a rest after it, because a comparison reads all
- * of it. A tenant's ledger is closed and opened again; what was found stays known meanwhile.
+ * Compares the indexes of all ledgers of a process with their tables: once after the start, then
+ * daily. A comparison reads the whole ledger, so one runs at a time, with a pause after it. The
+ * result is kept while a tenant's ledger is closed.
  */
 export interface IndexChecks {
-  /** Queues a comparison if one is due; returns the last damage, undefined before the first one. */
-  look(subject: IndexSubject): readonly string[] | undefined;
+  /** Queues a comparison if one is due. Returns the last known damage, undefined before the first one. */
+  read(subject: IndexSubject): readonly string[] | undefined;
 }
 
 interface IndexRecord {
@@ -52,7 +52,7 @@ export function makeIndexChecks(
   };
 
   return {
-    look(subject) {
+    read(subject) {
       const record = known.get(subject.name);
       if (record !== undefined && clock() < record.dueAtMs) return record.damage;
       known.set(subject.name, { dueAtMs: Infinity, damage: record?.damage });

@@ -49,7 +49,7 @@ export const systemMetrics = defineOperation({
     const families = [
       ...aboutProcess(engine),
       ...(await aboutLedger(engine)),
-      ...engine.meters.read(),
+      ...engine.metrics.read(),
     ];
     return {
       families: families.map(({ samples, ...family }) => ({

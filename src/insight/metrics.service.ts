@@ -1,15 +1,18 @@
+import { channel } from 'node:diagnostics_channel';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { Directive, DirectiveMoment } from '../directive/directive.ts';
 import { isTerminal } from '../job/job.ts';
 import type { Closing } from '../ledger/commit.ts';
+import type { SignalDraft } from '../signal/signal.ts';
 
-/** What one process has counted and measured since it started, for all of its ledgers. */
+/** The counters and histograms of one process since it started, for all of its ledgers. */
 export interface Metrics {
-  /** These attempts have ended, and it is on the ledger. */
+  /** Counts ended attempts, after their commit. */
   countAttempts(closings: readonly Closing[]): void;
-  /** A transaction of the ledger took so long, from its asking to its commit. */
+  /** Records the duration of a transaction, from its request to its commit. */
   observeCommit(ms: number): void;
   countDelivery(status: number): void;
-  /** Everything so far; the lag of the event loop since it was read last. */
+  /** Returns everything so far. The lag of the event loop is the one since the last read. */
   read(): readonly MetricFamily[];
 }
 
@@ -21,13 +24,13 @@ export interface MetricFamily {
 }
 
 export interface MetricSample {
-  /** What comes behind the name of the family, such as `_bucket`. */
+  /** The text after the name of the family, such as `_bucket`. */
   readonly suffix?: string | undefined;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-/** Values of one label; what comes after them is counted together, so that nobody can fill a monitor. */
+/** The most values of one label. Further ones are counted together, so that a monitor doesn't fill up. */
 const LABELS_MAX = 200;
 const OTHER = '_other';
 
@@ -98,7 +101,7 @@ function verdictOf(status: number): string {
   return status === 422 || status >= 500 ? 'failed' : 'refused';
 }
 
-/** It costs a timer, so it begins with the first who wants to know. */
+/** Starts to measure. That costs a timer, so it starts with the first read. */
 function startLag(): Lag {
   const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
   lag.enable();
@@ -107,7 +110,7 @@ function startLag(): Lag {
 
 function readLag(lag: Lag): MetricFamily {
   const at = (percentile: number): number =>
-    // It measures from one look to the next, which is never less than its interval.
+    // Node measures the time between two timers, which includes the interval itself.
     lag.count === 0 ? 0 : Math.max(0, lag.percentile(percentile) / 1e9 - LAG_RESOLUTION_MS / 1000);
   const samples = [
     { labels: { quantile: '0.5' }, value: at(50) },
@@ -171,7 +174,7 @@ class Histogram {
 /** The media type of the text format that Prometheus reads. */
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** Families in the text format; whatever stands in a label stays in that label. */
+/** Formats metrics for Prometheus. Values of labels are escaped, so that they can't add lines or labels. */
 export function formatMetrics(families: readonly MetricFamily[]): string {
   return families
     .map(({ name, type, help, samples }) =>
@@ -194,9 +197,63 @@ function writeSample(name: string, { suffix = '', labels, value }: MetricSample)
 }
 
 function escape(text: string, unsafe: RegExp): string {
-  // A carriage return is no end of a line to Prometheus, but it is to some who read what it scraped.
+  // A carriage return doesn't end a line for Prometheus, but it does for some programs behind it.
   return text
     .toWellFormed()
     .replaceAll('\r', ' ')
     .replaceAll(unsafe, (char) => (char === '\n' ? String.raw`\n` : `\\${char}`));
+}
+
+/** The signals and directives that one process has committed since it started. */
+export interface ProcessCounts {
+  readonly signalsEmitted: number;
+  readonly directivesRequested: number;
+  readonly directivesCompleted: number;
+  readonly directivesFailed: number;
+  readonly directivesCancelled: number;
+}
+
+/**
+ * Counts signals and directives after their commit. It also publishes them within the process, on the
+ * diagnostics channels `ductile:signal:emitted` and `ductile:directive:<moment>`.
+ */
+export interface ProcessCounter {
+  read(): ProcessCounts;
+  countSignals(signals: readonly SignalDraft[]): void;
+  /** Counts a moment of a directive, and its signal. */
+  countDirective(directive: CountedDirective, moment: DirectiveMoment): void;
+}
+
+type CountedDirective = Pick<Directive, 'id' | 'type' | 'target' | 'actor' | 'correlationId'>;
+
+const emittedChannel = channel('ductile:signal:emitted');
+
+/** The tenant is undefined for the root ledger. */
+export function makeProcessCounter(tenant?: string): ProcessCounter {
+  let signalsEmitted = 0;
+  const moments = new Map<DirectiveMoment, number>();
+  const countOf = (moment: DirectiveMoment): number => moments.get(moment) ?? 0;
+  return {
+    read: () => ({
+      signalsEmitted,
+      directivesRequested: countOf('requested'),
+      directivesCompleted: countOf('completed'),
+      directivesFailed: countOf('failed'),
+      directivesCancelled: countOf('cancelled'),
+    }),
+    countSignals(signals) {
+      signalsEmitted += signals.length;
+      if (!emittedChannel.hasSubscribers) return;
+      for (const { id, type, source, correlationId } of signals) {
+        emittedChannel.publish({ tenant, id, type, source, correlationId });
+      }
+    },
+    countDirective({ id, type, target, actor, correlationId }, moment) {
+      signalsEmitted += 1;
+      moments.set(moment, countOf(moment) + 1);
+      const momentChannel = channel(`ductile:directive:${moment}`);
+      if (momentChannel.hasSubscribers)
+        momentChannel.publish({ tenant, id, type, target, actor, correlationId });
+    },
+  };
 }

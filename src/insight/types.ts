@@ -4,13 +4,14 @@ import type { RunCommitEvents } from '../pipeline/run/types.ts';
 import type { Emission } from '../signal/types.ts';
 import type { Run, Step } from '../pipeline/run/run.ts';
 
+/** An ended job, as far as streaks of failures need it. */
 export interface RecentJobEnd extends Pick<Job, 'id' | 'plugin' | 'command' | 'status'> {
   readonly error: string | null;
-  /** It was to handle what the runtime said. */
+  /** It handled a signal of the service itself. */
   readonly isAlarm: boolean;
 }
 
-/** Kinds that only a running service can see; `doctor` reads them from the open incidents. */
+/** Kinds that only a running service can detect. `doctor` reads them from the open incidents. */
 export const observedKinds = [
   'failure_streak',
   'schedule_overdue',
@@ -20,7 +21,7 @@ export const observedKinds = [
   'ledger_damaged',
 ] as const;
 
-/** Kinds that a check in `src/insight` finds: open while the check finds them. */
+/** Kinds that a check in `src/insight/checks` finds. They are open while the check finds them. */
 export const checkedKinds = [
   'breaker_open',
   'plugin_not_loaded',
@@ -37,7 +38,7 @@ export const checkedKinds = [
   'plugin_env_missing',
 ] as const;
 
-/** Kinds of things that happened: an operator can acknowledge them, and only new ones count then. */
+/** Kinds that an operator can acknowledge. After that, only new events count. */
 export const acknowledgeableKinds = [
   'job_dead',
   'run_halted',
@@ -55,12 +56,12 @@ export interface Incident {
   readonly seq: number;
   readonly id: string;
   readonly kind: IncidentKind;
-  /** What it is about, such as `mail/handle`; of a kind only one of a key is open. */
+  /** The object, such as `mail/handle`. For each kind and key, one incident is open at most. */
   readonly key: string;
   readonly openedAt: Timestamp;
   readonly lastSeenAt: Timestamp;
   readonly closedAt: Timestamp | null;
-  /** How often it was seen. */
+  /** How often it happened. */
   readonly count: number;
   /** JSON text of an object. */
   readonly detail: string;
@@ -75,17 +76,17 @@ export interface IncidentFilter {
   readonly limit: number;
 }
 
-export interface IncidentMoves {
+export interface IncidentChanges {
   readonly opened: readonly (Pick<Incident, 'id' | 'kind' | 'key' | 'count' | 'detail'> & {
     readonly emission: Emission;
   })[];
-  /** Those that were seen again; the count is what comes on top. */
+  /** Incidents that were found again. The count is added. */
   readonly renewed: readonly Pick<Incident, 'id' | 'count' | 'detail'>[];
   readonly closed: readonly { readonly id: string; readonly emission: Emission }[];
 }
 
-export interface MovedIncidents {
-  /** The ids of those that were opened and closed here, and not elsewhere. */
+export interface IncidentResult {
+  /** The ids of the incidents that this transaction opened and closed, and no other host. */
   readonly opened: readonly string[];
   readonly closed: readonly string[];
   readonly news: RunCommitEvents;
@@ -93,11 +94,11 @@ export interface MovedIncidents {
 
 export interface QueueHeads {
   readonly now: Timestamp;
-  /** The next in line of each plugin that has ready jobs, and since when it is. */
+  /** The first ready job of each plugin, and since when it is ready. */
   readonly heads: readonly { readonly plugin: string; readonly readyAt: Timestamp }[];
-  /** How many run, by plugin. */
+  /** The number of running jobs, by plugin. */
   readonly running: ReadonlyMap<string, number>;
-  /** Something was started or ended within the time that was asked about. */
+  /** A job started or ended within the requested time. */
   readonly isMoving: boolean;
 }
 
@@ -108,7 +109,7 @@ export interface ObservationDraft {
   readonly kind: ObservationKind;
   readonly key: string;
   readonly count: number;
-  /** JSON text of an object; the newest one counts. */
+  /** JSON text of an object. The newest one is kept. */
   readonly detail: string;
 }
 
@@ -118,11 +119,11 @@ export interface Observation extends ObservationDraft {
 }
 
 export interface EndedRequest {
-  /** Ended at this moment or later. */
+  /** Only objects that ended at this moment or later. */
   readonly since: Timestamp;
-  /** Rows that are looked at, the newest first; of jobs for each plugin. */
+  /** The most rows to read, newest first. For jobs: of each plugin. */
   readonly visitMax: number;
-  /** Plugins that are looked at. */
+  /** The most plugins to read. */
   readonly groupsMax: number;
 }
 
@@ -136,6 +137,7 @@ export type HaltedRun = Pick<
   'id' | 'pipeline' | 'haltReason' | 'haltMessage' | 'haltedAtStep' | 'completedAt'
 >;
 
+/** A step of a running run that waits for an approval. */
 export interface OpenQuestion extends Pick<
   Step,
   'id' | 'runId' | 'node' | 'note' | 'startedAt' | 'dueAt'

@@ -47,10 +47,10 @@ import {
 import {
   findIncident,
   listIncidents,
-  moveIncidents,
-  readHeads,
-  readLastEnds,
-  takeWatch,
+  updateIncidents,
+  readQueueHeads,
+  listLastEnds,
+  claimIncidentWatch,
 } from '../insight/incident.sql.ts';
 import { listObservations, recordObservations } from '../insight/observation.sql.ts';
 import {
@@ -180,11 +180,11 @@ export const nouns = {
     listUnrunnable: reads(listUnrunnable),
     listExpiredClaims: reads(listExpiredClaims),
     listDead: reads(listDeadJobs),
-    listLastEnds: reads(readLastEnds),
+    listLastEnds: reads(listLastEnds),
     listDurations: reads(listRunDurations),
     findDependencyHolder: reads(findDependencyHolder),
     readQueuePosition: reads(readQueuePosition),
-    readQueueHeads: reads(readHeads),
+    readQueueHeads: reads(readQueueHeads),
     readStatistics: reads(queueStatistics),
   },
   attempts: {
@@ -312,8 +312,8 @@ export const nouns = {
     listUnmasked: reads(listUnmasked),
   },
   incidents: {
-    update: writes(moveIncidents, 'enqueue'),
-    claimWatch: writes(takeWatch),
+    update: writes(updateIncidents, 'enqueue'),
+    claimWatch: writes(claimIncidentWatch),
     find: finds(findIncident),
     list: reads(listIncidents),
   },

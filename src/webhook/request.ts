@@ -1,4 +1,5 @@
 import { limits } from '../base/limits.ts';
+import { parseTraceparent, TRACE_KEY } from '../base/trace.ts';
 
 /** An unverified HTTP request. */
 export interface WebhookRequest {
@@ -34,6 +35,13 @@ export interface IncomingDelivery {
 export interface DeliveryTest {
   readonly actor: string;
   readonly directiveId: string;
+}
+
+/** Returns the `traceparent` of the sender. Undefined unless there is exactly one and it is valid. */
+export function traceparentIn({ request }: IncomingDelivery): string | undefined {
+  const given = request.headers.filter(([name]) => name === TRACE_KEY).map(([, value]) => value);
+  const [only] = given;
+  return given.length === 1 && parseTraceparent(only) !== undefined ? only : undefined;
 }
 
 export type HeaderFault = 'header_missing' | 'header_repeated' | 'header_too_long';

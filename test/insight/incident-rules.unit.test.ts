@@ -4,14 +4,14 @@ import { createBareReport } from '../../src/job/attempt.ts';
 import { endAsFailed, endAsSucceeded, type Ending } from '../../src/job/outcome.ts';
 import type { Incident } from '../../src/insight/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
-import { makeOutcomes } from '../../src/insight/failure-streaks.service.ts';
+import { makeFailureStreaks } from '../../src/insight/failure-streaks.service.ts';
 import {
-  findTroubles,
+  findLastingIncidents,
   hasFailedCheck,
-  planIncidentMoves,
-  type IncidentLook,
-  type WatchedState,
-  type IncidentTrouble,
+  planIncidentChanges,
+  type IncidentReview,
+  type ServiceState,
+  type IncidentDraft,
 } from '../../src/insight/incident-rules.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 
@@ -24,7 +24,7 @@ const follow = {
   dedupeTtlMs: 1000,
 };
 
-const sound: WatchedState = {
+const sound: ServiceState = {
   overdue: [],
   queue: { now, heads: [], running: new Map(), isMoving: false },
   isHeld: () => false,
@@ -34,11 +34,11 @@ const sound: WatchedState = {
   findings: [],
 };
 const stuck = { ...sound.queue, heads: [{ plugin: 'mail', readyAt: early }] };
-const kindsOf = (troubles: readonly IncidentTrouble[]) =>
-  troubles.map(({ kind, key }) => `${kind} ${key}`);
+const kindsOf = (drafts: readonly IncidentDraft[]) =>
+  drafts.map(({ kind, key }) => `${kind} ${key}`);
 
 describe('a standing problem', () => {
-  test.each<[string, Partial<WatchedState>, string[]]>([
+  test.each<[string, Partial<ServiceState>, string[]]>([
     ['nothing', {}, []],
     ['a stalled queue', { queue: stuck }, ['queue_stalled queue']],
     ['not one that moves', { queue: { ...stuck, isMoving: true } }, []],
@@ -51,7 +51,7 @@ describe('a standing problem', () => {
       [],
     ],
   ])('is %s', (_, more, found) => {
-    expect(kindsOf(findTroubles({ ...sound, ...more }, rules))).toEqual(found);
+    expect(kindsOf(findLastingIncidents({ ...sound, ...more }, rules))).toEqual(found);
   });
 
   test('is a schedule that is due, unless it waits for its own job', () => {
@@ -67,7 +67,7 @@ describe('a standing problem', () => {
       lastCompletedAt: null,
     };
     const overdue = [due, { ...due, scheduleId: 'other', isLastOpen: true }];
-    expect(kindsOf(findTroubles({ ...sound, overdue }, rules))).toEqual([
+    expect(kindsOf(findLastingIncidents({ ...sound, overdue }, rules))).toEqual([
       'schedule_overdue mail/nightly',
     ]);
   });
@@ -88,12 +88,12 @@ function incident(more: Partial<Incident> = {}): Incident {
   };
 }
 
-function moves(more: Partial<IncidentLook>) {
-  const seen = { troubles: [], passed: 0, well: new Map<string, number>() };
-  return planIncidentMoves({ now, open: [], seen, lasting: [], ...more }, rules, follow);
+function moves(more: Partial<IncidentReview>) {
+  const attempts = { drafts: [], eventCount: 0, succeededAgoMs: new Map<string, number>() };
+  return planIncidentChanges({ now, open: [], attempts, lasting: [], ...more }, rules, follow);
 }
 
-const full: IncidentTrouble = {
+const full: IncidentDraft = {
   kind: 'disk_full',
   key: 'state',
   count: 0,
@@ -111,9 +111,9 @@ describe('incidents', () => {
 
   test('an alert has a sentence and the command that comes next', () => {
     const commands = ['ductile run revive r1', 'ductile run cancel r1'];
-    const halted: IncidentTrouble = { ...full, detail: { message: 'A run halted.', commands } };
-    const payloadOf = (trouble: IncidentTrouble): unknown =>
-      JSON.parse(moves({ lasting: [trouble] }).opened[0]?.emission.signal.data ?? '');
+    const halted: IncidentDraft = { ...full, detail: { message: 'A run halted.', commands } };
+    const payloadOf = (draft: IncidentDraft): unknown =>
+      JSON.parse(moves({ lasting: [draft] }).opened[0]?.emission.signal.data ?? '');
     expect(payloadOf(halted)).toMatchObject({ message: 'A run halted.', next: commands[0] });
     expect(payloadOf(full)).toMatchObject({
       message: 'full',
@@ -150,25 +150,29 @@ describe('incidents', () => {
   test('a streak is over when any host saw a success, also one that does not look', () => {
     const open = [incident({ kind: 'failure_streak', key: 'mail/handle' })];
     expect(moves({ open }).closed).toEqual([]);
-    const seen = { troubles: [], passed: 0, well: new Map([['mail/handle', 1000]]) };
-    expect(moves({ open, seen, lasting: undefined }).closed).toHaveLength(1);
+    const attempts = {
+      drafts: [],
+      eventCount: 0,
+      succeededAgoMs: new Map([['mail/handle', 1000]]),
+    };
+    expect(moves({ open, attempts, lasting: undefined }).closed).toHaveLength(1);
   });
 
   test('an incident that was acknowledged is closed, unless it happened again', () => {
     const open = [incident({ kind: 'failure_streak', key: 'mail/handle' })];
     const streak = { kind: 'failure_streak', key: 'mail/handle', detail: {} } as const;
-    const seen = (count: number) => ({
-      troubles: [{ ...streak, count }],
-      passed: 0,
-      well: new Map(),
+    const attempts = (count: number) => ({
+      drafts: [{ ...streak, count }],
+      eventCount: 0,
+      succeededAgoMs: new Map(),
     });
     const acknowledged = new Map([['failure_streak:mail/handle', now]]);
-    expect(moves({ open, seen: seen(0) }).closed).toEqual([]);
-    const settled = moves({ open, seen: seen(0), acknowledged });
+    expect(moves({ open, attempts: attempts(0) }).closed).toEqual([]);
+    const settled = moves({ open, attempts: attempts(0), acknowledged });
     expect(settled).toMatchObject({ opened: [], renewed: [], closed: [{ id: 'incident-1' }] });
-    expect(moves({ open, seen: seen(1), acknowledged }).closed).toEqual([]);
+    expect(moves({ open, attempts: attempts(1), acknowledged }).closed).toEqual([]);
     const earlier = new Map([['failure_streak:mail/handle', '2030-01-01T10:00:00.000Z']]);
-    expect(moves({ open, seen: seen(0), acknowledged: earlier }).closed).toEqual([]);
+    expect(moves({ open, attempts: attempts(0), acknowledged: earlier }).closed).toEqual([]);
   });
 
   test('a finding of an incident kind opens one; none is closed while a check fails', () => {
@@ -183,9 +187,9 @@ describe('incidents', () => {
       commands: ['ductile run revive 1'],
     } as const;
     const failed = { ...finding, kind: 'check_failed' } as const;
-    const troubles = findTroubles({ ...sound, findings: [finding, failed] }, rules);
-    expect(kindsOf(troubles)).toEqual(['run_halted flow']);
-    expect(troubles[0]?.detail).toMatchObject({ evidence: 'run 1', severity: 'error' });
+    const drafts = findLastingIncidents({ ...sound, findings: [finding, failed] }, rules);
+    expect(kindsOf(drafts)).toEqual(['run_halted flow']);
+    expect(drafts[0]?.detail).toMatchObject({ evidence: 'run 1', severity: 'error' });
     expect(hasFailedCheck([finding])).toBe(false);
     expect(hasFailedCheck([failed])).toBe(true);
     const open = [incident({ kind: 'run_halted', key: 'flow' })];
@@ -218,57 +222,56 @@ describe('how jobs end', () => {
   const open = [incident({ kind: 'failure_streak', key: 'mail/handle' })];
 
   test('a streak is reported when it is long enough, with additions, until a success', () => {
-    const outcomes = makeOutcomes(3);
+    const streaks = makeFailureStreaks(3);
     const fail = (times: number) =>
-      outcomes.note(Array.from({ length: times }, () => closing(failing)));
+      streaks.count(Array.from({ length: times }, () => closing(failing)));
     expect(fail(2)).toBe(false);
-    expect(outcomes.look(open).troubles).toEqual([]);
+    expect(streaks.report(open).drafts).toEqual([]);
     expect(fail(1)).toBe(true);
-    const first = outcomes.look(open);
-    expect(first.troubles).toMatchObject([
-      { kind: 'failure_streak', key: 'mail/handle', count: 3 },
-    ]);
-    expect(outcomes.look(open).troubles[0]?.count).toBe(3);
-    outcomes.told(first);
+    const first = streaks.report(open);
+    expect(first.drafts).toMatchObject([{ kind: 'failure_streak', key: 'mail/handle', count: 3 }]);
+    expect(streaks.report(open).drafts[0]?.count).toBe(3);
+    streaks.markRecorded(first);
     fail(2);
-    expect(outcomes.look(open).troubles[0]?.count).toBe(2);
-    outcomes.note([closing(endAsSucceeded(job))]);
-    const after = outcomes.look(open);
-    expect(after.troubles).toEqual([]);
-    expect(after.well.has('mail/handle')).toBe(true);
+    expect(streaks.report(open).drafts[0]?.count).toBe(2);
+    streaks.count([closing(endAsSucceeded(job))]);
+    const after = streaks.report(open);
+    expect(after.drafts).toEqual([]);
+    expect(after.succeededAgoMs.has('mail/handle')).toBe(true);
     fail(1);
-    expect(outcomes.look(open).well.has('mail/handle')).toBe(false);
+    expect(streaks.report(open).succeededAgoMs.has('mail/handle')).toBe(false);
   });
 
   test('a streak that another host closed starts from 0 and is not opened again', () => {
-    const outcomes = makeOutcomes(2);
-    outcomes.note([closing(failing), closing(failing)]);
-    outcomes.told(outcomes.look([]));
-    expect(outcomes.look(open).troubles).toHaveLength(1);
-    expect(outcomes.look([]).troubles).toEqual([]);
-    expect(outcomes.note([closing(failing)])).toBe(false);
-    expect(outcomes.look([]).troubles).toEqual([]);
-    expect(outcomes.note([closing(failing)])).toBe(true);
-    expect(outcomes.look([]).troubles).toMatchObject([{ count: 2 }]);
+    const streaks = makeFailureStreaks(2);
+    streaks.count([closing(failing), closing(failing)]);
+    streaks.markRecorded(streaks.report([]));
+    expect(streaks.report(open).drafts).toHaveLength(1);
+    expect(streaks.report([]).drafts).toEqual([]);
+    expect(streaks.count([closing(failing)])).toBe(false);
+    expect(streaks.report([]).drafts).toEqual([]);
+    expect(streaks.count([closing(failing)])).toBe(true);
+    expect(streaks.report([]).drafts).toMatchObject([{ count: 2 }]);
   });
 
   test('a streak that began elsewhere after a success here is not closed by it', () => {
     let nowMs = 0;
-    const outcomes = makeOutcomes(2, () => nowMs);
-    outcomes.note([closing(endAsSucceeded(job))]);
+    const streaks = makeFailureStreaks(2, () => nowMs);
+    streaks.count([closing(endAsSucceeded(job))]);
     nowMs = 10_000;
     const [sooner, later] = ['2030-01-01T11:59:45.000Z', '2030-01-01T11:59:55.000Z'];
     const closed = (openedAt: string) =>
-      moves({ open: open.map((one) => ({ ...one, openedAt })), seen: outcomes.look(open) }).closed;
+      moves({ open: open.map((one) => ({ ...one, openedAt })), attempts: streaks.report(open) })
+        .closed;
     expect(closed(later)).toEqual([]);
     expect(closed(sooner)).toHaveLength(1);
   });
 
   test('a success is looked at once where an incident waits for it', () => {
-    const outcomes = makeOutcomes(2);
-    expect(outcomes.note([closing(endAsSucceeded(job))])).toBe(false);
-    outcomes.look(open);
-    expect(outcomes.note([closing(endAsSucceeded(job))])).toBe(true);
+    const streaks = makeFailureStreaks(2);
+    expect(streaks.count([closing(endAsSucceeded(job))])).toBe(false);
+    streaks.report(open);
+    expect(streaks.count([closing(endAsSucceeded(job))])).toBe(true);
   });
 
   test('earlier ends count, up to the last success', () => {
@@ -281,25 +284,25 @@ describe('how jobs end', () => {
       { ...bad, status: 'succeeded' },
       bad,
     ] as const;
-    const anew = makeOutcomes(3);
-    anew.recall(ends, []);
-    expect(anew.look([]).troubles).toEqual([]);
-    expect(anew.note([closing(failing)])).toBe(true);
-    expect(anew.look([]).troubles).toMatchObject([{ key: 'mail/handle', count: 3 }]);
-    const known = makeOutcomes(2);
-    known.recall(ends, open);
-    expect(known.look(open).troubles).toMatchObject([{ count: 0 }]);
+    const anew = makeFailureStreaks(3);
+    anew.restore(ends, []);
+    expect(anew.report([]).drafts).toEqual([]);
+    expect(anew.count([closing(failing)])).toBe(true);
+    expect(anew.report([]).drafts).toMatchObject([{ key: 'mail/handle', count: 3 }]);
+    const known = makeFailureStreaks(2);
+    known.restore(ends, open);
+    expect(known.report(open).drafts).toMatchObject([{ count: 0 }]);
   });
 
   test('retries and cancelled jobs break and make no streak', () => {
-    const outcomes = makeOutcomes(1);
+    const streaks = makeFailureStreaks(1);
     const again = endAsFailed(job, report, 'retryable', { maxAttempts: 3, backoffBaseMs: 1 }, 0);
-    expect(outcomes.note([closing(again)])).toBe(false);
-    expect(outcomes.look(open).troubles).toEqual([]);
+    expect(streaks.count([closing(again)])).toBe(false);
+    expect(streaks.report(open).drafts).toEqual([]);
   });
 
   test('jobs that were put aside and chains that were too long are reported together', () => {
-    const outcomes = makeOutcomes(99);
+    const streaks = makeFailureStreaks(99);
     const dead: Ending = { ...failing, status: 'dead', reason: 'crashes_exhausted' };
     const loop = {
       id: 's',
@@ -309,26 +312,26 @@ describe('how jobs end', () => {
       hops: 33,
       correlationId: 'c',
     };
-    outcomes.note([
+    streaks.count([
       closing(dead),
       closing(dead),
       closing(endAsSucceeded(job), { signals: [loop] }),
     ]);
-    const seen = outcomes.look(open);
-    expect(seen.troubles).toMatchObject([
+    const first = streaks.report(open);
+    expect(first.drafts).toMatchObject([
       { kind: 'poison_job', key: 'mail/handle', count: 2 },
       { kind: 'hops_limit', key: 'mail', count: 1 },
     ]);
-    outcomes.told(seen);
-    expect(outcomes.look(open).troubles).toEqual([]);
+    streaks.markRecorded(first);
+    expect(streaks.report(open).drafts).toEqual([]);
   });
 
   test('a streak of handlers of alarms is an alarm, one other failure makes it none', () => {
-    const outcomes = makeOutcomes(2);
+    const streaks = makeFailureStreaks(2);
     const alarm = closing(failing, { job: { ...job, runtimeCaused: true } });
-    outcomes.note([alarm, alarm]);
-    expect(outcomes.look(open).troubles[0]?.isAlarm).toBe(true);
-    outcomes.note([closing(failing), alarm]);
-    expect(outcomes.look(open).troubles[0]?.isAlarm).toBe(false);
+    streaks.count([alarm, alarm]);
+    expect(streaks.report(open).drafts[0]?.isAlarm).toBe(true);
+    streaks.count([closing(failing), alarm]);
+    expect(streaks.report(open).drafts[0]?.isAlarm).toBe(false);
   });
 });

@@ -1,12 +1,12 @@
-/** Incidents: opened once over all hosts, told in the same commit, closed once. */
+/** Incidents: opened once over all hosts, reported in the same commit, closed once. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { Emission } from '../../src/signal/types.ts';
-import type { IncidentMoves } from '../../src/insight/types.ts';
+import type { IncidentChanges } from '../../src/insight/types.ts';
 import { databases, only, openBench } from '../support/ledger/bench.ts';
 import { draft, startOne } from '../support/ledger/drafts.ts';
 
-function tell(type: string, jobs = 0): Emission {
+function emission(type: string, jobs = 0): Emission {
   const id = makeId();
   const signal = { id, type, source: 'ductile', data: '{}', hops: 1, correlationId: id };
   return {
@@ -16,10 +16,10 @@ function tell(type: string, jobs = 0): Emission {
   };
 }
 
-function opening(key: string, jobs = 0): IncidentMoves {
+function opening(key: string, jobs = 0): IncidentChanges {
   const incident = { id: makeId(), kind: 'breaker_open', key, count: 1, detail: '{}' } as const;
   return {
-    opened: [{ ...incident, emission: tell('incident.opened', jobs) }],
+    opened: [{ ...incident, emission: emission('incident.opened', jobs) }],
     renewed: [],
     closed: [],
   };
@@ -49,9 +49,9 @@ describe.each(databases)('incidents on %s', (kind) => {
     const { id } = only(await ledger.incidents.list({ isOpen: true, limit: 9 }));
     await ledger.incidents.update({ ...none, renewed: [{ id, count: 4, detail: '{"n":1}' }] });
     expect(await ledger.incidents.find(id)).toMatchObject({ count: 5, detail: '{"n":1}' });
-    const closing = (): IncidentMoves => ({
+    const closing = (): IncidentChanges => ({
       ...none,
-      closed: [{ id, emission: tell('incident.closed') }],
+      closed: [{ id, emission: emission('incident.closed') }],
     });
     expect((await ledger.incidents.update(closing())).closed).toEqual([id]);
     expect((await ledger.incidents.update(closing())).closed).toEqual([]);

@@ -20,7 +20,7 @@ function makeBench() {
     (ms) => Promise.resolve(rests.push(ms)),
   );
   const look = (name: string) =>
-    checks.look({
+    checks.read({
       name,
       log,
       ledger: {

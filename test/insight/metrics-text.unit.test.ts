@@ -24,12 +24,12 @@ function valueOf(text: string, sample: string): number | undefined {
 }
 
 test('counters and histograms add up', () => {
-  const meters = makeMetrics();
-  meters.countAttempts([closing('mail', 30), closing('mail', 3000), closing('echo', null)]);
-  meters.observeCommit(7);
-  meters.countDelivery(202);
-  meters.countDelivery(401);
-  const text = formatMetrics(meters.read());
+  const metrics = makeMetrics();
+  metrics.countAttempts([closing('mail', 30), closing('mail', 3000), closing('echo', null)]);
+  metrics.observeCommit(7);
+  metrics.countDelivery(202);
+  metrics.countDelivery(401);
+  const text = formatMetrics(metrics.read());
   expect(valueOf(text, 'ductile_jobs_total{plugin="mail",status="succeeded"}')).toBe(2);
   expect(valueOf(text, 'ductile_attempt_phase_seconds_bucket{phase="run",le="0.05"}')).toBe(1);
   expect(valueOf(text, 'ductile_attempt_phase_seconds_bucket{phase="run",le="5"}')).toBe(2);
@@ -59,9 +59,9 @@ test('a hostile name stays in its label, and every line is one', () => {
 });
 
 test('ever new names do not make ever more samples', () => {
-  const meters = makeMetrics();
-  for (let n = 0; n < 1000; n += 1) meters.countAttempts([closing(`plugin-${n}`, 1)]);
-  const [jobs] = meters.read();
+  const metrics = makeMetrics();
+  for (let n = 0; n < 1000; n += 1) metrics.countAttempts([closing(`plugin-${n}`, 1)]);
+  const [jobs] = metrics.read();
   expect(jobs?.samples).toHaveLength(201);
   expect(jobs?.samples.at(-1)).toMatchObject({ labels: { plugin: '_other' }, value: 800 });
 });

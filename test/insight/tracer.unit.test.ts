@@ -1,6 +1,6 @@
 /** Spans on their way to a collector: in batches, bounded, and in nobody's way. */
 import { expect, test } from 'vitest';
-import type { Span } from '../../src/insight/spans.service.ts';
+import type { Span } from '../../src/insight/tracer.service.ts';
 import { makeTracer } from '../../src/insight/tracer.service.ts';
 import { collectLog } from '../support/instance.ts';
 import { startWebServer } from '../support/web-server.ts';

@@ -3,7 +3,7 @@ import { chown, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { IncidentMoves } from '../../src/insight/types.ts';
+import type { IncidentChanges } from '../../src/insight/types.ts';
 import { openLedger, type LedgerLocation } from '../../src/ledger/open.ts';
 import { restoreLedger } from '../../src/ledger/restore.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
@@ -44,7 +44,7 @@ async function makeBackup(kind: Kind): Promise<{ from: string; ledger: Ledger }>
   return { from, ledger };
 }
 
-function incident(): IncidentMoves['opened'][number] {
+function incident(): IncidentChanges['opened'][number] {
   const id = makeId();
   const signal = { id: makeId(), type: 'incident.opened', source: 'ductile', data: '{}', hops: 1 };
   return {

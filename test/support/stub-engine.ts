@@ -21,7 +21,7 @@ import {
   switchDirective,
   makePluginSwitches,
 } from '../../src/job/pause.service.ts';
-import { makeTally } from '../../src/insight/job-counts.service.ts';
+import { makeProcessCounter } from '../../src/insight/metrics.service.ts';
 import { createBareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
 import { endAsFailed, endAsSucceeded } from '../../src/job/outcome.ts';
@@ -74,7 +74,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     spawner: 'node',
     uptimeMs: 61_500,
     plugins: 2,
-    counts: makeTally().counts(),
+    counts: makeProcessCounter().read(),
   };
   const context = makeContext({
     ledger,
@@ -130,7 +130,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     tenant: undefined,
     tenants: undefined,
     quota: unlimited,
-    meters: makeMetrics(),
+    metrics: makeMetrics(),
     isolation: () => ({ tier: 'none', hasOwnUser: false, reason: 'it is a stub' }) as const,
     refused: [],
     packages: () => ({ packages: [], problems: [] }),

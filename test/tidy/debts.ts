@@ -32,8 +32,6 @@ export const debts: readonly string[] = [
   'src/signal/replay.sql.ts → src/pipeline/run/start.sql.ts',
   'src/signal/types.ts → src/pipeline/run/types.ts',
   'src/webhook/change.service.ts → src/package/handlers.service.ts',
-  'src/webhook/metrics.service.ts → src/insight/metrics.service.ts',
-  'src/webhook/metrics.service.ts → src/insight/tracer.service.ts',
   'src/webhook/receive.operations.ts → src/engine/system.operations.ts',
   'src/webhook/receive.operations.ts → src/operation/invoke.ts',
   'src/webhook/webhook.sql.ts → src/tenant/tenant.sql.ts',
