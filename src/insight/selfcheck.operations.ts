@@ -173,7 +173,9 @@ const all: Readonly<Record<string, Check>> = {
   /** Of two definitions only one is in force: hosts should have the same. */
   async schedules(context) {
     const rows = await readAllSchedules(context, { retired: false });
-    const names = rows.filter((row) => isDefinedElsewhere(context.engine.config, row)).map(toScheduleKey);
+    const names = rows
+      .filter((row) => isDefinedElsewhere(context.engine.config, row))
+      .map(toScheduleKey);
     if (names.length === 0) return fine;
     return { status: 'warn', detail: `defined otherwise by another host: ${names.join(', ')}` };
   },

@@ -13,14 +13,14 @@ import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
-import { readScheduleFacts } from '../insight/why/schedule-facts.ts';
 import {
   holdKinds,
   listScheduleHolds,
-  readNextStart,
+  computeNextStart,
+  readScheduleFacts,
   type ScheduleFacts,
   type ScheduleHold,
-} from '../insight/why/schedule.ts';
+} from '../insight/why/schedule-holds.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -339,7 +339,7 @@ function showSchedule(facts: ScheduleFacts): z.output<typeof scheduleShape> {
     status: row.status,
     reason: row.reason ?? (facts.isDefinedElsewhere ? 'other_definition' : null),
     next_run_at: row.status === 'active' ? row.nextDueAt : null,
-    next_start_at: readNextStart(facts, holds),
+    next_start_at: computeNextStart(facts, holds),
     held_by: describeHold(holds),
     last_fired_at: row.lastFiredAt,
     last_job_id: row.lastJobId,

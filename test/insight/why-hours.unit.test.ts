@@ -1,6 +1,6 @@
 /** Windows and quiet hours of a schedule, with plain data. */
 import { describe, expect, test } from 'vitest';
-import { describeScheduleHours } from '../../src/insight/why/schedule-facts.ts';
+import { describeScheduleHours } from '../../src/insight/why/schedule-holds.ts';
 import { timed } from '../schedule/support.ts';
 
 const usual = { start: 22, end: 6 };

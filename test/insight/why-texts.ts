@@ -4,7 +4,7 @@ import type { RunningJob } from '../../src/tenant/outlook.ts';
 import type { Run } from '../../src/pipeline/run/run.ts';
 import type { Signal } from '../../src/signal/signal.ts';
 import { explainJob } from '../../src/insight/why/job.ts';
-import type { PluginFacts, WaitFacts, ServiceFacts } from '../../src/insight/why/wait-facts.ts';
+import type { PluginFacts, WaitFacts, ServiceFacts } from '../../src/insight/why/facts.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 
 export const at = '2030-01-01T00:00:00.000Z';

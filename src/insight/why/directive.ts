@@ -5,7 +5,7 @@ import {
   type ExplanationCause,
   type Explanation,
 } from './explanation.ts';
-import type { ServiceFacts } from './wait-facts.ts';
+import type { ServiceFacts } from './facts.ts';
 import { listServiceCauses } from './waits.ts';
 
 export interface DirectiveFacts {
@@ -13,7 +13,7 @@ export interface DirectiveFacts {
   readonly service: Pick<ServiceFacts, 'hosts' | 'trouble'>;
 }
 
-/** Why a change was made, was not, or waits. A paused system and a suspended tenant do not hold it. */
+/** Explains the state of a directive. A paused system or a suspended tenant doesn't hold it back. */
 export function explainDirective({ directive, service }: DirectiveFacts): Explanation {
   const { id, type, target, actor, status, requestedAt } = directive;
   const subject = { kind: 'directive', id, state: status } as const;

@@ -38,7 +38,7 @@ import {
 } from './facts.ts';
 import { explainJob, type StepRunFacts } from './job.ts';
 import { explainRunRecord } from './run.ts';
-import { readOneScheduleFacts } from './schedule-facts.ts';
+import { readOneScheduleFacts } from './schedule-holds.ts';
 import { explainSchedule } from './schedule.ts';
 import { explainSignal, type SignalFacts } from './signal.ts';
 import { DuctileError } from '../../base/errors.ts';
@@ -48,7 +48,7 @@ import { allows } from '../../access/scopes.ts';
 import { explainFinding, explainIncident, readLiveFindings } from './finding.ts';
 import { explainPipeline, explainPlugin } from './plugin.ts';
 
-/** Reads what is on record about it; what that means is said by pure functions. */
+/** Reads the facts about a subject, and passes them to the pure function that explains its kind. */
 export async function explainRecord(context: Context, found: SubjectRecord): Promise<Explanation> {
   const { engine } = context;
   if (found.kind === 'job') return await readJobExplanation(context, found.job);
@@ -58,17 +58,14 @@ export async function explainRecord(context: Context, found: SubjectRecord): Pro
   if (found.kind === 'webhook') return await readWebhookExplanation(engine, found.row);
   if (found.kind === 'signal') return await readSignalExplanation(context, found.signal);
   if (found.kind === 'delivery') return await readDeliveryExplanation(engine, found.delivery);
-  if (found.kind === 'plugin') return await explainPluginName(context, found.name, explainRecord);
-  if (found.kind === 'pipeline')
-    return await explainPipelineName(context, found.name, explainRecord);
-  if (found.kind === 'finding')
-    return await explainFindingOf(context, found.finding, explainRecord);
-  if (found.kind === 'incident')
-    return await explainIncidentOf(context, found.incident, explainRecord);
+  if (found.kind === 'plugin') return await readPluginExplanation(context, found.name);
+  if (found.kind === 'pipeline') return await readPipelineExplanation(context, found.name);
+  if (found.kind === 'finding') return await readFindingExplanation(context, found.finding);
+  if (found.kind === 'incident') return await readIncidentExplanation(context, found.incident);
   return explainDirective({ directive: found.directive, service: await readServiceFacts(engine) });
 }
 
-const FEW = { limit: 5 };
+const SHORT_LIST = { limit: 5 };
 
 function isVisibleTo({ principal }: Context): (signal: Signal) => boolean {
   return (signal) => isVisible(signal, principal);
@@ -117,13 +114,13 @@ async function readRunExplanation(context: Context, run: Run): Promise<Explanati
   const { engine } = context;
   const { ledger } = engine;
   const { concurrencyKey } = run;
-  const isInLine = run.status === 'queued' && run.dueAt === null && concurrencyKey !== null;
+  const isQueuedForKey = run.status === 'queued' && run.dueAt === null && concurrencyKey !== null;
   const [links, waits, service, [successor], rivals, graph] = await Promise.all([
     readOriginLinks(ledger, { run }, isVisibleTo(context)),
     explainRun(ledger, run),
     readServiceFacts(engine),
     ledger.runs.list({ revivedFrom: run.id, limit: 1 }),
-    isInLine ? ledger.runs.list({ concurrencyKey, ...FEW }) : [],
+    isQueuedForKey ? ledger.runs.list({ concurrencyKey, ...SHORT_LIST }) : [],
     run.completedAt === null ? ledger.runs.findDefinition(run.definitionHash) : undefined,
   ]);
   const jobId = waits[0]?.job_id ?? null;
@@ -143,7 +140,7 @@ async function readRunExplanation(context: Context, run: Run): Promise<Explanati
 async function readWebhookExplanation(engine: Engine, row: WebhookRow): Promise<Explanation> {
   const [service, deliveries] = await Promise.all([
     readServiceFacts(engine),
-    engine.ledger.deliveries.list({ webhookId: row.id, ...FEW }),
+    engine.ledger.deliveries.list({ webhookId: row.id, ...SHORT_LIST }),
   ]);
   const started = await readStarted(engine.ledger, deliveries[0]);
   const { enabled, rate_limit_per_minute: rate } = showWebhook(row);
@@ -154,7 +151,7 @@ async function readWebhookExplanation(engine: Engine, row: WebhookRow): Promise<
     hasListener: api.enabled || webhooks.enabled,
     ratePerMinute: rate,
     service,
-    missingKey: missingKeyOf(engine, row),
+    missingKey: findMissingKey(engine, row),
     refusedCount: engine.webhookIntake.rejected.count(row.id, performance.now()),
     missing: findStranded([row], engine).get(row.id),
     deliveries,
@@ -162,11 +159,11 @@ async function readWebhookExplanation(engine: Engine, row: WebhookRow): Promise<
   });
 }
 
-function missingKeyOf(engine: Engine, { sealed }: WebhookRow): string | undefined {
+function findMissingKey(engine: Engine, { sealed }: WebhookRow): string | undefined {
   return sealed === null || readKeyIds(engine).includes(sealed.keyId) ? undefined : sealed.keyId;
 }
 
-/** What a delivery led to, the newest first. */
+/** Reads what a delivery started, newest first. */
 async function readStarted(
   ledger: Ledger,
   delivery: DeliveryRow | undefined,
@@ -208,16 +205,16 @@ async function readSignalExplanation(context: Context, signal: Signal): Promise<
     runs,
     hopsMax: config.service.maxHops,
     isRuntimeCaused: cause?.runtimeCaused === true,
-    ...findSignalHandlers(context.engine, signal, await contextOf(ledger, cause)),
+    ...findSignalHandlers(context.engine, signal, await readBaggage(ledger, cause)),
   });
 }
 
-function contextOf(ledger: Ledger, cause: Job | undefined): Promise<JsonObject> {
+function readBaggage(ledger: Ledger, cause: Job | undefined): Promise<JsonObject> {
   const id = cause?.eventContextId ?? null;
   return id === null ? Promise.resolve({}) : ledger.runs.readContext(id);
 }
 
-/** By what the signal shows: where something was masked, a condition may have seen more. */
+/** Finds the handlers for a stored signal. Its data may be masked, so a condition may have matched more. */
 function findSignalHandlers(
   { config, pipelines }: Engine,
   signal: Signal,
@@ -246,18 +243,10 @@ function describeUnwanted(when: Condition | undefined): string {
   return when === undefined ? 'not wanted' : `${formatCondition(when)} does not hold`;
 }
 
-/** Reads what is on record about names of the configuration, findings and incidents. */
+/** The newest one is explained, the others are listed. */
+const NEWEST_FEW = { limit: 4 };
 
-type Explain = (context: Context, found: SubjectRecord) => Promise<Explanation>;
-
-/** The newest of a list; one of them is explained. */
-const NEWEST = { limit: 4 };
-
-export async function explainPluginName(
-  context: Context,
-  name: string,
-  explain: Explain,
-): Promise<Explanation> {
+async function readPluginExplanation(context: Context, name: string): Promise<Explanation> {
   const { engine } = context;
   const { plugin, part } = splitSubjectName(name);
   const of = { plugin, ...(part === undefined ? {} : { command: part }) };
@@ -266,12 +255,12 @@ export async function explainPluginName(
     readPluginFacts(engine, plugin),
     engine.ledger.breakers.list(of),
     readFindings(context),
-    isAllowed(context, 'job') ? engine.ledger.jobs.list({ ...of, ...NEWEST }) : [],
+    isAllowed(context, 'job') ? engine.ledger.jobs.list({ ...of, ...NEWEST_FEW }) : [],
   ]);
   const about = findings.filter(({ key, detail }) => isAbout({ key, detail }, plugin, part));
   const [newest] = jobs;
   const isGood = newest === undefined || newest.status === 'succeeded';
-  const deeper = isGood ? undefined : await explain(context, { kind: 'job', job: newest });
+  const deeper = isGood ? undefined : await explainRecord(context, { kind: 'job', job: newest });
   return explainPlugin({ name, service, plugin: facts, breakers, findings: about, jobs, deeper });
 }
 
@@ -284,43 +273,34 @@ function isAbout(
   return key === plugin || key.startsWith(`${plugin}/`) || detail?.['plugin'] === plugin;
 }
 
-export async function explainPipelineName(
-  context: Context,
-  name: string,
-  explain: Explain,
-): Promise<Explanation> {
+async function readPipelineExplanation(context: Context, name: string): Promise<Explanation> {
   const { ledger } = context.engine;
   const [findings, runs] = await Promise.all([
     readFindings(context),
-    isAllowed(context, 'run') ? ledger.runs.list({ pipeline: name, ...NEWEST }) : [],
+    isAllowed(context, 'run') ? ledger.runs.list({ pipeline: name, ...NEWEST_FEW }) : [],
   ]);
   const about = findings.filter(({ key, detail }) => key === name || detail?.['pipeline'] === name);
   const [newest] = runs;
   const deeper =
-    newest === undefined ? undefined : await explain(context, { kind: 'run', run: newest });
+    newest === undefined ? undefined : await explainRecord(context, { kind: 'run', run: newest });
   return explainPipeline({ name, findings: about, runs, deeper });
 }
 
-export async function explainFindingOf(
+async function readFindingExplanation(
   context: Context,
   finding: LiveFinding,
-  explain: Explain,
 ): Promise<Explanation> {
-  return explainFinding({ finding, deeper: await explainObject(context, finding, explain) });
+  return explainFinding({ finding, deeper: await explainObject(context, finding) });
 }
 
-export async function explainIncidentOf(
-  context: Context,
-  incident: Incident,
-  explain: Explain,
-): Promise<Explanation> {
+async function readIncidentExplanation(context: Context, incident: Incident): Promise<Explanation> {
   const findings = incident.closedAt === null ? await readFindings(context) : [];
   const finding = findings.find((one) => findingId(one) === findingId(incident));
-  const deeper = finding === undefined ? undefined : await explainObject(context, finding, explain);
+  const deeper = finding === undefined ? undefined : await explainObject(context, finding);
   return explainIncident(incident, { finding, deeper });
 }
 
-/** Findings are for those who may see all of the system. */
+/** Reads the findings of `doctor`. A caller without the scope gets none. */
 async function readFindings(context: Context): Promise<LiveFinding[]> {
   return isAllowed(context, 'finding') ? await readLiveFindings(context.engine) : [];
 }
@@ -329,7 +309,7 @@ function isAllowed({ principal }: Context, kind: keyof typeof kindScopes): boole
   return allows(principal.scopes, kindScopes[kind]);
 }
 
-/** A finding may name another finding or itself; only objects are explained further. */
+/** The kinds of subjects that a finding is explained by. Another finding would not explain it. */
 const objectKinds: ReadonlySet<string> = new Set([
   'job',
   'run',
@@ -343,14 +323,13 @@ const objectKinds: ReadonlySet<string> = new Set([
 async function explainObject(
   context: Context,
   { why }: LiveFinding,
-  explain: Explain,
 ): Promise<Explanation | undefined> {
   if (why === undefined) return undefined;
   try {
     const found = await findSubject(context, why, 'any');
-    return objectKinds.has(found.kind) ? await explain(context, found) : undefined;
+    return objectKinds.has(found.kind) ? await explainRecord(context, found) : undefined;
   } catch (error) {
-    // The object may be pruned, or out of sight of the caller.
+    // The object may be pruned, or the caller may not see it.
     if (error instanceof DuctileError && error.kind.status < 500) return undefined;
     throw error;
   }

@@ -1,6 +1,9 @@
 import { quoteShell } from '../../base/text.ts';
 import * as z from 'zod';
 import type { Timestamp } from '../../base/clock.ts';
+import type { Job } from '../../job/job.ts';
+import type { Run } from '../../pipeline/run/run.ts';
+import { WEBHOOK_SOURCE, type Signal } from '../../signal/signal.ts';
 
 export const subjectKinds = [
   'job',
@@ -62,7 +65,7 @@ export const explanationShape = z.object({
 
 export type Explanation = z.output<typeof explanationShape>;
 
-/** Something on record. */
+/** A fact, and the record that proves it. */
 export interface ExplanationFact {
   readonly fact: string;
   readonly evidence: string;
@@ -70,12 +73,12 @@ export interface ExplanationFact {
 }
 
 /**
- * What a blocker belongs to, in the order in which blockers have to be repaired. `switch` stands for a
- * pause or something disabled: work starts as soon as it is undone, so that comes last.
+ * The parts that a blocker can belong to, in the order of repair. `switch` is a pause or something
+ * disabled. It comes last, because work starts as soon as it is undone.
  */
 export const repairOrder = ['ledger', 'secret', 'plugin', 'service', 'switch'] as const;
 
-/** Why something does not move; when and by what it would, and what somebody could do. */
+/** A reason why the subject doesn't move, what ends it, and the commands that help. */
 export interface ExplanationCause extends ExplanationFact {
   readonly repair?: (typeof repairOrder)[number] | undefined;
   readonly movesAt?: Timestamp | null | undefined;
@@ -90,8 +93,8 @@ export interface ExplainedSubject {
 }
 
 /**
- * The first cause is the answer, those after it would hold it all the same, and behind them is what
- * it came from. It moves by itself when the last of its causes is over, if that is known of all.
+ * Builds an explanation. The first cause is the verdict, the others would still hold the subject back
+ * without it, and the origin follows. `moves_at` is the latest end, if all causes have a known end.
  */
 export function toExplanation(
   subject: ExplainedSubject,
@@ -119,9 +122,9 @@ export function toExplanation(
   };
 }
 
-/** Parts that only some explanations have. */
+/** The parts that only some explanations have. */
 export interface ExplanationParts {
-  /** What holds the subject back, in the order of repair. */
+  /** In the order of repair. */
   readonly blockers: readonly ExplanationCause[];
   readonly progress: Explanation['progress'];
 }
@@ -137,7 +140,7 @@ function showBlocker({ fact, evidence, at, movesAt, movesBy, commands = [] }: Ex
   };
 }
 
-/** A fact that begins with a configuration key keeps the key as it is. */
+/** Makes a fact a sentence. A configuration key at its start stays in lower case. */
 function toSentence(fact: string): string {
   const [begin = ''] = fact;
   const isKey = /^[\w-]+[.[]\S/.test(fact);
@@ -145,7 +148,7 @@ function toSentence(fact: string): string {
   return /[.!?]$/.test(whole) ? whole : `${whole}.`;
 }
 
-/** Text of others may have many lines; a chain has short ones. */
+/** Shortens a text that plugins or people wrote. */
 export function toFirstLine(text: string, charsMax = 200): string {
   const [line = ''] = text.trim().split('\n');
   return line.length <= charsMax ? line : `${line.slice(0, charsMax)}…`;
@@ -155,8 +158,94 @@ export function formatCount(count: number, one: string, many = `${one}s`): strin
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** A change in the files is active after a reload. */
+/** Returns the command that changes a key in the files and reloads them. */
 export function formatSetCommand(key: string, value: string): string {
   const assignment = quoteShell(`${key}=${value}`);
   return `ductile config set ${assignment} --apply && ductile system reload`;
+}
+
+/** One link of a chain of causes, which leads from the subject back to its first cause. */
+export type OriginLink =
+  | { readonly kind: 'job'; readonly job: Job }
+  | { readonly kind: 'run'; readonly run: Run }
+  | { readonly kind: 'signal'; readonly signal: Signal }
+  /** The rest of a chain that is too long to show. */
+  | { readonly kind: 'gap'; readonly rootJobId: string };
+
+/** Describes a chain of causes, the subject first. */
+export function describeOrigin(links: readonly OriginLink[]): ExplanationFact[] {
+  return links.flatMap((link, index) => describeLink(link, index === 0));
+}
+
+function describeLink(link: OriginLink, isFirst: boolean): ExplanationFact[] {
+  if (link.kind === 'gap') {
+    return [{ fact: 'the chain goes further back', evidence: `to job ${link.rootJobId}` }];
+  }
+  if (link.kind === 'signal') return [describeOriginSignal(link.signal)];
+  if (link.kind === 'run') return describeOriginRun(link.run, isFirst);
+  return describeOriginJob(link.job, isFirst);
+}
+
+function describeOriginJob(job: Job, isFirst: boolean): ExplanationFact[] {
+  const facts: ExplanationFact[] = [];
+  const evidence = `job ${job.id}`;
+  const name = `${job.plugin} ${job.command}`;
+  if (!isFirst) facts.push({ fact: `${name} ${job.status}`, evidence, at: job.completedAt });
+  if (job.retryOf !== null) {
+    facts.push({ fact: 'it does the work of an ended job again', evidence: `job ${job.retryOf}` });
+  }
+  if (job.scheduleId !== null) {
+    const schedule = `schedule ${job.plugin}/${job.scheduleId}`;
+    facts.push({ fact: 'its schedule was due', evidence: schedule, at: job.createdAt });
+  } else if (isFirstCause(job)) facts.push(describeActor(job));
+  if (job.runId !== null) {
+    facts.push({ fact: `it is step ${job.stepId} of a run`, evidence: `run ${job.runId}` });
+  }
+  return facts;
+}
+
+function describeOriginRun(run: Run, isFirst: boolean): ExplanationFact[] {
+  const facts: ExplanationFact[] = [];
+  if (!isFirst) {
+    const fact = `pipeline ${run.pipeline} ${run.status}`;
+    facts.push({ fact, evidence: `run ${run.id}`, at: run.startedAt ?? run.createdAt });
+  }
+  if (run.revivedFrom !== null) {
+    facts.push({ fact: 'it goes on with the work of a run', evidence: `run ${run.revivedFrom}` });
+  }
+  if (run.sourceEventId === null && run.parentJobId === null) facts.push(describeActor(run));
+  return facts;
+}
+
+function describeOriginSignal({
+  id,
+  type,
+  source,
+  insertedAt,
+  sourceEventId,
+}: Signal): ExplanationFact {
+  const webhookId = source.startsWith(WEBHOOK_SOURCE)
+    ? source.slice(WEBHOOK_SOURCE.length)
+    : undefined;
+  const named = sourceEventId === null ? '' : `, which the sender calls ${sourceEventId}`;
+  if (webhookId === undefined) {
+    return { fact: `${source} said ${type}`, evidence: `signal ${id}`, at: insertedAt };
+  }
+  return {
+    fact: `something was delivered to the webhook ${webhookId}`,
+    evidence: `signal ${id}${named}`,
+    at: insertedAt,
+  };
+}
+
+function describeActor({
+  actor,
+  submittedBy,
+  createdAt,
+}: Pick<Job, 'actor' | 'submittedBy' | 'createdAt'>): ExplanationFact {
+  return { fact: `${actor} asked for it`, evidence: `it came by ${submittedBy}`, at: createdAt };
+}
+
+function isFirstCause({ sourceEventId, parentJobId, runId }: Job): boolean {
+  return sourceEventId === null && parentJobId === null && runId === null;
 }

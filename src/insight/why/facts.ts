@@ -1,4 +1,4 @@
-import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
+import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
 import { toClaimable } from '../../engine/rules.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { Job } from '../../job/job.ts';
@@ -10,20 +10,75 @@ import {
   type UsualDuration,
   type ProgressFacts,
 } from '../usual-duration.service.ts';
-import type { RunningJob } from '../../tenant/outlook.ts';
+import type { PluginHealth } from '../../config/snapshot-types.ts';
+import type { PluginSwitch } from '../../directive/types.ts';
+import type { DependencyHolder, Line, RunningJob } from '../../tenant/outlook.ts';
 import { findCredentials } from '../../base/credential-ref.ts';
 import { readKeyIds } from '../../access/vault.service.ts';
-import { sortByAge } from './queue-causes.ts';
-import type { OriginLink } from './origin.ts';
-import type {
-  DirectiveAuthor,
-  CredentialFault,
-  ServiceFacts,
-  PluginFacts,
-  WaitFacts,
-} from './wait-facts.ts';
+import type { OriginLink } from './explanation.ts';
 
-/** How far back a chain is told. */
+/** The actor of a directive, such as a pause, and when it was completed. */
+export interface DirectiveAuthor {
+  readonly actor: string | null;
+  readonly at: Timestamp | null;
+}
+
+/** The facts that can hold back everything in a ledger. */
+export interface ServiceFacts {
+  /** Service processes with a recent heartbeat. */
+  readonly hosts: readonly { readonly id: string; readonly host: string; readonly slots: number }[];
+  /** Why this process can't write to the ledger. */
+  readonly trouble: string | undefined;
+  readonly paused: DirectiveAuthor | undefined;
+  readonly tenant:
+    | {
+        readonly slug: string;
+        readonly held: 'tenant_limit' | 'tenant_suspended' | undefined;
+        readonly workers: number | undefined;
+      }
+    | undefined;
+}
+
+/** The facts that can hold a plugin back. */
+export interface PluginFacts {
+  readonly name: string;
+  readonly state: 'loaded' | 'disabled' | 'dormant' | 'broken' | 'unknown';
+  /** Whether a live process of any host has loaded it. */
+  readonly isKnown: boolean;
+  readonly switchedOff: PluginSwitch | undefined;
+  /** Its init. Undefined if it has none, or if that succeeded. */
+  readonly init: PluginHealth | undefined;
+  /** Undefined without a limit. */
+  readonly parallelism: number | undefined;
+  /** Whether several of its jobs may run at a time. */
+  readonly isConcurrencySafe?: boolean | undefined;
+  readonly runnerGraceMs: number;
+  /** Credentials of its configuration that this process can't open or find. */
+  readonly credentials?: readonly CredentialFault[] | undefined;
+}
+
+/** A credential that a plugin needs and that is missing or can't be opened. */
+export interface CredentialFault {
+  readonly name: string;
+  /** The missing key that sealed it. Undefined if there is no such credential. */
+  readonly keyId: string | undefined;
+}
+
+/** The facts that can hold back a queued job. */
+export interface WaitFacts {
+  readonly job: Job;
+  readonly service: ServiceFacts;
+  readonly plugin: PluginFacts;
+  readonly queue: Line;
+  /** The job that holds its dependency key, or the first one that waits for the key. */
+  readonly holder?: DependencyHolder | undefined;
+  /** The database's time. */
+  readonly now?: Timestamp | undefined;
+  /** The usual durations of running jobs, by job id. */
+  readonly usual?: ReadonlyMap<string, UsualDuration> | undefined;
+}
+
+/** The most links of a chain of causes. */
 const LINKS_MAX = 7;
 
 export async function readServiceFacts(engine: Engine): Promise<ServiceFacts> {
@@ -46,7 +101,7 @@ export async function readServiceFacts(engine: Engine): Promise<ServiceFacts> {
   };
 }
 
-/** Who did this last. */
+/** Reads who completed a directive of this type last. */
 export async function readDirectiveAuthor(
   ledger: Ledger,
   type: string,
@@ -65,7 +120,7 @@ export async function readPluginFacts(engine: Engine, name: string): Promise<Plu
   return (await readAllPluginFacts(engine))(name);
 }
 
-/** Reads once what holds plugins, and returns the facts of any of them. */
+/** Reads the facts that all plugins share, and returns a function for the facts of one. */
 export async function readAllPluginFacts(engine: Engine): Promise<(name: string) => PluginFacts> {
   const { ledger, catalog, config } = engine;
   const { reapAfterMs, runnerGraceMs } = config.service;
@@ -143,7 +198,7 @@ export async function readWaitFacts(
   };
 }
 
-/** Jobs whose usual duration is read, the oldest first: those that may hang. */
+/** The most jobs whose usual duration is read. The oldest are the ones that may hang. */
 const COMPARED_MAX = 10;
 
 async function readUsual(
@@ -160,7 +215,11 @@ async function readUsual(
   );
 }
 
-/** Reads how long a running job has taken and been silent. */
+export function sortByAge(holders: readonly RunningJob[]): RunningJob[] {
+  return holders.toSorted((a, b) => ((a.startedAt ?? '~') < (b.startedAt ?? '~') ? -1 : 1));
+}
+
+/** Reads how long a running job has run, and when it last recorded something. */
 export async function readProgress(ledger: Ledger, job: Job): Promise<ProgressFacts | undefined> {
   const { id, startedAt } = job;
   if (startedAt === null) return undefined;
@@ -176,15 +235,15 @@ export async function readProgress(ledger: Ledger, job: Job): Promise<ProgressFa
 
 type OriginStart = { readonly job: Job } | { readonly run: Run } | { readonly signal: Signal };
 
-/** From something back to what began it; signals that may not be seen are left out. */
+/** Reads the chain of causes back to the first one. Signals that the caller may not see are left out. */
 export async function readOriginLinks(
   ledger: Ledger,
   from: OriginStart,
-  isSeen: (signal: Signal) => boolean,
+  isVisible: (signal: Signal) => boolean,
 ): Promise<OriginLink[]> {
   const links: OriginLink[] = [];
   for (let link: OriginLink | undefined = toLink(from); link !== undefined;) {
-    if (link.kind !== 'signal' || isSeen(link.signal)) links.push(link);
+    if (link.kind !== 'signal' || isVisible(link.signal)) links.push(link);
     if (links.length === LINKS_MAX) {
       links.push({ kind: 'gap', rootJobId: rootOf(link) });
       break;

@@ -22,7 +22,7 @@ import type { DeliveryRow, WebhookRow } from '../../webhook/types.ts';
 import type { Run } from '../../pipeline/run/run.ts';
 import type { Signal } from '../../signal/signal.ts';
 
-/** What a token must allow to ask about each. */
+/** The scope that a caller needs to ask about each kind. */
 export const kindScopes: Readonly<Record<SubjectKind, string>> = {
   job: 'jobs:ro',
   run: 'runs:ro',
@@ -41,36 +41,36 @@ export function listVisibleKinds({ scopes: granted }: Context['principal']): Sub
   return subjectKinds.filter((one) => allows(granted, kindScopes[one]));
 }
 
-/** Finds what a text names. A text that several things have in common is refused with all of them. */
+/** Finds the subject that a text names. An ambiguous text is refused with all candidates. */
 export async function findSubject(
   context: Context,
   given: string,
-  asked: SubjectKind | 'any',
+  givenKind: SubjectKind | 'any',
 ): Promise<SubjectRecord> {
-  const { kind, id } = parseSubject(given, asked);
+  const { kind, id } = parseSubject(given, givenKind);
   if (kind !== 'any') {
     if (!allows(context.principal.scopes, kindScopes[kind])) throw notFound(id);
     return await findOfKind(context, kind, id);
   }
-  const seen = listVisibleKinds(context.principal);
-  const found = isIdLike(id) ? await findByPrefix(context, id, seen) : undefined;
-  return found ?? (await findByName(context, id, seen));
+  const visible = listVisibleKinds(context.principal);
+  const found = isIdLike(id) ? await findByPrefix(context, id, visible) : undefined;
+  return found ?? (await findByName(context, id, visible));
 }
 
 type IdKind = 'job' | 'run' | 'signal' | 'directive' | 'delivery' | 'incident';
 
 const idKinds: readonly IdKind[] = ['run', 'job', 'signal', 'directive', 'delivery', 'incident'];
 
-/** How many of a kind are read to say that there are several. */
+/** The most candidates of a kind that are read. */
 const CANDIDATES_MAX = 5;
 
 async function findByPrefix(
   context: Context,
   given: string,
-  seen: readonly SubjectKind[],
+  visible: readonly SubjectKind[],
 ): Promise<SubjectRecord | undefined> {
   const id = given.toLowerCase();
-  const wanted = idKinds.filter((kind) => seen.includes(kind));
+  const wanted = idKinds.filter((kind) => visible.includes(kind));
   if (id.length === ID_LENGTH) {
     const exact = await Promise.all(wanted.map((kind) => idFinders[kind].exact(context, id)));
     return exact.find((one) => one !== undefined);
@@ -82,7 +82,7 @@ async function findByPrefix(
   return preferRun(found) ?? refuseAmbiguous(given, found);
 }
 
-/** A run and its own steps are one answer: that of the run. */
+/** Returns the run if all candidates are that run and its own steps. */
 function preferRun(found: readonly SubjectRecord[]): SubjectRecord | undefined {
   const runs = found.flatMap((one) => (one.kind === 'run' ? [one] : []));
   const [run] = runs;
@@ -93,10 +93,10 @@ function preferRun(found: readonly SubjectRecord[]): SubjectRecord | undefined {
 }
 
 function refuseAmbiguous(given: string, found: readonly SubjectRecord[]): never {
-  throw ambiguousName(given, found.map(nameRecord));
+  throw ambiguousName(given, found.map(toCandidate));
 }
 
-function nameRecord(found: SubjectRecord): NamedCandidate {
+function toCandidate(found: SubjectRecord): NamedCandidate {
   const { kind } = found;
   if (kind === 'job') {
     return { kind, id: found.job.id, label: `${found.job.plugin} ${found.job.command}` };
@@ -120,32 +120,32 @@ interface IdFinder {
 }
 
 const idFinders: Readonly<Record<IdKind, IdFinder>> = {
-  job: finderOf(
+  job: makeFinder(
     (ledger, id) => ledger.jobs.find(id),
     (ledger, page) => ledger.jobs.list(page),
     (job) => ({ kind: 'job', job }),
   ),
-  run: finderOf(
+  run: makeFinder(
     (ledger, id) => ledger.runs.find(id),
     (ledger, page) => ledger.runs.list(page),
     (run) => ({ kind: 'run', run }),
   ),
-  signal: finderOf(
+  signal: makeFinder(
     async (ledger, id) => (await ledger.signals.list({ id, limit: 1 }))[0],
     (ledger, page) => ledger.signals.list(page),
     (signal) => ({ kind: 'signal', signal }),
   ),
-  directive: finderOf(
+  directive: makeFinder(
     (ledger, id) => ledger.directives.find(id),
     (ledger, page) => ledger.directives.list(page),
     (directive) => ({ kind: 'directive', directive }),
   ),
-  delivery: finderOf(
+  delivery: makeFinder(
     async (ledger, id) => (await ledger.deliveries.list({ id, limit: 1 }))[0],
     (ledger, page) => ledger.deliveries.list(page),
     (delivery) => ({ kind: 'delivery', delivery }),
   ),
-  incident: finderOf(
+  incident: makeFinder(
     (ledger, id) => ledger.incidents.find(id),
     (ledger, page) => ledger.incidents.list(page),
     (incident) => ({ kind: 'incident', incident }),
@@ -157,12 +157,12 @@ interface PrefixPage {
   readonly limit: number;
 }
 
-function finderOf<Row>(
+function makeFinder<Row>(
   exact: (ledger: Ledger, id: string) => Promise<Row | undefined>,
   beginning: (ledger: Ledger, page: PrefixPage) => Promise<Row[]>,
   toFound: (row: Row) => SubjectRecord,
 ): IdFinder {
-  // Signals that only administrators see are not there for others.
+  // A caller who may not see a signal doesn't find it.
   const isSeen = ({ principal }: Context, found: SubjectRecord): boolean =>
     found.kind !== 'signal' || isVisible(found.signal, principal);
   return {
@@ -179,16 +179,16 @@ function finderOf<Row>(
   };
 }
 
-/** Names of the configuration, and findings. A schedule comes first: it says more than its plugin. */
+/** Kinds that have names. A schedule comes first: it explains more than its plugin. */
 const nameKinds: readonly SubjectKind[] = ['schedule', 'webhook', 'finding', 'pipeline', 'plugin'];
 
 async function findByName(
   context: Context,
   id: string,
-  seen: readonly SubjectKind[],
+  visible: readonly SubjectKind[],
 ): Promise<SubjectRecord> {
   const found: SubjectRecord[] = [];
-  for (const kind of nameKinds.filter((one) => seen.includes(one))) {
+  for (const kind of nameKinds.filter((one) => visible.includes(one))) {
     const one = await findOfKind(context, kind, id).catch(ignoreMissing);
     const isCovered = kind === 'plugin' && found.some((other) => other.kind === 'schedule');
     if (one !== undefined && !isCovered) found.push(one);
@@ -196,8 +196,8 @@ async function findByName(
   const [only] = found;
   if (only !== undefined) return found.length === 1 ? only : refuseAmbiguous(id, found);
   const { config, ledger } = context.engine;
-  if (seen.includes('schedule') && isDeclared(scheduleIn(id), config)) {
-    throw await scheduleNotFound(scheduleIn(id), config, ledger);
+  if (visible.includes('schedule') && isDeclared(parseScheduleName(id), config)) {
+    throw await scheduleNotFound(parseScheduleName(id), config, ledger);
   }
   throw notFound(id);
 }
@@ -206,7 +206,7 @@ function notFound(id: string): DuctileError {
   return new DuctileError('SUBJECT_NOT_FOUND', `nothing is called ${id}`, { place: 'id' });
 }
 
-/** What begins like several things is an error that says so; what is not there may be something else. */
+/** Ignores only that nothing was found, so that other kinds are tried. An ambiguous id stays an error. */
 function ignoreMissing(error: unknown): undefined {
   if (error instanceof DuctileError && error.code.endsWith('_NOT_FOUND')) return undefined;
   throw error;
@@ -220,7 +220,7 @@ async function findOfKind(context: Context, kind: SubjectKind, id: string): Prom
     throw await describeMissingWebhook(id, ledger);
   }
   if (kind === 'schedule') {
-    const name = scheduleIn(id);
+    const name = parseScheduleName(id);
     const [row] = await ledger.schedules.list({ ...name, limit: 1 });
     if (row !== undefined) return { kind, row };
     throw await scheduleNotFound(name, config, ledger);
@@ -257,7 +257,7 @@ async function findOfKind(context: Context, kind: SubjectKind, id: string): Prom
 
 async function findOneById(context: Context, kind: IdKind, id: string): Promise<SubjectRecord> {
   const { exact, beginning } = idFinders[kind];
-  const wrap = (found: SubjectRecord) => ({ id: nameRecord(found).id, found });
+  const wrap = (found: SubjectRecord) => ({ id: toCandidate(found).id, found });
   const { found } = await findById(id, {
     noun: kind,
     nouns: kind === 'delivery' ? 'deliveries' : `${kind}s`,
@@ -280,12 +280,12 @@ const missingCodes = {
   incident: 'INCIDENT_NOT_FOUND',
 } as const;
 
-function scheduleIn(id: string): ScheduleName {
+function parseScheduleName(id: string): ScheduleName {
   const { plugin, part = 'default' } = splitSubjectName(id);
   return { plugin, scheduleId: part };
 }
 
-/** What was asked about: a kind if it was said, and an id or a name. */
+/** A requested subject: its kind, if that is known, and an id or a name. */
 export interface SubjectName {
   readonly kind: SubjectKind | 'any';
   readonly id: string;
@@ -293,16 +293,16 @@ export interface SubjectName {
 
 const uuid = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
 const attemptPattern = new RegExp(`^(${uuid})[-. #]\\d+$`, 'i');
-const saidPattern = new RegExp(`^(${[...subjectKinds, 'attempt'].join('|')})s?[ :]+(\\S.*)$`, 'i');
+const kindPattern = new RegExp(`^(${[...subjectKinds, 'attempt'].join('|')})s?[ :]+(\\S.*)$`, 'i');
 
 /**
- * Reads the names that people type and that Ductile prints: `job 0199a1b2`, `webhook:deploys`,
+ * Parses the names that people type and that Ductile prints: `job 0199a1b2`, `webhook:deploys`,
  * `feed poll`, and the id of an attempt, which is that of its job and a number.
  */
 export function parseSubject(text: string, kind: SubjectKind | 'any' = 'any'): SubjectName {
-  const said = kind === 'any' ? saidPattern.exec(text) : null;
-  const word = said?.[1]?.toLowerCase();
-  const rest = (said?.[2] ?? text).trim();
+  const named = kind === 'any' ? kindPattern.exec(text) : null;
+  const word = named?.[1]?.toLowerCase();
+  const rest = (named?.[2] ?? text).trim();
   const attempt = attemptPattern.exec(rest);
   if (attempt?.[1] !== undefined) return { kind: 'job', id: attempt[1].toLowerCase() };
   if (word === 'attempt') return { kind: 'job', id: rest };
@@ -310,12 +310,12 @@ export function parseSubject(text: string, kind: SubjectKind | 'any' = 'any'): S
   return { kind: word === undefined ? kind : (word as SubjectKind), id };
 }
 
-/** Whether a text can be an id, or the beginning of one. */
+/** Returns whether a text can be an id or the start of one. */
 export function isIdLike(text: string): boolean {
   return /^[0-9a-f-]{4,36}$/i.test(text);
 }
 
-/** A name in two parts, such as `feed/poll`; one part stands for the first one. */
+/** Splits a name such as `feed/poll`. Without a slash, it is the name of a plugin. */
 export function splitSubjectName(name: string): {
   readonly plugin: string;
   readonly part?: string;
@@ -324,7 +324,7 @@ export function splitSubjectName(name: string): {
   return at === -1 ? { plugin: name } : { plugin: name.slice(0, at), part: name.slice(at + 1) };
 }
 
-/** What was found under a name. */
+/** A subject with its record. */
 export type SubjectRecord =
   | { readonly kind: 'job'; readonly job: Job }
   | { readonly kind: 'run'; readonly run: Run }

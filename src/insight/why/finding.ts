@@ -36,10 +36,12 @@ export function explainFinding({ finding, deeper }: FindingFacts): Explanation {
   if (finding === undefined) throw new Error('a finding is needed to explain one');
   const subject = { kind: 'finding', id: findingId(finding), state: finding.severity } as const;
   const cause = toCause(finding);
-  return toExplanation(subject, [cause], listChain(deeper), whyOf(finding), { blockers: [cause] });
+  return toExplanation(subject, [cause], deeper?.chain ?? [], whyOf(finding), {
+    blockers: [cause],
+  });
 }
 
-/** Explains an incident by the finding that keeps it open; one without a finding is over or seen once. */
+/** Explains an incident by the finding that keeps it open. A single event has no finding. */
 export function explainIncident(incident: Incident, facts: FindingFacts): Explanation {
   const { finding, deeper } = facts;
   const { id, kind, key, openedAt, closedAt, lastSeenAt, count } = incident;
@@ -49,7 +51,7 @@ export function explainIncident(incident: Incident, facts: FindingFacts): Explan
     evidence: `incident ${id}, last seen at ${lastSeenAt}`,
     at: openedAt,
   };
-  const origin = [record, ...listChain(deeper)];
+  const origin = [record, ...(deeper?.chain ?? [])];
   if (closedAt !== null) {
     const over: ExplanationCause = {
       fact: 'it is over',
@@ -86,9 +88,4 @@ function messageIn({ kind, key, detail }: Incident): string {
   const stored = parseStoredJson(detail);
   const message = isObject(stored) ? stored['message'] : undefined;
   return typeof message === 'string' ? message.replace(/\.$/, '') : `${kind} of ${key}`;
-}
-
-/** What is behind a finding: the verdict about its object, and the chain that led there. */
-function listChain(deeper: Explanation | undefined): ExplanationFact[] {
-  return deeper === undefined ? [] : deeper.chain;
 }

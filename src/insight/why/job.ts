@@ -13,39 +13,41 @@ import {
   type Explanation,
   type ExplanationFact,
   type ExplainedSubject,
+  describeOrigin,
+  type OriginLink,
 } from './explanation.ts';
 import { describeProgress, type Progress, type ProgressFacts } from '../usual-duration.service.ts';
-import { describeOrigin, type OriginLink } from './origin.ts';
-import type { PluginFacts, WaitFacts } from './wait-facts.ts';
+import type { PluginFacts, WaitFacts } from './facts.ts';
 import { listWaitCauses, orderRepairs, listPluginCauses } from './waits.ts';
 
+/** What is on record about a job. Optional parts belong to some states only. */
 export interface JobFacts {
   readonly job: Job;
-  /** From the job itself back. */
+  /** The chain of causes, the job first. */
   readonly links: readonly OriginLink[];
-  /** Of one that waits. */
+  /** For a queued job. */
   readonly waits?: WaitFacts | undefined;
-  /** Of one that has ended, or is tried again. */
+  /** The attempts that have ended, oldest first. */
   readonly attempts: readonly Attempt[];
   readonly breaker?: BreakerRow | undefined;
-  /** The job that does its work again. */
+  /** The job that retries its work. */
   readonly retriedAs?: string | undefined;
-  /** Of one that did not succeed: what holds its plugin now. */
+  /** For a failed job: what holds its plugin back now. */
   readonly plugin?: PluginFacts | undefined;
-  /** Of a step's job: what became of its run. */
+  /** For an ended job of a step: its run. */
   readonly run?: StepRunFacts | undefined;
-  /** Of one that runs: how long, and what is usual. */
+  /** For a running job: how long it has run, and the usual duration. */
   readonly progress?: ProgressFacts | undefined;
 }
 
-/** The run that a job is a step of, as far as it decides what can be done with the job. */
+/** The run of a step's job, which decides what can be done with the job. */
 export interface StepRunFacts {
   readonly id: string;
   readonly status: RunStatus;
   readonly revivedAs: string | undefined;
 }
 
-/** Why a job ran, ended as it did, or waits. */
+/** Explains why a job waits, runs, or ended as it did. */
 export function explainJob(facts: JobFacts): Explanation {
   const { job, waits } = facts;
   const subject = { kind: 'job', id: job.id, state: job.status } as const;
@@ -57,10 +59,10 @@ export function explainJob(facts: JobFacts): Explanation {
   }
   if (job.status === 'running') return explainRunning(subject, facts, origin);
   const [end, ...history] = describeJobEnd(facts);
-  // A repeated job would meet the same fault: what is still broken is repaired before.
+  // A retry would fail for the same reason, so list what is still broken first.
   const isFailed = job.status !== 'succeeded' && facts.plugin !== undefined;
   const blockers = isFailed ? orderRepairs(listPluginCauses(facts.plugin, job)) : [];
-  const commands = [...blockers.flatMap((one) => one.commands ?? []), ...remedies(facts)];
+  const commands = [...blockers.flatMap((one) => one.commands ?? []), ...listCommands(facts)];
   return toExplanation(subject, [end, ...history], origin, commands, { blockers });
 }
 
@@ -69,16 +71,16 @@ function explainRunning(
   { job, progress }: JobFacts,
   origin: readonly ExplanationFact[],
 ): Explanation {
-  const told = progress === undefined ? undefined : describeProgress(progress);
-  const cause = describeRunning(job, told);
+  const described = progress === undefined ? undefined : describeProgress(progress);
+  const cause = describeRunning(job, described);
   const { usual } = progress ?? {};
   return toExplanation(subject, [cause], origin, [], {
     progress:
-      told === undefined
+      described === undefined
         ? null
         : {
-            running_ms: told.runningMs,
-            silent_ms: told.silentMs,
+            running_ms: described.runningMs,
+            silent_ms: described.silentMs,
             median_ms: usual?.medianMs ?? null,
             p95_ms: usual?.p95Ms ?? null,
             attempts: usual?.attempts ?? 0,
@@ -149,7 +151,7 @@ function verdictOf(job: Job, attempts: readonly Attempt[]): string {
   return `it ended as ${status}${reason === null ? '' : ` (${reason})`}, and trying again would not help`;
 }
 
-/** Why no further attempt was made. */
+/** The verdicts of jobs that weren't attempted again, by reason. */
 const finals: Readonly<Record<string, string>> = {
   plugin_error: 'the plugin said that it failed and that trying again would not help',
   exit: 'the plugin ended with an exit code that means: do not try again',
@@ -167,7 +169,7 @@ function describeLastError({ lastError }: Job, attempts: readonly Attempt[]): st
   return `attempt ${last.attempt}: ${last.cause}`;
 }
 
-/** One line for all that ended alike. */
+/** Describes earlier attempts, with one fact for consecutive ones that ended alike. */
 function describeAttempts(attempts: readonly Attempt[], job: Job): ExplanationFact[] {
   const earlier = attempts.slice(0, -1);
   const groups: { attempts: Attempt[]; words: string }[] = [];
@@ -177,8 +179,8 @@ function describeAttempts(attempts: readonly Attempt[], job: Job): ExplanationFa
     if (group?.words === words) group.attempts.push(attempt);
     else groups.push({ attempts: [attempt], words });
   }
-  const told = groups.slice(-GROUPS_MAX).toReversed();
-  return told.map(({ attempts: [first, ...rest], words }) => {
+  const shown = groups.slice(-GROUPS_MAX).toReversed();
+  return shown.map(({ attempts: [first, ...rest], words }) => {
     const numbers = `attempt ${first?.attempt ?? job.attempt}`;
     const last = rest.at(-1);
     const which = last === undefined ? numbers : `${numbers} to ${last.attempt}`;
@@ -200,7 +202,7 @@ function describeBreakerState(breaker: BreakerRow | undefined, job: Job): Explan
   ];
 }
 
-function remedies(facts: JobFacts): string[] {
+function listCommands(facts: JobFacts): string[] {
   const { job, breaker } = facts;
   const { id, status, plugin } = job;
   if (status === 'succeeded') return [`ductile job inspect ${id}`];
@@ -213,7 +215,7 @@ function remedies(facts: JobFacts): string[] {
   ];
 }
 
-/** How the work is done again: a step by its run, an init by its plugin, and nothing twice. */
+/** Lists how to repeat the work. A step is repeated by its run, and an init by its plugin. */
 function listRepeatCommands({ job, retriedAs, run }: JobFacts): string[] {
   if (retriedAs !== undefined) return [`ductile why ${retriedAs}`];
   if (job.runId !== null) {
@@ -225,7 +227,7 @@ function listRepeatCommands({ job, retriedAs, run }: JobFacts): string[] {
   return [`ductile job retry ${job.id}`];
 }
 
-/** Nothing of an attempt that was not measured. */
+/** Describes the CPU time and memory of an attempt, if they were measured. */
 function describeUsage(attempt: Attempt | undefined): ExplanationFact[] {
   const { cpuMs = null, memoryPeakBytes = null } = attempt ?? {};
   const parts = [

@@ -1,4 +1,3 @@
-/** Explanations of what has a name in the configuration: plugins, their commands, and pipelines. */
 import { quoteShell } from '../../base/text.ts';
 import { isTerminal, type Job } from '../../job/job.ts';
 import type { BreakerRow } from '../../schedule/breaker.ts';
@@ -10,9 +9,10 @@ import {
   type Explanation,
   type ExplanationFact,
 } from './explanation.ts';
-import type { ServiceFacts, PluginFacts } from './wait-facts.ts';
+import type { ServiceFacts, PluginFacts } from './facts.ts';
 import { listServiceCauses, orderRepairs, listPluginCauses } from './waits.ts';
 
+/** What is on record about a plugin, or about one of its commands. */
 export interface PluginExplanationFacts {
   /** `<plugin>`, or `<plugin>/<command>`. */
   readonly name: string;
@@ -21,9 +21,9 @@ export interface PluginExplanationFacts {
   readonly breakers: readonly BreakerRow[];
   /** Findings of `doctor` about it. */
   readonly findings: readonly LiveFinding[];
-  /** The newest first. */
+  /** Newest first. */
   readonly jobs: readonly Job[];
-  /** Why its newest unfinished or failed job is as it is. */
+  /** The explanation of its newest job, if that is unfinished or failed. */
   readonly deeper?: Explanation | undefined;
 }
 
@@ -40,7 +40,7 @@ export function explainPlugin(facts: PluginExplanationFacts): Explanation {
   const [first = describeLast(name, jobs[0]), ...others] = blockers;
   const origin = [
     ...(facts.deeper?.chain ?? []),
-    ...jobs.slice(1, JOBS_TOLD).map(describeListedJob),
+    ...jobs.slice(1, LISTED_MAX).map(describeListedJob),
   ];
   const more = [
     ...jobs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
@@ -49,14 +49,14 @@ export function explainPlugin(facts: PluginExplanationFacts): Explanation {
   return toExplanation(subject, [first, ...others], origin, more, { blockers });
 }
 
-const JOBS_TOLD = 4;
+const LISTED_MAX = 4;
 
 export interface PipelineExplanationFacts {
   readonly name: string;
   readonly findings: readonly LiveFinding[];
-  /** The newest first. */
+  /** Newest first. */
   readonly runs: readonly Run[];
-  /** Why its newest run is as it is. */
+  /** The explanation of its newest run. */
   readonly deeper?: Explanation | undefined;
 }
 
@@ -71,7 +71,7 @@ export function explainPipeline({
   const subject = { kind: 'pipeline', id: name, state: newest?.status ?? 'unused' } as const;
   const blockers = findings.map(toBlocker);
   const [first = describeNewest(name, newest, deeper), ...others] = blockers;
-  const origin = [...(deeper?.chain ?? []), ...runs.slice(1, JOBS_TOLD).map(describeListedRun)];
+  const origin = [...(deeper?.chain ?? []), ...runs.slice(1, LISTED_MAX).map(describeListedRun)];
   const more = [
     ...(newest === undefined ? [] : [`ductile why ${newest.id}`]),
     `ductile run list --pipeline ${quoteShell(name)}`,

@@ -8,34 +8,36 @@ import {
   toExplanation,
   type ExplanationCause,
   type Explanation,
+  describeOrigin,
+  type OriginLink,
 } from './explanation.ts';
-import { describeOrigin, type OriginLink } from './origin.ts';
-import type { ServiceFacts, WaitFacts } from './wait-facts.ts';
+import type { ServiceFacts, WaitFacts } from './facts.ts';
 import { listWaitCauses, listServiceCauses } from './waits.ts';
 
+/** What is on record about a run. */
 export interface RunFacts {
   readonly run: Run;
   readonly links: readonly OriginLink[];
   readonly service: ServiceFacts;
   /** What its branches wait for. */
   readonly waits: readonly Wait[];
-  /** Of its pipeline as it was when it began, by their names. */
+  /** The nodes of its pipeline when it started, by name. */
   readonly nodes?: Readonly<Record<string, Node>> | undefined;
-  /** Of the first of its jobs that are queued: what holds that. */
+  /** What holds back the job that its first branch waits for, if that is queued. */
   readonly job?: WaitFacts | undefined;
-  /** Runs of its concurrency key that are under way. */
+  /** Runs with the same concurrency key that haven't ended. */
   readonly rivals: readonly Run[];
-  /** The run that goes on with its work. */
+  /** The run that revived it. */
   readonly revivedAs?: string | undefined;
 }
 
-/** Why a run waits, runs, or ended as it did. */
+/** Explains why a run waits, runs, or ended as it did. */
 export function explainRunRecord(facts: RunFacts): Explanation {
   const { run } = facts;
   const subject = { kind: 'run', id: run.id, state: run.status } as const;
   const origin = describeOrigin(facts.links);
   if (run.completedAt !== null) {
-    return toExplanation(subject, [describeRunEnd(facts)], origin, remedies(facts));
+    return toExplanation(subject, [describeRunEnd(facts)], origin, listCommands(facts));
   }
   const cancel = [`ductile run cancel ${run.id}`];
   const causes = run.status === 'queued' ? listQueuedCauses(facts) : listRunWaitCauses(facts);
@@ -61,7 +63,7 @@ function listQueuedCauses({ run, service, rivals }: RunFacts): ExplanationCause[
     };
     return [due, ...held];
   }
-  const named = rivals.slice(0, RIVALS_NAMED).map(({ id }) => `run ${id}`);
+  const named = rivals.slice(0, RIVALS_SHOWN).map(({ id }) => `run ${id}`);
   const first = rivals[0];
   const rival: ExplanationCause = {
     fact: 'its turn among the runs of its concurrency key has not come',
@@ -74,42 +76,42 @@ function listQueuedCauses({ run, service, rivals }: RunFacts): ExplanationCause[
   return [...held, rival];
 }
 
-const RIVALS_NAMED = 3;
+const RIVALS_SHOWN = 3;
 
 function listRunWaitCauses({ run, waits, job, nodes = {} }: RunFacts): ExplanationCause[] {
-  const causes = waits.slice(0, WAITS_TOLD).map((wait) => toCause(run, wait, nodes));
+  const causes = waits.slice(0, WAITS_SHOWN).map((wait) => toCause(run, wait, nodes));
   const [first, ...others] = causes;
   if (first === undefined) return [];
-  // What holds its job is what holds it.
+  // The causes of its queued job hold the run back, too.
   const deeper = job === undefined ? [] : listWaitCauses(job);
-  const more = waits.length - WAITS_TOLD;
-  // What stands for no step stands for branches that were not looked at.
+  const more = waits.length - WAITS_SHOWN;
+  // A wait without a step stands for the branches that weren't read.
   const about = waits.at(-1)?.step === null ? 'at least ' : '';
   const fact = `${about}${formatCount(more, 'branch', 'branches')} more wait`;
   const rest = more <= 0 ? [] : [{ fact, evidence: `run ${run.id}` }];
   return [first, ...deeper, ...others, ...rest];
 }
 
-const WAITS_TOLD = 5;
+const WAITS_SHOWN = 5;
 
 function toCause(run: Run, wait: Wait, nodes: NonNullable<RunFacts['nodes']>): ExplanationCause {
   const place = wait.step === null ? '' : `step ${wait.step}: `;
   const branch = wait.branch === '' ? '' : `branch ${wait.branch}, `;
   const named = wait.job_id === null ? `run ${run.id}` : `job ${wait.job_id}`;
-  const isAsked = wait.step_id !== null && wait.why.startsWith('somebody');
+  const isApproval = wait.step_id !== null && wait.why.startsWith('somebody');
   return {
     fact: `${place}${toFirstLine(wait.why)}`,
     evidence: `${branch}${named}`,
     movesAt: wait.until,
     movesBy:
-      isAsked && wait.until === null
+      isApproval && wait.until === null
         ? 'it goes on when somebody decides'
         : describeTimeout(nodes[wait.step ?? '']),
-    commands: isAsked ? decisions(run, wait) : whyOf(wait),
+    commands: isApproval ? listDecisions(run, wait) : listWhyCommands(wait),
   };
 }
 
-/** What a step does when its time has come, by its own rule. */
+/** Describes what a step does at its deadline. */
 function describeTimeout(node: Node | undefined): string {
   if (node?.kind === 'approve') return `${describeDeadline(node)}, unless somebody decides before`;
   if (node?.kind !== 'wait' || node.signal === undefined) return 'it goes on then';
@@ -125,12 +127,12 @@ function describeDeadline({ onTimeout, onError }: ApproveNode): string {
     : 'it is rejected then and goes on';
 }
 
-function decisions({ id }: Run, { step_id: stepId }: Wait): string[] {
+function listDecisions({ id }: Run, { step_id: stepId }: Wait): string[] {
   const named = quoteShell(stepId ?? '');
   return [`ductile run approve ${id} ${named}`, `ductile run reject ${id} ${named}`];
 }
 
-function whyOf({ job_id: jobId }: Wait): string[] {
+function listWhyCommands({ job_id: jobId }: Wait): string[] {
   return jobId === null ? [] : [`ductile why ${jobId}`];
 }
 
@@ -151,7 +153,7 @@ function describeRunEnd({ run }: RunFacts): ExplanationCause {
   };
 }
 
-function remedies({ run, revivedAs }: RunFacts): string[] {
+function listCommands({ run, revivedAs }: RunFacts): string[] {
   if (revivedAs !== undefined) return [`ductile why ${revivedAs}`];
   const show = `ductile run show ${run.id}`;
   return run.status === 'succeeded' ? [show] : [`ductile run revive ${run.id}`, show];

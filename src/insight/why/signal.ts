@@ -10,25 +10,27 @@ import {
   type ExplanationCause,
   type Explanation,
   type ExplanationFact,
+  describeOrigin,
+  type OriginLink,
 } from './explanation.ts';
-import { describeOrigin, type OriginLink } from './origin.ts';
 
+/** What is on record about a signal, and what would handle it now. */
 export interface SignalFacts {
   readonly signal: Signal;
-  /** From the signal itself back. */
+  /** The chain of causes, the signal first. */
   readonly links: readonly OriginLink[];
   readonly jobs: readonly Job[];
   readonly runs: readonly Run[];
   readonly hopsMax: number;
-  /** Whether its cause was itself caused by what the runtime said. */
+  /** Whether its cause was itself caused by a signal of the service. */
   readonly isRuntimeCaused: boolean;
-  /** What would take such a signal now: routes and pipelines, each in a few words. */
+  /** Descriptions of the routes and pipelines that would handle such a signal now. */
   readonly handlers: readonly string[];
-  /** Pipelines for such signals that do not want this one, each with the reason. */
+  /** Pipelines for such signals that don't start for this one, each with the reason. */
   readonly refusals: readonly { readonly pipeline: string; readonly reason: string }[];
 }
 
-/** Why a signal started something, or nothing. */
+/** Explains why a signal started something, or nothing. */
 export function explainSignal(facts: SignalFacts): Explanation {
   const { signal, jobs, runs } = facts;
   const isHandled = jobs.length + runs.length > 0;
@@ -36,13 +38,13 @@ export function explainSignal(facts: SignalFacts): Explanation {
   const subject = { kind: 'signal', id: signal.id, state } as const;
   const first = isHandled ? describeHandled(facts) : describeUnhandled(facts);
   const origin = describeOrigin(facts.links);
-  const webhookId = findStartingWebhook(signal);
-  // What the webhook itself started is done again by its delivery, not by its signal.
-  const isReplayed = facts.handlers.length > 0 || (isHandled && webhookId === undefined);
+  const webhook = findStartingWebhook(signal);
+  // To repeat what the webhook itself started, replay the delivery, not the signal.
+  const isReplayed = facts.handlers.length > 0 || (isHandled && webhook === undefined);
   const commands = [
     ...jobs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
     ...runs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
-    ...(webhookId === undefined ? [] : [`ductile webhook deliveries ${quoteShell(webhookId)}`]),
+    ...(webhook === undefined ? [] : [`ductile webhook deliveries ${quoteShell(webhook)}`]),
     ...(isReplayed ? [`ductile signal replay ${signal.id}`] : []),
   ];
   return toExplanation(
@@ -53,17 +55,14 @@ export function explainSignal(facts: SignalFacts): Explanation {
   );
 }
 
-const FOLLOWERS_TOLD = 5;
+const STARTED_MAX = 5;
 
-/** The first of what was started. */
+/** Describes the first jobs and runs that were started. */
 export function describeStarted({
   jobs,
   runs,
 }: Pick<SignalFacts, 'jobs' | 'runs'>): ExplanationFact[] {
-  return [...jobs.map(describeStartedJob), ...runs.map(describeStartedRun)].slice(
-    0,
-    FOLLOWERS_TOLD,
-  );
+  return [...jobs.map(describeStartedJob), ...runs.map(describeStartedRun)].slice(0, STARTED_MAX);
 }
 
 function describeHandled({ signal, jobs, runs }: SignalFacts): ExplanationCause {
@@ -102,14 +101,14 @@ function describeUnhandled(facts: SignalFacts): ExplanationCause {
       key === undefined
         ? 'nothing took it when it came; now something would'
         : `it started nothing: very likely the same was done or under way, by its dedupe key ${key}`;
-    return { fact, evidence: handlers.slice(0, FOLLOWERS_TOLD).join(', '), at };
+    return { fact, evidence: handlers.slice(0, STARTED_MAX).join(', '), at };
   }
   const [refusal] = refusals;
   if (refusal !== undefined) {
     return {
       fact: `no pipeline that is for ${signal.type} wanted it`,
       evidence: refusals
-        .slice(0, FOLLOWERS_TOLD)
+        .slice(0, STARTED_MAX)
         .map(({ pipeline, reason }) => `${pipeline}: ${reason}`)
         .join('; '),
       at,
@@ -124,14 +123,14 @@ function describeUnhandled(facts: SignalFacts): ExplanationCause {
   };
 }
 
-/** The dedupe key that a plugin gave its event, which holds for the work and not for the signal. */
+/** Reads the dedupe key that a plugin gave its event. It applies to the work, not to the signal. */
 function eventKeyOf({ metadata }: Signal): string | undefined {
   const value: unknown = parseStoredJson(metadata);
   const key = isObject(value) ? value['dedupe_key'] : undefined;
   return typeof key === 'string' ? key : undefined;
 }
 
-/** What was told before leads to nothing: there is one signal for a key. */
+/** Describes the dedupe key of a signal: each source can use a key once. */
 function describeDedupe({ dedupeKey, sourceEventId, source }: Signal): ExplanationFact[] {
   const key = dedupeKey ?? sourceEventId;
   if (key === null) return [];

@@ -1,3 +1,4 @@
+import { fromTimestamp } from '../../base/clock.ts';
 import { quoteShell } from '../../base/text.ts';
 import { formatDuration } from '../../base/quantity.ts';
 import type { Job } from '../../job/job.ts';
@@ -9,25 +10,32 @@ import {
   formatSetCommand,
   type ExplanationCause,
 } from './explanation.ts';
-import { listQueueCauses, describeQueuePosition } from './queue-causes.ts';
-import type { CredentialFault, ServiceFacts, PluginFacts, WaitFacts } from './wait-facts.ts';
+import {
+  sortByAge,
+  type CredentialFault,
+  type PluginFacts,
+  type ServiceFacts,
+  type WaitFacts,
+} from './facts.ts';
+import { describeUsual, overlongAfterMs, roundDuration } from '../usual-duration.service.ts';
+import type { RunningJob } from '../../tenant/outlook.ts';
 
-/** Why a queued job does not run, in the order of repair. */
+/** Lists why a queued job doesn't run, in the order of repair. */
 export function listWaitCauses(facts: WaitFacts): [ExplanationCause, ...ExplanationCause[]] {
   const lasting = [
     ...listServiceCauses(facts.service),
     ...listPluginCauses(facts.plugin, facts.job),
   ];
-  const due = dueCause(facts.job);
-  // Who is in the way now says nothing about the time when it will be due.
+  const due = describeDue(facts.job);
+  // A job that is due later isn't held back by the jobs that run now.
   const passing = due === undefined ? listQueueCauses(facts) : [due];
   const [first, ...others] = [...orderRepairs(lasting), ...passing];
   return first === undefined ? [describeQueuePosition(facts)] : [first, ...others];
 }
 
 /**
- * Sorts causes by when they have to be repaired: first what is broken, last the switch that lets work
- * go again. While a secret can't be opened, that switch isn't offered: jobs would only fail.
+ * Sorts causes in the order of repair: broken parts first, pauses and disabled parts last. While a
+ * secret can't be opened, the command that resumes isn't offered, because jobs would only fail.
  */
 export function orderRepairs(causes: readonly ExplanationCause[]): ExplanationCause[] {
   const rank = ({ repair }: ExplanationCause): number =>
@@ -44,11 +52,12 @@ export function orderRepairs(causes: readonly ExplanationCause[]): ExplanationCa
   );
 }
 
-/** A plugin that is loaded here is known to a process as soon as the service runs. */
+/** Returns whether starting the service ends the cause: then a process loads the plugin. */
 function isCuredByStart({ repair, commands = [] }: ExplanationCause): boolean {
   return repair === 'plugin' && commands.length === 1 && commands[0] === 'ductile system start';
 }
 
+/** Lists what holds back everything in a ledger. */
 export function listServiceCauses({
   hosts,
   trouble,
@@ -98,13 +107,14 @@ export function listServiceCauses({
   return causes;
 }
 
+/** Lists what holds back a plugin. A failed init doesn't hold back `init` and `health` themselves. */
 export function listPluginCauses(
   plugin: PluginFacts,
   job?: Pick<Job, 'command'>,
 ): ExplanationCause[] {
   const { name, state, isKnown, switchedOff, init, runnerGraceMs } = plugin;
   const causes: ExplanationCause[] = (plugin.credentials ?? []).map((fault) =>
-    credentialCause(name, fault),
+    describeCredential(name, fault),
   );
   if (switchedOff !== undefined) {
     causes.push({
@@ -120,17 +130,17 @@ export function listPluginCauses(
     causes.push({
       repair: 'plugin',
       fact: `no running process knows the plugin ${name}`,
-      evidence: standings[state],
+      evidence: stateFacts[state],
       movesBy: `it ends as dead when nobody has known the plugin for ${formatDuration(runnerGraceMs)}`,
-      commands: remedyOf(name, state),
+      commands: listPluginCommands(name, state),
     });
   }
-  const isCare = job !== undefined && ['init', 'health'].includes(job.command);
-  if (init !== undefined && !isCare) causes.push(initCause(init));
+  const isMaintenance = job !== undefined && ['init', 'health'].includes(job.command);
+  if (init !== undefined && !isMaintenance) causes.push(describeInit(init));
   return causes;
 }
 
-function credentialCause(plugin: string, { name, keyId }: CredentialFault): ExplanationCause {
+function describeCredential(plugin: string, { name, keyId }: CredentialFault): ExplanationCause {
   const commands = [`ductile credential set ${quoteShell(name)}`];
   if (keyId === undefined) {
     return {
@@ -152,7 +162,7 @@ function credentialCause(plugin: string, { name, keyId }: CredentialFault): Expl
   };
 }
 
-const standings: Readonly<Record<PluginFacts['state'], string>> = {
+const stateFacts: Readonly<Record<PluginFacts['state'], string>> = {
   loaded: 'it is loaded here, but no live process has told that it runs it',
   disabled: 'the configuration disables it',
   dormant: 'it was found, and waits to be set up',
@@ -160,15 +170,21 @@ const standings: Readonly<Record<PluginFacts['state'], string>> = {
   unknown: 'it is in none of the plugin roots of this configuration',
 };
 
-function remedyOf(name: string, standing: PluginFacts['state']): string[] {
-  if (standing === 'disabled') {
+function listPluginCommands(name: string, state: PluginFacts['state']): string[] {
+  if (state === 'disabled') {
     return [formatSetCommand(`plugins.${name}.enabled`, 'true')];
   }
-  if (standing === 'loaded') return ['ductile system start'];
-  return standing === 'unknown' ? ['ductile plugin list'] : ['ductile doctor'];
+  if (state === 'loaded') return ['ductile system start'];
+  return state === 'unknown' ? ['ductile plugin list'] : ['ductile doctor'];
 }
 
-function initCause({ plugin, status, reason, jobId, updatedAt }: PluginHealth): ExplanationCause {
+function describeInit({
+  plugin,
+  status,
+  reason,
+  jobId,
+  updatedAt,
+}: PluginHealth): ExplanationCause {
   if (status === 'pending') {
     return {
       repair: 'plugin',
@@ -189,7 +205,7 @@ function initCause({ plugin, status, reason, jobId, updatedAt }: PluginHealth): 
   };
 }
 
-function dueCause({
+function describeDue({
   nextRetryAt,
   retryCount,
   crashCount,
@@ -222,5 +238,151 @@ function dueCause({
     movesBy: 'it is due then',
     commands: cancel,
     ...when,
+  };
+}
+
+/** Lists limits and keys that running jobs use up. */
+function listQueueCauses(facts: WaitFacts): ExplanationCause[] {
+  const { job, service, plugin } = facts;
+  const { running } = facts.queue;
+  const causes: ExplanationCause[] = [];
+  const ofPlugin = running.filter((one) => one.plugin === job.plugin);
+  const { parallelism } = plugin;
+  if (parallelism !== undefined && ofPlugin.length >= parallelism) {
+    const fact = `the plugin ${job.plugin} runs ${parallelism} at a time`;
+    const wider = formatSetCommand(`plugins.${job.plugin}.parallelism`, String(parallelism + 1));
+    causes.push(
+      describeHolders(facts, ofPlugin, fact, plugin.isConcurrencySafe === false ? [] : [wider]),
+    );
+  }
+  causes.push(...listKeyCauses(facts));
+  if (job.suspect && running.some(({ suspect }) => suspect)) {
+    const suspects = running.filter(({ suspect }) => suspect);
+    causes.push(
+      describeHolders(facts, suspects, 'it met crashes, so it runs alone among those that did'),
+    );
+  }
+  const { workers = 0, slug = '' } = service.tenant ?? {};
+  if (workers > 0 && running.length >= workers) {
+    const fact = `the tenant ${slug} may run ${workers} at a time`;
+    const wider = `ductile tenant limit ${quoteShell(slug)} --workers ${workers + 1}`;
+    causes.push(describeHolders(facts, running, fact, [wider]));
+  }
+  const slots = service.hosts.reduce((sum, host) => sum + host.slots, 0);
+  if (slots > 0 && running.length >= slots) {
+    const fact = slots === 1 ? 'the only worker is busy' : `all ${slots} workers are busy`;
+    const wider = formatSetCommand('service.max_workers', String(slots + 1));
+    causes.push(describeHolders(facts, running, fact, [wider]));
+  }
+  return causes;
+}
+
+function listKeyCauses(facts: WaitFacts): ExplanationCause[] {
+  const { job, holder: first } = facts;
+  const { running } = facts.queue;
+  const causes: ExplanationCause[] = [];
+  const { dependencyKey, dedupeKey } = job;
+  const holder =
+    dependencyKey === null
+      ? undefined
+      : running.find((other) => other.dependencyKey === dependencyKey);
+  if (holder === undefined && first !== undefined && first.id !== job.id) {
+    causes.push({
+      fact: `dependency ${dependencyKey}, for which job ${first.id} is first in line`,
+      evidence: `of those that wait for a key, who was due first runs first`,
+      movesBy: 'its turn comes when that has ended',
+      commands: [`ductile why ${first.id}`, `ductile job cancel ${first.id}`],
+    });
+  }
+  if (holder !== undefined) {
+    const fact = `dependency ${dependencyKey}, held by job ${holder.id}`;
+    causes.push(describeHolders(facts, [holder], fact));
+  }
+  const twin = running.find(
+    (other) =>
+      dedupeKey !== null &&
+      other.dedupeKey === dedupeKey &&
+      other.plugin === job.plugin &&
+      other.command === job.command,
+  );
+  if (twin !== undefined) {
+    const fact = `a job with its dedupe key ${dedupeKey} is running`;
+    causes.push(describeHolders(facts, [twin], fact));
+  }
+  return causes;
+}
+
+/**
+ * Names the jobs that have run longest. A job that hangs is the cause itself. Raising the limit
+ * (`wider`) is offered only if no job hangs, because the next one would hang, too.
+ */
+function describeHolders(
+  facts: WaitFacts,
+  holders: readonly RunningJob[],
+  fact: string,
+  wider: readonly string[] = [],
+): ExplanationCause {
+  const byAge = sortByAge(holders);
+  const [oldest] = byAge;
+  const named = byAge.slice(0, NAMED_MAX).map(nameJob).join(', ');
+  const isOne = holders.length === 1;
+  const others = holders.length - NAMED_MAX;
+  const more = others > 0 ? ` and ${others} more` : '';
+  const firstEnd = byAge.flatMap(({ claimExpiresAt }) => claimExpiresAt ?? []).toSorted()[0];
+  const hanging = byAge.find((one) => isOverlong(facts, one));
+  const cause = {
+    at: oldest?.startedAt,
+    movesAt: firstEnd,
+    movesBy: `it goes on when ${isOne ? 'that' : 'one of them'} ends; no claim lasts longer than told`,
+  };
+  if (hanging === undefined) {
+    const evidence = `${named}${more} ${isOne ? 'is' : 'are'} running`;
+    return { ...cause, fact, evidence, commands: [...listJobCommands(oldest), ...wider] };
+  }
+  return {
+    ...cause,
+    fact: `${fact}, and ${nameJob(hanging)} seems to hang`,
+    evidence: `it has run for ${describeAge(facts, hanging)}${more}`,
+    at: hanging.startedAt,
+    commands: [`ductile job cancel ${hanging.id}`, ...listJobCommands(hanging)],
+  };
+}
+
+function isOverlong({ usual, now }: WaitFacts, { id, startedAt }: RunningJob): boolean {
+  if (startedAt === null || now === undefined) return false;
+  return fromTimestamp(now) - fromTimestamp(startedAt) >= overlongAfterMs(usual?.get(id));
+}
+
+function describeAge({ usual, now }: WaitFacts, { id, startedAt }: RunningJob): string {
+  const ms = fromTimestamp(now ?? '') - fromTimestamp(startedAt ?? '');
+  return `${roundDuration(ms)}; ${describeUsual(usual?.get(id))}`;
+}
+
+const NAMED_MAX = 3;
+
+function nameJob({ id, plugin, command }: RunningJob): string {
+  return `job ${id} (${plugin} ${command})`;
+}
+
+function listJobCommands(job: RunningJob | undefined): string[] {
+  return job === undefined ? [] : [`ductile why ${job.id}`, `ductile job cancel ${job.id}`];
+}
+
+/** Describes the queue position of a job that nothing else holds back. */
+function describeQueuePosition({ job, queue }: WaitFacts): ExplanationCause {
+  if (queue.ahead === 0) {
+    return {
+      fact: 'it is next in line',
+      evidence: 'nothing on record holds it back',
+      at: job.readyAt,
+      movesBy: 'the next free worker takes it',
+    };
+  }
+  return {
+    fact: `${formatCount(queue.ahead, 'job')} of ${job.plugin} came before it`,
+    evidence: 'jobs of a plugin run in the order in which they came',
+    at: job.readyAt,
+    movesBy: 'its turn comes after them',
+    commands: [`ductile job list --plugin ${quoteShell(job.plugin)} --status queued,running`],
   };
 }

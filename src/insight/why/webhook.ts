@@ -12,50 +12,51 @@ import {
   type ExplanationFact,
 } from './explanation.ts';
 import { describeStartedJob, describeStartedRun, describeStarted } from './signal.ts';
-import type { ServiceFacts } from './wait-facts.ts';
+import type { ServiceFacts } from './facts.ts';
 import { listServiceCauses, orderRepairs } from './waits.ts';
 import type { Started } from '../../webhook/shapes.operations.ts';
 
+/** What is on record about a webhook and its last deliveries. */
 export interface WebhookFacts {
   readonly row: WebhookRow;
   readonly isEnabled: boolean;
-  /** The configuration has a listener that deliveries can come to. */
+  /** Whether the configuration has a listener for deliveries. */
   readonly hasListener: boolean;
   readonly ratePerMinute: number;
-  /** Deliveries of late that came faster than it takes them. */
+  /** Recent deliveries that exceeded the rate limit. */
   readonly refusedCount: number;
   readonly service: ServiceFacts;
   /** The key that sealed its secret, if this process doesn't have it. */
   readonly missingKey?: string | undefined;
-  /** Why it is on and has nothing to start. */
+  /** Why its target can't be started. Undefined if it can. */
   readonly missing: string | undefined;
-  /** The newest first. */
+  /** Newest first. */
   readonly deliveries: readonly DeliveryRow[];
-  /** Of the last delivery: what it started, the newest first. */
+  /** The jobs and runs that the last delivery started, newest first. */
   readonly jobs: readonly Job[];
   readonly runs: readonly Run[];
-  /** And what became of it, where an agent was told. */
+  /** The outcome of the last delivery, if its target is an agent. */
   readonly outcome?: AgentOutcome | undefined;
 }
 
-/** Why a webhook takes what is delivered, or does not. */
+/** Explains whether a webhook accepts deliveries, or what became of the last one. */
 export function explainWebhook(facts: WebhookFacts): Explanation {
   const { row, isEnabled, deliveries } = facts;
   const state = isEnabled ? 'enabled' : 'disabled';
   const subject = { kind: 'webhook', id: row.id, state } as const;
-  const [first = lastVerdict(facts), ...others] = listBlockers(facts);
-  const told = others.length + 1 > listBlockers(facts).length ? deliveries.slice(1) : deliveries;
-  const origin = [...told.slice(0, DELIVERIES_TOLD).map(describeDelivery), describeCreation(row)];
+  const blockers = listBlockers(facts);
+  const [first = describeLastDelivery(facts), ...others] = blockers;
+  // Without a blocker, the last delivery is the verdict already.
+  const shown = blockers.length === 0 ? deliveries.slice(1) : deliveries;
+  const origin = [...shown.slice(0, DELIVERIES_SHOWN).map(describeDelivery), describeCreation(row)];
   const more = [
     `ductile webhook test ${quoteShell(row.id)}`,
     `ductile webhook deliveries ${quoteShell(row.id)}`,
   ];
-  return toExplanation(subject, [first, ...others], origin, more, {
-    blockers: listBlockers(facts),
-  });
+  return toExplanation(subject, [first, ...others], origin, more, { blockers });
 }
 
-const DELIVERIES_TOLD = 3;
+const DELIVERIES_SHOWN = 3;
 
 function listBlockers({
   row,
@@ -67,7 +68,10 @@ function listBlockers({
   missing,
   missingKey,
 }: WebhookFacts): ExplanationCause[] {
-  const causes = orderRepairs([...listServiceCauses(service), ...secretCause(row, missingKey)]);
+  const causes = orderRepairs([
+    ...listServiceCauses(service),
+    ...listSecretCauses(row, missingKey),
+  ]);
   if (!isEnabled) {
     causes.push({
       fact: 'it is disabled, so nothing is taken',
@@ -113,7 +117,7 @@ function listBlockers({
   return causes;
 }
 
-function secretCause({ id }: WebhookRow, keyId: string | undefined): ExplanationCause[] {
+function listSecretCauses({ id }: WebhookRow, keyId: string | undefined): ExplanationCause[] {
   if (keyId === undefined) return [];
   return [
     {
@@ -128,7 +132,7 @@ function secretCause({ id }: WebhookRow, keyId: string | undefined): Explanation
   ];
 }
 
-function lastVerdict(facts: WebhookFacts): ExplanationCause {
+function describeLastDelivery(facts: WebhookFacts): ExplanationCause {
   const { row, deliveries, ratePerMinute } = facts;
   const [last] = deliveries;
   if (last === undefined) {
@@ -140,9 +144,14 @@ function lastVerdict(facts: WebhookFacts): ExplanationCause {
   }
   const { fact, evidence, at } = describeDelivery(last);
   if (last.verdict !== 'accepted' || last.signalId === null) {
-    return { fact: `the last delivery: ${fact}`, evidence, at, commands: remedyOf(last, row) };
+    return {
+      fact: `the last delivery: ${fact}`,
+      evidence,
+      at,
+      commands: listDeliveryCommands(last, row),
+    };
   }
-  const started = lastOfEach(facts);
+  const started = listLastStarted(facts);
   const bad = started.filter(({ isBad }) => isBad);
   return {
     fact: `the last delivery: ${fact}; ${describeStartedWork(facts.outcome, started)}`,
@@ -162,9 +171,9 @@ interface StartedWork {
   readonly isBad: boolean;
 }
 
-/** What was done again counts as it went the last time; bad news comes first. */
-function lastOfEach({ jobs, runs }: WebhookFacts): StartedWork[] {
-  // The steps of a run are told by the run.
+/** Returns the last job of each command and the last run of each pipeline, failures first. */
+function listLastStarted({ jobs, runs }: WebhookFacts): StartedWork[] {
+  // The run stands for the jobs of its steps.
   const own = jobs.filter(({ runId }) => runId === null);
   const all = [
     ...own.map(
@@ -193,14 +202,14 @@ function describeStartedWork(
     return `its agent: ${outcome.status}${detail}`;
   }
   if (started.length === 0) return 'nothing that it started is on record';
-  const named = started.slice(0, STARTED_TOLD).map(({ fact }) => fact);
+  const named = started.slice(0, STARTED_SHOWN).map(({ fact }) => fact);
   const more = started.length - named.length;
   return [...named, ...(more === 0 ? [] : [`${more} more`])].join(', ');
 }
 
-const STARTED_TOLD = 3;
+const STARTED_SHOWN = 3;
 
-function remedyOf({ verdict, id }: DeliveryRow, row: WebhookRow): string[] {
+function listDeliveryCommands({ verdict, id }: DeliveryRow, row: WebhookRow): string[] {
   if (verdict === 'accepted') return [];
   if (verdict === 'failed') return [`ductile webhook replay ${id}`];
   return [
@@ -232,13 +241,13 @@ function describeCreation({ createdBy, createdAt, triggerCount }: WebhookRow): E
 
 export interface DeliveryFacts extends Started {
   readonly delivery: DeliveryRow;
-  /** Whether what it came to can still be shown. */
+  /** Whether its webhook still exists. */
   readonly hasWebhook: boolean;
-  /** Whether what it came to would take it again: an endpoint of the configuration would, too. */
+  /** Whether it can be delivered again, to its webhook or to an endpoint of the configuration. */
   readonly isReplayable: boolean;
 }
 
-/** Why something that was delivered was taken or not, and what came of it. */
+/** Explains why a delivery was accepted or not, and what it started. */
 export function explainDelivery(facts: DeliveryFacts): Explanation {
   const { id, webhookId, verdict } = facts.delivery;
   const subject = { kind: 'delivery', id, state: verdict } as const;
@@ -247,12 +256,12 @@ export function explainDelivery(facts: DeliveryFacts): Explanation {
     fact: `it came to the webhook ${webhookId}`,
     evidence: webhookId.startsWith('/') ? webhookId : `/hooks/${webhookId}`,
   };
-  const commands = [...remedies(facts), `ductile webhook delivery ${id}`];
+  const commands = [...listCommands(facts), `ductile webhook delivery ${id}`];
   const first = { fact: `it was ${fact}`, evidence, at };
   return toExplanation(subject, [first, ...describeStarted(facts)], [origin], commands);
 }
 
-function remedies({ delivery, hasWebhook, isReplayable, jobs, runs }: DeliveryFacts): string[] {
+function listCommands({ delivery, hasWebhook, isReplayable, jobs, runs }: DeliveryFacts): string[] {
   const { id, webhookId, signalId } = delivery;
   if (signalId === null) return hasWebhook ? [`ductile webhook show ${quoteShell(webhookId)}`] : [];
   const started = [...jobs.slice(0, 1), ...runs.slice(0, 1)].map((one) => one.id);

@@ -70,7 +70,7 @@ export const explainWhy = defineOperation({
   },
 });
 
-/** Findings in files and settings have the id `<category>:<key>`, or the location in place of the key. */
+/** Matches ids of findings in files: `<category>:<key>`, or `<category>:<location>` without a key. */
 const idPattern =
   /^(content|integrity|permissions|security|plugins|packages|routes|pipelines|schedules|webhooks|state):/;
 
