@@ -1,19 +1,26 @@
+import * as z from 'zod';
 import type { Timestamp } from '../base/clock.ts';
+import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { maskText } from '../base/secrets.ts';
 import type { Config } from '../config/config.ts';
+import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { DirectiveType } from '../directive/directive.ts';
+import type { LedgerContext } from '../engine/context.ts';
 import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { LiveFinding } from './finding.ts';
-import { maskText } from '../base/secrets.ts';
+import { acknowledgeableKinds } from './types.ts';
 
-/** What a check may look at. */
+/** Everything that a check can read. */
 export interface CheckContext {
   readonly ledger: Ledger;
   readonly config: Config;
-  /** Undefined when the plugins can't be read; that is another finding. */
+  /** Undefined if the plugins can't be read. That is another finding. */
   readonly catalog: Catalog | undefined;
   /** The database's time. */
   readonly now: Timestamp;
-  /** Ids of the credential keys that this process can open; undefined where they weren't read. */
+  /** Ids of the credential keys that this process has. Undefined if they weren't read. */
   readonly keyIds: readonly string[] | undefined;
   /** False for a tenant's ledger, where findings about the whole machine are left out. */
   readonly isRoot: boolean;
@@ -25,20 +32,20 @@ export interface CheckContext {
 }
 
 /**
- * Looks for one kind of trouble. Each check costs a bounded number of index-backed reads, because the
+ * Looks for one kind of problem. Each check costs a bounded number of index-backed reads, because the
  * incident watcher runs all of them every few seconds.
  */
 export type Check = (context: CheckContext) => Promise<LiveFinding[]>;
 
-/** A job, or a run or a part of it. */
+/** The job or run that a text comes from. */
 export interface TextSource {
   readonly sourceEventId?: string | null | undefined;
   readonly runId?: string | null | undefined;
 }
 
 /**
- * Masks an error or a question for evidence. Incidents are stored for every reader, so a text that
- * comes from a signal for administrators alone is left out.
+ * Masks an error or a question for evidence. Every reader can see incidents, so a text that can come
+ * from an admin-only signal is left out.
  */
 export async function showText(
   ledger: LedgerSubset<'runs.find' | 'signals.list' | 'runs.listWaitedSignals'>,
@@ -54,7 +61,7 @@ export async function showText(
   return maskText(text);
 }
 
-/** The signals whose data a run has: the one that started it, and those that it waited for. */
+/** Lists the signals whose data a run can contain: the one that started it, and those it waited for. */
 async function readSignalIds(
   ledger: LedgerSubset<'runs.find' | 'runs.listWaitedSignals'>,
   runId: string | null | undefined,
@@ -65,4 +72,70 @@ async function readSignalIds(
     ledger.runs.listWaitedSignals(runId),
   ]);
   return [run?.sourceEventId ?? [], waited].flat();
+}
+
+/** The id of a finding that needs no more attention. */
+interface AcknowledgeChoice {
+  readonly finding: string;
+  readonly reason?: string | undefined;
+}
+
+const acknowledgeType: DirectiveType<AcknowledgeChoice> = {
+  type: 'incident.acknowledge',
+  summary: 'Stop reporting the dead jobs or halted runs of a finding that ended before now.',
+  scope: 'incidents:rw',
+  isRepeatable: true,
+  params: z.strictObject({
+    finding: z
+      .string()
+      .regex(/^[a-z_]+:./, 'must be a kind and a key, such as job_dead:mail/handle')
+      .max(limits.findingIdCharsMax),
+    reason: z.string().min(1).max(limits.whyCharsMax).optional(),
+  }),
+  sameness: () => 'each',
+  target: ({ finding }) => finding,
+};
+
+/** Defines the directive. It changes nothing but its own record, which `readAcknowledged` reads. */
+export function acknowledgeDirective({
+  commits,
+}: LedgerContext): DirectiveDefinition<AcknowledgeChoice> {
+  return {
+    ...acknowledgeType,
+    plan({ finding }) {
+      requireAcknowledgeable(finding);
+      return [
+        `${finding} would be acknowledged: jobs and runs that ended before now are no longer reported.`,
+        'New ones are reported again.',
+      ];
+    },
+    execute: ({ finding }) => Promise.resolve({ finding }),
+    after: () => commits.publish({ acknowledged: true }),
+  };
+}
+
+/** A state that still lasts, such as an open breaker, ends when its cause does. */
+function requireAcknowledgeable(finding: string): void {
+  const kind = finding.slice(0, finding.indexOf(':'));
+  if ((acknowledgeableKinds as readonly string[]).includes(kind)) return;
+  throw new DuctileError('INPUT_INVALID', `${finding} can't be acknowledged: it still lasts`, {
+    place: 'finding',
+    hint: `Resolve it as \`ductile doctor\` says. You can acknowledge ${acknowledgeableKinds.join(', ')}.`,
+  });
+}
+
+/** Reads when each finding was acknowledged last, by its id. The directives themselves are the record. */
+export async function readAcknowledged(
+  ledger: LedgerSubset<'directives.page'>,
+): Promise<ReadonlyMap<string, Timestamp>> {
+  const { rows } = await ledger.directives.page({
+    type: acknowledgeType.type,
+    status: ['completed'],
+    limit: limits.acknowledgementsMax,
+  });
+  const newestLast = rows.toReversed().flatMap(({ target, completedAt }) => {
+    const id = target.slice(target.indexOf(':') + 1);
+    return completedAt === null ? [] : [[id, completedAt] as const];
+  });
+  return new Map(newestLast);
 }

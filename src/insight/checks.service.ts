@@ -1,9 +1,5 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { limits } from '../base/limits.ts';
-import type { Timestamp } from '../base/clock.ts';
-import { acknowledgeType } from './acknowledge.service.ts';
-import type { LedgerSubset } from '../ledger/ledger.ts';
-import type { Check, CheckContext } from './check.service.ts';
+import { readAcknowledged, type Check, type CheckContext } from './check.service.ts';
 import { findWaitingApprovals, findHeldKeys, findHaltedRuns } from './checks/runs.ts';
 import {
   findOpenBreakers,
@@ -51,17 +47,17 @@ const checks: readonly Check[] = [
 /** Runs every check; the most urgent finding comes first. */
 export async function findLiveFindings(context: CheckContext): Promise<LiveFinding[]> {
   const acknowledged = context.acknowledged ?? (await readAcknowledged(context.ledger));
-  const given = { ...context, acknowledged };
-  const found = await Promise.all(checks.map((check) => runCheck(check, given)));
+  const complete = { ...context, acknowledged };
+  const found = await Promise.all(checks.map((check) => runCheck(check, complete)));
   return rankFindings(found.flat());
 }
 
-/** A check that fails is a finding itself, so that it doesn't hide the findings of the others. */
+/** Runs a check. If it fails, that is a finding itself, so that the findings of others aren't lost. */
 async function runCheck(check: Check, context: CheckContext): Promise<LiveFinding[]> {
   try {
     return await check(context);
   } catch (error) {
-    // Without its database nothing can be found out, which is for the caller to report.
+    // Without its database no check can run. The caller reports that.
     if (error instanceof DuctileError && error.code === 'LEDGER_UNAVAILABLE') throw error;
     return [
       {
@@ -76,20 +72,4 @@ async function runCheck(check: Check, context: CheckContext): Promise<LiveFindin
       },
     ];
   }
-}
-
-/** Reads when each finding was acknowledged last, by its id. The directives themselves are the record. */
-export async function readAcknowledged(
-  ledger: LedgerSubset<'directives.page'>,
-): Promise<ReadonlyMap<string, Timestamp>> {
-  const { rows } = await ledger.directives.page({
-    type: acknowledgeType.type,
-    status: ['completed'],
-    limit: limits.acknowledgementsMax,
-  });
-  const newestLast = rows.toReversed().flatMap(({ target, completedAt }) => {
-    const id = target.slice(target.indexOf(':') + 1);
-    return completedAt === null ? [] : [[id, completedAt] as const];
-  });
-  return new Map(newestLast);
 }

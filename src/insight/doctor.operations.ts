@@ -9,10 +9,11 @@ import {
   findInPlace,
   findLive,
   findOnLedger,
+  findOwnFaults,
+  makeTargets,
   subjectOf,
   type LedgerFindings,
 } from './ledger-findings.operations.ts';
-import { findOwnFaults, makeTargets } from './config-faults.service.ts';
 import { listAllConfigFindings, loadOptions } from '../config/check.operations.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../base/limits.ts';
