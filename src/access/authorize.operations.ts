@@ -43,7 +43,7 @@ function noteRefused(
   const { actor } = principal;
   const least = scope ?? null;
   const key = `${actor} ${name} ${scope ?? effect}`;
-  engine.observations?.note('call_refused', key, { actor, operation: name, scope: least });
+  engine.observations?.count('call_refused', key, { actor, operation: name, scope: least });
 }
 
 /** Counts calls with invalid tokens: together, or by the name of an expired token. */
@@ -52,7 +52,7 @@ export function noteWrongToken(base: Base, presented: string, operation: string 
   const actor = expired === undefined ? null : `token:${expired}`;
   const key = actor === null ? 'unknown token' : `${actor} expired`;
   const detail = { actor, operation: operation ?? null, expired: expired !== undefined };
-  base.engine.observations?.note('call_refused', key, detail);
+  base.engine.observations?.count('call_refused', key, detail);
 }
 
 /** The principal of calls without a token. */

@@ -46,7 +46,7 @@ export interface Engine {
   /** Counters of this process, for all of its ledgers. */
   readonly metrics: Pick<Metrics, 'read'>;
   /** Counts refused requests; undefined if nothing is recorded. */
-  readonly observations?: Pick<Observations, 'note'>;
+  readonly observations?: Pick<Observations, 'count'>;
   /** The limits of the tenant; the root ledger has none. */
   readonly quota: {
     workers(): number | undefined;

@@ -57,7 +57,7 @@ export class LedgerEngine implements Engine {
   readonly webhookIntake: WebhookIntake;
   readonly webhooks: Webhooks;
   readonly metrics: Metrics;
-  readonly observations: Pick<Observations, 'note'>;
+  readonly observations: Pick<Observations, 'count'>;
   readonly quota: Quota;
   readonly #setup: LedgerSetup;
   readonly #context: LedgerContext;

@@ -281,7 +281,7 @@ export function subscribeServices(context: LedgerContext, services: LedgerServic
     if (ended !== undefined) services.observer.observeRuns(ended);
     if (endedJobs !== undefined) services.observer.observeAttempts(endedJobs);
     if (signals !== undefined) services.counter.countSignals(signals);
-    if (suppressed !== undefined) services.observations.noteSuppressed(suppressed);
+    if (suppressed !== undefined) services.observations.countSuppressed(suppressed);
     for (const { draft } of events.requested ?? [])
       services.counter.countDirective(draft, 'requested');
     for (const { directive, moment } of events.moments ?? []) {

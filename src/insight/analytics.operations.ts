@@ -66,20 +66,20 @@ export const analyticsSummary = defineOperation({
     const { requested, ended, signals } = value.directives;
     const { completed = 0, failed = 0, cancelled = 0 } = ended;
     const stats = Object.fromEntries(attemptStatuses.map((status) => [status, 0]));
-    const commands = new Map<string, Tally>();
+    const commands = new Map<string, CommandTotals>();
     for (const group of groups) {
       stats[group.status] = (stats[group.status] ?? 0) + group.attempts;
       const key = JSON.stringify([group.plugin, group.command]);
-      const tally = commands.get(key) ?? { ...empty, plugin: group.plugin, command: group.command };
+      const totals = commands.get(key) ?? { ...zero, plugin: group.plugin, command: group.command };
       commands.set(key, {
-        ...tally,
-        attempts: tally.attempts + group.attempts,
-        succeeded: tally.succeeded + (group.status === 'succeeded' ? group.attempts : 0),
-        failed: tally.failed + (failures.has(group.status) ? group.attempts : 0),
-        ran: tally.ran + group.ran,
-        runMs: tally.runMs + group.runMs,
-        maxRunMs: Math.max(tally.maxRunMs, group.maxRunMs),
-        queueMs: tally.queueMs + group.queueMs,
+        ...totals,
+        attempts: totals.attempts + group.attempts,
+        succeeded: totals.succeeded + (group.status === 'succeeded' ? group.attempts : 0),
+        failed: totals.failed + (failures.has(group.status) ? group.attempts : 0),
+        ran: totals.ran + group.ran,
+        runMs: totals.runMs + group.runMs,
+        maxRunMs: Math.max(totals.maxRunMs, group.maxRunMs),
+        queueMs: totals.queueMs + group.queueMs,
       });
     }
     return {
@@ -89,18 +89,18 @@ export const analyticsSummary = defineOperation({
       truncated,
       directives: { requested, completed, failed, cancelled },
       signals_emitted: signals,
-      commands: [...commands.values()].map(showTally),
+      commands: [...commands.values()].map(showTotals),
     };
   },
 });
 
-interface Tally {
+interface CommandTotals {
   readonly plugin: string;
   readonly command: string;
   readonly attempts: number;
   readonly succeeded: number;
   readonly failed: number;
-  /** Those that had a process. */
+  /** The number of attempts that had a process. */
   readonly ran: number;
   readonly runMs: number;
   readonly maxRunMs: number;
@@ -109,9 +109,9 @@ interface Tally {
 
 const failures: ReadonlySet<string> = new Set(['failed', 'timed_out', 'crashed']);
 
-const empty = { attempts: 0, succeeded: 0, failed: 0, ran: 0, runMs: 0, maxRunMs: 0, queueMs: 0 };
+const zero = { attempts: 0, succeeded: 0, failed: 0, ran: 0, runMs: 0, maxRunMs: 0, queueMs: 0 };
 
-function showTally({ plugin, command, attempts, succeeded, failed, ran, ...sums }: Tally) {
+function showTotals({ plugin, command, attempts, succeeded, failed, ran, ...sums }: CommandTotals) {
   return {
     plugin,
     command,

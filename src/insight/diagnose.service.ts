@@ -22,8 +22,8 @@ import {
 import { checkPipelines } from '../pipeline/load.service.ts';
 
 /**
- * Everything that can be found out about a configuration without starting it. With the names of the
- * stored credentials, a secret that is kept nowhere is an error.
+ * Finds all problems of a configuration without starting it. Given the names of the stored
+ * credentials, a webhook secret that is in neither place is an error instead of a warning.
  */
 export function diagnose(
   reading: ConfigReading,
@@ -36,20 +36,20 @@ export function diagnose(
     try {
       findings.push(...diagnosePlugins(config, loadCatalog(config), nowMs, credentials));
     } catch (thrown) {
-      findings.push(...thrownProblems(thrown).map((found) => toFinding('error', 'plugins', found)));
+      findings.push(...readProblems(thrown).map((found) => toFinding('error', 'plugins', found)));
     }
   }
   return rank(findings);
 }
 
-/** Schemas that no payload can be checked against; a validator has to be loaded to know it. */
+/** Finds invalid schemas of plugins. It is separate, because it has to load a validator. */
 export async function diagnoseSchemas({ config }: ConfigReading): Promise<Finding[]> {
   if (config === undefined) return [];
   try {
     const problems = await checkSchemas(loadCatalog(config).plugins.values());
     return problems.map((problem) => toFinding('warning', 'plugins', problem));
   } catch {
-    // What keeps the plugins from being loaded is told by `diagnose`.
+    // `diagnose` reports why the plugins can't be loaded.
     return [];
   }
 }
@@ -81,7 +81,7 @@ function diagnosePlugins(
     ...circles.possible.map(as('warning', 'routes')),
     ...webhooks.problems.map(as('error', 'webhooks')),
     ...webhooks.warnings.map(as('warning', 'webhooks')),
-    ...findUnkept(config, credentials).map(
+    ...findMissingSecrets(config, credentials).map(
       as(credentials === undefined ? 'warning' : 'error', 'webhooks'),
     ),
     ...pipelines.problems.map(as('error', 'pipelines')),
@@ -90,7 +90,7 @@ function diagnosePlugins(
   ];
 }
 
-/** Limits that need /proc, which only Linux has. */
+/** Finds limits that can't be enforced on this platform: they need /proc, which only Linux has. */
 export function findUnenforced(
   config: Config,
   { plugins }: Catalog,
@@ -110,7 +110,10 @@ export function findUnenforced(
 }
 
 /** Finds endpoints whose secret isn't in the files. Without the ledger, it may be a stored credential. */
-function findUnkept({ webhooks }: Config, credentials: ReadonlySet<string> | undefined): Problem[] {
+function findMissingSecrets(
+  { webhooks }: Config,
+  credentials: ReadonlySet<string> | undefined,
+): Problem[] {
   return webhooks.endpoints.flatMap(({ secret, secretRef, place }, index) => {
     if (secret !== undefined || credentials?.has(secretRef) === true) return [];
     const key = keyText(['webhooks', 'endpoints', index, 'secret_ref']);
@@ -131,7 +134,7 @@ function findDormant({ file }: Config, { dormant }: Catalog): Problem[] {
   });
 }
 
-/** Switched off, and nowhere to be found: a slip of the pen, or the rest of a plugin that is gone. */
+/** Finds disabled plugins that don't exist: a typing error, or a plugin that was removed. */
 function findAbsent({ plugins }: Config, { disabled, found }: Catalog): Problem[] {
   return [...disabled].flatMap((name) => {
     const settings = plugins[name];
@@ -177,7 +180,7 @@ function checkSchedules(name: string, config: Config, catalog: Catalog, nowMs: n
   });
 }
 
-function thrownProblems(thrown: unknown): readonly Problem[] {
+function readProblems(thrown: unknown): readonly Problem[] {
   if (!(thrown instanceof DuctileError) || thrown.code !== 'CONFIG_INVALID') throw thrown;
   return (thrown.details?.['problems'] ?? []) as readonly Problem[];
 }

@@ -44,12 +44,12 @@ export const systemDoctor = defineOperation({
 
 type ShownFindings = z.output<typeof findingsShape>;
 
-/** Dashboards ask again and again; those of one ledger share what is found. */
+/** All callers of one ledger share an examination, because dashboards request it again and again. */
 const shareFindings = makeSharedFindings<ShownFindings>();
 
 async function examineService(context: Context): Promise<ShownFindings> {
   const reading = readConfig(loadOptions(context));
-  const { findings, hasTenants, credentials } = await lookAtLedger(reading, context);
+  const { findings, hasTenants, credentials } = await examineLedger(reading, context);
   const found = [
     ...findings,
     ...(await listAllConfigFindings(reading, credentials)),
@@ -58,7 +58,7 @@ async function examineService(context: Context): Promise<ShownFindings> {
   return showFindings(rankAllFindings(dropRepeated(found, credentials !== undefined)));
 }
 
-/** Only what is in the tenant's own ledger: nothing about files, the machine or other tenants. */
+/** Examines a tenant's own ledger: nothing about files, the machine or other tenants. */
 async function examineTenant({ engine }: Context): Promise<ShownFindings> {
   const [live, faults] = await Promise.all([
     findLive(subjectOf(engine, false)),
@@ -69,8 +69,8 @@ async function examineTenant({ engine }: Context): Promise<ShownFindings> {
   return showFindings(rankAllFindings([...live, ...own]));
 }
 
-/** The server's own, or from the command line the one that the files name, if they can be read. */
-async function lookAtLedger({ config }: ConfigReading, context: Context): Promise<LedgerFindings> {
+/** Examines the ledger of the service. On the command line, it opens the ledger that the files name. */
+async function examineLedger({ config }: ConfigReading, context: Context): Promise<LedgerFindings> {
   const { configFiles } = context;
   if (configFiles === undefined) {
     // Without a service there is no engine to read.
@@ -85,8 +85,8 @@ async function lookAtLedger({ config }: ConfigReading, context: Context): Promis
 const notRead: LedgerFindings = { findings: [], hasTenants: false };
 
 /**
- * Leaves out what two sources report: a plugin that doesn't load is a problem of its files, and
- * whether a webhook's credential is there is known from the ledger.
+ * Drops findings that two sources report. A plugin that doesn't load is a problem of its files. A
+ * missing credential of a webhook is a finding of the ledger, if that was read.
  */
 function dropRepeated(findings: readonly Finding[], isRead: boolean): Finding[] {
   const inFiles = new Set(findings.flatMap(({ live, key }) => (live === undefined ? key : [])));
@@ -100,9 +100,9 @@ function dropRepeated(findings: readonly Finding[], isRead: boolean): Finding[] 
 const SECRET_REF = /secret_ref$/;
 
 /**
- * An examination of the whole service that callers share. It begins after all of its callers have
- * asked, so that each of them sees its own writes. The next one rests for twenty times as long as the
- * last one took, or for a second, so that many clients don't keep the service busy.
+ * An examination that callers share. It starts after all of its callers have asked, so that each of
+ * them sees its own writes. Before the next one, it pauses for twenty times the last duration, but at
+ * most a second, so that many clients don't keep the service busy.
  */
 export class SharedExamination<T> {
   #examine: (() => Promise<T>) | undefined;
@@ -111,7 +111,7 @@ export class SharedExamination<T> {
   #restMs = 0;
   #endedAtMs = -Infinity;
 
-  /** Joins the next examination. Of several callers, the last one brings what is run. */
+  /** Joins the next examination. It runs the function of the caller that came last. */
   get(examine: () => Promise<T>): Promise<T> {
     this.#examine = examine;
     this.#next ??= this.#begin(examine);
@@ -140,14 +140,14 @@ export class SharedExamination<T> {
   }
 }
 
-type BySight<T> = Readonly<Record<'exact' | 'masked', SharedExamination<T>>>;
+type SharedByVisibility<T> = Readonly<Record<'exact' | 'masked', SharedExamination<T>>>;
 
 /** Shares an examination between the callers of a service that see the same. */
 export function makeSharedFindings<T>(): (
   context: Context,
   examine: (context: Context) => Promise<T>,
 ) => Promise<T> {
-  const known = new WeakMap<Ledger, BySight<T>>();
+  const known = new WeakMap<Ledger, SharedByVisibility<T>>();
   return (context, examine) => {
     const ledger = bareLedger(context.engine.ledger);
     let shared = known.get(ledger);
@@ -156,7 +156,7 @@ export function makeSharedFindings<T>(): (
       known.set(ledger, shared);
     }
     if (seesHidden(context.principal)) return shared.exact.get(() => examine(context));
-    // A caller sees the data of its own jobs, which the others must not see.
+    // A caller can see the data of its own jobs. Other callers must not, so nobody's data is included.
     const engine = veilEngine(context.engine, ANONYMOUS);
     return shared.masked.get(() => examine({ ...context, engine, principal: ANONYMOUS }));
   };

@@ -5,10 +5,10 @@ import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { awaitsApproval } from '../pipeline/run/run.sql.ts';
 
-/** The condition of the index of rare states, word for word, so that it is used. */
+/** Word for word the condition of the index of rare states, so that the planner uses it. */
 const isRare = `status in ${RARE_STATUSES}`;
 
-/** Looks at each plugin apart: the many dead jobs of one must not hide the few of another. */
+/** Lists dead jobs that weren't retried. Each plugin has its own limit, so that none hides another. */
 export async function listDeadJobs(
   session: Session,
   { since, visitMax, groupsMax }: EndedRequest,
@@ -40,8 +40,8 @@ export async function listDeadJobs(
 }
 
 /**
- * The dead jobs of a plugin, the newest first, by their index. PostgreSQL takes no hints: only that
- * index answers a comparison of all its columns in this order.
+ * Selects the dead jobs of a plugin by their index, newest first. PostgreSQL has no index hints, but
+ * only that index can serve a comparison of all its columns in this order.
  */
 function deadOf(d: Dialect, plugin: string): string {
   const jobs = d.table('job_queue');
@@ -66,6 +66,7 @@ const selectDead = defineRows({
     )} order by q.seq desc`,
 });
 
+/** Lists halted runs that weren't revived, newest first. */
 export async function listHaltedRuns(
   session: Session,
   { since, visitMax }: EndedRequest,
@@ -91,6 +92,7 @@ export async function listHaltedRuns(
   }));
 }
 
+/** Lists steps of running runs that wait for an approval. */
 export async function listOpenQuestions(session: Session, limit: number): Promise<OpenQuestion[]> {
   const { dialect: d } = session;
   const rows = await session.run(
@@ -112,7 +114,7 @@ export async function listOpenQuestions(session: Session, limit: number): Promis
   }));
 }
 
-/** Hops from key to key in the indexes, however much is sealed with each. */
+/** Lists the keys that sealed something. It skips from key to key in the indexes. */
 export async function listSealKeyIds(session: Session): Promise<string[]> {
   const found = new Set<string>();
   for (const table of sealing) {

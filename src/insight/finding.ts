@@ -25,8 +25,8 @@ export type FindingCategory =
   | 'tenants';
 
 /**
- * Something that is wrong now or that waits for a decision, found on the ledger. `doctor` lists every
- * finding; findings whose kind is an incident kind also open an incident while they last.
+ * A problem or a pending decision that a check found on the ledger. `doctor` lists every finding. A
+ * finding of an incident kind also opens an incident while it lasts.
  */
 export interface LiveFinding {
   /** A stable name of the rule, such as `run_halted`. */
@@ -35,13 +35,13 @@ export interface LiveFinding {
   readonly key: string;
   readonly severity: Severity;
   readonly category: FindingCategory;
-  /** What is wrong, as a sentence that names the object. */
+  /** The problem, as a sentence that names the object. */
   readonly message: string;
-  /** What on record proves it. */
+  /** The records that prove it. */
   readonly evidence: string;
-  /** What to do, as a sentence. */
+  /** The next step, as a sentence. */
   readonly fix: string;
-  /** Commands that resolve it, the best first. */
+  /** Commands that resolve it, best first. */
   readonly commands: readonly string[];
   /** The argument for `ductile why`. */
   readonly why?: string | undefined;
@@ -58,7 +58,7 @@ export interface LiveFinding {
 export type Impact = (typeof impacts)[number];
 const impacts = ['everything', 'part', 'item'] as const;
 
-/** 0 for what stops most. */
+/** Returns 0 for the findings that stop most. */
 export function impactRank({ impact = 'part' }: Pick<LiveFinding, 'impact'>): number {
   return impacts.indexOf(impact);
 }
@@ -66,12 +66,12 @@ export function impactRank({ impact = 'part' }: Pick<LiveFinding, 'impact'>): nu
 /** The kind of the finding that a check could not run. The watcher closes nothing while there is one. */
 export const CHECK_FAILED = 'check_failed';
 
-/** The id of a finding; `ductile why` accepts it. */
+/** Returns the id of a finding. `ductile why` accepts it. */
 export function findingId({ kind, key }: Pick<LiveFinding, 'kind' | 'key'>): string {
   return `${kind}:${key}`;
 }
 
-/** The command by which an operator ends a finding about the past. */
+/** Returns the command that acknowledges a finding about past events. */
 export function acknowledgeCommand(kind: string, key: string): string {
   return `ductile incident acknowledge ${quoteShell(findingId({ kind, key }))}`;
 }
@@ -102,7 +102,7 @@ export function formatAge(since: Timestamp, now: Timestamp): string {
 
 const MINUTE_MS = 60_000;
 
-/** What checks of ended jobs and runs ask the ledger for. */
+/** Returns how far back checks of ended jobs and runs read. */
 export function toFindingWindow(now: Timestamp): {
   since: Timestamp;
   visitMax: number;
@@ -115,7 +115,7 @@ export function toFindingWindow(now: Timestamp): {
   };
 }
 
-/** Groups objects by the key of their finding, without those that ended before it was acknowledged. */
+/** Groups objects by the key of their finding. It drops those that ended before an acknowledgement. */
 export function groupUnacknowledged<T extends { readonly completedAt: Timestamp | null }>(
   objects: readonly T[],
   kind: string,
@@ -127,5 +127,5 @@ export function groupUnacknowledged<T extends { readonly completedAt: Timestamp 
       const at = acknowledged?.get(findingId({ kind, key })) ?? '';
       return [key, all.filter(({ completedAt }) => (completedAt ?? '') > at)] as const;
     })
-    .filter(([, left]) => left.length > 0);
+    .filter(([, unacknowledged]) => unacknowledged.length > 0);
 }

@@ -18,7 +18,7 @@ export const findingShape = z.object({
   detail: z.unknown().describe('ids and figures for programs; null where there are none'),
 });
 
-/** What both `config check` and `system doctor` answer. */
+/** The output of both `config check` and `system doctor`. */
 export const findingsShape = z.object({
   valid: z.boolean().describe('whether there are no errors'),
   errors: z.int(),
@@ -27,8 +27,8 @@ export const findingsShape = z.object({
   findings: z.array(findingShape).describe('errors first, then what stops most'),
 });
 
-/** Findings in the files have no time; their proof is where they were found. */
-function describeStill(finding: Finding): FindingEvidence {
+/** Completes a finding in the files. It has no time, and its evidence is its location. */
+function toFileEvidence(finding: Finding): FindingEvidence {
   const { severity, category, place, key, hint } = finding;
   const named = parseFixCommands(hint);
   const usual = severity === 'error' ? ['ductile config check'] : [];
@@ -79,7 +79,7 @@ export function showFindings(findings: readonly Finding[]): z.output<typeof find
 
 function showFinding(finding: Finding): z.output<typeof findingShape> {
   const { severity, category, place, key, message, hint } = finding;
-  const { id, kind, impact: _, commands, ...live } = finding.live ?? describeStill(finding);
+  const { id, kind, impact: _, commands, ...live } = finding.live ?? toFileEvidence(finding);
   const shown = { id, kind, severity, category, place, key, message, fix: hint };
   return { ...shown, ...live, commands: [...commands] };
 }

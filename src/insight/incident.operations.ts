@@ -26,7 +26,7 @@ export const incidentShape = z.object({
   detail: z.unknown(),
 });
 
-export const listIncidents = defineOperation({
+export const listIncidentsOperation = defineOperation({
   name: 'incident.list',
   summary: 'List incidents, newest first: what the service noticed, since when and until when.',
   effect: 'read',
@@ -147,15 +147,15 @@ export const acknowledgeIncident = defineOperation({
     ],
   },
   async run(context, input) {
-    const params = await toAcknowledged(context, input);
+    const params = await toAcknowledgeParams(context, input);
     const { id } = await direct(context, 'incident.acknowledge', params);
     return { finding: params.finding, directive_id: id };
   },
   plan: async (context, input) =>
-    planDirective(context, 'incident.acknowledge', await toAcknowledged(context, input)),
+    planDirective(context, 'incident.acknowledge', await toAcknowledgeParams(context, input)),
 });
 
-async function toAcknowledged(
+async function toAcknowledgeParams(
   { engine: { ledger } }: Context,
   { id, reason }: { readonly id: string; readonly reason?: string | undefined },
 ): Promise<{ readonly finding: string }> {

@@ -1,14 +1,14 @@
-/** What an operator is told about one kind of finding. */
+/** The explanation of one kind of finding for operators. */
 export interface KindGuide {
-  /** What it means, in one sentence. */
+  /** Its meaning, in one sentence. */
   readonly meaning: string;
-  /** The command that resolves it most often; the finding itself names the objects. */
+  /** The command that resolves it most often. The finding itself names the objects. */
   readonly command: string;
 }
 
 /**
- * Every kind of finding and incident, for the page that operators and agents start with. A test checks
- * that no kind is missing; `tools/generate` writes the page.
+ * Every kind of finding and incident, for the start page of operators and agents. A test checks that
+ * no kind is missing. `tools/generate` writes the page.
  */
 export const kindGuides: Readonly<Record<string, KindGuide>> = {
   approval_waiting: {

@@ -24,17 +24,18 @@ import { SharedFigure } from '../job/figures.operations.ts';
 import { bareLedger } from '../access/visibility.operations.ts';
 import * as z from 'zod';
 
+/** The findings of a ledger, and what the other parts of `doctor` need from it. */
 export interface LedgerFindings {
   readonly findings: readonly Finding[];
   readonly hasTenants: boolean;
-  /** The names of the stored credentials; undefined if the ledger wasn't read. */
+  /** The names of the stored credentials. Undefined if the ledger wasn't read. */
   readonly credentials?: ReadonlySet<string>;
 }
 
-/** What is found on a ledger that is opened for that, beside whoever works with it. */
+/** Opens the configured ledger read-only and examines it. A service can use it at the same time. */
 export async function findInPlace(config: Config, place: ConfigFiles): Promise<LedgerFindings> {
   const { file, state } = config;
-  const told = (severity: Severity, message: string, hint?: string): LedgerFindings => {
+  const report = (severity: Severity, message: string, hint?: string): LedgerFindings => {
     const problem = makeProblem(file, 'state', message, hint);
     return { findings: [toFinding(severity, 'state', problem)], hasTenants: false };
   };
@@ -50,14 +51,14 @@ export async function findInPlace(config: Config, place: ConfigFiles): Promise<L
         return { findings: [...live, ...findings], ...more };
       }
       const hint = '`ductile system check` says all; `ductile system restore` puts a backup there.';
-      return told('error', `names a ledger that is not sound: ${damage.join('; ')}`, hint);
+      return report('error', `names a ledger that is not sound: ${damage.join('; ')}`, hint);
     } finally {
       await ledger.close();
     }
   } catch (error) {
     if (!(error instanceof DuctileError)) throw error;
     const severity = error.code === 'LEDGER_OLDER' ? 'info' : 'error';
-    return told(severity, `names a ledger that does not open: ${error.message}`, error.hint);
+    return report(severity, `names a ledger that does not open: ${error.message}`, error.hint);
   }
 }
 
@@ -78,7 +79,7 @@ async function findKeyIds(
   return readHere?.(config);
 }
 
-/** What the checks of a running service look at. */
+/** Returns what the checks of a running service need. */
 export function subjectOf(engine: Context['engine'], isRoot: boolean): LiveSubject {
   const { ledger, config, catalog } = engine;
   return { ledger, config, catalog, keyIds: readKeyIds(engine), isRoot };
@@ -96,7 +97,7 @@ export async function readLive({
   return await findLiveFindings({ ledger, config, catalog, keyIds, isRoot, now });
 }
 
-/** The same as findings of `doctor`. */
+/** Runs the checks, and converts the results to findings of `doctor`. */
 export async function findLive(subject: LiveSubject): Promise<Finding[]> {
   return (await readLive(subject)).map(toLedgerFinding);
 }
@@ -120,7 +121,7 @@ function toLedgerFinding(finding: LiveFinding): Finding {
   };
 }
 
-type Rows = LedgerSubset<
+type ExaminedLedger = LedgerSubset<
   | 'credentials.list'
   | 'installations.list'
   | 'kind'
@@ -130,9 +131,9 @@ type Rows = LedgerSubset<
   | 'webhooks.list'
 >;
 
-/** What a ledger has on record that somebody should see to: nothing of it keeps others from working. */
+/** Finds webhooks, packages, tenants and signal types that don't work. */
 export async function findOnLedger(
-  ledger: Rows,
+  ledger: ExaminedLedger,
   readTargets: (installations: readonly InstallationRow[]) => Targets | undefined,
 ): Promise<LedgerFindings> {
   const tenants = await ledger.tenants.list();
@@ -159,7 +160,7 @@ export async function findOnLedger(
   return { findings, hasTenants: tenants.length > 0, credentials };
 }
 
-/** Finds webhooks and packages that don't work; a tenant has them, too. */
+/** Finds webhooks and packages that don't work. A tenant has them, too. */
 export async function findOwnFaults(
   ledger: LedgerSubset<'installations.list' | 'webhooks.list'>,
   readTargets: (installations: readonly InstallationRow[]) => Targets | undefined,
@@ -183,7 +184,7 @@ export async function findOwnFaults(
   ];
 }
 
-/** Finds webhooks that can't start anything: of those without another fault, whose target is gone. */
+/** Finds webhooks with faults, and of the others those whose target is gone. */
 function findWebhooks(webhooks: readonly WebhookRow[], targets: Targets): Finding[] {
   const faults = findWebhookFaults(webhooks, targets);
   const sound = webhooks.filter(({ id }) => !faults.has(id));
@@ -211,18 +212,18 @@ function findWebhooks(webhooks: readonly WebhookRow[], targets: Targets): Findin
   ];
 }
 
-/** Gives a finding on the ledger the parts that a check would give it. */
+/** Adds the parts that a finding of a check would have. */
 function withParts(
   finding: Finding,
   kind: string,
   key: string,
   commands: readonly string[],
-  /** What `why` explains; a service with another configuration knows the object, and not the finding. */
+  /** The argument for `ductile why`: the object, which a service with another configuration knows, too. */
   why: string | null = null,
 ): Finding {
   const none = { since: null, count: 1, detail: null };
   const evidence = `${finding.key} ${finding.message}`;
-  // A list of findings shows the message alone, so it names the object.
+  // A list of findings shows only the message, so the message has to name the object.
   const message = `${evidence.charAt(0).toUpperCase()}${evidence.slice(1)}`;
   return {
     ...finding,
@@ -236,7 +237,7 @@ export function makeTargets({ config, catalog }: Omit<Targets, 'pipelines'>): Ta
   return { config, catalog, pipelines: checkPipelines(config.pipelines, catalog).pipelines };
 }
 
-/** What webhooks can start, with the parts of packages; undefined if it can't be read, which is another finding. */
+/** Returns what webhooks can start, with the parts of packages. Undefined if the plugins can't be read. */
 function targetsIn(files: Config, installations: readonly InstallationRow[]): Targets | undefined {
   const installed = installations
     .filter(({ status, lastError }) => status !== 'disabled' && lastError === null)
@@ -274,12 +275,12 @@ export const summaryShape = z
 
 const known = new WeakMap<Ledger, SharedFigure<readonly LiveFinding[]>>();
 
-/** Counts what the checks find, and shows the first; callers at the same time share one look. */
+/** Counts the findings, and shows the first ones. Concurrent callers share one read. */
 export async function readSummary({
   engine,
   principal,
 }: Pick<Context, 'engine' | 'principal'>): Promise<z.output<typeof summaryShape>> {
-  // Evidence has nothing that only some callers may see, so all of them share it.
+  // Evidence contains nothing that only some callers may see, so all callers share it.
   const ledger = bareLedger(engine.ledger);
   let figure = known.get(ledger);
   if (figure === undefined) {

@@ -47,8 +47,8 @@ export const systemMetrics = defineOperation({
   mcp: { absent: 'it is for monitors; status and analytics say the same in words' },
   async run({ engine }) {
     const families = [
-      ...aboutProcess(engine),
-      ...(await aboutLedger(engine)),
+      ...readProcessMetrics(engine),
+      ...(await readLedgerMetrics(engine)),
       ...engine.metrics.read(),
     ];
     return {
@@ -60,7 +60,7 @@ export const systemMetrics = defineOperation({
   },
 });
 
-function aboutProcess(engine: Engine): MetricFamily[] {
+function readProcessMetrics(engine: Engine): MetricFamily[] {
   const { running, slots, uptimeMs, counts, state } = engine.status();
   const { user, system } = process.cpuUsage();
   const directives = Object.entries({
@@ -103,7 +103,7 @@ function aboutProcess(engine: Engine): MetricFamily[] {
   ];
 }
 
-async function aboutLedger({ ledger }: Engine): Promise<MetricFamily[]> {
+async function readLedgerMetrics({ ledger }: Engine): Promise<MetricFamily[]> {
   const { watched } = figuresOf(ledger);
   await watched.prime();
   const known = watched.peek();

@@ -3,7 +3,7 @@ import { defineRows, type Dialect, type Session, type Transaction } from '../led
 import type { Observation, ObservationDraft, ObservationKind } from './types.ts';
 import { int, text } from '../ledger/row.ts';
 
-/** The text of ten minutes: `2030-01-31T12:3`. */
+/** The length of a timestamp that is cut to ten minutes, such as `2030-01-31T12:3`. */
 const BUCKET_CHARS = 15;
 
 function bucketOf(moment: string): string {
@@ -14,6 +14,7 @@ function firstBucket(d: Dialect): string {
   return bucketOf(d.nowPlus(String(-limits.observations.windowMs)));
 }
 
+/** Adds counts, and deletes old buckets and the rarest keys of each kind. */
 export async function recordObservations(
   tx: Transaction,
   drafts: readonly ObservationDraft[],
@@ -48,6 +49,7 @@ const upsert = defineRows({
       last_at = excluded.last_at, detail = excluded.detail`,
 });
 
+/** Lists the observations of the window, summed up for each key, most frequent first. */
 export async function listObservations(
   session: Session,
   kind: ObservationKind,

@@ -7,17 +7,17 @@ import type { LedgerContext } from '../engine/context.ts';
 import type { SuppressedWork } from '../engine/commit-events.ts';
 import { hash } from 'node:crypto';
 
-/** Counts what this process turns away, and writes the counts to the ledger every few seconds. */
+/** Counts refused calls and suppressed work, and writes the counts to the ledger every few seconds. */
 export interface Observations {
-  /** Costs a few operations on a map: it is called on the paths that refuse callers. */
-  note(kind: ObservationKind, key: string, detail: JsonObject): void;
+  /** Counts one observation. It is cheap, because it is called for each refused request. */
+  count(kind: ObservationKind, key: string, detail: JsonObject): void;
   /** Counts work that was dropped because its dedupe key is taken. */
-  noteSuppressed(work: readonly SuppressedWork[]): void;
-  /** Writes what is left. */
+  countSuppressed(work: readonly SuppressedWork[]): void;
+  /** Writes the remaining counts. */
   stop(): Promise<void>;
 }
 
-interface Count {
+interface ObservationCount {
   readonly kind: ObservationKind;
   readonly key: string;
   count: number;
@@ -27,7 +27,7 @@ interface Count {
 export function makeObservations(context: LedgerContext): Observations {
   const { ledger } = context;
   const log = context.log.child('engine');
-  let counts = new Map<string, Count>();
+  let counts = new Map<string, ObservationCount>();
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
 
@@ -39,33 +39,33 @@ export function makeObservations(context: LedgerContext): Observations {
     try {
       await ledger.observations.record(drafts);
     } catch (error) {
-      // They are only figures; the next ones will be written.
+      // These counts are lost, which only makes the figures smaller.
       log.debug('observations were not recorded', { error: messageOf(error) });
     }
   };
 
-  const note: Observations['note'] = (kind, key, detail) => {
+  const count: Observations['count'] = (kind, key, detail) => {
     const masked = maskText(key).slice(0, limits.observations.keyCharsMax);
-    const place = `${kind} ${masked}`;
-    const known = counts.get(place);
+    const countKey = `${kind} ${masked}`;
+    const known = counts.get(countKey);
     if (known !== undefined) {
       known.count += 1;
       known.detail = detail;
       return;
     }
-    // Nobody fills the memory of a process by sending keys that it hasn't seen.
+    // A caller must not fill the memory of the process with new keys.
     if (counts.size >= limits.observations.keysMax) return;
-    counts.set(place, { kind, key: masked, count: 1, detail });
+    counts.set(countKey, { kind, key: masked, count: 1, detail });
     timer ??= setTimeout(() => {
       writing = write();
     }, limits.observations.flushMs).unref();
   };
-  const count = makeSuppressedCounter(note);
+  const countWork = makeSuppressedCounter(count);
 
   return {
-    note,
-    noteSuppressed(work) {
-      for (const one of work) count(one);
+    count,
+    countSuppressed(work) {
+      for (const one of work) countWork(one);
     },
     async stop() {
       clearTimeout(timer);
@@ -75,19 +75,19 @@ export function makeObservations(context: LedgerContext): Observations {
   };
 }
 
-function toDraft({ kind, key, count, detail }: Count): ObservationDraft {
+function toDraft({ kind, key, count, detail }: ObservationCount): ObservationDraft {
   return { kind, key, count, detail: maskText(JSON.stringify(detail)) };
 }
 
 /** Counts suppressed work by its key, with how many different payloads it had. */
 export function makeSuppressedCounter(
-  note: (kind: 'job_suppressed', key: string, detail: JsonObject) => void,
+  count: (kind: 'job_suppressed', key: string, detail: JsonObject) => void,
 ): (work: SuppressedWork) => void {
   const payloads = new Map<string, Set<string>>();
   return ({ target, dedupeKey, holderKind, holderId, payload }) => {
     const key = `${target} ${dedupeKey}`;
     const seen = payloads.get(key) ?? new Set<string>();
-    // Put behind all others, so that the key that was quiet for longest is forgotten first.
+    // Move the key to the end, so that the key that was unused for longest is dropped first.
     payloads.delete(key);
     payloads.set(key, seen);
     if (payloads.size > limits.observations.keysMax) {
@@ -96,9 +96,9 @@ export function makeSuppressedCounter(
     }
     if (seen.size < DIFFERENT_MAX) seen.add(hash('sha256', payload, 'base64').slice(0, 12));
     const detail = { target, dedupe_key: dedupeKey, holder_kind: holderKind, holder_id: holderId };
-    note('job_suppressed', key, { ...detail, different: seen.size });
+    count('job_suppressed', key, { ...detail, different: seen.size });
   };
 }
 
-/** Beyond this, more different payloads say nothing new. */
+/** The most different payloads that are counted for one key. */
 const DIFFERENT_MAX = 50;

@@ -26,9 +26,9 @@ const checkShape = z.object({
   detail: z.string().nullable(),
 });
 
-type Finding = Omit<z.output<typeof checkShape>, 'name'>;
-/** Undefined for what is not there to be examined. */
-type Check = (context: Context) => Promise<Finding | undefined>;
+type CheckResult = Omit<z.output<typeof checkShape>, 'name'>;
+/** Returns undefined if there is nothing to check. */
+type SelfCheck = (context: Context) => Promise<CheckResult | undefined>;
 
 export const systemSelfcheck = defineOperation({
   name: 'system.selfcheck',
@@ -61,9 +61,9 @@ export const systemSelfcheck = defineOperation({
     const checks: z.output<typeof checkShape>[] = [];
     let pending = '';
     const work = (async () => {
-      for (const [name, check] of Object.entries(all)) {
+      for (const [name, check] of Object.entries(selfChecks)) {
         pending = name;
-        const found = await check(context).catch(failed);
+        const found = await check(context).catch(toFailure);
         if (found !== undefined) checks.push({ name, ...found });
       }
     })();
@@ -76,9 +76,9 @@ export const systemSelfcheck = defineOperation({
   },
 });
 
-const fine: Finding = { status: 'ok', detail: null };
+const fine: CheckResult = { status: 'ok', detail: null };
 
-const all: Readonly<Record<string, Check>> = {
+const selfChecks: Readonly<Record<string, SelfCheck>> = {
   engine({ engine }) {
     const { state, detail } = engine.status();
     if (state !== 'degraded') return Promise.resolve({ status: 'ok', detail: state });
@@ -96,7 +96,7 @@ const all: Readonly<Record<string, Check>> = {
     return { status: 'ok', detail: 'at a glance; `ductile system check` looks at everything' };
   },
 
-  /** Times of other hosts and of people are compared with the database's. */
+  /** The database's clock is compared with the clocks of all hosts and clients, so they should agree. */
   async clock({ engine: { ledger } }) {
     const aheadMs = Date.now() - fromTimestamp(await ledger.now());
     if (Math.abs(aheadMs) <= CLOCK_MS_MAX) return fine;
@@ -117,7 +117,6 @@ const all: Readonly<Record<string, Check>> = {
     return { status: 'warn', detail: `a reload would be refused: ${refusal}` };
   },
 
-  /** One tenant's fault is none of the others', but somebody should know. */
   async tenants({ engine }) {
     const rows = await engine.ledger.tenants.list();
     if (rows.length === 0) return undefined;
@@ -148,7 +147,7 @@ const all: Readonly<Record<string, Check>> = {
     return { status: 'warn', detail: `not in force: ${failures.join('; ')}` };
   },
 
-  /** What plugins ask for must be there, and open here. */
+  /** Checks that the keys of all secrets are here, and that plugins have their credentials. */
   async credentials({ engine: { ledger, catalog, keyIds } }) {
     const counts = await ledger.seals.count();
     const lost = counts.filter(({ keyId }) => !keyIds.includes(keyId)).map(({ keyId }) => keyId);
@@ -161,7 +160,7 @@ const all: Readonly<Record<string, Check>> = {
     return { status: 'warn', detail: `missing or past their time: ${[...missing].join(', ')}` };
   },
 
-  /** What is delivered to them is refused until their target is back. */
+  /** Checks that the targets of webhooks exist. Deliveries are refused until they do. */
   async webhooks({ engine }) {
     const rows = await engine.ledger.webhooks.list();
     if (rows.length === 0) return undefined;
@@ -170,7 +169,7 @@ const all: Readonly<Record<string, Check>> = {
     return { status: 'warn', detail: `nothing to start: ${stranded.join('; ')}` };
   },
 
-  /** Of two definitions only one is in force: hosts should have the same. */
+  /** Checks that no other host defines a schedule differently. Only one definition is active. */
   async schedules(context) {
     const rows = await readAllSchedules(context, { retired: false });
     const names = rows
@@ -182,17 +181,17 @@ const all: Readonly<Record<string, Check>> = {
 
   async health({ engine: { ledger, catalog } }) {
     const known = [...(await readHealth(ledger, catalog))];
-    const unwell = known.filter(([, { init }]) => init?.status === 'unhealthy');
-    if (unwell.length === 0) return fine;
-    return { status: 'fail', detail: `unhealthy: ${unwell.map(([name]) => name).join(', ')}` };
+    const unhealthy = known.filter(([, { init }]) => init?.status === 'unhealthy');
+    if (unhealthy.length === 0) return fine;
+    return { status: 'fail', detail: `unhealthy: ${unhealthy.map(([name]) => name).join(', ')}` };
   },
 };
 
-function failed(error: unknown): Finding {
+function toFailure(error: unknown): CheckResult {
   return { status: 'fail', detail: messageOf(error) };
 }
 
-/** An operator needs a tenant's user id to give it access to a directory. */
+/** Lists the user ids of tenants, which an operator needs to give them access to a directory. */
 function listUsers(rows: readonly { readonly slug: string }[]): string {
   const shown = rows.slice(0, USERS_SHOWN).map(({ slug }) => `${slug} ${userOfTenant(slug)}`);
   return ` (${shown.join(', ')}${rows.length > USERS_SHOWN ? ', …' : ''})`;

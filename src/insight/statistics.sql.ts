@@ -6,8 +6,8 @@ import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
 import { readOldestReady } from '../job/queue.sql.ts';
 import { int, text } from '../ledger/row.ts';
 
-/** Over the latest attempts of a time; bounded, because nobody waits for the rest. */
-export async function attemptStatistics(
+/** Sums up the latest attempts of a window, by command and status. The number of rows is limited. */
+export async function readAttemptStatistics(
   session: Session,
   windowMs: number,
 ): Promise<AttemptStatistics> {
@@ -37,13 +37,14 @@ export async function attemptStatistics(
   return { groups, truncated: counted === limits.statisticsRowsMax };
 }
 
-export async function queueStatistics(
+/** Counts ready, delayed and running jobs for each plugin, and the dead jobs of a window. */
+export async function readQueueStatistics(
   session: Session,
   windowMs: number,
 ): Promise<QueueStatistics> {
   const { dialect } = session;
   const jobs = dialect.table('job_queue');
-  // Each part has an index of its own, with just these rows.
+  // Each part has its own partial index.
   const rows = await session.run(
     `select plugin, sum(ready) as ready, sum(held) as held, sum(running) as running from (
       select plugin, count(*) as ready, 0 as held, 0 as running from ${jobs}
@@ -55,7 +56,7 @@ export async function queueStatistics(
       select plugin, 0, 0, count(*) from ${jobs} where status = 'running' group by plugin) parts
     group by plugin order by plugin`,
   );
-  // By their own index, the newest first; few jobs die, and of those that do most are not of today.
+  // Reads the index of rare states, newest first, up to the limit.
   const [ended] = await session.run(
     `select count(*) as dead from (select completed_at from ${jobs}
         where status = 'dead' and status in ${RARE_STATUSES} order by seq desc limit ?) dead
@@ -75,7 +76,8 @@ export async function queueStatistics(
   };
 }
 
-export async function directiveStatistics(
+/** Counts the directives that were requested and that ended in a window, and its signals. */
+export async function readDirectiveStatistics(
   session: Session,
   windowMs: number,
 ): Promise<DirectiveStatistics> {

@@ -4,7 +4,7 @@ import type { LedgerSubset } from '../ledger/ledger.ts';
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { formatDuration } from '../base/quantity.ts';
 
-/** How long the last successful attempts of a command took. */
+/** The durations of the last successful attempts of a command. */
 export interface UsualDuration {
   readonly medianMs: number;
   /** The duration that 95 % of the attempts stay below. */
@@ -12,7 +12,7 @@ export interface UsualDuration {
   readonly attempts: number;
 }
 
-/** Reads the usual duration of a job's command; undefined without enough attempts to tell. */
+/** Reads the usual duration of a job's command. Undefined if there are too few attempts. */
 export async function readUsualDuration(
   ledger: LedgerSubset<'jobs.listDurations'>,
   { plugin, command }: Pick<Job, 'plugin' | 'command'>,
@@ -20,7 +20,7 @@ export async function readUsualDuration(
   return toUsualDuration(await ledger.jobs.listDurations({ plugin, command }));
 }
 
-/** Sums up durations; undefined when they are too few to tell. */
+/** Sums up durations. Undefined if there are too few. */
 export function toUsualDuration(runMs: readonly number[]): UsualDuration | undefined {
   if (runMs.length < limits.checks.usualAttemptsMin) return undefined;
   const sorted = runMs.toSorted((a, b) => a - b);
@@ -29,19 +29,18 @@ export function toUsualDuration(runMs: readonly number[]): UsualDuration | undef
   return { medianMs: at(0.5), p95Ms: at(0.95), attempts: sorted.length };
 }
 
-/** From when on a running job counts as overlong. A command without a history gets more time. */
+/** Returns from when on a running job counts as overlong. A command without a history gets more time. */
 export function overlongAfterMs(usual: UsualDuration | undefined): number {
   const { overlongMinMs, overlongUnknownMs, overlongFactor } = limits.checks;
   if (usual === undefined) return overlongUnknownMs;
   return Math.max(overlongMinMs, usual.p95Ms * overlongFactor);
 }
 
-/** How long a running attempt has taken, compared with what is usual for its command. */
-
+/** The start of a running attempt, and the usual duration of its command. */
 export interface ProgressFacts {
   readonly now: Timestamp;
   readonly startedAt: Timestamp;
-  /** When the attempt last recorded something: a signal, or a job that it caused. */
+  /** When the attempt last caused a signal or a job. */
   readonly lastRecordAt: Timestamp | undefined;
   readonly usual: UsualDuration | undefined;
 }
@@ -50,7 +49,7 @@ export interface Progress {
   readonly runningMs: number;
   readonly silentMs: number;
   readonly isOverlong: boolean;
-  /** As a sentence without its subject. */
+  /** A sentence without a capital letter and full stop. */
   readonly text: string;
 }
 
@@ -75,7 +74,7 @@ export function describeUsual(usual: UsualDuration | undefined): string {
   );
 }
 
-/** A duration in at most two units, without fractions that nobody needs. */
+/** Formats a duration in at most two units, without small fractions. */
 export function roundDuration(ms: number): string {
   const unit = ms >= HOUR_MS ? MINUTE_MS : ms >= MINUTE_MS ? SECOND_MS : ms >= SECOND_MS ? 100 : 1;
   return formatDuration(Math.max(0, Math.round(ms / unit) * unit));

@@ -4,15 +4,15 @@ import { listOf, rowsOf, rowOf, type ResultView } from '../cli/view-parts.ts';
 import { toVisibleText } from '../base/text.ts';
 import { formatMetrics } from './metrics.service.ts';
 
-/** The answer, the chain that leads to it, and what can be done; nothing that takes long to read. */
+/** Shows the verdict, the chain of causes, and the commands that help. */
 export function showWhy(output: JsonOutput, printer: Printer): void {
   const { kind, id, state, verdict, moves_at: movesAt, moves_by: movesBy } = output;
   printer.line(`${showCell(kind)} ${showCell(id)}  ${printer.tint(showCell(state))}`);
   printer.line();
   printer.line(showCell(verdict));
-  // The verdict is the first fact in a sentence.
+  // The verdict is the first fact as a sentence.
   const [first, ...others] = rowsOf(output['chain']);
-  if (first !== undefined) printer.line(tellEvidence(first, printer));
+  if (first !== undefined) printer.line(formatEvidence(first, printer));
   const blockers = rowsOf(output['blockers']);
   // For something that waits, the first blocker is the verdict, and the chain begins with all
   // blockers.
@@ -33,29 +33,29 @@ export function showWhy(output: JsonOutput, printer: Printer): void {
   for (const command of commands) printer.line(`  $ ${showCell(command)}`);
 }
 
-/** Everything that holds it back, to be repaired in this order. */
+/** Lists the blockers in the order of repair. */
 function showBlockers(blockers: readonly ResultRow[], printer: Printer): void {
   printer.title('What holds it back, in the order of repair:');
   for (const [index, row] of blockers.entries()) {
     printer.line(`  ${index + 1}. ${showCell(row['fact'])}`);
-    printer.line(`     ${tellEvidence(row, printer)}`);
+    printer.line(`     ${formatEvidence(row, printer)}`);
     for (const command of listOf(row['commands']).slice(0, 1)) {
       printer.line(`     $ ${showCell(command)}`);
     }
   }
 }
 
-/** Each fact came of the one below it. */
+/** Lists the chain of causes: each fact was caused by the one below it. */
 function showChain(chain: readonly ResultRow[], printer: Printer): void {
   if (chain.length === 0) return;
   printer.line();
   for (const row of chain) {
     printer.line(`  ← ${showCell(row['fact'])}`);
-    printer.line(`    ${tellEvidence(row, printer)}`);
+    printer.line(`    ${formatEvidence(row, printer)}`);
   }
 }
 
-function tellEvidence({ evidence, at }: ResultRow, printer: Printer): string {
+function formatEvidence({ evidence, at }: ResultRow, printer: Printer): string {
   const when = at === undefined ? '' : `, ${printer.moment(at)}`;
   return printer.faint(`${showCell(evidence)}${when}`);
 }
@@ -84,14 +84,14 @@ function isNote({ severity }: ResultRow): boolean {
   return severity === 'info';
 }
 
-/** Findings in files are named by their category. */
+/** Returns whether a finding is in the files: then its kind is its category. */
 function isInFile({ kind, category }: ResultRow): boolean {
   return kind === category;
 }
 
 function showFinding(finding: ResultRow, printer: Printer): void {
   const { severity, evidence, fix, since, why, place, key, message } = finding;
-  // A finding in a file is about its key; the sentence of any other names its object.
+  // The message of a finding in a file continues its key. Other messages name their object.
   const name = isInFile(finding) && key !== '' ? `${showCell(key)} ` : '';
   printer.line(`${printer.tint(showCell(severity))}  ${name}${showCell(message)}`);
   const age = typeof since === 'string' ? ` (since ${printer.moment(since)})` : '';
@@ -106,7 +106,7 @@ function showFinding(finding: ResultRow, printer: Printer): void {
   printer.line();
 }
 
-/** Says how much there is, in words. */
+/** Describes the number of findings in words. */
 export function describeCounts(counts: JsonOutput | ResultRow): string {
   const { errors, warnings, infos } = counts;
   const notes = infos === 0 ? '' : `, ${countOf(infos, 'note')}`;
@@ -122,7 +122,7 @@ function showAcknowledged(output: JsonOutput, printer: Printer): void {
   printer.line(`${showCell(finding)} is acknowledged. New ones are reported again.`);
 }
 
-/** Prints metrics in the format of a monitor. */
+/** Shows metrics in the format of Prometheus. */
 export function showMetrics({ families }: JsonOutput, printer: Printer): void {
   const text = formatMetrics(families as Parameters<typeof formatMetrics>[0]);
   for (const line of text.trimEnd().split('\n')) printer.line(toVisibleText(line));

@@ -7,8 +7,6 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { QueueCounts } from './types.ts';
 import { bareLedger } from '../access/visibility.operations.ts';
 
-/** The figures of a ledger that every client sees, read once for all of them. */
-
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 export interface QueueFigures extends QueueCounts {
@@ -17,7 +15,7 @@ export interface QueueFigures extends QueueCounts {
   readonly lanes: QueueStatistics['lanes'];
 }
 
-/** The figures that monitors ask for. */
+/** The figures that monitors read. */
 export interface WatchedFigures {
   readonly queue: QueueFigures;
   readonly openBreakers: number;
@@ -30,6 +28,7 @@ export interface WindowFigures {
   readonly directives: DirectiveStatistics;
 }
 
+/** The figures of a ledger. All clients share one read. */
 export interface LedgerFigures {
   readonly queue: SharedFigure<QueueFigures>;
   readonly watched: SharedFigure<WatchedFigures>;
@@ -39,10 +38,10 @@ export interface LedgerFigures {
 
 const known = new WeakMap<Ledger, LedgerFigures>();
 
-/** The figures of a ledger; they are kept as long as the ledger is open. */
-export function figuresOf(asked: Ledger): LedgerFigures {
-  // Each caller has a ledger of its own that masks rows; figures have none to mask.
-  const ledger = bareLedger(asked);
+/** Returns the figures of a ledger. They are kept as long as the ledger is open. */
+export function figuresOf(given: Ledger): LedgerFigures {
+  // Each caller has its own view of the ledger, which masks rows. Figures contain no rows.
+  const ledger = bareLedger(given);
   let figures = known.get(ledger);
   if (figures === undefined) known.set(ledger, (figures = makeFigures(ledger)));
   return figures;
@@ -119,10 +118,9 @@ interface KeptFigure<T> extends Figure<T> {
 }
 
 /**
- * A figure that all clients share instead of reading it each for itself. A figure over few rows is
- * read again for each caller, and callers that come together share one read that begins after all of
- * them have asked, so that callers see their own writes. A figure over many rows is kept for a second or, if
- * that is longer, for twenty times as long as it took to read.
+ * A figure that all clients share. Over few rows, it is read for each caller; concurrent callers share
+ * one read that starts after all of them have asked, so that each sees its own writes. Over many rows,
+ * it is kept for a second, or for twenty times as long as the read took.
  */
 export class SharedFigure<T> {
   readonly #read: () => Promise<T>;
@@ -154,8 +152,8 @@ export class SharedFigure<T> {
   }
 
   /**
-   * The figure from memory, for monitors: undefined while it is unknown. While monitors ask, it is
-   * read again in the background.
+   * Returns the figure from memory, for monitors. Undefined while it is unknown. It is refreshed in
+   * the background for a while after each call.
    */
   peek(): Figure<T> | undefined {
     this.#watchedUntilMs = performance.now() + limits.figureWatchedMs;
@@ -165,7 +163,7 @@ export class SharedFigure<T> {
     return performance.now() - kept.atMs > limits.figureStaleMs ? undefined : kept;
   }
 
-  /** Reads it once, if that has never been done. */
+  /** Reads the figure if it has never been read. */
   async prime(): Promise<void> {
     if (this.#kept === undefined) await this.#readNext();
   }
@@ -184,7 +182,7 @@ export class SharedFigure<T> {
     }, everyMs).unref();
   }
 
-  /** A read that begins after now: one that is in progress may not have seen the latest commit. */
+  /** Starts a new read. A read in progress may not have seen the latest commit. */
   #readNext(): Promise<KeptFigure<T>> {
     if (this.#reading === undefined) return this.#readNow();
     this.#next ??= this.#reading.then(

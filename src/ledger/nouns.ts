@@ -54,9 +54,9 @@ import {
 } from '../insight/incident.sql.ts';
 import { listObservations, recordObservations } from '../insight/observation.sql.ts';
 import {
-  attemptStatistics,
-  directiveStatistics,
-  queueStatistics,
+  readAttemptStatistics,
+  readDirectiveStatistics,
+  readQueueStatistics,
 } from '../insight/statistics.sql.ts';
 import { readAttemptPage, listAttempts } from '../job/attempt-list.sql.ts';
 import { cancelJob, cancelJobs, retryJobs } from '../job/bulk.sql.ts';
@@ -185,13 +185,13 @@ export const nouns = {
     findDependencyHolder: reads(findDependencyHolder),
     readQueuePosition: reads(readQueuePosition),
     readQueueHeads: reads(readQueueHeads),
-    readStatistics: reads(queueStatistics),
+    readStatistics: reads(readQueueStatistics),
   },
   attempts: {
     list: reads(listAttempts),
     listByJob: listAttemptsByJob,
     page: reads(readAttemptPage),
-    readStatistics: reads(attemptStatistics),
+    readStatistics: reads(readAttemptStatistics),
   },
   processes: {
     heartbeat: writes(recordHeartbeat, 'heartbeat'),
@@ -279,7 +279,7 @@ export const nouns = {
     list: reads(listDirectives),
     page: reads(readDirectivePage),
     listDue: reads(listDueDirectives),
-    readStatistics: reads(directiveStatistics),
+    readStatistics: reads(readDirectiveStatistics),
   },
   idempotencyKeys: {
     open: writes(openKey),

@@ -39,7 +39,7 @@ import { pluginFacts } from '../plugin/facts.operations.ts';
 import { initPlugin, pluginHealth } from '../plugin/health.operations.ts';
 import {
   acknowledgeIncident,
-  listIncidents,
+  listIncidentsOperation,
   showIncidentOperation,
 } from '../insight/incident.operations.ts';
 import {
@@ -193,7 +193,7 @@ export const operations: readonly Operation[] = [
   cancelJobsOperation,
   retryJobsOperation,
   explainWhy,
-  listIncidents,
+  listIncidentsOperation,
   showIncidentOperation,
   acknowledgeIncident,
   listQueue,

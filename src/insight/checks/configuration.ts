@@ -21,9 +21,11 @@ export const findConfigDifference: Check = async (context) => {
   const { ledger, config, now, isRoot } = context;
   if (!isRoot) return [];
   const live = (await ledger.processes.list()).filter(
-    (row) => isHere(row) && isLive(row, config, now),
+    (row) => isOnThisHost(row) && isLive(row, config, now),
   );
-  const [own] = live.filter(({ configFile }) => configFile !== null && isSame(configFile, config));
+  const [own] = live.filter(
+    ({ configFile }) => configFile !== null && isSameFile(configFile, config),
+  );
   if (own !== undefined) {
     if (own.configDigest === digestConfigFiles(rehashFiles(config.files))) return [];
     const changes = (await compareActiveConfig(config.file, ledger, own.id))?.changes;
@@ -37,7 +39,7 @@ export const findConfigDifference: Check = async (context) => {
   ];
 };
 
-function isHere({ host }: ProcessRow): boolean {
+function isOnThisHost({ host }: ProcessRow): boolean {
   return host === hostname();
 }
 
@@ -45,7 +47,7 @@ function isLive({ lastHeartbeatAt }: ProcessRow, { service }: Config, now: Times
   return fromTimestamp(now) - fromTimestamp(lastHeartbeatAt) < service.reapAfterMs;
 }
 
-function isSame(file: string, config: Config): boolean {
+function isSameFile(file: string, config: Config): boolean {
   if (file === config.file) return true;
   try {
     return realpathSync(file) === realpathSync(config.file);
@@ -110,7 +112,7 @@ function describeElsewhere(row: ProcessRow, config: Config): LiveFinding[] {
   ];
 }
 
-/** A process that has the lock and says nothing: it hangs, or is stopped. */
+/** Finds a process that holds the lock and sends no heartbeat: it hangs, or it is stopped. */
 function findSilentHolder(live: readonly ProcessRow[], { state }: Config): LiveFinding[] {
   const holder = readLockHolder(state.dir);
   if (holder === undefined || live.length > 0 || holder.pid === process.pid) return [];
@@ -147,17 +149,17 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** The configuration that a process loaded last, and how the files on disk differ from it. */
+/** The configuration that a process loaded last, and the differences of the files on disk. */
 export interface ActiveComparison {
   readonly snapshot: ConfigSnapshot;
-  /** Secrets are masked; before is what is active. */
+  /** `before` is the active value. Secrets are masked. */
   readonly changes: readonly KeyChange[];
 }
 
-/** Snapshots of several hosts that are looked through for one of a process. */
+/** The most snapshots that are searched for the one of a process. */
 const SNAPSHOTS_READ = 20;
 
-/** Compares the files with what a process loaded; undefined if they can't be read or nothing was loaded. */
+/** Compares the files with the loaded configuration. Undefined if either can't be read. */
 export async function compareActiveConfig(
   file: string,
   ledger: LedgerSubset<'installations.list' | 'snapshots.list'>,
@@ -167,19 +169,19 @@ export async function compareActiveConfig(
   const snapshot = snapshots.find((one) => processId === undefined || one.processId === processId);
   const { config } = readConfig({ given: file });
   if (snapshot === undefined || config === undefined) return undefined;
-  // What is recorded has the parts that packages bring, as long as they fit.
+  // The recorded configuration includes the parts of packages.
   const rows = await ledger.installations.list({});
   const installed = rows
     .filter(({ status, lastError }) => status !== 'disabled' && lastError === null)
     .map(({ id, slug, version, provisioned }) => {
       return { id, slug, version, provides: readProvides(provisioned) };
     });
-  const { redacted } = extend(config, installed);
+  const { redacted } = addPackages(config, installed);
   return { snapshot, changes: compareKeys(parseStoredJson(snapshot.config), redacted) };
 }
 
-/** Without the packages if one of them doesn't fit beside the files any more. */
-function extend(config: Config, installed: readonly InstalledPackage[]): Config {
+/** Adds the parts of packages. If one no longer fits the files, none is added. */
+function addPackages(config: Config, installed: readonly InstalledPackage[]): Config {
   try {
     return withInstallations(config, installed);
   } catch {

@@ -38,7 +38,7 @@ function describeMissing(
     ...credentials.map((name) => `ductile credential set ${name}`),
     ...webhooks.map((id) => `ductile webhook rotate ${id}`),
   ].slice(0, limits.findingIdsMax);
-  const put = isRoot ? [`cp BACKUP/credential.key ${file}`] : [];
+  const restore = isRoot ? [`cp BACKUP/credential.key ${file}`] : [];
   return {
     ...(isUsed ? { kind: 'credential_key_missing' } : { kind: 'payload_key_missing' }),
     key: keyId,
@@ -51,7 +51,7 @@ function describeMissing(
     fix: isRoot
       ? describeFix(file, hasNone)
       : 'Ask the operator to put the key back, or set the secrets again.',
-    commands: isUsed ? [...put, ...renewed] : put,
+    commands: isUsed ? [...restore, ...renewed] : restore,
     count: Math.max(1, credentials.length + webhooks.length),
     detail: { key_id: keyId, credentials, webhooks },
   };
@@ -71,18 +71,18 @@ function namesOf(noun: string, ids: readonly string[]): string[] {
   return [`${noun}${ids.length === 1 ? '' : 's'} ${shown}${more}`];
 }
 
-/** Finds credentials that plugins and webhooks of the configuration ask for and that aren't there. */
+/** Finds credentials that the configuration needs and that are missing or have expired. */
 export const findMissingCredentials: Check = async ({ ledger, catalog, config }) => {
   const users = new Map<string, string[]>();
-  const note = (name: string, user: string): void => {
+  const addUser = (name: string, user: string): void => {
     const known = users.get(name) ?? [];
     if (!known.includes(user)) users.set(name, [...known, user]);
   };
   for (const plugin of catalog?.plugins.values() ?? []) {
-    for (const { name } of findCredentials(plugin.config)) note(name, `plugin ${plugin.name}`);
+    for (const { name } of findCredentials(plugin.config)) addUser(name, `plugin ${plugin.name}`);
   }
   for (const { path, secret, secretRef } of config.webhooks.endpoints) {
-    if (secret === undefined) note(secretRef, `webhook ${path}`);
+    if (secret === undefined) addUser(secretRef, `webhook ${path}`);
   }
   if (users.size === 0) return [];
   const rows = new Map((await ledger.credentials.list()).map((row) => [row.name, row]));

@@ -5,16 +5,16 @@ import type { Check } from '../check.service.ts';
 import type { LiveFinding } from '../finding.ts';
 
 /**
- * Finds a disk without room for the database. It is looked at on this machine, so the finding is there
- * even if the disk is too full to record an incident.
+ * Finds a disk without room for the database. `doctor` runs this check on the machine itself, so it
+ * works even if the disk is too full to record an incident.
  */
 export const findFullDisk: Check = async ({ config: { state }, isRoot }) => {
   // The disk of a PostgreSQL server is elsewhere.
   if (!isRoot || state.kind !== 'sqlite') return [];
   const path = dirname(state.path);
-  const room = await statfs(path).catch(() => undefined);
-  if (room === undefined) return [];
-  const { bavail, blocks, bsize } = room;
+  const space = await statfs(path).catch(() => undefined);
+  if (space === undefined) return [];
+  const { bavail, blocks, bsize } = space;
   return describeDisk({ path, free: bavail * bsize, size: blocks * bsize });
 };
 

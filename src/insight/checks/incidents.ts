@@ -11,40 +11,42 @@ import {
 } from '../finding.ts';
 
 /**
- * Finds open incidents that only a running service sees. The detail of an incident can bring
- * `evidence`, `fix`, `commands`, `why` and `severity`; otherwise those of its kind are used.
+ * Finds open incidents that only a running service can detect. `evidence`, `fix`, `commands`, `why`
+ * and `severity` come from the detail of the incident. The defaults are those of its kind.
  */
 export const findOpenIncidents: Check = async ({ ledger, keyIds, acknowledged }) => {
   const open = await ledger.incidents.list({ isOpen: true, limit: limits.pageRowsMax });
-  // Which keys a service has is known to the service alone, if it runs.
+  // While a service runs, only the service knows which keys it has.
   const isWanted = ({ kind }: Incident): boolean =>
-    kind in usualParts && (kind !== 'credential_key_missing' || keyIds === undefined);
-  const isLeft = (incident: Incident): boolean =>
+    kind in defaultParts && (kind !== 'credential_key_missing' || keyIds === undefined);
+  const isUnacknowledged = (incident: Incident): boolean =>
     incident.lastSeenAt > (acknowledged?.get(findingId(incident)) ?? '');
-  return open.filter((incident) => isWanted(incident) && isLeft(incident)).map(describeIncident);
+  return open
+    .filter((incident) => isWanted(incident) && isUnacknowledged(incident))
+    .map(describeIncident);
 };
 
 function describeIncident({ id, kind, key, openedAt, count, detail }: Incident): LiveFinding {
   const stored = parseStoredJson(detail);
-  const told = isObject(stored) ? stored : {};
+  const parts = isObject(stored) ? stored : {};
   const text = (name: string): string | undefined =>
-    typeof told[name] === 'string' ? told[name] : undefined;
-  const usual = usualParts[kind as ObservedKind];
+    typeof parts[name] === 'string' ? parts[name] : undefined;
+  const defaults = defaultParts[kind as ObservedKind];
   const jobId = text('job_id');
-  const commands = Array.isArray(told['commands'])
-    ? told['commands'].map(String)
-    : usual.commands({ id, key, jobId });
+  const commands = Array.isArray(parts['commands'])
+    ? parts['commands'].map(String)
+    : defaults.commands({ id, key, jobId });
   return {
     kind,
     key,
-    severity: (text('severity') as Severity | undefined) ?? usual.severity,
-    category: usual.category,
-    impact: usual.impact,
+    severity: (text('severity') as Severity | undefined) ?? defaults.severity,
+    category: defaults.category,
+    impact: defaults.impact,
     message: text('message') ?? `${kind} of ${key}`,
     evidence:
       text('evidence') ??
       `${text('error') ?? `seen ${count === 1 ? 'once' : `${count} times`}`} (incident ${id})`,
-    fix: text('fix') ?? usual.fix,
+    fix: text('fix') ?? defaults.fix,
     commands,
     why: text('why') ?? jobId ?? id,
     since: openedAt,
@@ -53,25 +55,25 @@ function describeIncident({ id, kind, key, openedAt, count, detail }: Incident):
   };
 }
 
-interface Subject {
+interface IncidentSubject {
   readonly id: string;
   readonly key: string;
   readonly jobId: string | undefined;
 }
 
-interface UsualParts {
+interface DefaultParts {
   readonly severity: Severity;
   readonly category: FindingCategory;
   readonly impact: Impact;
   readonly fix: string;
-  readonly commands: (subject: Subject) => string[];
+  readonly commands: (subject: IncidentSubject) => string[];
 }
 
-const acknowledge = ({ id }: Subject): string => `ductile incident acknowledge ${id}`;
+const acknowledge = ({ id }: IncidentSubject): string => `ductile incident acknowledge ${id}`;
 
 type ObservedKind = (typeof observedKinds)[number] | 'credential_key_missing';
 
-const usualParts: Readonly<Record<ObservedKind, UsualParts>> = {
+const defaultParts: Readonly<Record<ObservedKind, DefaultParts>> = {
   failure_streak: {
     severity: 'error',
     category: 'jobs',

@@ -26,7 +26,7 @@ export interface PackageWatch {
   readonly eventType: string;
 }
 
-/** What the routes of an installation listen to, as far as they name a plugin of the same package. */
+/** Lists the events that the routes of an installation wait for from plugins of the same package. */
 export function listWatches({ provisioned }: Pick<InstallationRow, 'provisioned'>): PackageWatch[] {
   const { plugins, routes } = readProvides(provisioned);
   return routes.flatMap(({ from, event_type: eventType }) =>
@@ -46,7 +46,7 @@ async function checkWatch(
   { plugin, eventType }: PackageWatch,
   now: Timestamp,
 ): Promise<LiveFinding[]> {
-  // A bounded look: where other plugins emit the same type very often, nothing is said.
+  // The read is bounded. If other plugins emit the same type very often, nothing is reported.
   const source = pluginSource(plugin);
   const { rows, next } = await ledger.signals.page({ type: eventType, source, limit: 1 });
   if (rows.length > 0 || next !== undefined) return [];

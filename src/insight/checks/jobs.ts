@@ -73,7 +73,7 @@ export const findOverlongJobs: Check = async ({ ledger, now }) => {
   return found.flat();
 };
 
-/** One finding for all overlong jobs of a command: what makes one hang often makes all of them hang. */
+/** Checks the running jobs of a command. They share one finding, because they often hang together. */
 async function checkGroup(
   ledger: Ledger,
   jobs: readonly Job[],
@@ -91,7 +91,7 @@ async function checkGroup(
   return [describeOverlong(oldest, { usual, lastRecordAt, now, count: overlong.length })];
 }
 
-/** When an attempt last recorded something, a signal or a job; undefined if it has recorded nothing. */
+/** Reads when an attempt last caused a signal or a job. Undefined if it caused none. */
 async function readLastRecord(
   ledger: LedgerSubset<'jobs.list' | 'signals.list'>,
   { id, startedAt }: Job,
@@ -115,7 +115,7 @@ interface OverlongFacts {
   readonly usual: UsualDuration | undefined;
   readonly lastRecordAt: Timestamp | undefined;
   readonly now: Timestamp;
-  /** How many jobs of the command are overlong. */
+  /** The number of overlong jobs of the command. */
   readonly count: number;
 }
 
@@ -160,10 +160,10 @@ function describeOverlong(job: Job, facts: OverlongFacts): LiveFinding {
   };
 }
 
-/** Ends of attempts that mean that the service itself, or what starts its plugins, died. */
+/** Causes of attempts that ended because the service or its spawner died. */
 const deaths: ReadonlySet<string> = new Set(['engine_crash', 'spawner_died']);
 
-/** Finds jobs that were running each time the service died, and that will run again. */
+/** Finds jobs that ran each time the service died, and that will run again. */
 export const findCrashLoops: Check = async ({ ledger, now }) => {
   const { crashesMin, crashWindowMs, attemptsRead } = limits.checks;
   const since = toTimestamp(fromTimestamp(now) - crashWindowMs);
@@ -180,11 +180,11 @@ export const findCrashLoops: Check = async ({ ledger, now }) => {
 
 export interface CrashGroup {
   readonly jobId: string;
-  /** The newest first. */
+  /** Newest first. */
   readonly crashes: readonly Attempt[];
 }
 
-/** Groups attempts that a death of the service ended by their job, the job with the most first. */
+/** Groups attempts that ended because the service died by job, the job with most crashes first. */
 export function groupCrashes(attempts: readonly Attempt[], since: string): CrashGroup[] {
   const recent = attempts.filter(
     ({ cause, completedAt }) => deaths.has(cause) && completedAt >= since,

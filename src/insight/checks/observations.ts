@@ -5,7 +5,7 @@ import { acknowledgeCommand, findingId, type LiveFinding } from '../finding.ts';
 import { isObject, parseStoredJson, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 
-/** Finds API calls of the last hour that were refused for want of a scope or of a valid token. */
+/** Finds API calls of the last hour that were refused because of a missing scope or an invalid token. */
 export const findRefusedCalls: Check = async ({ ledger, acknowledged, config }) => {
   const rows = await ledger.observations.list('call_refused');
   const isNew = (finding: LiveFinding, { lastAt }: Observation): boolean =>
@@ -20,7 +20,7 @@ export const findRefusedCalls: Check = async ({ ledger, acknowledged, config }) 
 /** Tokens of the configuration. */
 type FileTokens = Config['api']['auth']['tokens'];
 
-/** One finding for each token and operation; undefined if the token of the files has the scope by now. */
+/** Describes the refused calls of a token. Undefined if a token of the files has the scope by now. */
 export function describeRefused(
   row: Observation,
   tokens: FileTokens = [],
@@ -63,7 +63,7 @@ export function describeRefused(
   };
 }
 
-/** What gives a caller the scope: tokens of the files are changed there, others get a successor. */
+/** Lists the commands that give a caller the scope. Only tokens in the files can be changed. */
 function listGrants(name: string, scope: string | undefined, tokens: FileTokens): string[] {
   if (scope === undefined) return [];
   const index = tokens.findIndex((token) => token.name === name);
@@ -79,13 +79,13 @@ function hasScope(name: string, scope: string | undefined, tokens: FileTokens): 
   return scope !== undefined && (scopes.includes(scope) || scopes.includes('*'));
 }
 
-/** Finds dedupe keys that kept different work from starting: such a key is too wide. */
+/** Finds dedupe keys that suppressed different work: such a key is too wide. */
 export const findSuppressedWork: Check = async ({ ledger, acknowledged }) => {
   const rows = await ledger.observations.list('job_suppressed');
   return rows.flatMap((row) => describeSuppressed(row, acknowledged) ?? []);
 };
 
-/** The finding of one key; undefined if what it suppressed was all the same, as it should be. */
+/** Describes one key. Undefined if all suppressed work was the same, as it should be. */
 export function describeSuppressed(
   row: Observation,
   acknowledged: CheckContext['acknowledged'],
@@ -120,13 +120,13 @@ export function describeSuppressed(
   return seenAt !== undefined && seenAt >= row.lastAt ? undefined : finding;
 }
 
-/** The detail of an observation, as it was noted. */
+/** Reads the stored detail of an observation. */
 export function readDetail({ detail }: Pick<Observation, 'detail'>): JsonObject {
   const stored = parseStoredJson(detail);
   return isObject(stored) ? stored : {};
 }
 
-/** A text in the detail of an observation. */
+/** Reads a text from the detail of an observation. */
 export function readDetailText(detail: JsonObject, name: string): string | undefined {
   const value = detail[name];
   return typeof value === 'string' ? value : undefined;

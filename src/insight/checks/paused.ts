@@ -4,19 +4,20 @@ import { limits } from '../../base/limits.ts';
 import type { Check, CheckContext } from '../check.service.ts';
 import { type Impact, type LiveFinding, formatAge, type FindingCategory } from '../finding.ts';
 
+/** A part that an operator paused, disabled or suspended. */
 interface PausedPart {
   readonly key: string;
   readonly category: FindingCategory;
   readonly impact?: Impact;
-  /** A sentence about what stands still. */
+  /** A sentence that names the part and the effect. */
   readonly message: string;
-  /** Undefined where the record doesn't say. */
+  /** The actor. Undefined if it isn't recorded. */
   readonly by: string | undefined;
   readonly since: Timestamp | undefined;
   readonly command: string;
 }
 
-/** Finds parts that an operator paused, disabled or suspended: on purpose, but easily forgotten. */
+/** Finds parts that an operator paused, disabled or suspended, because that is easily forgotten. */
 export const findPausedParts: Check = async (context) => {
   const found = await Promise.all([
     findPausedSystem(context),
@@ -50,7 +51,7 @@ function describePart(part: PausedPart, now: Timestamp): LiveFinding {
 
 async function findPausedSystem({ ledger }: CheckContext): Promise<PausedPart[]> {
   if ((await ledger.meta.read('paused')) !== '1') return [];
-  const last = await findLast(ledger, 'system:', 'system.pause');
+  const last = await findLastDirective(ledger, 'system:', 'system.pause');
   return [
     {
       key: 'system',
@@ -69,7 +70,11 @@ async function findPausedSchedules({ ledger }: CheckContext): Promise<PausedPart
   const rows = await ledger.schedules.list({ status: ['paused'], limit: limits.findingGroupsMax });
   return await Promise.all(
     rows.map(async ({ plugin, scheduleId }): Promise<PausedPart> => {
-      const last = await findLast(ledger, `schedule:${plugin}/${scheduleId}`, 'schedule.pause');
+      const last = await findLastDirective(
+        ledger,
+        `schedule:${plugin}/${scheduleId}`,
+        'schedule.pause',
+      );
       return {
         key: `schedule/${plugin}/${scheduleId}`,
         category: 'schedules',
@@ -117,7 +122,7 @@ async function findSuspendedTenants({ ledger }: CheckContext): Promise<PausedPar
   const suspended = rows.filter(({ status }) => status === 'suspended');
   return await Promise.all(
     suspended.slice(0, limits.findingGroupsMax).map(async ({ slug, updatedAt }) => {
-      const last = await findLast(ledger, `tenant:${slug}`, 'tenant.suspend');
+      const last = await findLastDirective(ledger, `tenant:${slug}`, 'tenant.suspend');
       return {
         key: `tenant/${slug}`,
         category: 'tenants',
@@ -130,8 +135,8 @@ async function findSuspendedTenants({ ledger }: CheckContext): Promise<PausedPar
   );
 }
 
-/** Who last did this to a target, and when. */
-async function findLast(
+/** Finds who paused a target, if the last directive about it was that. */
+async function findLastDirective(
   ledger: CheckContext['ledger'],
   target: string,
   type: string,

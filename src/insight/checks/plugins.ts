@@ -32,7 +32,7 @@ export const findUnloadedPlugins: Check = ({ catalog, isRoot }) => {
   );
 };
 
-/** A reload before the files are repaired would change nothing, so the repair comes first. */
+/** Lists the commands that repair a plugin. The files have to be repaired before the reload. */
 function listRepairs(plugin: string, catalog: Catalog | undefined): string[] {
   const hints = (catalog?.problems ?? []).filter((one) => one.plugin === plugin);
   const repairs = hints.flatMap(({ hint }) => /^Run: (.+)$/.exec(hint ?? '')?.[1] ?? []);
@@ -67,8 +67,8 @@ export const findFailedSetups: Check = async ({ ledger, catalog }) => {
 };
 
 /**
- * Finds plugins that the running service could not load, and that could be loaded by now. Whoever looks
- * from the command line reads the files again and would find nothing wrong with them.
+ * Finds plugins that the running service could not load, and that could be loaded by now. On the
+ * command line, the other checks read the repaired files and find nothing.
  */
 export const findUnloadedInService: Check = async ({ ledger, catalog, isRoot }) => {
   if (!isRoot || catalog === undefined) return [];
@@ -95,16 +95,16 @@ export const findUnloadedInService: Check = async ({ ledger, catalog, isRoot }) 
     }));
 };
 
-/** Finds plugins whose last attempts failed for want of an environment variable that isn't passed on. */
+/** Finds plugins whose last attempts failed because Ductile doesn't pass on an environment variable. */
 export const findMissingVariables: Check = async ({ ledger, config, isRoot }) => {
-  // What the processes of all tenants get is for the operator to say.
+  // Only the operator decides which variables the processes of tenants get.
   if (!isRoot) return [];
   const failures = await readFailures(ledger);
   const found = await Promise.all(
     failures.map(async (failure) => {
       const name = failure.names.find((one) => !isPassed(one, config));
       if (name === undefined || (await hasSucceededSince(ledger, failure))) return [];
-      return [describeMissing(failure, name, config)];
+      return [describeMissingVariable(failure, name, config)];
     }),
   );
   return found.flat();
@@ -122,7 +122,7 @@ interface KnownFailures {
 
 const known = new WeakMap<object, KnownFailures>();
 
-/** Attempts can have long texts, so they are read only if there is a new one. */
+/** Reads failed attempts that name a variable. They have long texts, so the result is cached. */
 async function readFailures(
   ledger: LedgerSubset<'attempts.list'>,
 ): Promise<readonly NamedFailure[]> {
@@ -133,7 +133,7 @@ async function readFailures(
     newest === undefined
       ? []
       : await ledger.attempts.list({ status: 'failed', limit: limits.checks.failuresRead });
-  // The newest of each command.
+  // The list is newest first, so the reversed entries leave the newest of each command.
   const byCommand = new Map(
     attempts.toReversed().map((one) => [`${one.plugin}/${one.command}`, one] as const),
   );
@@ -148,8 +148,8 @@ async function readFailures(
   return failures;
 }
 
-/** How runtimes and people say that a variable is not set; the name is in the first group that matched. */
-const complaints: readonly RegExp[] = [
+/** Messages of runtimes and people that a variable is not set. The name is in the first group. */
+const messagePatterns: readonly RegExp[] = [
   /KeyError: ['"]([A-Z][A-Z0-9_]{1,63})['"]/g,
   /\b([A-Z][A-Z0-9_]{1,63}): (?:unbound variable|parameter (?:null or )?not set)/g,
   /\b(?:environment variable|env var|variable)s? [`'"$]?\{?([A-Z][A-Z0-9_]{1,63})\b/gi,
@@ -160,9 +160,9 @@ const complaints: readonly RegExp[] = [
   /process\.env\.([A-Z][A-Z0-9_]{1,63})\b/g,
 ];
 
-/** Names of variables that a text says are missing. */
+/** Lists the variables that a text reports as missing. */
 export function listMissingVariables(text: string): string[] {
-  const found = complaints.flatMap((pattern) =>
+  const found = messagePatterns.flatMap((pattern) =>
     [...text.matchAll(pattern)].map(([, name = '']) => name),
   );
   return [...new Set(found)].filter((name) => /^[A-Z][A-Z0-9_]+$/.test(name));
@@ -184,7 +184,7 @@ async function hasSucceededSince(
   return successes.some((one) => one.command === command && one.completedAt > completedAt);
 }
 
-function describeMissing(
+function describeMissingVariable(
   { attempt: { plugin, command, jobId, completedAt } }: NamedFailure,
   name: string,
   { service }: Config,

@@ -4,7 +4,7 @@ import type { ScheduleRow } from '../../schedule/types.ts';
 import type { Check } from '../check.service.ts';
 import type { LiveFinding } from '../finding.ts';
 
-/** Finds schedules that can't fire any more without ever having fired, and schedules that are always skipped. */
+/** Finds schedules that will never fire, and schedules whose due times are all skipped. */
 export const findIdleSchedules: Check = async ({ ledger, now }) => {
   const rows = await ledger.schedules.list({
     status: ['active', 'exhausted', 'invalid'],
@@ -13,7 +13,7 @@ export const findIdleSchedules: Check = async ({ ledger, now }) => {
   return rows.flatMap((row) => describeNever(row) ?? describeSkipped(row, now) ?? []);
 };
 
-/** The finding of a schedule that will never fire; undefined if it will, or has. */
+/** Describes a schedule that will never fire. Undefined if it will, or has fired. */
 export function describeNever(row: ScheduleRow): LiveFinding | undefined {
   const reason = findImpossible(row);
   if (reason === undefined) return undefined;
@@ -51,18 +51,18 @@ function describeInvalid(reason: string | null): string {
   );
 }
 
-/** The finding of a schedule whose last due times all passed without a job. */
+/** Describes a schedule whose last due times were all skipped. Undefined if they weren't. */
 export function describeSkipped(row: ScheduleRow, now: Timestamp): LiveFinding | undefined {
   const { plugin, scheduleId, status, skippedInRow: count, lastSkipReason } = row;
   const reason = lastSkipReason ?? 'missed';
-  if (status !== 'active' || count < limits.checks.skipsMin || elsewhere.has(reason)) {
+  if (status !== 'active' || count < limits.checks.skipsMin || otherFindings.has(reason)) {
     return undefined;
   }
   // Quiet hours are skipped every night; only a schedule that has nothing else is a mistake.
   if (reason === 'quiet_hours' && !isQuietForLong(row, now)) return undefined;
   const key = `${plugin}/${scheduleId}`;
   const lastAt = row.lastSkippedAt ?? 'an unknown time';
-  const told = skips[reason] ?? { cause: reason, fix: 'Find out why.', commands: () => [] };
+  const skip = skips[reason] ?? { cause: reason, fix: 'Find out why.', commands: () => [] };
   const fired =
     row.lastFiredAt === null ? 'it has never fired' : `it last fired at ${row.lastFiredAt}`;
   return {
@@ -70,10 +70,10 @@ export function describeSkipped(row: ScheduleRow, now: Timestamp): LiveFinding |
     key,
     severity: 'warning',
     category: 'schedules',
-    message: `The last ${count} due times of the schedule ${key} passed without a job: ${told.cause}.`,
+    message: `The last ${count} due times of the schedule ${key} passed without a job: ${skip.cause}.`,
     evidence: `skipped ${count} times in a row, last at ${lastAt} (${reason}); ${fired}`,
-    fix: told.fix,
-    commands: [...told.commands(row), `ductile why ${key}`],
+    fix: skip.fix,
+    commands: [...skip.commands(row), `ductile why ${key}`],
     why: key,
     since: row.lastFiredAt ?? row.firstSeenAt,
     count,
@@ -81,15 +81,15 @@ export function describeSkipped(row: ScheduleRow, now: Timestamp): LiveFinding |
   };
 }
 
-/** Findings of their own tell these: an open breaker, and a suspended tenant. */
-const elsewhere: ReadonlySet<string> = new Set(['circuit_open', 'tenant_suspended']);
+/** Reasons that have their own finding: an open breaker, and a suspended tenant. */
+const otherFindings: ReadonlySet<string> = new Set(['circuit_open', 'tenant_suspended']);
 
 function isQuietForLong({ lastFiredAt, firstSeenAt }: ScheduleRow, now: Timestamp): boolean {
   const since = lastFiredAt ?? firstSeenAt;
   return fromTimestamp(now) - fromTimestamp(since) >= limits.checks.quietMs;
 }
 
-interface SkipWords {
+interface SkipGuide {
   readonly cause: string;
   readonly fix: string;
   readonly commands: (row: ScheduleRow) => string[];
@@ -97,7 +97,7 @@ interface SkipWords {
 
 const none = (): string[] => [];
 
-const skips: Readonly<Record<string, SkipWords>> = {
+const skips: Readonly<Record<string, SkipGuide>> = {
   already_running: {
     cause: 'its previous job was still queued or running',
     fix: 'Cancel the job if it hangs; otherwise lengthen the interval or set if_running: queue.',
