@@ -135,7 +135,7 @@ function findDamage({ damage }: ServiceState): IncidentDraft[] {
   ];
 }
 
-/** What the attempts of this process say about incidents since the last review. */
+/** The incidents that follow from the attempts of this process since the last review. */
 export interface AttemptIncidents {
   readonly drafts: readonly IncidentDraft[];
   /** The number of single events in it, before they were merged. */

@@ -12,7 +12,7 @@ import type { Run } from '../pipeline/run/run.ts';
 
 /** Sends spans to an OTLP collector, in batches and in the background. No work waits for it. */
 export interface Tracer extends Service {
-  /** Whether a collector is configured. */
+  /** A collector is configured. */
   readonly isOn: boolean;
   add(spans: readonly Span[]): void;
 }

@@ -29,7 +29,7 @@ export interface BreakerRow {
   readonly updatedAt: Timestamp;
 }
 
-/** One change of state of a breaker. */
+/** A change of state of a breaker. */
 export interface TransitionRow {
   readonly id: string;
   readonly plugin: string;
@@ -49,7 +49,7 @@ export interface BreakerFacts {
   readonly openedMs: number | undefined;
   readonly threshold: number;
   readonly resetAfterMs: number;
-  /** Whether the probe of a half-open circuit is still open. */
+  /** The probe of a half-open circuit is still open. */
   readonly isProbing: boolean;
 }
 

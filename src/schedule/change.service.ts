@@ -91,7 +91,10 @@ function resetBreakerDirective(context: LedgerContext): DirectiveDefinition<Brea
   };
 }
 
-/** Computes the next due time. Times that were missed during a pause aren't caught up, unless the schedule is due once. */
+/**
+ * Computes the due time after a resume. Times that were missed during the pause aren't caught up,
+ * unless the schedule is due only once.
+ */
 function nextAfterResume(
   config: Config,
   choice: ScheduleChoice,

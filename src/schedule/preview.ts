@@ -22,8 +22,8 @@ export interface PreviewEntry {
 }
 
 /**
- * One time at which it would fire, or several at which it would not, for one reason. The later
- * times of a frequent schedule share a row, too.
+ * A time at which a schedule would fire, or several at which it would not, for the same reason. The
+ * later times of a frequent schedule share a row, too.
  */
 interface PreviewRow {
   readonly plugin: string;

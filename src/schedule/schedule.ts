@@ -11,7 +11,7 @@ import {
 } from '../base/quantity.ts';
 import { addDays, addMonths, type Zone } from './zone.ts';
 
-/** One checked entry of `plugins.<name>.schedules`: when a command of a plugin is due. */
+/** A checked entry of `plugins.<name>.schedules`: when a command of a plugin is due. */
 export interface Schedule {
   readonly id: string;
   readonly timing: Timing;

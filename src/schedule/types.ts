@@ -55,7 +55,7 @@ export interface DueSchedule extends ScheduleKey {
   readonly slotAt: Timestamp;
   readonly dueAt: Timestamp;
   readonly lastJobId: string | null;
-  /** Whether its last job exists and is open, and when it was completed. */
+  /** Its last job exists and is open. */
   readonly isLastOpen: boolean;
   readonly lastCompletedAt: Timestamp | null;
 }
@@ -65,7 +65,7 @@ export interface FireRequest {
   readonly firings: readonly Firing[];
 }
 
-/** One due time, fenced by the row's state when it was read. */
+/** The request to handle a due time. It applies only if the row is still as it was read. */
 export interface Firing {
   readonly due: DueSchedule;
   readonly command: string;

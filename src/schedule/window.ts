@@ -124,7 +124,7 @@ export interface QuietHours {
   readonly end: number | undefined;
 }
 
-/** What happens to a job that comes due in quiet hours: it is skipped, or waits for their end. */
+/** A due time in quiet hours is skipped, or deferred to their end. */
 export const quietActions = ['skip', 'defer'] as const;
 export type QuietAction = (typeof quietActions)[number];
 

@@ -164,7 +164,7 @@ export function formatSetCommand(key: string, value: string): string {
   return `ductile config set ${assignment} --apply && ductile system reload`;
 }
 
-/** One link of a chain of causes, which leads from the subject back to its first cause. */
+/** A link of a chain of causes, which leads from the subject back to its first cause. */
 export type OriginLink =
   | { readonly kind: 'job'; readonly job: Job }
   | { readonly kind: 'run'; readonly run: Run }

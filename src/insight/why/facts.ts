@@ -43,14 +43,14 @@ export interface ServiceFacts {
 export interface PluginFacts {
   readonly name: string;
   readonly state: 'loaded' | 'disabled' | 'dormant' | 'broken' | 'unknown';
-  /** Whether a live process of any host has loaded it. */
+  /** A live process of some host has loaded it. */
   readonly isKnown: boolean;
   readonly switchedOff: PluginSwitch | undefined;
   /** Its init. Undefined if it has none, or if that succeeded. */
   readonly init: PluginHealth | undefined;
   /** Undefined without a limit. */
   readonly parallelism: number | undefined;
-  /** Whether several of its jobs may run at a time. */
+  /** Several of its jobs may run at a time. */
   readonly isConcurrencySafe?: boolean | undefined;
   readonly runnerGraceMs: number;
   /** Credentials of its configuration that this process can't open or find. */

@@ -20,7 +20,7 @@ import { describeProgress, type Progress, type ProgressFacts } from '../usual-du
 import type { PluginFacts, WaitFacts } from './facts.ts';
 import { listWaitCauses, orderRepairs, listPluginCauses } from './waits.ts';
 
-/** What is on record about a job. Optional parts belong to some states only. */
+/** The records about a job. Optional parts belong to some states only. */
 export interface JobFacts {
   readonly job: Job;
   /** The chain of causes, the job first. */

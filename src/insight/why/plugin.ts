@@ -12,7 +12,7 @@ import {
 import type { ServiceFacts, PluginFacts } from './facts.ts';
 import { listServiceCauses, orderRepairs, listPluginCauses } from './waits.ts';
 
-/** What is on record about a plugin, or about one of its commands. */
+/** The records about a plugin, or about one of its commands. */
 export interface PluginExplanationFacts {
   /** `<plugin>`, or `<plugin>/<command>`. */
   readonly name: string;

@@ -14,16 +14,16 @@ import {
 import type { ServiceFacts, WaitFacts } from './facts.ts';
 import { listWaitCauses, listServiceCauses } from './waits.ts';
 
-/** What is on record about a run. */
+/** The records about a run. */
 export interface RunFacts {
   readonly run: Run;
   readonly links: readonly OriginLink[];
   readonly service: ServiceFacts;
-  /** What its branches wait for. */
+  /** The waits of its branches. */
   readonly waits: readonly Wait[];
   /** The nodes of its pipeline when it started, by name. */
   readonly nodes?: Readonly<Record<string, Node>> | undefined;
-  /** What holds back the job that its first branch waits for, if that is queued. */
+  /** The facts about the queued job that its first branch waits for. */
   readonly job?: WaitFacts | undefined;
   /** Runs with the same concurrency key that haven't ended. */
   readonly rivals: readonly Run[];

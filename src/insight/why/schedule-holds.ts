@@ -26,7 +26,7 @@ import {
 } from './facts.ts';
 import { listPluginCauses, listServiceCauses, orderRepairs } from './waits.ts';
 
-/** What is on record about a schedule and everything that can hold it back. */
+/** The records about a schedule and everything that can hold it back. */
 export interface ScheduleFacts {
   readonly row: ScheduleRow;
   readonly now: Timestamp;

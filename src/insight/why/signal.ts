@@ -14,7 +14,7 @@ import {
   type OriginLink,
 } from './explanation.ts';
 
-/** What is on record about a signal, and what would handle it now. */
+/** The records about a signal, and the handlers that would start now. */
 export interface SignalFacts {
   readonly signal: Signal;
   /** The chain of causes, the signal first. */
@@ -22,7 +22,7 @@ export interface SignalFacts {
   readonly jobs: readonly Job[];
   readonly runs: readonly Run[];
   readonly hopsMax: number;
-  /** Whether its cause was itself caused by a signal of the service. */
+  /** True if its cause was itself caused by a signal of the service. */
   readonly isRuntimeCaused: boolean;
   /** Descriptions of the routes and pipelines that would handle such a signal now. */
   readonly handlers: readonly string[];

@@ -16,11 +16,11 @@ import type { ServiceFacts } from './facts.ts';
 import { listServiceCauses, orderRepairs } from './waits.ts';
 import type { Started } from '../../webhook/shapes.operations.ts';
 
-/** What is on record about a webhook and its last deliveries. */
+/** The records about a webhook and its last deliveries. */
 export interface WebhookFacts {
   readonly row: WebhookRow;
   readonly isEnabled: boolean;
-  /** Whether the configuration has a listener for deliveries. */
+  /** The configuration has a listener for deliveries. */
   readonly hasListener: boolean;
   readonly ratePerMinute: number;
   /** Recent deliveries that exceeded the rate limit. */
@@ -241,9 +241,9 @@ function describeCreation({ createdBy, createdAt, triggerCount }: WebhookRow): E
 
 export interface DeliveryFacts extends Started {
   readonly delivery: DeliveryRow;
-  /** Whether its webhook still exists. */
+  /** Its webhook still exists. */
   readonly hasWebhook: boolean;
-  /** Whether it can be delivered again, to its webhook or to an endpoint of the configuration. */
+  /** It can be delivered again, to its webhook or to an endpoint of the configuration. */
   readonly isReplayable: boolean;
 }
 
