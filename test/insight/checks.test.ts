@@ -1,4 +1,4 @@
-/** The checks of doctor on real ledgers: each finds its trouble, and is silent without it. */
+/** The checks of doctor on real ledgers: each finds its problem, and nothing without it. */
 import { writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -216,7 +216,7 @@ describe.each(databases)('on %s', (kind) => {
       commands: ['ductile system reload', 'ductile system reload --dry-run', 'ductile config diff'],
       detail: { keys: ['service.name'] },
     });
-    // The command line has the new files, and finds the same.
+    // The command line reads the new files, and finds the same.
     expect(await findKind(ledger, 'config_changed', loadConfig({ given: file }))).toHaveLength(1);
     await writeFile(file, 'plugin_roots: [plugins]\nservice: {name: [}\n');
     const [broken] = await findKind(ledger, 'config_changed', config);

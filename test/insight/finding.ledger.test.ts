@@ -21,7 +21,7 @@ const LONG_AGO = '2020-01-01T00:00:00.000Z';
 const FAR_AHEAD = '2100-01-01T00:00:00.000Z';
 const all = { since: LONG_AGO, visitMax: 9, groupsMax: 9 };
 
-/** A job that nobody will run. */
+/** A job that no process will run. */
 async function addDead(ledger: Ledger, plugin: string, command = 'handle'): Promise<string> {
   const given = draft({ plugin, command });
   await ledger.jobs.enqueue({ jobs: [given] });

@@ -37,7 +37,7 @@ const stuck = { ...sound.queue, heads: [{ plugin: 'mail', readyAt: early }] };
 const kindsOf = (drafts: readonly IncidentDraft[]) =>
   drafts.map(({ kind, key }) => `${kind} ${key}`);
 
-describe('a standing problem', () => {
+describe('a lasting problem', () => {
   test.each<[string, Partial<ServiceState>, string[]]>([
     ['nothing', {}, []],
     ['a stalled queue', { queue: stuck }, ['queue_stalled queue']],
@@ -88,7 +88,7 @@ function incident(more: Partial<Incident> = {}): Incident {
   };
 }
 
-function moves(more: Partial<IncidentReview>) {
+function plan(more: Partial<IncidentReview>) {
   const attempts = { drafts: [], eventCount: 0, succeededAgoMs: new Map<string, number>() };
   return planIncidentChanges({ now, open: [], attempts, lasting: [], ...more }, rules, follow);
 }
@@ -102,7 +102,7 @@ const full: IncidentDraft = {
 
 describe('incidents', () => {
   test('a problem is opened and reported, with its consequences', () => {
-    const { opened } = moves({ lasting: [full] });
+    const { opened } = plan({ lasting: [full] });
     expect(opened[0]).toMatchObject({ kind: 'disk_full', key: 'state', count: 1 });
     const { signal, jobs } = opened[0]?.emission ?? { signal: undefined, jobs: [] };
     expect(signal).toMatchObject({ type: 'incident.opened', source: 'ductile' });
@@ -113,14 +113,14 @@ describe('incidents', () => {
     const commands = ['ductile run revive r1', 'ductile run cancel r1'];
     const halted: IncidentDraft = { ...full, detail: { message: 'A run halted.', commands } };
     const payloadOf = (draft: IncidentDraft): unknown =>
-      JSON.parse(moves({ lasting: [draft] }).opened[0]?.emission.signal.data ?? '');
+      JSON.parse(plan({ lasting: [draft] }).opened[0]?.emission.signal.data ?? '');
     expect(payloadOf(halted)).toMatchObject({ message: 'A run halted.', next: commands[0] });
     expect(payloadOf(full)).toMatchObject({
       message: 'full',
       next: expect.stringMatching(/^ductile incident show \S+$/),
     });
     expect(payloadOf({ ...full, detail: {} })).toMatchObject({ message: 'disk_full' });
-    const { closed } = moves({ open: [incident()] });
+    const { closed } = plan({ open: [incident()] });
     expect(JSON.parse(closed[0]?.emission.signal.data ?? '')).toMatchObject({
       message: 'Resolved: full',
       next: 'ductile incident show incident-1',
@@ -128,34 +128,34 @@ describe('incidents', () => {
   });
 
   test('an open incident is not opened again, and is renewed now and then', () => {
-    expect(moves({ lasting: [full], open: [incident({ lastSeenAt: now })] })).toEqual({
+    expect(plan({ lasting: [full], open: [incident({ lastSeenAt: now })] })).toEqual({
       opened: [],
       renewed: [],
       closed: [],
     });
-    expect(moves({ lasting: [full], open: [incident()] }).renewed).toHaveLength(1);
+    expect(plan({ lasting: [full], open: [incident()] }).renewed).toHaveLength(1);
   });
 
   test('a solved problem is closed by the host that checks, and by no other', () => {
-    expect(moves({ open: [incident()] }).closed).toHaveLength(1);
-    expect(moves({ open: [incident()], lasting: undefined }).closed).toEqual([]);
+    expect(plan({ open: [incident()] }).closed).toHaveLength(1);
+    expect(plan({ open: [incident()], lasting: undefined }).closed).toEqual([]);
   });
 
   test('an incident about single events is over when none has happened for long', () => {
     const poison = incident({ kind: 'poison_job', key: 'mail/handle' });
-    expect(moves({ open: [poison] }).closed).toHaveLength(1);
-    expect(moves({ open: [{ ...poison, lastSeenAt: now }] }).closed).toEqual([]);
+    expect(plan({ open: [poison] }).closed).toHaveLength(1);
+    expect(plan({ open: [{ ...poison, lastSeenAt: now }] }).closed).toEqual([]);
   });
 
-  test('a streak is over when any host saw a success, also one that does not look', () => {
+  test('a streak is over when any host had a success, even one that does not review incidents', () => {
     const open = [incident({ kind: 'failure_streak', key: 'mail/handle' })];
-    expect(moves({ open }).closed).toEqual([]);
+    expect(plan({ open }).closed).toEqual([]);
     const attempts = {
       drafts: [],
       eventCount: 0,
       succeededAgoMs: new Map([['mail/handle', 1000]]),
     };
-    expect(moves({ open, attempts, lasting: undefined }).closed).toHaveLength(1);
+    expect(plan({ open, attempts, lasting: undefined }).closed).toHaveLength(1);
   });
 
   test('an incident that was acknowledged is closed, unless it happened again', () => {
@@ -167,12 +167,12 @@ describe('incidents', () => {
       succeededAgoMs: new Map(),
     });
     const acknowledged = new Map([['failure_streak:mail/handle', now]]);
-    expect(moves({ open, attempts: attempts(0) }).closed).toEqual([]);
-    const settled = moves({ open, attempts: attempts(0), acknowledged });
+    expect(plan({ open, attempts: attempts(0) }).closed).toEqual([]);
+    const settled = plan({ open, attempts: attempts(0), acknowledged });
     expect(settled).toMatchObject({ opened: [], renewed: [], closed: [{ id: 'incident-1' }] });
-    expect(moves({ open, attempts: attempts(1), acknowledged }).closed).toEqual([]);
+    expect(plan({ open, attempts: attempts(1), acknowledged }).closed).toEqual([]);
     const earlier = new Map([['failure_streak:mail/handle', '2030-01-01T10:00:00.000Z']]);
-    expect(moves({ open, attempts: attempts(0), acknowledged: earlier }).closed).toEqual([]);
+    expect(plan({ open, attempts: attempts(0), acknowledged: earlier }).closed).toEqual([]);
   });
 
   test('a finding of an incident kind opens one; none is closed while a check fails', () => {
@@ -193,15 +193,15 @@ describe('incidents', () => {
     expect(hasFailedCheck([finding])).toBe(false);
     expect(hasFailedCheck([failed])).toBe(true);
     const open = [incident({ kind: 'run_halted', key: 'flow' })];
-    expect(moves({ open }).closed).toHaveLength(1);
-    expect(moves({ open, isPartial: true }).closed).toEqual([]);
+    expect(plan({ open }).closed).toHaveLength(1);
+    expect(plan({ open, isPartial: true }).closed).toEqual([]);
   });
 
   test('an alarm about an alarm is recorded and not routed, when it opens and when it closes', () => {
-    const { opened } = moves({ lasting: [{ ...full, isAlarm: true }] });
+    const { opened } = plan({ lasting: [{ ...full, isAlarm: true }] });
     expect(opened[0]?.emission.jobs).toEqual([]);
     const open = [incident({ detail: opened[0]?.detail ?? '' })];
-    expect(moves({ open }).closed[0]?.emission.jobs).toEqual([]);
+    expect(plan({ open }).closed[0]?.emission.jobs).toEqual([]);
   });
 });
 
@@ -261,13 +261,13 @@ describe('how jobs end', () => {
     nowMs = 10_000;
     const [sooner, later] = ['2030-01-01T11:59:45.000Z', '2030-01-01T11:59:55.000Z'];
     const closed = (openedAt: string) =>
-      moves({ open: open.map((one) => ({ ...one, openedAt })), attempts: streaks.report(open) })
+      plan({ open: open.map((one) => ({ ...one, openedAt })), attempts: streaks.report(open) })
         .closed;
     expect(closed(later)).toEqual([]);
     expect(closed(sooner)).toHaveLength(1);
   });
 
-  test('a success is looked at once where an incident waits for it', () => {
+  test('a success is reviewed at once if its command has an open incident', () => {
     const streaks = makeFailureStreaks(2);
     expect(streaks.count([closing(endAsSucceeded(job))])).toBe(false);
     streaks.report(open);
@@ -284,11 +284,11 @@ describe('how jobs end', () => {
       { ...bad, status: 'succeeded' },
       bad,
     ] as const;
-    const anew = makeFailureStreaks(3);
-    anew.restore(ends, []);
-    expect(anew.report([]).drafts).toEqual([]);
-    expect(anew.count([closing(failing)])).toBe(true);
-    expect(anew.report([]).drafts).toMatchObject([{ key: 'mail/handle', count: 3 }]);
+    const restored = makeFailureStreaks(3);
+    restored.restore(ends, []);
+    expect(restored.report([]).drafts).toEqual([]);
+    expect(restored.count([closing(failing)])).toBe(true);
+    expect(restored.report([]).drafts).toMatchObject([{ key: 'mail/handle', count: 3 }]);
     const known = makeFailureStreaks(2);
     known.restore(ends, open);
     expect(known.report(open).drafts).toMatchObject([{ count: 0 }]);

@@ -91,7 +91,7 @@ describe.each(databases)('incidents on %s', (kind) => {
     expect(await other.incidents.claimWatch(60_000)).toBe(true);
   });
 
-  test('know how the queue stands', async () => {
+  test('are based on the first ready jobs and on whether jobs start or end', async () => {
     const { ledger, sql } = await openBench(kind);
     const idle = await ledger.jobs.readQueueHeads(60_000);
     expect(idle).toMatchObject({ heads: [], isMoving: false });

@@ -1,4 +1,4 @@
-/** The runtime notices what goes wrong, tells it once, and notices when it is over. */
+/** The service opens an incident once for each problem, and closes it when the problem is over. */
 import { expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { eventually, makePlace } from '../support/instance.ts';
@@ -12,7 +12,7 @@ const teller = python(
   'note(request["event"]["type"], payload["kind"], payload["key"]); ok("told")',
 );
 
-test('a streak opens an incident, a route hears of it, and a success closes it', async () => {
+test('a streak opens an incident, a route handles its signal, and a success closes it', async () => {
   const place = await makePlace({
     plugins: { moody: { program: moody }, teller: { program: teller } },
     routes: [
@@ -33,14 +33,14 @@ test('a streak opens an incident, a route hears of it, and a success closes it',
   });
   expect(JSON.parse(incident?.detail ?? '')).toMatchObject({ error: 'not today', failures: 5 });
   // The consequences of two signals may run side by side.
-  await eventually('it was told', async () => (await place.notes()).length === 1);
+  await eventually('it was reported', async () => (await place.notes()).length === 1);
   await run('moody', { good: true });
   engine.lookForIncidents();
   await eventually(
     'it is closed',
     async () => (await ledger.incidents.find(incident?.id ?? ''))?.closedAt !== null,
   );
-  await eventually('both were told', async () => (await place.notes()).length === 2);
+  await eventually('both were reported', async () => (await place.notes()).length === 2);
   expect(await place.notes()).toEqual([
     'incident.opened failure_streak moody/poll',
     'incident.closed failure_streak moody/poll',
@@ -62,8 +62,8 @@ test('a handler of incidents that itself fails makes one more incident, and no s
   await eventually('the second is open', async () => {
     return (await ledger.incidents.list({ isOpen: true, limit: 9 })).length === 2;
   });
-  const told = await ledger.signals.list({ type: 'incident.opened', limit: 9 });
-  expect(told).toHaveLength(2);
+  const signals = await ledger.signals.list({ type: 'incident.opened', limit: 9 });
+  expect(signals).toHaveLength(2);
 });
 
 test('failures before a restart count, and what is open is closed after it', async () => {

@@ -7,7 +7,7 @@ import type { IndexCheck } from '../../src/ledger/check.ts';
 
 const log = makeLogger({ level: 'error', format: 'json', destination: { write: () => undefined } });
 
-/** Lets what was queued run as far as it can. */
+/** Runs the queued tasks as far as they can. */
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 function makeBench() {

@@ -1,4 +1,4 @@
-/** Packages and tenants that are not well are found by whoever looks, and nobody else is harmed. */
+/** Doctor finds broken packages and tenants, and the others keep working. */
 import { writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { locateTenantLedger } from '../../src/ledger/tenant-location.ts';
@@ -11,7 +11,7 @@ import { eventually, makePlace } from '../support/instance.ts';
 import { manifest } from '../support/packages.ts';
 import { succeeds } from '../support/plugin-program.ts';
 
-test('doctor and selfcheck name them and say why', async () => {
+test('doctor and selfcheck name broken packages and tenants with the reason', async () => {
   const greeter = manifest({
     requires: [{ plugin: 'worker' }],
     plugins: { greeting: { uses: 'worker' } },
@@ -34,15 +34,15 @@ test('doctor and selfcheck name them and say why', async () => {
     async () => (await ledger.tenants.find('bad'))?.schemaError !== null,
   );
 
-  // The process itself has noted by now that it is in force.
+  // By now, the process has recorded that the package is active.
   await ledger.installations.recordError(id ?? '', 'plugins.worker is not in any plugin root');
   const context: Context = { engine, principal: ownerOf('cli:test'), submittedBy: 'cli' };
   const { findings } = findingsShape.parse(await systemDoctor.run(context, {}));
-  const told = findings.map(({ category, message }) => `${category}: ${message}`);
-  expect(told).toContainEqual(
+  const lines = findings.map(({ category, message }) => `${category}: ${message}`);
+  expect(lines).toContainEqual(
     expect.stringMatching(/^packages: Package greeter is installed and not in force: .*worker/),
   );
-  expect(told).toContainEqual(
+  expect(lines).toContainEqual(
     expect.stringMatching(/^state: Tenant bad has a ledger that does not open: ./),
   );
   const { ok, checks } = await systemSelfcheck.run(context, {});

@@ -1,4 +1,4 @@
-/** The text that monitors read: what stands in a name or label stays there. */
+/** The text that monitors read: names and labels are escaped. */
 import { expect, test } from 'vitest';
 import { makeMetrics, formatMetrics } from '../../src/insight/metrics.service.ts';
 import { createBareReport } from '../../src/job/attempt.ts';
@@ -58,7 +58,7 @@ test('a hostile name stays in its label, and every line is one', () => {
   ]);
 });
 
-test('ever new names do not make ever more samples', () => {
+test('the number of samples is limited, even if new names keep coming', () => {
   const metrics = makeMetrics();
   for (let n = 0; n < 1000; n += 1) metrics.countAttempts([closing(`plugin-${n}`, 1)]);
   const [jobs] = metrics.read();

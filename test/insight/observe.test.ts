@@ -135,7 +135,7 @@ describe('why', () => {
   });
 });
 
-test('why of a webhook knows that it was sent too much', async () => {
+test('why of a webhook reports that deliveries exceeded its rate limit', async () => {
   const hook = { id: 'busy', title: 'Busy', plugin: 'placed', command: 'poll' };
   const settings = { ...hook, rate_limit_per_minute: 1 };
   const token = await openHook(settings);

@@ -53,7 +53,7 @@ describe.each(databases)('on %s', (database) => {
       `ductile config set 'api.auth.tokens.1.scopes=["jobs:ro","echo:rw"]' --apply && ductile system reload`,
       "ductile incident acknowledge 'call_refused:token:ci plugin.run echo:rw'",
     ]);
-    // All wrong tokens together: who guesses fills nothing.
+    // All invalid tokens share one row, so that guessing doesn't fill the table.
     expect(byCount[1]).toMatchObject({ id: 'call_refused:unknown token', count: 4 });
     expect(JSON.stringify(found)).not.toContain('wrong-1');
     await api.close();

@@ -1,4 +1,4 @@
-/** Spans on their way to a collector: in batches, bounded, and in nobody's way. */
+/** Spans are sent to a collector in batches, with a limit, in the background. */
 import { expect, test } from 'vitest';
 import type { Span } from '../../src/insight/tracer.service.ts';
 import { makeTracer } from '../../src/insight/tracer.service.ts';
@@ -30,7 +30,7 @@ test('spans that the collector refuses wait, up to a limit, and are sent later',
   const spans = collector.received.map(({ body }) => (JSON.parse(body) as Sent).resourceSpans[0]);
   const sent = spans.flatMap((one) => one?.scopeSpans[0]?.spans ?? []);
   expect(sent).toHaveLength(8192);
-  // The oldest had to go.
+  // The oldest spans were dropped.
   expect(sent[0]?.spanId).toBe(span(10_000 - 8192).spanId);
   expect(sent[0]).toMatchObject({
     startTimeUnixNano: '1000000',

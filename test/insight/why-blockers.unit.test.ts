@@ -11,27 +11,27 @@ describe('blockers', () => {
   const paused = { actor: 'system:restore', at };
 
   test('are all listed, in the order of repair', () => {
-    const told = waitingFor({
+    const explanation = waitingFor({
       service: { hosts: [], paused },
       plugin: {
         credentials: unopened,
         switchedOff: { plugin: 'worker', changedBy: 'ann', changedAt: at },
       },
     });
-    expect(told.blockers.map(({ fact }) => fact)).toEqual([
+    expect(explanation.blockers.map(({ fact }) => fact)).toEqual([
       "the credential imap, which the plugin worker needs, can't be opened",
       'the service is not running',
       'the system is paused',
       'the plugin worker is switched off',
     ]);
-    expect(told.verdict).toMatch(/^The credential imap/);
+    expect(explanation.verdict).toMatch(/^The credential imap/);
   });
 
   test('a resume is not suggested while a credential cannot be opened', () => {
-    const told = waitingFor({ service: { paused }, plugin: { credentials: unopened } });
-    expect(told.commands[0]).toBe('ductile credential set imap');
-    expect(told.commands).not.toContain('ductile system resume');
-    expect(told.blockers[1]).toMatchObject({
+    const explanation = waitingFor({ service: { paused }, plugin: { credentials: unopened } });
+    expect(explanation.commands[0]).toBe('ductile credential set imap');
+    expect(explanation.commands).not.toContain('ductile system resume');
+    expect(explanation.blockers[1]).toMatchObject({
       fact: 'the system is paused',
       moves_by: expect.stringMatching(/repair the credentials before/),
     });
@@ -39,23 +39,27 @@ describe('blockers', () => {
   });
 
   test('a plugin that a start makes known is not another blocker', () => {
-    const told = waitingFor({ service: { hosts: [] }, plugin: { isKnown: false } });
-    expect(told.blockers.map(({ fact }) => fact)).toEqual(['the service is not running']);
+    const explanation = waitingFor({ service: { hosts: [] }, plugin: { isKnown: false } });
+    expect(explanation.blockers.map(({ fact }) => fact)).toEqual(['the service is not running']);
   });
 
   test('a missing credential is named', () => {
-    const told = waitingFor({ plugin: { credentials: [{ name: 'imap', keyId: undefined }] } });
-    expect(told.verdict).toMatch(/^The credential imap, .* does not exist\.$/);
+    const explanation = waitingFor({
+      plugin: { credentials: [{ name: 'imap', keyId: undefined }] },
+    });
+    expect(explanation.verdict).toMatch(/^The credential imap, .* does not exist\.$/);
   });
 
   test('a hanging job is the cause, and more room is not suggested', () => {
     const usual = new Map([['a', { medianMs: 2000, p95Ms: 3000, attempts: 20 }]]);
     const more = { plugin: { parallelism: 1 }, running: [holder('a')], usual, now: later };
-    const told = waitingFor(more);
-    expect(told.verdict).toMatch(/runs 1 at a time, and job a \(worker poll\) seems to hang/);
-    expect(told.chain[0]?.evidence).toMatch(/run for 1h; its command usually takes 2s/);
-    expect(told.commands.slice(0, 2)).toEqual(['ductile job cancel a', 'ductile why a']);
-    expect(told.commands.join(' ')).not.toContain('parallelism');
+    const explanation = waitingFor(more);
+    expect(explanation.verdict).toMatch(
+      /runs 1 at a time, and job a \(worker poll\) seems to hang/,
+    );
+    expect(explanation.chain[0]?.evidence).toMatch(/run for 1h; its command usually takes 2s/);
+    expect(explanation.commands.slice(0, 2)).toEqual(['ductile job cancel a', 'ductile why a']);
+    expect(explanation.commands.join(' ')).not.toContain('parallelism');
     const usualOne = waitingFor({ ...more, now: at });
     expect(usualOne.commands.join(' ')).toContain('plugins.worker.parallelism=2');
     const unsafe = waitingFor({
@@ -74,12 +78,12 @@ describe('a running job', () => {
   const usual = { medianMs: 2000, p95Ms: 3000, attempts: 20 };
 
   test('says how long it has been silent and how long it usually takes', () => {
-    const told = explain({ now: later, startedAt: at, lastRecordAt: undefined, usual });
-    expect(told.verdict).toBe('Attempt 1 is running and seems to hang.');
-    expect(told.chain[0]?.evidence).toMatch(
+    const explanation = explain({ now: later, startedAt: at, lastRecordAt: undefined, usual });
+    expect(explanation.verdict).toBe('Attempt 1 is running and seems to hang.');
+    expect(explanation.chain[0]?.evidence).toMatch(
       /run for 1h and recorded nothing since it started; its command usually takes 2s \(95 % .* 3s\)/,
     );
-    expect(told.progress).toEqual({
+    expect(explanation.progress).toEqual({
       running_ms: 3_600_000,
       silent_ms: 3_600_000,
       median_ms: 2000,
@@ -90,9 +94,9 @@ describe('a running job', () => {
 
   test('that recorded something lately has been silent since then', () => {
     const lastRecordAt = '2030-01-01T00:59:00.000Z';
-    const told = explain({ now: later, startedAt: at, lastRecordAt, usual: undefined });
-    expect(told.progress).toMatchObject({ silent_ms: 60_000, median_ms: null, attempts: 0 });
-    expect(told.chain[0]?.evidence).toMatch(/recorded nothing for 1m; too few attempts/);
+    const explanation = explain({ now: later, startedAt: at, lastRecordAt, usual: undefined });
+    expect(explanation.progress).toMatchObject({ silent_ms: 60_000, median_ms: null, attempts: 0 });
+    expect(explanation.chain[0]?.evidence).toMatch(/recorded nothing for 1m; too few attempts/);
   });
 });
 
@@ -111,18 +115,20 @@ describe('an ended job', () => {
 
   test('whose plugin still lacks a credential is repaired before it is retried', () => {
     const credentials = [{ name: 'imap', keyId: undefined }];
-    const told = explain({ plugin: { ...plugin, credentials } });
-    expect(told.blockers).toMatchObject([{ fact: expect.stringMatching(/^the credential imap/) }]);
-    expect(told.commands.slice(0, 2)).toEqual([
+    const explanation = explain({ plugin: { ...plugin, credentials } });
+    expect(explanation.blockers).toMatchObject([
+      { fact: expect.stringMatching(/^the credential imap/) },
+    ]);
+    expect(explanation.commands.slice(0, 2)).toEqual([
       'ductile credential set imap',
       'ductile job retry job-9',
     ]);
   });
 
   test('that was retried names the job that repeats it', () => {
-    const told = explain({ retriedAs: 'job-10' });
-    expect(told.chain[1]).toMatchObject({ fact: 'it was retried', evidence: 'job job-10' });
-    expect(told.commands[0]).toBe('ductile why job-10');
+    const explanation = explain({ retriedAs: 'job-10' });
+    expect(explanation.chain[1]).toMatchObject({ fact: 'it was retried', evidence: 'job job-10' });
+    expect(explanation.commands[0]).toBe('ductile why job-10');
   });
 
   test('in a step offers what its run allows', () => {

@@ -51,8 +51,8 @@ describe('a schedule', () => {
     });
 
   test('that is due later says when', () => {
-    const told = explain({});
-    expect(told).toMatchObject({
+    const explanation = explain({});
+    expect(explanation).toMatchObject({
       id: 'worker/nightly',
       verdict: 'Its time has not come.',
       moves_at: later,
@@ -60,9 +60,13 @@ describe('a schedule', () => {
   });
 
   test('that is paused names the actor and how it continues', () => {
-    const told = explain({ row: { status: 'paused' }, pausedBy: { actor: 'cli:ann', at } });
-    expect(told.chain[0]).toEqual({ fact: 'it is paused', evidence: 'paused by cli:ann', at });
-    expect(told.commands[0]).toBe('ductile schedule resume worker nightly');
+    const explanation = explain({ row: { status: 'paused' }, pausedBy: { actor: 'cli:ann', at } });
+    expect(explanation.chain[0]).toEqual({
+      fact: 'it is paused',
+      evidence: 'paused by cli:ann',
+      at,
+    });
+    expect(explanation.commands[0]).toBe('ductile schedule resume worker nightly');
   });
 
   test('whose breaker is open says until when', () => {
@@ -79,16 +83,16 @@ describe('a schedule', () => {
       lastJobId: null,
       updatedAt: at,
     } as const;
-    const told = explain({ breaker });
-    expect(told.moves_at).toBe(later);
-    expect(told.commands[0]).toBe('ductile system reset worker --command poll');
+    const explanation = explain({ breaker });
+    expect(explanation.moves_at).toBe(later);
+    expect(explanation.commands[0]).toBe('ductile system reset worker --command poll');
   });
 
   test('explains why the last slot was skipped, and that intervals count from the end of a job', () => {
     const row = { mode: 'every', lastSkippedAt: at, lastSkipReason: 'quiet_hours' } as const;
-    const told = explain({ row, lastJob: makeClaimedJob() });
-    expect(told.verdict).toMatch(/counts from the end of its last job/);
-    expect(told.chain.map(({ fact }) => fact)).toContain(
+    const explanation = explain({ row, lastJob: makeClaimedJob() });
+    expect(explanation.verdict).toMatch(/counts from the end of its last job/);
+    expect(explanation.chain.map(({ fact }) => fact)).toContain(
       'a due time passed without a job: it was in its quiet hours',
     );
   });
@@ -177,10 +181,10 @@ describe('a webhook', () => {
       'ductile why signal-1',
     ],
   ])('%s', (_, facts, verdict, command) => {
-    const told = explain(facts);
-    expect(told.verdict).toMatch(verdict);
-    expect(told.commands.join('\n')).toContain(command);
-    expect(told.chain.at(-1)?.fact).toBe('cli:ann opened it');
+    const explanation = explain(facts);
+    expect(explanation.verdict).toMatch(verdict);
+    expect(explanation.commands.join('\n')).toContain(command);
+    expect(explanation.chain.at(-1)?.fact).toBe('cli:ann opened it');
   });
 
   const taken: DeliveryRow = {
@@ -226,9 +230,9 @@ describe('a webhook', () => {
     ],
     ['is gone', {}, 'nothing that it started is on record', 'ductile why signal-1'],
   ])('says that what it started %s', (_, facts, comesTo, commands) => {
-    const told = explain({ deliveries: [taken], ...facts });
-    expect(told.verdict).toBe(`The last delivery: accepted, from 10.0.0.1; ${comesTo}.`);
-    expect(told.commands.join('\n')).toContain(commands);
+    const explanation = explain({ deliveries: [taken], ...facts });
+    expect(explanation.verdict).toBe(`The last delivery: accepted, from 10.0.0.1; ${comesTo}.`);
+    expect(explanation.commands.join('\n')).toContain(commands);
   });
 
   test.each([
@@ -239,14 +243,14 @@ describe('a webhook', () => {
     const isBad = status.startsWith('error');
     const outcome = { status, error: isBad ? status : null, detail: isBad ? 'slow' : null };
     const jobs = [ended('job-2', isBad ? 'dead' : 'succeeded')];
-    const told = explain({ deliveries: [taken], jobs, outcome });
-    expect(told.verdict).toBe(`The last delivery: accepted, from 10.0.0.1; ${comesTo}.`);
-    expect(told.commands[0]).toBe(isBad ? 'ductile why job-2' : 'ductile why signal-1');
+    const explanation = explain({ deliveries: [taken], jobs, outcome });
+    expect(explanation.verdict).toBe(`The last delivery: accepted, from 10.0.0.1; ${comesTo}.`);
+    expect(explanation.commands[0]).toBe(isBad ? 'ductile why job-2' : 'ductile why signal-1');
   });
 
   test('lists each delivery once', () => {
-    const told = explain({ deliveries: [delivery, { ...delivery, id: 'delivery-0' }] });
-    expect(told.chain.filter(({ fact }) => fact.includes('refused'))).toHaveLength(2);
+    const explanation = explain({ deliveries: [delivery, { ...delivery, id: 'delivery-0' }] });
+    expect(explanation.chain.filter(({ fact }) => fact.includes('refused'))).toHaveLength(2);
   });
 });
 
@@ -263,11 +267,11 @@ describe('a delivery', () => {
     });
 
   test('that was refused says why, and where to look', () => {
-    const told = explain({ delivery });
-    expect(told).toMatchObject({ kind: 'delivery', id: 'delivery-1', state: 'refused' });
-    expect(told.verdict).toBe('It was refused (bad_signature), from 10.0.0.1.');
-    expect(told.chain.at(-1)?.fact).toBe('it came to the webhook deploys');
-    expect(told.commands).toEqual([
+    const explanation = explain({ delivery });
+    expect(explanation).toMatchObject({ kind: 'delivery', id: 'delivery-1', state: 'refused' });
+    expect(explanation.verdict).toBe('It was refused (bad_signature), from 10.0.0.1.');
+    expect(explanation.chain.at(-1)?.fact).toBe('it came to the webhook deploys');
+    expect(explanation.commands).toEqual([
       'ductile webhook show deploys',
       'ductile webhook delivery delivery-1',
     ]);
@@ -277,14 +281,14 @@ describe('a delivery', () => {
   });
 
   test('that was accepted names what it started', () => {
-    const told = explain({ jobs: [queued], runs: [run] });
-    expect(told.chain.map(({ evidence }) => evidence)).toEqual([
+    const explanation = explain({ jobs: [queued], runs: [run] });
+    expect(explanation.chain.map(({ evidence }) => evidence)).toEqual([
       'signal signal-1',
       `job ${queued.id}`,
       'run run-1',
       '/hooks/deploys',
     ]);
-    expect(told.commands).toEqual([
+    expect(explanation.commands).toEqual([
       `ductile why ${queued.id}`,
       'ductile why run-1',
       'ductile webhook replay delivery-1',
@@ -312,12 +316,14 @@ describe('a signal', () => {
     });
 
   test('that started something says what, and that the same again starts nothing', () => {
-    const told = explain({ jobs: [queued], runs: [run] });
-    expect(told).toMatchObject({ state: 'handled', verdict: 'It started 1 job and 1 run.' });
-    expect(told.chain.map(({ fact }) => fact)).toContain('the same told again starts nothing');
+    const explanation = explain({ jobs: [queued], runs: [run] });
+    expect(explanation).toMatchObject({ state: 'handled', verdict: 'It started 1 job and 1 run.' });
+    expect(explanation.chain.map(({ fact }) => fact)).toContain(
+      'the same told again starts nothing',
+    );
     // A replay of the signal would not do again what the webhook itself started.
     const seen = ['ductile why job-9', 'ductile why run-1'];
-    expect(told.commands).toEqual([...seen, 'ductile webhook deliveries deploys']);
+    expect(explanation.commands).toEqual([...seen, 'ductile webhook deliveries deploys']);
     const reported = { ...hookSignal, type: 'order.paid', source: 'shop' };
     expect(explain({ signal: reported, jobs: [queued], runs: [run] }).commands).toEqual([
       ...seen,
@@ -331,8 +337,8 @@ describe('a signal', () => {
     ['cancelled', 'worker poll was cancelled'],
     ['dead', 'worker poll is dead'],
   ] as const)('whose job is %s says it as a person would', (status, fact) => {
-    const told = explain({ jobs: [{ ...queued, status }] });
-    expect(told.chain.map((link) => link.fact)).toContain(fact);
+    const explanation = explain({ jobs: [{ ...queued, status }] });
+    expect(explanation.chain.map((link) => link.fact)).toContain(fact);
   });
 
   test('with a chosen correlation puts nothing into a command', () => {

@@ -23,7 +23,7 @@ const deep = '2030-01-02T03:00:00.000Z';
 const morning = '2030-01-02T08:00:00.000Z';
 
 describe('a schedule', () => {
-  test('that may fire now and then has no hours to tell of', () => {
+  test('that may fire now and at its next time is not held back', () => {
     expect(hours({ cron: '0 3 * * *' }, noon, deep)).toBeUndefined();
     expect(hours({ every: '1h', only_between: '08:00-22:00' }, noon, noon)).toBeUndefined();
   });
@@ -37,13 +37,17 @@ describe('a schedule', () => {
   });
 
   test('on a day that it leaves out says so', () => {
-    const told = hours({ every: '1h', not_on: ['tuesday'] }, noon, '2030-01-02T00:00:00.000Z');
-    expect(told?.fact).toMatch(/day of the week/);
+    const explanation = hours(
+      { every: '1h', not_on: ['tuesday'] },
+      noon,
+      '2030-01-02T00:00:00.000Z',
+    );
+    expect(explanation?.fact).toMatch(/day of the week/);
   });
 
   test('whose next time is quiet is left out, and fires at the first that is not', () => {
-    const told = hours({ cron: '0 3,12 * * *', usual: true }, noon, deep);
-    expect(told).toMatchObject({
+    const explanation = hours({ cron: '0 3,12 * * *', usual: true }, noon, deep);
+    expect(explanation).toMatchObject({
       fact: expect.stringMatching(/until 2030-01-02T06:00:00.000Z, and is left out/) as string,
       evidence: 'service.quiet_hours: 22:00-06:00 (UTC)',
       movesAt: '2030-01-02T12:00:00.000Z',
@@ -57,7 +61,7 @@ describe('a schedule', () => {
     });
   });
 
-  test('that puts off what is quiet fires at the end of it', () => {
+  test('that defers instead of skipping fires at the end of the quiet hours', () => {
     const entry = { cron: '0 3 * * *', quiet_start: 22, quiet_end: 6, quiet_action: 'defer' };
     expect(hours(entry, noon, deep)).toMatchObject({
       fact: expect.stringMatching(/put off/) as string,

@@ -44,8 +44,8 @@ describe.each(databases)('on %s', (database) => {
     const [step] = await stepsOf(instance, halted.id);
     const common = commonPrefix(halted.id, step?.jobId ?? '');
     // The signal of the halt may have the same beginning; with the kind, the name is exact.
-    const told = await why(`run ${common}`);
-    expect(told).toMatchObject({ kind: 'run', id: halted.id });
+    const explanation = await why(`run ${common}`);
+    expect(explanation).toMatchObject({ kind: 'run', id: halted.id });
     expect(await why(`job ${step?.jobId}`)).toMatchObject({ kind: 'job', id: step?.jobId });
     expect(await why(`${step?.jobId}-1`)).toMatchObject({ kind: 'job', id: step?.jobId });
     expect(await why(halted.id.slice(0, 18))).toMatchObject({ kind: 'run', id: halted.id });

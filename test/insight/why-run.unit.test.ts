@@ -30,10 +30,10 @@ describe('a run', () => {
 
   test('that waits for a person says how that person answers', () => {
     const why = 'somebody has to approve or reject it: Send?';
-    const told = explain({ waits: [{ ...wait, why, step_id: 'step-1', until: later }] });
-    expect(told.verdict).toBe('Step ok: somebody has to approve or reject it: Send?');
-    expect(told.moves_at).toBe(later);
-    expect(told.commands[0]).toBe('ductile run approve run-1 step-1');
+    const explanation = explain({ waits: [{ ...wait, why, step_id: 'step-1', until: later }] });
+    expect(explanation.verdict).toBe('Step ok: somebody has to approve or reject it: Send?');
+    expect(explanation.moves_at).toBe(later);
+    expect(explanation.commands[0]).toBe('ductile run approve run-1 step-1');
   });
 
   test.each<[string, Node, string]>([
@@ -51,11 +51,11 @@ describe('a run', () => {
     ],
   ])('whose question has a deadline says that it %s then', (_, node, movesBy) => {
     const why = 'somebody has to approve or reject it';
-    const told = explain({
+    const explanation = explain({
       nodes: { ok: node },
       waits: [{ ...wait, why, step_id: 's', until: later }],
     });
-    expect([told.moves_at, told.moves_by]).toEqual([later, movesBy]);
+    expect([explanation.moves_at, explanation.moves_by]).toEqual([later, movesBy]);
   });
 
   test.each<[Node, string]>([
@@ -69,7 +69,8 @@ describe('a run', () => {
 
   test('with many branches says how many more wait, and that it is not all when it is not', () => {
     const waits = Array.from({ length: 8 }, () => ({ ...wait, why: 'worker poll is queued' }));
-    const factsOf = (told: ReturnType<typeof explain>) => told.chain.map(({ fact }) => fact);
+    const factsOf = (explanation: ReturnType<typeof explain>) =>
+      explanation.chain.map(({ fact }) => fact);
     expect(factsOf(explain({ waits }))).toContain('3 branches more wait');
     const more = { ...wait, step: null, why: 'more than 8 branches are open' };
     expect(factsOf(explain({ waits: [...waits, more] }))).toContain(
@@ -81,8 +82,8 @@ describe('a run', () => {
     const job = { job: queued, service, plugin: { ...plugin, parallelism: 1 } };
     const queue = { running: [holder('a')], ahead: 0 };
     const waits = [{ ...wait, why: 'worker poll is queued', job_id: 'job-9' }];
-    const told = explain({ waits, job: { ...job, queue } });
-    expect(told.chain.map(({ fact }) => fact)).toEqual([
+    const explanation = explain({ waits, job: { ...job, queue } });
+    expect(explanation.chain.map(({ fact }) => fact)).toEqual([
       'step ok: worker poll is queued',
       'the plugin worker runs 1 at a time',
     ]);
@@ -90,9 +91,9 @@ describe('a run', () => {
 
   test('in line names those before it', () => {
     const queuedRun: Run = { ...run, status: 'queued', concurrencyKey: 'k' };
-    const told = explain({ run: queuedRun, rivals: [{ ...run, id: 'run-0' }] });
-    expect(told.chain[0]?.evidence).toBe('run run-0 first');
-    expect(told.commands).toContain('ductile why run-0');
+    const explanation = explain({ run: queuedRun, rivals: [{ ...run, id: 'run-0' }] });
+    expect(explanation.chain[0]?.evidence).toBe('run run-0 first');
+    expect(explanation.commands).toContain('ductile why run-0');
   });
 
   test('that halted is revived', () => {
@@ -104,9 +105,9 @@ describe('a run', () => {
       haltMessage: 'no route',
       completedAt: later,
     };
-    const told = explain({ run: halted });
-    expect(told.verdict).toBe('It halted at step send: retries_exhausted.');
-    expect(told.commands[0]).toBe('ductile run revive run-1');
+    const explanation = explain({ run: halted });
+    expect(explanation.verdict).toBe('It halted at step send: retries_exhausted.');
+    expect(explanation.commands[0]).toBe('ductile run revive run-1');
     expect(explain({ run: halted, revivedAs: 'run-2' }).commands).toEqual(['ductile why run-2']);
   });
 });

@@ -9,15 +9,20 @@ import { at, holder, hookSignal, later, queued, waitingFor, type Waiting } from 
 
 describe('a queued job', () => {
   test('without a blocker is next, and its submitter is shown', () => {
-    const told = waitingFor();
-    expect(told).toMatchObject({ kind: 'job', id: 'job-9', state: 'queued', moves_at: null });
-    expect(told.verdict).toBe('It is next in line.');
-    expect(told.chain.at(-1)).toEqual({
+    const explanation = waitingFor();
+    expect(explanation).toMatchObject({
+      kind: 'job',
+      id: 'job-9',
+      state: 'queued',
+      moves_at: null,
+    });
+    expect(explanation.verdict).toBe('It is next in line.');
+    expect(explanation.chain.at(-1)).toEqual({
       fact: 'test asked for it',
       evidence: 'it came by api',
       at,
     });
-    expect(told.commands).toEqual(['ductile job cancel job-9']);
+    expect(explanation.commands).toEqual(['ductile job cancel job-9']);
   });
 
   test.each<[string, Waiting, RegExp, string | null, string]>([
@@ -153,17 +158,17 @@ describe('a queued job', () => {
       'ductile plugin init worker',
     ],
   ])('waits for %s', (_, facts, verdict, movesAt, command) => {
-    const told = waitingFor(facts);
-    expect(told.verdict.toLowerCase()).toMatch(new RegExp(verdict.source.toLowerCase()));
-    expect(told.moves_at).toBe(movesAt);
-    expect(told.commands.join('\n')).toContain(command);
+    const explanation = waitingFor(facts);
+    expect(explanation.verdict.toLowerCase()).toMatch(new RegExp(verdict.source.toLowerCase()));
+    expect(explanation.moves_at).toBe(movesAt);
+    expect(explanation.commands.join('\n')).toContain(command);
   });
 
   test('that is not first in the queue of its key names the first', () => {
     const first = { id: 'job-8', isRunning: false };
-    const told = waitingFor({ job: { dependencyKey: 'build' }, holder: first });
-    expect(told.verdict).toBe('Dependency build, for which job job-8 is first in line.');
-    expect(told.commands[0]).toBe('ductile why job-8');
+    const explanation = waitingFor({ job: { dependencyKey: 'build' }, holder: first });
+    expect(explanation.verdict).toBe('Dependency build, for which job job-8 is first in line.');
+    expect(explanation.commands[0]).toBe('ductile why job-8');
     const itself = { id: queued.id, isRunning: false };
     expect(waitingFor({ job: { dependencyKey: 'build' }, holder: itself }).verdict).toBe(
       'It is next in line.',
@@ -171,12 +176,12 @@ describe('a queued job', () => {
   });
 
   test('that is held twice moves when both are over, and not at the time of one', () => {
-    const told = waitingFor({
+    const explanation = waitingFor({
       job: { nextRetryAt: later },
       service: { paused: { actor: null, at } },
     });
-    expect(told.chain.map(({ fact }) => fact)).toContain('the system is paused');
-    expect(told.moves_at).toBeNull();
+    expect(explanation.chain.map(({ fact }) => fact)).toContain('the system is paused');
+    expect(explanation.moves_at).toBeNull();
   });
 });
 
@@ -218,15 +223,15 @@ describe('an ended job', () => {
       { kind: 'signal', signal: hookSignal },
     ] as const;
     const attempts = [1, 2, 3, 4].map((number) => attempt(number));
-    const told = explainJob({ job: dead, links, attempts });
-    expect(told.verdict).toBe('All 4 attempts failed, none is left.');
-    expect(told.chain.map(({ fact }) => fact)).toEqual([
+    const explanation = explainJob({ job: dead, links, attempts });
+    expect(explanation.verdict).toBe('All 4 attempts failed, none is left.');
+    expect(explanation.chain.map(({ fact }) => fact)).toEqual([
       'all 4 attempts failed, none is left',
       'attempt 1 to 3 failed: exit 1',
       'something was delivered to the webhook deploys',
     ]);
-    expect(told.commands).toEqual(['ductile job retry job-9', 'ductile logs --job job-9']);
-    expect(told).toMatchObject({ moves_at: null, moves_by: null });
+    expect(explanation.commands).toEqual(['ductile job retry job-9', 'ductile logs --job job-9']);
+    expect(explanation).toMatchObject({ moves_at: null, moves_by: null });
   });
 
   test('shows the usage of its last attempt, as far as it was measured', () => {
@@ -255,9 +260,9 @@ describe('an ended job', () => {
       updatedAt: at,
     };
     const job = { ...dead, reason: 'crashes_exhausted', crashCount: 2 };
-    const told = explainJob({ job, links: [], attempts: [], breaker, retriedAs: 'job-10' });
-    expect(told.verdict).toMatch(/crashed 2 times while it ran alone/);
-    expect(told.commands).toEqual([
+    const explanation = explainJob({ job, links: [], attempts: [], breaker, retriedAs: 'job-10' });
+    expect(explanation.verdict).toMatch(/crashed 2 times while it ran alone/);
+    expect(explanation.commands).toEqual([
       'ductile why job-10',
       'ductile logs --job job-9',
       'ductile system reset worker',

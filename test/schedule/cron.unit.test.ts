@@ -71,7 +71,7 @@ describe('a cron line', () => {
     ]);
   });
 
-  test('is strictly later than the moment it is asked for', () => {
+  test('is strictly later than the given moment', () => {
     expect(times('*/15 * * * *', 'UTC', '2026-11-15T10:15:00Z', 2)).toEqual([
       '2026-11-15T10:30:00Z',
       '2026-11-15T10:45:00Z',

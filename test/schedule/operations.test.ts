@@ -127,9 +127,9 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
       status: 'warn',
       detail: 'defined otherwise by another host: worker/nightly',
     });
-    const told = () => records.filter(({ level, schedule }) => level === 'warn' && schedule);
-    await eventually('it is told', () => told().length > 0);
-    expect(told()).toMatchObject([{ plugin: 'worker', schedule: 'nightly' }]);
+    const warnings = () => records.filter(({ level, schedule }) => level === 'warn' && schedule);
+    await eventually('it is logged', () => warnings().length > 0);
+    expect(warnings()).toMatchObject([{ plugin: 'worker', schedule: 'nightly' }]);
   });
 
   test('shows an open breaker, and closes it', async () => {

@@ -59,8 +59,8 @@ test('two that let a probe through: there is one probe', async () => {
     () => ledger.schedules.fire({ now: NOW, firings: [firing(one)] }),
     () => other.schedules.fire({ now: NOW, firings: [firing(two)] }),
   );
-  const told = answers.map((answer) => only(answer).reason ?? only(answer).verdict);
-  expect(told.sort()).toEqual(['circuit_open', 'fired']);
+  const results = answers.map((answer) => only(answer).reason ?? only(answer).verdict);
+  expect(results.sort()).toEqual(['circuit_open', 'fired']);
 });
 
 test('firing with cancel and settling the same job at once both succeed', async () => {
@@ -70,11 +70,11 @@ test('firing with cancel and settling the same job at once both succeed', async 
   const running = await startFired(ledger);
   await dueAgain(sql);
   const guard = { ifRunning: 'cancel', outstandingMax: 1 } as const;
-  const asked = firing(only(await due(ledger)), { guard });
+  const wanted = firing(only(await due(ledger)), { guard });
   await barrier.hold('select 1 from circuit_breakers for update');
   const [fired, settled] = await runTogether(
     barrier,
-    () => ledger.schedules.fire({ now: NOW, firings: [asked] }),
+    () => ledger.schedules.fire({ now: NOW, firings: [wanted] }),
     () => settleOne(other, succeed(running)),
   );
   expect(only(fired).verdict).toBe('fired');

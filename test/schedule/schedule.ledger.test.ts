@@ -193,8 +193,8 @@ describe.each(databases)('schedules on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const once = entry({ mode: 'at', timing: PAST });
     await ledger.schedules.sync([once]);
-    const asked = { ...firing(only(await due(ledger))), next: undefined };
-    await ledger.schedules.fire({ now: NOW, firings: [asked] });
+    const wanted = { ...firing(only(await due(ledger))), next: undefined };
+    await ledger.schedules.fire({ now: NOW, firings: [wanted] });
     await ledger.schedules.sync([once]);
     await ledger.schedules.retire([once]);
     await ledger.schedules.sync([once]);
@@ -216,8 +216,8 @@ describe.each(databases)('schedules on %s', (kind) => {
     const { ledger } = await openBench(kind);
     const once = entry({ mode: 'at', timing: PAST });
     await ledger.schedules.sync([once]);
-    const asked = { ...firing(only(await due(ledger))), next: undefined };
-    await ledger.schedules.fire({ now: NOW, firings: [asked] });
+    const wanted = { ...firing(only(await due(ledger))), next: undefined };
+    await ledger.schedules.fire({ now: NOW, firings: [wanted] });
     const moved = { ...once, timezone: 'Europe/Berlin', generation: 'g2', seenAt: LATER };
     await ledger.schedules.sync([moved]);
     await ledger.schedules.retire([moved]);

@@ -320,7 +320,10 @@ describe('when hosts define a schedule otherwise', () => {
     const first = await place.start();
     const varied = await place.vary({ plugins: worker([{ every: '100ms' }]) });
     const second = await varied.start();
-    await eventually('both were asked', async () => (await scheduledJobs(first.ledger)).length > 9);
+    await eventually(
+      'both hosts looked',
+      async () => (await scheduledJobs(first.ledger)).length > 9,
+    );
     expect((await row(second.ledger))?.timing).toBe('100ms');
   });
 });

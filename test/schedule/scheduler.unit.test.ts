@@ -314,7 +314,7 @@ test('the live host that was loaded last owns the rows, whichever host owned the
   isAway = false;
   expect(await tick(60_000)).toBe(3);
   expect(await tick(60_000)).toBe(3);
-  // It came and went while nobody asked, and has left a time that nobody met.
+  // The other host came and went between two checks, and left a due time that no host handled.
   loaded = { snapshotId: 'theirs again', liveProcessId: 'me' };
   const noon = '2026-01-01T12:00:00.000Z';
   nowMs = at(noon);
