@@ -1,6 +1,6 @@
 import type { HaltReason } from '../pipeline/run/halt.ts';
 import { defineRows, type Dialect, type Session, type TableName } from '../ledger/dialect.ts';
-import type { DeadJob, EndedRequest, HaltedRun, OpenQuestion } from './types.ts';
+import type { DeadJob, FindingWindow, HaltedRun, OpenQuestion } from './types.ts';
 import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { awaitsApproval } from '../pipeline/run/run.sql.ts';
@@ -11,7 +11,7 @@ const isRare = `status in ${RARE_STATUSES}`;
 /** Lists dead jobs that weren't retried. Each plugin has its own limit, so that none hides another. */
 export async function listDeadJobs(
   session: Session,
-  { since, visitMax, groupsMax }: EndedRequest,
+  { since, visitMax, groupsMax }: FindingWindow,
 ): Promise<DeadJob[]> {
   const jobs = session.dialect.table('job_queue');
   const plugins = await session.run(
@@ -69,7 +69,7 @@ const selectDead = defineRows({
 /** Lists halted runs that weren't revived, newest first. */
 export async function listHaltedRuns(
   session: Session,
-  { since, visitMax }: EndedRequest,
+  { since, visitMax }: FindingWindow,
 ): Promise<HaltedRun[]> {
   const runs = session.dialect.table('pipeline_runs');
   const rows = await session.run(

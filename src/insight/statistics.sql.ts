@@ -84,7 +84,7 @@ export async function readDirectiveStatistics(
   const { dialect } = session;
   const since = `(select ${dialect.nowPlus('?')})`;
   const directives = dialect.table('directives');
-  const [asked] = await session.run(
+  const [requested] = await session.run(
     `select count(*) as n from ${directives} where requested_at > ${since}`,
     [-windowMs],
   );
@@ -99,7 +99,7 @@ export async function readDirectiveStatistics(
     [-windowMs, limits.statisticsRowsMax],
   );
   return {
-    requested: int(asked ?? {}, 'n'),
+    requested: int(requested ?? {}, 'n'),
     ended: Object.fromEntries(ended.map((row) => [text(row, 'status'), int(row, 'n')])),
     signals: int(emitted ?? {}, 'n'),
   };

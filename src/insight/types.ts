@@ -118,7 +118,7 @@ export interface Observation extends ObservationDraft {
   readonly lastAt: Timestamp;
 }
 
-export interface EndedRequest {
+export interface FindingWindow {
   /** Only objects that ended at this moment or later. */
   readonly since: Timestamp;
   /** The most rows to read, newest first. For jobs: of each plugin. */

@@ -112,7 +112,7 @@ export interface Figure<T> {
   readonly at: Timestamp;
 }
 
-interface KeptFigure<T> extends Figure<T> {
+interface CachedFigure<T> extends Figure<T> {
   readonly atMs: number;
   readonly tookMs: number;
 }
@@ -120,14 +120,14 @@ interface KeptFigure<T> extends Figure<T> {
 /**
  * A figure that all clients share. Over few rows, it is read for each caller; concurrent callers share
  * one read that starts after all of them have asked, so that each sees its own writes. Over many rows,
- * it is kept for a second, or for twenty times as long as the read took if that is longer.
+ * it is cached for a second, or for twenty times as long as the read took if that is longer.
  */
 export class SharedFigure<T> {
   readonly #read: () => Promise<T>;
   readonly #rowsOf: (value: T) => number;
-  #kept: KeptFigure<T> | undefined;
-  #reading: Promise<KeptFigure<T>> | undefined;
-  #next: Promise<KeptFigure<T>> | undefined;
+  #cached: CachedFigure<T> | undefined;
+  #reading: Promise<CachedFigure<T>> | undefined;
+  #next: Promise<CachedFigure<T>> | undefined;
   #hasFailed = false;
   #watchedUntilMs = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -139,16 +139,16 @@ export class SharedFigure<T> {
 
   /** Reads the figure, or returns a fresh one. */
   async get(): Promise<Figure<T>> {
-    const kept = this.#kept;
-    if (kept === undefined || this.#rowsOf(kept.value) <= limits.figureRowsMax) {
+    const cached = this.#cached;
+    if (cached === undefined || this.#rowsOf(cached.value) <= limits.figureRowsMax) {
       return await this.#readNext();
     }
-    const ageMs = performance.now() - kept.atMs;
-    if (ageMs <= Math.max(limits.figureMs, limits.figureRestFactor * kept.tookMs)) return kept;
+    const ageMs = performance.now() - cached.atMs;
+    if (ageMs <= Math.max(limits.figureMs, limits.figureRest * cached.tookMs)) return cached;
     const reading = this.#readNext();
     if (ageMs > limits.figureStaleMs) return await reading;
     reading.catch(() => undefined);
-    return kept;
+    return cached;
   }
 
   /**
@@ -158,19 +158,19 @@ export class SharedFigure<T> {
   peek(): Figure<T> | undefined {
     this.#watchedUntilMs = performance.now() + limits.figureWatchedMs;
     this.#watch();
-    const kept = this.#kept;
-    if (kept === undefined || this.#hasFailed) return undefined;
-    return performance.now() - kept.atMs > limits.figureStaleMs ? undefined : kept;
+    const cached = this.#cached;
+    if (cached === undefined || this.#hasFailed) return undefined;
+    return performance.now() - cached.atMs > limits.figureStaleMs ? undefined : cached;
   }
 
   /** Reads the figure if it has never been read. */
   async prime(): Promise<void> {
-    if (this.#kept === undefined) await this.#readNext();
+    if (this.#cached === undefined) await this.#readNext();
   }
 
   #watch(): void {
-    if (this.#timer !== undefined || this.#kept === undefined) return;
-    const everyMs = Math.max(limits.figureEveryMs, limits.figureRestFactor * this.#kept.tookMs);
+    if (this.#timer !== undefined || this.#cached === undefined) return;
+    const everyMs = Math.max(limits.figureEveryMs, limits.figureRest * this.#cached.tookMs);
     this.#timer = setTimeout(() => {
       const reading = performance.now() < this.#watchedUntilMs ? this.#readNext() : undefined;
       const again = (): void => {
@@ -183,7 +183,7 @@ export class SharedFigure<T> {
   }
 
   /** Starts a new read. A read in progress may not have seen the latest commit. */
-  #readNext(): Promise<KeptFigure<T>> {
+  #readNext(): Promise<CachedFigure<T>> {
     if (this.#reading === undefined) return this.#readNow();
     this.#next ??= this.#reading.then(
       () => this.#readNow(),
@@ -192,7 +192,7 @@ export class SharedFigure<T> {
     return this.#next;
   }
 
-  #readNow(): Promise<KeptFigure<T>> {
+  #readNow(): Promise<CachedFigure<T>> {
     this.#next = undefined;
     const reading = this.#measure().finally(() => {
       if (this.#reading === reading) this.#reading = undefined;
@@ -201,15 +201,15 @@ export class SharedFigure<T> {
     return reading;
   }
 
-  async #measure(): Promise<KeptFigure<T>> {
+  async #measure(): Promise<CachedFigure<T>> {
     const since = performance.now();
     const at = toTimestamp(Date.now());
     try {
       const value = await this.#read();
       const atMs = performance.now();
       this.#hasFailed = false;
-      this.#kept = { value, at, atMs, tookMs: atMs - since };
-      return this.#kept;
+      this.#cached = { value, at, atMs, tookMs: atMs - since };
+      return this.#cached;
     } catch (error) {
       this.#hasFailed = true;
       throw error;

@@ -53,17 +53,17 @@ export const systemBreaker = defineOperation({
     flags: { limit: '-n, --limit <count>' },
     examples: ['ductile system breaker mail', 'ductile system breaker --json'],
   },
-  async run({ engine: { ledger, catalog } }, { limit: rows, ...asked }) {
+  async run({ engine: { ledger, catalog } }, { limit: rows, ...input }) {
     const filter = {
-      ...(asked.plugin === undefined ? {} : { plugin: asked.plugin }),
-      ...(asked.command === undefined ? {} : { command: asked.command }),
+      ...(input.plugin === undefined ? {} : { plugin: input.plugin }),
+      ...(input.command === undefined ? {} : { command: input.command }),
     };
     const [breakers, transitions] = await Promise.all([
       ledger.breakers.list(filter),
       ledger.breakers.listTransitions({ ...filter, limit: rows }),
     ]);
     const isEmpty = breakers.length + transitions.length === 0;
-    if (isEmpty && asked.plugin !== undefined) refuseUnknownPlugin(catalog, asked.plugin);
+    if (isEmpty && input.plugin !== undefined) refuseUnknownPlugin(catalog, input.plugin);
     return {
       breakers: breakers.map((row) => ({
         plugin: row.plugin,

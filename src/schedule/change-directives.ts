@@ -1,11 +1,13 @@
 import * as z from 'zod';
 import type { DirectiveType } from '../directive/directive.ts';
 
+/** The parameters of a directive about a schedule. */
 export interface ScheduleChoice {
   readonly plugin: string;
   readonly schedule_id: string;
 }
 
+/** The parameters of a reset. Without a command, all breakers of the plugin are closed. */
 export interface BreakerChoice {
   readonly plugin: string;
   readonly command?: string | undefined;

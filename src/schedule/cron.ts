@@ -143,10 +143,10 @@ export function nextCron(cron: Cron, zone: Zone, afterMs: number): number | unde
   const local = localOf(zone, afterMs);
   // Includes the day before: if clocks go back over midnight, its times can still come.
   let day = Math.floor(local / DAY_MS) * DAY_MS - DAY_MS;
-  for (let looked = 0; looked < DAYS_MAX; looked += 1) {
+  for (let days = 0; days < DAYS_MAX; days += 1) {
     if (!cron.months.includes(new Date(day).getUTCMonth() + 1)) {
       const next = startOfNextMonth(day);
-      looked += (next - day) / DAY_MS - 1;
+      days += (next - day) / DAY_MS - 1;
       day = next;
       continue;
     }

@@ -122,11 +122,11 @@ export const listSchedulerJobs = defineOperation({
   http: { method: 'GET', path: '/scheduler/jobs' },
   cli: { absent: '`schedule list` says the same' },
   mcp: { absent: '`schedule_list` says the same' },
-  async run(context, asked) {
+  async run(context, input) {
     const { page, next } = cutPage(
       await readAllSchedules(context, { retired: false }),
       toScheduleKey,
-      asked,
+      input,
     );
     return { jobs: await showSchedules(context, page), next_cursor: next };
   },
@@ -189,7 +189,7 @@ export const previewSchedule = defineOperation({
     if (toMs < fromMs) {
       throw new DuctileError('INPUT_INVALID', 'to must not be earlier than from', { place: 'to' });
     }
-    const entries = await readPreviewed(context, input.plugin, { fromMs, nowMs });
+    const entries = await readPreviewEntries(context, input.plugin, { fromMs, nowMs });
     const { rows, truncated } = await previewSchedules(entries, fromMs, toMs, makeYield());
     return {
       from: toTimestamp(fromMs),
@@ -247,6 +247,7 @@ function definePause(
   });
 }
 
+/** Reads the rows of all schedules, page by page. */
 export async function readAllSchedules(
   { engine: { ledger } }: Context,
   { plugin: of, retired }: { readonly plugin?: string | undefined; readonly retired: boolean },
@@ -266,11 +267,11 @@ export async function readAllSchedules(
   }
 }
 
-/** Combines the configuration with the rows of the ledger. */
-async function readPreviewed(
+/** Combines the schedules of the configuration with their rows in the ledger. */
+async function readPreviewEntries(
   context: Context,
   of: string | undefined,
-  times: Times,
+  times: PreviewTimes,
 ): Promise<PreviewEntry[]> {
   const { config, catalog } = context.engine;
   const rows = await readAllSchedules(context, { plugin: of, retired: false });
@@ -278,24 +279,24 @@ async function readPreviewed(
   const timetable = await makeTimetable(config, catalog);
   return [...timetable]
     .filter(([, { timed }]) => of === undefined || timed.plugin === of)
-    .flatMap(([key, entry]) => toPreviewed(entry, byKey.get(key), times));
+    .flatMap(([key, entry]) => toPreviewEntries(entry, byKey.get(key), times));
 }
 
-interface Times {
+interface PreviewTimes {
   readonly fromMs: number;
   readonly nowMs: number;
 }
 
-function toPreviewed(
+function toPreviewEntries(
   { timed, invalid }: TimetableEntry,
   row: ScheduleRow | undefined,
-  { fromMs, nowMs }: Times,
+  { fromMs, nowMs }: PreviewTimes,
 ): PreviewEntry[] {
   if (invalid !== undefined) return [{ timed, held: invalid }];
   if (row === undefined) return [{ timed }];
   const held = row.status === 'active' ? {} : { held: row.reason ?? row.status };
   if (row.generation !== timed.generation) {
-    return [{ timed, ...(outlivesChange(row, timed) ? held : {}) }];
+    return [{ timed, ...(keepsStatus(row, timed) ? held : {}) }];
   }
   const { nextSlotAt: slotAt, nextDueAt: dueAt, seq } = row;
   if (slotAt === null || dueAt === null) return [{ timed, ...held }];
@@ -307,8 +308,8 @@ function toPreviewed(
   return isOver ? [] : [{ timed, ...held }];
 }
 
-/** Follows the rules for loading a changed definition. */
-function outlivesChange(
+/** Returns whether a row keeps its status when its definition changes, as `syncSchedules` decides it. */
+function keepsStatus(
   { status, mode, timing, command }: ScheduleRow,
   { schedule }: TimedSchedule,
 ): boolean {

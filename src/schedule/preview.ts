@@ -73,7 +73,7 @@ function firstRows(rows: readonly PreviewRow[]): PreviewRow[] {
   return rows.toSorted((a, b) => a.atMs - b.atMs).slice(0, limits.previewRowsMax);
 }
 
-interface Time {
+interface PreviewTime {
   readonly atMs: number;
   readonly fires: boolean;
   readonly reason: string | undefined;
@@ -86,18 +86,18 @@ const ROWS_OF_ONE_MAX = 50;
 
 async function groupTimes(
   { timed, held }: PreviewEntry,
-  times: Iterable<Time>,
+  times: Iterable<PreviewTime>,
   yieldNow: Yield,
 ): Promise<Preview> {
   const rows: PreviewRow[] = [];
-  let looked = 0;
+  let seen = 0;
   for (const time of times) {
     const pause = yieldNow();
     if (pause !== undefined) await pause;
     const fires = time.fires && held === undefined;
     const reason = held ?? time.reason;
     const last = rows.at(-1);
-    looked += 1;
+    seen += 1;
     const isAlike = last !== undefined && last.fires === fires && last.reason === reason;
     if (isAlike && (!fires || rows.length >= ROWS_OF_ONE_MAX)) {
       rows[rows.length - 1] = { ...last, untilMs: time.atMs, count: last.count + 1 };
@@ -106,20 +106,24 @@ async function groupTimes(
       const key = { plugin, scheduleId: schedule.id, command: schedule.command };
       rows.push({ ...key, atMs: time.atMs, untilMs: time.atMs, count: 1, fires, reason });
     }
-    if (looked >= TIMES_MAX || rows.length > limits.previewRowsMax) {
+    if (seen >= TIMES_MAX || rows.length > limits.previewRowsMax) {
       return { rows, truncated: true };
     }
   }
   return { rows, truncated: false };
 }
 
-function timesOf(entry: PreviewEntry, fromMs: number, toMs: number): Iterable<Time> {
+function timesOf(entry: PreviewEntry, fromMs: number, toMs: number): Iterable<PreviewTime> {
   return entry.timed.schedule.timing.mode === 'cron'
     ? cronTimes(entry, fromMs, toMs)
     : otherTimes(entry, fromMs, toMs);
 }
 
-function* cronTimes({ timed, state }: PreviewEntry, fromMs: number, toMs: number): Iterable<Time> {
+function* cronTimes(
+  { timed, state }: PreviewEntry,
+  fromMs: number,
+  toMs: number,
+): Iterable<PreviewTime> {
   const { schedule, zone } = timed;
   const { timing } = schedule;
   if (timing.mode !== 'cron') return;
@@ -170,7 +174,11 @@ function isSkippedByClocks({ hours, minutes }: Cron, localMs: number): boolean {
   return !hours.includes(local.getUTCHours()) || !minutes.includes(local.getUTCMinutes());
 }
 
-function* otherTimes({ timed, state }: PreviewEntry, fromMs: number, toMs: number): Iterable<Time> {
+function* otherTimes(
+  { timed, state }: PreviewEntry,
+  fromMs: number,
+  toMs: number,
+): Iterable<PreviewTime> {
   const { schedule, zone } = timed;
   const { timing } = schedule;
   let seq = state?.seq ?? 0;

@@ -89,7 +89,7 @@ function endOfGap(zone: Zone, localMs: number): number {
   return high;
 }
 
-interface Change {
+interface OffsetChange {
   readonly fromMs: number;
   readonly offset: number;
 }
@@ -99,7 +99,7 @@ const CHUNK_MS = 160 * STRIDE_MS;
 
 function makeZone(name: string): Zone {
   const readOffset = makeOffsetReader(name);
-  const chunks = new Map<number, readonly Change[]>();
+  const chunks = new Map<number, readonly OffsetChange[]>();
   return {
     name,
     offsetAt(utcMs) {
@@ -114,8 +114,12 @@ function makeZone(name: string): Zone {
   };
 }
 
-function findChanges(readOffset: (ms: number) => number, fromMs: number, toMs: number): Change[] {
-  const changes: Change[] = [{ fromMs, offset: readOffset(fromMs) }];
+function findChanges(
+  readOffset: (ms: number) => number,
+  fromMs: number,
+  toMs: number,
+): OffsetChange[] {
+  const changes: OffsetChange[] = [{ fromMs, offset: readOffset(fromMs) }];
   let offset = readOffset(fromMs);
   for (let at = fromMs; at < toMs; at += STRIDE_MS) {
     const until = Math.min(at + STRIDE_MS, toMs);
@@ -134,7 +138,7 @@ function findChanges(readOffset: (ms: number) => number, fromMs: number, toMs: n
   return changes;
 }
 
-function findLast(changes: readonly Change[], utcMs: number): Change {
+function findLast(changes: readonly OffsetChange[], utcMs: number): OffsetChange {
   let low = 0;
   let high = changes.length - 1;
   while (low < high) {

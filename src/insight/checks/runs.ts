@@ -151,9 +151,9 @@ export const findWaitingApprovals: Check = async (context) => {
     ...(await Promise.all(
       byPipeline
         .slice(0, limits.findingGroupsMax)
-        .map(([pipeline, asked]) => describeQuestions(pipeline, asked, context)),
+        .map(([pipeline, steps]) => describeQuestions(pipeline, steps, context)),
     )),
-    ...byType.map(([type, asked]) => describeDirectives(type, asked, context)),
+    ...byType.map(([type, directives]) => describeDirectives(type, directives, context)),
   ].slice(0, limits.findingGroupsMax);
 };
 
@@ -166,15 +166,15 @@ const common = {
 
 async function describeQuestions(
   pipeline: string,
-  asked: readonly OpenQuestion[],
+  steps: readonly OpenQuestion[],
   { ledger, now }: CheckContext,
 ): Promise<LiveFinding> {
-  const oldest = asked.toSorted((a, b) => (a.startedAt < b.startedAt ? -1 : 1))[0];
+  const oldest = steps.toSorted((a, b) => (a.startedAt < b.startedAt ? -1 : 1))[0];
   const { runId = '', node = '', startedAt = now, note = null, dueAt = null } = oldest ?? {};
   // Several branches can wait at the same step; only the id of the step names one of them.
-  const isAlone = asked.filter((one) => one.runId === runId && one.node === node).length === 1;
-  const step = isAlone ? node : (oldest?.id ?? node);
-  const count = asked.length;
+  const isOnlyOne = steps.filter((one) => one.runId === runId && one.node === node).length === 1;
+  const step = isOnlyOne ? node : (oldest?.id ?? node);
+  const count = steps.length;
   const what = count === 1 ? 'An approval' : `${count} approvals`;
   const text = note === null ? null : await showText(ledger, note, { runId });
   const question = text === null ? '' : `: ${text}`;
@@ -191,7 +191,7 @@ async function describeQuestions(
     count,
     detail: {
       pipeline,
-      run_ids: [...new Set(asked.map((one) => one.runId))].slice(0, limits.findingIdsMax),
+      run_ids: [...new Set(steps.map((one) => one.runId))].slice(0, limits.findingIdsMax),
       step,
       message: text,
     },
@@ -200,12 +200,12 @@ async function describeQuestions(
 
 function describeDirectives(
   type: string,
-  asked: readonly Directive[],
+  directives: readonly Directive[],
   { now }: CheckContext,
 ): LiveFinding {
-  const oldest = asked.at(-1);
+  const oldest = directives.at(-1);
   const { id = '', actor = '', target = '', requestedAt = now } = oldest ?? {};
-  const count = asked.length;
+  const count = directives.length;
   const what = count === 1 ? 'A directive' : `${count} directives`;
   return {
     ...common,
@@ -217,6 +217,6 @@ function describeDirectives(
     why: id,
     since: requestedAt,
     count,
-    detail: { type, directive_ids: asked.slice(0, limits.findingIdsMax).map((one) => one.id) },
+    detail: { type, directive_ids: directives.slice(0, limits.findingIdsMax).map((one) => one.id) },
   };
 }

@@ -214,7 +214,7 @@ function readBaggage(ledger: Ledger, cause: Job | undefined): Promise<JsonObject
   return id === null ? Promise.resolve({}) : ledger.runs.readContext(id);
 }
 
-/** Finds the handlers for a stored signal. Its data may be masked, so a condition may have matched more. */
+/** Finds the handlers of a stored signal. Its data may be masked, so conditions can give another result. */
 function findSignalHandlers(
   { config, pipelines }: Engine,
   signal: Signal,
