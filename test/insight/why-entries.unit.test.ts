@@ -10,7 +10,8 @@ import {
   type WebhookFacts,
 } from '../../src/insight/why/webhook.ts';
 import { explainSignal, type SignalFacts } from '../../src/insight/why/signal.ts';
-import { type ScheduleFacts, explainSchedule } from '../../src/insight/why/schedule.ts';
+import type { ScheduleFacts } from '../../src/insight/why/schedule-holds.ts';
+import { explainSchedule } from '../../src/insight/why/schedule.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 import { at, hookSignal, later, plugin, queued, run, service } from './why-texts.ts';
 
