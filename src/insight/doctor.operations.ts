@@ -6,12 +6,12 @@ import { defineOperation } from '../operation/define.ts';
 import { findingsShape, rankAllFindings, showFindings } from './findings.service.ts';
 import { findTier } from '../tenant/isolation-findings.operations.ts';
 import {
-  findInPlace,
-  findLive,
-  findOnLedger,
+  findInConfiguredLedger,
+  listLiveFindings,
+  findLedgerFaults,
   findOwnFaults,
   makeTargets,
-  subjectOf,
+  toLiveSubject,
   type LedgerFindings,
 } from './ledger-findings.operations.ts';
 import { listAllConfigFindings, loadOptions } from '../config/check.operations.ts';
@@ -61,7 +61,7 @@ async function examineService(context: Context): Promise<ShownFindings> {
 /** Examines a tenant's own ledger: nothing about files, the machine or other tenants. */
 async function examineTenant({ engine }: Context): Promise<ShownFindings> {
   const [live, faults] = await Promise.all([
-    findLive(subjectOf(engine, false)),
+    listLiveFindings(toLiveSubject(engine, false)),
     findOwnFaults(engine.ledger, () => makeTargets(engine)),
   ]);
   // A package's location is a file of the machine.
@@ -75,11 +75,11 @@ async function examineLedger({ config }: ConfigReading, context: Context): Promi
   if (configFiles === undefined) {
     // Without a service there is no engine to read.
     const { engine } = context;
-    const { findings, ...more } = await findOnLedger(engine.ledger, () => makeTargets(engine));
-    const live = await findLive(subjectOf(engine, true));
+    const { findings, ...more } = await findLedgerFaults(engine.ledger, () => makeTargets(engine));
+    const live = await listLiveFindings(toLiveSubject(engine, true));
     return { findings: [...live, ...findings], ...more };
   }
-  return config === undefined ? notRead : findInPlace(config, configFiles);
+  return config === undefined ? notRead : findInConfiguredLedger(config, configFiles);
 }
 
 const notRead: LedgerFindings = { findings: [], hasTenants: false };

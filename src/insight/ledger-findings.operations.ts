@@ -11,11 +11,11 @@ import { findStranded, findWebhookFaults, type Targets } from '../webhook/check-
 import type { WebhookRow } from '../webhook/types.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';
 import { describeInstallation, withInstallations } from '../config/installed.ts';
-import { readProvides } from '../package/package.ts';
 import { readKeyIds } from '../access/vault.service.ts';
 import type { ConfigFiles, Context } from '../operation/context.ts';
 import { findUnevenTypes } from '../signal/emit.service.ts';
 import type { CheckContext } from './check.service.ts';
+import { toInstalledPackages } from './checks/configuration.ts';
 import { findLiveFindings } from './checks.service.ts';
 import { findingId, impactRank, type LiveFinding, type Severity } from './finding.ts';
 import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
@@ -33,7 +33,10 @@ export interface LedgerFindings {
 }
 
 /** Opens the configured ledger read-only and examines it. A service can use it at the same time. */
-export async function findInPlace(config: Config, place: ConfigFiles): Promise<LedgerFindings> {
+export async function findInConfiguredLedger(
+  config: Config,
+  files: ConfigFiles,
+): Promise<LedgerFindings> {
   const { file, state } = config;
   const report = (severity: Severity, message: string, hint?: string): LedgerFindings => {
     const problem = makeProblem(file, 'state', message, hint);
@@ -44,10 +47,12 @@ export async function findInPlace(config: Config, place: ConfigFiles): Promise<L
     try {
       const damage = await ledger.quickCheck();
       if (damage.length === 0) {
-        const { findings, ...more } = await findOnLedger(ledger, (rows) => targetsIn(config, rows));
-        const catalog = catalogOf(config);
-        const keyIds = await findKeyIds(ledger, config, place.readKeyIds);
-        const live = await findLive({ ledger, config, catalog, keyIds, isRoot: true });
+        const { findings, ...more } = await findLedgerFaults(ledger, (rows) =>
+          readTargetsOf(config, rows),
+        );
+        const catalog = findCatalog(config);
+        const keyIds = await findKeyIds(ledger, config, files.readKeyIds);
+        const live = await listLiveFindings({ ledger, config, catalog, keyIds, isRoot: true });
         return { findings: [...live, ...findings], ...more };
       }
       const hint = '`ductile system check` says all; `ductile system restore` puts a backup there.';
@@ -62,6 +67,7 @@ export async function findInPlace(config: Config, place: ConfigFiles): Promise<L
   }
 }
 
+/** Everything that the checks need, without the time. */
 export type LiveSubject = Omit<CheckContext, 'acknowledged' | 'now'>;
 
 /**
@@ -80,13 +86,13 @@ async function findKeyIds(
 }
 
 /** Returns what the checks of a running service need. */
-export function subjectOf(engine: Context['engine'], isRoot: boolean): LiveSubject {
+export function toLiveSubject(engine: Context['engine'], isRoot: boolean): LiveSubject {
   const { ledger, config, catalog } = engine;
   return { ledger, config, catalog, keyIds: readKeyIds(engine), isRoot };
 }
 
-/** Runs the checks of `src/insight`. */
-export async function readLive({
+/** Runs the checks of `src/insight/checks`. */
+export async function readLiveFindings({
   ledger,
   config,
   catalog,
@@ -97,9 +103,14 @@ export async function readLive({
   return await findLiveFindings({ ledger, config, catalog, keyIds, isRoot, now });
 }
 
+/** Runs the checks for the ledger of an engine. */
+export async function readEngineFindings(engine: Context['engine']): Promise<LiveFinding[]> {
+  return await readLiveFindings(toLiveSubject(engine, engine.tenant === undefined));
+}
+
 /** Runs the checks, and converts the results to findings of `doctor`. */
-export async function findLive(subject: LiveSubject): Promise<Finding[]> {
-  return (await readLive(subject)).map(toLedgerFinding);
+export async function listLiveFindings(subject: LiveSubject): Promise<Finding[]> {
+  return (await readLiveFindings(subject)).map(toLedgerFinding);
 }
 
 function toLedgerFinding(finding: LiveFinding): Finding {
@@ -132,7 +143,7 @@ type ExaminedLedger = LedgerSubset<
 >;
 
 /** Finds webhooks, packages, tenants and signal types that don't work. */
-export async function findOnLedger(
+export async function findLedgerFaults(
   ledger: ExaminedLedger,
   readTargets: (installations: readonly InstallationRow[]) => Targets | undefined,
 ): Promise<LedgerFindings> {
@@ -238,12 +249,11 @@ export function makeTargets({ config, catalog }: Omit<Targets, 'pipelines'>): Ta
 }
 
 /** Returns what webhooks can start, with the parts of packages. Undefined if the plugins can't be read. */
-function targetsIn(files: Config, installations: readonly InstallationRow[]): Targets | undefined {
-  const installed = installations
-    .filter(({ status, lastError }) => status !== 'disabled' && lastError === null)
-    .map(({ id, slug, version, provisioned }) => {
-      return { id, slug, version, provides: readProvides(provisioned) };
-    });
+function readTargetsOf(
+  files: Config,
+  installations: readonly InstallationRow[],
+): Targets | undefined {
+  const installed = toInstalledPackages(installations);
   try {
     const config = withInstallations(files, installed);
     return makeTargets({ config, catalog: loadCatalog(config) });
@@ -252,7 +262,7 @@ function targetsIn(files: Config, installations: readonly InstallationRow[]): Ta
   }
 }
 
-function catalogOf(config: Config): Catalog | undefined {
+function findCatalog(config: Config): Catalog | undefined {
   try {
     return loadCatalog(config);
   } catch {
@@ -286,7 +296,7 @@ export async function readSummary({
   if (figure === undefined) {
     const isRoot = principal.tenant === undefined;
     figure = new SharedFigure<readonly LiveFinding[]>(
-      () => readLive({ ...subjectOf(engine, isRoot), ledger }),
+      () => readLiveFindings({ ...toLiveSubject(engine, isRoot), ledger }),
       () => 0,
     );
     known.set(ledger, figure);

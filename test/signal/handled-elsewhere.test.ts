@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { ownerOf } from '../../src/operation/context.ts';
 import { operations } from '../../src/operation/all.ts';
 import { invoke } from '../../src/operation/invoke.ts';
-import { findOnLedger } from '../../src/insight/ledger-findings.operations.ts';
+import { findLedgerFaults } from '../../src/insight/ledger-findings.operations.ts';
 import { makePlace, type TestInstance } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 
@@ -31,7 +31,7 @@ test('the response and doctor say that another live host would have handled it',
   const unknown = await emit(without, 'order.lost');
   expect(unknown).toMatchObject({ handlers: 0 });
   expect(unknown['warning']).toBeUndefined();
-  const { findings } = await findOnLedger(without.ledger, () => undefined);
+  const { findings } = await findLedgerFaults(without.ledger, () => undefined);
   expect(findings).toContainEqual(
     expect.objectContaining({ severity: 'warning', key: 'signal order.paid' }),
   );

@@ -15,6 +15,7 @@ import { readConfig } from '../../config/load.ts';
 import type { ConfigSnapshot } from '../../config/snapshot-types.ts';
 import type { LedgerSubset } from '../../ledger/ledger.ts';
 import { readProvides } from '../../package/package.ts';
+import type { InstallationRow } from '../../package/types.ts';
 
 /** Finds a service on this host that uses other configuration files, or files that changed since. */
 export const findConfigDifference: Check = async (context) => {
@@ -170,12 +171,7 @@ export async function compareActiveConfig(
   const { config } = readConfig({ given: file });
   if (snapshot === undefined || config === undefined) return undefined;
   // The recorded configuration includes the parts of packages.
-  const rows = await ledger.installations.list({});
-  const installed = rows
-    .filter(({ status, lastError }) => status !== 'disabled' && lastError === null)
-    .map(({ id, slug, version, provisioned }) => {
-      return { id, slug, version, provides: readProvides(provisioned) };
-    });
+  const installed = toInstalledPackages(await ledger.installations.list({}));
   const { redacted } = addPackages(config, installed);
   return { snapshot, changes: compareKeys(parseStoredJson(snapshot.config), redacted) };
 }
@@ -187,4 +183,13 @@ function addPackages(config: Config, installed: readonly InstalledPackage[]): Co
   } catch {
     return config;
   }
+}
+
+/** Returns the active packages, with the parts that they add to a configuration. */
+export function toInstalledPackages(rows: readonly InstallationRow[]): InstalledPackage[] {
+  return rows
+    .filter(({ status, lastError }) => status !== 'disabled' && lastError === null)
+    .map(({ id, slug, version, provisioned }) => {
+      return { id, slug, version, provides: readProvides(provisioned) };
+    });
 }

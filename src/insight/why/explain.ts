@@ -45,7 +45,8 @@ import { DuctileError } from '../../base/errors.ts';
 import { findingId, type LiveFinding } from '../finding.ts';
 import type { Incident } from '../types.ts';
 import { allows } from '../../access/scopes.ts';
-import { explainFinding, explainIncident, readLiveFindings } from './finding.ts';
+import { readEngineFindings } from '../ledger-findings.operations.ts';
+import { explainFinding, explainIncident } from './finding.ts';
 import { explainPipeline, explainPlugin } from './plugin.ts';
 
 /** Reads the facts about a subject, and passes them to the pure function that explains its kind. */
@@ -302,7 +303,7 @@ async function readIncidentExplanation(context: Context, incident: Incident): Pr
 
 /** Reads the findings of `doctor`. A caller without the scope gets none. */
 async function readFindings(context: Context): Promise<LiveFinding[]> {
-  return isAllowed(context, 'finding') ? await readLiveFindings(context.engine) : [];
+  return isAllowed(context, 'finding') ? await readEngineFindings(context.engine) : [];
 }
 
 function isAllowed({ principal }: Context, kind: keyof typeof kindScopes): boolean {

@@ -13,7 +13,7 @@ import {
 import { allows } from '../../access/scopes.ts';
 import { isVisible } from '../../access/visibility.operations.ts';
 import { subjectKinds, type SubjectKind } from './explanation.ts';
-import { readLiveFindings } from './finding.ts';
+import { readEngineFindings } from '../ledger-findings.operations.ts';
 import type { Directive } from '../../directive/directive.ts';
 import type { Job } from '../../job/job.ts';
 import type { Incident } from '../types.ts';
@@ -227,7 +227,7 @@ async function findOfKind(context: Context, kind: SubjectKind, id: string): Prom
   }
   if (kind === 'finding') {
     const finding = id.includes(':')
-      ? (await readLiveFindings(context.engine)).find((one) => findingId(one) === id)
+      ? (await readEngineFindings(context.engine)).find((one) => findingId(one) === id)
       : undefined;
     if (finding !== undefined) return { kind, finding };
     throw notFound(id);

@@ -1,7 +1,4 @@
 import { parseStoredJson, isObject } from '../../base/json.ts';
-import type { Engine } from '../../engine/engine.ts';
-import { readKeyIds } from '../../access/vault.service.ts';
-import { findLiveFindings } from '../checks.service.ts';
 import { findingId, type LiveFinding } from '../finding.ts';
 import type { Incident } from '../types.ts';
 import {
@@ -10,19 +7,6 @@ import {
   type Explanation,
   type ExplanationFact,
 } from './explanation.ts';
-
-/** Runs the checks of `doctor` for the ledger of this engine. */
-export async function readLiveFindings(engine: Engine): Promise<LiveFinding[]> {
-  const { ledger, config, catalog, tenant } = engine;
-  return await findLiveFindings({
-    ledger,
-    config,
-    catalog,
-    now: await ledger.now(),
-    keyIds: readKeyIds(engine),
-    isRoot: tenant === undefined,
-  });
-}
 
 export interface FindingFacts {
   readonly finding: LiveFinding | undefined;
