@@ -1,4 +1,4 @@
-import type { FindingCategory } from './finding.ts';
+import { severities, type FindingCategory } from './finding.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import { keyText } from '../config/document.ts';
@@ -186,8 +186,7 @@ function readProblems(thrown: unknown): readonly Problem[] {
 }
 
 function rank(findings: readonly Finding[]): Finding[] {
-  const order = ['error', 'warning', 'info'];
   return sortProblems(findings).toSorted(
-    (a, b) => order.indexOf(a.severity) - order.indexOf(b.severity),
+    (a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity),
   );
 }

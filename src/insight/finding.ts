@@ -4,7 +4,9 @@ import { formatDuration } from '../base/quantity.ts';
 import { limits } from '../base/limits.ts';
 import { quoteShell } from '../base/text.ts';
 
-export type Severity = 'error' | 'warning' | 'info';
+/** The most severe first. */
+export const severities = ['error', 'warning', 'info'] as const;
+export type Severity = (typeof severities)[number];
 export type FindingCategory =
   | 'content'
   | 'integrity'
@@ -75,8 +77,6 @@ export function findingId({ kind, key }: Pick<LiveFinding, 'kind' | 'key'>): str
 export function acknowledgeCommand(kind: string, key: string): string {
   return `ductile incident acknowledge ${quoteShell(findingId({ kind, key }))}`;
 }
-
-const severities: readonly Severity[] = ['error', 'warning', 'info'];
 
 /** Sorts findings: errors first, then what stops most, then the oldest. */
 export function rankFindings(findings: readonly LiveFinding[]): LiveFinding[] {

@@ -1,10 +1,11 @@
 import * as z from 'zod';
 import type { Finding, FindingEvidence } from '../config/findings.ts';
+import { severities } from './finding.ts';
 
 export const findingShape = z.object({
   id: z.string().describe('the kind and the key of the finding; `why` accepts it'),
   kind: z.string().describe('a stable name of the rule, such as job_dead'),
-  severity: z.enum(['error', 'warning', 'info']),
+  severity: z.enum(severities),
   category: z.string(),
   place: z.string().describe('file, line and column, the file alone, or the id of the finding'),
   key: z.string(),
@@ -54,8 +55,6 @@ export function parseFixCommands(fix: string): string[] {
   const commands = [...named].map(([, quoted, plain]) => quoted ?? plain ?? '');
   return commands.filter((command) => !/[<…]/.test(command)).toReversed();
 }
-
-const severities: readonly Finding['severity'][] = ['error', 'warning', 'info'];
 
 /** Ranks findings of files and of the ledger together. */
 export function rankAllFindings(findings: readonly Finding[]): Finding[] {

@@ -19,7 +19,7 @@ export interface FindingFacts {
 export function explainFinding({ finding, deeper }: FindingFacts): Explanation {
   if (finding === undefined) throw new Error('a finding is needed to explain one');
   const subject = { kind: 'finding', id: findingId(finding), state: finding.severity } as const;
-  const cause = toCause(finding);
+  const cause = toFindingCause(finding);
   return toExplanation(subject, [cause], deeper?.chain ?? [], whyOf(finding), {
     blockers: [cause],
   });
@@ -44,13 +44,20 @@ export function explainIncident(incident: Incident, facts: FindingFacts): Explan
     };
     return toExplanation(subject, [over], origin, [`ductile incident show ${id}`]);
   }
-  const cause = finding === undefined ? describeUnconfirmed(incident) : toCause(finding);
+  const cause = finding === undefined ? describeUnconfirmed(incident) : toFindingCause(finding);
   const more = finding === undefined ? [] : whyOf(finding);
   const commands = [...more, `ductile incident show ${id}`];
   return toExplanation(subject, [cause], origin, commands, { blockers: [cause] });
 }
 
-function toCause({ message, evidence, fix, commands, since }: LiveFinding): ExplanationCause {
+/** Returns a finding as a cause: its message is the fact, and its fix ends it. */
+export function toFindingCause({
+  message,
+  evidence,
+  fix,
+  commands,
+  since,
+}: LiveFinding): ExplanationCause {
   return { fact: message.replace(/\.$/, ''), evidence, at: since, movesBy: fix, commands };
 }
 

@@ -10,6 +10,7 @@ import {
   type ExplanationFact,
 } from './explanation.ts';
 import type { ServiceFacts, PluginFacts } from './facts.ts';
+import { toFindingCause } from './finding.ts';
 import { listServiceCauses, orderRepairs, listPluginCauses } from './waits.ts';
 
 /** The records about a plugin, or about one of its commands. */
@@ -32,7 +33,7 @@ export function explainPlugin(facts: PluginExplanationFacts): Explanation {
   const { name, service, plugin, breakers, findings, jobs } = facts;
   const blockers = [
     ...orderRepairs([...listServiceCauses(service), ...listPluginCauses(plugin)]),
-    ...findings.map(toBlocker),
+    ...findings.map(toFindingCause),
     ...(findings.length === 0 ? breakers.filter(isOpen).map(describeBreaker) : []),
   ];
   const state = blockers.length === 0 ? plugin.state : 'held';
@@ -69,7 +70,7 @@ export function explainPipeline({
 }: PipelineExplanationFacts): Explanation {
   const [newest] = runs;
   const subject = { kind: 'pipeline', id: name, state: newest?.status ?? 'unused' } as const;
-  const blockers = findings.map(toBlocker);
+  const blockers = findings.map(toFindingCause);
   const [first = describeNewest(name, newest, deeper), ...others] = blockers;
   const origin = [...(deeper?.chain ?? []), ...runs.slice(1, LISTED_MAX).map(describeListedRun)];
   const more = [
@@ -77,10 +78,6 @@ export function explainPipeline({
     `ductile run list --pipeline ${quoteShell(name)}`,
   ];
   return toExplanation(subject, [first, ...others], origin, more, { blockers });
-}
-
-function toBlocker({ message, evidence, since, fix, commands }: LiveFinding): ExplanationCause {
-  return { fact: message.replace(/\.$/, ''), evidence, at: since, movesBy: fix, commands };
 }
 
 function isOpen({ state }: BreakerRow): boolean {
