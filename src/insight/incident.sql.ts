@@ -135,7 +135,7 @@ export async function readQueueHeads(session: Session, progressMs: number): Prom
   const running = await session.run(
     `select plugin, count(*) as n from ${jobs} where status = 'running' group by plugin`,
   );
-  const [look = {}] = await session.run(
+  const [progress = {}] = await session.run(
     `with cut as (select ${d.nowPlus('?')} as at) select ${d.now} as now,
       (select count(*) from (select 1 as one from ${jobs} where status = 'running'
         and started_at > (select at from cut) limit 1) s) as started,
@@ -144,13 +144,13 @@ export async function readQueueHeads(session: Session, progressMs: number): Prom
     [-progressMs],
   );
   return {
-    now: text(look, 'now'),
+    now: text(progress, 'now'),
     heads: heads.flatMap((row) => {
       const readyAt = textOrNull(row, 'ready_at');
       return readyAt === null ? [] : [{ plugin: text(row, 'plugin'), readyAt }];
     }),
     running: new Map(running.map((row) => [text(row, 'plugin'), int(row, 'n')])),
-    isMoving: int(look, 'started') + int(look, 'ended') > 0,
+    isMoving: int(progress, 'started') + int(progress, 'ended') > 0,
   };
 }
 

@@ -56,9 +56,10 @@ export interface Progress {
 export function describeProgress({ now, startedAt, lastRecordAt, usual }: ProgressFacts): Progress {
   const nowMs = fromTimestamp(now);
   const runningMs = Math.max(0, nowMs - fromTimestamp(startedAt));
-  const seen = lastRecordAt !== undefined && lastRecordAt > startedAt ? lastRecordAt : startedAt;
-  const silentMs = Math.max(0, nowMs - fromTimestamp(seen));
-  const silence = seen === startedAt ? 'since it started' : `for ${roundDuration(silentMs)}`;
+  const latestAt =
+    lastRecordAt !== undefined && lastRecordAt > startedAt ? lastRecordAt : startedAt;
+  const silentMs = Math.max(0, nowMs - fromTimestamp(latestAt));
+  const silence = latestAt === startedAt ? 'since it started' : `for ${roundDuration(silentMs)}`;
   const text =
     `it has run for ${roundDuration(runningMs)} and recorded nothing ${silence}; ` +
     describeUsual(usual);

@@ -9,7 +9,7 @@ import type {
   ProcessRow,
   UnrunnableRequest,
 } from './types.ts';
-import type { LastLoaded } from '../schedule/types.ts';
+import type { LastLoad } from '../schedule/types.ts';
 import { listUnattended } from '../directive/directive.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { jobColumns, toJob } from './job.sql.ts';
@@ -173,7 +173,7 @@ export async function listLivePlugins(session: Session, staleMs: number): Promis
 }
 
 /** Finds the newest configuration snapshot, and the live process that loaded the latest one. */
-export async function findLastLoaded(session: Session, staleMs: number): Promise<LastLoaded> {
+export async function findLastLoaded(session: Session, staleMs: number): Promise<LastLoad> {
   const { dialect } = session;
   const snapshots = dialect.table('config_snapshots');
   const order = 'order by s.created_at desc, s.id desc limit 1';

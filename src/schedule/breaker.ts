@@ -53,7 +53,7 @@ export interface BreakerFacts {
   readonly isProbing: boolean;
 }
 
-/** `openJobs` has the id of the probe if that job is still open. */
+/** Reduces a row to its facts. `openJobs` contains the id of the probe if that job is still open. */
 export function toBreakerFacts(row: BreakerRow, openJobs: ReadonlySet<string>): BreakerFacts {
   return {
     state: row.state,

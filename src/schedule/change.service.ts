@@ -80,8 +80,8 @@ function resetBreakerDirective(context: LedgerContext): DirectiveDefinition<Brea
       );
       if (moved.length === 0) return [`No breaker of ${plugin} is open; nothing would change.`];
       return moved.map(
-        ({ command: of, state, failureCount }) =>
-          `The breaker of ${plugin} ${of}, ${state} after ${failureCount} failures, would be closed.`,
+        ({ command: name, state, failureCount }) =>
+          `The breaker of ${plugin} ${name}, ${state} after ${failureCount} failures, would be closed.`,
       );
     },
     prepare: ({ plugin, command }) => ({

@@ -250,7 +250,10 @@ function definePause(
 /** Reads the rows of all schedules, page by page. */
 export async function readAllSchedules(
   { engine: { ledger } }: Context,
-  { plugin: of, retired }: { readonly plugin?: string | undefined; readonly retired: boolean },
+  {
+    plugin: onlyPlugin,
+    retired,
+  }: { readonly plugin?: string | undefined; readonly retired: boolean },
 ): Promise<ScheduleRow[]> {
   const status = scheduleStatuses.filter((one) => retired || one !== 'retired');
   const found: ScheduleRow[] = [];
@@ -258,7 +261,7 @@ export async function readAllSchedules(
     const after = found.at(-1);
     const rows = await ledger.schedules.list({
       status,
-      ...(of === undefined ? {} : { plugin: of }),
+      ...(onlyPlugin === undefined ? {} : { plugin: onlyPlugin }),
       ...(after === undefined ? {} : { after }),
       limit: limits.pageRowsMax,
     });
@@ -270,15 +273,15 @@ export async function readAllSchedules(
 /** Combines the schedules of the configuration with their rows in the ledger. */
 async function readPreviewEntries(
   context: Context,
-  of: string | undefined,
+  onlyPlugin: string | undefined,
   times: PreviewTimes,
 ): Promise<PreviewEntry[]> {
   const { config, catalog } = context.engine;
-  const rows = await readAllSchedules(context, { plugin: of, retired: false });
+  const rows = await readAllSchedules(context, { plugin: onlyPlugin, retired: false });
   const byKey = new Map(rows.map((row) => [toScheduleKey(row), row]));
   const timetable = await makeTimetable(config, catalog);
   return [...timetable]
-    .filter(([, { timed }]) => of === undefined || timed.plugin === of)
+    .filter(([, { timed }]) => onlyPlugin === undefined || timed.plugin === onlyPlugin)
     .flatMap(([key, entry]) => toPreviewEntries(entry, byKey.get(key), times));
 }
 

@@ -3,7 +3,7 @@ import type { JobDraft, CancelResult } from '../job/job.ts';
 import type { OverlapRules, SkipReason, ScheduleMode } from './schedule.ts';
 
 /** The configuration that was loaded last, and the live process that loaded its configuration last. */
-export interface LastLoaded {
+export interface LastLoad {
   /** Its process may be gone. */
   readonly snapshotId: string | undefined;
   readonly liveProcessId: string | undefined;

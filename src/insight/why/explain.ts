@@ -228,8 +228,8 @@ function findSignalHandlers(
   };
   const routes = matchRoutes(config.routes, event).map(({ to }) => `a route to ${to}`);
   const payload = toRunPayload(parseStoredJson(signal.data));
-  const seen = { ...context, ...toEventBaggage(deliveryEventIn(signal)) };
-  const trigger = { ...event, payload, context: seen };
+  const baggage = { ...context, ...toEventBaggage(deliveryEventIn(signal)) };
+  const trigger = { ...event, payload, context: baggage };
   const { started, skipped, rejected } = matchPipelines(pipelines, trigger);
   return {
     handlers: [...routes, ...started.map(({ name }) => `the pipeline ${name}`)],
@@ -250,13 +250,13 @@ const NEWEST_FEW = { limit: 4 };
 async function readPluginExplanation(context: Context, name: string): Promise<Explanation> {
   const { engine } = context;
   const { plugin, part } = splitSubjectName(name);
-  const of = { plugin, ...(part === undefined ? {} : { command: part }) };
+  const filter = { plugin, ...(part === undefined ? {} : { command: part }) };
   const [service, facts, breakers, findings, jobs] = await Promise.all([
     readServiceFacts(engine),
     readPluginFacts(engine, plugin),
-    engine.ledger.breakers.list(of),
+    engine.ledger.breakers.list(filter),
     readFindings(context),
-    isAllowed(context, 'job') ? engine.ledger.jobs.list({ ...of, ...NEWEST_FEW }) : [],
+    isAllowed(context, 'job') ? engine.ledger.jobs.list({ ...filter, ...NEWEST_FEW }) : [],
   ]);
   const about = findings.filter(({ key, detail }) => isAbout({ key, detail }, plugin, part));
   const [newest] = jobs;
