@@ -102,7 +102,7 @@ const SECRET_REF = /secret_ref$/;
 /**
  * An examination that callers share. It starts after all of its callers have asked, so that each of
  * them sees its own writes. Before the next one, it pauses for twenty times the last duration, but at
- * most a second, so that many clients don't keep the service busy.
+ * most a second. So many clients don't keep the service busy.
  */
 export class SharedExamination<T> {
   #examine: (() => Promise<T>) | undefined;
@@ -156,7 +156,7 @@ export function makeSharedFindings<T>(): (
       known.set(ledger, shared);
     }
     if (seesHidden(context.principal)) return shared.exact.get(() => examine(context));
-    // A caller can see the data of its own jobs. Other callers must not, so nobody's data is included.
+    // A caller can see the data of its own jobs. Other callers must not, so no such data is included.
     const engine = veilEngine(context.engine, ANONYMOUS);
     return shared.masked.get(() => examine({ ...context, engine, principal: ANONYMOUS }));
   };

@@ -5,8 +5,8 @@ import type { Closing } from '../ledger/commit.ts';
 import type { AttemptIncidents, IncidentDraft } from './incident-rules.ts';
 
 /**
- * Counts how jobs ended in this process, after each commit: failures in a row for each command, jobs
- * that crashed the service, and chains that were too long. It reads nothing from the ledger.
+ * Counts how jobs ended in this process, after each commit. It counts failures in a row for each
+ * command, jobs that crashed the service, and chains that were too long. It doesn't read the ledger.
  */
 export interface FailureStreaks {
   /** Restores streaks from earlier ends, newest first. Open incidents have recorded theirs already. */

@@ -11,7 +11,7 @@ import { hash } from 'node:crypto';
 export interface Observations {
   /** Counts one observation. It is cheap, because it is called for each refused request. */
   count(kind: ObservationKind, key: string, detail: JsonObject): void;
-  /** Counts work that was dropped because its dedupe key is taken. */
+  /** Counts work that was dropped because of its dedupe key. */
   countSuppressed(work: readonly SuppressedWork[]): void;
   /** Writes the remaining counts. */
   stop(): Promise<void>;

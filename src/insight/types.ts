@@ -102,7 +102,7 @@ export interface QueueHeads {
   readonly isMoving: boolean;
 }
 
-/** `call_refused`: a token lacks a scope or isn't valid. `job_suppressed`: a dedupe key is taken. */
+/** `call_refused`: a token lacks a scope or isn't valid. `job_suppressed`: a dedupe key dropped it. */
 export type ObservationKind = 'call_refused' | 'job_suppressed';
 
 export interface ObservationDraft {

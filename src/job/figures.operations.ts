@@ -118,9 +118,9 @@ interface CachedFigure<T> extends Figure<T> {
 }
 
 /**
- * A figure that all clients share. Over few rows, it is read for each caller; concurrent callers share
- * one read that starts after all of them have asked, so that each sees its own writes. Over many rows,
- * it is cached for a second, or for twenty times as long as the read took if that is longer.
+ * A figure that all clients share. Over few rows, it is read for each caller. Concurrent callers share
+ * a read that starts after all of them have asked, so that each sees its own writes. Over many rows, it
+ * is cached for a second, or for twenty times as long as the read took if that is longer.
  */
 export class SharedFigure<T> {
   readonly #read: () => Promise<T>;

@@ -21,7 +21,7 @@ import { sortByKey, scheduleKeyColumns, toScheduleKeyRow } from './schedule.sql.
 
 /**
  * Handles due times. It locks the row of each schedule and checks that it hasn't changed since it was
- * read, so that one of many hosts handles a time. The jobs commit in the same transaction. Lock order,
+ * read. So only one of many hosts handles a time. The jobs commit in the same transaction. Lock order,
  * as in all writers: schedules, jobs by `seq`, breakers.
  */
 export async function fireSchedules(tx: Transaction, request: FireRequest): Promise<FireResult[]> {

@@ -204,9 +204,9 @@ function wantedFirst({ schedule }: TimedSchedule, slot: ScheduleSlot, fromMs: nu
 }
 
 /**
- * Returns whether quiet hours skip every time of a cron line: all times of the next days, and at
- * least a few, because a line may come once a month. Other schedules leave the quiet hours sooner
- * or later.
+ * Returns whether quiet hours skip every time of a cron line. It checks all times of the next days,
+ * and at least a few, because a line may come once a month. Other schedules leave the quiet hours
+ * sooner or later.
  */
 export function isAlwaysQuiet(timed: TimedSchedule, fromMs: number): boolean {
   const { timing, quietAction } = timed.schedule;

@@ -296,8 +296,8 @@ const attemptPattern = new RegExp(`^(${uuid})[-. #]\\d+$`, 'i');
 const kindPattern = new RegExp(`^(${[...subjectKinds, 'attempt'].join('|')})s?[ :]+(\\S.*)$`, 'i');
 
 /**
- * Parses the names that people type and that Ductile prints: `job 0199a1b2`, `webhook:deploys`,
- * `feed poll`, and the id of an attempt, which is that of its job and a number.
+ * Parses the names that people type and that Ductile prints, such as `job 0199a1b2`,
+ * `webhook:deploys` and `feed poll`. The id of an attempt is the id of its job and a number.
  */
 export function parseSubject(text: string, kind: SubjectKind | 'any' = 'any'): SubjectName {
   const named = kind === 'any' ? kindPattern.exec(text) : null;
