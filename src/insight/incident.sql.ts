@@ -68,7 +68,8 @@ export async function updateIncidents(
     ...closed.filter(({ id }) => closedIds.has(id)),
   ];
   const emissions = changed.map(({ emission }) => emission);
-  const { news } = emissions.length === 0 ? { news: noRunEvents } : await insertEmissions(tx, emissions);
+  const { news } =
+    emissions.length === 0 ? { news: noRunEvents } : await insertEmissions(tx, emissions);
   return { opened: [...openedIds], closed: [...closedIds], news };
 }
 
