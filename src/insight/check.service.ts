@@ -90,7 +90,7 @@ const acknowledgeType: DirectiveType<AcknowledgeChoice> = {
       .string()
       .regex(/^[a-z_]+:./, 'must be a kind and a key, such as job_dead:mail/handle')
       .max(limits.findingIdCharsMax),
-    reason: z.string().min(1).max(limits.whyCharsMax).optional(),
+    reason: z.string().min(1).max(limits.decisionReasonCharsMax).optional(),
   }),
   sameness: () => 'each',
   target: ({ finding }) => finding,

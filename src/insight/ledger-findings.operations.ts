@@ -6,7 +6,7 @@ import { toFinding, type Finding } from '../config/findings.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { InstallationRow } from '../package/types.ts';
 import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
-import { openToLook } from '../ledger/open-readonly.ts';
+import { openReadonlyLedger } from '../ledger/open-readonly.ts';
 import { findStranded, findWebhookFaults, type Targets } from '../webhook/check-entry.service.ts';
 import type { WebhookRow } from '../webhook/types.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';

@@ -144,7 +144,7 @@ export class SharedFigure<T> {
       return await this.#readNext();
     }
     const ageMs = performance.now() - cached.atMs;
-    if (ageMs <= Math.max(limits.figureMs, limits.figureRest * cached.tookMs)) return cached;
+    if (ageMs <= Math.max(limits.figureMs, limits.figureRestFactor * cached.tookMs)) return cached;
     const reading = this.#readNext();
     if (ageMs > limits.figureStaleMs) return await reading;
     reading.catch(() => undefined);
@@ -170,7 +170,7 @@ export class SharedFigure<T> {
 
   #watch(): void {
     if (this.#timer !== undefined || this.#cached === undefined) return;
-    const everyMs = Math.max(limits.figureEveryMs, limits.figureRest * this.#cached.tookMs);
+    const everyMs = Math.max(limits.figureEveryMs, limits.figureRestFactor * this.#cached.tookMs);
     this.#timer = setTimeout(() => {
       const reading = performance.now() < this.#watchedUntilMs ? this.#readNext() : undefined;
       const again = (): void => {
