@@ -48,7 +48,7 @@ export async function openLocalWriter(given: string | undefined): Promise<LocalC
     caller: {
       async call(name, input) {
         if (name !== 'plugin.run' && name !== 'pipeline.run') return local.call(name, input);
-        await (started ??= engine.start('asked'));
+        await (started ??= engine.start('requested'));
         const answer = await local.call(name, input);
         const { root_job_id: rootJobId, timeout_exceeded: isLate, completed_at: end } = answer;
         if (typeof rootJobId !== 'string' || isLate !== false) return answer;

@@ -6,36 +6,36 @@ import type { RunCommitEvents } from '../pipeline/run/types.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 
 /**
- * What a commit of this process made ready, for the services that act on it. The fields about runs are those that the
- * ledger returns: `queued` (steps were queued), `advancing`, `dueInMs` (until a branch is due) and `ended` (runs).
+ * Results of a commit of this process, for the services that act on them. The fields about runs come from
+ * the ledger: `queued` (steps were queued), `advancing`, `dueInMs` (until a branch is due) and `ended` (runs).
  */
 export interface CommitEvents extends Partial<RunCommitEvents> {
   /** Work is about to be written; see `announceWork`. */
   readonly arriving?: boolean;
   /** Jobs that were accepted, and the duplicates among them. */
   readonly enqueued?: readonly EnqueueResult[];
-  /** Until a delayed job is due. */
+  /** The time until a delayed job is due. */
   readonly jobDueInMs?: number | undefined;
   /** Queued jobs may be claimable that weren't before. */
   readonly claimable?: boolean;
   /** Running jobs whose cancellation was requested. */
   readonly cancelling?: readonly string[];
-  /** Attempts whose end was written. */
+  /** Attempts whose end was committed. */
   readonly endedJobs?: readonly Closing[];
-  /** How long the commit of those ends took. */
+  /** The duration of the commit of those ends. */
   readonly settleMs?: number;
   readonly signals?: readonly SignalDraft[];
   /** Work that was dropped because its dedupe key is taken. */
   readonly suppressed?: readonly SuppressedWork[];
   /** Directives that a signal requested. */
   readonly requested?: readonly SignalDirective[];
-  /** Directives that came to these moments. */
+  /** Directives whose state changed, and how. */
   readonly moments?: readonly DirectiveStep[];
   /** Schedules may be due sooner. */
   readonly schedules?: boolean;
   /** Findings were acknowledged, so incidents may be over. */
   readonly acknowledged?: boolean;
-  /** Due jobs were promoted, so the database answers. */
+  /** Due jobs were promoted, so the database is available. */
   readonly promoted?: boolean;
   /** A reload made another generation active. */
   readonly adopted?: boolean;

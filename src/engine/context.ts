@@ -10,22 +10,25 @@ import type { TenantSelf } from '../tenant/tenants.ts';
 import { CommitBus } from './commit-events.ts';
 import type { Generation } from './generation.ts';
 
-/** The addresses of this process's listeners; set as soon as they are open. */
+/** The URLs of this process's listeners, for callers on the same machine. They are set once a listener is open. */
 export interface Reach {
   api: string | undefined;
   webhooks: string | undefined;
 }
 
-/** What all services of one ledger share. */
+/** State and tools that all services of one ledger share. */
 export interface LedgerContext {
   readonly ledger: Ledger;
   /** Identifies this process in the ledger. */
   readonly processId: string;
   /** Undefined for the root ledger. */
   readonly tenant: TenantSelf | undefined;
+  /** The limits of the tenant. */
   readonly quota: Quota;
+  /** Seals and opens secrets. */
   readonly vault: Vault;
   readonly reach: Readonly<Reach>;
+  /** Reports what each commit of this process made ready. */
   readonly commits: CommitBus;
   readonly log: Log;
   /** The active generation; a reload replaces it. */
@@ -34,7 +37,7 @@ export interface LedgerContext {
   readonly config: Config;
   readonly catalog: Catalog;
   state: 'stopped' | 'starting' | 'running' | 'stopping';
-  /** Throws STOPPING while nothing new is accepted. */
+  /** Throws STOPPING if the engine is stopping and accepts nothing new. */
   requireAccepting(): void;
 }
 

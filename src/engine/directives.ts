@@ -36,8 +36,8 @@ import type { LedgerContext } from './context.ts';
 import type { Engine } from './engine.ts';
 import { reloadDirective, type Reloader } from './reload.ts';
 
-/** The services that directives change something through. */
-export interface DirectedServices {
+/** Services that carry out directives. */
+export interface DirectiveServices {
   readonly dispatcher: Dispatcher;
   readonly pause: Pause;
   readonly switches: PluginSwitches;
@@ -56,7 +56,7 @@ export interface DirectedServices {
 export function registerAllDirectives(
   directives: Directives,
   context: LedgerContext,
-  services: DirectedServices,
+  services: DirectiveServices,
 ): void {
   const { dispatcher, pause, switches, tokens, health, reloader } = services;
   const { webhookIntake, webhooks, packages, tenants, isolation } = services;

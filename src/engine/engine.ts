@@ -52,7 +52,7 @@ export interface Engine {
     workers(): number | undefined;
     held(): 'tenant_limit' | 'tenant_suspended' | undefined;
   };
-  /** Returns how plugins of tenants are kept out of other ledgers, after trying it. */
+  /** Tries how plugins of tenants can be kept out of other ledgers. */
   isolation(): IsolationState;
   /** The keys with which this process opens secrets, newest first. */
   readonly keyIds: readonly string[];
@@ -75,7 +75,7 @@ export interface Engine {
   readonly refused: readonly RefusedInstallation[];
   /** Reads the packages that can be installed. */
   packages(): PackageListing;
-  /** Changes the system, on record. A dry run describes what would change. */
+  /** Requests a directive. A dry run describes what it would change. */
   direct(request: DirectRequest): Promise<DirectAnswer>;
   /**
    * Accepts one job. It is committed when this resolves. Throws for unknown plugins and commands.
@@ -84,8 +84,8 @@ export interface Engine {
   /**
    * Resolves with the job when it is terminal, or with its state after the timeout or the abort.
    */
-  waitFor(jobId: string, timeoutMs: number, givenUp?: AbortSignal): Promise<Job>;
-  /** Call it before you submit the job, as awaited and with an id of your own. */
+  waitFor(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job>;
+  /** Registers for the end of a job. Call it before you submit the job with this id. */
   expectEnd(jobId: string): ExpectedEnd;
   /** Starts a run of a pipeline by its name. It is committed when this resolves. */
   startRun(submission: RunSubmission): Promise<StartedRun>;
@@ -94,8 +94,7 @@ export interface Engine {
   /** Does the same as `waitFor` for a run. */
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run>;
   status(): EngineStatus;
-  /** With `asked`, the engine only does accepted work: no schedule fires, and nothing is pruned. */
-  start(duties?: Duties): Promise<void>;
+  start(mode?: StartMode): Promise<void>;
   /**
    * Claims nothing new, gives running attempts the shutdown time, then releases those that are
    * left.
@@ -103,7 +102,8 @@ export interface Engine {
   stop(): Promise<void>;
 }
 
-export type Duties = 'all' | 'asked';
+/** `requested`: the engine only does work that was accepted; no schedule fires, and nothing is pruned. */
+export type StartMode = 'all' | 'requested';
 
 export interface EngineStatus {
   readonly processId: string;

@@ -30,8 +30,8 @@ export interface Blueprint {
 }
 
 /**
- * What a process works with from one reload to the next. It never changes: an attempt keeps the
- * generation of its claim, and a reload replaces the active one.
+ * The blueprint that is active from one reload to the next, with the rules that follow from it. It never
+ * changes: an attempt keeps the generation of its claim, and a reload replaces the active one.
  */
 export interface Generation extends Blueprint {
   /** Counted from 1 in each process. */
@@ -65,6 +65,7 @@ export async function logSchemaProblems({ catalog }: Blueprint, log: Log): Promi
   for (const problem of problems) log.child('plugins').warn(describeProblem(problem));
 }
 
+/** Logs the problems of a blueprint that don't prevent its use. */
 export function logFindings({ config, catalog, warnings }: Blueprint, parent: Log): void {
   const log = parent.child('plugins');
   if (!config.isLocked)

@@ -1,5 +1,4 @@
 import type { LogRing } from '../base/log-ring.ts';
-import { settlesWithin } from '../base/timer.ts';
 import type { Config } from '../config/config.ts';
 import type { RefusedInstallation } from '../config/installed.ts';
 import { findPackages, type PackageListing } from '../config/packages.ts';
@@ -16,7 +15,7 @@ import type { DirectAnswer } from '../directive/directive-result.service.ts';
 import type { DirectRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import type { SignalEmitter } from '../signal/emit.service.ts';
-import type { Duties, Engine, EngineStatus } from './engine.ts';
+import type { Engine, EngineStatus, StartMode } from './engine.ts';
 import type { Tenants } from '../tenant/tenants.ts';
 import type {
   RunSubmission,
@@ -25,9 +24,9 @@ import type {
   TriggerSubmission,
 } from '../pipeline/run/start.service.ts';
 import type { JobSubmission } from '../job/enqueue.service.ts';
-import { type Blueprint, makeGeneration, logSchemaProblems, logFindings } from './generation.ts';
+import { type Blueprint, makeGeneration, logFindings } from './generation.ts';
 import { hasInit } from '../job/plugin-init.service.ts';
-import { drain, endStart, LAST_WRITES_MS, startInSteps, leaveLedger } from './lifecycle.ts';
+import { startServices, stopServices, type LedgerRuntime } from './lifecycle.ts';
 import type { Metrics } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
 import type { Quota } from '../tenant/admission.ts';
@@ -41,7 +40,7 @@ import type { LedgerSetup, ProcessContext } from './process-context.ts';
 import { createServices, subscribeServices, type LedgerServices } from './services.ts';
 import { makeQuota, unlimited } from '../tenant/quota.service.ts';
 
-/** The engine of one ledger: it answers operations, starts the services and stops them. */
+/** Engine of one ledger. Operations call it; it passes each call on to the service that does the work. */
 export class LedgerEngine implements Engine {
   readonly ledger: Ledger;
   readonly processId: string;
@@ -67,6 +66,10 @@ export class LedgerEngine implements Engine {
   #hasLoggedFindings = false;
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
+
+  get #runtime(): LedgerRuntime {
+    return { context: this.#context, setup: this.#setup, services: this.#services };
+  }
 
   constructor(process: ProcessContext, setup: LedgerSetup) {
     const { ledger, tenant, tenants, vault, blueprint, log } = setup;
@@ -151,7 +154,7 @@ export class LedgerEngine implements Engine {
 
   async startRun(submission: RunSubmission): Promise<StartedRun> {
     this.#context.requireAccepting();
-    return await this.quota.within(one, () => this.#services.runs.start(submission));
+    return await this.quota.within(oneJob, () => this.#services.runs.start(submission));
   }
 
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run> {
@@ -162,21 +165,21 @@ export class LedgerEngine implements Engine {
     this.#context.requireAccepting();
     const plugin = this.#findInit(submission);
     if (plugin !== undefined) return this.#services.health.rerun(plugin, submission);
-    return await this.quota.within(one, () => this.#services.enqueuer.submit(submission));
+    return await this.quota.within(oneJob, () => this.#services.enqueuer.submit(submission));
   }
 
   async trigger({ job, runs }: TriggerSubmission): Promise<TriggerResult> {
     this.#context.requireAccepting();
     const { runs: starter } = this.#services;
-    // Unlike other jobs, there is one init for each configuration.
+    // A plugin has one init job for each configuration, so an init is not enqueued like other jobs.
     const init = job !== undefined && this.#findInit(job) !== undefined ? job : undefined;
-    const wanted = { job: init === undefined ? job : undefined, runs };
-    const begun = init === undefined ? undefined : await this.submit(init);
-    const jobs = runs.length + (wanted.job === undefined ? 0 : 1);
-    const asked = { jobs, signals: 0, isCountedThere: true };
-    if (jobs === 0) return { job: begun, runs: [] };
-    const given = await this.quota.within(asked, () => starter.trigger(wanted));
-    return begun === undefined ? given : { ...given, job: begun };
+    const rest = { job: init === undefined ? job : undefined, runs };
+    const initJob = init === undefined ? undefined : await this.submit(init);
+    const jobs = runs.length + (rest.job === undefined ? 0 : 1);
+    if (jobs === 0) return { job: initJob, runs: [] };
+    const usage = { jobs, signals: 0, isCountedThere: true };
+    const triggered = await this.quota.within(usage, () => starter.trigger(rest));
+    return initJob === undefined ? triggered : { ...triggered, job: initJob };
   }
 
   #findInit({ plugin: name, command }: JobSubmission): Plugin | undefined {
@@ -184,8 +187,8 @@ export class LedgerEngine implements Engine {
     return plugin !== undefined && hasInit(plugin) ? plugin : undefined;
   }
 
-  waitFor(jobId: string, timeoutMs: number, givenUp?: AbortSignal): Promise<Job> {
-    return this.#services.completion.waitFor(jobId, timeoutMs, givenUp);
+  waitFor(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job> {
+    return this.#services.completion.waitFor(jobId, timeoutMs, signal);
   }
 
   expectEnd(jobId: string): ExpectedEnd {
@@ -211,7 +214,7 @@ export class LedgerEngine implements Engine {
   }
 
   /** Calls back when a reload starts and when it ends. */
-  watchReloads(listener: (isUnderWay: boolean) => void): void {
+  watchReloads(listener: (isReloading: boolean) => void): void {
     this.#services.reloader.watch(listener);
   }
 
@@ -219,7 +222,7 @@ export class LedgerEngine implements Engine {
     return this.#services.pause.isOn;
   }
 
-  /** Reads what is left to do, to decide whether the tenant may be closed. */
+  /** Reads the work that is left, to decide whether the tenant can be closed. */
   async outlook(): Promise<Outlook> {
     const outlook = await this.ledger.workload.readDue();
     const isRunning = outlook.isRunning || !this.#services.dispatcher.isIdle;
@@ -236,7 +239,7 @@ export class LedgerEngine implements Engine {
     this.#services.waker.dueIn(0);
   }
 
-  /** Looks for incidents now instead of with the next round. */
+  /** Looks for incidents now instead of at the next interval. */
   lookForIncidents(): void {
     this.#services.watch.soon();
   }
@@ -274,78 +277,20 @@ export class LedgerEngine implements Engine {
     return this.#services.liveness.isBeating();
   }
 
-  start(duties: Duties = 'all'): Promise<void> {
-    return (this.#starting = this.#start(duties));
+  start(mode: StartMode = 'all'): Promise<void> {
+    const isStopping = (): boolean => this.#stopping !== undefined;
+    return (this.#starting = startServices(this.#runtime, mode, () => this.extend(), isStopping));
   }
 
   async stop(): Promise<void> {
-    if (this.#context.state !== 'stopped') this.#stopping ??= this.#stop();
+    if (this.#context.state !== 'stopped') {
+      this.#stopping ??= stopServices(this.#runtime, this.#starting);
+    }
     await this.#stopping;
     // An engine that never started has tenants to stop, too: they can be visited without a start.
     await this.#setup.tenants?.stop();
   }
-
-  async #start(duties: Duties): Promise<void> {
-    this.#context.state = 'starting';
-    const { waker, liveness, pruner, scheduler, advancer, health, watch, reloader } =
-      this.#services;
-    const usual = duties === 'all' ? [pruner, scheduler, watch] : [];
-    const parts = [waker, liveness.reaper, this.tokens, advancer, ...usual];
-    const steps = [
-      // The spawner is ready only after the spawner of an earlier engine has died, and its
-      // processes with it.
-      () => this.#setup.host.start(),
-      () => this.extend(),
-      () => this.#setup.runner.prewarm(this.#context.generation),
-      () => liveness.heartbeat.start(),
-      () => reloader.begin(),
-      () => health.request(),
-      () => this.#services.installations.note(this.#context.generation.installed),
-      () => liveness.recover(),
-      () => this.#services.pause.load(),
-      () => this.#services.switches.refresh(),
-      () => this.#services.credentials.start(),
-      () => watch.restore(),
-      () => this.#open(),
-      ...parts.map((part) => () => part.start()),
-      () => (this.tenant === undefined ? this.#services.tracer.start() : undefined),
-      () => this.#setup.tenants?.start(),
-    ];
-    await startInSteps(steps, () => this.#stopping !== undefined);
-  }
-
-  #open(): void {
-    this.#context.state = 'running';
-    if (!this.#services.pause.isOn) this.#services.dispatcher.startClaiming();
-    void logSchemaProblems(this.#context.generation, this.#setup.log);
-  }
-
-  async #stop(): Promise<void> {
-    const starting = this.#context.state === 'starting' ? this.#starting : undefined;
-    this.#context.state = 'stopping';
-    const others = this.#setup.tenants?.stop();
-    const { dispatcher, scheduler, waker, liveness, pruner, advancer, watch } = this.#services;
-    const log = this.#setup.log.child('engine');
-    void dispatcher.stopClaiming();
-    if (starting !== undefined) await endStart(starting, this.#setup.host);
-    for (const part of [watch, scheduler, waker, liveness.reaper, pruner, advancer]) {
-      await part.stop();
-    }
-    await drain(dispatcher, this.config.service.shutdownTimeoutMs, log);
-    await settlesWithin(this.directives.stop(), LAST_WRITES_MS);
-    await this.tokens.stop();
-    await this.#services.credentials.stop();
-    await settlesWithin(this.#services.observations.stop(), LAST_WRITES_MS);
-    // Attempts of tenants run in the host of this engine, which lives as long as its heartbeats.
-    await others;
-    await liveness.heartbeat.stop();
-    await leaveLedger(this.ledger, this.processId, log);
-    if (this.tenant === undefined) await this.#services.tracer.stop();
-    this.#setup.runner.stop();
-    await this.#setup.host.stop();
-    dispatcher.leavePool();
-    this.#context.state = 'stopped';
-  }
 }
 
-const one = { jobs: 1, signals: 0, isCountedThere: true };
+/** What one job or run uses of a tenant's quota. */
+const oneJob = { jobs: 1, signals: 0, isCountedThere: true };

@@ -2,36 +2,110 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { settlesWithin } from '../base/timer.ts';
-import type { LedgerSubset } from '../ledger/ledger.ts';
-import type { Host } from '../plugin/process.ts';
 import type { Dispatcher } from '../job/dispatcher.service.ts';
+import type { LedgerContext } from './context.ts';
+import type { StartMode } from './engine.ts';
+import { logSchemaProblems } from './generation.ts';
+import type { LedgerSetup } from './process-context.ts';
+import type { LedgerServices } from './services.ts';
+
+/** The services of one ledger, with the context and the setup that they were created from. */
+export interface LedgerRuntime {
+  readonly context: LedgerContext;
+  readonly setup: LedgerSetup;
+  readonly services: LedgerServices;
+}
 
 /** The time for the last writes at shutdown, if the database doesn't answer. */
-export const LAST_WRITES_MS = 10_000;
+const LAST_WRITES_MS = 10_000;
 
-/** Runs the steps one after another. No step starts after a stop was requested. */
-export async function startInSteps(
-  steps: readonly (() => Promise<unknown> | void)[],
+/**
+ * Starts the services in order. `extend` adds installations to the first generation. No step starts
+ * after a stop was requested.
+ */
+export async function startServices(
+  { context, setup, services }: LedgerRuntime,
+  mode: StartMode,
+  extend: () => Promise<void>,
   isStopping: () => boolean,
 ): Promise<void> {
+  context.state = 'starting';
+  const { waker, liveness, pruner, scheduler, advancer, tokens, watch } = services;
+  const periodic = mode === 'all' ? [pruner, scheduler, watch] : [];
+  const loops = [waker, liveness.reaper, tokens, advancer, ...periodic];
+  const steps: (() => Promise<unknown> | void)[] = [
+    // The spawner is ready only after the spawner of an earlier engine has died, and its
+    // processes with it.
+    () => setup.host.start(),
+    extend,
+    () => setup.runner.prewarm(context.generation),
+    () => liveness.heartbeat.start(),
+    () => services.reloader.begin(),
+    () => services.health.request(),
+    () => services.installations.note(context.generation.installed),
+    () => liveness.recover(),
+    () => services.pause.load(),
+    () => services.switches.refresh(),
+    () => services.credentials.start(),
+    () => watch.restore(),
+    () => startWork({ context, setup, services }),
+    ...loops.map((loop) => () => loop.start()),
+    () => (context.tenant === undefined ? services.tracer.start() : undefined),
+    () => setup.tenants?.start(),
+  ];
   for (const step of steps) {
     await step();
     if (isStopping()) throw new DuctileError('STOPPING', 'the engine was stopped while it started');
   }
 }
 
-/**
- * Ends a start that may wait for a spawner that must not come any more; waits for its pending
- * writes.
- */
-export async function endStart(starting: Promise<void>, host: Pick<Host, 'stop'>): Promise<void> {
-  await host.stop();
-  const ended = starting.catch(() => undefined);
-  await settlesWithin(ended, LAST_WRITES_MS);
+/** Lets the dispatcher claim jobs, unless the service is paused. */
+function startWork({ context, setup, services }: LedgerRuntime): void {
+  context.state = 'running';
+  if (!services.pause.isOn) services.dispatcher.startClaiming();
+  void logSchemaProblems(context.generation, setup.log);
+}
+
+/** Stops the services in the opposite order; `starting` is the start, which may be in progress. */
+export async function stopServices(
+  { context, setup, services }: LedgerRuntime,
+  starting: Promise<void> | undefined,
+): Promise<void> {
+  const isStarting = context.state === 'starting';
+  context.state = 'stopping';
+  const tenantsStopped = setup.tenants?.stop();
+  const { dispatcher, scheduler, waker, liveness, pruner, advancer, watch } = services;
+  const log = setup.log.child('engine');
+  void dispatcher.stopClaiming();
+  if (isStarting && starting !== undefined) {
+    // The start may wait for a spawner, which must not come any more.
+    await setup.host.stop();
+    await settlesWithin(
+      starting.catch(() => undefined),
+      LAST_WRITES_MS,
+    );
+  }
+  for (const loop of [watch, scheduler, waker, liveness.reaper, pruner, advancer]) {
+    await loop.stop();
+  }
+  await drain(dispatcher, context.config.service.shutdownTimeoutMs, log);
+  await settlesWithin(services.directives.stop(), LAST_WRITES_MS);
+  await services.tokens.stop();
+  await services.credentials.stop();
+  await settlesWithin(services.observations.stop(), LAST_WRITES_MS);
+  // Attempts of tenants run in the host of this engine, which lives as long as its heartbeats.
+  await tenantsStopped;
+  await liveness.heartbeat.stop();
+  await leaveLedger(context, log);
+  if (context.tenant === undefined) await services.tracer.stop();
+  setup.runner.stop();
+  await setup.host.stop();
+  dispatcher.leavePool();
+  context.state = 'stopped';
 }
 
 /** Lets running attempts end by themselves for this long, then stops and releases the others. */
-export async function drain(
+async function drain(
   dispatcher: Pick<Dispatcher, 'awaitIdle' | 'running' | 'stopAll' | 'abandon'>,
   shutdownMs: number,
   log: Log,
@@ -45,11 +119,7 @@ export async function drain(
 }
 
 /** Removes this process from the ledger. If that fails, others presume it dead a little later. */
-export async function leaveLedger(
-  ledger: LedgerSubset<'processes.leave'>,
-  processId: string,
-  log: Log,
-): Promise<void> {
+async function leaveLedger({ ledger, processId }: LedgerContext, log: Log): Promise<void> {
   await ledger.processes.leave(processId).catch((error: unknown) => {
     log.warn('could not remove this process from the ledger', { error: messageOf(error) });
   });

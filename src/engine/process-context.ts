@@ -17,7 +17,7 @@ import type { Engine } from './engine.ts';
 import type { Blueprint } from './generation.ts';
 import type { BlueprintSource } from './reload.ts';
 
-/** What all ledgers of a process share. */
+/** Objects that all ledgers of a process share. */
 export interface ProcessContext {
   readonly version: string;
   /** The directory of the packages that come with the program; undefined if there is none. */
@@ -31,11 +31,11 @@ export interface ProcessContext {
   readonly indexChecks: IndexChecks;
   readonly metrics: Metrics;
   readonly tracer: Tracer;
-  /** Throws if a requester may not have a directive done any more, after it has waited. */
+  /** Throws if the requester of a directive has lost the right to it while the directive waited. */
   readonly authorize: (engine: Engine, principal: Principal, directive: Directive) => Promise<void>;
 }
 
-/** Creates what is not given; `slots` is the number of attempts that may run at once. */
+/** Creates the context with defaults; `slots` returns the number of attempts that may run at once. */
 export function createProcessContext(
   slots: () => number,
   given: Pick<ProcessContext, 'version' | 'authorize'> & Partial<ProcessContext>,
@@ -52,13 +52,16 @@ export function createProcessContext(
   };
 }
 
-/** What an engine needs for one ledger. The caller owns the ledger. */
+/** Input of an engine for one ledger. The caller owns the ledger. */
 export interface LedgerSetup {
   readonly ledger: Ledger;
-  /** The first generation is made from it. */
+  /** The first generation is created from it. */
   readonly blueprint: Blueprint;
+  /** Reads the files again for a reload. */
   readonly source: BlueprintSource;
+  /** Starts plugin processes. */
   readonly host: Host;
+  /** Runs commands in plugin processes. */
   readonly runner: Runner;
   readonly vault: Vault;
   /** Undefined for the root ledger. */

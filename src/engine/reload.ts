@@ -30,11 +30,11 @@ import { describeStranded } from '../webhook/check-entry.service.ts';
 import { claimConfiguredNames } from '../access/token-names.service.ts';
 import * as z from 'zod';
 
-/** Reads what a generation is made from. */
+/** Reads the files from which a generation is created. */
 export interface BlueprintSource {
-  /** Reads everything again, under the rules of the active configuration; throws what is wrong. */
+  /** Reads all files again, under the admission rules of the active configuration; throws if they are invalid. */
   readonly load: (active: Config) => Blueprint;
-  /** Does the same for a configuration that is at hand, such as one with installations. */
+  /** Creates a blueprint from a configuration that was already read, such as one with installations. */
   readonly compile: (config: Config) => Blueprint;
 }
 
@@ -64,7 +64,7 @@ export interface Reloader {
   plan(): Promise<string[]>;
   status(): GenerationStatus;
   /** Calls back when a reload starts and when it ends. */
-  watch(listener: (isUnderWay: boolean) => void): void;
+  watch(listener: (isReloading: boolean) => void): void;
 }
 
 export interface ReloadResult {
@@ -81,8 +81,8 @@ export function makeReloader(context: LedgerContext, services: ReloadServices): 
   const { source, installations, reaper } = services;
   const log = context.log.child('reload');
   let lastReload: ReloadReport | undefined;
-  let underWay: Promise<unknown> = Promise.resolve();
-  let onReload: (isUnderWay: boolean) => void = () => undefined;
+  let lastInQueue: Promise<unknown> = Promise.resolve();
+  let onReload: (isReloading: boolean) => void = () => undefined;
 
   const attempt = async (actor: string, read: () => Blueprint): Promise<ReloadResult> => {
     const at = toTimestamp(Date.now());
@@ -97,7 +97,7 @@ export function makeReloader(context: LedgerContext, services: ReloadServices): 
       await record(next, 'reload', context, before.config);
       probe('reload.before-swap');
       adopt(next, context, services);
-      await tryNow(follow(context, services), log);
+      await tryNow(afterReload(context, services), log);
       const changes = [...describeChanges(before, next), ...stranded];
       if (stranded.length > 0) log.warn('webhooks have nothing to start', { webhooks: stranded });
       lastReload = { at, by: actor, refused: undefined };
@@ -105,30 +105,30 @@ export function makeReloader(context: LedgerContext, services: ReloadServices): 
       return { generation: next.number, snapshotId: next.snapshotId, reloadedAt: at, changes };
     } catch (thrown) {
       lastReload = { at, by: actor, refused: messageOf(thrown) };
-      log.error('the reload changed nothing', { by: actor, reason: messageOf(thrown) });
+      log.error('the reload was refused', { by: actor, reason: messageOf(thrown) });
       throw thrown;
     } finally {
       onReload(false);
     }
   };
 
-  const inTurn = (work: () => Promise<ReloadResult>): Promise<ReloadResult> => {
-    const answer = underWay.then(work);
-    underWay = answer.catch(() => undefined);
-    return answer;
+  const enqueue = (work: () => Promise<ReloadResult>): Promise<ReloadResult> => {
+    const result = lastInQueue.then(work);
+    lastInQueue = result.catch(() => undefined);
+    return result;
   };
 
   return {
     begin: () => record(context.generation, 'start', context),
     reload(actor) {
-      return inTurn(async () => {
+      return enqueue(async () => {
         const before = context.generation;
         const reloaded = await attempt(actor, () => readFiles(context, source));
         await tryNow(reaper.endJobsOf(findRemovedPlugins(before, context.generation)), log);
         return reloaded;
       });
     },
-    renew: () => inTurn(() => attempt('installations', () => filesOf(context.generation, source))),
+    renew: () => enqueue(() => attempt('installations', () => filesOf(context.generation, source))),
     plan: () => planReload(context, services),
     watch(listener) {
       onReload = listener;
@@ -154,7 +154,7 @@ async function planReload(
   }
 }
 
-/** Checks what must be known of a generation before it becomes active; throws what is wrong. */
+/** Checks a generation before it becomes active; throws if it can't be used. */
 async function prepare(
   { config }: Generation,
   { ledger }: LedgerContext,
@@ -163,7 +163,7 @@ async function prepare(
   if (config.webhooks.enabled) await requireSecrets(config.webhooks, webhookIntake);
   const others = tenants === undefined ? [] : await ledger.tenants.list();
   if (others.length > 0) refuseUnisolated(config, isolation);
-  // Whether plugins are set up under it must be known before the first claim.
+  // The first claim needs to know which plugins are initialized under this generation.
   await health.load();
 }
 
@@ -180,8 +180,8 @@ function adopt(
   context.commits.publish({ adopted: true });
 }
 
-/** Does what the active generation asks for; if it fails now, it is done later. */
-async function follow(
+/** Initializes plugins and records installations of the active generation. A failure is retried later. */
+async function afterReload(
   { generation }: LedgerContext,
   { health, installations }: ReloadServices,
 ): Promise<void> {
@@ -189,10 +189,10 @@ async function follow(
   await installations.note(generation.installed);
 }
 
-/** The new generation is active even if this fails. */
+/** Logs a failure instead of throwing it, because the new generation is active already. */
 async function tryNow(work: Promise<void>, log: Log): Promise<void> {
   await work.catch((error: unknown) => {
-    log.warn('applying a new configuration is not complete; retrying later', {
+    log.warn('the new configuration is not applied completely; retrying later', {
       error: messageOf(error),
     });
   });
@@ -207,7 +207,7 @@ async function record(
   await claimConfiguredNames(generation.config, before, ledger, log);
   const { config, catalog, pipelines, snapshotId, number } = generation;
   const prints = [...catalog.plugins].map(([name, { fingerprint }]) => [name, fingerprint]);
-  // Runs can start with them as soon as the generation is active.
+  // Runs can use these definitions as soon as the generation is active.
   if (pipelines.length > 0) await ledger.runs.saveDefinitions(pipelines.map(({ graph }) => graph));
   await ledger.snapshots.insert({
     id: snapshotId,

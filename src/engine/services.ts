@@ -55,14 +55,14 @@ export function createServices(
   setup: LedgerSetup,
   engine: Engine & Waiter,
 ) {
-  giveRules(context);
-  const given = { context, process, setup, engine };
+  provideRules(context);
+  const base = { context, process, setup, engine };
   const state = createState(context);
-  const intake = createIntake(given);
-  const execution = createExecution(given, state);
-  const timing = createTiming(given, { ...state, ...execution });
-  const change = createChange(given, { ...state, ...intake, ...execution, ...timing });
-  const upkeep = createUpkeep(given, { ...state, ...execution, ...timing, ...change });
+  const intake = createIntake(base);
+  const execution = createExecution(base, state);
+  const timing = createTiming(base, { ...state, ...execution });
+  const change = createChange(base, { ...state, ...intake, ...execution, ...timing });
+  const upkeep = createUpkeep(base, { ...state, ...execution, ...timing, ...change });
   const { metrics, tracer } = process;
   const { tenants } = setup;
   const shared = { metrics, tracer, tenants };
@@ -141,8 +141,8 @@ function createTiming({ context, process, setup }: CreationContext, services: St
 type Timing = ReturnType<typeof createTiming>;
 
 /** Phase 5: reloads and directives, which change the system. */
-function createChange(given: CreationContext, services: State & Intake & Execution & Timing) {
-  const { context, process, setup } = given;
+function createChange(base: CreationContext, services: State & Intake & Execution & Timing) {
+  const { context, process, setup } = base;
   const { source, tenants, isolation } = setup;
   const { webhookIntake, liveness, tokens } = services;
   const installations = makeInstallationKeeper(context, source.compile);
@@ -156,7 +156,7 @@ function createChange(given: CreationContext, services: State & Intake & Executi
     isolation,
   });
   const renewInstallations = (): Promise<void> => installations.look(() => reloader.renew());
-  /** The directories of packages; the first of two equal packages counts. */
+  /** Lists the directories of packages; the first of two equal packages counts. */
   const packageRoots = (): readonly string[] => {
     const configured = context.config.packageRoots.map(({ path }) => path);
     return [...configured, ...[process.shippedPackages ?? []].flat()];
@@ -164,10 +164,10 @@ function createChange(given: CreationContext, services: State & Intake & Executi
   const { compile } = source;
   const packages = { context, webhookIntake, compile, packageRoots, renew: renewInstallations };
   const directives = new Directives(context, (directive) =>
-    authorizeAgain(directive, tokens, given),
+    authorizeAgain(directive, tokens, base),
   );
-  const changed = { ...services, reloader, packages, tenants, isolation };
-  registerAllDirectives(directives, context, changed);
+  const changeable = { ...services, reloader, packages, tenants, isolation };
+  registerAllDirectives(directives, context, changeable);
   return { installations, reloader, renewInstallations, packageRoots, directives };
 }
 
@@ -195,13 +195,13 @@ function createUpkeep(
   };
 }
 
-/** Throws if the requester of a directive may not have it done any more, after it has waited. */
+/** Throws if the requester of a directive has lost the right to it while the directive waited. */
 async function authorizeAgain(
   directive: Directive,
   tokens: Pick<TokenStore, 'holderOf'>,
   { process, engine }: CreationContext,
 ): Promise<void> {
-  // Only tokens can lose rights; all others speak for the operator or an installation.
+  // Only tokens can lose rights; other actors are the operator or an installation.
   if (!isToken(directive.actor)) return;
   const principal = await tokens.holderOf(directive.actor);
   if (principal === undefined) {
@@ -211,8 +211,8 @@ async function authorizeAgain(
   await process.authorize(engine, principal, directive);
 }
 
-/** Gives the ledger the rules that it applies inside its transactions. */
-function giveRules(context: LedgerContext): void {
+/** Provides the rules that the ledger applies inside its transactions. */
+function provideRules(context: LedgerContext): void {
   const { ledger, vault, commits, log } = context;
   const follow = makeFollowHalt(() => context.generation.rules);
   const rules: LedgerRules = {
@@ -236,11 +236,11 @@ export function subscribeServices(context: LedgerContext, services: LedgerServic
     logDuplicateRuns(dropped, log);
     for (const { branchId, error } of failures) {
       const fields = { branch_id: branchId, error };
-      log.error('a branch could not be moved on where its job was settled', fields);
+      log.error('a branch could not be advanced after its job ended', fields);
     }
   });
 
-  // This process and other hosts look for work.
+  // The dispatcher and other hosts look for work.
   commits.subscribe(({ arriving, claimable, adopted, promoted, cancelling = [], ...events }) => {
     if (promoted === true) services.tenants?.soon();
     if (promoted === true) dispatcher.retryNow();

@@ -77,7 +77,14 @@ import { testPipeline } from '../pipeline/test.operations.ts';
 import { listPlugins, disablePlugin, enablePlugin } from '../plugin/operations.ts';
 import { makePlugin, testPlugin } from '../plugin/workshop.operations.ts';
 import { proveSystem } from '../engine/prove.operations.ts';
-import { systemReload } from '../engine/reload.operations.ts';
+import {
+  systemReload,
+  systemCheck,
+  systemHealth,
+  systemPause,
+  systemResume,
+  systemStatus,
+} from '../engine/system.operations.ts';
 import {
   approveStep,
   cancelRunOperation,
@@ -100,13 +107,6 @@ import { emitSignal, emitSignals } from '../signal/emit.operations.ts';
 import { replaySignals } from '../signal/replay.operations.ts';
 import { listSignalsOperation, showSignalOperation } from '../signal/operations.ts';
 import { systemSelfcheck } from '../insight/selfcheck.operations.ts';
-import {
-  systemCheck,
-  systemHealth,
-  systemPause,
-  systemResume,
-  systemStatus,
-} from '../engine/system.operations.ts';
 import {
   createTenant,
   deleteTenant,

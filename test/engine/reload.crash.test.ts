@@ -39,7 +39,7 @@ async function cli({ directory }: TestPlace, ...words: string[]) {
 }
 
 const reloaded = 'the configuration was reloaded';
-const refused = 'the reload changed nothing';
+const refused = 'the reload was refused';
 
 describe.each(databases)('SIGHUP on %s', (database) => {
   test(
