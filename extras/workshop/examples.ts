@@ -6,7 +6,7 @@ import { makeId } from '../../src/base/ids.ts';
 import { isObject, type JsonObject } from '../../src/base/json.ts';
 import { parseJson } from '../../src/base/parse-json.ts';
 import type { Manifest } from '../../src/plugin/manifest.ts';
-import { encodeRequest } from '../../src/plugin/request.ts';
+import { encodeRequest } from '../../src/plugin/protocol.ts';
 
 /** Input of a tested command. */
 export interface Example {

@@ -1,11 +1,11 @@
-import { messageOf, DuctileError } from '../base/errors.ts';
+import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { PluginSwitch } from '../directive/types.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { TenantKeeper } from '../tenant/tenants.ts';
 import type { Dispatcher } from './dispatcher.service.ts';
-import { suggest } from '../config/nearest.ts';
+import { requireLoadedPlugin } from '../plugin/catalog.ts';
 import {
   disablePluginType,
   enablePluginType,
@@ -169,11 +169,7 @@ export function switchDirective(
     ...(enabled ? enablePluginType : disablePluginType),
     async plan({ plugin }) {
       await switches.refresh();
-      if (!context.catalog.plugins.has(plugin)) {
-        throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin}`, {
-          hint: suggest(plugin, [...context.catalog.plugins.keys()], 'plugins'),
-        });
-      }
+      requireLoadedPlugin(context.catalog, plugin);
       if (switches.isDisabled(plugin) !== enabled) {
         return [`The plugin ${plugin} is ${enabled ? 'on' : 'off'} already; nothing would change.`];
       }

@@ -2,11 +2,15 @@ import * as z from 'zod';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
-import { suggest } from '../config/nearest.ts';
 import { pluginName } from '../config/fields.ts';
 import type { InitRequest, PluginHealth } from '../config/snapshot-types.ts';
 import type { ClaimablePlugin, EnqueueResult } from './types.ts';
-import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import {
+  findPluginCommand,
+  requireLoadedPlugin,
+  type Catalog,
+  type Plugin,
+} from '../plugin/catalog.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { JobSubmission } from './enqueue.service.ts';
 import type { Generation } from '../engine/generation.ts';
@@ -154,12 +158,7 @@ export function initDirective(
   catalog: () => Catalog,
 ): DirectiveDefinition<{ plugin: string }> {
   const requireWithInit = (name: string): Plugin => {
-    const plugin = catalog().plugins.get(name);
-    if (plugin === undefined) {
-      throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, {
-        hint: suggest(name, [...catalog().plugins.keys()], 'plugins'),
-      });
-    }
+    const plugin = requireLoadedPlugin(catalog(), name);
     if (hasInit(plugin)) return plugin;
     throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command init`);
   };

@@ -10,7 +10,7 @@ import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { Plugin } from '../plugin/catalog.ts';
 import type { PrewarmPool, PrewarmTarget } from '../plugin/prewarm.ts';
 import type { HeldProcess, Host, ProcessEnd, ProcessSpec, RunOptions } from '../plugin/process.ts';
-import { encodeRequest } from '../plugin/request.ts';
+import { encodeRequest } from '../plugin/protocol.ts';
 import { deliveryEventIn, senderOf, toEventMetadata } from '../signal/signal.ts';
 import type { ClaimedJob } from './types.ts';
 

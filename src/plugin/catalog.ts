@@ -51,6 +51,7 @@ export interface Plugin {
   readonly identity: string;
 }
 
+/** All plugins of a configuration, loaded or not. */
 export interface Catalog {
   readonly plugins: ReadonlyMap<string, Plugin>;
   /** Plugins that were found but not loaded, with the reasons. */
@@ -90,12 +91,12 @@ export function loadCatalog(
   if (faults.length > 0) throw configInvalid(faults);
 
   const dormant = findDormant(enabled, config, found.byName);
-  const awake = enabled.filter((name) => !dormant.has(name));
-  const loaded = awake.map((name) => loadPlugin(name, config, found.byName));
+  const configured = enabled.filter((name) => !dormant.has(name));
+  const loaded = configured.map((name) => loadPlugin(name, config, found.byName));
   const plugins = new Map(
     loaded.flatMap(({ plugin }) => (plugin === undefined ? [] : [[plugin.name, plugin] as const])),
   );
-  const problems = [...found.problems, ...loaded.flatMap((one) => one.problems)];
+  const problems = [...found.problems, ...loaded.flatMap(({ problems: own }) => own)];
   const disabled = new Set(names.filter((name) => !settingsOf(config, name).enabled));
   const broken = problems.filter(({ plugin }) => !plugins.has(plugin) && !disabled.has(plugin));
   return {
@@ -122,7 +123,7 @@ export function findPluginCommand(plugin: Plugin, command: string): ManifestComm
 export function requirePlugin(catalog: Catalog, name: string): Plugin {
   const plugin = catalog.plugins.get(name);
   if (plugin !== undefined) return plugin;
-  const problem = catalog.problems.find((one) => one.plugin === name);
+  const problem = catalog.problems.find(({ plugin: owner }) => owner === name);
   if (problem !== undefined) {
     const { place, hint } = problem;
     const message = `the plugin ${name} did not load: ${sentence(problem)}`;
@@ -141,15 +142,26 @@ export function requirePlugin(catalog: Catalog, name: string): Plugin {
     const hint = `Set plugins.${name}.enabled to true.`;
     throw new DuctileError('PLUGIN_NOT_FOUND', `the plugin ${name} is disabled`, { hint });
   }
-  const hint = suggest(name, [...catalog.plugins.keys()], 'plugins');
-  throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
+  throw pluginNotFound(catalog, name);
+}
+
+/** Returns a plugin that can run, or throws PLUGIN_NOT_FOUND, whatever the reason. */
+export function requireLoadedPlugin(catalog: Pick<Catalog, 'plugins'>, name: string): Plugin {
+  const plugin = catalog.plugins.get(name);
+  if (plugin === undefined) throw pluginNotFound(catalog, name);
+  return plugin;
+}
+
+export function pluginNotFound({ plugins }: Pick<Catalog, 'plugins'>, name: string): DuctileError {
+  const hint = suggest(name, [...plugins.keys()], 'plugins');
+  return new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
 }
 
 /** Refuses a name that is neither a plugin nor one that is disabled, broken or not set up. */
-export function refuseUnknownPlugin({ found, plugins, disabled }: Catalog, name: string): void {
+export function refuseUnknownPlugin(catalog: Catalog, name: string): void {
+  const { found, plugins, disabled } = catalog;
   if (found.has(name) || plugins.has(name) || disabled.has(name)) return;
-  const hint = suggest(name, [...plugins.keys()], 'plugins');
-  throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
+  throw pluginNotFound(catalog, name);
 }
 
 /** Finds plugins that need configuration. They aren't listed, so that isn't a fault. */
@@ -331,9 +343,8 @@ function makePlugin(
   const resources = resolveLimits(settings.limits, pluginLimits);
   const access = apiAccess === undefined ? {} : { scopes: apiAccess.scopes };
   const confined = isolation === undefined ? {} : { isolation };
-  const settled = { parallelism, retry, prewarm, timeoutsMs, limits: resources };
-  const bounds = { ...settled, ...access, ...confined };
-  const usual = new Map<string, number>(Object.entries(limits.timeoutMs));
+  const bounds = { parallelism, retry, prewarm, timeoutsMs, limits: resources };
+  const defaults = new Map<string, number>(Object.entries(limits.timeoutMs));
   return deepFreeze({
     name,
     uses: baseName === name ? undefined : baseName,
@@ -345,7 +356,7 @@ function makePlugin(
     timeoutMs: (command: string) =>
       timeoutsMs[command] ??
       timeoutsMs[ANY_COMMAND] ??
-      usual.get(command) ??
+      defaults.get(command) ??
       limits.timeoutDefaultMs,
     retry,
     limits: resources,
@@ -353,7 +364,7 @@ function makePlugin(
     apiAccess,
     isolation,
     identity: hashParts(files, { name, config }),
-    fingerprint: hashParts(files, { name, config, ...bounds }),
+    fingerprint: hashParts(files, { name, config, ...bounds, ...access, ...confined }),
   });
 }
 

@@ -1,8 +1,6 @@
 import * as z from 'zod';
-import { DuctileError } from '../base/errors.ts';
 import { pluginName } from '../config/fields.ts';
-import { suggest } from '../config/nearest.ts';
-import type { Plugin } from './catalog.ts';
+import { requireLoadedPlugin, type Plugin } from './catalog.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation, type Operation } from '../operation/define.ts';
 import { describeAll, describePlugin } from '../operation/openapi.ts';
@@ -37,7 +35,10 @@ export const inspectPlugin = defineOperation({
   http: { method: 'GET', path: '/plugin/:plugin' },
   cli: { positionals: ['plugin'], also: ['show'], examples: ['ductile plugin inspect echo'] },
   run(context, input) {
-    const { name, uses, manifest, parallelism } = findPlugin(context, input.plugin);
+    const { name, uses, manifest, parallelism } = requireLoadedPlugin(
+      context.engine.catalog,
+      input.plugin,
+    );
     return Promise.resolve({
       name,
       uses: uses ?? null,
@@ -74,7 +75,9 @@ export const pluginOpenapi = defineOperation({
   cli: { positionals: ['plugin'], examples: ['ductile plugin openapi echo --json'] },
   mcp: { absent: 'every command is a tool with its own schema' },
   run(context, input) {
-    return Promise.resolve(describePlugin(findPlugin(context, input.plugin)));
+    return Promise.resolve(
+      describePlugin(requireLoadedPlugin(context.engine.catalog, input.plugin)),
+    );
   },
 });
 
@@ -166,10 +169,3 @@ export const systemIndex = defineOperation({
     });
   },
 });
-
-function findPlugin({ engine: { catalog } }: Context, name: string): Plugin {
-  const found = catalog.plugins.get(name);
-  if (found !== undefined) return found;
-  const hint = suggest(name, [...catalog.plugins.keys()], 'plugins');
-  throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
-}

@@ -4,11 +4,10 @@ import { DuctileError } from '../base/errors.ts';
 import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { pluginName } from '../config/fields.ts';
-import { suggest } from '../config/nearest.ts';
 import { isTerminal, type Job } from '../job/job.ts';
 import type { PluginHealth } from '../config/snapshot-types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { findPluginCommand, type Catalog, type Plugin } from './catalog.ts';
+import { findPluginCommand, requireLoadedPlugin, type Catalog, type Plugin } from './catalog.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
@@ -76,7 +75,7 @@ export const pluginHealth = defineOperation({
   },
   async run(context, input) {
     const { engine } = context;
-    const plugin = findPlugin(context, input.plugin);
+    const plugin = requireHealthCommand(context, input.plugin);
     const job = await runHealthCheck(context, plugin);
     const attempt = (await engine.ledger.attempts.listByJob([job.id])).at(-1);
     const status = statusOf(job);
@@ -177,12 +176,8 @@ function statusOf({ status }: Job): 'healthy' | 'unhealthy' | 'unknown' {
   return status === 'succeeded' ? 'healthy' : 'unhealthy';
 }
 
-function findPlugin({ engine: { catalog } }: Context, name: string): Plugin {
-  const plugin = catalog.plugins.get(name);
-  if (plugin === undefined) {
-    const hint = suggest(name, [...catalog.plugins.keys()], 'plugins');
-    throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
-  }
+function requireHealthCommand({ engine: { catalog } }: Context, name: string): Plugin {
+  const plugin = requireLoadedPlugin(catalog, name);
   if (findPluginCommand(plugin, 'health') !== undefined) return plugin;
   throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command health`);
 }

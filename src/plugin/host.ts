@@ -22,7 +22,7 @@ export interface HostOptions {
   readonly kind: SpawnerKind | 'auto';
   readonly nativePath?: string | undefined;
   readonly nodeScript: string;
-  /** The lock of a running spawner; the next one waits for it. The file has no other use. */
+  /** The lock of a running spawner; the next one isWaiting for it. The file has no other use. */
   readonly lockPath?: string | undefined;
   /** `delegated` when the spawner may create control groups below its own. */
   readonly cgroup?: string | undefined;
@@ -99,10 +99,10 @@ class SpawnerHost implements Host {
   /** If the process ends before it gets its request, the request starts another one. */
   hold(spec: ProcessSpec): HeldProcess {
     const spoiled = Promise.withResolvers<void>();
-    let waits = true;
-    let used = false;
+    let isWaiting = true;
+    let isUsed = false;
     const onGone = (): void => {
-      waits = false;
+      isWaiting = false;
       spoiled.resolve();
     };
     const id = this.#nextId();
@@ -110,23 +110,24 @@ class SpawnerHost implements Host {
     if (link === undefined) {
       onGone();
     } else {
-      const heard = { onSpoiled: onGone, onEnd: onGone, onLost: onGone };
-      this.#tracked.set(id, { pid: undefined, onStarted: undefined, ...heard });
+      const callbacks = { onSpoiled: onGone, onEnd: onGone, onLost: onGone };
+      this.#tracked.set(id, { pid: undefined, onStarted: undefined, ...callbacks });
       const request = Buffer.alloc(0);
       link.send({ type: 'start', id, hold: true, spec: this.#mark(spec, id), request });
     }
     return {
       spoiled: spoiled.promise,
       feed: (request, options = {}) => {
-        if (used) throw new DuctileError('INTERNAL', 'A held process was fed or discarded before.');
-        used = true;
-        const fed = { ...spec, timeoutMs: options.timeoutMs ?? spec.timeoutMs };
-        if (!waits || link === undefined) return this.run(fed, request, options);
-        return this.#feed(link, id, fed, request, options);
+        if (isUsed)
+          throw new DuctileError('INTERNAL', 'A held process was fed or discarded before.');
+        isUsed = true;
+        const fedSpec = { ...spec, timeoutMs: options.timeoutMs ?? spec.timeoutMs };
+        if (!isWaiting || link === undefined) return this.run(fedSpec, request, options);
+        return this.#feed(link, id, fedSpec, request, options);
       },
       discard: () => {
-        if (!used && waits) link?.send({ type: 'stop', id, reason: 'shutdown' });
-        used = true;
+        if (!isUsed && isWaiting) link?.send({ type: 'stop', id, reason: 'shutdown' });
+        isUsed = true;
       },
     };
   }
@@ -221,8 +222,8 @@ class SpawnerHost implements Host {
   }
 
   /**
-   * No spawner knows these process groups now. The marker identifies processes whose pid isn't
-   * known yet.
+   * Kills all process groups, because the next spawner doesn't know them. It finds processes whose pid isn't
+   * known here by their marker.
    */
   #loseAll(error: DuctileError): void {
     const lost = [...this.#tracked.values()];

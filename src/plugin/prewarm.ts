@@ -10,6 +10,7 @@ export interface PrewarmOptions {
   readonly ageMs?: number;
 }
 
+/** Processes that wait under one key. */
 export interface PrewarmTarget {
   /** Covers everything that defines the process: spec, plugin files, configuration. */
   readonly fingerprint: string;
@@ -23,7 +24,7 @@ export interface PrewarmPool {
    * Sets the processes that wait under this key. Processes with another fingerprint end; a count of
    * 0 ends all.
    */
-  setTarget(key: string, want: PrewarmTarget): void;
+  setTarget(key: string, target: PrewarmTarget): void;
   /** Ends all processes under this key. */
   drop(key: string): void;
   /**
@@ -43,9 +44,10 @@ interface WaitingProcess {
   readonly ageTimer: NodeJS.Timeout;
 }
 
+/** The processes of one key. */
 interface PrewarmGroup {
   readonly key: string;
-  want: PrewarmTarget;
+  target: PrewarmTarget;
   waiting: WaitingProcess[];
   /** Consecutive processes that ended before they were used. */
   failures: number;
@@ -61,7 +63,7 @@ class Pool implements PrewarmPool {
   readonly #log: HostLog;
   readonly #processesMax: number;
   readonly #ageMs: number;
-  readonly #shelves = new Map<string, PrewarmGroup>();
+  readonly #groups = new Map<string, PrewarmGroup>();
   #fillDue = false;
   #refillTimer: NodeJS.Timeout | undefined;
 
@@ -72,34 +74,34 @@ class Pool implements PrewarmPool {
     this.#ageMs = ageMs ?? limits.prewarmAgeMs;
   }
 
-  setTarget(key: string, want: PrewarmTarget): void {
-    const shelf = this.#shelves.get(key);
-    if (shelf !== undefined && shelf.want.fingerprint === want.fingerprint) {
-      const isSettled = shelf.want.count === want.count;
-      shelf.want = want;
-      if (isSettled) return;
-      for (const surplus of shelf.waiting.splice(want.count)) discard(surplus);
+  setTarget(key: string, target: PrewarmTarget): void {
+    const group = this.#groups.get(key);
+    if (group !== undefined && group.target.fingerprint === target.fingerprint) {
+      const isUnchanged = group.target.count === target.count;
+      group.target = target;
+      if (isUnchanged) return;
+      for (const surplus of group.waiting.splice(target.count)) discard(surplus);
     } else {
-      if (shelf !== undefined) clear(shelf);
-      this.#shelves.set(key, { key, want, waiting: [], failures: 0, retryTimer: undefined });
+      if (group !== undefined) clear(group);
+      this.#groups.set(key, { key, target, waiting: [], failures: 0, retryTimer: undefined });
     }
     this.#fillSoon();
   }
 
   drop(key: string): void {
-    const shelf = this.#shelves.get(key);
-    if (shelf === undefined) return;
-    clear(shelf);
-    this.#shelves.delete(key);
+    const group = this.#groups.get(key);
+    if (group === undefined) return;
+    clear(group);
+    this.#groups.delete(key);
     this.#fillSoon();
   }
 
   claim(key: string, fingerprint: string): HeldProcess | undefined {
-    const shelf = this.#shelves.get(key);
-    if (shelf === undefined || shelf.want.fingerprint !== fingerprint) return undefined;
+    const group = this.#groups.get(key);
+    if (group === undefined || group.target.fingerprint !== fingerprint) return undefined;
     this.#refillTimer ??= setTimeout(() => this.#fillSoon(), limits.prewarmRefillMs).unref();
-    for (let next = shelf.waiting.shift(); next !== undefined; next = shelf.waiting.shift()) {
-      shelf.failures = 0;
+    for (let next = group.waiting.shift(); next !== undefined; next = group.waiting.shift()) {
+      group.failures = 0;
       if (monotonicMs() - next.since < this.#ageMs) {
         clearTimeout(next.ageTimer);
         return next.held;
@@ -115,11 +117,11 @@ class Pool implements PrewarmPool {
 
   stop(): void {
     clearTimeout(this.#refillTimer);
-    for (const shelf of this.#shelves.values()) clear(shelf);
-    this.#shelves.clear();
+    for (const group of this.#groups.values()) clear(group);
+    this.#groups.clear();
   }
 
-  /** In a later turn of the event loop, after the current work. */
+  /** Starts missing processes in a later turn of the event loop, after the current work. */
   #fillSoon(): void {
     clearTimeout(this.#refillTimer);
     this.#refillTimer = undefined;
@@ -132,60 +134,60 @@ class Pool implements PrewarmPool {
   }
 
   #fill(): void {
-    const shelves = [...this.#shelves.values()];
-    let room = shelves.reduce((left, { waiting }) => left - waiting.length, this.#processesMax);
+    const groups = [...this.#groups.values()];
+    let free = groups.reduce((left, { waiting }) => left - waiting.length, this.#processesMax);
     for (let started = -1; started !== 0;) {
       started = 0;
-      for (const shelf of shelves) {
-        if (room <= 0 || shelf.retryTimer !== undefined) continue;
-        if (shelf.waiting.length >= shelf.want.count) continue;
-        this.#start(shelf);
+      for (const group of groups) {
+        if (free <= 0 || group.retryTimer !== undefined) continue;
+        if (group.waiting.length >= group.target.count) continue;
+        this.#start(group);
         started += 1;
-        room -= 1;
+        free -= 1;
       }
     }
   }
 
-  #start(shelf: PrewarmGroup): void {
-    const held = this.#host.hold(shelf.want.spec);
+  #start(group: PrewarmGroup): void {
+    const held = this.#host.hold(group.target.spec);
     const ageTimer = setTimeout(() => {
-      if (!remove(shelf, waiting)) return;
-      shelf.failures = 0;
+      if (!remove(group, waiting)) return;
+      group.failures = 0;
       held.discard();
       this.#fillSoon();
     }, this.#ageMs);
     ageTimer.unref();
     const waiting: WaitingProcess = { held, since: monotonicMs(), ageTimer };
-    shelf.waiting.push(waiting);
+    group.waiting.push(waiting);
     void held.spoiled.then(() => {
-      if (remove(shelf, waiting)) this.#retryLater(shelf);
+      if (remove(group, waiting)) this.#retryLater(group);
     });
   }
 
   /** Processes that die together, as with the spawner, count as one failure. */
-  #retryLater(shelf: PrewarmGroup): void {
-    if (shelf.retryTimer !== undefined) return;
-    shelf.failures += 1;
+  #retryLater(group: PrewarmGroup): void {
+    if (group.retryTimer !== undefined) return;
+    group.failures += 1;
     const delayMs = Math.min(
-      limits.prewarmBackoffMs * 2 ** (shelf.failures - 1),
+      limits.prewarmBackoffMs * 2 ** (group.failures - 1),
       limits.prewarmBackoffMsMax,
     );
-    const { key, failures } = shelf;
+    const { key, failures } = group;
     this.#log('warn', 'a prewarmed process did not wait for its request', { key, failures });
-    shelf.retryTimer = setTimeout(() => {
-      shelf.retryTimer = undefined;
+    group.retryTimer = setTimeout(() => {
+      group.retryTimer = undefined;
       this.#fillSoon();
     }, delayMs);
-    shelf.retryTimer.unref();
+    group.retryTimer.unref();
     this.#fillSoon();
   }
 }
 
-/** Returns false if it was claimed, dropped or spoiled before. */
-function remove(shelf: PrewarmGroup, waiting: WaitingProcess): boolean {
-  const at = shelf.waiting.indexOf(waiting);
+/** Removes a waiting process. Returns false if it was claimed, dropped or spoiled before. */
+function remove(group: PrewarmGroup, waiting: WaitingProcess): boolean {
+  const at = group.waiting.indexOf(waiting);
   if (at === -1) return false;
-  shelf.waiting.splice(at, 1);
+  group.waiting.splice(at, 1);
   clearTimeout(waiting.ageTimer);
   return true;
 }
@@ -195,8 +197,8 @@ function discard({ held, ageTimer }: WaitingProcess): void {
   held.discard();
 }
 
-function clear(shelf: PrewarmGroup): void {
-  clearTimeout(shelf.retryTimer);
-  for (const waiting of shelf.waiting.splice(0)) discard(waiting);
-  shelf.want = { ...shelf.want, count: 0 };
+function clear(group: PrewarmGroup): void {
+  clearTimeout(group.retryTimer);
+  for (const waiting of group.waiting.splice(0)) discard(waiting);
+  group.target = { ...group.target, count: 0 };
 }

@@ -35,7 +35,7 @@ export class SpawnerLink {
   /** The spawner that accepts requests. */
   #spawner: SpawnerProcess | undefined;
   /** The spawner that is starting. */
-  #coming: SpawnerProcess | undefined;
+  #startingSpawner: SpawnerProcess | undefined;
   #opening: Promise<void> | undefined;
   #restartTimer: NodeJS.Timeout | undefined;
   #stopping = false;
@@ -80,7 +80,7 @@ export class SpawnerLink {
   async close(): Promise<void> {
     this.#stopping = true;
     clearTimeout(this.#restartTimer);
-    this.#coming?.kill();
+    this.#startingSpawner?.kill();
     await this.#opening?.catch(() => {});
     const spawner = this.#spawner;
     if (spawner === undefined) return;
@@ -103,7 +103,7 @@ export class SpawnerLink {
     process.nextTick(() => this.#flush());
   }
 
-  /** A deadline starts when the caller sets it, even if the event loop was busy. */
+  /** Writes the queue. A deadline counts from the call of `renew`, even if the event loop was busy since. */
   #flush(): void {
     this.#flushDue = false;
     if (this.#spawner === undefined) return;
@@ -120,7 +120,7 @@ export class SpawnerLink {
   async #connect(): Promise<void> {
     try {
       const spawner = await this.#choose();
-      this.#coming = spawner;
+      this.#startingSpawner = spawner;
       if (this.#stopping) spawner.kill();
       await spawner.ready;
       this.#spawner = spawner;
@@ -132,7 +132,7 @@ export class SpawnerLink {
       this.#lose();
       throw this.#stopping ? this.makeLostError() : error;
     } finally {
-      this.#coming = undefined;
+      this.#startingSpawner = undefined;
     }
   }
 
@@ -291,7 +291,7 @@ function listen(
   child.stderr?.on('error', () => {});
   child.stderr?.on('data', (bytes: Buffer) => {
     last = bytes.toString('utf8').trim().slice(-limits.errorCharsMax);
-    log('warn', 'the spawner says', { text: last });
+    log('warn', 'the spawner wrote to stderr', { text: last });
   });
   const reader = makeFrameSplitter((frame) => onEvent(decodeSpawnerEvent(frame)));
   child.stdout?.on('data', (chunk: Buffer) => {
@@ -303,7 +303,7 @@ function listen(
   });
 }
 
-/** The end event reports a dead spawner, so write errors are ignored. */
+/** Writes frames. Errors are ignored, because the end of the spawner is reported anyway. */
 function writeAll({ stdin }: ChildProcess, pieces: readonly Buffer[]): void {
   if (stdin === null || stdin.destroyed) return;
   const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);

@@ -1,6 +1,7 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import { suggest } from '../config/nearest.ts';
+import { pluginNotFound } from '../plugin/catalog.ts';
 import type { Config } from '../config/config.ts';
 import {
   pauseScheduleType,
@@ -70,9 +71,7 @@ function resetBreakerDirective(context: LedgerContext): DirectiveDefinition<Brea
     ...resetBreakerType,
     async plan({ plugin, command }) {
       if (!Object.hasOwn(context.config.plugins, plugin) && !context.catalog.plugins.has(plugin)) {
-        throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin}`, {
-          hint: suggest(plugin, [...context.catalog.plugins.keys()], 'plugins'),
-        });
+        throw pluginNotFound(context.catalog, plugin);
       }
       const breakers = await ledger.breakers.list({ plugin, ...(command && { command }) });
       const moved = breakers.filter(

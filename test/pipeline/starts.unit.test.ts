@@ -8,7 +8,7 @@ import { followDeath, followPluginEvents } from '../../src/pipeline/follow-job.t
 import { type Pipeline, createPipelineMatcher } from '../../src/pipeline/language/pipeline.ts';
 import { limits } from '../../src/base/limits.ts';
 import { endAsCancelled, endAsSucceeded, type Ending } from '../../src/job/outcome.ts';
-import { encodeRequest } from '../../src/plugin/request.ts';
+import { encodeRequest } from '../../src/plugin/protocol.ts';
 import { makeClaimedJob } from '../support/claimed-job.ts';
 
 function makePipeline(name: string, more: Partial<Pipeline> = {}): Pipeline {

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Json, JsonObject } from '../../src/base/json.ts';
-import { pluginEnvironment } from '../../src/plugin/protocol.ts';
-import { encodeRequest } from '../../src/plugin/request.ts';
+import { pluginEnvironment, encodeRequest } from '../../src/plugin/protocol.ts';
 
 describe('encodeRequest', () => {
   const request = {
