@@ -13,7 +13,7 @@ import {
 import { defineOperation } from '../operation/define.ts';
 import { refuseUnknownPlugin } from './catalog.ts';
 
-const FACTS_USUAL = 20;
+const FACTS_DEFAULT = 20;
 const KIND = 'facts';
 
 export const pluginFacts = defineOperation({
@@ -29,7 +29,7 @@ export const pluginFacts = defineOperation({
       .int()
       .min(1)
       .max(limits.pageRowsMax)
-      .default(FACTS_USUAL)
+      .default(FACTS_DEFAULT)
       .describe('at most this many'),
     cursor: pageFields.cursor,
   }),

@@ -17,8 +17,8 @@ import { MANIFEST_FILE } from './manifest.ts';
 export function hashPlugins({ plugins, sources: { byName } }: Catalog): Map<string, PluginHashes> {
   const hash = makeHash();
   // The name of a plugin in the roots means its own code, even if an alias hides it.
-  const coded = new Map<string, PluginFiles>([...plugins, ...byName]);
-  return new Map([...coded].map(([name, one]) => [name, seal(one, hash)]));
+  const all = new Map<string, PluginFiles>([...plugins, ...byName]);
+  return new Map([...all].map(([name, files]) => [name, hashFiles(files, hash)]));
 }
 
 /**
@@ -26,13 +26,12 @@ export function hashPlugins({ plugins, sources: { byName } }: Catalog): Map<stri
  * checked like the configuration files. A removed plugin isn't reported.
  */
 export function findPluginDrift({ file }: Config, { plugins }: Catalog): Problem[] {
-  const sealed = findLockedPlugins(readLock(dirname(file)));
-  if (sealed === undefined) return [];
+  const locked = findLockedPlugins(readLock(dirname(file)));
+  if (locked === undefined) return [];
   const hash = makeHash();
   return [...plugins.values()].flatMap((plugin) => {
-    // Compares by the plugin that has the code: definitions of an installation are in the database,
-    // not in the lock.
-    const before = sealed.get(plugin.uses ?? plugin.name) ?? sealed.get(plugin.name);
+    // The lock has the plugin with the code; the definitions of an installation are in the database.
+    const before = locked.get(plugin.uses ?? plugin.name) ?? locked.get(plugin.name);
     return compare(plugin, before, hash);
   });
 }
@@ -41,7 +40,7 @@ function compare(plugin: Plugin, before: PluginHashes | undefined, hash: Hash): 
   const key = keyText(['plugins', plugin.name]);
   const drift = (file: string, message: string): Problem => makeProblem(file, key, message, RELOCK);
   if (before === undefined) return [drift(manifestOf(plugin), 'was never locked')];
-  const now = seal(plugin, hash);
+  const now = hashFiles(plugin, hash);
   return [
     ...(now.manifest === before.manifest
       ? []
@@ -54,7 +53,7 @@ function compare(plugin: Plugin, before: PluginHashes | undefined, hash: Hash): 
 
 type Hash = (file: string) => string;
 
-/** Reads each file once; aliases share files. */
+/** Creates a function that hashes each file once; aliases share files. */
 function makeHash(): Hash {
   const known = new Map<string, string>();
   return (file) => {
@@ -64,7 +63,7 @@ function makeHash(): Hash {
   };
 }
 
-/** A file that can't be read differs from the locked one. */
+/** Hashes a file. The result for a file that can't be read differs from every hash. */
 function hashOf(file: string): string {
   try {
     return blake3(readFileSync(file));
@@ -75,8 +74,8 @@ function hashOf(file: string): string {
 
 type PluginFiles = Pick<Plugin, 'directory' | 'entrypoint'>;
 
-function seal(coded: PluginFiles, hash: Hash): PluginHashes {
-  return { manifest: hash(manifestOf(coded)), entrypoint: hash(coded.entrypoint) };
+function hashFiles(files: PluginFiles, hash: Hash): PluginHashes {
+  return { manifest: hash(manifestOf(files)), entrypoint: hash(files.entrypoint) };
 }
 
 function manifestOf({ directory }: PluginFiles): string {

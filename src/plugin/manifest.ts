@@ -75,7 +75,7 @@ export interface ParsedManifest {
 
 export function parseManifest(document: Document): ParsedManifest {
   if (document.problems.length > 0) return { manifest: undefined, problems: document.problems };
-  const value = named(document.value);
+  const value = nameCommands(document.value);
   const schema = isListForm(document.value) ? listManifest : mapManifest;
   const parsed = schema.safeParse(value);
   if (!parsed.success) {
@@ -87,7 +87,7 @@ export function parseManifest(document: Document): ParsedManifest {
   return { manifest: deepFreeze(buildManifest(parsed.data)), problems };
 }
 
-const MAX_SUBS = { least: 1, most: 256, usual: 32 };
+const MAX_SUBS = { min: 1, max: 256, default: 32 };
 
 const valueName = z
   .string()
@@ -149,7 +149,7 @@ const manifest = {
     templates: z.array(nonBlankText()).default([]),
   }).prefault({}),
   stopwatch: strictSection({
-    max_subs: count(MAX_SUBS.least, MAX_SUBS.most).default(MAX_SUBS.usual),
+    max_subs: count(MAX_SUBS.min, MAX_SUBS.max).default(MAX_SUBS.default),
   }).prefault({}),
 };
 
@@ -170,8 +170,8 @@ function isListForm(value: unknown): boolean {
   return isObject(value) && Array.isArray(value['commands']);
 }
 
-/** A word in the list is a command without settings. */
-function named(value: unknown): unknown {
+/** Converts each word in a list of commands to a command without settings. */
+function nameCommands(value: unknown): unknown {
   if (!isObject(value) || !Array.isArray(value['commands'])) return value;
   const commands = value['commands'].map((entry) =>
     typeof entry === 'string' ? { name: entry } : entry,
@@ -241,7 +241,7 @@ function buildCommand(name: string, parsed: ParsedCommand): ManifestCommand {
 }
 
 const jsonTypes = ['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'];
-const schemaWords = ['type', 'properties', 'oneOf', 'anyOf', 'allOf', '$ref', '$schema'];
+const schemaKeywords = ['type', 'properties', 'oneOf', 'anyOf', 'allOf', '$ref', '$schema'];
 
 /**
  * Expands `{url: string}` to an object schema with that property. A word that isn't a JSON type,
@@ -251,7 +251,7 @@ function expandSchema(written: Record<string, unknown> | undefined): JsonObject 
   if (written === undefined) return undefined;
   // The document was checked for values that JSON can't represent.
   const schema = written as JsonObject;
-  if (schemaWords.some((word) => Object.hasOwn(schema, word))) return schema;
+  if (schemaKeywords.some((keyword) => Object.hasOwn(schema, keyword))) return schema;
   const properties = Object.entries(schema).map(([field, type]) => {
     if (typeof type !== 'string') return [field, type] as const;
     return [field, jsonTypes.includes(type) ? { type } : { description: type }] as const;

@@ -67,8 +67,8 @@ export const listPlugins = defineOperation({
     examples: ['ductile plugin list', 'ductile plugin list --json'],
     alias: { name: 'plugins' },
   },
-  async run({ engine: { catalog, ledger }, principal }, asked) {
-    const { page, next } = cutPage([...catalog.plugins.values()], ({ name }) => name, asked);
+  async run({ engine: { catalog, ledger }, principal }, request) {
+    const { page, next } = cutPage([...catalog.plugins.values()], ({ name }) => name, request);
     const plugins = page.map(showPlugin);
     // Callers without plugin:ro don't see locations and failures.
     if (!allows(principal.scopes, 'plugin:ro')) return { plugins, next_cursor: next };
@@ -121,8 +121,6 @@ function showPlugin({ name, uses, manifest, parallelism }: Plugin) {
     parallelism,
   };
 }
-
-/** Shows the stored state of plugins in `status`. */
 
 export const pluginStateShape = z.object({
   plugin: z.string(),

@@ -69,7 +69,7 @@ export function encodeRequest(request: PluginRequest): Buffer {
   return Buffer.from(`${head},"payload":${dataText},"event":${carrying}}\n`);
 }
 
-/** Joins bytes: the payload is shared by many steps, and may be large. */
+/** Encodes the request of a step. Its payload can be large and shared by many steps, so it stays bytes. */
 function encodeStep(request: PluginRequest, step: StepRequest): Buffer {
   const { runId, stepId, beneath, beneathKeys = [], event = { type: STEP_EVENT } } = step;
   const head = JSON.stringify({ ...headOf(request), run_id: runId, step_id: stepId }).slice(0, -1);
@@ -101,11 +101,11 @@ type Members = readonly (readonly [string, Json])[];
  * Lists the baggage for `event.payload`, as plugins of the original project expect. The payload's
  * own members win, and Ductile's internal members are left out.
  */
-function listBaggage(context: Readonly<JsonObject>, taken: readonly string[]): Members {
+function listBaggage(context: Readonly<JsonObject>, payloadKeys: readonly string[]): Members {
   const entries = Object.entries(context);
   if (entries.length === 0) return entries;
-  const kept = new Set([...taken, TRACE_KEY, RESERVED_KEY]);
-  return entries.filter(([key]) => !kept.has(key));
+  const excluded = new Set([...payloadKeys, TRACE_KEY, RESERVED_KEY]);
+  return entries.filter(([key]) => !excluded.has(key));
 }
 
 /** The member of the baggage that no step may write. */
@@ -157,7 +157,7 @@ interface Failure {
   readonly raw: string;
 }
 
-/** The result of an attempt. */
+/** The result of an attempt, decided from its response and its end. */
 export type Reply =
   | {
       readonly kind: 'ok';
@@ -190,7 +190,7 @@ export type Reply =
   | (Failure & { readonly kind: 'fenced' | 'cancelled' | 'shutdown' });
 
 /** Decides the result of an attempt from the end of its process and its limits. Never throws. */
-export function decodeResponse(end: ProcessEnd, ran: Ran = { timeoutMs: end.runMs }): Reply {
+export function decodeResponse(end: ProcessEnd, spec: LimitSpec = { timeoutMs: end.runMs }): Reply {
   const { exit, stopped } = end;
   const raw = toStorable(end.stdout.toString());
   const exit78 = exit.kind === 'exited' && exit.code === EXIT_CONFIG;
@@ -204,11 +204,11 @@ export function decodeResponse(end: ProcessEnd, ran: Ran = { timeoutMs: end.runM
   if (stopped === 'fenced') return { kind: 'fenced', ...failure('stopped: its claim was lost') };
   if (stopped === 'cancelled') return { kind: 'cancelled', ...failure('cancelled') };
   if (stopped === 'timeout') {
-    const message = `timed out after ${formatDuration(ran.timeoutMs)}`;
+    const message = `timed out after ${formatDuration(spec.timeoutMs)}`;
     return { kind: 'timeout', ...failure(message), retry: true };
   }
   if (stopped !== undefined && isLimit(stopped)) {
-    return { kind: stopped, ...failure(exceeded[stopped](ran.limits ?? {})), retry: true };
+    return { kind: stopped, ...failure(exceeded[stopped](spec.limits ?? {})), retry: true };
   }
   if (exit.kind === 'unstarted') {
     const { code, hostFull } = exit;
@@ -232,19 +232,19 @@ export function decodeResponse(end: ProcessEnd, ran: Ran = { timeoutMs: end.runM
     return { kind: 'error', logs, retryAfterMs, ...failure(error, retry), message: cut(error) };
   }
   const fault = response.status === 'ok' ? 'its response said ok' : response.fault;
-  const said = lastLine(end.stderr);
+  const lastError = lastLine(end.stderr);
   if (exit.kind === 'signalled') {
     const { signal } = exit;
-    return { kind: 'signal', signal, ...failure(`was killed by ${signal}${said}`) };
+    return { kind: 'signal', signal, ...failure(`was killed by ${signal}${lastError}`) };
   }
   if (exit.code !== 0) {
-    const reason = said === '' ? `; ${fault}` : said;
+    const reason = lastError === '' ? `; ${fault}` : lastError;
     return { kind: 'exit', code: exit.code, ...failure(`exited with code ${exit.code}${reason}`) };
   }
-  return { kind: 'protocol', ...failure(`${fault}${said}`) };
+  return { kind: 'protocol', ...failure(`${fault}${lastError}`) };
 }
 
-type Ran = Pick<ProcessSpec, 'timeoutMs' | 'limits'>;
+type LimitSpec = Pick<ProcessSpec, 'timeoutMs' | 'limits'>;
 
 function isLimit(stopped: string): stopped is LimitReason {
   return Object.hasOwn(exceeded, stopped);

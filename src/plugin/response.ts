@@ -52,7 +52,7 @@ export function parseResponse(stdout: Buffer): PluginResponse {
   }
 }
 
-/** Makes text that both databases and one line of a terminal can show. */
+/** Replaces characters that PostgreSQL can't store: NUL and lone surrogates. */
 export function toStorable(text: string): string {
   const whole = text.toWellFormed();
   return whole.includes('\u0000') ? replaceNul(whole) : whole;
@@ -60,7 +60,7 @@ export function toStorable(text: string): string {
 
 const REPLACEMENT = 0xfffd;
 
-/** By code units: replacing millions of characters as text would block for seconds. */
+/** Replaces NUL by code units: replacing millions of characters as text would block for seconds. */
 function replaceNul(text: string): string {
   const units = new Uint16Array(text.length);
   for (let at = 0; at < units.length; at += 1) units[at] = text.charCodeAt(at) || REPLACEMENT;
@@ -127,13 +127,13 @@ function readText(value: JsonObject, key: string): string {
   if (text === undefined || text === null) throw new ResponseFault(`${key} is missing`);
   if (typeof text !== 'string') throw new ResponseFault(`${key} must be text`);
   if (text.trim() === '') throw new ResponseFault(`${key} must not be blank`);
-  return safe(text, key);
+  return checkSafe(text, key);
 }
 
 function readState(value: Json | undefined): JsonObject | undefined {
   if (value === undefined || value === null) return undefined;
   if (!isObject(value)) throw new ResponseFault('state_updates must be an object');
-  return Object.keys(value).length === 0 ? undefined : safe(value, 'state_updates');
+  return Object.keys(value).length === 0 ? undefined : checkSafe(value, 'state_updates');
 }
 
 function readEvents(value: Json | undefined): PluginEvent[] {
@@ -156,18 +156,18 @@ function readEvent(event: Json, at: string): PluginEvent {
   }
   const dedupeKey = key?.trim() ?? '';
   return {
-    type: short(type, `${at}.type`, limits.eventTypeBytesMax),
-    payload: safe(payload ?? {}, `${at}.payload`),
+    type: checkLength(type, `${at}.type`, limits.eventTypeBytesMax),
+    payload: checkSafe(payload ?? {}, `${at}.payload`),
     ...(dedupeKey === ''
       ? {}
-      : { dedupeKey: short(dedupeKey, `${at}.dedupe_key`, limits.dedupeKeyBytesMax) }),
+      : { dedupeKey: checkLength(dedupeKey, `${at}.dedupe_key`, limits.dedupeKeyBytesMax) }),
   };
 }
 
-function short(text: string, at: string, bytesMax: number): string {
+function checkLength(text: string, at: string, bytesMax: number): string {
   if (Buffer.byteLength(text) > bytesMax)
     throw new ResponseFault(`${at} is longer than ${bytesMax} bytes`);
-  return safe(text, at);
+  return checkSafe(text, at);
 }
 
 /** Reads log entries. Malformed entries are skipped, because logs never decide the result. */
@@ -181,7 +181,7 @@ export function readPluginLogs(value: Json | undefined): PluginLog[] {
   });
 }
 
-function safe<T extends Json>(value: T, at: string): T {
+function checkSafe<T extends Json>(value: T, at: string): T {
   const unsafe = describeUnsafeJson(value, limits.jsonDepthMax);
   if (unsafe !== undefined) throw new ResponseFault(`${at}${unsafe.slice('$'.length)}`);
   return value;

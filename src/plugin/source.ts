@@ -145,7 +145,7 @@ interface PluginDirectories {
 const skipped = new Set(['node_modules', '__pycache__']);
 
 /** Files that suggest that a directory is meant to be a plugin. */
-const typical = [
+const typicalFiles = [
   'manifest.yml',
   'run.py',
   'run.sh',
@@ -174,12 +174,14 @@ function findPluginDirectories(
   return walk;
 }
 
+/** State of the search for plugin directories. */
 interface Walk {
   readonly allowSymlinks: boolean;
   readonly found: PluginDirectory[];
   readonly warnings: Problem[];
   /** Real paths of visited directories, against circular links. */
   readonly seen: Set<string>;
+  /** The number of directories that may still be visited. */
   left: number;
 }
 
@@ -188,7 +190,7 @@ function visit(root: string, directory: string, depth: number, walk: Walk): void
   if (entries === undefined) return;
   if (entries.some(({ name }) => name === MANIFEST_FILE)) walk.found.push({ root, directory });
   else if (depth === 1) warnLooksLikePlugin(directory, entries, walk);
-  const inner = entries.filter((entry) => mayHold(directory, entry, walk));
+  const inner = entries.filter((entry) => mayContainPlugins(directory, entry, walk));
   if (depth >= limits.rootDepthMax && inner.length > 0) {
     warn(walk, directory, `is ${depth} levels below its root; what is under it was not searched`);
     return;
@@ -212,7 +214,8 @@ function listEntries(directory: string, walk: Walk): Dirent[] | undefined {
   }
 }
 
-function mayHold(directory: string, entry: Dirent, walk: Walk): boolean {
+/** Returns whether an entry of a directory may contain plugins. */
+function mayContainPlugins(directory: string, entry: Dirent, walk: Walk): boolean {
   if (entry.name.startsWith('.') || skipped.has(entry.name)) return false;
   if (!entry.isSymbolicLink()) return entry.isDirectory();
   const path = join(directory, entry.name);
@@ -234,7 +237,7 @@ function isDirectory(path: string): boolean {
 }
 
 function warnLooksLikePlugin(directory: string, entries: readonly Dirent[], walk: Walk): void {
-  const sign = entries.find(({ name }) => typical.includes(name));
+  const sign = entries.find(({ name }) => typicalFiles.includes(name));
   if (sign === undefined) return;
   const hint =
     sign.name === 'manifest.yml'

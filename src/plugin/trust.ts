@@ -10,6 +10,7 @@ export interface PathFacts {
   readonly kind: 'file' | 'directory' | 'other';
 }
 
+/** Facts about the files of a plugin, from which its trust is decided. */
 export interface TrustFacts {
   readonly allowSymlinks: boolean;
   /** Real paths of all configured roots. */
@@ -40,7 +41,7 @@ const WORLD_WRITABLE = 0o002;
 const EXECUTABLE = 0o111;
 const SET_ID = 0o6000;
 
-/** Decides whether a plugin may run with the rights of the service. */
+/** Decides whether a plugin may run with the rights of the service. Reads no files. */
 export function findTrustFaults(facts: TrustFacts): TrustResult {
   const { allowSymlinks, links } = facts;
   const linked = links.map((path) => `${path} is a symbolic link`);
@@ -50,9 +51,9 @@ export function findTrustFaults(facts: TrustFacts): TrustResult {
   return {
     faults: [
       ...refusedLinks,
-      ...judgeContainment(facts),
-      ...judgeEntrypoint(facts.entrypoint),
-      ...judgeWritable(facts),
+      ...checkContainment(facts),
+      ...checkEntrypointFile(facts.entrypoint),
+      ...checkWritable(facts),
     ],
     warnings: linked,
   };
@@ -66,7 +67,7 @@ export function refuseEntrypointText(entrypoint: string): TrustFault | undefined
   return undefined;
 }
 
-/** Reads the file system and decides. */
+/** Reads the files of a plugin and decides whether it may run with the rights of the service. */
 export function checkTrust(
   root: string,
   directory: string,
@@ -77,11 +78,11 @@ export function checkTrust(
   const written = join(directory, files.entrypoint);
   const entrypoint = readPathFacts(written);
   const real = entrypoint?.real ?? written;
-  const home = mustLookAt(directory);
+  const home = readPathFactsOrDefault(directory);
   const verdict = findTrustFaults({
     ...policy,
     directory: home,
-    manifest: mustLookAt(manifest),
+    manifest: readPathFactsOrDefault(manifest),
     entrypoint,
     parents: parentsUpTo(dirname(real), policy.roots),
     links: [...linksBelow(root, manifest), ...linksBelow(directory, written)],
@@ -89,7 +90,7 @@ export function checkTrust(
   return { verdict, entrypoint: real };
 }
 
-function judgeContainment({ roots, directory, manifest, entrypoint }: TrustFacts): TrustFault[] {
+function checkContainment({ roots, directory, manifest, entrypoint }: TrustFacts): TrustFault[] {
   const faults: TrustFault[] = [];
   const hint = 'Move it into the directory of the plugin.';
   if (!roots.some((root) => isInsideDirectory(root, directory.real))) {
@@ -107,7 +108,7 @@ function judgeContainment({ roots, directory, manifest, entrypoint }: TrustFacts
   return faults;
 }
 
-function judgeEntrypoint(entrypoint: PathFacts | undefined): TrustFault[] {
+function checkEntrypointFile(entrypoint: PathFacts | undefined): TrustFault[] {
   if (entrypoint === undefined) {
     return [fault('the entrypoint does not exist', 'Correct entrypoint in the manifest.')];
   }
@@ -123,9 +124,9 @@ function judgeEntrypoint(entrypoint: PathFacts | undefined): TrustFault[] {
   return faults;
 }
 
-function judgeWritable({ directory, manifest, entrypoint, parents }: TrustFacts): TrustFault[] {
-  const looked = [directory, manifest, ...(entrypoint === undefined ? [] : [entrypoint])];
-  const byReal = new Map([...looked, ...parents].map((facts) => [facts.real, facts]));
+function checkWritable({ directory, manifest, entrypoint, parents }: TrustFacts): TrustFault[] {
+  const checked = [directory, manifest, ...(entrypoint === undefined ? [] : [entrypoint])];
+  const byReal = new Map([...checked, ...parents].map((facts) => [facts.real, facts]));
   return [...byReal.values()]
     .filter(({ mode }) => (mode & WORLD_WRITABLE) !== 0)
     .map(({ real }) => fault(`${real} is writable by everybody`, `Run: chmod o-w ${real}`));
@@ -176,7 +177,7 @@ function readPathFacts(path: string): PathFacts | undefined {
   }
 }
 
-function mustLookAt(path: string): PathFacts {
+function readPathFactsOrDefault(path: string): PathFacts {
   return readPathFacts(path) ?? { path, real: path, mode: 0, kind: 'other' };
 }
 

@@ -46,7 +46,7 @@ export function showPlugins(output: JsonOutput, printer: Printer): void {
   if (printer.isVerbose) listProblems(rowsOf(output['warnings']), printer);
 }
 
-/** Jobs of the plugin wait until its init succeeds. */
+/** Describes a plugin whose init failed. */
 export function describeUnhealthy(plugin: unknown, reason: unknown): string {
   const name = showCell(plugin);
   return `${name} could not be set up, and its jobs wait (${showCell(reason)}); again: \`ductile plugin init ${name}\``;
@@ -88,14 +88,13 @@ export function showPluginRun(output: JsonOutput, printer: Printer): void {
   }
 }
 
-/** Plugins that are being made: what was written, and how they did in their test. */
-
+/** Views of commands that create and test plugins. */
 export const workshopViews: Readonly<Record<string, ResultView>> = {
-  'plugin.new': showMade,
-  'plugin.test': showTrial,
+  'plugin.new': showCreated,
+  'plugin.test': showTest,
 };
 
-function showMade({ directory, files, enable, next }: JsonOutput, printer: Printer): void {
+function showCreated({ directory, files, enable, next }: JsonOutput, printer: Printer): void {
   printer.pairs([
     ['directory', directory],
     ['written', files],
@@ -106,7 +105,7 @@ function showMade({ directory, files, enable, next }: JsonOutput, printer: Print
   for (const command of listOf(next)) printer.line(`  ${showCell(command)}`);
 }
 
-function showTrial({ plugin, directory, findings }: JsonOutput, printer: Printer): void {
+function showTest({ plugin, directory, findings }: JsonOutput, printer: Printer): void {
   const rows = rowsOf(findings);
   const wordWidth = Math.max(...rows.map(({ verdict }) => showCell(verdict).length));
   for (const row of rows) showFinding(row, wordWidth, printer);

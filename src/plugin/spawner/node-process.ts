@@ -7,7 +7,7 @@ import type { SpawnerEnd, SpawnerFeed, SpawnerEvent, SpawnerStart } from './fram
 import { MARKER_KEY, sendSignal } from './marks.ts';
 import { UsageWatch, withFileLimit } from './usage-watch.ts';
 
-/** How long to wait for a killed process before it is reported as dead. */
+/** The time after which a killed process is reported as dead. */
 const KILL_PATIENCE_MS = 5000;
 /** Longer timers fire at once in Node. */
 export const TIMER_MS_MAX = 2 ** 31 - 1;
@@ -64,7 +64,7 @@ export class NodeProcess {
     this.#since = performance.now();
   }
 
-  /** Node throws some errors and emits others: both mean that nothing runs. */
+  /** Starts the process. Node throws some errors and emits others: both mean that nothing runs. */
   begin(): void {
     const { entrypoint, cwd, env, wrapper = [], limits = {} } = this.#start.spec;
     const [program, ...args] = withFileLimit([...wrapper, entrypoint], limits.fileBytes);
@@ -85,7 +85,7 @@ export class NodeProcess {
     this.#spawnUs = toUs(started - this.#since);
     this.#since = started;
     this.#send({ type: 'started', id: this.#start.id, pid: child.pid });
-    child.on('exit', (code, signal) => this.#noticeExit(code, signal));
+    child.on('exit', (code, signal) => this.#onExit(code, signal));
     this.#listen(child.stdout, this.#stdout);
     this.#listen(child.stderr, this.#stderr);
     this.#watch = new UsageWatch(child.pid, limits, (reason) => this.#exceed(reason));
@@ -101,8 +101,8 @@ export class NodeProcess {
   }
 
   /**
-   * Reads earlier output in this turn of the event loop and sends the request afterwards. The first
-   * byte is sent alone: if it isn't accepted, the process counts as spoiled.
+   * Sends the request, after earlier output was read in this turn of the event loop. The first byte is
+   * sent alone: if the process doesn't accept it, it counts as spoiled.
    */
   feed({ request, timeoutMs }: SpawnerFeed): void {
     setImmediate(() => {
@@ -150,26 +150,26 @@ export class NodeProcess {
     else this.kill(reason);
   }
 
-  #listen(stream: Readable, kept: CapturedOutput): void {
+  #listen(stream: Readable, output: CapturedOutput): void {
     stream.on('error', () => {});
-    stream.on('data', (chunk: Buffer) => this.#keep(chunk, kept));
+    stream.on('data', (chunk: Buffer) => this.#capture(chunk, output));
     stream.on('close', () => {
-      kept.closed = true;
-      if (kept === this.#stdout && this.#phase === 'held') this.#spoil();
+      output.closed = true;
+      if (output === this.#stdout && this.#phase === 'held') this.#spoil();
       this.#finishIfDone();
     });
   }
 
-  #keep(chunk: Buffer, kept: CapturedOutput): void {
+  #capture(chunk: Buffer, output: CapturedOutput): void {
     if (this.#phase === 'held' || this.#spoiled) {
       this.#spoil();
       return;
     }
-    const room = kept.max - kept.bytes;
-    if (room > 0) kept.chunks.push(chunk.length > room ? chunk.subarray(0, room) : chunk);
-    kept.bytes += Math.min(room, chunk.length);
-    if (chunk.length <= room) return;
-    if (kept === this.#stderr) {
+    const free = output.max - output.bytes;
+    if (free > 0) output.chunks.push(chunk.length > free ? chunk.subarray(0, free) : chunk);
+    output.bytes += Math.min(free, chunk.length);
+    if (chunk.length <= free) return;
+    if (output === this.#stderr) {
       this.#truncated = true;
       return;
     }
@@ -186,7 +186,7 @@ export class NodeProcess {
     this.kill(undefined);
   }
 
-  #noticeExit(code: number | null, signal: NodeJS.Signals | null): void {
+  #onExit(code: number | null, signal: NodeJS.Signals | null): void {
     if (this.#phase === 'ended') return;
     this.#exit =
       signal === null

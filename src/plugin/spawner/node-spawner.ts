@@ -112,7 +112,7 @@ function killStrays(): void {
   killMarked(prefix, (marker) => live.has(marker));
 }
 
-/** The service has ended or said goodbye: end all processes, report that if possible, and exit. */
+/** Ends all processes, reports that if possible, and exits. Called when the service has ended or said bye. */
 async function leave(): Promise<void> {
   if (leaving) return;
   leaving = true;
@@ -124,7 +124,7 @@ async function leave(): Promise<void> {
   process.stdout.write('', () => process.exit(0));
 }
 
-/** No process may outlive the spawner, even if the spawner fails. */
+/** Kills all processes and exits: no process may outlive the spawner. */
 function fail(error: Error): void {
   for (const run of runs.values()) run.kill('shutdown');
   process.stderr.write(`spawner: ${error.message}\n`, () => process.exit(70));
@@ -136,12 +136,13 @@ function fail(error: Error): void {
  * still alive at the end of the patience.
  */
 async function sweep(patienceMs: number): Promise<KilledProcess | undefined> {
-  const nobody = (): boolean => false;
   const until = performance.now() + patienceMs;
   const killed = new Map<string, KilledProcess>();
   for (;;) {
-    for (const one of killMarked(prefix, nobody)) killed.set(`${one.pid} ${one.born}`, one);
-    for (const [key, one] of killed) if (isGone(one)) killed.delete(key);
+    for (const found of killMarked(prefix, () => false)) {
+      killed.set(`${found.pid} ${found.born}`, found);
+    }
+    for (const [key, found] of killed) if (isGone(found)) killed.delete(key);
     const [left] = killed.values();
     if (left === undefined || performance.now() > until) return left;
     await pause(SWEEP_PAUSE_MS);

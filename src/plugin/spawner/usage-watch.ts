@@ -6,10 +6,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import type { LimitReason, ProcessLimits } from '../process.ts';
 
-const LOOK_MS = 50;
+const POLL_MS = 50;
 /** Reading /proc uses about 1/50 of a CPU at most, and happens at least once a second. */
-const LOOK_SHARE = 50;
-const LOOK_MS_MAX = 1000;
+const POLL_SHARE = 50;
+const POLL_MS_MAX = 1000;
 const MEMBERS_MAX = 4096;
 /** The unit of `ulimit -f`. */
 const BLOCK_BYTES = 512;
@@ -50,7 +50,7 @@ export class UsageWatch {
     this.#onExceeded = onExceeded;
     const { memoryBytes, processes, cpuMs } = limits;
     const isWatched = [memoryBytes, processes, cpuMs].some((limit) => limit !== undefined);
-    if (isWatched && process.platform === 'linux') this.#lookIn(LOOK_MS);
+    if (isWatched && process.platform === 'linux') this.#pollIn(POLL_MS);
   }
 
   end(): void {
@@ -58,19 +58,19 @@ export class UsageWatch {
     this.#timer = undefined;
   }
 
-  #lookIn(ms: number): void {
+  #pollIn(ms: number): void {
     this.#timer = setTimeout(() => {
-      const begun = process.cpuUsage();
+      const before = process.cpuUsage();
       const usage = readUsage(this.#pid);
-      const reason = this.#judge(usage);
-      const { user, system } = process.cpuUsage(begun);
-      const leastMs = ((user + system) / 1000) * LOOK_SHARE;
-      this.#lookIn(Math.min(LOOK_MS_MAX, Math.max(LOOK_MS, leastMs)));
+      const reason = this.#findExceeded(usage);
+      const { user, system } = process.cpuUsage(before);
+      const leastMs = ((user + system) / 1000) * POLL_SHARE;
+      this.#pollIn(Math.min(POLL_MS_MAX, Math.max(POLL_MS, leastMs)));
       if (reason !== undefined) this.#onExceeded(reason);
     }, ms);
   }
 
-  #judge({ memoryBytes, cpuMs, pids }: Usage): LimitReason | undefined {
+  #findExceeded({ memoryBytes, cpuMs, pids }: Usage): LimitReason | undefined {
     const {
       memoryBytes: memoryMax = Infinity,
       processes: processesMax = Infinity,
