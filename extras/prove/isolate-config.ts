@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Config, PluginConfig } from '../../src/config/config.ts';
-import { makeRecord } from '../../src/config/freeze.ts';
+import { makeRecord } from '../../src/base/json.ts';
 import type { PipelineEntry, StepEntry } from '../../src/pipeline/language/entry.ts';
 
 /** Duration of every wait for a person, a signal or a time in a rehearsal. */

@@ -256,3 +256,30 @@ function countKeys(value: unknown): number {
   }
   return count;
 }
+
+/** Freezes a tree of plain data, so that snapshots can't change. */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  Object.freeze(value);
+  for (const { value: inner } of Object.values(Object.getOwnPropertyDescriptors(value))) {
+    deepFreeze(inner);
+  }
+  return value;
+}
+
+/** Makes a record without a prototype, so that names such as `constructor` find nothing. */
+export function makeRecord<T>(entries: Iterable<readonly [string, T]>): Record<string, T> {
+  const record = Object.create(null) as Record<string, T>;
+  for (const [key, value] of entries) record[key] = value;
+  return record;
+}
+
+/** Leaves out members that are undefined, for types whose optional members must not be undefined. */
+export function compact<T extends object>(members: T): CompactObject<T> {
+  const set = Object.entries(members).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(set) as CompactObject<T>;
+}
+
+type CompactObject<T> = {
+  [Key in keyof T as undefined extends T[Key] ? never : Key]: T[Key];
+} & { [Key in keyof T as undefined extends T[Key] ? Key : never]?: Exclude<T[Key], undefined> };

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import type { JsonObject } from '../base/json.ts';
+import { type JsonObject, makeRecord } from '../base/json.ts';
 import type {
   AdmissionConfig,
   ApiConfig,
@@ -14,9 +14,8 @@ import { toPipelineEntry } from '../pipeline/language/entry.ts';
 import { toSchedule } from '../schedule/entry.ts';
 import { keyText, type KeyPath } from './document.ts';
 import { hostTimezone } from './fields.ts';
-import { makeRecord } from './freeze.ts';
 import { buildIsolation, reportOverlaps } from './isolation.ts';
-import { resolvePath } from './paths.ts';
+import { resolvePath } from '../base/files.ts';
 import { buildLimits, strictestLimits } from './resource-limits.ts';
 import { pluginSchema, type ParsedConfig, type ParsedPlugin } from './schema.ts';
 import { buildState } from './state.ts';

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { readHomeDirectory } from '../base/account.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { Environment } from './interpolate.ts';
-import { resolvePath } from './paths.ts';
+import { resolvePath } from '../base/files.ts';
 import type { ConfigFile } from './config.ts';
 import { makeProblem, type Problem } from './problem.ts';
 

@@ -4,7 +4,7 @@ import { nonBlankText } from '../base/fields.ts';
 import { toCanonicalJson, isObject, parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { compareKeys } from './effective.ts';
-import type { ConfigSnapshot, SnapshotPlace } from './snapshot-types.ts';
+import type { ConfigSnapshot, SnapshotPosition } from './snapshot.sql.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { defineOperation } from '../operation/define.ts';
 import { limitField } from '../job/operations.ts';
@@ -73,7 +73,7 @@ export const configHistory = defineOperation({
       // One extra row, to compare the last one of the page with.
       const found = await ledger.snapshots.list(
         rows + 1,
-        cursor === undefined ? undefined : readPlace(cursor),
+        cursor === undefined ? undefined : readPosition(cursor),
       );
       const page = found.slice(0, rows);
       const last = page.at(-1);
@@ -102,13 +102,13 @@ async function findSnapshot(ledger: Ledger, id: string): Promise<ConfigSnapshot 
   const whole = await ledger.snapshots.find(id);
   if (whole !== undefined || id.length < PREFIX_CHARS_MIN) return whole;
   const newest = await ledger.snapshots.list(limits.pageRowsMax);
-  const match = newest.find((one) => one.id.startsWith(id.toLowerCase()));
+  const match = newest.find((snapshot) => snapshot.id.startsWith(id.toLowerCase()));
   return match === undefined ? undefined : await ledger.snapshots.find(match.id);
 }
 
 const PREFIX_CHARS_MIN = 4;
 
-function readPlace(cursor: string): SnapshotPlace {
+function readPosition(cursor: string): SnapshotPosition {
   const [createdAt = '', id = ''] = readKeyCursor(cursor).split(' ');
   return { createdAt, id };
 }
@@ -140,10 +140,10 @@ function describeChanges(snapshot: ConfigSnapshot, before: ConfigSnapshot | unde
   const found = isSame
     ? []
     : compareKeys(parseStoredJson(before.config), parseStoredJson(snapshot.config));
-  const all = found.map((one) => ({
-    key: one.key,
-    before: one.before ?? null,
-    after: one.after ?? null,
+  const all = found.map((change) => ({
+    key: change.key,
+    before: change.before ?? null,
+    after: change.after ?? null,
   }));
   const changes = all.slice(0, limits.snapshotChangesMax);
   const names = comparePlugins(parseStoredJson(before.plugins), parseStoredJson(snapshot.plugins));

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { strictSection, nonBlankText } from '../base/fields.ts';
-import { toCanonicalJson, isObject, type JsonObject } from '../base/json.ts';
+import { toCanonicalJson, isObject, type JsonObject, deepFreeze, makeRecord } from '../base/json.ts';
 import type { Provides } from '../package/package.ts';
 import { toPipelineEntry } from '../pipeline/language/entry.ts';
 import { readField } from '../pipeline/language/entry-fields.ts';
@@ -12,7 +12,6 @@ import type { Config } from './config.ts';
 import { keyText, type KeyPath } from './document.ts';
 import { redact } from './effective.ts';
 import { pluginName } from './fields.ts';
-import { deepFreeze, makeRecord } from './freeze.ts';
 import { describeIssues } from './issues.ts';
 import { configInvalid, makeProblem, type Problem } from './problem.ts';
 import { pluginSchema, routeSchema } from './schema.ts';

@@ -3,7 +3,7 @@ import { strictSection, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { Config, IsolationConfig } from './config.ts';
 import type { KeyPath } from './document.ts';
-import { overlaps, resolvePath } from './paths.ts';
+import { overlaps, resolvePath } from '../base/files.ts';
 
 /** The keys of `plugins.<name>.isolation` and `tenants.isolation`. */
 export const isolationSchema = strictSection({

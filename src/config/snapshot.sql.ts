@@ -1,12 +1,33 @@
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
-import type {
-  ConfigSnapshot,
-  SnapshotDraft,
-  SnapshotPlace,
-  SnapshotText,
-} from './snapshot-types.ts';
+import type { Timestamp } from '../base/clock.ts';
 import { int, text } from '../ledger/row.ts';
 import { WhereClause } from '../ledger/where.ts';
+
+/** A configuration that a process starts to use. */
+export interface SnapshotDraft {
+  readonly id: string;
+  readonly hash: string;
+  /** JSON text without secrets. */
+  readonly config: string;
+  /** JSON text: the fingerprint of each plugin. */
+  readonly plugins: string;
+  readonly reason: 'start' | 'reload';
+  readonly generation: number;
+  readonly processId: string;
+}
+
+export type SnapshotText = Pick<SnapshotDraft, 'id' | 'config'>;
+
+export interface ConfigSnapshot extends SnapshotDraft {
+  readonly createdAt: Timestamp;
+  readonly lastUsedAt: Timestamp;
+}
+
+/** The last row of a page of snapshots. */
+export interface SnapshotPosition {
+  readonly createdAt: string;
+  readonly id: string;
+}
 
 export async function recordSnapshot(tx: Transaction, draft: SnapshotDraft): Promise<void> {
   const { dialect } = tx;
@@ -46,10 +67,11 @@ export async function findSnapshot(
   return row === undefined ? undefined : toSnapshot(row);
 }
 
+/** Lists snapshots, newest first, from those before `before`. */
 export async function listSnapshots(
   session: Session,
   limit: number,
-  before?: SnapshotPlace,
+  before?: SnapshotPosition,
 ): Promise<ConfigSnapshot[]> {
   const where = new WhereClause();
   if (before !== undefined) where.and('(created_at, id) < (?, ?)', before.createdAt, before.id);
@@ -61,6 +83,7 @@ export async function listSnapshots(
   return rows.map(toSnapshot);
 }
 
+/** Lists snapshots of older programs, which may contain secrets. */
 export async function listUnmasked(session: Session, limit: number): Promise<SnapshotText[]> {
   const rows = await session.run(
     `select id, config from ${session.dialect.table('config_snapshots')}

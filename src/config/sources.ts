@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { keyText, parseDocument, readDocument, type Document, type KeyPath } from './document.ts';
-import { resolvePath } from './paths.ts';
+import { resolvePath } from '../base/files.ts';
 import { makeProblem, type Problem } from './problem.ts';
 import type { Environment } from './interpolate.ts';
 

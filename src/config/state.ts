@@ -5,7 +5,7 @@ import { isObject } from '../base/json.ts';
 import type { StateConfig } from './config.ts';
 import type { KeyPath } from './document.ts';
 import { findConfig } from './find.ts';
-import { resolvePath } from './paths.ts';
+import { resolvePath } from '../base/files.ts';
 
 const stateKeys: readonly string[] = [
   'path',

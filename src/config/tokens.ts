@@ -6,7 +6,7 @@ import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { ApiToken, ConfigFile } from './config.ts';
 import type { KeyPath } from './document.ts';
-import { resolvePath } from './paths.ts';
+import { resolvePath } from '../base/files.ts';
 import type { ParsedConfig } from './schema.ts';
 
 export interface TokenContext {

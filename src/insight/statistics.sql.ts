@@ -1,10 +1,41 @@
 import { limits } from '../base/limits.ts';
 import type { Session } from '../ledger/dialect.ts';
 import type { DirectiveStatistics } from '../directive/types.ts';
-import type { AttemptStatistics, QueueStatistics } from '../config/snapshot-types.ts';
+import type { Timestamp } from '../base/clock.ts';
 import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
 import { readOldestReady } from '../job/queue.sql.ts';
 import { int, text } from '../ledger/row.ts';
+
+/** Counts and durations of attempts by plugin, command and status. */
+export interface AttemptStatistics {
+  readonly groups: readonly {
+    readonly plugin: string;
+    readonly command: string;
+    readonly status: string;
+    readonly attempts: number;
+    /** Attempts that had a process. */
+    readonly ran: number;
+    readonly runMs: number;
+    readonly maxRunMs: number;
+    readonly queueMs: number;
+  }[];
+  /** True if older attempts in the same time were left out. */
+  readonly truncated: boolean;
+}
+
+/** Counts of the queue by plugin. */
+export interface QueueStatistics {
+  /** Jobs that ended as dead in that time. */
+  readonly dead: number;
+  /** The time since which the oldest ready job waits. */
+  readonly oldestReadyAt: Timestamp | null;
+  readonly lanes: readonly {
+    readonly plugin: string;
+    readonly ready: number;
+    readonly delayed: number;
+    readonly running: number;
+  }[];
+}
 
 /** Sums up the latest attempts of a window, by command and status. The number of rows is limited. */
 export async function readAttemptStatistics(

@@ -1,7 +1,7 @@
 import { type Timestamp, toTimestamp } from '../base/clock.ts';
 import { limits } from '../base/limits.ts';
 import type { DirectiveStatistics } from '../directive/types.ts';
-import type { AttemptStatistics, QueueStatistics } from '../config/snapshot-types.ts';
+import type { AttemptStatistics, QueueStatistics } from '../insight/statistics.sql.ts';
 import type { Incident } from '../insight/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { QueueCounts } from './types.ts';

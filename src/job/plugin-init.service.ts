@@ -3,8 +3,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import { pluginName } from '../config/fields.ts';
-import type { InitRequest, PluginHealth } from '../config/snapshot-types.ts';
-import type { ClaimablePlugin, EnqueueResult } from './types.ts';
+import type { InitRequest, PluginHealth, ClaimablePlugin, EnqueueResult } from './types.ts';
 import {
   findPluginCommand,
   requireLoadedPlugin,

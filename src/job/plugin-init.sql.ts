@@ -1,10 +1,5 @@
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
-import type {
-  HealthNote,
-  HealthStatus,
-  InitRequest,
-  PluginHealth,
-} from '../config/snapshot-types.ts';
+import type { HealthNote, HealthStatus, InitRequest, PluginHealth } from './types.ts';
 import { enqueueJobs } from './enqueue.sql.ts';
 import { cancelJob } from './bulk.sql.ts';
 import { text, textOrNull } from '../ledger/row.ts';

@@ -1,6 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Directive } from '../directive/directive.ts';
-import type { Job, JobStatus } from './job.ts';
+import type { Job, JobDraft, JobStatus } from './job.ts';
 import { historyKinds } from './directives.ts';
 
 /** The status of an ended job and the result of its last attempt. */
@@ -250,4 +250,36 @@ export interface JobPage {
 export interface BoundedCount {
   readonly count: number;
   readonly isExact: boolean;
+}
+
+/**
+ * A request to run the init of a plugin. `adopted`: a process starts to use this configuration. `missing`:
+ * a process uses it, and its row is gone. `requested`: an operator requested it again.
+ */
+export interface InitRequest {
+  readonly plugin: string;
+  readonly fingerprint: string;
+  readonly job: JobDraft;
+  readonly why: 'adopted' | 'missing' | 'requested';
+}
+
+export type HealthStatus = 'pending' | 'healthy' | 'unhealthy';
+
+/** The result of a plugin's init for one configuration, or of its last health check. */
+export interface PluginHealth {
+  readonly plugin: string;
+  readonly kind: 'init' | 'health';
+  readonly fingerprint: string;
+  readonly status: HealthStatus;
+  readonly reason: string | null;
+  readonly jobId: string;
+  readonly updatedAt: Timestamp;
+}
+
+/** The result of a health check, as it is recorded. */
+export interface HealthNote {
+  readonly plugin: string;
+  readonly status: HealthStatus;
+  readonly reason: string | null;
+  readonly jobId: string;
 }

@@ -23,8 +23,8 @@ import {
   systemIndex,
   systemManifest,
   inspectPlugin,
+  makePluginOpenapi,
   makeSystemOpenapi,
-  pluginOpenapi,
 } from '../plugin/discovery.operations.ts';
 import { tailSignals } from '../signal/event-feed.operations.ts';
 import {
@@ -178,7 +178,7 @@ export const operations: readonly Operation[] = [
   graphPipeline,
   testPipeline,
   runPipeline,
-  pluginOpenapi,
+  makePluginOpenapi(runPlugin),
   pluginHealth,
   initPlugin,
   pluginFacts,
@@ -264,7 +264,7 @@ export const operations: readonly Operation[] = [
   listInstallationsOperation,
   showInstallation,
   systemIndex,
-  makeSystemOpenapi(() => operations),
+  makeSystemOpenapi(() => operations, runPlugin),
   systemManifest,
   systemDoctor,
   checkConfig,

@@ -5,7 +5,6 @@ import type { ManifestCommand } from '../plugin/manifest.ts';
 import { CLOUDEVENT_BATCH_TYPE, CLOUDEVENT_TYPE } from '../signal/cloudevent.ts';
 import { isOffered, listStatuses, type HttpSurface, type Operation } from './define.ts';
 import { moveRefs } from './schema.ts';
-import { runPlugin } from '../job/start.operations.ts';
 import { describeNeed } from '../access/scopes.ts';
 import { hasFields } from './request.ts';
 
@@ -14,27 +13,35 @@ type Paths = Record<string, Record<string, unknown>>;
 
 const cached = new WeakMap<Catalog, Document>();
 
-/** Describes all HTTP endpoints, and every command of every plugin under its own path. */
-export function describeAll(catalog: Catalog, operations: readonly Operation[]): Document {
+/**
+ * Describes all HTTP endpoints, and every command of every plugin under its own path. `runPlugin` is the
+ * operation behind the paths of commands.
+ */
+export function describeAll(
+  catalog: Catalog,
+  operations: readonly Operation[],
+  runPlugin: Operation,
+): Document {
   let document = cached.get(catalog);
   if (document === undefined) {
     const paths: Paths = {};
     for (const operation of operations) addOperation(paths, operation);
     const plugins = [...catalog.plugins.values()];
-    for (const plugin of plugins) Object.assign(paths, commandPaths(plugin));
-    document = toDocument(paths, plugins, operations.flatMap(resultSchemas));
+    for (const plugin of plugins) Object.assign(paths, commandPaths(plugin, runPlugin));
+    document = toDocument(paths, plugins, runPlugin, operations.flatMap(resultSchemas));
     cached.set(catalog, document);
   }
   return document;
 }
 
-export function describePlugin(plugin: Plugin): Document {
-  return toDocument(commandPaths(plugin), [plugin]);
+export function describePlugin(plugin: Plugin, runPlugin: Operation): Document {
+  return toDocument(commandPaths(plugin, runPlugin), [plugin], runPlugin);
 }
 
 function toDocument(
   paths: Paths,
   plugins: readonly Plugin[],
+  runPlugin: Operation,
   results: readonly (readonly [string, unknown])[] = [],
 ): Document {
   return {
@@ -73,24 +80,28 @@ const problemSchema = {
   },
 };
 
-function commandPaths({ name, manifest }: Plugin): Paths {
+function commandPaths({ name, manifest }: Plugin, runPlugin: Operation): Paths {
   const commands = Object.values(manifest.commands);
   return Object.fromEntries(
     commands.map((command) => [
       `/plugin/${name}/${command.name}`,
-      { post: describeCommand(name, command) },
+      { post: describeCommand(name, command, runPlugin) },
     ]),
   );
 }
 
-function describeCommand(plugin: string, command: ManifestCommand): Record<string, unknown> {
+function describeCommand(
+  plugin: string,
+  command: ManifestCommand,
+  runPlugin: Operation,
+): Record<string, unknown> {
   const { name, type, description, inputSchema } = command;
   const result = { $ref: `#/components/schemas/${resultId(runPlugin.name)}` };
   return {
     operationId: idOf(plugin, name),
     summary: description ?? `${plugin}: ${name}`,
     tags: [plugin],
-    parameters: commandParameters(),
+    parameters: commandParameters(runPlugin),
     ...(inputSchema === undefined ? {} : { requestBody: payloadBody(idOf(plugin, name)) }),
     responses: {
       ...errorResponses(runPlugin),
@@ -116,8 +127,8 @@ function describeCommand(plugin: string, command: ManifestCommand): Record<strin
 }
 
 /** Describes the parameters that all commands have: how the job starts, and how long to wait for it. */
-function commandParameters(): Record<string, unknown>[] {
-  const schema = toSchema(runPlugin.input, 'input');
+function commandParameters({ input }: Operation): Record<string, unknown>[] {
+  const schema = toSchema(input, 'input');
   const named = new Set(['plugin', 'command', 'payload']);
   const own = Object.entries(schema.properties ?? {}).filter(([field]) => !named.has(field));
   const parameters = own.map(([field, property]) =>

@@ -1,5 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-import { toCanonicalJson, type JsonObject } from '../base/json.ts';
+import { toCanonicalJson, type JsonObject, deepFreeze } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type {
   ApiAccess,
@@ -11,7 +11,6 @@ import type {
 } from '../config/config.ts';
 import { keyText } from '../config/document.ts';
 import { ANY_COMMAND } from '../config/fields.ts';
-import { deepFreeze } from '../config/freeze.ts';
 import { suggest } from '../config/nearest.ts';
 import { resolveLimits } from '../config/resource-limits.ts';
 import { configInvalid, makeProblem, sentence, type Problem } from '../config/problem.ts';

@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import { pluginName } from '../config/fields.ts';
-import { requireLoadedPlugin, type Plugin } from './catalog.ts';
-import type { Context } from '../operation/context.ts';
+import { requireLoadedPlugin } from './catalog.ts';
 import { defineOperation, type Operation } from '../operation/define.ts';
 import { describeAll, describePlugin } from '../operation/openapi.ts';
 
@@ -59,30 +58,35 @@ export const inspectPlugin = defineOperation({
 
 const documentShape = z.looseObject({ openapi: z.string() });
 
-export const pluginOpenapi = defineOperation({
-  name: 'plugin.openapi',
-  summary: 'Describe the commands of one plugin in OpenAPI 3.1.',
-  effect: 'read',
-  scope: undefined,
-  input: z.strictObject({ plugin }),
-  output: documentShape,
-  errors: ['INPUT_INVALID', 'PLUGIN_NOT_FOUND'],
-  http: {
-    method: 'GET',
-    path: '/plugin/:plugin/openapi.json',
-    cachedBy: ({ engine }, params) => engine.catalog.plugins.get(params['plugin'] ?? ''),
-  },
-  cli: { positionals: ['plugin'], examples: ['ductile plugin openapi echo --json'] },
-  mcp: { absent: 'every command is a tool with its own schema' },
-  run(context, input) {
-    return Promise.resolve(
-      describePlugin(requireLoadedPlugin(context.engine.catalog, input.plugin)),
-    );
-  },
-});
+/** Creates the operation; `runPlugin` runs the commands that it describes. */
+export function makePluginOpenapi(runPlugin: Operation): Operation {
+  return defineOperation({
+    name: 'plugin.openapi',
+    summary: 'Describe the commands of one plugin in OpenAPI 3.1.',
+    effect: 'read',
+    scope: undefined,
+    input: z.strictObject({ plugin }),
+    output: documentShape,
+    errors: ['INPUT_INVALID', 'PLUGIN_NOT_FOUND'],
+    http: {
+      method: 'GET',
+      path: '/plugin/:plugin/openapi.json',
+      cachedBy: ({ engine }, params) => engine.catalog.plugins.get(params['plugin'] ?? ''),
+    },
+    cli: { positionals: ['plugin'], examples: ['ductile plugin openapi echo --json'] },
+    mcp: { absent: 'every command is a tool with its own schema' },
+    run(context, input) {
+      const found = requireLoadedPlugin(context.engine.catalog, input.plugin);
+      return Promise.resolve(describePlugin(found, runPlugin));
+    },
+  });
+}
 
-/** A function, because the list of operations includes this one. */
-export function makeSystemOpenapi(operations: () => readonly Operation[]): Operation {
+/** Creates the operation; `operations` is a function, because the list includes this one. */
+export function makeSystemOpenapi(
+  operations: () => readonly Operation[],
+  runPlugin: Operation,
+): Operation {
   return defineOperation({
     name: 'system.openapi',
     summary: 'Describe the whole API in OpenAPI 3.1, with every command of every plugin.',
@@ -94,7 +98,7 @@ export function makeSystemOpenapi(operations: () => readonly Operation[]): Opera
     http: { method: 'GET', path: '/openapi.json', cachedBy: ({ engine }) => engine.catalog },
     cli: { examples: ['ductile system openapi --json > openapi.json'] },
     mcp: { absent: 'every operation is a tool with its own schema' },
-    run: ({ engine }) => Promise.resolve(describeAll(engine.catalog, operations())),
+    run: ({ engine }) => Promise.resolve(describeAll(engine.catalog, operations(), runPlugin)),
   });
 }
 

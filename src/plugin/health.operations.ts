@@ -5,7 +5,7 @@ import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { pluginName } from '../config/fields.ts';
 import { isTerminal, type Job } from '../job/job.ts';
-import type { PluginHealth } from '../config/snapshot-types.ts';
+import type { PluginHealth } from '../job/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { findPluginCommand, requireLoadedPlugin, type Catalog, type Plugin } from './catalog.ts';
 import type { Context } from '../operation/context.ts';

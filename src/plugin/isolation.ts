@@ -1,7 +1,7 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Config } from '../config/config.ts';
-import { isInsideDirectory } from '../config/paths.ts';
+import { isInsideDirectory } from '../base/files.ts';
 import {
   makeProfile,
   ownerOfTenant,

@@ -1,14 +1,11 @@
 import * as z from 'zod';
-import { type JsonObject, isObject } from '../base/json.ts';
-import type { Document, KeyPath } from '../config/document.ts';
-import { keyText } from '../config/document.ts';
+import { type JsonObject, isObject, deepFreeze, makeRecord } from '../base/json.ts';
+import { type Document, type KeyPath, keyText } from '../config/document.ts';
 import { count, flag, strictSection, nonBlankText } from '../base/fields.ts';
 import { commandName, pluginName } from '../config/fields.ts';
-import { deepFreeze, makeRecord } from '../config/freeze.ts';
 import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
-import { makeProblem, sortProblems } from '../config/problem.ts';
-import type { Problem } from '../config/problem.ts';
+import { makeProblem, sortProblems, type Problem } from '../config/problem.ts';
 import { refuseEntrypointText } from './trust.ts';
 
 export const PROTOCOL = 2;

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, sep } from 'node:path';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { overlaps } from '../config/paths.ts';
+import { overlaps } from '../base/files.ts';
 import type { IsolationRules, ProcessSpec } from './process.ts';
 
 /** Converts the spec of a process to that of a confined one, for an owner such as a tenant. */

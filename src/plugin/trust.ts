@@ -1,6 +1,6 @@
 import { lstatSync, realpathSync, statSync, type Stats } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
-import { isInsideDirectory } from '../config/paths.ts';
+import { isInsideDirectory } from '../base/files.ts';
 
 /** Facts about a path with all links resolved. */
 export interface PathFacts {

@@ -11,7 +11,7 @@ import { senderOf, type SignalDraft } from './signal.ts';
 import { lineageOf, refuseLoop, type JobCause } from '../job/job.ts';
 import { followSignal, withTrace } from '../pipeline/follow-signal.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { ConfigSnapshot } from '../config/snapshot-types.ts';
+import type { ConfigSnapshot } from '../config/snapshot.sql.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { SuppressedWork } from '../engine/commit-events.ts';
 import { announceWork } from '../job/enqueue.service.ts';

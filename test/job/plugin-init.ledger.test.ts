@@ -1,7 +1,7 @@
 /** Snapshots of configurations, inits of plugins and figures about attempts. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { InitRequest } from '../../src/config/snapshot-types.ts';
+import type { InitRequest } from '../../src/job/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
 import {

@@ -20,7 +20,6 @@ export const debts: readonly string[] = [
   'src/job/settle.sql.ts → src/pipeline/run/start.sql.ts',
   'src/job/settle.sql.ts → src/schedule/breaker.sql.ts',
   'src/job/settle.sql.ts → src/signal/signal.sql.ts',
-  'src/plugin/discovery.operations.ts → src/operation/openapi.ts',
   'src/plugin/health.operations.ts → src/directive/request.operations.ts',
   'src/plugin/operations.ts → src/directive/request.operations.ts',
   'src/schedule/operations.ts → src/insight/why/schedule-holds.ts',

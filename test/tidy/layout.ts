@@ -88,7 +88,7 @@ const places: readonly (readonly [RegExp, Layer])[] = [
   // The active configuration and the context of a ledger, which services read.
   [/^src\/engine\/(generation|rules|context|commit-events)\.ts$/, 'generation'],
   // Everything that knows all operations.
-  [/^src\/operation\/(all|invoke|openapi)\.ts$/, 'dispatch'],
+  [/^src\/operation\/(all|invoke)\.ts$/, 'dispatch'],
   // Folders of one layer, in which each file would repeat the suffix.
   [/^src\/insight\/checks\//, 'service'],
   [/^src\/insight\/why\//, 'operations'],

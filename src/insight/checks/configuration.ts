@@ -12,7 +12,7 @@ import type { LiveFinding } from '../finding.ts';
 import { parseStoredJson } from '../../base/json.ts';
 import { withInstallations, type InstalledPackage } from '../../config/installed.ts';
 import { readConfig } from '../../config/load.ts';
-import type { ConfigSnapshot } from '../../config/snapshot-types.ts';
+import type { ConfigSnapshot } from '../../config/snapshot.sql.ts';
 import type { LedgerSubset } from '../../ledger/ledger.ts';
 import { readProvides } from '../../package/package.ts';
 import type { InstallationRow } from '../../package/types.ts';

@@ -2,7 +2,7 @@ import { fromTimestamp } from '../../base/clock.ts';
 import { quoteShell } from '../../base/text.ts';
 import { formatDuration } from '../../base/quantity.ts';
 import type { Job } from '../../job/job.ts';
-import type { PluginHealth } from '../../config/snapshot-types.ts';
+import type { PluginHealth } from '../../job/types.ts';
 import {
   toFirstLine,
   formatCount,
