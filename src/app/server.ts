@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { chooseLogFormat, makeLogger, type Log } from '../base/log.ts';
@@ -43,11 +44,10 @@ export async function runServer(given: string | undefined): Promise<number> {
   }
   const { surfaces, instance } = server;
   activeConfig = () => instance.engine.config;
+  const { control, api, webhooks } = surfaces;
   log.info('ductile is ready', {
     pid: process.pid,
-    control: surfaces.control,
-    ...(surfaces.api === undefined ? {} : { api: surfaces.api }),
-    ...(surfaces.webhooks === undefined ? {} : { webhooks: surfaces.webhooks }),
+    ...compact({ control, api, webhooks }),
     ledger: instance.engine.ledger.kind,
     plugins: instance.engine.catalog.plugins.size,
     spawner: instance.engine.status().spawner,

@@ -233,10 +233,10 @@ export type ErrorCode = keyof typeof catalogue;
 
 export interface DuctileErrorOptions {
   /** The location of the fault: a file with a line, a key, an id. */
-  readonly place?: string;
+  readonly place?: string | undefined;
   /** A remedy that is more exact than the catalogue's hint. */
-  readonly hint?: string;
-  readonly details?: Readonly<Record<string, unknown>>;
+  readonly hint?: string | undefined;
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
   readonly cause?: unknown;
 }
 

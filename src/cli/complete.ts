@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import type { Command, Option } from 'commander';
 import { limits } from '../base/limits.ts';
 import { toVisibleText } from '../base/text.ts';
@@ -95,11 +96,7 @@ function read(program: Command, words: readonly string[]): Reading {
     command,
     awaited,
     positionals,
-    options: {
-      ...(config === undefined ? {} : { config }),
-      ...(url === undefined ? {} : { url }),
-      ...(token === undefined ? {} : { token }),
-    },
+    options: compact({ config, url, token }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import { join, resolve } from 'node:path';
 import { readHomeDirectory } from '../base/account.ts';
 import { isDryRun } from '../operation/request.ts';
@@ -25,8 +26,7 @@ export async function init(session: CliSession, options: InitOptions): Promise<v
   const isAsked = io.isInTTY && io.isTTY && options.yes !== true && options.json !== true;
   const { dir, api } = isAsked ? await question(io, options) : options;
   const input: OperationInput = {
-    ...(dir === undefined ? {} : { directory: resolve(io.cwd, dir) }),
-    ...(api === undefined ? {} : { api }),
+    ...compact({ directory: dir === undefined ? undefined : resolve(io.cwd, dir), api }),
     ...(options.force === true ? { force: true } : {}),
     ...(isDry ? { dry_run: true } : {}),
   };

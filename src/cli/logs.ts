@@ -1,6 +1,6 @@
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
-import { isObject } from '../base/json.ts';
+import { compact, isObject } from '../base/json.ts';
 import { suggest } from '../config/nearest.ts';
 import { callOperation } from './ask.ts';
 import type { OperationInput } from './ask.ts';
@@ -93,11 +93,7 @@ function refuseContradictions(options: TailOptions): void {
 function attempts(session: CliSession, options: TailOptions): Source {
   const { plugin, job, correlation, since, limit } = options;
   const seen = new Map<string, number>();
-  const common: OperationInput = {
-    ...(plugin === undefined ? {} : { plugin }),
-    ...(job === undefined ? {} : { job_id: job }),
-    ...(correlation === undefined ? {} : { correlation_id: correlation }),
-  };
+  const common = compact({ plugin, job_id: job, correlation_id: correlation });
   const look = (input: OperationInput) =>
     callOperation(session, options, 'job.logs', { ...common, ...input });
   // The ledger's clock counts until a row says when the last attempt ended.
@@ -170,10 +166,7 @@ function endOf({ completed_at }: ResultRow): number {
 /** The service keeps its latest log lines; a new process starts counting again. */
 function coreLines(session: CliSession, options: TailOptions): Source {
   const { level, component, since, limit } = options;
-  const common: OperationInput = {
-    ...(level === undefined ? {} : { level }),
-    ...(component === undefined ? {} : { component }),
-  };
+  const common = compact({ level, component });
   let last = 0;
   let processId: unknown;
   const look = async (input: OperationInput): Promise<ResultRow[]> => {

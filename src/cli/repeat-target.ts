@@ -25,8 +25,8 @@ export function repeatTargetInError(error: DuctileError, argv: readonly string[]
   return new DuctileError(code, message, {
     hint,
     cause,
-    ...(place === undefined ? {} : { place }),
-    ...(details === undefined ? {} : { details }),
+    place,
+    details,
   });
 }
 

@@ -130,7 +130,7 @@ function unreachable(target: ServerTarget, thrown: unknown): DuctileError {
       : undefined;
   return new DuctileError('SERVER_UNREACHABLE', `the server did not answer: ${say(thrown)}`, {
     place: nameTarget(target),
-    ...(hint === undefined ? {} : { hint }),
+    hint,
     cause: thrown,
   });
 }

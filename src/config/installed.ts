@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto';
 import { strictSection, nonBlankText } from '../base/fields.ts';
-import { toCanonicalJson, isObject, type JsonObject, deepFreeze, makeRecord } from '../base/json.ts';
+import {
+  toCanonicalJson,
+  isObject,
+  type JsonObject,
+  deepFreeze,
+  makeRecord,
+} from '../base/json.ts';
 import type { Provides } from '../package/package.ts';
 import { toPipelineEntry } from '../pipeline/language/entry.ts';
 import { readField } from '../pipeline/language/entry-fields.ts';

@@ -113,16 +113,16 @@ export function readPackage(directory: string): PackageReading {
   return { directory, package: toPackage(parsed.data, found), problems };
 }
 
-/** All problems are in the details of the error. */
-const PROBLEMS_SAID = 5;
+/** Problems in the message of an error; its details have all. */
+const PROBLEMS_SHOWN = 5;
 
 /** Makes the error that refuses a package. */
 export function packageInvalid(problems: readonly Problem[]): DuctileError {
   const [first] = problems;
-  const words = problems.slice(0, PROBLEMS_SAID).map((one) => sentence(one));
-  return new DuctileError('PACKAGE_INVALID', words.join('; '), {
-    ...(first === undefined ? {} : { place: first.place }),
-    ...(first?.hint === undefined ? {} : { hint: first.hint }),
+  const sentences = problems.slice(0, PROBLEMS_SHOWN).map(sentence);
+  return new DuctileError('PACKAGE_INVALID', sentences.join('; '), {
+    place: first?.place,
+    hint: first?.hint,
     details: { problems },
   });
 }

@@ -24,7 +24,7 @@ export function configInvalid(found: readonly Problem[]): DuctileError {
     const { place, hint } = first;
     return new DuctileError('CONFIG_INVALID', sentence(first), {
       place,
-      ...(hint === undefined ? {} : { hint }),
+      hint,
       details: { problems },
     });
   }

@@ -261,12 +261,8 @@ function readFiles({ config: active }: LedgerContext, { load }: BlueprintSource)
 }
 
 function refused(message: string, cause?: DuctileError, hint?: string): DuctileError {
-  return new DuctileError('RELOAD_REFUSED', message, {
-    ...(hint === undefined ? {} : { hint }),
-    ...(cause?.place === undefined ? {} : { place: cause.place }),
-    ...(cause?.details === undefined ? {} : { details: cause.details }),
-    ...(cause === undefined ? {} : { cause }),
-  });
+  const { place, details } = cause ?? {};
+  return new DuctileError('RELOAD_REFUSED', message, { hint, place, details, cause });
 }
 
 const WOULD_BE_REFUSED = 'It would be refused: ';

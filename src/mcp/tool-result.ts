@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import { DuctileError } from '../base/errors.ts';
 import { parseJson } from '../base/parse-json.ts';
 import {
@@ -105,8 +106,7 @@ export function formatError(options: ResultContext, error: DuctileError): ToolRe
       message: code === 'INTERNAL' ? 'something went wrong inside' : error.message,
       fix: hint,
       retryable: kind.retryable,
-      ...(place === undefined ? {} : { place }),
-      ...(details === undefined ? {} : { details }),
+      ...compact({ place, details }),
     },
   };
   const { value: shown } = digest(value, options.budget);

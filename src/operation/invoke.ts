@@ -92,8 +92,8 @@ async function inputError(
   const [hint] = hints.size === 1 ? hints : [];
   const sentences = problems.map(({ key, message }) => `${key} ${message}`.trim());
   return new DuctileError('INPUT_INVALID', sentences.join('; '), {
-    ...(first === undefined || first.key === '' ? {} : { place: first.key }),
-    ...(hint === undefined ? {} : { hint }),
+    place: first?.key === '' ? undefined : first?.key,
+    hint,
   });
 }
 

@@ -1,6 +1,6 @@
 /** The input and the result of operations as plain data, for surfaces and documents. */
 import * as z from 'zod';
-import { isObject } from '../base/json.ts';
+import { compact, isObject } from '../base/json.ts';
 import { isOffered, type Operation } from './define.ts';
 import { hasFields, type FieldSchema } from './request.ts';
 
@@ -88,8 +88,7 @@ export function describeResult(operation: Operation): ResultShape {
   const rows = findRows(operation, schema);
   const shape: ResultShape = {
     fields: isOpen ? [] : Object.keys(schema.properties ?? {}),
-    ...(rows === undefined ? {} : { rows }),
-    ...(operation.details === undefined ? {} : { details: operation.details }),
+    ...compact({ rows, details: operation.details }),
     data: [...data].toSorted(),
   };
   shapes.set(operation, shape);

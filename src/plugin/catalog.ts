@@ -126,10 +126,7 @@ export function requirePlugin(catalog: Catalog, name: string): Plugin {
   if (problem !== undefined) {
     const { place, hint } = problem;
     const message = `the plugin ${name} did not load: ${sentence(problem)}`;
-    throw new DuctileError('PLUGIN_INVALID', message, {
-      place,
-      ...(hint === undefined ? {} : { hint }),
-    });
+    throw new DuctileError('PLUGIN_INVALID', message, { place, hint });
   }
   const needed = catalog.dormant.get(name);
   if (needed !== undefined) {

@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import * as z from 'zod';
 import { pluginName } from '../config/fields.ts';
 import { requireLoadedPlugin } from './catalog.ts';
@@ -49,8 +50,7 @@ export const inspectPlugin = defineOperation({
         name: command.name,
         type: command.type,
         description: command.description ?? null,
-        ...(command.inputSchema === undefined ? {} : { input_schema: command.inputSchema }),
-        ...(command.outputSchema === undefined ? {} : { output_schema: command.outputSchema }),
+        ...compact({ input_schema: command.inputSchema, output_schema: command.outputSchema }),
       })),
     });
   },
