@@ -1,12 +1,10 @@
 import { toVisibleText } from '../../src/base/text.ts';
-import { findCommand } from '../../src/cli/ask.ts';
-import type { OperationInput } from '../../src/cli/ask.ts';
+import { findCommand, type OperationInput } from '../../src/cli/call-operation.ts';
 import { renderResult } from '../../src/cli/show.ts';
 import { rowsOf } from '../../src/cli/view-parts.ts';
 import { wrap } from '../../src/cli/table.ts';
 import { styleOf } from '../../src/cli/print.ts';
-import { makeLine } from './spans.ts';
-import type { Line } from './spans.ts';
+import { makeLine, type Line } from './spans.ts';
 import type { DetailResult, Ref, Size, State, ViewName } from './state.ts';
 
 const STDERR_LINES = 12;

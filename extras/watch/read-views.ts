@@ -1,6 +1,6 @@
 import { DuctileError } from '../../src/base/errors.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
-import type { OperationInput } from '../../src/cli/ask.ts';
+import type { OperationInput } from '../../src/cli/call-operation.ts';
 import type { ResultRow } from '../../src/cli/print.ts';
 import { rowOf, rowsOf } from '../../src/cli/view-parts.ts';
 import { detailCalls } from './details.ts';

@@ -1,14 +1,12 @@
 import { toTimestamp } from '../../src/base/clock.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
-import { callOperation } from '../../src/cli/ask.ts';
+import { callOperation } from '../../src/cli/call-operation.ts';
 import { makePrinter } from '../../src/cli/options.ts';
 import type { CommonFlags, CliSession, WatchFlags } from '../../src/cli/host.ts';
 import { printJson } from '../../src/cli/print-json.ts';
 import type { Printer } from '../../src/cli/print.ts';
-import { readView, readOverview } from './read-views.ts';
-import type { Call } from './read-views.ts';
-import { viewNames } from './state.ts';
-import type { Overview, ViewPart, ViewName } from './state.ts';
+import { readView, readOverview, type Call } from './read-views.ts';
+import { viewNames, type Overview, type ViewPart, type ViewName } from './state.ts';
 import { definitions } from './tables.ts';
 
 /** Runs `ductile watch`: the screen on a terminal, else a single snapshot. */

@@ -5,7 +5,7 @@ import { EXPAND, type ToolDescription, type ToolBackend } from '../mcp/tool.ts';
 import { describeServer } from '../mcp/http-handler.ts';
 import { createResultStore } from '../mcp/result-store.ts';
 import { findInstallPaths } from './install-paths.ts';
-import { findLocalNeed, serverNeeded } from '../cli/ask.ts';
+import { findLocalNeed, serverNeeded } from '../cli/call-operation.ts';
 import { localOwner } from '../operation/context.ts';
 import { listCommands } from '../access/offered.operations.ts';
 import { openFiles, openLocalReader } from './local-engine.ts';

@@ -1,7 +1,7 @@
 import { formatDuration, parseDuration } from '../base/quantity.ts';
 import { toVisibleText } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
-import { callOperation, type OperationInput } from './ask.ts';
+import { callOperation, type OperationInput } from './call-operation.ts';
 import type { CommandDefinition } from './commands.ts';
 import { repeatTargetInText } from './repeat-target.ts';
 import type { CommonFlags, CliSession } from './host.ts';

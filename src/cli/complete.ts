@@ -2,7 +2,7 @@ import { compact } from '../base/json.ts';
 import type { Command, Option } from 'commander';
 import { limits } from '../base/limits.ts';
 import { toVisibleText } from '../base/text.ts';
-import { callOperation } from './ask.ts';
+import { callOperation } from './call-operation.ts';
 import { commands, type CommandDefinition } from './commands.ts';
 import { FILES } from './completion.ts';
 import type { CliHost, CliIo, CommonFlags, CliSession } from './host.ts';

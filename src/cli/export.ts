@@ -1,6 +1,5 @@
 import { toCloudEvent, type ShownSignal } from '../signal/cloudevent.ts';
-import { callOperation } from './ask.ts';
-import type { OperationInput } from './ask.ts';
+import { callOperation, type OperationInput } from './call-operation.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 import { rowsOf } from './view-parts.ts';
 

@@ -2,7 +2,7 @@ import { compact } from '../base/json.ts';
 import { join, resolve } from 'node:path';
 import { readHomeDirectory } from '../base/account.ts';
 import { isDryRun } from '../operation/request.ts';
-import { callOperation, findCommand, type OperationInput } from './ask.ts';
+import { callOperation, findCommand, type OperationInput } from './call-operation.ts';
 import type { CliIo, CommonFlags, CliSession } from './host.ts';
 import { printJson } from './print-json.ts';
 import { showResult } from './show.ts';

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { callOperation } from './ask.ts';
+import { callOperation } from './call-operation.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 
 /** Parsed command line. */

@@ -7,7 +7,7 @@ import { compactResult, foldResult } from '../operation/result/compact-result.ts
 import { groupCuts, digest, type ResultCut } from '../operation/result/digest.ts';
 import { pickFields, readFieldNames, checkFieldNames } from '../operation/result/pick-fields.ts';
 import type { ResultShape } from '../operation/schema.ts';
-import type { OperationInput } from './ask.ts';
+import type { OperationInput } from './call-operation.ts';
 import type { CommandDefinition } from './commands.ts';
 
 /** Prints a result of a command that isn't an operation. */

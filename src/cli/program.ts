@@ -1,6 +1,6 @@
 import { Command, CommanderError, Option } from 'commander';
 import { toDuctileError, DuctileError } from '../base/errors.ts';
-import { callOperation, type OperationInput } from './ask.ts';
+import { callOperation, type OperationInput } from './call-operation.ts';
 import { askAndWait, EXIT_INTERRUPTED } from './await-end.ts';
 import { commands, type CommandDefinition } from './commands.ts';
 import { addFlags } from './flags.ts';

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { toDuctileError } from '../base/errors.ts';
 import { isDryRun } from '../operation/request.ts';
-import { callOperation } from './ask.ts';
+import { callOperation } from './call-operation.ts';
 import { makePrinter } from './options.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 import { printJson } from './print-json.ts';

@@ -1,5 +1,5 @@
 import { isObject } from '../base/json.ts';
-import { callOperation } from './ask.ts';
+import { callOperation } from './call-operation.ts';
 import { findTarget, makePrinter } from './options.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 

@@ -8,7 +8,7 @@ import { printError, showCell } from './print.ts';
 import { renderResult } from './show.ts';
 import { formatTimeOfDay, cut } from './table.ts';
 import { rowsOf } from './view-parts.ts';
-import type { OperationInput } from './ask.ts';
+import type { OperationInput } from './call-operation.ts';
 import { makePrinter } from './options.ts';
 
 const USUAL_MS = 2000;
