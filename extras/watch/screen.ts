@@ -1,7 +1,6 @@
 import { messageOf } from '../../src/base/errors.ts';
-import { serverNeeded } from '../../src/cli/call-operation.ts';
+import { serverNeeded, findTarget } from '../../src/cli/call-operation.ts';
 import { HttpCaller } from '../../src/cli/callers.ts';
-import { findTarget } from '../../src/cli/options.ts';
 import type { CommonFlags, CliSession } from '../../src/cli/host.ts';
 import { nameTarget, type ServerTarget } from '../../src/cli/transport.ts';
 import { listOf } from '../../src/cli/view-parts.ts';
@@ -9,7 +8,14 @@ import { makeKeyReader } from './keys.ts';
 import { renderScreen } from './render-screen.ts';
 import { failureStatuses, readOverview, type Call } from './read-views.ts';
 import { Poller } from './poller.ts';
-import { createState, type Action, type EndCounts, type Link, type State, type Effect } from './state.ts';
+import {
+  createState,
+  type Action,
+  type EndCounts,
+  type Link,
+  type State,
+  type Effect,
+} from './state.ts';
 import { applyEvent, type ScreenEvent } from './apply-event.ts';
 import { followEvents } from './stream.ts';
 import { Terminal } from './terminal.ts';

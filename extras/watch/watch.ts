@@ -1,10 +1,9 @@
 import { toTimestamp } from '../../src/base/clock.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
 import { callOperation } from '../../src/cli/call-operation.ts';
-import { makePrinter } from '../../src/cli/options.ts';
+import { makePrinter, type Printer } from '../../src/cli/print.ts';
 import type { CommonFlags, CliSession, WatchFlags } from '../../src/cli/host.ts';
 import { printJson } from '../../src/cli/print-json.ts';
-import type { Printer } from '../../src/cli/print.ts';
 import { readView, readOverview, type Call } from './read-views.ts';
 import { viewNames, type Overview, type ViewPart, type ViewName } from './state.ts';
 import { definitions } from './tables.ts';

@@ -3,10 +3,9 @@ import { catalogue, DuctileError, messageOf } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { toVisibleText } from '../base/text.ts';
-import { serverNeeded } from './call-operation.ts';
+import { serverNeeded, findTarget } from './call-operation.ts';
 import type { CliIo, CommonFlags, CliSession } from './host.ts';
 import { readSource } from './input.ts';
-import { findTarget } from './options.ts';
 import { readResponseText, send, type ServerRequest, type ServerTarget } from './transport.ts';
 
 interface ApiOptions extends CommonFlags {

@@ -1,41 +1,41 @@
 import { formatDuration, parseDuration } from '../base/quantity.ts';
 import { toVisibleText } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
-import { callOperation, type OperationInput } from './call-operation.ts';
+import { callOperation, type OperationInput, findTarget } from './call-operation.ts';
 import type { CommandDefinition } from './commands.ts';
 import { repeatTargetInText } from './repeat-target.ts';
 import type { CommonFlags, CliSession } from './host.ts';
-import { findTarget } from './options.ts';
 import { isMoment } from './table.ts';
 import { rowOf, rowsOf } from './view-parts.ts';
 
-/** How long one request waits; after it, the progress is printed. */
+/** The time that one request waits; after it, the progress is printed. */
 const STEP_MS = 2000;
 
 /** The exit code of a program that Ctrl-C ended. */
 export const EXIT_INTERRUPTED = 130;
 
-interface Awaited {
+/** Operations that start something, and the operation that waits for its end. */
+interface AwaitRules {
   /** The operation that waits for what was started. */
   readonly wait: string;
   readonly noun: 'job' | 'run';
   readonly id: 'job_id' | 'run_id';
   /** The user who started a run may be its approver, so waiting ends at an approval. */
-  readonly endsAtQuestion: boolean;
+  readonly endsAtApproval: boolean;
 }
 
-const awaitedBy: Readonly<Record<string, Awaited>> = {
-  'plugin.run': { wait: 'job.wait', noun: 'job', id: 'job_id', endsAtQuestion: false },
-  'job.wait': { wait: 'job.wait', noun: 'job', id: 'job_id', endsAtQuestion: false },
-  'pipeline.run': { wait: 'run.wait', noun: 'run', id: 'run_id', endsAtQuestion: true },
-  'run.wait': { wait: 'run.wait', noun: 'run', id: 'run_id', endsAtQuestion: false },
+const awaitedBy: Readonly<Record<string, AwaitRules>> = {
+  'plugin.run': { wait: 'job.wait', noun: 'job', id: 'job_id', endsAtApproval: false },
+  'job.wait': { wait: 'job.wait', noun: 'job', id: 'job_id', endsAtApproval: false },
+  'pipeline.run': { wait: 'run.wait', noun: 'run', id: 'run_id', endsAtApproval: true },
+  'run.wait': { wait: 'run.wait', noun: 'run', id: 'run_id', endsAtApproval: false },
 };
 
 /**
  * Starts something on a server and waits for its end in short requests, so that failed attempts are
  * reported while others follow, and Ctrl-C can name what continues. Undefined when it was interrupted.
  */
-export async function askAndWait(
+export async function callAndWait(
   session: CliSession,
   options: CommonFlags,
   { name }: CommandDefinition,
@@ -49,9 +49,9 @@ export async function askAndWait(
   }
   const { io } = session;
   const until = io.now() + waitMs;
-  const over = io.interruption();
+  const interruption = io.interruption();
   const interrupted = new Promise<undefined>((resolve) => {
-    over.addEventListener('abort', () => resolve(undefined), { once: true });
+    interruption.addEventListener('abort', () => resolve(undefined), { once: true });
   });
   const step = `${STEP_MS}ms`;
   // Wait for the start even after Ctrl-C: its id isn't known before.
@@ -61,26 +61,28 @@ export async function askAndWait(
   });
   const { [awaited.id]: id, duplicate } = output;
   const reporter = new ProgressReporter(session, awaited);
-  while (isToAwait(output, awaited) && !over.aborted && io.now() < until) {
-    await reporter.report(output, (asked, more) => callOperation(session, options, asked, more));
+  while (isUnfinished(output, awaited) && !interruption.aborted && io.now() < until) {
+    await reporter.report(output, (operation, request) =>
+      callOperation(session, options, operation, request),
+    );
     output = await Promise.race([
       callOperation(session, options, awaited.wait, { id, wait: step }),
       interrupted,
     ]);
   }
-  if (over.aborted && (output === undefined || isToAwait(output, awaited))) {
-    reporter.sayInterrupted(String(id));
+  if (interruption.aborted && (output === undefined || isUnfinished(output, awaited))) {
+    reporter.reportInterrupted(String(id));
     return undefined;
   }
   return duplicate === undefined ? output : { ...output, duplicate };
 }
 
-function isToAwait(
+function isUnfinished(
   output: JsonOutput | undefined,
-  { endsAtQuestion }: Awaited,
+  { endsAtApproval }: AwaitRules,
 ): output is JsonOutput {
   if (output?.['timeout_exceeded'] !== true) return false;
-  return !endsAtQuestion || rowOf(output['waiting_for'])['kind'] !== 'approval';
+  return !endsAtApproval || rowOf(output['waiting_for'])['kind'] !== 'approval';
 }
 
 function readWait(wait: unknown): number | undefined {
@@ -96,10 +98,10 @@ type Call = (name: string, input: OperationInput) => Promise<JsonOutput>;
 /** Writes changes of the progress to standard error. */
 class ProgressReporter {
   readonly #session: CliSession;
-  readonly #awaited: Awaited;
-  #said = '';
+  readonly #awaited: AwaitRules;
+  #lastKey = '';
 
-  constructor(session: CliSession, awaited: Awaited) {
+  constructor(session: CliSession, awaited: AwaitRules) {
     this.#session = session;
     this.#awaited = awaited;
   }
@@ -110,13 +112,13 @@ class ProgressReporter {
       this.#awaited.noun === 'job'
         ? describeJob(output, io.now())
         : describeRun(await call('run.show', { id: output['run_id'] }), io.now());
-    const key = lines.map(({ key: one }) => one).join('\n');
-    if (key === this.#said) return;
-    this.#said = key;
+    const key = lines.map((line) => line.key).join('\n');
+    if (key === this.#lastKey) return;
+    this.#lastKey = key;
     for (const { text } of lines) this.#write(text);
   }
 
-  sayInterrupted(id: string): void {
+  reportInterrupted(id: string): void {
     const { noun } = this.#awaited;
     this.#write(
       `${noun} ${id} continues. Stop it: \`ductile ${noun} cancel ${id}\`. ` +
@@ -132,18 +134,18 @@ class ProgressReporter {
   }
 }
 
-/** Line of progress with the part that makes it new: passing time doesn't. */
+/** Line of progress. It is printed if its key is new; the text also changes with time. */
 interface ProgressLine {
   readonly key: string;
   readonly text: string;
 }
 
 function describeJob(output: JsonOutput, nowMs: number): ProgressLine[] {
-  const { status, retry_count: failed, max_attempts: most, next_retry_at: next } = output;
+  const { status, retry_count: failed, max_attempts: maxAttempts, next_retry_at: next } = output;
   if (status !== 'queued' || !isMoment(next) || Number(failed) === 0) return [];
   const error = firstLineOf(output['last_error']);
   const text =
-    `attempt ${String(failed)} of ${String(most)} failed${error}; ` +
+    `attempt ${String(failed)} of ${String(maxAttempts)} failed${error}; ` +
     `next attempt ${formatIn(next, nowMs)}`;
   return [{ key: `${String(failed)} ${next}`, text }];
 }

@@ -1,5 +1,6 @@
+import { compact } from '../base/json.ts';
 import { toCloudEvent, type ShownSignal } from '../signal/cloudevent.ts';
-import { callOperation, type OperationInput } from './call-operation.ts';
+import { callOperation } from './call-operation.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 import { rowsOf } from './view-parts.ts';
 
@@ -18,10 +19,7 @@ const PAGE_ROWS = 500;
 /** Writes all signals as JSON lines, oldest first, page by page. */
 export async function exportSignals(session: CliSession, options: ExportOptions): Promise<number> {
   const { type, source, subject, correlationId, from, to, cloudevents } = options;
-  const wanted = { type, source, subject, correlation_id: correlationId, from, to };
-  const filter: OperationInput = Object.fromEntries(
-    Object.entries(wanted).filter(([, value]) => value !== undefined),
-  );
+  const filter = compact({ type, source, subject, correlation_id: correlationId, from, to });
   let cursor: unknown = undefined;
   do {
     const page = await callOperation(session, options, 'signal.list', {
@@ -31,8 +29,8 @@ export async function exportSignals(session: CliSession, options: ExportOptions)
       limit: PAGE_ROWS,
     });
     const lines = rowsOf(page['signals']).map((row) => {
-      const told = cloudevents === true ? toCloudEvent(row as unknown as ShownSignal) : row;
-      return `${JSON.stringify(told)}\n`;
+      const shown = cloudevents === true ? toCloudEvent(row as unknown as ShownSignal) : row;
+      return `${JSON.stringify(shown)}\n`;
     });
     if (lines.length > 0) session.io.stdout.write(lines.join(''));
     cursor = page['next_cursor'];

@@ -34,8 +34,8 @@ export function addFlags(
   surface: CommandDefinition,
   positionals: readonly string[],
 ): ReadInput {
-  const open = surface.fields.filter(({ field }) => !surface.secrets.includes(field));
-  const flags = open.map(({ field, ...schema }): Flag => {
+  const shown = surface.fields.filter(({ field }) => !surface.secrets.includes(field));
+  const flags = shown.map(({ field, ...schema }): Flag => {
     if (!positionals.includes(field)) return addOptions(command, field, schema, surface);
     return { field, schema, attribute: undefined, fileAttribute: undefined };
   });
@@ -53,10 +53,11 @@ export function addFlags(
   return async (given, options, io) => {
     const input: Record<string, unknown> = {};
     for (const flag of flags) {
-      const place = given[positionals.indexOf(flag.field)];
-      const words = surface.joins === true && Array.isArray(place) ? place.join(' ') : place;
-      const value = await readFlag(flag, words, options, io);
-      refuseNoPlace(flag, value, surface);
+      const positional = given[positionals.indexOf(flag.field)];
+      const isJoined = surface.joins === true && Array.isArray(positional);
+      const written: unknown = isJoined ? positional.join(' ') : positional;
+      const value = await readFlag(flag, written, options, io);
+      checkPathChoice(flag, value, surface);
       const isPath = surface.paths?.includes(flag.field) === true && typeof value === 'string';
       if (value !== undefined) input[flag.field] = isPath ? resolve(io.cwd, value) : value;
     }
@@ -71,13 +72,13 @@ export function addFlags(
   };
 }
 
-/** An optional secret is read only if the user says that there is one. */
+/** Adds the flag for an optional secret, which is read only with that flag. */
 function addSecret(
   command: Command,
   field: string,
   { fields }: CommandDefinition,
 ): { readonly field: string; readonly attribute: string | undefined } {
-  const schema = fields.find((one) => one.field === field);
+  const schema = fields.find((candidate) => candidate.field === field);
   if (schema === undefined || schema.required) return { field, attribute: undefined };
   const words = `${schema.description} (from standard input, or asked for without being shown)`;
   const option = new Option(`--${field.replaceAll('_', '-')}-stdin`, words);
@@ -96,12 +97,14 @@ function addOptions(
   const isObject = types.includes('object');
   const isSwitch = types.every((type) => type === 'boolean');
   const value = placeholders[types.find((type) => type !== 'boolean') ?? ''] ?? 'text';
-  const usual = isSwitch ? `--${name}` : `--${name} <${value}>`;
+  const defaultFlags = isSwitch ? `--${name}` : `--${name} <${value}>`;
   const words = choices.length === 0 ? description : `${description} (${choices.join(', ')})`;
-  const option = new Option(surface.flags?.[field] ?? usual, words).makeOptionMandatory(required);
+  const option = new Option(surface.flags?.[field] ?? defaultFlags, words).makeOptionMandatory(
+    required,
+  );
   if (types.includes('array')) option.argParser(collect);
-  const assumed = surface.defaults?.[field];
-  if (assumed !== undefined) option.default(assumed);
+  const defaultValue = surface.defaults?.[field];
+  if (defaultValue !== undefined) option.default(defaultValue);
   command.addOption(option);
   if (types.includes('boolean') && !isSwitch) {
     command.addOption(new Option(`--no-${name}`, 'or not at all'));
@@ -153,8 +156,12 @@ function noJson(field: string, written: string): DuctileError {
   return refuse(field, fault, hint);
 }
 
-/** Refuses an empty value that would be part of the request's path. */
-function refuseNoPlace({ field, schema }: Flag, value: unknown, { http }: CommandDefinition): void {
+/** Refuses a value in the request's path that isn't one of the choices: no route would match it. */
+function checkPathChoice(
+  { field, schema }: Flag,
+  value: unknown,
+  { http }: CommandDefinition,
+): void {
   const { choices } = schema;
   const isInPath = http?.path.split('/').includes(`:${field}`) === true;
   if (!isInPath || typeof value !== 'string') return;

@@ -23,8 +23,8 @@ const INIT = 'config.init';
 export async function init(session: CliSession, options: InitOptions): Promise<void> {
   const { io } = session;
   const isDry = isDryRun(options.dryRun, options.apply);
-  const isAsked = io.isInTTY && io.isTTY && options.yes !== true && options.json !== true;
-  const { dir, api } = isAsked ? await question(io, options) : options;
+  const isInteractive = io.isInTTY && io.isTTY && options.yes !== true && options.json !== true;
+  const { dir, api } = isInteractive ? await askForSettings(io, options) : options;
   const input: OperationInput = {
     ...compact({ directory: dir === undefined ? undefined : resolve(io.cwd, dir), api }),
     ...(options.force === true ? { force: true } : {}),
@@ -36,25 +36,28 @@ export async function init(session: CliSession, options: InitOptions): Promise<v
 }
 
 /** Asks at most two questions; Enter accepts the value in brackets. */
-async function question(io: CliIo, { dir, api }: InitOptions): Promise<InitOptions> {
+async function askForSettings(io: CliIo, { dir, api }: InitOptions): Promise<InitOptions> {
   const lines = linesOf(io.stdin);
-  const put = async (text: string, usual: string): Promise<string> => {
-    io.stdout.write(`${text} [${usual}] `);
+  const ask = async (text: string, defaultValue: string): Promise<string> => {
+    io.stdout.write(`${text} [${defaultValue}] `);
     const { value } = await lines.next();
     const answer = typeof value === 'string' ? value.trim() : '';
-    return answer === '' ? usual : answer;
+    return answer === '' ? defaultValue : answer;
   };
   const home = join(readHomeDirectory(), '.config', 'ductile');
-  const where = dir ?? (await put('Where should the configuration be?', home));
+  const where = dir ?? (await ask('Where should the configuration be?', home));
   const wanted =
     api ??
-    (await put('Where should the HTTP API listen, for agents and the dashboard? (or: no)', USUAL));
+    (await ask(
+      'Where should the HTTP API listen, for agents and the dashboard? (or: no)',
+      DEFAULT_ADDRESS,
+    ));
   await lines.return(undefined);
   const isOff = wanted === false || /^(no|n|off|none)$/i.test(wanted);
   return { dir: where, api: isOff ? false : wanted };
 }
 
-const USUAL = '127.0.0.1:8080';
+const DEFAULT_ADDRESS = '127.0.0.1:8080';
 
 async function* linesOf(input: CliIo['stdin']): AsyncGenerator<string, void> {
   let rest = '';

@@ -3,9 +3,8 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { compact, isObject } from '../base/json.ts';
 import { suggest } from '../config/nearest.ts';
 import { callOperation, type OperationInput } from './call-operation.ts';
-import { makePrinter } from './options.ts';
+import { makePrinter, printError, type Printer, type ResultRow } from './print.ts';
 import type { CommonFlags, CliSession } from './host.ts';
-import { printError, type Printer, type ResultRow } from './print.ts';
 import { printLatest } from './print-json.ts';
 import { printAttempt, printCoreLine } from '../job/view.ts';
 import { rowsOf } from './view-parts.ts';
@@ -23,9 +22,9 @@ export interface TailOptions extends CommonFlags {
   readonly component?: string;
 }
 
-const LINES_USUAL = 20;
+const LINES_DEFAULT = 20;
 const PAGE_ROWS = 500;
-const LOOK_MS = 1000;
+const POLL_MS = 1000;
 /** Commits can become visible in another order than their rows were written. */
 const OVERLAP_MS = 10_000;
 
@@ -41,7 +40,7 @@ export async function tail(session: CliSession, options: TailOptions): Promise<n
     else for (const row of rows) source.print(row, printer);
     return 0;
   }
-  const over = io.interruption();
+  const interruption = io.interruption();
   const show = (rows: readonly ResultRow[]): void => {
     for (const row of rows) {
       if (options.json === true) printer.jsonLine(row);
@@ -50,9 +49,9 @@ export async function tail(session: CliSession, options: TailOptions): Promise<n
   };
   show((await source.first()).rows);
   let lastError = '';
-  while (!over.aborted) {
-    await io.pause(LOOK_MS, over);
-    if (over.aborted) break;
+  while (!interruption.aborted) {
+    await io.pause(POLL_MS, interruption);
+    if (interruption.aborted) break;
     try {
       show(await source.next());
       lastError = '';
@@ -66,6 +65,7 @@ export async function tail(session: CliSession, options: TailOptions): Promise<n
   return 0;
 }
 
+/** Source of log lines. */
 interface Source {
   /** Reads the first rows, oldest first: all since a time, or the requested number. */
   first(): Promise<{ readonly name: string; readonly rows: readonly ResultRow[] }>;
@@ -87,12 +87,12 @@ function refuseContradictions(options: TailOptions): void {
   });
 }
 
-/** Attempts are rows of the ledger, so tailing misses nothing, whichever process wrote them. */
+/** Reads attempts from the ledger, so that none is missed, whichever process wrote it. */
 function attempts(session: CliSession, options: TailOptions): Source {
   const { plugin, job, correlation, since, limit } = options;
   const seen = new Map<string, number>();
   const common = compact({ plugin, job_id: job, correlation_id: correlation });
-  const look = (input: OperationInput) =>
+  const read = (input: OperationInput) =>
     callOperation(session, options, 'job.logs', { ...common, ...input });
   // The ledger's clock counts until a row says when the last attempt ended.
   let from = `${OVERLAP_MS}ms`;
@@ -107,19 +107,19 @@ function attempts(session: CliSession, options: TailOptions): Source {
   };
   const readFrom = async (start: string): Promise<ResultRow[]> => {
     const found: ResultRow[] = [];
-    let page = await look({ since: start, limit: PAGE_ROWS });
+    let page = await read({ since: start, limit: PAGE_ROWS });
     for (;;) {
       const rows = rowsOf(page['logs']);
       found.push(...rows);
       if (rows.length < PAGE_ROWS) return found;
-      page = await look({ cursor: page['next_cursor'], limit: PAGE_ROWS });
+      page = await read({ cursor: page['next_cursor'], limit: PAGE_ROWS });
     }
   };
   return {
     async first() {
       const rows =
         since === undefined
-          ? rowsOf((await look({ limit: limit ?? LINES_USUAL }))['logs']).toReversed()
+          ? rowsOf((await read({ limit: limit ?? LINES_DEFAULT }))['logs']).toReversed()
           : await readFrom(since);
       if (rows.length === 0 && plugin !== undefined) await refuseUnknown(session, options, plugin);
       return { name: 'logs', rows: latest(fresh(rows), limit) };
@@ -161,35 +161,35 @@ function endOf({ completed_at }: ResultRow): number {
   return isMoment(completed_at) ? fromTimestamp(completed_at) : 0;
 }
 
-/** The service keeps its latest log lines; a new process starts counting again. */
+/** Reads the latest log lines that the service keeps in memory; a new process counts from 1 again. */
 function coreLines(session: CliSession, options: TailOptions): Source {
   const { level, component, since, limit } = options;
   const common = compact({ level, component });
   let last = 0;
   let processId: unknown;
-  const look = async (input: OperationInput): Promise<ResultRow[]> => {
-    const answer = await callOperation(session, options, 'system.logs', { ...common, ...input });
-    const isAnother = processId !== undefined && processId !== answer['process_id'];
-    processId = answer['process_id'];
-    if (isAnother) return look({ after: 0, limit: PAGE_ROWS });
-    last = Number(answer['last_seq']);
-    return [...rowsOf(answer['logs'])];
+  const read = async (input: OperationInput): Promise<ResultRow[]> => {
+    const output = await callOperation(session, options, 'system.logs', { ...common, ...input });
+    const hasRestarted = processId !== undefined && processId !== output['process_id'];
+    processId = output['process_id'];
+    if (hasRestarted) return read({ after: 0, limit: PAGE_ROWS });
+    last = Number(output['last_seq']);
+    return [...rowsOf(output['logs'])];
   };
-  /** A full page says where it ended. */
+  /** Reads page after page; each continues after the last line. */
   const readFrom = async (start: OperationInput): Promise<ResultRow[]> => {
     const found: ResultRow[] = [];
-    let page = await look({ ...start, limit: PAGE_ROWS });
+    let page = await read({ ...start, limit: PAGE_ROWS });
     for (;;) {
       found.push(...page);
       if (page.length < PAGE_ROWS) return found;
-      page = await look({ after: last, limit: PAGE_ROWS });
+      page = await read({ after: last, limit: PAGE_ROWS });
     }
   };
   return {
     async first() {
       const rows =
         since === undefined
-          ? await look({ limit: limit ?? LINES_USUAL })
+          ? await read({ limit: limit ?? LINES_DEFAULT })
           : latest(await readFrom({ since }), limit);
       return { name: 'logs', rows };
     },

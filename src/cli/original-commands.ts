@@ -29,7 +29,7 @@ export const flagAliases: Readonly<Record<string, string>> = {
   'api-key': 'token',
 };
 
-/** By command. */
+/** Flags of the original by command, and ours. */
 export const commandFlagAliases: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'config check': { strict: 'fail-on-warnings' },
   'config backup': { output: 'to' },
@@ -164,7 +164,7 @@ async function rewriteRouteRemove(given: ParsedArguments, session: CliSession): 
       hint: 'See the routes with `ductile config show routes`.',
     });
   }
-  return ['config', 'unset', `routes.${index}`, ...applied(given, 'from', 'event', 'to')];
+  return ['config', 'unset', `routes.${index}`, ...applyFlags(given, 'from', 'event', 'to')];
 }
 
 function routeOf(given: ParsedArguments): Readonly<Record<string, string>> {
@@ -189,7 +189,7 @@ async function rewriteWebhookAdd(given: ParsedArguments, session: CliSession): P
   return appendEntry('webhooks.endpoints', entry, given, session, ...used);
 }
 
-/** Creates a missing list with the entry in it. */
+/** Appends an entry to a list, or creates the list with it. */
 async function appendEntry(
   key: string,
   entry: Readonly<Record<string, string>>,
@@ -203,11 +203,11 @@ async function appendEntry(
 }
 
 function setKey(assignment: string, given: ParsedArguments, ...used: readonly string[]): string[] {
-  return ['config', 'set', assignment, ...applied(given, ...used)];
+  return ['config', 'set', assignment, ...applyFlags(given, ...used)];
 }
 
-/** The original changed its files at once, unless it was a dry run. */
-function applied(given: ParsedArguments, ...used: readonly string[]): string[] {
+/** Adds `--apply`, because the original changed its files at once, unless it was a dry run. */
+function applyFlags(given: ParsedArguments, ...used: readonly string[]): string[] {
   const rest = keepFlags(given, 'apply', ...used);
   return given.flags.has('dry-run') ? rest : [...rest, '--apply'];
 }
@@ -256,10 +256,10 @@ async function rewriteCommand(
   { from, to, rewrite }: CommandAlias,
   session: CliSession,
 ): Promise<readonly string[]> {
-  const said = from.split(' ');
-  if (rewrite === undefined) return [...to.split(' '), ...withoutWords(argv, said)];
+  const commandWords = from.split(' ');
+  if (rewrite === undefined) return [...to.split(' '), ...withoutWords(argv, commandWords)];
   const { words, flags } = parseArguments(argv);
-  return rewrite({ words: words.slice(said.length), flags }, session);
+  return rewrite({ words: words.slice(commandWords.length), flags }, session);
 }
 
 function renameFlags(argv: readonly string[], notes: string[]): string[] {
@@ -305,7 +305,7 @@ function startsWith(words: readonly string[], start: readonly string[]): boolean
   return start.every((word, index) => words[index] === word);
 }
 
-/** Takes the words of a command out; flags with their values stay. */
+/** Removes the words of a command; flags with their values stay. */
 function withoutWords(argv: readonly string[], words: readonly string[]): string[] {
   const left = [...words];
   const kept: string[] = [];

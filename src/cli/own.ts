@@ -3,7 +3,8 @@ import { InvalidArgumentError, type Command } from 'commander';
 import { isObject } from '../base/json.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { isDryRun } from '../operation/request.ts';
-import { findTarget, makePrinter, refuseElsewhere } from './options.ts';
+import { findTarget, refuseRemote } from './call-operation.ts';
+import { makePrinter } from './print.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 import { printJson } from './print-json.ts';
 import { version } from './version.ts';
@@ -51,7 +52,7 @@ function addStart(system: Command, session: CliSession): void {
     .description('Run the service in the foreground.')
     .addHelpText('after', '\nExamples:\n  $ ductile system start --config ~/.config/ductile')
     .action(async (_, command: Command) => {
-      session.exitCode = await session.host.start(readLocal(command).config);
+      session.exitCode = await session.host.start(readLocalFlags(command).config);
     });
 }
 
@@ -64,7 +65,7 @@ function addRehearse(system: Command, session: CliSession): void {
     .description('Run the service on a copy of the ledger, with stand-ins for the plugins.')
     .requiredOption('--in <directory>', 'where `ductile prove` has prepared it')
     .action(async ({ in: directory }: { in: string }, command: Command) => {
-      const { config } = readLocal(command);
+      const { config } = readLocalFlags(command);
       session.exitCode = await session.host.rehearse(config, directory);
     });
 }
@@ -79,7 +80,7 @@ function addRestore(system: Command, session: CliSession): void {
     .option('--apply', APPLY)
     .addHelpText('after', '\nExamples:\n  $ ductile system restore --from ductile-backup.db')
     .action(async ({ from, ...mode }: { from: string } & ModeFlags, command: Command) => {
-      const options = readLocal(command);
+      const options = readLocalFlags(command);
       const path = resolve(io.cwd, from);
       report(
         session,
@@ -101,7 +102,7 @@ function addImport(system: Command, session: CliSession): void {
     .option('--apply', APPLY)
     .addHelpText('after', '\nExamples:\n  $ ductile system import --from ./moved')
     .action(async ({ from, ...mode }: { from: string } & ModeFlags, command: Command) => {
-      const options = readLocal(command);
+      const options = readLocalFlags(command);
       const path = resolve(io.cwd, from);
       report(
         session,
@@ -119,10 +120,10 @@ function addMigrate(system: Command, session: CliSession): void {
     .option('--apply', APPLY)
     .addHelpText('after', '\nExamples:\n  $ ductile system migrate')
     .action(async ({ dryRun, apply }: ModeFlags, command: Command) => {
-      const options = readLocal(command);
-      const told = await session.host.migrate(options.config, isDryRun(dryRun, apply));
-      report(session, options, told);
-      if (hasFault(told)) session.exitCode = 1;
+      const options = readLocalFlags(command);
+      const output = await session.host.migrate(options.config, isDryRun(dryRun, apply));
+      report(session, options, output);
+      if (hasFailedTenant(output)) session.exitCode = 1;
     });
 }
 
@@ -304,13 +305,13 @@ function addSkills(program: Command, session: CliSession): void {
       'after',
       '\nExamples:\n  $ ductile skills export --dir ~/.claude/skills\n  $ ductile skills export --stdout',
     )
-    .action(async (given: SkillsGiven, command: Command) => {
+    .action(async (given: SkillsFlags, command: Command) => {
       const { exportSkills } = await import('./skills.ts');
       await exportSkills(session, { ...command.optsWithGlobals<CommonFlags>(), ...given });
     });
 }
 
-interface SkillsGiven extends ModeFlags {
+interface SkillsFlags extends ModeFlags {
   readonly dir: string;
   readonly stdout?: boolean;
 }
@@ -327,15 +328,18 @@ function addCompletion(program: Command, session: CliSession): void {
     });
 }
 
-function readLocal(command: Command): CommonFlags {
+/** Reads the flags of a command that works on this machine only. */
+function readLocalFlags(command: Command): CommonFlags {
   const options = command.optsWithGlobals<CommonFlags>();
-  refuseElsewhere(command.name(), options);
+  refuseRemote(command.name(), options);
   return options;
 }
 
-/** True if a tenant's ledger could not be migrated. */
-function hasFault({ tenants }: JsonOutput): boolean {
-  return Array.isArray(tenants) && tenants.some((one) => isObject(one) && one['error'] !== null);
+/** Returns whether the ledger of a tenant could not be migrated. */
+function hasFailedTenant({ tenants }: JsonOutput): boolean {
+  return (
+    Array.isArray(tenants) && tenants.some((tenant) => isObject(tenant) && tenant['error'] !== null)
+  );
 }
 
 function report(session: CliSession, options: CommonFlags, output: JsonOutput): void {

@@ -69,19 +69,18 @@ export function printLatest(
 
 const OLDEST_SHARE = 6;
 
-/** Results for `--json` that fit: whole when they are small, cut and marked when they are not. */
-
+/** Options for fitting a result into the size limit of `--json`. */
 export interface FitOptions {
   readonly shape: ResultShape;
-  /** Print everything, as the API returns it. */
+  /** True to print everything, as the API returns it. */
   readonly isFull: boolean;
-  /** The rows were asked for by their number, so only long texts in them are cut. */
+  /** True if the caller set the number of rows, so only long texts in them are cut. */
   readonly keepRows: boolean;
   /** `--fields`, as it was given. */
   readonly fields?: string | undefined;
   /** Commands that print what is cut here. */
   readonly more: readonly string[];
-  /** Cuts that were made before, by asking for fewer rows. */
+  /** Cuts that were made before, by requesting fewer rows. */
   readonly before?: readonly Readonly<Record<string, unknown>>[];
 }
 
@@ -93,14 +92,15 @@ export interface FittedResult {
 
 const NO_SHAPE: ResultShape = { fields: [], data: [] };
 
-/** What fits of a result of a command that isn't an operation. */
+/** Options for a command that isn't an operation. */
 export const plainFit = { shape: NO_SHAPE, keepRows: false, more: [] };
 
-/** Space for the note about a cut, and how much less is tried if it doesn't fit. */
+/** Space for the note about a cut. */
 const NOTE_BYTES = 700;
 const NOTE_SHARE = 0.12;
-const LESS = 0.85;
-const ROOM_BYTES_MIN = 64;
+/** The share of the space that is tried next if a result doesn't fit. */
+const SHRINK_FACTOR = 0.85;
+const VALUE_BYTES_MIN = 64;
 
 export function fitResult(output: JsonOutput, options: FitOptions): FittedResult {
   const { shape, isFull, before = [] } = options;
@@ -113,29 +113,32 @@ export function fitResult(output: JsonOutput, options: FitOptions): FittedResult
     return { value: small, wholeBytes: undefined };
   }
   const { value: folded, cuts: folds } = foldResult(small, hasNames ? {} : shape);
-  for (let room = limits.resultBytes - NOTE_BYTES; ; room = Math.floor(room * LESS)) {
-    const { value, cuts } = digest(folded, room, { keepRows: options.keepRows });
+  const start = limits.resultBytes - NOTE_BYTES;
+  for (let bytes = start; ; bytes = Math.floor(bytes * SHRINK_FACTOR)) {
+    const { value, cuts } = digest(folded, bytes, { keepRows: options.keepRows });
     const note = describe([...folds, ...cuts], { ...options, wholeBytes, value: folded });
     const noted = { ...(value as JsonOutput), ...note };
-    const isLast = options.keepRows || room < ROOM_BYTES_MIN;
+    const isLast = options.keepRows || bytes < VALUE_BYTES_MIN;
     if (isLast || countBytes(noted) <= limits.resultBytes) return { value: noted, wholeBytes };
   }
 }
 
-/** Names that the result can't have are refused before the request. */
+/** Picks the fields that the user named. */
 export function pickGiven(output: JsonOutput, { fields, shape }: FitOptions): JsonOutput {
   return fields === undefined ? output : pickFields(output, readFieldNames(fields), shape);
 }
 
-interface Described extends FitOptions {
+interface NoteRequest extends FitOptions {
   readonly wholeBytes: number;
   readonly value: unknown;
 }
 
-function describe(cuts: readonly ResultCut[], { value, wholeBytes, more, before = [] }: Described) {
+function describe(
+  cuts: readonly ResultCut[],
+  { value, wholeBytes, more, before = [] }: NoteRequest,
+) {
   if (cuts.length + before.length === 0) return {};
-  const room = limits.resultBytes * NOTE_SHARE;
-  const { listed, left } = groupCuts(cuts, value, room);
+  const { listed, left } = groupCuts(cuts, value, limits.resultBytes * NOTE_SHARE);
   return {
     cut: {
       whole_bytes: wholeBytes,
@@ -216,7 +219,7 @@ async function fetchLess(
   const names = definition.fields.map(({ field }) => field);
   const isPaged = names.includes('limit') && (names.includes('cursor') || names.includes('after'));
   if (rows === undefined || !isPaged || fit.isFull || fit.keepRows) return undefined;
-  const [count, fits] = [output, fitted.value].map((one) => countRows(one, rows.field));
+  const [count, fits] = [output, fitted.value].map((result) => countRows(result, rows.field));
   if (count === undefined || fits === undefined || fits >= count || fits === 0) return undefined;
   const less = await look({ ...input, limit: fits });
   const part = { at: `/${rows.field}`, kind: 'page', total: count, shown: fits };
@@ -226,8 +229,8 @@ async function fetchLess(
     ...(typeof next === 'string' ? [repeatCommand(argv, [flag, next])] : []),
     repeatCommand(argv, ['--limit', String(count)]),
   ];
-  const again = fitResult(less, { ...fit, more, before: [part] });
-  return countRows(again.value, rows.field) === fits ? again : undefined;
+  const refitted = fitResult(less, { ...fit, more, before: [part] });
+  return countRows(refitted.value, rows.field) === fits ? refitted : undefined;
 }
 
 function countRows(output: JsonOutput, field: string): number | undefined {

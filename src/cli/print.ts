@@ -5,7 +5,7 @@ import { showEscapedBreaks, toVisibleText } from '../base/text.ts';
 import { describeProblem, type Problem } from '../config/problem.ts';
 import type { Table } from '../operation/define.ts';
 import { digest } from '../operation/result/digest.ts';
-import type { CliIo } from './host.ts';
+import type { CliIo, CommonFlags } from './host.ts';
 import { repeatTargetInText } from './repeat-target.ts';
 import { joinCells, layOut, isMoment, formatWhen } from './table.ts';
 
@@ -21,6 +21,16 @@ export interface PrinterOptions {
   readonly hasColors?: boolean;
   /** Arguments that named the installation; suggested commands repeat them. */
   readonly target?: readonly string[];
+}
+
+/** Creates the printer of a command from its flags. */
+export function makePrinter(io: OutputTarget, options: CommonFlags): Printer {
+  const { verbose = false, color = true, config, url } = options;
+  const target = [
+    ...(config === undefined ? [] : ['--config', config]),
+    ...(url === undefined ? [] : ['--url', url]),
+  ];
+  return new Printer(io, { isVerbose: verbose, hasColors: io.hasColors && color, target });
 }
 
 /** Prints text for people; everything from outside is escaped. */
@@ -172,8 +182,8 @@ export function printError(error: DuctileError, io: CliIo, asJson: boolean): voi
   if (asJson) {
     // `error` is the sentence, as in the API; `message` is the name that most programs expect.
     const { error: sentence, code, ...rest } = error.toJSON();
-    const told = { error: sentence, code, message: sentence, ...rest, exit_code: error.kind.exit };
-    const { value } = digest(told, limits.resultBytes);
+    const shown = { error: sentence, code, message: sentence, ...rest, exit_code: error.kind.exit };
+    const { value } = digest(shown, limits.resultBytes);
     io.stderr.write(`${toVisibleText(JSON.stringify(value))}\n`);
     return;
   }

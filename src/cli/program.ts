@@ -1,7 +1,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import { toDuctileError, DuctileError } from '../base/errors.ts';
 import { callOperation, type OperationInput } from './call-operation.ts';
-import { askAndWait, EXIT_INTERRUPTED } from './await-end.ts';
+import { callAndWait, EXIT_INTERRUPTED } from './await-end.ts';
 import { commands, type CommandDefinition } from './commands.ts';
 import { addFlags } from './flags.ts';
 import { followPages, withProgress, readInterval, watchCommand } from './watch.ts';
@@ -27,17 +27,17 @@ export async function runProgram(
     return 0;
   }
   const session: CliSession = { host, io, argv, exitCode: 0 };
-  let [meant, program]: [readonly string[], Command | undefined] = [argv, undefined];
+  let [rewritten, program]: [readonly string[], Command | undefined] = [argv, undefined];
   try {
-    meant = await rewriteArguments(argv, session);
-    program = makeProgram(session, meant);
-    await program.parseAsync(meant, { from: 'user' });
+    rewritten = await rewriteArguments(argv, session);
+    program = makeProgram(session, rewritten);
+    await program.parseAsync(rewritten, { from: 'user' });
     return session.exitCode;
   } catch (thrown) {
     if (thrown instanceof CommanderError && isHelp(thrown)) return thrown.exitCode;
     const error =
       thrown instanceof CommanderError && program !== undefined
-        ? usageError(thrown, meant, program)
+        ? usageError(thrown, rewritten, program)
         : toDuctileError(thrown);
     printError(repeatTargetInError(error, argv), io, argv.includes('--json'));
     return error.kind.exit;
@@ -47,7 +47,7 @@ export async function runProgram(
 /** Creates only the commands that the words can mean, because creating all of them takes long. */
 export function makeProgram(session: CliSession, words: readonly string[]): Command {
   const { stdout, stderr } = session.io;
-  const said = new Set(words);
+  const given = new Set(words);
   const program = new Command('ductile')
     .description('An automation runtime that people and AI agents can trust with unattended work.')
     .version(version, '-V, --version')
@@ -76,17 +76,17 @@ export function makeProgram(session: CliSession, words: readonly string[]): Comm
   }
   for (const definition of commands) {
     const { noun, action, alias, positionals, isDefault = false } = definition;
-    if (said.has(noun)) {
+    if (given.has(noun)) {
       const parent = parents.get(noun) ?? program;
       const names = [action, ...(definition.also ?? [])];
       const command = parent
         .command(action, { isDefault })
         .aliases(names.slice(1))
         .description(definition.summary);
-      const isMeant = isDefault || names.some((name) => said.has(name));
-      if (isMeant) addOperation(command, definition, positionals, session);
+      const isPossible = isDefault || names.some((name) => given.has(name));
+      if (isPossible) addOperation(command, definition, positionals, session);
     }
-    if (alias === undefined || !said.has(alias.name)) continue;
+    if (alias === undefined || !given.has(alias.name)) continue;
     // If the short form is also a noun, it is used for a word that isn't one of the noun's actions.
     const short =
       parents.get(alias.name)?.command(noun, { hidden: true, isDefault: true }) ??
@@ -148,13 +148,13 @@ async function perform(
 ): Promise<void> {
   const { io } = session;
   checkFields(definition, options);
-  const lookFor = async (asked: OperationInput) =>
-    repeatTarget(await callOperation(session, options, definition.name, asked), session.argv);
+  const read = async (request: OperationInput) =>
+    repeatTarget(await callOperation(session, options, definition.name, request), session.argv);
   if (definition.follow === true && options['follow'] === true) {
-    session.exitCode = await followPages(io, { definition, options, input, look: lookFor });
+    session.exitCode = await followPages(io, { definition, options, input, look: read });
     return;
   }
-  const look = () => lookFor(input);
+  const look = () => read(input);
   const intervalMs = definition.watch === true ? readInterval(options['watch']) : undefined;
   if (intervalMs !== undefined) {
     const { argv } = session;
@@ -170,13 +170,13 @@ async function perform(
     return;
   }
   const output = await withProgress(io, nameWork(definition, input), async () => {
-    const answer = await askAndWait(session, options, definition, input);
-    return answer === undefined ? undefined : repeatTarget(answer, session.argv);
+    const result = await callAndWait(session, options, definition, input);
+    return result === undefined ? undefined : repeatTarget(result, session.argv);
   });
   // The pending request would keep the program alive.
   if (output === undefined) return io.exit(EXIT_INTERRUPTED);
   if (options.json !== true) showResult(definition, output, options, io);
-  else await showJson(session, { definition, options, input, output, look: lookFor });
+  else await showJson(session, { definition, options, input, output, look: read });
   session.exitCode = await findExitCode(definition, output);
 }
 
@@ -225,13 +225,13 @@ export function usageError(
   argv: readonly string[],
   program: Command,
 ): DuctileError {
-  const behind = noSuchAction(code, argv) ?? noSuchOption(code, argv, program);
-  if (behind !== undefined) return behind;
-  const [said = '', guess] = message.replace(/^error: /, '').split('\n');
-  const asked = ['ductile', ...commandWords(argv), '--help'].join(' ');
-  const hint = guess?.replaceAll(/[()]/g, '') ?? `See \`${asked}\`.`;
+  const known = noSuchAction(code, argv) ?? noSuchOption(code, argv, program);
+  if (known !== undefined) return known;
+  const [sentence = '', guess] = message.replace(/^error: /, '').split('\n');
+  const help = ['ductile', ...commandWords(argv), '--help'].join(' ');
+  const hint = guess?.replaceAll(/[()]/g, '') ?? `See \`${help}\`.`;
   // A surplus argument may be a secret.
-  return new DuctileError('INPUT_INVALID', said.replace(/(but got \d+): .*$/, '$1'), { hint });
+  return new DuctileError('INPUT_INVALID', sentence.replace(/(but got \d+): .*$/, '$1'), { hint });
 }
 
 /**
@@ -269,9 +269,9 @@ function noSuchOption(
     .map(({ long }) => long ?? '');
   for (const word of argv.filter((one) => one.startsWith('--'))) {
     const [flag = ''] = word.split('=');
-    const meant = known.includes(flag) ? undefined : nearest(flag, known);
-    if (meant === undefined) continue;
-    const hint = `Did you mean ${meant}?`;
+    const close = known.includes(flag) ? undefined : nearest(flag, known);
+    if (close === undefined) continue;
+    const hint = `Did you mean ${close}?`;
     return new DuctileError('INPUT_INVALID', `unknown option '${flag}'`, { hint });
   }
   return undefined;

@@ -3,9 +3,8 @@ import type { JsonOutput, Table } from '../operation/define.ts';
 import { pickFields, readFieldNames } from '../operation/result/pick-fields.ts';
 import type { ResultShape } from '../operation/schema.ts';
 import type { CommandDefinition } from './commands.ts';
-import { makePrinter } from './options.ts';
+import { makePrinter, type OutputTarget, type Printer, showCell } from './print.ts';
 import type { CommonFlags } from './host.ts';
-import { type OutputTarget, type Printer, showCell } from './print.ts';
 import {
   rowsOf,
   showPairs,

@@ -3,7 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { toDuctileError } from '../base/errors.ts';
 import { isDryRun } from '../operation/request.ts';
 import { callOperation } from './call-operation.ts';
-import { makePrinter } from './options.ts';
+import { makePrinter } from './print.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 import { printJson } from './print-json.ts';
 import { rowsOf } from './view-parts.ts';

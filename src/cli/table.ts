@@ -27,8 +27,8 @@ export function layOut(lines: readonly (readonly string[])[], width = Infinity):
   }
   return rows.map((row) =>
     row.map((cell, at) => {
-      const room = widths[at] ?? 0;
-      return at === count - 1 ? cut(cell, room) : fitText(cell, room);
+      const columnWidth = widths[at] ?? 0;
+      return at === count - 1 ? cut(cell, columnWidth) : fitText(cell, columnWidth);
     }),
   );
 }
@@ -41,16 +41,16 @@ function total(widths: readonly number[]): number {
   return widths.reduce((sum, width) => sum + width, 0) + GAP.length * (widths.length - 1);
 }
 
-function shrinkLast(widths: readonly number[], room: number): number[] {
-  const over = total(widths) - room;
+function shrinkLast(widths: readonly number[], width: number): number[] {
+  const over = total(widths) - width;
   const last = widths.at(-1) ?? 0;
   if (over <= 0) return [...widths];
   return [...widths.slice(0, -1), Math.max(Math.min(last, FLEXIBLE_MIN), last - over)];
 }
 
-function shrinkWidest(given: readonly number[], room: number): number[] {
+function shrinkWidest(given: readonly number[], width: number): number[] {
   const widths = [...given];
-  while (total(widths) > room) {
+  while (total(widths) > width) {
     const widest = Math.max(...widths);
     if (widest <= COLUMN_MIN) break;
     widths[widths.indexOf(widest)] = widest - 1;

@@ -12,7 +12,7 @@ export interface ControlSocket {
   readonly socketPath: string;
   /** Key that proves that the caller is the operator, and not a tenant's plugin. */
   readonly key?: string | undefined;
-  /** The configuration files that were asked for and that the process uses, if they differ. */
+  /** The configuration that the user named and the one that the service uses, if they differ. */
   readonly otherConfig?: { readonly asked: string; readonly used: string } | undefined;
 }
 
@@ -41,17 +41,17 @@ export async function send(
 ): Promise<IncomingMessage> {
   try {
     return await new Promise((resolve, reject) => {
-      const asked = client(target).request(optionsOf(target, exchange));
-      const patience = setTimeout(() => {
-        asked.destroy(new Error(`no connection within ${limits.connectMs / 1000} seconds`));
+      const request = client(target).request(optionsOf(target, exchange));
+      const timer = setTimeout(() => {
+        request.destroy(new Error(`no connection within ${limits.connectMs / 1000} seconds`));
       }, limits.connectMs);
-      asked.once('socket', (socket) => {
-        socket.once('connect', () => clearTimeout(patience));
+      request.once('socket', (socket) => {
+        socket.once('connect', () => clearTimeout(timer));
       });
-      asked.once('response', resolve);
-      asked.once('error', reject);
-      asked.once('close', () => clearTimeout(patience));
-      asked.end(exchange.body);
+      request.once('response', resolve);
+      request.once('error', reject);
+      request.once('close', () => clearTimeout(timer));
+      request.end(exchange.body);
     });
   } catch (thrown) {
     throw unreachable(target, thrown);
@@ -89,12 +89,17 @@ function optionsOf(
   target: ServerTarget,
   { method, path, body, headers = {} }: ServerRequest,
 ): RequestOptions {
-  const usual = body === undefined ? {} : describeBody(body);
+  const bodyHeaders = body === undefined ? {} : describeBody(body);
   const common = { method, agent: false as const };
   if (!('url' in target)) {
     const { socketPath, token, key } = target;
-    const shown = token === undefined ? proof(key) : bearer(token);
-    return { ...common, socketPath, path, headers: { ...usual, ...shown, ...headers } };
+    const authorization = token === undefined ? controlKey(key) : bearer(token);
+    return {
+      ...common,
+      socketPath,
+      path,
+      headers: { ...bodyHeaders, ...authorization, ...headers },
+    };
   }
   const { url, token } = target;
   return {
@@ -103,7 +108,7 @@ function optionsOf(
     port: url.port,
     // A proxy may serve the service below a path.
     path: `${url.pathname.replace(/\/$/, '')}${path}`,
-    headers: { ...usual, ...bearer(token), ...headers },
+    headers: { ...bodyHeaders, ...bearer(token), ...headers },
   };
 }
 
@@ -119,7 +124,7 @@ function bearer(token: string | undefined): Record<string, string> {
   return token === undefined ? {} : { authorization: `Bearer ${token}` };
 }
 
-function proof(key: string | undefined): Record<string, string> {
+function controlKey(key: string | undefined): Record<string, string> {
   return key === undefined ? {} : { authorization: `Control ${key}` };
 }
 
@@ -128,15 +133,19 @@ function unreachable(target: ServerTarget, thrown: unknown): DuctileError {
     'url' in target
       ? 'Check the address, and that api.enabled is true in the configuration of that server.'
       : undefined;
-  return new DuctileError('SERVER_UNREACHABLE', `the server did not answer: ${say(thrown)}`, {
-    place: nameTarget(target),
-    hint,
-    cause: thrown,
-  });
+  return new DuctileError(
+    'SERVER_UNREACHABLE',
+    `the server did not answer: ${describeThrown(thrown)}`,
+    {
+      place: nameTarget(target),
+      hint,
+      cause: thrown,
+    },
+  );
 }
 
 /** If all addresses of a host fail, Node throws one error without a message. */
-function say(thrown: unknown): string {
+function describeThrown(thrown: unknown): string {
   const [first] = thrown instanceof AggregateError ? (thrown.errors as unknown[]) : [];
   return messageOf(first ?? thrown);
 }

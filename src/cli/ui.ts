@@ -1,6 +1,6 @@
 import { isObject } from '../base/json.ts';
-import { callOperation } from './call-operation.ts';
-import { findTarget, makePrinter } from './options.ts';
+import { callOperation, findTarget } from './call-operation.ts';
+import { makePrinter } from './print.ts';
 import type { CommonFlags, CliSession } from './host.ts';
 
 /** Prints the dashboard's URL and how to sign in; returns 1 if it is disabled. */

@@ -4,35 +4,35 @@ import type { JsonOutput } from '../operation/define.ts';
 import type { CommandDefinition } from './commands.ts';
 import type { CliIo, CommonFlags } from './host.ts';
 import { fitResult, fitOf } from './print-json.ts';
-import { printError, showCell } from './print.ts';
+import { printError, showCell, makePrinter } from './print.ts';
 import { renderResult } from './show.ts';
 import { formatTimeOfDay, cut } from './table.ts';
 import { rowsOf } from './view-parts.ts';
 import type { OperationInput } from './call-operation.ts';
-import { makePrinter } from './options.ts';
 
-const USUAL_MS = 2000;
-const SHORTEST_MS = 100;
+const INTERVAL_MS_DEFAULT = 2000;
+const INTERVAL_MS_MIN = 100;
 const HOME_AND_CLEAR = '\u001b[H\u001b[J';
 
 /** Reads `--watch [interval]` in milliseconds; undefined if it wasn't given. */
 export function readInterval(given: unknown): number | undefined {
   if (given === undefined) return undefined;
-  if (given === true) return USUAL_MS;
+  if (given === true) return INTERVAL_MS_DEFAULT;
   const parsed = typeof given === 'string' ? parseDuration(given) : undefined;
-  if (parsed?.ok === true && parsed.ms >= SHORTEST_MS) return parsed.ms;
+  if (parsed?.ok === true && parsed.ms >= INTERVAL_MS_MIN) return parsed.ms;
   throw new DuctileError('INPUT_INVALID', `${showCell(given)} is not an interval`, {
     place: 'watch',
-    hint: `Write a duration of at least ${SHORTEST_MS}ms, such as --watch 5s.`,
+    hint: `Write a duration of at least ${INTERVAL_MS_MIN}ms, such as --watch 5s.`,
   });
 }
 
-export interface Watched {
+/** A command that is repeated, with its options. */
+export interface WatchRequest {
   readonly definition: CommandDefinition;
   readonly options: CommonFlags;
   readonly intervalMs: number;
   readonly argv: readonly string[];
-  /** The number of rows was given. */
+  /** True if the user set the number of rows. */
   readonly keepRows: boolean;
   look(): Promise<JsonOutput>;
 }
@@ -41,29 +41,29 @@ export interface Watched {
  * Repeats a command until Ctrl-C: a terminal is redrawn, other output gets the changes. Waits while
  * the service is unavailable.
  */
-export async function watchCommand(io: CliIo, watched: Watched): Promise<number> {
-  const over = io.interruption();
+export async function watchCommand(io: CliIo, request: WatchRequest): Promise<number> {
+  const interruption = io.interruption();
   const print =
-    watched.options.json !== true && io.isTTY ? makeScreen(io, watched) : makeFeed(io, watched);
+    request.options.json !== true && io.isTTY ? makeScreen(io, request) : makeFeed(io, request);
   let lastError = '';
-  while (!over.aborted) {
+  while (!interruption.aborted) {
     try {
-      print(await watched.look());
+      print(await request.look());
       lastError = '';
     } catch (thrown) {
       const error = toDuctileError(thrown);
       if (!error.kind.retryable) throw error;
-      if (lastError !== error.message) printError(error, io, watched.options.json === true);
+      if (lastError !== error.message) printError(error, io, request.options.json === true);
       lastError = error.message;
     }
-    await io.pause(watched.intervalMs, over);
+    await io.pause(request.intervalMs, interruption);
   }
   return 0;
 }
 
 type PrintResult = (output: JsonOutput) => void;
 
-function makeScreen(io: CliIo, { definition, options, intervalMs }: Watched): PrintResult {
+function makeScreen(io: CliIo, { definition, options, intervalMs }: WatchRequest): PrintResult {
   const title = `ductile ${definition.noun} ${definition.action}, every ${intervalMs / 1000}s`;
   return (output) => {
     const head = cut(`${title}, ${formatTimeOfDay(io.now())}`, io.columns);
@@ -74,7 +74,7 @@ function makeScreen(io: CliIo, { definition, options, intervalMs }: Watched): Pr
   };
 }
 
-function makeFeed(io: CliIo, { definition, options, argv, keepRows }: Watched): PrintResult {
+function makeFeed(io: CliIo, { definition, options, argv, keepRows }: WatchRequest): PrintResult {
   const { table } = definition;
   const isRowFeed = options.json !== true && options.fields === undefined;
   if (isRowFeed && table !== undefined) return makeRowFeed(io, table, options);
@@ -110,7 +110,7 @@ function makeRowFeed(
   };
 }
 
-const LOOK_MS = 1000;
+const POLL_MS = 1000;
 
 export interface FollowRequest {
   readonly definition: CommandDefinition;
@@ -123,13 +123,13 @@ export interface FollowRequest {
  * Prints page after page, one line per row, until Ctrl-C. It continues after its cursor, so an
  * outage of the service delays rows but loses none.
  */
-export async function followPages(io: CliIo, followed: FollowRequest): Promise<number> {
-  const { options, input, look } = followed;
-  const over = io.interruption();
-  const print = makePagePrinter(io, followed);
+export async function followPages(io: CliIo, request: FollowRequest): Promise<number> {
+  const { options, input, look } = request;
+  const interruption = io.interruption();
+  const print = makePagePrinter(io, request);
   let lastError = '';
   let after = input;
-  while (!over.aborted) {
+  while (!interruption.aborted) {
     try {
       const page = await look(after);
       print(page);
@@ -142,7 +142,7 @@ export async function followPages(io: CliIo, followed: FollowRequest): Promise<n
       if (lastError !== error.message) printError(error, io, options.json === true);
       lastError = error.message;
     }
-    await io.pause(LOOK_MS, over);
+    await io.pause(POLL_MS, interruption);
   }
   return 0;
 }
@@ -174,10 +174,10 @@ export async function withProgress<Result>(
   work: () => Promise<Result>,
 ): Promise<Result> {
   if (!io.isErrTTY) return work();
-  const begun = io.now();
+  const startedMs = io.now();
   let step = 0;
   const timer = setInterval(() => {
-    const ms = io.now() - begun;
+    const ms = io.now() - startedMs;
     if (ms < QUIET_MS) return;
     const frame = frames[step % frames.length] ?? '';
     io.stderr.write(`${CLEAR}${frame} ${label} ${Math.floor(ms / 1000)}s`);
