@@ -24,7 +24,7 @@ export interface Document {
   /** Undefined when there are problems, null when the file is empty. */
   readonly value: unknown;
   readonly problems: readonly Problem[];
-  /** `file:line:column` of the key at the path, or of the nearest thing around it. */
+  /** Returns `file:line:column` of the key at the path, or of its nearest parent. */
   readonly placeOf: (path: KeyPath) => string;
 }
 
@@ -65,15 +65,15 @@ export function parseDocument(text: string, file: string): Document {
   const placeOf = (path: KeyPath): string => placeAt(offsetOf(yaml, path));
   const faults = [...yaml.errors, ...yaml.warnings].slice(0, limits.problemsMax);
   const problems: Problem[] = faults.map(({ code, message, pos }) => {
-    const [said, hint] = syntaxWords[code] ?? [message, undefined];
-    return makeProblem(placeAt(pos[0]), '', said, hint);
+    const [sentence, hint] = syntaxMessages[code] ?? [message, undefined];
+    return makeProblem(placeAt(pos[0]), '', sentence, hint);
   });
   if (problems.length === 0) problems.push(...checkNodes(yaml, placeAt));
   if (problems.length > 0) return { value: undefined, problems, placeOf };
 
   try {
     const value: unknown = yaml.toJS();
-    scan(value, (path, message, hint) => {
+    reportUnsafe(value, (path, message, hint) => {
       if (problems.length >= limits.problemsMax) return;
       problems.push(makeProblem(placeOf(path), keyText(path), message, hint));
     });
@@ -98,7 +98,7 @@ export function keyText(path: KeyPath): string {
 }
 
 /** Messages for errors of the YAML parser that are hard to understand. */
-const syntaxWords: Readonly<Record<string, readonly [string, string]>> = {
+const syntaxMessages: Readonly<Record<string, readonly [string, string]>> = {
   MULTIPLE_DOCS: ['a second document starts here', 'Remove the line with ---.'],
   NON_STRING_KEY: ['a key must be plain text', 'Put the key in quotes.'],
   RESOURCE_EXHAUSTION: [
@@ -115,7 +115,7 @@ const syntaxWords: Readonly<Record<string, readonly [string, string]>> = {
 type Report = (path: KeyPath, message: string, hint?: string) => void;
 
 /** Reports values that JSON, the ledger or a number can't represent. */
-function scan(root: unknown, report: Report): void {
+function reportUnsafe(root: unknown, report: Report): void {
   let left: number = limits.configValuesMax;
   const visit = (value: unknown, path: KeyPath): void => {
     // Aliases can expand a short text to too many values.

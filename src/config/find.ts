@@ -19,6 +19,7 @@ export interface FindOptions {
   readonly systemDirectory?: string;
 }
 
+/** Location of a configuration. */
 export interface ConfigLocation {
   readonly file: string;
   readonly directory: string;
@@ -30,9 +31,9 @@ export interface ConfigLocation {
  */
 export function findConfig(options: FindOptions): ConfigLocation {
   const { env, home, cwd, systemDirectory = '/etc/ductile' } = options;
-  const given = named(options.given);
+  const given = nonBlank(options.given);
   if (given !== undefined) return findAt([resolvePath(given, cwd, home)], '--config');
-  const variable = named(env['DUCTILE_CONFIG_DIR']);
+  const variable = nonBlank(env['DUCTILE_CONFIG_DIR']);
   if (variable !== undefined) {
     return findAt([resolvePath(variable, cwd, home)], 'DUCTILE_CONFIG_DIR');
   }
@@ -41,14 +42,14 @@ export function findConfig(options: FindOptions): ConfigLocation {
 
 /** Returns the directory for a new configuration. */
 export function homeDirectory(given: string | undefined): string {
-  const place = named(given) ?? named(process.env['DUCTILE_CONFIG_DIR']);
+  const path = nonBlank(given) ?? nonBlank(process.env['DUCTILE_CONFIG_DIR']);
   const home = readHomeDirectory();
-  if (place === undefined) return join(home, '.config', 'ductile');
-  return resolvePath(place, process.cwd(), home);
+  if (path === undefined) return join(home, '.config', 'ductile');
+  return resolvePath(path, process.cwd(), home);
 }
 
-function findAt(places: readonly string[], source: string | undefined): ConfigLocation {
-  const candidates = places.map((place) => (isDirectory(place) ? join(place, CONFIG_FILE) : place));
+function findAt(locations: readonly string[], source: string | undefined): ConfigLocation {
+  const candidates = locations.map((path) => (isDirectory(path) ? join(path, CONFIG_FILE) : path));
   const file = candidates.find((candidate) => existsSync(candidate) && !isDirectory(candidate));
   if (file !== undefined) return { file, directory: dirname(file) };
   const looked = candidates.join(' and ');
@@ -59,22 +60,22 @@ function findAt(places: readonly string[], source: string | undefined): ConfigLo
   throw new DuctileError('CONFIG_NOT_FOUND', message, {
     details: { looked: candidates },
     ...(source === undefined ? { hint: FIRST_STEPS } : {}),
-    ...misspelled(candidates),
+    ...hintMisspelled(candidates),
   });
 }
 
 const FIRST_STEPS =
   'Write one with `ductile init`, name another with --config, or look around with `ductile demo`.';
 
-/** Detects the common mistake `config.yml`. */
-function misspelled(candidates: readonly string[]): { hint?: string } {
+/** Returns a hint about the common mistake `config.yml`. */
+function hintMisspelled(candidates: readonly string[]): { hint?: string } {
   const other = candidates
     .map((candidate) => candidate.replace(/\.yaml$/, '.yml'))
     .find((candidate) => existsSync(candidate));
   return other === undefined ? {} : { hint: `Rename ${other} to ${CONFIG_FILE}.` };
 }
 
-function named(text: string | undefined): string | undefined {
+function nonBlank(text: string | undefined): string | undefined {
   return text === undefined || text.trim() === '' ? undefined : text;
 }
 
@@ -83,7 +84,7 @@ function isDirectory(path: string): boolean {
 }
 
 /** Common file names of parts of a configuration. */
-const usualNames = ['api', 'pipelines', 'plugins', 'routes', 'tokens', 'webhooks'];
+const commonNames = ['api', 'pipelines', 'plugins', 'routes', 'tokens', 'webhooks'];
 
 /**
  * Finds files next to the root file that look like a part of the configuration but aren't included.
@@ -93,7 +94,7 @@ export function findUnread(
   files: readonly Pick<ConfigFile, 'path'>[],
 ): Problem[] {
   const read = new Set(files.map(({ path }) => path));
-  return usualNames
+  return commonNames
     .flatMap((name) => [`${name}.yaml`, `${name}.yml`])
     .filter((name) => !read.has(join(directory, name)) && existsSync(join(directory, name)))
     .map((name) =>

@@ -64,15 +64,17 @@ export function readLock(directory: string): LockReading {
   const entries = Object.entries(hashes).map(
     ([path, hash]) => [path, typeof hash === 'string' ? hash : ''] as const,
   );
-  const seals = isObject(plugins) ? Object.entries(plugins).map(readSeal) : undefined;
-  const ofPlugins = (seals ?? []).flatMap(([name, { manifest, entrypoint }]) => [
+  const pluginHashes = isObject(plugins)
+    ? Object.entries(plugins).map(readPluginHashes)
+    : undefined;
+  const ofPlugins = (pluginHashes ?? []).flatMap(([name, { manifest, entrypoint }]) => [
     [`the manifest of ${name}`, manifest] as const,
     [`the entrypoint of ${name}`, entrypoint] as const,
   ]);
-  const bad = [...entries, ...ofPlugins].find(([, hash]) => !/^[0-9a-f]{64}$/.test(hash));
-  if (bad !== undefined) return unusable(`the hash of ${bad[0]} is not one`);
-  const sealed = seals === undefined ? undefined : new Map(seals);
-  return { state: 'sound', manifest: { generatedAt, hashes: new Map(entries), plugins: sealed } };
+  const invalid = [...entries, ...ofPlugins].find(([, hash]) => !/^[0-9a-f]{64}$/.test(hash));
+  if (invalid !== undefined) return unusable(`the hash of ${invalid[0]} is not one`);
+  const locked = pluginHashes === undefined ? undefined : new Map(pluginHashes);
+  return { state: 'sound', manifest: { generatedAt, hashes: new Map(entries), plugins: locked } };
 }
 
 /** Returns undefined when plugins were never locked. */
@@ -80,7 +82,10 @@ export function findLockedPlugins(reading: LockReading): ConfigLock['plugins'] {
   return reading.state === 'sound' ? reading.manifest.plugins : undefined;
 }
 
-function readSeal([name, value]: readonly [string, unknown]): readonly [string, PluginHashes] {
+function readPluginHashes([name, value]: readonly [string, unknown]): readonly [
+  string,
+  PluginHashes,
+] {
   const { manifest, entrypoint } = isObject(value) ? value : {};
   const text = (hash: unknown): string => (typeof hash === 'string' ? hash : '');
   return [name, { manifest: text(manifest), entrypoint: text(entrypoint) }];
@@ -90,7 +95,7 @@ export function hashFile(file: string, bytes: Uint8Array, directory: string): Co
   return { path: file, tier: tierOf(file, directory), hash: blake3(bytes) };
 }
 
-/** The file name decides the tier: files that grant access are in the high tier. */
+/** Returns the tier by the name of the file: files that grant access are in the high tier. */
 function tierOf(file: string, directory: string): Tier {
   const isScope = dirname(file) === join(directory, 'scopes');
   return isScope || /^(tokens|webhooks)\.ya?ml$/.test(basename(file)) ? 'high' : 'operational';

@@ -20,22 +20,22 @@ export interface IsolationContext {
 
 export function buildIsolation(
   { network, read, write }: z.output<typeof isolationSchema>,
-  path: KeyPath,
+  keyPath: KeyPath,
   { directory, home, report }: IsolationContext,
 ): IsolationConfig {
   const resolveAll = (key: 'read' | 'write', written: readonly string[]): string[] =>
-    written.map((one, index) => {
-      const resolved = resolvePath(one, directory, home);
+    written.map((path, index) => {
+      const resolved = resolvePath(path, directory, home);
       if (resolved === '/' || resolved.includes('\n')) {
-        const message = `is ${JSON.stringify(one)}, which cannot be listed`;
-        report([...path, key, index], message, 'List the directories that the plugin needs.');
+        const message = `is ${JSON.stringify(path)}, which cannot be listed`;
+        report([...keyPath, key, index], message, 'List the directories that the plugin needs.');
       }
       return resolved;
     });
   return { network, read: resolveAll('read', read), write: resolveAll('write', write) };
 }
 
-type Placed = Pick<
+type GuardedConfig = Pick<
   Config,
   'plugins' | 'tenants' | 'state' | 'directory' | 'pluginRoots' | 'packageRoots'
 >;
@@ -44,13 +44,13 @@ type Placed = Pick<
  * Reports writable directories that overlap with the state, the configuration, plugins or packages.
  * A process that can rename a parent directory can replace them.
  */
-export function reportOverlaps(config: Placed, report: IsolationContext['report']): void {
+export function reportOverlaps(config: GuardedConfig, report: IsolationContext['report']): void {
   const { state, directory, pluginRoots, packageRoots } = config;
   const roots = [...pluginRoots, ...packageRoots].map(({ path }) => path);
   const guarded = [state.dir, directory, ...roots];
   for (const [path, { write }] of listIsolation(config)) {
     for (const [index, written] of write.entries()) {
-      const found = guarded.find((one) => overlaps(one, written));
+      const found = guarded.find((directoryPath) => overlaps(directoryPath, written));
       if (found === undefined) continue;
       const hint = 'List a directory of its own, such as /srv/outbox.';
       report([...path, 'write', index], `is ${written}, which overlaps with ${found}`, hint);
@@ -58,7 +58,10 @@ export function reportOverlaps(config: Placed, report: IsolationContext['report'
   }
 }
 
-function listIsolation({ plugins, tenants }: Placed): (readonly [KeyPath, IsolationConfig])[] {
+function listIsolation({
+  plugins,
+  tenants,
+}: GuardedConfig): (readonly [KeyPath, IsolationConfig])[] {
   const set = Object.entries(plugins).flatMap(([name, { isolation }]) =>
     isolation === undefined ? [] : [[['plugins', name, 'isolation'], isolation] as const],
   );

@@ -13,6 +13,7 @@ import { isSecretPath } from './secret-path.ts';
 
 type Issue = z.core.$ZodIssue;
 
+/** Options for the wording of problems. */
 export interface Wording {
   /** The name of the whole document in messages. */
   readonly whole?: string;
@@ -39,8 +40,8 @@ export function describeIssues(
         ? mask(written, issue.path)
         : written;
     const isMissing = given === undefined || (given === null && !isOptional(schema, issue.path));
-    const [said, hint] = words(issue, isMissing ? undefined : given);
-    const message = issue.path.length === 0 ? `${whole} ${said}` : said;
+    const [predicate, hint] = describeIssue(issue, isMissing ? undefined : given);
+    const message = issue.path.length === 0 ? `${whole} ${predicate}` : predicate;
     return [makeProblem(document.placeOf(issue.path), keyText(issue.path), message, hint)];
   });
   return described.slice(0, limits.problemsMax);
@@ -68,7 +69,7 @@ function describeUnknown(
   });
 }
 
-function words(issue: Issue, given: unknown): [message: string, hint?: string | undefined] {
+function describeIssue(issue: Issue, given: unknown): [message: string, hint?: string | undefined] {
   switch (issue.code) {
     case 'invalid_type':
       if (given === undefined) return ['is required'];

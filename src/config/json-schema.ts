@@ -56,16 +56,16 @@ const ownPages: ReadonlySet<string> = new Set([
 /** Corrects schemas: a file holds the input of a check, not its output. */
 function correct(zodSchema: z.core.$ZodType, schema: Schema): void {
   if (isDuration(zodSchema)) {
-    const { default: usual } = schema;
+    const { default: defaultMs } = schema;
     schema.type = 'string';
     schema.pattern = String.raw`^(\d+(\.\d+)?(ms|[wdhms]))+$|\$\{`;
-    if (typeof usual === 'number') schema.default = formatDuration(usual);
+    if (typeof defaultMs === 'number') schema.default = formatDuration(defaultMs);
   } else if (isByteSize(zodSchema)) {
-    const { default: usual } = schema;
+    const { default: defaultBytes } = schema;
     schema.type = ['string', 'integer'];
     schema.pattern = String.raw`^\d+(\.\d+)?\s*([kKmMgG]?([iI]?[bB])?)$|\$\{`;
     schema.minimum = 0;
-    if (typeof usual === 'number') schema.default = formatByteSize(usual);
+    if (typeof defaultBytes === 'number') schema.default = formatByteSize(defaultBytes);
   } else if (zodSchema instanceof z.ZodObject) {
     const shape = zodSchema.shape as Readonly<Record<string, z.core.$ZodType>>;
     const required = Object.entries(shape).filter(([, { _zod }]) => _zod.optin === undefined);
@@ -93,14 +93,14 @@ function upTo(maximum: number | undefined): { maximum?: number } {
   return maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? {} : { maximum };
 }
 
-/** Its default depends on the machine. */
-const OWN_DEFAULT = 'service.max_workers';
+/** The key whose default depends on the machine. */
+const MACHINE_DEFAULT = 'service.max_workers';
 
 function describe(schema: unknown, path: string): void {
   if (!isObject(schema)) return;
   const meaning = meanings[path];
   if (meaning !== undefined) schema['description'] = meaning;
-  if (path === OWN_DEFAULT) delete schema['default'];
+  if (path === MACHINE_DEFAULT) delete schema['default'];
   if (isObject(schema['properties'])) {
     for (const [key, inner] of Object.entries(schema['properties'])) {
       describe(inner, path === '' ? key : `${path}.${key}`);
@@ -116,10 +116,14 @@ function allowDeprecatedKeys(root: Record<string, unknown>): void {
   allowExtensions(root);
 }
 
-function allowAt(schema: unknown, [word = '', ...rest]: readonly string[], one: Translation): void {
+function allowAt(
+  schema: unknown,
+  [word = '', ...rest]: readonly string[],
+  translation: Translation,
+): void {
   if (!isObject(schema)) return;
   if (word === '*') {
-    allowAt(schema['items'] ?? schema['additionalProperties'], rest, one);
+    allowAt(schema['items'] ?? schema['additionalProperties'], rest, translation);
     return;
   }
   const properties = schema['properties'];
@@ -128,11 +132,11 @@ function allowAt(schema: unknown, [word = '', ...rest]: readonly string[], one: 
   if (rest.length > 0) {
     // `anyOf` lists the current form first.
     const [first] = isObject(known) && Array.isArray(known['anyOf']) ? known['anyOf'] : [known];
-    allowAt(first, rest, one);
+    allowAt(first, rest, translation);
   } else if (known === undefined) {
-    properties[word] = { deprecated: true, description: one.hint };
+    properties[word] = { deprecated: true, description: translation.hint };
   } else if (isObject(known) && known['deprecated'] !== true) {
-    const list = { type: 'array', deprecated: true, description: one.hint };
+    const list = { type: 'array', deprecated: true, description: translation.hint };
     properties[word] = { anyOf: [known, list] };
   }
 }

@@ -57,10 +57,11 @@ export function loadConfig(options: LoadOptions = {}): Config {
   const high = drift.filter(({ tier, change }) => tier === 'high' && change !== 'removed');
   if (high.length > 0) throw configInvalid(high.map(({ problem }) => problem));
   if (config === undefined) throw configInvalid(problems);
-  const gates = [config.service.admission, options.admission];
-  const mustLock = gates.some((gate) => gate?.verifyIntegrityOnBoot === true);
-  const mustStay = gates.some((gate) => gate?.failOnDrift === true);
-  const refused = drift.filter(() => (manifest.state === 'absent' ? mustLock : mustStay));
+  const admissions = [config.service.admission, options.admission];
+  const isLockRequired = admissions.some((rules) => rules?.verifyIntegrityOnBoot === true);
+  const isDriftRefused = admissions.some((rules) => rules?.failOnDrift === true);
+  const isRefused = manifest.state === 'absent' ? isLockRequired : isDriftRefused;
+  const refused = isRefused ? drift : [];
   if (refused.length > 0) throw configInvalid(refused.map(({ problem }) => problem));
   return config;
 }
@@ -105,7 +106,7 @@ export function readConfig(options: LoadOptions = {}): ConfigReading {
 
   const checked = checkContent(
     document,
-    { ...environment.variables, ...defined(env) },
+    { ...environment.variables, ...listSet(env) },
     found,
     home,
     (note) => translated.push(note),
@@ -130,7 +131,8 @@ export function readConfig(options: LoadOptions = {}): ConfigReading {
   return finish(deepFreeze(whole), [], all);
 }
 
-interface Checked {
+/** The configuration of the merged files, or their problems. */
+interface ContentResult {
   readonly config: ReturnType<typeof buildConfig> | undefined;
   readonly parsed: ReturnType<typeof configSchema.parse> | undefined;
   readonly problems: readonly Problem[];
@@ -143,7 +145,7 @@ function checkContent(
   { file, directory }: ConfigLocation,
   home: string,
   note: (note: Problem) => void,
-): Checked {
+): ContentResult {
   const { value, faults } = interpolate(document.value, env);
   const used = faults.filter(({ kind, path }) => kind === 'invalid' || isUsed(path, value));
   const problems = used.map(({ path, message, hint }) =>
@@ -170,7 +172,7 @@ function checkContent(
   return { config, parsed: parsed.data, problems, scopeFiles: scopeFiles.files };
 }
 
-/** A disabled plugin may name variables that aren't set. */
+/** Returns whether a value is used: a disabled plugin may name variables that aren't set. */
 function isUsed([top, name, key]: KeyPath, value: unknown): boolean {
   if (top !== 'plugins' || key === 'enabled' || !isObject(value)) return true;
   const plugins = value['plugins'];
@@ -184,8 +186,8 @@ function hasFault(path: KeyPath, faults: readonly PlaceholderFault[]): boolean {
   return faults.some((other) => keyText(other.path) === key);
 }
 
-/** The environment of the process overrides the files, even with an empty value. */
-function defined(env: Environment): Environment {
+/** Returns the variables that are set. They override those of files, even with an empty value. */
+function listSet(env: Environment): Environment {
   return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined));
 }
 

@@ -1,12 +1,13 @@
 /** Finds the known word that the user most likely meant. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
-  const given = normal(word);
-  const [begun, another] = known.filter((candidate) => normal(candidate).startsWith(given));
-  if (begun !== undefined && another === undefined && given.length >= BEGINNING_MIN) return begun;
+  const given = normalize(word);
+  const [completed, another] = known.filter((candidate) => normalize(candidate).startsWith(given));
+  const isUnique = completed !== undefined && another === undefined;
+  if (isUnique && given.length >= PREFIX_CHARS_MIN) return completed;
   let best: string | undefined;
   let bestDistance = Math.max(1, Math.floor(given.length / 3)) + 1;
   for (const candidate of known) {
-    const distance = editDistance(given, normal(candidate));
+    const distance = editDistance(given, normalize(candidate));
     if (distance < bestDistance) {
       best = candidate;
       bestDistance = distance;
@@ -16,7 +17,7 @@ export function nearest(word: string, known: readonly string[]): string | undefi
 }
 
 /** A shorter prefix is ambiguous. */
-const BEGINNING_MIN = 3;
+const PREFIX_CHARS_MIN = 3;
 
 /** Suggests a known word, or lists them all. */
 export function suggest(word: string, known: readonly string[], what: string): string {
@@ -26,7 +27,7 @@ export function suggest(word: string, known: readonly string[], what: string): s
 }
 
 /** Ignores case and separators: `maxWorkers` and `max-workers` mean `max_workers`. */
-function normal(word: string): string {
+function normalize(word: string): string {
   return word.slice(0, 64).toLowerCase().replaceAll(/[-_ ]/g, '');
 }
 

@@ -55,25 +55,25 @@ export const lockConfig = defineOperation({
     const reading = readConfig(loadOptions(context));
     const { found, config } = requireConfig(reading);
     const { directory } = found;
-    const seals = sealsFor(config, reading.manifest);
-    const manifest = lockFiles(directory, reading.files, new Date().toISOString(), seals);
+    const hashes = hashesToLock(config, reading.manifest);
+    const manifest = lockFiles(directory, reading.files, new Date().toISOString(), hashes);
     const files = reading.files.map(({ path, tier, hash }) => ({
       path: relative(directory, path),
       tier,
       hash,
     }));
-    const plugins = [...(seals ?? [])].map(([name, seal]) => ({ name, ...seal }));
+    const plugins = [...(hashes ?? [])].map(([name, own]) => ({ name, ...own }));
     return Promise.resolve({ manifest, files, plugins });
   },
   plan(context) {
     const { drift, files, config, manifest } = requireConfig(readConfig(loadOptions(context)));
-    const now = [...(sealsFor(config, manifest) ?? [])];
+    const now = [...(hashesToLock(config, manifest) ?? [])];
     const before = findLockedPlugins(manifest);
     const changes = [
-      ...drift.map(({ path, change }) => `${path} would be ${words[change]}.`),
-      ...now.flatMap(([name, seal]) => {
-        const change = compareSeals(seal, before?.get(name));
-        return change === undefined ? [] : [`The plugin ${name} would be ${words[change]}.`];
+      ...drift.map(({ path, change }) => `${path} would be ${changeWords[change]}.`),
+      ...now.flatMap(([name, hashes]) => {
+        const change = compareHashes(hashes, before?.get(name));
+        return change === undefined ? [] : [`The plugin ${name} would be ${changeWords[change]}.`];
       }),
     ];
     const same = `All ${files.length} files and ${now.length} plugins are locked as they are.`;
@@ -82,9 +82,9 @@ export const lockConfig = defineOperation({
 });
 
 /**
- * When the plugins can't be loaded, the files are locked and the previous hashes of plugins stay.
+ * Returns the hashes of plugins for the lock. If the plugins can't be loaded, their previous hashes stay.
  */
-function sealsFor(config: Config, manifest: LockReading): ConfigLock['plugins'] {
+function hashesToLock(config: Config, manifest: LockReading): ConfigLock['plugins'] {
   try {
     return hashPlugins(loadCatalog(config));
   } catch (thrown) {
@@ -93,7 +93,7 @@ function sealsFor(config: Config, manifest: LockReading): ConfigLock['plugins'] 
   }
 }
 
-function compareSeals(
+function compareHashes(
   now: PluginHashes,
   before: PluginHashes | undefined,
 ): 'added' | 'changed' | undefined {
@@ -102,7 +102,7 @@ function compareSeals(
   return isSame ? undefined : 'changed';
 }
 
-const words = { added: 'added', changed: 'accepted as it is now', removed: 'forgotten' };
+const changeWords = { added: 'added', changed: 'accepted as it is now', removed: 'forgotten' };
 
 export const showConfig = defineOperation({
   name: 'config.show',
@@ -272,15 +272,15 @@ export const viewConfig = defineOperation({
 });
 
 function compareBackup(now: ConfigReading, backup: string): z.output<typeof diffShape> {
-  const then = openBackup(backup).reading;
-  const [old, current] = [listFiles(then), listFiles(now)];
+  const before = openBackup(backup).reading;
+  const [old, current] = [listFiles(before), listFiles(now)];
   const files = [...new Set([...old.keys(), ...current.keys()])].toSorted().flatMap((path) => {
     const [was, is] = [old.get(path), current.get(path)];
     if (was?.hash === is?.hash) return [];
     const change = was === undefined ? 'added' : is === undefined ? 'removed' : 'changed';
     return [{ path, tier: (is ?? was)?.tier ?? 'operational', change } as const];
   });
-  const keys = compareKeys(then.document.value, now.document.value).map(toKeyRow);
+  const keys = compareKeys(before.document.value, now.document.value).map(toKeyRow);
   const compared = { compared_with: backup, keys_compared_with: backup };
   return { same: files.length === 0, ...compared, files, keys, plugins: [] };
 }
@@ -289,7 +289,7 @@ function toKeyRow({ key, before, after }: KeyChange): z.output<typeof diffShape>
   return { key, before: before ?? null, after: after ?? null };
 }
 
-/** Compares the files even if the database can't be opened. */
+/** Compares with the active configuration; undefined if the database can't be opened. */
 async function readActive({ config }: ConfigReading): Promise<ActiveComparison | undefined> {
   if (config === undefined) return undefined;
   try {
@@ -305,7 +305,7 @@ async function readActive({ config }: ConfigReading): Promise<ActiveComparison |
   }
 }
 
-/** `config check` reports plugins that don't load. */
+/** Lists differences of plugins; `config check` reports plugins that don't load. */
 function listPluginDrift({ config }: ConfigReading): z.output<typeof diffShape>['plugins'] {
   if (config === undefined) return [];
   try {

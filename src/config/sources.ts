@@ -33,11 +33,11 @@ export function readSources(
   /** The chain of includes that leads to each file. */
   const seen = new Map<string, readonly string[]>();
 
-  const readFile = (file: string, way: readonly string[], named: Named): void => {
+  const readFile = (file: string, parents: readonly string[], named: MakeProblem): void => {
     const before = seen.get(file);
-    const chain = [...way, file];
+    const chain = [...parents, file];
     if (before !== undefined) {
-      const message = way.includes(file)
+      const message = parents.includes(file)
         ? `leads in a circle: ${chain.join(' → ')}`
         : `includes ${file} again; it was included by ${before.join(' → ')}`;
       problems.push(named(message, 'Include every file once.'));
@@ -59,17 +59,17 @@ export function readSources(
     problems.push(...document.problems);
     sources.push({ file, bytes, document });
     for (const include of listPaths({ file, bytes, document }, ['include'], home)) {
-      if (include.problem === undefined) readPlace(include.path, chain, include.named);
+      if (include.problem === undefined) readPath(include.path, chain, include.named);
       else problems.push(include.problem);
     }
   };
-  const readPlace = (place: string, way: readonly string[], named: Named): void => {
-    const found = statSync(place, { throwIfNoEntry: false });
-    if (found === undefined) problems.push(named(`names ${place}, which does not exist`));
-    else if (!found.isDirectory()) readFile(place, way, named);
+  const readPath = (path: string, parents: readonly string[], named: MakeProblem): void => {
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found === undefined) problems.push(named(`names ${path}, which does not exist`));
+    else if (!found.isDirectory()) readFile(path, parents, named);
     else {
-      if (isLink(place)) links.push(named(`${place} is a symbolic link`));
-      for (const file of listDirectory(place)) readFile(file, way, named);
+      if (isLink(path)) links.push(named(`${path} is a symbolic link`));
+      for (const file of listDirectory(path)) readFile(file, parents, named);
     }
   };
 
@@ -77,12 +77,13 @@ export function readSources(
   return { sources, problems, links };
 }
 
-type Named = (message: string, hint?: string) => Problem;
+/** Creates a problem at the key that names the file. */
+type MakeProblem = (message: string, hint?: string) => Problem;
 
 interface NamedPath {
   /** Absolute. */
   readonly path: string;
-  readonly named: Named;
+  readonly named: MakeProblem;
   readonly problem: Problem | undefined;
 }
 
@@ -98,7 +99,7 @@ export function listPaths(
   return list.flatMap((written: unknown, index): NamedPath[] => {
     if (typeof written !== 'string' || written.trim() === '') return [];
     const path = [...key, index];
-    const named: Named = (message, hint) =>
+    const named: MakeProblem = (message, hint) =>
       makeProblem(document.placeOf(path), keyText(path), message, hint);
     const problem = written.includes('${')
       ? named('names a variable, but files are read before variables are', 'Write the path itself.')
@@ -136,7 +137,7 @@ export function readEnvironmentFiles(
   const named = sources.flatMap((source) =>
     listPaths(source, ['environment_vars', 'include'], home),
   );
-  for (const { path: file, named: complain, problem } of named) {
+  for (const { path: file, named: makeNamed, problem } of named) {
     if (problem !== undefined) {
       problems.push(problem);
       continue;
@@ -152,7 +153,7 @@ export function readEnvironmentFiles(
     } catch (thrown) {
       const code = (thrown as NodeJS.ErrnoException).code;
       const reason = code === 'ENOENT' ? 'does not exist' : 'cannot be read';
-      problems.push(complain(`names ${file}, which ${reason}`));
+      problems.push(makeNamed(`names ${file}, which ${reason}`));
     }
   }
   return { variables: Object.fromEntries(variables), files, problems };

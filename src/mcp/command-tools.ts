@@ -39,7 +39,7 @@ export function commandTool(name: string, offered: OfferedCommand): Tool {
     },
     operation: runPlugin,
     effect: type,
-    toInput: ({ wait: asked = WAIT, ...given }) => ({ ...given, wait: asked, plugin, command }),
+    toInput: ({ wait: waitFor = WAIT, ...given }) => ({ ...given, wait: waitFor, plugin, command }),
   };
 }
 
@@ -60,17 +60,17 @@ function describe({ plugin, command, type, description }: OfferedCommand): strin
 function payloadSchema({ inputSchema }: OfferedCommand): JsonObject {
   if (inputSchema === undefined)
     return { type: 'object', description: 'what the command is given' };
-  return quieten(moveRefs(inputSchema, '#/properties/payload')) as JsonObject;
+  return shortenTexts(moveRefs(inputSchema, '#/properties/payload')) as JsonObject;
 }
 
 /** Shortens the author's descriptions and makes invisible characters visible. */
-function quieten(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(quieten);
+function shortenTexts(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(shortenTexts);
   if (!isObject(schema)) return schema;
   return Object.fromEntries(
     Object.entries(schema).map(([key, value]) => {
-      const isWords = (key === 'description' || key === 'title') && typeof value === 'string';
-      return [key, isWords ? cut(value) : quieten(value)];
+      const isText = (key === 'description' || key === 'title') && typeof value === 'string';
+      return [key, isText ? cut(value) : shortenTexts(value)];
     }),
   );
 }

@@ -21,25 +21,25 @@ export function isShownOnce({ http }: Operation): boolean {
   return isOffered(http) && http.isSecret === true;
 }
 
-let made: ReadonlyMap<string, Tool> | undefined;
+let tools: ReadonlyMap<string, Tool> | undefined;
 
 /** Returns every operation that is a tool, by the tool's name. */
 export function operationTools(): ReadonlyMap<string, Tool> {
-  made ??= new Map(
+  tools ??= new Map(
     operations
       .filter((operation) => typeof toolPlace(operation) === 'string')
       .map((operation) => [operationToolName(operation.name), toTool(operation)]),
   );
-  return made;
+  return tools;
 }
 
 function toTool(operation: Operation): Tool {
   const { name, summary, effect, input, secrets = [] } = operation;
   const { $schema: _, ...schema } = z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' });
-  const open = Object.entries(schema.properties ?? {}).filter(
+  const fieldsOfInput = Object.entries(schema.properties ?? {}).filter(
     ([field]) => !secrets.includes(field),
   );
-  const properties = { ...Object.fromEntries(open), ...ownFields(operation) };
+  const properties = { ...Object.fromEntries(fieldsOfInput), ...ownFields(operation) };
   return {
     description: {
       name: operationToolName(name),

@@ -5,8 +5,8 @@ import { limits } from '../base/limits.ts';
 export interface ResultStore {
   /** Names a result. The name can't be guessed by the author of a part of it. */
   nameOf(caller: string, text: string): string;
-  /** Returns false if the text is too large. */
-  keep(caller: string, name: string, text: string): boolean;
+  /** Stores a result. Returns false if the text is too large. */
+  save(caller: string, name: string, text: string): boolean;
   find(caller: string, name: string): string | undefined;
 }
 
@@ -25,22 +25,22 @@ export function createResultStore(
   let total = 0;
 
   const drop = (caller: string, results: CallerResults): void => {
-    const [name = '', text = ''] = results.answers.entries().next().value ?? [];
-    results.answers.delete(name);
+    const [name = '', text = ''] = results.texts.entries().next().value ?? [];
+    results.texts.delete(name);
     results.chars -= text.length;
     total -= text.length;
-    if (results.answers.size === 0) callers.delete(caller);
+    if (results.texts.size === 0) callers.delete(caller);
   };
   const dropOldest = (): void => {
     for (const [caller, results] of callers) {
-      for (let left = results.answers.size; left > 0; left -= 1) {
+      for (let left = results.texts.size; left > 0; left -= 1) {
         if (total <= forAll) return;
         drop(caller, results);
       }
     }
   };
   const touch = (caller: string): CallerResults => {
-    const results = callers.get(caller) ?? { answers: new Map<string, string>(), chars: 0 };
+    const results = callers.get(caller) ?? { texts: new Map<string, string>(), chars: 0 };
     callers.delete(caller);
     callers.set(caller, results);
     return results;
@@ -51,24 +51,24 @@ export function createResultStore(
       // A plain hash suffices instead of an HMAC, and is far quicker: only a part of the digest is
       // shown, so it can't be extended.
       hash('sha256', `${key}\n${caller}\n${text}`).slice(0, NAME_CHARS),
-    keep(caller, name, text) {
+    save(caller, name, text) {
       if (text.length > Math.min(perCaller, forAll)) return false;
       const results = touch(caller);
-      if (!results.answers.delete(name)) {
+      if (!results.texts.delete(name)) {
         results.chars += text.length;
         total += text.length;
       }
-      results.answers.set(name, text);
+      results.texts.set(name, text);
       while (results.chars > perCaller) drop(caller, results);
       dropOldest();
       return true;
     },
     find(caller, name) {
-      const text = callers.get(caller)?.answers.get(name);
+      const text = callers.get(caller)?.texts.get(name);
       if (text === undefined) return undefined;
       const results = touch(caller);
-      results.answers.delete(name);
-      results.answers.set(name, text);
+      results.texts.delete(name);
+      results.texts.set(name, text);
       return text;
     },
   };
@@ -76,6 +76,6 @@ export function createResultStore(
 
 interface CallerResults {
   /** In the order of use, the most recent last. */
-  readonly answers: Map<string, string>;
+  readonly texts: Map<string, string>;
   chars: number;
 }

@@ -52,7 +52,7 @@ export async function handlePost(
   { headers, message }: PostedMessage,
 ): Promise<McpResponse> {
   const make = (): Server => makeServer(description, tools);
-  if (isEarlier(headers, message)) return answerEarlier(make(), message);
+  if (isEarlier(headers, message)) return handleEarlier(make(), message);
   // The URL doesn't matter here: the caller and the path were checked before.
   const request = new Request('http://localhost/mcp', { method: 'POST', headers });
   servers.set(request, make);
@@ -85,32 +85,31 @@ const VERSION_HEADER = 'mcp-protocol-version';
 const FIRST_LATER = '2026-07-28';
 const EARLIER: ReadonlySet<string> = new Set(SUPPORTED_PROTOCOL_VERSIONS);
 
-async function answerEarlier(
+async function handleEarlier(
   server: Server,
   message: JSONRPCRequest | JSONRPCNotification,
 ): Promise<McpResponse> {
-  let resolveAnswer: (answer: JSONRPCMessage) => void = () => undefined;
-  const answered = new Promise<JSONRPCMessage>((resolve) => (resolveAnswer = resolve));
+  const response = Promise.withResolvers<JSONRPCMessage>();
   const transport: Transport = {
     start: () => Promise.resolve(),
     close: () => Promise.resolve(),
     send(sent) {
       // A notification can't be sent: there is only one response.
-      if (!isJSONRPCNotification(sent)) resolveAnswer(sent);
+      if (!isJSONRPCNotification(sent)) response.resolve(sent);
       return Promise.resolve();
     },
   };
   await server.connect(transport);
   transport.onmessage?.(message);
   if (!('id' in message)) return { status: 202, type: undefined, text: '' };
-  return { status: 200, type: 'application/json', text: JSON.stringify(await answered) };
+  return { status: 200, type: 'application/json', text: JSON.stringify(await response.promise) };
 }
 
-/** Serves an agent over standard input and output, until it leaves or `over` is aborted. */
+/** Serves an agent over standard input and output, until it leaves or is interrupted. */
 export async function serveStdioAgent(
   description: ServerDescription,
   tools: ToolServer,
-  over: AbortSignal,
+  interruption: AbortSignal,
 ): Promise<void> {
   const { tracked, settled } = trackCalls(tools);
   const transport = makeStdioTransport(process.stdin, process.stdout);
@@ -118,10 +117,10 @@ export async function serveStdioAgent(
   await new Promise<void>((resolve) => {
     process.stdin.once('end', resolve);
     process.stdin.once('close', resolve);
-    over.addEventListener('abort', () => resolve());
+    interruption.addEventListener('abort', () => resolve());
   });
   // A client that closed its input may still read results.
-  if (!over.aborted) await settled();
+  if (!interruption.aborted) await settled();
   await handle.close();
 }
 
@@ -131,8 +130,8 @@ function trackCalls(tools: ToolServer): {
   readonly settled: () => Promise<void>;
 } {
   const pending = new Set<Promise<unknown>>();
-  const track = <T>(answer: Promise<T>): Promise<T> => {
-    const tracked = answer.finally(() => pending.delete(tracked));
+  const track = <T>(call: Promise<T>): Promise<T> => {
+    const tracked = call.finally(() => pending.delete(tracked));
     pending.add(tracked);
     return tracked;
   };
@@ -155,7 +154,7 @@ function trackCalls(tools: ToolServer): {
 
 function serverOf(request: Request | undefined): Server {
   const make = request === undefined ? undefined : servers.get(request);
-  if (make === undefined) throw new Error('a request without anybody who answers it');
+  if (make === undefined) throw new Error('a request without a server');
   return make();
 }
 
@@ -172,7 +171,7 @@ function makeServer({ name, version, instructions }: ServerDescription, tools: T
 const LINE_END = 0x0a;
 
 /**
- * Messages as lines, like the transport of the official package, with two differences: numbers are
+ * Creates a transport for messages as lines, like the transport of the official package, with two differences: numbers are
  * kept exactly, and the end of the input ends nothing, because requests in progress still get their
  * responses.
  */

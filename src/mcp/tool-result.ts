@@ -32,11 +32,11 @@ export interface ResultContext {
 export interface ResultDraft {
   /** The complete value. */
   readonly value: unknown;
-  /** Shown once and never stored. */
+  /** True if the result is shown once and never stored. */
   readonly isSecret: boolean;
   /** A shorter page that is shown instead. */
   readonly less?: FittingPage | undefined;
-  /** Says which parts may be folded when the result is too large. */
+  /** The parts that may be folded if the result is too large. */
   readonly shape?: Pick<ResultShape, 'rows' | 'details'>;
   /** Fields that are added beside the value. */
   readonly beside?: Readonly<Record<string, unknown>>;
@@ -50,7 +50,7 @@ export interface FittingPage {
 
 /** Formats a result within its budget; each cut has a handle. */
 export function formatResult(options: ResultContext, draft: ResultDraft): ToolResult {
-  return formatShown(options, draft).answer;
+  return formatShown(options, draft).result;
 }
 
 /** Formats a result, and returns the part of the value that is shown. */
@@ -69,7 +69,7 @@ export function formatShown(
   const { listed: folds } = describeCuts(all, {
     value,
     charsMax: Infinity,
-    handleOf: (path) => (whole.isKept ? handleOf(whole.name, path) : undefined),
+    handleOf: (path) => (whole.isStored ? handleOf(whole.name, path) : undefined),
   });
   return write(options, { ...storeValue(options, folded, isSecret), ...as, folds });
 }
@@ -77,7 +77,7 @@ export function formatShown(
 function storeValue({ store, caller }: ResultContext, value: unknown, isSecret: boolean) {
   const text = JSON.stringify(value);
   const name = store.nameOf(caller, text);
-  return { value, name, isKept: !isSecret && store.keep(caller, name, text) };
+  return { value, name, isStored: !isSecret && store.save(caller, name, text) };
 }
 
 /** Formats more of a result that was cut. */
@@ -90,7 +90,7 @@ export function formatMore(options: ResultContext, handle: string, from: number)
     const message = 'there is no such handle, or what it stood for is not kept any more';
     throw new DuctileError('HANDLE_NOT_FOUND', message, { place: 'handle' });
   }
-  return write(options, { name, isKept: true, value, path, from, as: 'part' }).answer;
+  return write(options, { name, isStored: true, value, path, from, as: 'part' }).result;
 }
 
 export function hasHandle({ store, caller }: ResultContext, handle: unknown): boolean {
@@ -121,13 +121,14 @@ function follow(value: unknown, path: readonly number[]): unknown {
 }
 
 interface FormattedResult {
-  readonly answer: ToolResult;
+  readonly result: ToolResult;
+  /** The part of the value that is shown. */
   readonly shown: unknown;
 }
 
 interface FormatRequest {
   readonly name: string;
-  readonly isKept: boolean;
+  readonly isStored: boolean;
   readonly value: unknown;
   /** Position of the value in the stored result. */
   readonly path: readonly number[];
@@ -141,17 +142,17 @@ interface FormatRequest {
 /** Space for the frame and for the description of each cut. */
 const FRAME_BYTES = 300;
 const CUTS_SHARE = 0.2;
-const ROOM_CHARS_MIN = 10;
+const VALUE_BYTES_MIN = 10;
 
 function write(options: ResultContext, request: FormatRequest): FormattedResult {
-  const { name, isKept, value, path, from, as, beside = {}, folds = [] } = request;
+  const { name, isStored, value, path, from, as, beside = {}, folds = [] } = request;
   const available = options.budget - FRAME_BYTES - countJsonBytes([beside, folds]);
-  for (let room = available; ; room = Math.floor(room * (1 - CUTS_SHARE))) {
-    const { value: shown, cuts } = digest(value, room, { from });
+  for (let bytes = available; ; bytes = Math.floor(bytes * (1 - CUTS_SHARE))) {
+    const { value: shown, cuts } = digest(value, bytes, { from });
     const listed = listCuts(cuts, folds, {
       value,
       charsMax: options.budget * CUTS_SHARE,
-      handleOf: (inner) => (isKept ? handleOf(name, [...path, ...inner]) : undefined),
+      handleOf: (inner) => (isStored ? handleOf(name, [...path, ...inner]) : undefined),
     });
     const json = JSON.stringify({
       [as]: shown,
@@ -160,9 +161,9 @@ function write(options: ResultContext, request: FormatRequest): FormattedResult 
       ...beside,
     });
     const text = frame(name, escapeInvisible(json));
-    const isLeast = room < ROOM_CHARS_MIN;
-    if (Buffer.byteLength(text) <= options.budget || isLeast) {
-      return { answer: { content: [{ type: 'text', text }] }, shown };
+    const isSmallest = bytes < VALUE_BYTES_MIN;
+    if (Buffer.byteLength(text) <= options.budget || isSmallest) {
+      return { result: { content: [{ type: 'text', text }] }, shown };
     }
   }
 }
@@ -241,11 +242,11 @@ export async function formatPage(
   draft: Pick<ResultDraft, 'beside' | 'shape'>,
 ): Promise<ToolResult> {
   const whole = { value: page, isSecret: false, ...draft };
-  let { answer, shown } = formatShown(options, whole);
+  let { result, shown } = formatShown(options, whole);
   const { rows } = describeResult(operation);
-  const { shape: asked } = operation.input;
-  const isPaged = 'limit' in asked && ('cursor' in asked || 'after' in asked);
-  if (rows === undefined || !isPaged || input['limit'] !== undefined) return answer;
+  const { shape } = operation.input;
+  const isPaged = 'limit' in shape && ('cursor' in shape || 'after' in shape);
+  if (rows === undefined || !isPaged || input['limit'] !== undefined) return result;
   const total = countRows(page, rows.field);
   const path = [Object.keys(page).indexOf(rows.field)];
   let fetched = total;
@@ -255,9 +256,9 @@ export async function formatPage(
     const value = await run({ ...input, limit: fits });
     fetched = countRows(value, rows.field);
     const cut = { path, kind: 'page', total, shown: fetched } as const;
-    ({ answer, shown } = formatShown(options, { ...whole, less: { value, cut } }));
+    ({ result, shown } = formatShown(options, { ...whole, less: { value, cut } }));
   }
-  return answer;
+  return result;
 }
 
 function countRows(output: unknown, field: string): number {

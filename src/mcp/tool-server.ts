@@ -61,15 +61,15 @@ export function createToolServer(options: ToolServerOptions): ToolServer {
       return [...tools.map(({ description }) => description), expandTool];
     },
     async call(name, given = {}) {
-      let resultOptions = defaults;
+      let resultContext = defaults;
       try {
         if (!isObject(given)) throw invalid('arguments', 'must be an object');
         const { budget, ...rest } = given;
-        resultOptions = { ...resultOptions, budget: readBudget(budget) };
-        if (name === EXPAND) return expandResult(resultOptions, rest);
-        return await callTool(await findTool(options, name), rest, { backend, resultOptions });
+        resultContext = { ...resultContext, budget: readBudget(budget) };
+        if (name === EXPAND) return expandResult(resultContext, rest);
+        return await callTool(await findTool(options, name), rest, { backend, resultContext });
       } catch (thrown) {
-        return formatError(resultOptions, toDuctileError(thrown));
+        return formatError(resultContext, toDuctileError(thrown));
       }
     },
     fail: (error) => formatError(defaults, error),
@@ -139,42 +139,42 @@ async function findCommand(options: ToolServerOptions, name: string): Promise<To
 
 interface ToolCall {
   readonly backend: ToolBackend;
-  readonly resultOptions: ResultContext;
+  readonly resultContext: ResultContext;
 }
 
 async function callTool(
   tool: Tool,
   given: JsonObject,
-  { backend, resultOptions }: ToolCall,
+  { backend, resultContext }: ToolCall,
 ): Promise<ToolResult> {
   const { operation } = tool;
   if (operation.effect === 'read') {
-    const { rest, text: since } = takeText(given, 'changed_since');
+    const { rest, text: since } = splitText(given, 'changed_since');
     const isPicked = rest['fields'] !== undefined;
     const run = async (input: JsonObject): Promise<JsonOutput> => {
       const output = await backend.run(operation, input, undefined);
       // Fields that the caller named are kept, even if they are null.
-      return isPicked ? output : compact(operation, output);
+      return isPicked ? output : compactOutput(operation, output);
     };
     const input = tool.toInput(rest);
     const page = await run(input);
     const shape = isPicked ? {} : describeResult(operation);
-    return formatComparable(resultOptions, { operation, input, page, run }, { since, shape });
+    return formatComparable(resultContext, { operation, input, page, run }, { since, shape });
   }
   const hasOwnKey = 'idempotency_key' in operation.input.shape;
   const { rest, text: key } = hasOwnKey
     ? { rest: given, text: undefined }
-    : takeText(given, 'idempotency_key');
-  const value = compact(operation, await backend.run(operation, tool.toInput(rest), key));
-  return formatResult(resultOptions, { value, isSecret: isShownOnce(operation) });
+    : splitText(given, 'idempotency_key');
+  const value = compactOutput(operation, await backend.run(operation, tool.toInput(rest), key));
+  return formatResult(resultContext, { value, isSecret: isShownOnce(operation) });
 }
 
-function compact(operation: Operation, output: JsonOutput): JsonOutput {
+function compactOutput(operation: Operation, output: JsonOutput): JsonOutput {
   return compactResult(output, new Set(describeResult(operation).data));
 }
 
-/** Takes an argument of the tool that its operation doesn't know. */
-function takeText(
+/** Splits an argument of the tool that its operation doesn't know from the others. */
+function splitText(
   given: JsonObject,
   field: string,
 ): { rest: JsonObject; text: string | undefined } {
@@ -185,38 +185,41 @@ function takeText(
 
 /** Formats a result that a later one can be compared with. */
 async function formatComparable(
-  resultOptions: ResultContext,
-  asked: FittingPageRequest,
+  resultContext: ResultContext,
+  request: FittingPageRequest,
   { since, shape }: Pick<ResultDraft, 'shape'> & { readonly since: string | undefined },
 ): Promise<ToolResult> {
-  const { store, caller } = resultOptions;
-  const { page } = asked;
+  const { store, caller } = resultContext;
+  const { page } = request;
   const text = JSON.stringify(page);
   const seen = store.nameOf(caller, text);
   const before = since === undefined ? undefined : store.find(caller, since);
   if (before === undefined) {
     const beside = { seen, ...(since === undefined ? {} : { changed_since: 'not kept any more' }) };
-    return formatPage(resultOptions, asked, { beside, ...(shape === undefined ? {} : { shape }) });
+    return formatPage(resultContext, request, {
+      beside,
+      ...(shape === undefined ? {} : { shape }),
+    });
   }
-  store.keep(caller, seen, text);
+  store.save(caller, seen, text);
   const value =
     before === text ? { unchanged: true } : compareResults(parseJson(before) as JsonOutput, page);
-  return formatResult(resultOptions, { value, isSecret: false, beside: { seen } });
+  return formatResult(resultContext, { value, isSecret: false, beside: { seen } });
 }
 
-function expandResult(resultOptions: ResultContext, { handle, from = 0 }: JsonObject): ToolResult {
+function expandResult(resultContext: ResultContext, { handle, from = 0 }: JsonObject): ToolResult {
   if (typeof handle !== 'string') throw invalid('handle', 'must be a handle of an earlier answer');
   if (typeof from !== 'number' || !Number.isSafeInteger(from) || from < 0) {
     throw invalid('from', 'must be a whole number, 0 or more');
   }
-  return formatMore(resultOptions, handle, from);
+  return formatMore(resultContext, handle, from);
 }
 
 function readBudget(budget: unknown): number {
   if (budget === undefined) return limits.resultBytes;
   const { toolAnswerCharsMin: min, toolAnswerCharsMax: max } = limits;
-  const isSound = typeof budget === 'number' && Number.isInteger(budget);
-  if (isSound && budget >= min && budget <= max) return budget;
+  const isWhole = typeof budget === 'number' && Number.isInteger(budget);
+  if (isWhole && budget >= min && budget <= max) return budget;
   throw invalid('budget', `must be a whole number from ${min} to ${max}`);
 }
 
@@ -269,7 +272,7 @@ function compareLists(before: unknown, after: unknown): ListChange | undefined {
   };
 }
 
-/** Rows begin with their identity: one field, or as many as are needed to distinguish them. */
+/** Finds the identity of rows: their first field, or as many as are needed to distinguish them. */
 function identityOf(before: readonly ResultRow[], after: readonly ResultRow[]) {
   const names = Object.keys(after[0] ?? before[0] ?? {}).slice(0, NAMES_MAX);
   for (let count = 1; count <= names.length; count += 1) {

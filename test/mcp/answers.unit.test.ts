@@ -114,7 +114,7 @@ test('stored responses are bounded for each caller and in total', () => {
   const store = createResultStore(100, 250);
   const keep = (caller: string, text: string): string => {
     const name = store.nameOf(caller, text);
-    return store.keep(caller, name, text) ? name : '';
+    return store.save(caller, name, text) ? name : '';
   };
   expect(keep('a', 'x'.repeat(101))).toBe('');
   const first = keep('a', 'x'.repeat(60));
