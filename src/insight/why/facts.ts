@@ -10,7 +10,7 @@ import {
   type UsualDuration,
   type ProgressFacts,
 } from '../usual-duration.service.ts';
-import type { PluginHealth } from '../../config/snapshot-types.ts';
+import type { PluginHealth } from '../../job/types.ts';
 import type { PluginSwitch } from '../../directive/types.ts';
 import type { DependencyHolder, Line, RunningJob } from '../../tenant/outlook.ts';
 import { findCredentials } from '../../base/credential-ref.ts';
