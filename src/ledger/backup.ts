@@ -13,11 +13,11 @@ import { readInThread } from './sqlite/read-thread.ts';
 import { openSqlite, type SqliteStore } from './sqlite/store.ts';
 
 const PAGES_PER_STEP = 256;
-/** As many as a file of SQLite may have, as far as a step can count. */
+/** More pages than a file of SQLite has, so that one step copies all of them. */
 const PAGES_MAX = 2 ** 31 - 1;
 const ROWS_PER_PAGE = 1000;
 
-/** Copies a running ledger through its own writing connection, checks the copy, then names it. */
+/** Copies a ledger in use through its own writing connection, checks the copy, then renames it to its target. */
 export async function backupSqlite(
   store: SqliteStore,
   target: string,
@@ -25,7 +25,7 @@ export async function backupSqlite(
 ): Promise<void> {
   await writeChecked(target, directive, async (draft) => {
     let copied: Promise<unknown> = Promise.resolve();
-    // Later steps wait for a transaction to end, but Node gives up when the first one meets one.
+    // Later steps wait for the end of a transaction, but Node fails if one is open at the first step.
     await store.between(async () => {
       await new Promise<void>((begun) => {
         copied = backup(store.writer, draft, { rate: PAGES_PER_STEP, progress: () => begun() });
@@ -40,8 +40,8 @@ export async function backupSqlite(
 }
 
 /**
- * Copies the file of a ledger that somebody else may be writing, over a connection that only reads: in
- * one step, because between two of them a write of theirs would make it begin anew.
+ * Copies the file of a ledger over a read-only connection while another process may be writing. It takes
+ * one step: after a write between two steps, SQLite would start the copy from the beginning.
  */
 export async function copySqlite(reader: DatabaseSync, target: string): Promise<void> {
   await writeChecked(target, undefined, async (draft) => {
@@ -50,8 +50,8 @@ export async function copySqlite(reader: DatabaseSync, target: string): Promise<
 }
 
 /**
- * A PostgreSQL ledger is copied into a SQLite ledger file, from one snapshot: the same tables, so
- * the copy can be looked into, checked and restored with nothing but this program.
+ * Copies a PostgreSQL ledger from one snapshot into a SQLite ledger file with the same tables. So Ductile
+ * alone can read, check and restore the copy.
  */
 export async function backupPostgres(
   store: PostgresStore,
@@ -86,7 +86,7 @@ async function writeChecked(
   const draft = `${target}.partial`;
   try {
     removeDatabase(draft);
-    // Made before it is filled: at no time may others read it.
+    // Created with its mode before it is filled, so that other users can never read it.
     closeSync(openSync(draft, 'wx', 0o600));
   } catch (error) {
     throw failed(target, error);
@@ -110,8 +110,8 @@ function failed(place: string, error: unknown): DuctileError {
 }
 
 /**
- * A copy is made while its directive is running, so it would hold one that never ended and fail it
- * where it is opened. A copy that can be read proves that its directive completed.
+ * Completes the directive of a copy inside the copy, which was made while the directive was running.
+ * Otherwise the directive would fail when the copy is opened, although the copy proves that it completed.
  */
 function completeIn(path: string, { id, result }: CopyDirective): void {
   const db = new DatabaseSync(path);
@@ -125,7 +125,7 @@ function completeIn(path: string, { id, result }: CopyDirective): void {
   }
 }
 
-/** A copy that is not proven is no backup. One file is left: its journal is folded in. */
+/** Checks a copy, after moving its journal into the file so that the copy is one file. */
 async function checkCopy(path: string): Promise<void> {
   const db = new DatabaseSync(path);
   try {
@@ -139,8 +139,8 @@ async function checkCopy(path: string): Promise<void> {
 }
 
 /**
- * Without it a power cut may take back what a file holds, or the name that a directory has for it. A
- * draft gets the owner that is right for the place it is for.
+ * Syncs a file or directory, so that a power failure can't undo its content or the names in it. A draft
+ * also gets the owner of the path that it is a draft of.
  */
 export function syncPath(path: string, draftOf?: string): void {
   const descriptor = openSync(path, 'r');
@@ -152,14 +152,14 @@ export function syncPath(path: string, draftOf?: string): void {
   }
 }
 
-/** What SQLite keeps beside a file. */
+/** The suffixes of files that SQLite creates beside a database. */
 export const SIDE_FILES = ['-wal', '-shm', '-journal'] as const;
 
 export function removeDatabase(path: string): void {
   for (const suffix of ['', ...SIDE_FILES]) rmSync(path + suffix, { force: true });
 }
 
-/** Copies a file that nobody writes to, with what its journal has; only its owner may read the copy. */
+/** Copies a file without writers, including its journal. Only the owner may read the copy. */
 export async function copyFile(from: string, to: string): Promise<void> {
   closeSync(openSync(to, 'wx', 0o600));
   const reader = new DatabaseSync(from, { readOnly: true });
@@ -170,10 +170,10 @@ export async function copyFile(from: string, to: string): Promise<void> {
   }
 }
 
-/** Brings one table in pages, all from the same snapshot. */
+/** Reads one table in pages, all from the same snapshot. */
 export type ReadPages = (table: TableName) => AsyncIterable<Row[]>;
 
-/** The pages of a ledger that is a file. */
+/** Reads one table of a SQLite file in pages. */
 export async function* readFilePages(db: DatabaseSync, table: TableName): AsyncGenerator<Row[]> {
   let page: Row[] = [];
   for (const row of db.prepare(`select * from ${table}`).iterate()) {
@@ -185,16 +185,16 @@ export async function* readFilePages(db: DatabaseSync, table: TableName): AsyncG
   if (page.length > 0) yield page;
 }
 
-/** Liveness and the schema's own history belong to the place, not to the record. */
+/** Tables that belong to a location and not to the record: live processes, and the history of the schema. */
 const LEFT_OUT: ReadonlySet<TableName> = new Set(['processes', 'schema_migrations']);
 
-/** Rows that a new ledger already has, and that the copied ones replace. */
+/** Tables in which a new ledger already has rows, with the key by which copied rows replace them. */
 const REPLACED: Partial<Record<TableName, string>> = {
   ledger_meta: 'key',
   storage_sequences: 'name',
 };
 
-/** Copies a whole record into an empty ledger of either kind. */
+/** Copies all tables into an empty ledger of either kind. */
 export async function copyTables(pagesOf: ReadPages, into: Store): Promise<void> {
   for (const table of tables) {
     if (LEFT_OUT.has(table)) continue;
@@ -202,15 +202,15 @@ export async function copyTables(pagesOf: ReadPages, into: Store): Promise<void>
   }
 }
 
-/** Transactions are numbered by each database for itself, and some columns it makes of others. */
-function unwritten(table: TableName): ReadonlySet<string> {
+/** Lists columns that the target database writes: its own transaction number, and generated columns. */
+function listOwnColumns(table: TableName): ReadonlySet<string> {
   const derived: Partial<Record<TableName, object>> = derivedColumns;
   return new Set(['tx', ...Object.keys(derived[table] ?? {})]);
 }
 
 async function insertPage(into: Store, table: TableName, rows: readonly Row[]): Promise<void> {
-  const left = unwritten(table);
-  const columns = Object.keys(rows[0] ?? {}).filter((column) => !left.has(column));
+  const own = listOwnColumns(table);
+  const columns = Object.keys(rows[0] ?? {}).filter((column) => !own.has(column));
   const key = REPLACED[table];
   const conflict =
     key === undefined ? '' : `on conflict (${key}) do update set value = excluded.value`;

@@ -1,7 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Dialect, Row, RowsStatement, RowsWriter, Value } from './dialect.ts';
 
-/** Neighbours that differ in their key only. A statement without a key has a run for each row. */
+/** Neighboring rows that differ in their key only. A statement without a key has a run for each row. */
 export interface StatementRun {
   readonly row: Row;
   readonly keys: Value[];
@@ -21,7 +21,7 @@ export function toRuns({ columns, key }: RowsStatement, rows: readonly Row[]): S
   return runs;
 }
 
-/** A statement that is run once for each run of rows, with their values as parameters. */
+/** A statement that is executed once for each run of rows, with their values as parameters. */
 export interface CompiledRun {
   readonly text: string;
   readonly bind: (run: StatementRun, common: readonly Value[], now?: Timestamp) => Value[];
@@ -38,7 +38,7 @@ export function compileRun(
 const compileOne = once((dialect, statement) => compileKeys(dialect, statement, 'one'));
 const compileMany = once((dialect, statement) => compileKeys(dialect, statement, 'many'));
 
-/** Values get their numbers as they are named: SQLite refuses values that no number asks for. */
+/** Numbers parameters in the order of their use: SQLite refuses values without a parameter. */
 function compileKeys(
   dialect: Dialect,
   statement: RowsStatement,
@@ -46,28 +46,28 @@ function compileKeys(
 ): CompiledRun {
   const { columns, key = '' } = statement;
   const used: (string | number)[] = [];
-  const mark = (what: string | number): number => {
+  const numberOf = (what: string | number): number => {
     if (!used.includes(what)) used.push(what);
     return used.indexOf(what) + 1;
   };
   const writer: RowsWriter = Object.assign(
-    (column: string) => dialect.parameter(mark(column), typeOf(columns, column)),
+    (column: string) => dialect.parameter(numberOf(column), typeOf(columns, column)),
     {
       isKey: () =>
         keyed === 'one'
-          ? `= ${dialect.parameter(mark(key), typeOf(columns, key))}`
-          : dialect.among(mark(KEYS), typeOf(columns, key)),
+          ? `= ${dialect.parameter(numberOf(key), typeOf(columns, key))}`
+          : dialect.among(numberOf(KEYS), typeOf(columns, key)),
       common: (index: number, type: 'text' | 'int' = 'text') =>
-        dialect.parameter(mark(index), type),
+        dialect.parameter(numberOf(index), type),
       values: (list: string) => `values (${list})`,
       from: '',
       lateral: (select: string) => `(${select}) q`,
     },
   );
   const clock = (): string =>
-    dialect.takesTime ? dialect.parameter(mark(NOW), 'text') : askOnce(dialect);
+    dialect.takesTime ? dialect.parameter(numberOf(NOW), 'text') : selectNow(dialect);
   return {
-    text: write(statement, writer, dialect, clock),
+    text: writeSql(statement, writer, dialect, clock),
     bind: ({ row, keys }, common, now) =>
       used.map((what) => {
         if (what === KEYS) return dialect.list(keys);
@@ -77,7 +77,7 @@ function compileKeys(
   };
 }
 
-/** Stand for the keys of a run and for its moment among the names of columns. */
+/** Placeholders for the keys of a run and for its time among the names of columns. */
 const KEYS = '(keys)';
 const NOW = '(now)';
 
@@ -105,7 +105,7 @@ export const compileSet = once((dialect: Dialect, statement: RowsStatement): Com
     lateral: (select: string) => `${source} cross join lateral (${select}) q`,
   });
   return {
-    text: write(statement, writer, dialect, () => askOnce(dialect)),
+    text: writeSql(statement, writer, dialect, () => selectNow(dialect)),
     bind: (rows, common) => [
       ...names.map((name) => dialect.list(rows.map((row) => row[name] ?? null))),
       ...common,
@@ -113,7 +113,7 @@ export const compileSet = once((dialect: Dialect, statement: RowsStatement): Com
   };
 });
 
-function write(
+function writeSql(
   { sql, returns }: RowsStatement,
   writer: RowsWriter,
   dialect: Dialect,
@@ -132,8 +132,8 @@ function write(
   return returns === undefined || dialect.name === 'sqlite' ? text : `${text} returning ${returns}`;
 }
 
-/** A sub-select is evaluated once, a volatile call for each row. */
-function askOnce({ now }: Dialect): string {
+/** Reads the clock in a subquery, which is evaluated once; a volatile call is evaluated for each row. */
+function selectNow({ now }: Dialect): string {
   return `(select ${now})`;
 }
 

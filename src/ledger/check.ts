@@ -7,12 +7,12 @@ import { int, text } from './row.ts';
 import type { CheckSession } from './sqlite/read-thread.ts';
 import { isCancelling } from '../pipeline/run/change.sql.ts';
 
-/** What the database itself can say about its file. */
+/** Runs SQLite's own check of its file. */
 export async function checkSqliteFile({ run }: CheckSession): Promise<string[]> {
   return toIntegrityProblems(await run('pragma integrity_check(20)'));
 }
 
-/** The same, roughly, where it does not take long. */
+/** Runs SQLite's quick check if the file is small enough. */
 export async function quickCheckSqliteFile({ run }: CheckSession): Promise<string[]> {
   const [size = {}] = await run(
     'select page_count * page_size as bytes from pragma_page_count, pragma_page_size',
@@ -25,29 +25,29 @@ function toIntegrityProblems(rows: readonly object[]): string[] {
   return rows
     .map((row) => String(Object.values(row)[0]))
     .filter((line) => line !== 'ok')
-    .map((line) => `${OF_FILE}${line}`);
+    .map((line) => `${FILE_DAMAGE}${line}`);
 }
 
-const OF_FILE = 'integrity: ';
+const FILE_DAMAGE = 'integrity: ';
 
-/** What is so damaged that a check cannot go on is one more finding. */
+/** Runs checks in turn. Damage that stops a check becomes one more problem. */
 export async function collectProblems(
-  reading: CheckSession,
-  ...checks: readonly ((reading: CheckSession) => Promise<string[]>)[]
+  session: CheckSession,
+  ...checks: readonly ((session: CheckSession) => Promise<string[]>)[]
 ): Promise<string[]> {
   const found: string[] = [];
   try {
-    for (const check of checks) found.push(...(await check(reading)));
+    for (const check of checks) found.push(...(await check(session)));
   } catch (error) {
     if (!(error instanceof DuctileError) || error.code !== 'LEDGER_CORRUPT') throw error;
-    found.push(`${OF_FILE}${error.message}`);
+    found.push(`${FILE_DAMAGE}${error.message}`);
   }
   return found;
 }
 
-/** Whether a finding is damage of the file itself, and not a contradiction between its rows. */
+/** Checks whether a problem is damage of the file itself, and not a contradiction between rows. */
 export function isFileDamage(problem: string): boolean {
-  return problem.startsWith(OF_FILE);
+  return problem.startsWith(FILE_DAMAGE);
 }
 
 export interface IndexCheck {
@@ -56,12 +56,12 @@ export interface IndexCheck {
   readonly skipped: string | null;
 }
 
-/** Compares every index of a file with its table, which a check at the start has no time for. */
-export async function checkSqliteIndexes(reading: CheckSession): Promise<IndexCheck> {
-  return { problems: await checkSqliteFile(reading), skipped: null };
+/** Compares every index of a file with its table. That takes too long for a check at startup. */
+export async function checkSqliteIndexes(session: CheckSession): Promise<IndexCheck> {
+  return { problems: await checkSqliteFile(session), skipped: null };
 }
 
-/** Has PostgreSQL compare every index of the schema with its table, where `amcheck` is installed. */
+/** Compares every index of a PostgreSQL schema with its table, if `amcheck` is installed. */
 export async function checkPostgresIndexes(session: Session, schema: string): Promise<IndexCheck> {
   const [extension] = await session.run(
     `select n.nspname as name from pg_catalog.pg_extension e
@@ -91,19 +91,19 @@ export async function checkPostgresIndexes(session: Session, schema: string): Pr
   return { problems, skipped: null };
 }
 
-/** Our own invariants: each query counts rows that must not exist. */
+/** Checks the invariants of the record: each query counts rows that must not exist. */
 export async function checkLedger(session: CheckSession): Promise<string[]> {
   const d = session.dialect;
   return await count(session, [
     ...runningInvariants(d),
     ...jobInvariants(d),
-    ...intentInvariants(d),
+    ...directiveInvariants(d),
     ...installationInvariants(d),
     ...runInvariants(d),
   ]);
 }
 
-/** Those of what runs, which is never much. */
+/** Checks the invariants of running jobs, of which there are few. */
 export async function quickCheckLedger(session: CheckSession): Promise<string[]> {
   return await count(session, runningInvariants(session.dialect));
 }
@@ -154,7 +154,8 @@ function jobInvariants(d: Dialect): readonly Invariant[] {
     ],
     [
       'succeeded jobs without their attempt',
-      // An attempt is logged after its job is closed, so what is younger than the pruned has it.
+      // An attempt is logged after its job is closed. So a job that was closed after the end of the
+      // pruned attempts still has its attempt.
       `select count(*) as n from ${jobs} j where j.status = 'succeeded'
         and j.completed_at > coalesce((select m.value from ${d.table('ledger_meta')} m
           where m.key = 'attempts_pruned_to'), '')
@@ -168,7 +169,8 @@ function jobInvariants(d: Dialect): readonly Invariant[] {
     ],
     [
       'signals of attempts that did not succeed',
-      // By the key: the index of failed attempts would be walked for each signal.
+      // Finds the attempt by its key: a condition on the status alone would scan the index of failed
+      // attempts for each signal.
       `select count(*) as n from ${d.table('signals')} s where s.event_index >= 0 and exists (
         select 1 from ${log} l where l.id = ${writeAttemptId('s.job_id', 's.job_attempt')}
           and coalesce(l.status, '') <> 'succeeded')`,
@@ -181,8 +183,8 @@ function jobInvariants(d: Dialect): readonly Invariant[] {
   ];
 }
 
-/** Of directives, of what they made, and of the keys under which they were asked for. */
-function intentInvariants(d: Dialect): readonly Invariant[] {
+/** The invariants of directives, of the jobs they retried, and of idempotency keys. */
+function directiveInvariants(d: Dialect): readonly Invariant[] {
   const jobs = d.table('job_queue');
   return [
     [
@@ -213,7 +215,7 @@ function intentInvariants(d: Dialect): readonly Invariant[] {
   ];
 }
 
-/** Of packages, and of what belongs to them: a name without an owner could never be given again. */
+/** The invariants of packages. A provision without its installation would block its name forever. */
 function installationInvariants(d: Dialect): readonly Invariant[] {
   const installations = d.table('package_installations');
   const provisions = d.table('installation_provisions');
@@ -243,18 +245,17 @@ function installationInvariants(d: Dialect): readonly Invariant[] {
   ];
 }
 
-/** As it is written down: a package need not bring anything. */
+/** The stored form of an installation that provides nothing. */
 const nothing = { plugins: {}, routes: [], pipelines: [], handlers: [] };
-/** Installations of before webhooks do not say that they have none. */
+/** Installations from before webhooks have no list of them. */
 const nothingProvided = [nothing, { ...nothing, webhooks: [] }]
   .map((provides) => `'${toCanonicalJson(provides)}'`)
   .join(', ');
 
-/** Of runs and their branches: each query counts rows that must not exist. */
-export function runInvariants(d: Dialect): readonly (readonly [name: string, sql: string])[] {
+function runInvariants(d: Dialect): readonly Invariant[] {
   const runs = d.table('pipeline_runs');
   const branches = d.table('run_branches');
-  const isOfBlock = `c.id > b.id || '.' || b.moves || '.' and c.id < b.id || '.' || b.moves || '.~'
+  const isInBlock = `c.id > b.id || '.' || b.moves || '.' and c.id < b.id || '.' || b.moves || '.~'
     and c.parent_id = b.id`;
   return [
     [
@@ -267,9 +268,9 @@ export function runInvariants(d: Dialect): readonly (readonly [name: string, sql
       `select count(*) as n from ${branches} b where b.block is not null and b.completed_at is null
         and (select r.completed_at from ${runs} r where r.id = b.run_id) is null
         and coalesce(b.outcome, '') not like '{"kind":"failing"%'
-        and (b.pending <> b.width - (select count(*) from ${branches} c where ${isOfBlock}
+        and (b.pending <> b.width - (select count(*) from ${branches} c where ${isInBlock}
             and c.completed_at is not null)
-          or b.cursor <> (select count(*) from ${branches} c where ${isOfBlock}))`,
+          or b.cursor <> (select count(*) from ${branches} c where ${isInBlock}))`,
     ],
     [
       'blocks that have ended and were not joined',
@@ -278,7 +279,7 @@ export function runInvariants(d: Dialect): readonly (readonly [name: string, sql
     ],
     [
       'ended runs with open branches',
-      // Unless its root is still there to end them.
+      // A cancelled run may have open branches while its root branch still ends them.
       `select count(*) as n from ${branches} b where b.completed_at is null and exists (
         select 1 from ${runs} r where r.id = b.run_id and r.completed_at is not null)
         and not exists (select 1 from ${branches} s where s.id = b.run_id and ${isCancelling('s')})`,

@@ -4,59 +4,59 @@ import type { ListSignalDirectives } from './directive-work.ts';
 import type { JobEnd } from '../job/types.ts';
 import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
 
-/** What differs between the two databases. Nothing outside this folder knows which one it is. */
+/** The differences between the two databases. Only this folder knows which one a ledger uses. */
 export interface Dialect {
   readonly name: 'sqlite' | 'postgres';
-  /** The full name of a table or the like: SQL names its schema, because a session's search path is never set. */
+  /** Returns the full name of a table, view or index. SQL names the schema, because no search path is set. */
   table(name: TableName | 'run_transitions' | ReplacedIndex): string;
   /** Types that the migrations use. */
   readonly types: {
     readonly int: string;
     readonly text: string;
     readonly identity: string;
-    /** The number of the transaction that wrote the row, where several may write at once. */
+    /** The number of the transaction that wrote the row; always 0 on SQLite, which has one writer. */
     readonly transaction: string;
-    /** How a column is kept that follows from others. */
+    /** The storage of a generated column. */
     readonly derived: string;
   };
-  /** The database's clock as our timestamp text, now and shifted by an expression in milliseconds. */
+  /** The database's clock as a `Timestamp`; `nowPlus` adds an expression in milliseconds. */
   readonly now: string;
   nowPlus(msExpression: string): string;
-  /** When the statement began: the same for all of its rows and columns. */
+  /** The start of the statement: the same for all of its rows and columns. */
   readonly statementNow: string;
-  /** Whether it is told the time with the rows that it is given, because to ask it costs too much. */
+  /** True if batch statements get the time as a parameter, because asking the database costs too much. */
   readonly takesTime: boolean;
   readonly forUpdate: string;
   readonly forShare: string;
   readonly skipLocked: string;
-  /** Serialises claims of one ledger over all hosts; undefined where there is one writer anyway. */
+  /** Serializes the claims of one ledger over all hosts; undefined on SQLite, which has one writer. */
   readonly lockClaims: string | undefined;
   /** The tables that can pause this ledger: its own `ledger_meta`, and the root's in PostgreSQL. */
   readonly pausedBy: readonly string[];
-  /** Waits for the claims in progress in these schemas; undefined where there is one writer. */
+  /** Waits for the claims in progress in these schemas; undefined with one writer. */
   readonly awaitClaimsIn: ((schemas: readonly string[]) => string) | undefined;
-  /** Serialises what counts the queue before it adds to it; undefined where there is one writer. */
+  /** Serializes transactions that count the queue before they add to it; undefined with one writer. */
   readonly lockQueue: string | undefined;
-  /** The same for the beginning of runs that wait for others of their key. */
+  /** Serializes starts of runs with a concurrency key; undefined with one writer. */
   readonly lockRuns: string | undefined;
-  /** Keeps claims off, and nobody else who does the same; undefined where there is one writer. */
+  /** Blocks claims, but no other transaction with this lock; undefined with one writer. */
   readonly lockClaimsShared: string | undefined;
   /**
-   * The transaction below which all are over, where commits come in another order than numbers;
-   * undefined where there is one writer.
+   * The oldest transaction in progress: all with a lower number have ended. Commits don't happen in the
+   * order of these numbers. Undefined with one writer.
    */
   readonly settledBelow: string | undefined;
-  /** The first transaction that has not begun; undefined where there is one writer. */
+  /** The first transaction number that isn't assigned yet; undefined with one writer. */
   readonly nextTransaction: string | undefined;
-  /** The highest number that a job was given, committed or not; undefined where there is one writer. */
+  /** The highest number assigned to a job, committed or not; undefined with one writer. */
   readonly lastJobSeq: string | undefined;
-  /** The number of a transaction that begins with this; undefined where there is one writer. */
+  /** The number of the current transaction; undefined with one writer. */
   readonly ownTransaction: string | undefined;
-  /** What `select` gives the bytes that the ledger takes. */
+  /** The expression and tables of a `select` that returns the bytes of the ledger. */
   readonly size: string;
-  /** Whether it failed only because of another transaction, so that trying again helps. */
+  /** Returns true if a transaction failed only because of another one, so that a retry helps. */
   isConflict(error: unknown): boolean;
-  /** The nth parameter, and "is one of the values in the nth parameter", which is a list. */
+  /** The nth parameter, and the condition "is one of the values in the nth parameter", which is a list. */
   parameter(index: number, type: 'text' | 'int'): string;
   among(index: number, type: 'text' | 'int'): string;
   list(values: readonly Value[]): string;
@@ -121,60 +121,64 @@ export interface Migration {
 export type Value = string | number | null;
 export type Row = Record<string, Value>;
 
-/** A transaction under way, or a plain connection for reading. */
+/** A transaction in progress, or a connection for reading. */
 export interface Session {
   readonly dialect: Dialect;
   /** Runs one statement with `?` placeholders. */
   run(sql: string, values?: readonly Value[]): Promise<Row[]>;
-  /** Runs one statement over many rows and gives all that it returns. */
+  /** Runs one statement over many rows and returns all result rows. */
   each(statement: RowsStatement, rows: readonly Row[], common?: readonly Value[]): Promise<Row[]>;
 }
 
-/** A job or a run that is over, and which listener asked to be told of it. */
+/** The end of a job or run, and the listener that waits for it. */
 export interface EndEvent {
   readonly id: string;
   readonly awaitedBy: string | null;
 }
 
-/** The ends of a transaction under way. */
+/** Collects the ends of a transaction in progress. */
 export interface EndCollector {
   /** The name of the ledger's own listener. */
   readonly listener: string;
-  /** `how`: where this very transaction closes the job. */
+  /** `how` is set if this transaction itself closes the job. */
   note(end: EndEvent, how?: JobEnd): void;
 }
 
-/** Inside a writing transaction. `again`: an earlier try may have been committed unnoticed. */
+/** A writing transaction. */
 export interface Transaction extends Session {
+  /** True if an earlier attempt may have been committed although its response was lost. */
   readonly isRetry: boolean;
   readonly savepoints: SavepointState;
-  /** Runs a statement over rows that nobody waits for; when it fails, so does the transaction. */
+  /** Runs a statement over rows without waiting for it. If it fails, the transaction fails. */
   send(statement: RowsStatement, rows: readonly Row[], common?: readonly Value[]): void;
-  /** Opens what a signal does not show; nothing is opened, where nobody said how. */
+  /** Opens the masked data of a signal. Without it the data stays masked. */
   readonly openSignal?: OpenSignal;
-  /** What follows when a run halts in it; nothing, where nobody said. */
+  /** Returns the jobs and runs that follow when a run halts. */
   readonly followHalt?: FollowHalt | undefined;
-  /** What follows when a run begins to wait for a person. */
+  /** Returns the jobs and runs that follow when a run begins to wait for a person. */
   readonly followApproval?: FollowHalt | undefined;
-  /** The directives that a signal asks for in the transaction that records it. */
+  /** Returns the directives that handlers request for a signal. */
   readonly listSignalDirectives?: ListSignalDirectives;
-  /** Where ends are noted that somebody may wait for. */
+  /** Collects the ends of jobs and runs that a caller may wait for. */
   readonly ends?: EndCollector;
-  /** Whether nothing was written after it; known only where one process writes, one after the other. */
+  /** Returns true if no later write exists. Only known with one writer. */
   readonly isLatest?: () => boolean;
-  /** Nothing will be asked after what is asked already: the commit may travel with it. */
+  /** Declares that no more statements follow, so that the commit can be sent with the last ones. */
   finish(): void;
 }
 
-/**
- * Parts of a transaction that may fail without the rest. Most never do, and guarding them costs
- * SQLite more than what they write: so a first try does not, and when it fails, a second one does.
- */
+/** The use of savepoints in one attempt at a transaction. */
 export interface SavepointState {
+  /** False in a first attempt. */
   readonly isEnabled: boolean;
+  /** Set when a part of the transaction would use a savepoint. */
   isUsed: boolean;
 }
 
+/**
+ * Writes without savepoints first, and repeats a failed write with them. Parts rarely fail, and on
+ * SQLite a savepoint costs more than the writes inside it.
+ */
 export async function retryWithSavepoints<T>(
   write: (savepoints: SavepointState) => Promise<T>,
 ): Promise<T> {
@@ -182,7 +186,7 @@ export async function retryWithSavepoints<T>(
   try {
     return await write(savepoints);
   } catch (error) {
-    // What the database as a whole cannot do now, it cannot do in parts either.
+    // A DuctileError concerns the whole database, so savepoints wouldn't help.
     if (!savepoints.isUsed || error instanceof DuctileError) throw error;
     return await write({ isEnabled: true, isUsed: true });
   }
@@ -193,11 +197,11 @@ export type SavepointResult<T> =
   | { readonly isDone: false; readonly error: string };
 
 /**
- * Does a part of a transaction that may fail without the rest: then nothing of it is left, and the
- * answer says why. Only a second try is guarded so; in the first the failure is the whole's. What it
- * sends is waited for, because nobody else may hear of its failure. Where the whole transaction is
- * lost, going back fails too, and so does the transaction; and where it only met another one in a
- * conflict, it is tried again as a whole.
+ * Runs a part of a transaction that may fail without the rest. If it fails, it is rolled back, and the
+ * result has the error. Without savepoints, in a first attempt, the whole transaction fails. The part
+ * waits for all statements that it sent, because their failure must not reach the rest. If the whole
+ * transaction is lost, the rollback to the savepoint fails too. A conflict fails the transaction, which
+ * is then repeated as a whole.
  */
 export async function runInSavepoint<T>(
   tx: Transaction,
@@ -205,24 +209,24 @@ export async function runInSavepoint<T>(
 ): Promise<SavepointResult<T>> {
   tx.savepoints.isUsed = true;
   if (!tx.savepoints.isEnabled) return { isDone: true, value: await work(tx) };
-  const asked: Promise<unknown>[] = [];
-  const attend = <A>(answer: Promise<A>): void => {
-    answer.catch(() => undefined);
-    asked.push(answer);
+  const sent: Promise<unknown>[] = [];
+  const track = <A>(statement: Promise<A>): void => {
+    statement.catch(() => undefined);
+    sent.push(statement);
   };
-  attend(tx.run('savepoint part'));
+  track(tx.run('savepoint part'));
   try {
     const value = await work({
       ...tx,
-      send: (...rows) => attend(tx.each(...rows)),
+      send: (...rows) => track(tx.each(...rows)),
       finish: () => undefined,
     });
-    await Promise.all(asked);
-    attend(tx.run('release savepoint part'));
+    await Promise.all(sent);
+    track(tx.run('release savepoint part'));
     return { isDone: true, value };
   } catch (thrown) {
-    // What was only sent may have failed first, and what was asked for after it because of that.
-    const causes = [...(await Promise.allSettled(asked)).flatMap(reasonOf), thrown];
+    // A sent statement may have failed first, and the thrown error may be its consequence.
+    const causes = [...(await Promise.allSettled(sent)).flatMap(reasonOf), thrown];
     const conflict = causes.find((cause) => tx.dialect.isConflict(cause));
     if (conflict !== undefined) throw conflict;
     await tx.run('rollback to savepoint part');
@@ -243,7 +247,7 @@ export interface Store {
    * cost must not depend on how many rows there are.
    */
   readonly find: <T>(work: (session: Session) => Promise<T>) => Promise<T>;
-  /** Reads anything else; on SQLite in a reader thread. All of its statements see the same commits there. */
+  /** Reads anything else. On SQLite it runs in a reader thread, and all its statements see the same commits. */
   readonly read: <T>(work: (session: Session) => Promise<T>) => Promise<T>;
   readonly write: <T>(
     names: readonly CommitName[],
@@ -252,7 +256,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** The verbs whose commits have fault points on both sides. */
+/** The name of a commit, which selects the fault points around it. */
 export type CommitName =
   | 'enqueue'
   | 'claim'
@@ -267,13 +271,13 @@ export type CommitName =
   | 'other';
 
 /**
- * One statement applied to many rows: on SQLite a prepared statement run once for each, or for each
- * run of rows that are alike; on PostgreSQL, where they are not all alike, a set that is unnested from
- * arrays. It is written once, with `r('column')` wherever a value of the row is meant.
+ * A statement that is applied to many rows. SQLite runs a prepared statement once for each row, or for
+ * each run of rows that differ in the key only. PostgreSQL runs one statement over rows that it unnests
+ * from arrays. The SQL is written once, with `r('column')` for a value of the row.
  */
 export interface RowsStatement {
   readonly columns: Readonly<Record<string, 'text' | 'int'>>;
-  /** Neighbours that differ in this column only are run as one. */
+  /** Neighboring rows that differ in this column only are written together. */
   readonly key?: string;
   /** The column by which it is told which rows were written; `returning` costs SQLite half an insert. */
   readonly returns?: string;
@@ -283,22 +287,19 @@ export interface RowsStatement {
 export interface RowsWriter {
   /** The row's value of a column. */
   (column: string): string;
-  /** Compares what stands before it with the row's key. */
+  /** The comparison with the row's key, to be written after a column. */
   isKey(): string;
   /** The nth value that all rows share. */
   common(index: number, type?: 'text' | 'int'): string;
-  /** What is inserted for each row; to select it would cost SQLite a copy in between. */
+  /** The source of an insert. SQLite uses `values`, because a `select` would copy the rows once more. */
   values(list: string): string;
-  /** `from …` that brings the rows, to stand after `set …` or `select …`; empty for a run. */
+  /** The `from …` clause with the rows, after `set …` or `select …`; empty for a run. */
   readonly from: string;
-  /** A sub-select evaluated once for each row, named q. */
+  /** A subquery named q that is evaluated once for each row. */
   lateral(select: string): string;
 }
 
-/**
- * Waits for statements that were asked for at once, so that they travel together. None of them is
- * under way any more when one of them has failed.
- */
+/** Waits for two statements that were sent together. After a failure, neither is still running. */
 export async function awaitBoth<A, B>(one: Promise<A>, two: Promise<B>): Promise<[A, B]> {
   try {
     return await Promise.all([one, two]);
@@ -308,7 +309,7 @@ export async function awaitBoth<A, B>(one: Promise<A>, two: Promise<B>): Promise
   }
 }
 
-/** A statement that is asked often: its text is put together once. */
+/** Builds the text of a frequent statement once for each dialect. */
 export function cacheStatement(sql: (dialect: Dialect) => string): (dialect: Dialect) => string {
   const written = new WeakMap<Dialect, string>();
   return (dialect) => {

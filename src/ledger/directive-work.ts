@@ -10,12 +10,9 @@ import type { BreakerFilter } from '../schedule/breaker.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 import type { WebhookChange, WebhookDraft } from '../webhook/types.ts';
 
-/**
- * A directive that a handler requests for a signal; it starts when a process looks for due
- * directives.
- */
+/** A directive that a handler requests for a signal. It starts when a process looks for due directives. */
 export interface SignalDirective {
-  /** Always with a key. */
+  /** Always has an idempotency key. */
   readonly draft: DirectiveDraft;
   readonly forApproval: boolean;
   /** The signal of the request. */
@@ -59,8 +56,8 @@ export interface Consequences {
 }
 
 /**
- * `process`: executed by the service and ended with `closeDirective`. `refused`: it was valid at
- * the request and isn't any more.
+ * The work of a directive. The service executes `process` and ends it with `closeDirective`. `refused`
+ * was valid at the request and no longer is. All others are executed in the transaction.
  */
 export type DirectiveWork =
   | { readonly kind: 'process' }
@@ -87,7 +84,7 @@ export type DirectiveWork =
 
 export interface DirectiveClosing extends Consequences {
   readonly id: string;
-  /** The fence: only while this process executes it. */
+  /** The fence: the directive is closed only while this process executes it. */
   readonly processId: string;
   readonly end: DirectiveEnd;
 }

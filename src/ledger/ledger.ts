@@ -23,7 +23,7 @@ export interface Ledger extends LedgerNouns, LedgerNotifications {
   backup(path: string, directive?: CopyDirective): Promise<void>;
   /** Returns every inconsistency that the database and our own invariants can show. */
   check(): Promise<string[]>;
-  /** Returns the inconsistencies that are found at once, however large the ledger is. */
+  /** Returns the inconsistencies that can be found quickly, even in a large ledger. */
   quickCheck(): Promise<string[]>;
   /** Compares indexes with their tables. It can take long, and other work continues meanwhile. */
   checkIndexes(): Promise<IndexCheck>;

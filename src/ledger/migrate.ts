@@ -44,7 +44,7 @@ export const migrations: readonly Migration[] = [
 ];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 
-/** Brings a ledger to this program's schema, inside one transaction; says what was applied. */
+/** Brings a ledger to this program's schema in one transaction, and returns the applied migrations. */
 export async function migrate(tx: Transaction): Promise<string[]> {
   const { dialect } = tx;
   const table = dialect.table('schema_migrations');
@@ -58,7 +58,7 @@ export async function migrate(tx: Transaction): Promise<string[]> {
   requireKnownSchema(current);
   const pending = migrations.filter(({ version }) => version > current);
   for (const { version, name, statements } of pending) {
-    // All of them travel at once: a new ledger has more than a hundred.
+    // All statements are sent at once: a new ledger needs more than a hundred.
     await Promise.all(statements(dialect).map((statement) => tx.run(statement)));
     await tx.run(`insert into ${table} (version, name, applied_at) values (?, ?, ${dialect.now})`, [
       version,
@@ -73,7 +73,7 @@ export async function migrate(tx: Transaction): Promise<string[]> {
   return pending.map(({ version, name }) => `${version} ${name}`);
 }
 
-/** A schema that this program has never seen may mean anything, so it is not touched. */
+/** Throws if the schema is newer than this program, which can't know what it means. */
 export function requireKnownSchema(version: number): void {
   if (version <= schemaVersion) return;
   throw new DuctileError(

@@ -160,7 +160,7 @@ import {
   writes,
 } from './verbs.ts';
 
-/** Everything that can be asked of a ledger, by noun. Each verb is a function of the noun's SQL files. */
+/** All verbs of a ledger by noun. Each verb is a function of the noun's SQL files. */
 export const nouns = {
   jobs: {
     enqueue: writes(enqueueBatch, 'enqueue'),

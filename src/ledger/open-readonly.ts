@@ -11,8 +11,8 @@ import { makeConnectionStore } from './sqlite/store.ts';
 import { openReadonlyFile, pragma } from './sqlite/file.ts';
 
 /**
- * Opens a ledger to look at it, beside whoever works with it: nothing is locked, migrated or written.
- * A place where nothing has been written yet is an empty ledger.
+ * Opens a ledger for reading while the service may be using it: nothing is locked, migrated or written.
+ * A location without a ledger is read as an empty one.
  */
 export async function openReadonlyLedger(place: LedgerLocation): Promise<Ledger> {
   const store = await openStore(place);
@@ -24,7 +24,7 @@ export async function openReadonlyLedger(place: LedgerLocation): Promise<Ledger>
   });
 }
 
-/** Rows may be in order where the file that they are in is not. */
+/** Checks the rows, and for SQLite also the file: its rows may be consistent although it is damaged. */
 async function careOf(
   place: LedgerLocation,
   store: Store,
@@ -37,7 +37,7 @@ async function careOf(
   };
 }
 
-/** The version of the schema that is there; undefined when there is none yet. */
+/** Reads the version of the schema at a location; undefined if there is none yet. */
 export async function readSchemaVersion(place: LedgerLocation): Promise<number | undefined> {
   if (place.kind === 'sqlite') {
     const db = openReadonlyFile(place.path);
@@ -84,7 +84,7 @@ async function openFile(path: string): Promise<Store> {
   const db = openReadonlyFile(path);
   if (db === undefined) return emptyStore();
   try {
-    // Zero: somebody made the file and was stopped before the first table.
+    // Zero: a process created the file and was stopped before the first table.
     const version = Number(pragma(db, 'user_version'));
     if (version === 0) {
       db.close();

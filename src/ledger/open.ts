@@ -27,7 +27,7 @@ export type LedgerLocation =
   | { readonly kind: 'sqlite'; readonly path: string }
   | { readonly kind: 'postgres'; readonly url: string; readonly schema: string };
 
-/** Opens a ledger and brings its schema up to date. The signal ends what waits for other hosts. */
+/** Opens a ledger and brings its schema up to date. The signal aborts waiting for other hosts. */
 export async function openLedger(
   place: LedgerLocation,
   rules: LedgerRules,
@@ -40,10 +40,7 @@ export async function openLedger(
     : openPostgresLedger(place, rules, signal, tenancy);
 }
 
-/**
- * As whoever works with it opens it: a file in which damage is seen at a glance is refused, before
- * anything is built on what cannot be trusted.
- */
+/** Opens a ledger for the service. It refuses a SQLite file in which a quick check finds damage. */
 export async function openSoundLedger(
   place: LedgerLocation,
   rules: LedgerRules,
@@ -63,7 +60,7 @@ export async function openSoundLedger(
   }
 }
 
-/** A ledger beside the root one: it has few connections, and the root's hints are for it too. */
+/** The root's part in a tenant's ledger, which has few connections and uses the root's hints. */
 export interface Tenancy {
   readonly hint: () => void;
   /** The schema of the root ledger in PostgreSQL. */
@@ -85,7 +82,7 @@ async function openSqliteLedger(
     await store.close();
     throw error;
   }
-  // One process writes, so nobody else makes work ready and there is nobody to tell.
+  // One process uses the file, so there is no other process to notify.
   const closed = new AbortController();
   const notifier: Notifier = {
     ...silentNotifier,
@@ -97,17 +94,17 @@ async function openSqliteLedger(
   });
 }
 
-/** The checks of a file that is there; the signal gives them up. */
+/** Makes the checks of an existing file. The signal aborts them. */
 export function makeFileChecks(
   path: string,
-  givenUp?: AbortSignal,
+  abort?: AbortSignal,
 ): LedgerSubset<'check' | 'checkIndexes' | 'quickCheck'> {
-  const examine = (...checks: readonly ((reading: CheckSession) => Promise<string[]>)[]) =>
-    readInThread(path, (reading) => collectProblems(reading, ...checks), givenUp);
+  const runChecks = (...checks: readonly ((session: CheckSession) => Promise<string[]>)[]) =>
+    readInThread(path, (session) => collectProblems(session, ...checks), abort);
   return {
-    check: () => examine(checkSqliteFile, checkLedger),
-    quickCheck: () => examine(quickCheckSqliteFile, quickCheckLedger),
-    checkIndexes: () => readInThread(path, checkSqliteIndexes, givenUp),
+    check: () => runChecks(checkSqliteFile, checkLedger),
+    quickCheck: () => runChecks(quickCheckSqliteFile, quickCheckLedger),
+    checkIndexes: () => readInThread(path, checkSqliteIndexes, abort),
   };
 }
 
@@ -117,7 +114,7 @@ async function openPostgresLedger(
   signal: AbortSignal | undefined,
   tenancy: Tenancy | undefined,
 ): Promise<Ledger> {
-  // Who works on a file never loads the driver.
+  // The driver is loaded only for PostgreSQL.
   const { openPostgresStorage } = await import('./postgres/open.ts');
   if (tenancy === undefined) {
     const { store, notifier, care } = await openPostgresStorage(url, schema, signal);

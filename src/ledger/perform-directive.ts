@@ -19,10 +19,7 @@ import { changeWebhook, createWebhook, deleteWebhook } from '../webhook/webhook.
 
 type SqlWork = Exclude<DirectiveWork, { readonly kind: 'process' }>;
 
-/**
- * Executes the SQL work of a directive with the statements of its slice. A failure has written
- * nothing.
- */
+/** Executes the SQL work of a directive with the statements of its slice. A failure has written nothing. */
 export async function performDirective(
   tx: Transaction,
   work: SqlWork,

@@ -27,14 +27,13 @@ import { readInThread } from './sqlite/read-thread.ts';
 import { openSqlite } from './sqlite/store.ts';
 
 export interface RestoreResult {
-  /** Where the record went that was there before, if there was one. */
+  /** The new path of the previous ledger, if there was one. */
   readonly previous: string | undefined;
 }
 
 /**
- * Puts a backup in place of a ledger. The restored record is a new one: it has a new epoch, so that
- * nobody takes its places for those of the old one, and it starts paused, because the world may have
- * moved on since the backup was made.
+ * Replaces a ledger with a backup. The restored ledger has a new epoch, so that cursors of the old one
+ * are refused. It starts paused, because other systems have changed since the backup was made.
  */
 export async function restoreLedger(from: string, place: LedgerLocation): Promise<RestoreResult> {
   await checkBackup(from);
@@ -43,7 +42,7 @@ export async function restoreLedger(from: string, place: LedgerLocation): Promis
   return { previous: undefined };
 }
 
-/** What a restore would do, checked as far as it can be without doing it. */
+/** Describes what a restore would do, with all checks that are possible without changes. */
 export async function planRestore(from: string, place: LedgerLocation): Promise<string[]> {
   await checkBackup(from);
   return [
@@ -112,7 +111,7 @@ async function checkBackup(path: string): Promise<void> {
   }
 }
 
-/** Hands over a file with the rows of a backup as this program has them: a copy, if it is older. */
+/** Calls `work` with a file that has the rows of a backup at the current schema: a migrated copy, if it is older. */
 export async function withCurrentSchema<T>(
   from: string,
   work: (path: string) => Promise<T>,
@@ -137,14 +136,14 @@ export async function withCurrentSchema<T>(
   }
 }
 
-/** The restored file is whole before the old one is touched, which is kept and never overwritten. */
+/** Completes the restored file before it touches the old one, which is renamed and never overwritten. */
 async function restoreSqlite(from: string, path: string): Promise<RestoreResult> {
   const isThere = existsSync(path);
   if (isThere) refuseForeign(path);
   const draft = `${path}.partial`;
   try {
     makeDirectories(dirname(path));
-    // What a restore that was killed has left beside it would be read as a part of this one.
+    // Remove the draft of a killed restore: SQLite would read its journal as a part of the new one.
     removeDatabase(draft);
     await copyFile(from, draft);
     const store = openSqlite(draft);
@@ -172,7 +171,7 @@ async function restoreSqlite(from: string, path: string): Promise<RestoreResult>
   }
 }
 
-/** A ledger that is damaged, or newer than this program, is what people restore for. */
+/** Throws if the file isn't a ledger. A damaged ledger, or one of a newer version, may be replaced. */
 function refuseForeign(path: string): void {
   try {
     openReadonlyFile(path)?.close();
@@ -182,7 +181,7 @@ function refuseForeign(path: string): void {
   }
 }
 
-/** Gives the ledger that is there a second name; the first is its own until another file takes it. */
+/** Gives the old ledger a second name. It keeps the first one until the restored file replaces it. */
 function setAside(path: string): string {
   const previous = `${path}.before-restore-${Date.now()}`;
   foldJournal(path);
@@ -192,20 +191,20 @@ function setAside(path: string): string {
   try {
     linkSync(path, previous);
   } catch {
-    // Not every file system has files with two names.
+    // Some file systems have no hard links.
     renameSync(path, previous);
   }
   return previous;
 }
 
-/** So that one file is the whole record; where that cannot be, its journal goes with it. */
+/** Moves the journal into the file, so that one file is the whole ledger. If that fails, the journal is renamed too. */
 function foldJournal(path: string): void {
   let db: DatabaseSync | undefined;
   try {
     db = new DatabaseSync(path);
     db.exec('pragma wal_checkpoint(truncate)');
   } catch {
-    // It is damaged, and is kept as it is.
+    // The ledger is damaged and stays as it is.
   } finally {
     db?.close();
   }
@@ -217,15 +216,15 @@ async function restorePostgres(
   place: Extract<LedgerLocation, { kind: 'postgres' }>,
 ): Promise<void> {
   const isBegun = await isRestoreUnfinished(place);
-  // One that somebody was stopped while filling is opened by nobody, and has all its tables.
+  // An interrupted restore has all its tables, and `openLedger` would refuse it.
   if (!isBegun) await (await openLedger(place, noRules)).close();
   const store = openPostgres(place.url, place.schema);
   const file = new DatabaseSync(path, { readOnly: true });
   try {
     if (!isBegun) await refuseUsed(store);
-    // Rows come in many transactions: until the last one nobody else may open it.
+    // Rows are written in many transactions. Until the last one, no other process may open the ledger.
     await store.write(['other'], async (tx) => {
-      await empty(tx);
+      await deleteRows(tx);
       await writeMeta(tx, 'restoring', from);
     });
     await copyTables((table) => readFilePages(file, table), store);
@@ -240,12 +239,12 @@ async function restorePostgres(
   }
 }
 
-/** Whether somebody was stopped while they filled it. */
+/** Checks whether a restore into this location was interrupted. */
 export async function isRestoreUnfinished(place: LedgerLocation): Promise<boolean> {
   return place.kind === 'postgres' && (await readRestoreNote(place, 'restoring')) !== undefined;
 }
 
-/** What a ledger says of how it came to be; undefined where there is none. */
+/** Reads a note about the origin of a ledger; undefined without a ledger or a note. */
 export async function readRestoreNote(
   place: LedgerLocation,
   key: 'restoring' | 'restored_from',
@@ -274,13 +273,13 @@ async function refuseUsed(store: PostgresStore): Promise<void> {
   });
 }
 
-/** What a start alone has written would meet the same rows of the backup. */
-async function empty(tx: Transaction): Promise<void> {
+/** Deletes the rows that a first start wrote, because the backup may have rows with the same keys. */
+async function deleteRows(tx: Transaction): Promise<void> {
   const ours = tables.filter((table) => table !== 'schema_migrations');
   await tx.run(`truncate ${ours.map((table) => tx.dialect.table(table)).join(', ')}`);
 }
 
-/** Rows were copied with their numbers; new ones must come after them. */
+/** Continues identity columns after the copied rows, which keep their numbers. */
 async function continueIdentities(tx: Transaction, schema: string): Promise<void> {
   const found = await tx.run(
     `select table_name, column_name from information_schema.columns
@@ -296,7 +295,7 @@ async function continueIdentities(tx: Transaction, schema: string): Promise<void
   }
 }
 
-/** What a start writes by itself, or what tells of the place and not of what was done there. */
+/** Tables that a first start fills, or that describe the location and not the work done there. */
 const OF_A_START: ReadonlySet<TableName> = new Set([
   'storage_sequences',
   'schedules',
@@ -308,7 +307,7 @@ const OF_A_START: ReadonlySet<TableName> = new Set([
   'schema_migrations',
 ]);
 
-/** Whether a schema holds anything that somebody would miss, whichever program made its tables. */
+/** Checks whether a schema has any data of users, even in tables of another version. */
 export async function isLedgerUsed(store: PostgresStore): Promise<boolean> {
   return store.read(async (session) => {
     const found = await session.run(

@@ -6,7 +6,7 @@ import type {
 import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
 import type { Store } from './dialect.ts';
 
-/** What else a transaction writes because of what happens in it. Only the transaction itself knows. */
+/** Rules for what else a transaction writes because of an event that only the transaction itself sees. */
 export interface LedgerRules {
   /** Returns the jobs and runs that follow when a run halts. */
   readonly followHalt: FollowHalt;
@@ -14,13 +14,13 @@ export interface LedgerRules {
   readonly followApproval: FollowHalt;
   /** Opens the masked data of a signal for a run that waits for it. Undefined: the data stays masked. */
   readonly openSignal: OpenSignal | undefined;
-  /** Returns the directives that a signal asks for. */
+  /** Returns the directives that handlers request for a signal. */
   readonly listSignalDirectives: ListSignalDirectives;
-  /** Called after the commit with the directives that signals asked for. */
+  /** Called after the commit with the directives that handlers requested. */
   readonly onSignalDirectives: OnSignalDirectives;
 }
 
-/** For tools that only look, copy or test: nothing follows from a write. */
+/** For tools that only read, copy or test: nothing follows from a write. */
 export const noRules: LedgerRules = {
   followHalt: () => ({ jobs: [], runs: [] }),
   followApproval: () => ({ jobs: [], runs: [] }),
@@ -29,7 +29,7 @@ export const noRules: LedgerRules = {
   onSignalDirectives: () => undefined,
 };
 
-/** For an engine, which is built over an open ledger and then provides its rules. A write before that fails. */
+/** For an engine, which needs an open ledger before it can provide its rules. A write before that fails. */
 export const engineRules: LedgerRules = {
   followHalt: refuseWrite,
   followApproval: refuseWrite,
@@ -63,7 +63,7 @@ export function applyRules(
       ...(openSignal === undefined ? {} : { openSignal }),
     };
     const result = await store.write(names, (tx) => {
-      // A repeated transaction counts only with what its last attempt asks for.
+      // A transaction may be repeated. Only the requests of its last attempt count.
       all = [];
       return work({ ...tx, ...own });
     });

@@ -3,10 +3,10 @@ import { basename, dirname, join } from 'node:path';
 import type { LedgerLocation } from './open.ts';
 import { tenantSchema } from '../tenant/types.ts';
 
-/** Where the root ledger is, and with SQLite the directory in which the others are. */
+/** The location of the root ledger, and the directory with the SQLite files of the tenants. */
 export type RootLocation = LedgerLocation & { readonly dir: string };
 
-/** Where the ledger of a tenant is: a file beside the root's, or a schema of the same database. */
+/** Returns the location of a tenant's ledger: a file beside the root's, or a schema of the same database. */
 export function locateTenantLedger(root: RootLocation, slug: string): LedgerLocation {
   return root.kind === 'sqlite'
     ? { kind: 'sqlite', path: join(root.dir, `org_${slug}.db`) }
@@ -14,14 +14,14 @@ export function locateTenantLedger(root: RootLocation, slug: string): LedgerLoca
 }
 
 /**
- * The host of a process that beat in a ledger not long ago, as far as anything says so. The ledger is
- * not opened for that: it may be newer than this program, or broken.
+ * Finds the host of a process with a recent heartbeat in a ledger. It doesn't open the ledger, which may
+ * be newer than this program, or damaged.
  */
 export async function findLiveHost(
   place: LedgerLocation,
   withinMs: number,
 ): Promise<string | undefined> {
-  // The lock of the instance says so for files: nobody else has them open.
+  // The instance lock of the state directory already excludes other processes from its files.
   if (place.kind === 'sqlite') return undefined;
   const { openPostgres } = await import('./postgres/store.ts');
   const store = openPostgres(place.url, place.schema);
@@ -45,12 +45,12 @@ export async function findLiveHost(
   }
 }
 
-/** Removes a ledger with everything in it, if it is there. Nobody may have it open. */
+/** Removes a ledger with all its data, if it exists. No process may have it open. */
 export async function removeLedger(place: LedgerLocation): Promise<void> {
   if (place.kind === 'sqlite') {
     const name = basename(place.path);
     const directory = dirname(place.path);
-    // What SQLite keeps beside it first: without the file, it is nothing.
+    // Side files first, so that a crash never leaves them behind without their database.
     for (const found of readdirSync(directory)) {
       if (found.startsWith(`${name}-`)) rmSync(join(directory, found), { force: true });
     }

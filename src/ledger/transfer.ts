@@ -45,14 +45,14 @@ const manifestSchema = z.object({
 type Manifest = z.output<typeof manifestSchema>;
 export type LedgerCopy = Manifest['ledgers'][number];
 
-/** What was moved, ledger by ledger. */
+/** The ledgers of an export or import. */
 export interface TransferResult {
   readonly ledgers: readonly LedgerCopy[];
 }
 
 /**
- * Copies every ledger into a directory of its own, while they are in use: each is as it was at one
- * moment, the root ledger last, so that no tenant is missing that it knows of.
+ * Copies all ledgers into a new directory while they are in use. Each copy is a snapshot. The root ledger
+ * is copied last, so that it doesn't have fewer tenants than the export.
  */
 export async function exportLedgers(
   root: Ledger,
@@ -73,7 +73,7 @@ export async function exportLedgers(
   }
   ledgers.push(await copyOut(root, directory, { tenant: null, file: ROOT_FILE }, directive));
   const manifest: Manifest = { format: 1, schema_version: schemaVersion, ledgers };
-  // Written last: a directory without it is none that was finished.
+  // Written last: an export without a manifest is incomplete.
   const path = join(directory, MANIFEST);
   writeFileSync(path, `${JSON.stringify(manifest, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' });
   syncPath(path);
@@ -82,8 +82,8 @@ export async function exportLedgers(
 }
 
 /**
- * Puts what was exported in the place of the ledgers of a configuration, and reads all of it again to
- * see that it is the same. The root ledger comes last: until then nothing knows of the others.
+ * Imports exported ledgers into the location of a configuration, and compares all rows with the export.
+ * The root ledger is imported last: until then the others are unknown to the service.
  */
 export async function importLedgers(
   directory: string,
@@ -96,14 +96,14 @@ export async function importLedgers(
   try {
     for (const moved of ordered) {
       const to = placeOf(place, moved);
-      // The root's schema may be somebody else's too; a restore empties what is ours in it.
+      // The root's schema may have other tables; a restore deletes only the rows of Ductile's tables.
       if (moved.tenant !== null && (await isLeftOver(moved, directory, to))) await removeLedger(to);
       if ((await readSchemaVersion(to)) === undefined) begun.push(to);
       await restoreLedger(join(directory, moved.file), to);
       compare(await expectedOf(manifest, moved, directory), await digestLedger(to));
     }
   } catch (error) {
-    // Half of it would stand in the way of the next try.
+    // A partial import would block the next attempt.
     for (const made of begun) await removeLedger(made);
     throw error;
   }
@@ -111,7 +111,7 @@ export async function importLedgers(
   return { ledgers: manifest.ledgers };
 }
 
-/** What an import would do, checked as far as it can be without doing it. */
+/** Describes what an import would do, with all checks that are possible without changes. */
 export async function planImport(directory: string, place: RootLocation): Promise<string[]> {
   const { ledgers } = await checkExport(directory);
   for (const moved of ledgers) await refuseUsed(moved, directory, place);
@@ -133,7 +133,7 @@ async function copyOut(
   return { tenant, file, sha256: await hashFile(path), tables: { ...copied } };
 }
 
-/** Only who made it may read it. */
+/** Creates the directory of an export, which only its owner may read, and requires that it is empty. */
 function claimDirectory(directory: string): void {
   try {
     makeDirectories(directory);
@@ -181,8 +181,8 @@ function placeOf(root: RootLocation, { tenant }: LedgerCopy): LedgerLocation {
 }
 
 /**
- * What whoever was killed in the middle of the same import has left. The root ledger comes last: as
- * long as that is not used, nobody knows of the others.
+ * Checks whether a ledger is left over from the same import, which was killed. The root ledger is imported
+ * last: while it is unused, the others are unknown to the service.
  */
 async function isLeftOver(
   { tenant, file }: LedgerCopy,
@@ -218,7 +218,7 @@ async function refuseUsed(moved: LedgerCopy, directory: string, root: RootLocati
   });
 }
 
-/** What an older program wrote down is not how this one keeps it. */
+/** Returns the expected digests. For an export of an older version they are computed after migration. */
 async function expectedOf(
   manifest: Manifest,
   moved: LedgerCopy,
@@ -241,7 +241,7 @@ function compare({ tenant, tables }: LedgerCopy, found: TableDigests): void {
   }
 }
 
-/** When something is due in them was true where they came from. */
+/** Marks all tenants as due, because the due times are those of the exporting service. */
 async function wakeAll(place: RootLocation): Promise<void> {
   const root = await openLedger(place, noRules);
   try {
@@ -257,7 +257,7 @@ async function hashFile(path: string): Promise<string> {
   return hash.digest('hex');
 }
 
-/** How many rows a table has, and a hash of all that they say, whatever their order. */
+/** The number of rows of a table, and a hash of all rows that doesn't depend on their order. */
 export interface TableDigest {
   readonly rows: number;
   readonly hash: string;
@@ -265,10 +265,10 @@ export interface TableDigest {
 
 export type TableDigests = Readonly<Partial<Record<TableName, TableDigest>>>;
 
-/** What belongs to the place and not to the record, or is made anew where a record begins again. */
+/** Tables that belong to a location and not to the record, or that a restore changes. */
 const LEFT_OUT: ReadonlySet<TableName> = new Set(['ledger_meta', 'processes', 'schema_migrations']);
 
-/** Of a ledger that nobody writes to. */
+/** Computes the digests of a ledger without writers. */
 export async function digestLedger(place: LedgerLocation): Promise<TableDigests> {
   if (place.kind === 'sqlite') {
     const file = new DatabaseSync(place.path, { readOnly: true });
@@ -309,7 +309,7 @@ async function digestTables(pagesOf: ReadPages): Promise<TableDigests> {
 const BYTES = 16;
 const MASK = (1n << BigInt(BYTES * 8)) - 1n;
 
-/** Transactions are numbered by each database for itself, and columns come in any order. */
+/** Hashes a row without its transaction number, which differs between databases, and with sorted columns. */
 function hashOf(row: Row): bigint {
   const fields = Object.entries(row)
     .filter(([column]) => column !== 'tx')

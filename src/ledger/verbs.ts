@@ -98,7 +98,7 @@ function listSettleCommits(closings: readonly Closing[], claims: boolean): Commi
   ];
 }
 
-/** Lists the attempts of jobs: of few jobs in the service's own thread. */
+/** Lists the attempts of jobs. For few jobs it reads in the service's own thread. */
 export function listAttemptsByJob({ find, read }: Store) {
   return (jobIds: readonly string[]) =>
     (jobIds.length > limits.inlineKeysMax ? read : find)((session) =>
@@ -106,7 +106,7 @@ export function listAttemptsByJob({ find, read }: Store) {
     );
 }
 
-/** Moves a claimed branch on. A join reads many branches, so a reader prepares it before the transaction. */
+/** Advances a claimed branch. A join reads many branches, so a reader prepares it before the transaction. */
 export function advanceRun({ read, write }: Store) {
   return async (request: AdvanceRequest) => {
     const join = await read((session) => prepareJoin(session, request));
@@ -130,7 +130,7 @@ function findDirectiveCommit({ work }: Pick<DirectiveInsert, 'work'>): CommitNam
   return work.kind.startsWith('package.') ? 'install' : 'other';
 }
 
-/** Resolves when every claim is committed that was in progress in a tenant's ledger, on any host. */
+/** Waits until all claims that were in progress in ledgers of tenants are committed, on every host. */
 export function awaitTenantClaims({ dialect, read, write }: Store) {
   return async (): Promise<void> => {
     const { awaitClaimsIn } = dialect;
@@ -143,7 +143,7 @@ export function awaitTenantClaims({ dialect, read, write }: Store) {
   };
 }
 
-/** Lists what was recorded after a position, in an order that later commits only add to. */
+/** Lists the events after a position, in an order that later commits only append to. */
 export function listEventsAfter(store: Store) {
   const readSight = findSightReader(store);
   return async (after: EventCursor, limit: EventLimit) => {

@@ -10,19 +10,19 @@ export interface ListPage<T> {
 }
 
 /**
- * A part of a list whose rows an index holds in the order of their numbers: together the streams of a
- * list hold all of its rows, none of them twice.
+ * A part of a list whose rows an index has in the order of their numbers. The streams of a list contain
+ * each of its rows exactly once.
  */
 export interface WalkStream {
-  /** The name of its index; undefined for the table itself, which is in the order of numbers. */
+  /** The name of its index; undefined for the table itself, which is ordered by number. */
   readonly index: string | undefined;
   /** The column before the number in the index, and its value. */
   readonly key?: readonly [column: string, value: Value];
-  /** The other conditions that the index answers. */
+  /** The other conditions that the index covers. */
   readonly where: WhereClause;
-  /** The conditions that are left for the rows themselves; they cost a look at each row. */
+  /** The remaining conditions, which have to read each row. */
   readonly rest: WhereClause;
-  /** The number as the index has it, or as few rows are sorted by it. */
+  /** The expression to order by (default: the number). */
   readonly by?: string;
 }
 
@@ -31,7 +31,7 @@ export interface NumberRange {
   readonly to?: number | undefined;
 }
 
-/** The range of numbers that are left for a page behind a number. */
+/** Returns the range of numbers that is left for a page after a number. */
 export function rangeAfter(
   { from, to }: NumberRange,
   before: number | undefined,
@@ -50,13 +50,13 @@ export interface WalkRequest {
   readonly columns: readonly string[];
   readonly order: 'newest' | 'oldest';
   readonly limit: number;
-  /** The numbers that it is about: from the first up to, and without, the second. */
+  /** The numbers of the list, from the first up to but not including the second. */
   readonly range: NumberRange;
-  /** Rows that it may look at. */
+  /** The maximum number of rows to visit. */
   readonly visitMax: number;
 }
 
-/** A list that can be read in several ways, the best one first. */
+/** A list that can be read in several ways, the best way first. */
 export interface ListRequest<T> extends Omit<WalkRequest, 'streams'> {
   readonly ways: readonly (readonly WalkStream[])[];
   readonly map: (row: Row) => T;
@@ -67,11 +67,11 @@ export interface ListRequest<T> extends Omit<WalkRequest, 'streams'> {
 /** The numbers of a page in its order. */
 interface WalkPage {
   readonly seqs: readonly number[];
-  /** The page after it begins behind this number; undefined at the end of the list. */
+  /** The next page starts after this number; undefined at the end of the list. */
   readonly next: number | undefined;
 }
 
-/** Reads a page in the first way that fills it, or else in the way that came furthest. */
+/** Reads a page in the first way that fills it, or else in the way that got furthest. */
 export async function readWalk<T>(session: Session, list: ListRequest<T>): Promise<ListPage<T>> {
   const { ways, map, select = '*', ...request } = list;
   let best: WalkPage = { seqs: [], next: undefined };
@@ -97,8 +97,8 @@ function isFurther(page: WalkPage, best: WalkPage, order: WalkRequest['order']):
 }
 
 /**
- * Reads a page of a list, and looks at no more than a fixed number of rows for it. When it has looked
- * at that many, the page is short and the next one continues where it stopped.
+ * Reads a page of a list and visits at most a fixed number of rows. After that many, the page is short,
+ * and the next one continues where it stopped.
  */
 async function walkPage(session: Session, request: WalkRequest): Promise<WalkPage> {
   const { streams, order, limit } = request;
@@ -107,7 +107,7 @@ async function walkPage(session: Session, request: WalkRequest): Promise<WalkPag
     streams.map((stream) => walkStream(session, request, stream, visitMax)),
   );
   const isBefore = (a: number, b: number): boolean => (order === 'newest' ? a > b : a < b);
-  // Behind the end of a stream that was cut, others may have rows that this one doesn't show.
+  // A stream that was cut may have more rows after its end, so no stream is read beyond it.
   const ends = parts.flatMap(({ next }) => next ?? []);
   const end = ends.reduce<number | undefined>(
     (first, one) => (first === undefined || isBefore(one, first) ? one : first),
@@ -121,7 +121,7 @@ async function walkPage(session: Session, request: WalkRequest): Promise<WalkPag
   return { seqs, next: seqs.length === limit ? seqs.at(-1) : end };
 }
 
-/** Counts the rows of a list, and looks at no more than a fixed number of them. */
+/** Counts the rows of a list and visits at most a fixed number of them. */
 export async function countWalk(session: Session, request: WalkRequest): Promise<BoundedCount> {
   let left = request.visitMax;
   let count = 0;
@@ -151,7 +151,7 @@ async function walkStream(
   const rows = rowsOf(session.dialect, request, stream);
   const found = await (rest.isEmpty
     ? session.run(`${rows.text} limit ?`, [...rows.values, limit])
-    : // The rows come in the order of the inner list; sorted again, all of them would be read.
+    : // The rows keep the order of the inner query. Sorting them again would read all of them.
       session.run(`select w.seq from (${rows.text} limit ?) w where ${rest.text} limit ?`, [
         ...rows.values,
         visitMax,
@@ -169,9 +169,9 @@ async function walkStream(
 }
 
 /**
- * The rows of a stream in their order. The statement names the index for SQLite. PostgreSQL takes no hints,
- * and would rather walk through the whole table by number when a value is common: so the value is
- * compared together with the number, which only the index of both can answer in this order.
+ * Selects the rows of a stream in their order. The statement names the index for SQLite. PostgreSQL
+ * accepts no hints, and for a common value it would scan the whole table by number. So the value and the
+ * number are compared as a pair, and only the index of both has that order.
  */
 function rowsOf(
   { name }: Dialect,
@@ -179,7 +179,7 @@ function rowsOf(
   { index, key, where, rest, by = 'seq' }: WalkStream,
 ): { readonly text: string; readonly values: readonly Value[] } {
   const direction = order === 'newest' ? 'desc' : 'asc';
-  // Only what is asked of the rows: the index alone may have that.
+  // Only the columns that the conditions need: the index alone may have them.
   const named = columns.filter((column) => new RegExp(`\\b${column}\\b`).test(rest.text));
   const more = named.map((column) => `, ${column}`).join('');
   const { from, to } = range;

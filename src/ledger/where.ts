@@ -1,6 +1,6 @@
 import type { Value } from './dialect.ts';
 
-/** The conditions of a list, collected from the parts of a filter that are set. */
+/** The conditions of a query, collected from the fields of a filter that are set. */
 export class WhereClause {
   readonly #conditions: string[] = ['true'];
   readonly values: Value[] = [];
@@ -20,13 +20,13 @@ export class WhereClause {
     return this;
   }
 
-  /** Adds that a text contains another one, whatever the case. */
+  /** Adds the condition that a text contains another one, ignoring case. */
   contains(column: string, part: string): this {
     const pattern = `%${part.replaceAll(/[!%_]/g, '!$&')}%`;
     return this.and(`lower(${column}) like lower(?) escape '!'`, pattern);
   }
 
-  /** Adds that at least one of several texts contains another one, whatever the case. */
+  /** Adds the condition that at least one of several texts contains another one, ignoring case. */
   containsAny(columns: readonly string[], part: string): this {
     const each = columns.map((column) => new WhereClause().contains(column, part));
     const texts = each.map((one) => one.#conditions.at(-1));
@@ -41,8 +41,8 @@ export class WhereClause {
 }
 
 /**
- * The order of a list. Those whose ids begin alike come in the order of their ids, which is that of
- * time too: by their numbers, the newest would be looked for among all rows.
+ * Formats the order of a list. Rows with a common prefix of ids are ordered by id, which is also the
+ * order of time. Ordering them by number would search all rows for the newest ones.
  */
 export function formatOrder({
   idPrefix,

@@ -1,6 +1,6 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
-/** The queue, its history, signals, plugin memory and the processes that work on them. */
+/** The queue, its history, signals, the state of plugins, and the processes of the service. */
 export const core: Migration = {
   version: 1,
   name: 'core',
@@ -11,8 +11,8 @@ function queue(d: Dialect): string[] {
   const { int, text, identity, transaction } = d.types;
   const jobs = d.table('job_queue');
   return [
-    // The transaction first: it has its number before the job has one, and who follows the jobs
-    // knows by that which of them may still come.
+    // The column of the transaction comes first, so that its number is assigned before the job's. So the
+    // event feed knows which jobs may still be committed.
     `create table ${jobs} (
       tx ${transaction},
       seq ${identity},
@@ -54,13 +54,13 @@ function queue(d: Dialect): string[] {
       check ((status = 'running') = (claim_token is not null)),
       check ((completed_at is not null) = (status not in ('queued', 'running')))
     )`,
-    // The last column is always null here; with it, SQLite counts without looking at the rows.
+    // The last column is always null here. With it, SQLite counts without reading the rows.
     `create index job_queue_ready on ${jobs} (plugin, seq, next_retry_at)
       where status = 'queued' and next_retry_at is null`,
     `create index job_queue_delayed on ${jobs} (next_retry_at)
       where status = 'queued' and next_retry_at is not null`,
     `create index job_queue_running on ${jobs} (plugin, claimed_by) where status = 'running'`,
-    // The backstop of "same key and target never run at once", should a claim ever miss it.
+    // Jobs with the same key and target never run at the same time, even if a claim misses one.
     `create unique index job_queue_exclusive on ${jobs} (dedupe_key, plugin, command)
       where status = 'running' and dedupe_key is not null`,
     `create index job_queue_completed on ${jobs} (completed_at) where completed_at is not null`,
@@ -122,8 +122,8 @@ function history(d: Dialect): string[] {
 }
 
 /**
- * In which a reader can follow the rows without ever missing one. Where many write at once, the order
- * of numbers is not the order of commits, so each row names its transaction.
+ * The index by which a reader follows the rows without missing one. With several writers, the order of
+ * numbers isn't the order of commits, so each row has its transaction.
  */
 function order(d: Dialect, table: 'job_log' | 'signals'): string[] {
   if (d.settledBelow === undefined) return [];

@@ -1,6 +1,6 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
-/** When commands are due, the jobs that came of it, and the breakers that hold them back. */
+/** Schedules, their jobs, and circuit breakers. */
 export const schedules: Migration = {
   version: 2,
   name: 'schedules',
@@ -40,7 +40,7 @@ function timing(d: Dialect): string[] {
     `create index schedules_retired on ${schedule} (updated_at) where status = 'retired'`,
     `alter table ${jobs} add column schedule_id ${text}`,
     `alter table ${jobs} add column schedule_slot ${text}`,
-    // One job for each slot, whoever fires it.
+    // Each slot has one job, even if two hosts fire it.
     `create unique index job_queue_slot on ${jobs} (plugin, schedule_id, schedule_slot)
       where schedule_id is not null`,
     `create index job_queue_outstanding on ${jobs} (plugin, schedule_id)

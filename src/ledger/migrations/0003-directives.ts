@@ -1,6 +1,6 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
-/** What people want changed and who they are: directives, their keys, switches and tokens. */
+/** Directives, idempotency keys, switches of plugins, and tokens. */
 export const directives: Migration = {
   version: 3,
   name: 'directives',
@@ -98,7 +98,7 @@ function access(d: Dialect): string[] {
   ];
 }
 
-/** What trees and retries look for. */
+/** The indexes for trees of jobs and for retries. */
 function lineage(d: Dialect): string[] {
   return [
     `create index job_queue_retry on ${d.table('job_queue')} (retry_of)

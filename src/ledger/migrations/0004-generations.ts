@@ -1,6 +1,6 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
-/** What processes worked with, and whether plugins were set up for it. */
+/** The configurations that processes used, and the health of plugins under them. */
 export const generations: Migration = {
   version: 4,
   name: 'generations',
@@ -24,9 +24,9 @@ function snapshots(d: Dialect): string[] {
     )`,
     `create index config_snapshots_used on ${table} (last_used_at)`,
     `alter table ${d.table('job_queue')} add column config_snapshot_id ${text}`,
-    // Attempts outlive their jobs.
+    // An attempt can be kept longer than its job.
     `alter table ${d.table('job_log')} add column config_snapshot_id ${text}`,
-    // Since when its list of plugins is what it is.
+    // The time of the last change of its list of plugins.
     `alter table ${d.table('processes')} add column plugins_since ${text}`,
   ];
 }
@@ -47,7 +47,7 @@ function health(d: Dialect): string[] {
       primary key (plugin_name, kind, fingerprint)
     )`,
     `create index plugin_health_seen on ${d.table('plugin_health')} (seen_at)`,
-    // The configuration that an init is for: nobody with another one may run it.
+    // The configuration of an init. Processes with another one must not run it.
     `alter table ${jobs} add column init_for ${text}`,
     `create index job_queue_care on ${jobs} (plugin, seq)
       where status = 'queued' and next_retry_at is null and command in ('init', 'health')`,

@@ -1,6 +1,6 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
-/** Runs of pipelines, and what their jobs know of them. */
+/** Runs of pipelines, and the columns of their jobs. */
 export const runs: Migration = {
   version: 5,
   name: 'runs',
@@ -84,16 +84,16 @@ function run(d: Dialect): string[] {
     `create index pipeline_runs_context on ${table} (event_context_id)
       where event_context_id is not null`,
     `create index pipeline_runs_open on ${table} (status, seq) where completed_at is null`,
-    // Those whose time has not come are not in line yet.
+    // A run with a later due time doesn't wait for its key yet.
     `create index pipeline_runs_keyed on ${table} (concurrency_key, status, seq)
       where concurrency_key is not null and completed_at is null and due_at is null`,
     `create index pipeline_runs_due on ${table} (due_at) where due_at is not null`,
-    // One run at a time has a dedupe key of its pipeline, whichever hosts ask for it.
+    // Only one run at a time has a dedupe key of its pipeline, on all hosts.
     `create unique index pipeline_runs_held on ${table} (held_key, pipeline)
       where held_key is not null`,
     `create index pipeline_runs_completed on ${table} (completed_at)
       where completed_at is not null`,
-    // In which a reader can follow the ends: by their transaction or, with one writer, by a counter.
+    // A reader follows the ends by their transaction or, with one writer, by a counter.
     `create index pipeline_runs_ends on ${table} (end_tx, seq) where end_tx is not null`,
   ];
 }
@@ -102,8 +102,8 @@ function branches(d: Dialect): string[] {
   const { int, text } = d.types;
   const table = d.table('run_branches');
   return [
-    // A branch's id begins with its parent's, and a root's is its run's: one index finds the branches
-    // of a run and of a block, in their order, and lets none of them be begun twice.
+    // The id of a branch starts with its parent's, and a root branch has the id of its run. So one index
+    // finds the branches of a run or block in their order, and no branch can start twice.
     `create table ${table} (
       id ${text} primary key,
       run_id ${text} not null,
@@ -146,11 +146,11 @@ function branches(d: Dialect): string[] {
       check ((completed_at is not null) = (status in ('succeeded', 'halted', 'cancelled'))),
       check (completed_at is null or (due_at is null and waits_for is null and claim_token is null))
     )`,
-    // Of a claimed branch, when others may presume that its claim is lost.
+    // For a claimed branch, the time after which its claim counts as lost.
     `create index run_branches_due on ${table} (due_at) where due_at is not null`,
     `create index run_branches_claimed on ${table} (claimed_by) where claim_token is not null`,
     `create index run_branches_signal on ${table} (waits_for) where waits_for is not null`,
-    // What is large is kept apart while its branch only counts: SQLite writes rows as a whole.
+    // Large payloads have their own table while their branch only counts others: SQLite writes whole rows.
     `create table ${d.table('run_payloads')} (
       id ${text} primary key,
       run_id ${text} not null,

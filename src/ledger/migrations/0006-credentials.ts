@@ -1,6 +1,6 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
-/** Secrets at rest: what plugins are given, and what signals may not show. */
+/** Sealed secrets: the credentials of plugins, and the unmasked data of signals. */
 export const credentials: Migration = {
   version: 6,
   name: 'credentials',
@@ -28,7 +28,7 @@ function named(d: Dialect): string[] {
   ];
 }
 
-/** What a signal said before it was masked, for whoever replays it. */
+/** The data of signals before masking, for replays. */
 function payloads(d: Dialect): string[] {
   const { text } = d.types;
   const table = d.table('sealed_payloads');

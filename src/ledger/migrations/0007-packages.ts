@@ -1,6 +1,6 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
-/** Packages that are installed here, and what each of them brought. */
+/** Installed packages, and the names that each of them provides. */
 export const packages: Migration = {
   version: 7,
   name: 'packages',
@@ -30,7 +30,7 @@ function installations(d: Dialect): string[] {
     )`,
     `create unique index package_installations_slug on ${table} (slug)
       where status <> 'uninstalled'`,
-    // A name belongs to one installation at a time; what it had before stays on record.
+    // A name belongs to one installation at a time. Earlier provisions stay on record.
     `create table ${provisions} (
       installation_id ${text} not null,
       kind ${text} not null,

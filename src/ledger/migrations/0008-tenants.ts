@@ -1,6 +1,6 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
-/** What the root ledger knows of the others; in any other ledger these tables stay empty. */
+/** The tenants in the root ledger. In all other ledgers these tables stay empty. */
 export const tenants: Migration = {
   version: 8,
   name: 'tenants',

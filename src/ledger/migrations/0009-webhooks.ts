@@ -1,6 +1,6 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
-/** The doors for strangers: what they are, and what came in through them. */
+/** Webhooks and their deliveries. */
 export const webhooks: Migration = {
   version: 9,
   name: 'webhooks',
@@ -29,7 +29,7 @@ function webhooksTable(d: Dialect): string[] {
   ];
 }
 
-/** Only what was taken stands in the way of the same again: what failed may be sent once more. */
+/** Only an accepted delivery blocks its duplicates: a sender may repeat one that failed. */
 function deliveriesTable(d: Dialect): string[] {
   const { identity, int, text } = d.types;
   const table = d.table('webhook_deliveries');

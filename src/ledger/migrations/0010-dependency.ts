@@ -1,6 +1,6 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
-/** Jobs of which only one at a time may run, whatever their plugins. */
+/** Dependency keys: only one job of a key may run at a time, even if the plugins differ. */
 export const dependency: Migration = {
   version: 10,
   name: 'dependency',
@@ -11,7 +11,7 @@ export const dependency: Migration = {
   ],
 };
 
-/** Those with a key stand behind the others of their plugin, so that nobody has to walk past them. */
+/** Orders jobs with a key after the others of their plugin, so that a claim doesn't scan them. */
 function queue(d: Dialect): string[] {
   return [
     `drop index ${d.table('job_queue_ready')}`,
@@ -22,8 +22,8 @@ function queue(d: Dialect): string[] {
 }
 
 /**
- * The line of each key, those in line by their plugins, and the backstop of "never two at once",
- * should a claim ever miss it.
+ * The queue of each key, the queued jobs with a key by plugin, and the guarantee that no two jobs of a
+ * key run at the same time, even if a claim misses one.
  */
 function keys(d: Dialect): string[] {
   const jobs = d.table('job_queue');

@@ -1,6 +1,6 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
-/** What is wrong, since when, and until when it was. */
+/** Incidents: each has a kind, a start and an end. */
 export const incidents: Migration = {
   version: 11,
   name: 'incidents',
@@ -22,7 +22,7 @@ function table(d: Dialect): string[] {
       count ${int} not null,
       detail ${text} not null
     )`,
-    // One is open for each trouble, whichever hosts see it.
+    // Each kind and key has one open incident, even if several hosts detect it.
     `create unique index incidents_open on ${name} (kind, key) where closed_at is null`,
     `create index incidents_closed on ${name} (closed_at) where closed_at is not null`,
   ];

@@ -1,8 +1,8 @@
 import type { Dialect, TableName, Migration } from '../dialect.ts';
 
-/** What the database makes of other columns, and nobody can write. */
+/** Generated columns, which can't be written. */
 export const derivedColumns = {
-  // Facts do not change.
+  // Signals don't change.
   signals: { updated_at: 'inserted_at' },
   directives: {
     actor_user_id: 'actor',
@@ -11,7 +11,7 @@ export const derivedColumns = {
   },
 } as const satisfies Partial<Record<TableName, Readonly<Record<string, string>>>>;
 
-/** Names that people know for what is told already: nobody writes them, everybody can ask for them. */
+/** Common names for existing columns, as generated columns that every query can read. */
 export const words: Migration = {
   version: 12,
   name: 'words',

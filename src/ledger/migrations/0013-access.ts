@@ -1,6 +1,6 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
-/** Whose a request, a token's name and a test delivery are. */
+/** The owners of requests, of names of tokens and of test deliveries. */
 export const access: Migration = {
   version: 13,
   name: 'access',
@@ -23,7 +23,7 @@ function names(d: Dialect): string[] {
   ];
 }
 
-/** A repeated idempotency key is compared with what its caller sent, not with what that meant then. */
+/** The digest of the request as its caller sent it, with which a repeated idempotency key is compared. */
 function requests(d: Dialect): string[] {
   return [`alter table ${d.table('directives')} add column asked_digest ${d.types.text}`];
 }

@@ -16,7 +16,7 @@ export const lists: Migration = {
 function jobs(d: Dialect): string[] {
   const table = d.table('job_queue');
   return [
-    // With the status, so that jobs of one status are found without looking at the others.
+    // With the status, so that jobs of one status are found without reading the others.
     `create index job_queue_ended on ${table} (plugin, command, submitted_by, seq, status)
       where completed_at is not null`,
     `create index job_queue_rare on ${table} (status, seq) where status in ${RARE_STATUSES}`,
@@ -35,7 +35,7 @@ function attempts(d: Dialect): string[] {
   ];
 }
 
-/** A subject can be asked for without its type. */
+/** A list can filter by subject without its type. */
 function signals(d: Dialect): string[] {
   const table = d.table('signals');
   return [

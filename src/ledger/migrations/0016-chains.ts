@@ -1,8 +1,8 @@
 import type { Dialect, Migration } from '../dialect.ts';
 
 /**
- * The indexes of lists about one chain or one plugin. PostgreSQL gets the number into
- * those of signals: without it, a long chain would be sorted for each page.
+ * The indexes of lists about one chain or one plugin. Those of signals include the number: without it,
+ * PostgreSQL would sort a long chain for each page.
  */
 export const chains: Migration = {
   version: 16,

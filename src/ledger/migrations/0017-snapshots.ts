@@ -1,6 +1,6 @@
 import type { Migration } from '../dialect.ts';
 
-/** Older configurations still show secrets of payloads and steps; the next start masks them. */
+/** Marks configurations of older versions, which may show secrets of payloads and steps. The next start masks them. */
 export const snapshots: Migration = {
   version: 17,
   name: 'snapshots',

@@ -1,8 +1,8 @@
 import type { Migration } from '../dialect.ts';
 
 /**
- * What `doctor` needs on record: counts of calls and jobs that were turned away, the configuration of
- * each process, and how often in a row a schedule was skipped.
+ * Records for `doctor`: counts of refused calls and suppressed jobs, the configuration of each process,
+ * and how often in a row a schedule was skipped.
  */
 export const observations: Migration = {
   version: 18,

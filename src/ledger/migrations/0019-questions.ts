@@ -1,6 +1,6 @@
 import type { Migration } from '../dialect.ts';
 
-/** Steps that wait for a person are few among those that wait, and `doctor` looks for them often. */
+/** The index of steps that wait for a person: they are few, and `doctor` looks for them often. */
 export const questions: Migration = {
   version: 19,
   name: 'questions',

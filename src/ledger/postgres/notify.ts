@@ -4,31 +4,31 @@ import type { Notifier } from '../notifier.ts';
 const COALESCE_MS = 20;
 const RECONNECT_MS = 1000;
 const CONNECT_TIMEOUT_MS = 5000;
-/** PostgreSQL cuts longer names when it listens and refuses them when it notifies. */
+/** PostgreSQL cuts longer names in LISTEN and refuses them in NOTIFY. */
 const CHANNEL_CHARACTERS_MAX = 63;
-/** As many ids as one notification takes, which may have 8000 bytes. */
+/** The ids that fit into one notification, which has at most 8000 bytes. */
 const IDS_MAX = 150;
 const ID_CHARACTERS_MAX = 48;
 
-/** How a payload is sent on a channel, in a transaction of its own. */
+/** Sends a payload on a channel in a transaction of its own. */
 type Notify = (channel: string, payload: string) => Promise<unknown>;
 
 /**
- * What hosts tell each other over LISTEN/NOTIFY, outside of every job's own commit. Without a payload
- * it is a hint that there is work, sent at most once in a while; with one, the ids of what has ended.
+ * Makes the notifier of hosts over LISTEN/NOTIFY, outside the commits of jobs. A notification without a
+ * payload is a hint that work is ready, with a limited rate. A payload has the ids of ended jobs and runs.
  */
 export function makeNotifier(connectionString: string, schema: string, notify: Notify): Notifier {
   const channel = `ductile_${schema}`.slice(0, CHANNEL_CHARACTERS_MAX);
   const send = (payload: string) => notify(channel, payload).catch(() => undefined);
   let onHint: (() => void) | undefined;
   let onEnds: ((ids: readonly string[] | undefined) => void) | undefined;
-  const ear = makeEar(connectionString, channel, {
-    // What was said while nobody listened is unknown, so look once.
+  const subscription = makeSubscription(connectionString, channel, {
+    // Notifications before this moment were lost, so check once.
     onListening() {
       onHint?.();
       onEnds?.(undefined);
     },
-    onSaid(payload) {
+    onPayload(payload) {
       if (payload === '') onHint?.();
       else onEnds?.(payload.split(' '));
     },
@@ -39,35 +39,39 @@ export function makeNotifier(connectionString: string, schema: string, notify: N
   return {
     onHint(callback) {
       onHint = callback;
-      ear.open();
+      subscription.open();
     },
     onEnds(callback) {
       onEnds = callback;
-      ear.open();
+      subscription.open();
     },
     hint: () => hinter.hint(),
     notifyEnds: (ids) => sender.notify(ids),
     async close() {
       hinter.close();
       sender.close();
-      await ear.close();
+      await subscription.close();
     },
   };
 }
 
-interface Ear {
-  /** Begins to listen, if it has not. */
+interface Subscription {
+  /** Starts listening, if it hasn't yet. */
   open(): void;
   close(): Promise<void>;
 }
 
-interface Hearing {
+interface SubscriptionEvents {
   readonly onListening: () => void;
-  readonly onSaid: (payload: string) => void;
+  readonly onPayload: (payload: string) => void;
 }
 
-/** A connection that only listens, and is made anew whenever it is lost. */
-function makeEar(connectionString: string, channel: string, hearing: Hearing): Ear {
+/** Makes a connection that only listens, and reconnects whenever it is lost. */
+function makeSubscription(
+  connectionString: string,
+  channel: string,
+  events: SubscriptionEvents,
+): Subscription {
   let client: pg.Client | undefined;
   let isOpen = false;
   let isClosed = false;
@@ -81,13 +85,13 @@ function makeEar(connectionString: string, channel: string, hearing: Hearing): E
       keepAlive: true,
     });
     client = next;
-    next.on('notification', ({ payload = '' }) => hearing.onSaid(payload));
+    next.on('notification', ({ payload = '' }) => events.onPayload(payload));
     next.on('error', () => undefined);
     next.on('end', reconnect);
     try {
       await next.connect();
       await next.query(`listen "${channel}"`);
-      hearing.onListening();
+      events.onListening();
     } catch {
       await next.end().catch(() => undefined);
       reconnect();
@@ -116,54 +120,54 @@ function makeEar(connectionString: string, channel: string, hearing: Hearing): E
   };
 }
 
-/** The first is sent at once; those that follow soon are one, when some time has passed. */
+/** Sends the first hint at once, and merges the hints of the following interval into one. */
 function makeHinter(send: () => Promise<unknown>): { hint(): void; close(): void } {
   let isClosed = false;
-  let quiet: NodeJS.Timeout | undefined;
-  let owed = false;
+  let timer: NodeJS.Timeout | undefined;
+  let isPending = false;
   const hint = (): void => {
     if (isClosed) return;
-    owed = quiet !== undefined;
-    if (owed) return;
+    isPending = timer !== undefined;
+    if (isPending) return;
     void send();
-    quiet = setTimeout(() => {
-      quiet = undefined;
-      if (owed) hint();
+    timer = setTimeout(() => {
+      timer = undefined;
+      if (isPending) hint();
     }, COALESCE_MS);
-    quiet.unref();
+    timer.unref();
   };
   return {
     hint,
     close() {
       isClosed = true;
-      clearTimeout(quiet);
+      clearTimeout(timer);
     },
   };
 }
 
-/** Sent at once, because somebody waits; what ends while one is under way goes with the next. */
+/** Sends ids at once, because callers wait for them. Ids that arrive during a send go with the next one. */
 function makeSender(send: (payload: string) => Promise<unknown>): {
   notify(ids: readonly string[]): void;
   close(): void;
 } {
-  let owed: string[] = [];
+  let waiting: string[] = [];
   let isSending = false;
   let isClosed = false;
   const flush = async (): Promise<void> => {
     isSending = true;
-    while (owed.length > 0) await send(owed.splice(0, IDS_MAX).join(' '));
+    while (waiting.length > 0) await send(waiting.splice(0, IDS_MAX).join(' '));
     isSending = false;
   };
   return {
     notify(ids) {
       if (isClosed) return;
-      // Ours are short and have no spaces; whoever waits for another kind of id looks for itself.
-      owed.push(...ids.filter((id) => id.length <= ID_CHARACTERS_MAX && !id.includes(' ')));
+      // Ductile's ids are short and have no spaces. Callers that wait for other ids read the rows.
+      waiting.push(...ids.filter((id) => id.length <= ID_CHARACTERS_MAX && !id.includes(' ')));
       if (!isSending) void flush();
     },
     close() {
       isClosed = true;
-      owed = [];
+      waiting = [];
     },
   };
 }

@@ -16,7 +16,7 @@ export interface PostgresStorage {
   readonly care: LedgerSubset<'backup' | 'check' | 'checkIndexes' | 'quickCheck'>;
 }
 
-/** A schema brought up to date, and what a ledger over it is made of. */
+/** Opens a schema and brings it up to date. */
 export async function openPostgresStorage(
   url: string,
   schema: string,
@@ -27,7 +27,7 @@ export async function openPostgresStorage(
   signal?.addEventListener('abort', () => store.cut(), { once: true });
   try {
     await store.write(['other'], async (tx) => {
-      // Two hosts that start together must not both create the schema.
+      // Only one of two hosts that start at the same time may create the schema.
       await tx.run(tx.dialect.lockClaims ?? 'select 1');
       await ensureSchema(tx, store.schema);
       await migrate(tx);
@@ -43,7 +43,7 @@ export async function openPostgresStorage(
       cause: error,
     });
   }
-  // A hint writes nothing, and whoever waits for it should not wait for the disk.
+  // A notification writes nothing, so its commit doesn't have to wait for the disk.
   const notify = `select set_config('synchronous_commit', 'off', true), pg_notify(?, ?)`;
   const notifier = makeNotifier(url, schema, (channel, payload) =>
     store.read((session) => session.run(notify, [channel, payload])),
@@ -60,7 +60,7 @@ export async function openPostgresStorage(
   };
 }
 
-/** Half a record must not be worked with as if it were the whole. */
+/** Throws if a restore into this schema was interrupted: a part of the record must not be used. */
 async function refuseUnfinished(tx: Transaction, schema: string): Promise<void> {
   if ((await readMeta(tx, 'restoring')) === undefined) return;
   const message = `putting a backup into the schema ${schema} was interrupted`;
@@ -70,7 +70,7 @@ async function refuseUnfinished(tx: Transaction, schema: string): Promise<void> 
   });
 }
 
-/** Asked first, because `if not exists` still wants the right to create where the schema exists. */
+/** Creates the schema. `if not exists` would need the right to create schemas even if it exists. */
 async function ensureSchema(tx: Transaction, schema: string): Promise<void> {
   const found = await tx.run('select 1 as one from pg_catalog.pg_namespace where nspname = ?', [
     schema,

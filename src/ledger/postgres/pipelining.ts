@@ -5,35 +5,34 @@ import type { Row, Value } from '../dialect.ts';
 export interface QueryPipeline {
   /** Runs one statement with `$n` placeholders. */
   readonly query: (text: string, values: readonly Value[]) => Promise<Row[]>;
-  /** Ends the transaction, and says how: a failed one is rolled back by its commit, without an error. */
+  /** Ends the transaction and returns the command tag: for a failed one it is `ROLLBACK`, without an error. */
   readonly commit: () => Promise<string>;
-  /** Whether the server may have committed, as far as it has answered. */
+  /** Returns true if the server may have committed, judged by its responses so far. */
   readonly mayHaveCommitted: () => boolean;
-  /** Resolves when all that was asked for has been answered, one way or another. */
+  /** Resolves when all statements have succeeded or failed. */
   readonly idle: () => Promise<void>;
 }
 
-interface Answer {
+interface StatementResult {
   readonly rows: Row[];
-  /** The server's word for what it did. */
+  /** The command tag of the server, such as `COMMIT`. */
   readonly command: string;
 }
 
-interface Waiting {
+interface QueuedStatement {
   readonly text: string;
   readonly values: readonly Value[];
-  readonly resolve: (answer: Answer) => void;
+  readonly resolve: (result: StatementResult) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /**
- * A connection on which statements that are asked for together also travel together, and are
- * answered together: a round trip for all instead of one for each. They run in the order in which
- * they were asked for; when one fails, those behind it in the same message are not run.
+ * Makes a pipeline that sends the statements of one turn in one message: one round trip for all of them.
+ * They run in their order. When one fails, the later ones of the same message don't run.
  */
 export function makePipeline(client: pg.ClientBase): QueryPipeline {
   let last: Promise<unknown> = Promise.resolve();
-  let waiting: Waiting[] = [];
+  let waiting: QueuedStatement[] = [];
   let busy = false;
   let lives = false;
   let committed = false;
@@ -41,8 +40,9 @@ export function makePipeline(client: pg.ClientBase): QueryPipeline {
 
   const send = (): void => {
     if (committed && !lives) {
-      // A whole turn of the event loop, in which it is noticed when the connection was closed while
-      // nobody used it: then nothing was sent, and that the commit did not happen is certain.
+      // Wait a whole turn of the event loop before the first message with a commit. If the idle
+      // connection was closed meanwhile, Node notices it now. Then nothing was sent, and it is certain
+      // that the commit didn't happen.
       lives = true;
       setImmediate(() => setImmediate(send));
       return;
@@ -59,24 +59,24 @@ export function makePipeline(client: pg.ClientBase): QueryPipeline {
     client.query(batch);
   };
 
-  const ask = (text: string, values: readonly Value[]): Promise<Answer> => {
+  const ask = (text: string, values: readonly Value[]): Promise<StatementResult> => {
     if (committed) throw new Error('the transaction was asked for more after its end');
-    const answer = new Promise<Answer>((resolve, reject) => {
+    const result = new Promise<StatementResult>((resolve, reject) => {
       waiting.push({ text, values, resolve, reject });
     });
-    last = answer;
-    // Whatever can be asked without waiting for an answer has been asked when this comes.
+    last = result;
+    // At this time all statements that need no earlier result are queued.
     if (!busy) queueMicrotask(() => process.nextTick(send));
     busy = true;
-    return answer;
+    return result;
   };
 
   return {
     query: async (text, values) => (await ask(text, values)).rows,
     async commit() {
-      const answer = ask('commit', []);
+      const result = ask('commit', []);
       committed = true;
-      return (await answer).command;
+      return (await result).command;
     },
     mayHaveCommitted: () => ending?.mayHaveCommitted === true,
     idle: () =>
@@ -87,8 +87,8 @@ export function makePipeline(client: pg.ClientBase): QueryPipeline {
   };
 }
 
-/** What is known of a statement that the server has planned. */
-interface Planned {
+/** A statement that the server has prepared. */
+interface PreparedStatement {
   readonly columns: readonly Column[];
 }
 
@@ -97,53 +97,53 @@ interface Column {
   readonly parse: (text: string) => Value;
 }
 
-const plannedOf = new WeakMap<pg.ClientBase, Map<string, Planned>>();
+const preparedByClient = new WeakMap<pg.ClientBase, Map<string, PreparedStatement>>();
 
-/** One message to the server: the driver hands the answers to the methods named `handle…`. */
+/** One message to the server. The driver passes the responses to the methods named `handle…`. */
 class Batch implements pg.Submittable {
-  /** Set by the driver, to be told of the end. */
+  /** Set by the driver, which wants to know the end. */
   callback: () => void = () => undefined;
   #isSubmitted = false;
   #isRefused = false;
   readonly #client: pg.ClientBase;
-  readonly #statements: readonly Waiting[];
+  readonly #statements: readonly QueuedStatement[];
   readonly #onEnd: () => void;
-  readonly #planned: Map<string, Planned>;
+  readonly #prepared: Map<string, PreparedStatement>;
   #at = 0;
   #columns: readonly Column[] | undefined;
   #rows: Row[] = [];
-  readonly #answers: Answer[] = [];
+  readonly #results: StatementResult[] = [];
   #ended = false;
 
-  constructor(client: pg.ClientBase, statements: readonly Waiting[], onEnd: () => void) {
+  constructor(client: pg.ClientBase, statements: readonly QueuedStatement[], onEnd: () => void) {
     this.#client = client;
     this.#statements = statements;
     this.#onEnd = onEnd;
-    this.#planned = plannedOf.get(client) ?? new Map();
-    plannedOf.set(client, this.#planned);
+    this.#prepared = preparedByClient.get(client) ?? new Map();
+    preparedByClient.set(client, this.#prepared);
   }
 
-  /** Of one that ends with a commit: only a server that has refused it, or rolled it back, is sure. */
+  /** For a batch with a commit: false only if nothing was sent, or the server refused it or rolled back. */
   get mayHaveCommitted(): boolean {
     if (!this.#isSubmitted || this.#isRefused) return false;
-    return this.#answers[this.#statements.length - 1]?.command !== 'ROLLBACK';
+    return this.#results[this.#statements.length - 1]?.command !== 'ROLLBACK';
   }
 
   submit(connection: pg.Connection): void {
-    // What is written after the end of a connection goes nowhere, without a word.
+    // Writing to a closed connection has no effect and reports no error.
     this.#isSubmitted = connection.stream.writable;
     connection.stream.cork();
     for (const { text, values } of this.#statements) {
       const name = nameOf(text);
-      const planned = this.#planned.has(text);
-      if (!planned) {
-        // Planned by a batch that failed, perhaps; closing what is not there is no error.
+      const isPrepared = this.#prepared.has(text);
+      if (!isPrepared) {
+        // A failed batch may have prepared it. Closing an unknown statement isn't an error.
         connection.close({ type: 'S', name }, true);
         connection.parse({ name, text, types: [] }, true);
       }
       const texts = values.map((value) => (value === null ? null : String(value)));
       connection.bind({ statement: name, values: texts }, true);
-      if (!planned) connection.describe({ type: 'P', name: '' }, true);
+      if (!isPrepared) connection.describe({ type: 'P', name: '' }, true);
       connection.execute(null, true);
     }
     connection.sync();
@@ -159,7 +159,7 @@ class Batch implements pg.Submittable {
 
   handleDataRow({ fields }: { fields: (string | null)[] }): void {
     const text = this.#statements[this.#at]?.text ?? '';
-    this.#columns ??= this.#planned.get(text)?.columns ?? [];
+    this.#columns ??= this.#prepared.get(text)?.columns ?? [];
     const row: Row = {};
     this.#columns.forEach(({ name, parse }, index) => {
       const field = fields[index] ?? null;
@@ -170,8 +170,8 @@ class Batch implements pg.Submittable {
 
   handleCommandComplete({ text: command }: { text: string }): void {
     const text = this.#statements[this.#at]?.text ?? '';
-    if (!this.#planned.has(text)) this.#planned.set(text, { columns: this.#columns ?? [] });
-    this.#answers.push({ rows: this.#rows, command });
+    if (!this.#prepared.has(text)) this.#prepared.set(text, { columns: this.#columns ?? [] });
+    this.#results.push({ rows: this.#rows, command });
     this.#rows = [];
     this.#columns = undefined;
     this.#at += 1;
@@ -182,34 +182,34 @@ class Batch implements pg.Submittable {
   }
 
   handleError(error: unknown): void {
-    // After an error of a statement the server passes over all that came in the same message.
+    // After an error of a statement, the server skips the rest of the message.
     this.#isRefused = isOfStatement(error) && this.#at < this.#statements.length - 1;
-    this.#planned.delete(this.#statements[this.#at]?.text ?? '');
+    this.#prepared.delete(this.#statements[this.#at]?.text ?? '');
     this.#end(error);
   }
 
-  /** What ran before a failure has run, and those who asked for it are told so. */
+  /** Settles all statements. Those before a failure have run and resolve with their results. */
   #end(error: unknown): void {
     if (this.#ended) return;
     this.#ended = true;
     this.#statements.forEach(({ resolve, reject }, index) => {
-      const answer = this.#answers[index];
-      if (answer === undefined) reject(error);
-      else resolve(answer);
+      const result = this.#results[index];
+      if (result === undefined) reject(error);
+      else resolve(result);
     });
     this.callback();
     this.#onEnd();
   }
 }
 
-/** Said by the server of what it was asked, and not of the connection or of itself. */
+/** Checks whether an error concerns the statement, and not the connection or the server. */
 function isOfStatement(error: unknown): boolean {
   return (error as { readonly severity?: unknown } | null)?.severity === 'ERROR';
 }
 
 const names = new Map<string, string>();
 
-/** A text that has a name is planned once for each connection; a short one is its own name. */
+/** Names a statement, so that each connection prepares it once. A short text is its own name. */
 function nameOf(text: string): string {
   let name = names.get(text);
   if (name === undefined) {

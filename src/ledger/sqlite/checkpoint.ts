@@ -3,7 +3,7 @@ import type { Worker } from 'node:worker_threads';
 import { limits } from '../../base/limits.ts';
 import { askThread } from './read-thread.ts';
 
-/** Keeps the journal of a file short without holding up whoever writes. */
+/** Keeps the journal of a file short without blocking writes. */
 export interface Checkpoints {
   /** To be called after a commit, while no transaction is open. */
   committed(): void;
@@ -11,7 +11,7 @@ export interface Checkpoints {
   end(): Promise<void>;
 }
 
-/** What SQLite says of the journal: its pages, and how many of them are in the file as well. */
+/** SQLite's result of a checkpoint: the pages of the journal, and how many of them are in the file. */
 interface Journal {
   readonly busy: number;
   readonly log: number;
@@ -19,8 +19,8 @@ interface Journal {
 }
 
 /**
- * As text, so that no file has to be found beside the program that this is bundled into. Syncing in
- * full is what makes it safe to begin the journal anew: the file has everything by then.
+ * The program of the checkpoint thread, as text, so that no file has to be found beside the bundle.
+ * Full sync makes it safe to restart the journal: by then the file has everything.
  */
 const PROGRAM = `
   const { parentPort, workerData } = process.getBuiltinModule('node:worker_threads');
@@ -36,12 +36,11 @@ const PROGRAM = `
 `;
 
 /**
- * SQLite would put the journal into the file within some commit, and the event loop would stand still
- * for it. Here a thread does it when the journal is long: first beside the writer, which goes on; then
- * what was written meanwhile, while the writes wait. Without that wait the journal would never be in
- * the file as a whole, so it could not begin anew and would grow as long as somebody writes. The
- * thread is there while it is needed; when it fails, SQLite does it as it always did. `between` runs
- * work while no transaction is open; nothing is written until that resolves.
+ * Checkpoints the journal in a thread when it is long. SQLite alone would do it within a commit and block
+ * the event loop. The first pass runs while writes continue. A second pass copies what was written
+ * meanwhile, and writes wait for it. Without that wait the whole journal would never be in the file, so it
+ * couldn't restart and would grow as long as there are writes. If the thread fails, SQLite checkpoints
+ * within commits again. `between` runs work while no transaction is open, and blocks writes until then.
  */
 export function makeCheckpoints(
   path: string,
@@ -49,41 +48,44 @@ export function makeCheckpoints(
   between: (work: () => Promise<void>) => Promise<void>,
   warn: (message: string, error: unknown) => void,
 ): Checkpoints {
-  const look = writer.prepare('pragma wal_checkpoint(noop)');
+  const readJournal = writer.prepare('pragma wal_checkpoint(noop)');
   const thread = makeThread(path);
-  let underWay: Promise<void> | undefined;
+  let inProgress: Promise<void> | undefined;
   let dueAt: number = limits.journalPages;
   let pages = 0;
   let commits = 0;
-  let unseen = 0;
-  let restsUntil = 0;
+  let uncheckedCommits = 0;
+  let pausedUntil = 0;
   let ended = false;
-  setNet(writer, limits.journalPagesMax);
+  setAutoCheckpoint(writer, limits.journalPagesMax);
 
-  const fold = async (): Promise<void> => {
+  const checkpoint = async (): Promise<void> => {
     let journal = await thread.pass();
-    // Somebody who reads for long is in the way: the writes would wait for nothing.
-    if (isFolded(journal) && !ended)
+    // A long read can keep the first pass from finishing. Then the writes would wait in vain.
+    if (isComplete(journal) && !ended)
       await between(async () => void (journal = await thread.pass()));
-    dueAt = limits.journalPages + (isFolded(journal) ? 0 : journal.log);
-    if (restsUntil > 0) setNet(writer, limits.journalPagesMax);
-    restsUntil = 0;
+    dueAt = limits.journalPages + (isComplete(journal) ? 0 : journal.log);
+    if (pausedUntil > 0) setAutoCheckpoint(writer, limits.journalPagesMax);
+    pausedUntil = 0;
   };
   const fail = (error: unknown): void => {
     if (ended) return;
-    restsUntil = performance.now() + limits.checkpointRetryMs;
-    setNet(writer, limits.journalPages);
+    pausedUntil = performance.now() + limits.checkpointRetryMs;
+    setAutoCheckpoint(writer, limits.journalPages);
     warn('no thread keeps the journal of the ledger short for now; commits do it', error);
   };
   const isDue = (): boolean => {
     commits += 1;
-    if (commits <= unseen) return false;
-    const { log } = look.get() as unknown as Journal;
-    // It has begun anew since.
+    if (commits <= uncheckedCommits) return false;
+    const { log } = readJournal.get() as unknown as Journal;
+    // The journal has restarted.
     if (log < limits.journalPages) dueAt = limits.journalPages;
-    // A look costs as much as a statement: none while commits like those before cannot make it due.
-    const ofCommit = Math.max(1, log < pages ? log : log - pages) / commits;
-    unseen = Math.min(limits.journalCommitsUncheckedMax, Math.floor((dueAt - log) / ofCommit / 2));
+    // Reading the length costs as much as a statement, so skip it while similar commits can't make it due.
+    const pagesPerCommit = Math.max(1, log < pages ? log : log - pages) / commits;
+    uncheckedCommits = Math.min(
+      limits.journalCommitsUncheckedMax,
+      Math.floor((dueAt - log) / pagesPerCommit / 2),
+    );
     pages = log;
     commits = 0;
     return log >= dueAt;
@@ -91,32 +93,32 @@ export function makeCheckpoints(
 
   return {
     committed() {
-      if (ended || underWay !== undefined || performance.now() < restsUntil) return;
+      if (ended || inProgress !== undefined || performance.now() < pausedUntil) return;
       try {
         if (!isDue()) return;
       } catch (error) {
-        // What was committed is committed, whatever becomes of its journal.
+        // The commit has succeeded, even if its journal can't be read.
         fail(error);
         return;
       }
-      underWay = fold()
+      inProgress = checkpoint()
         .catch(fail)
-        .finally(() => (underWay = undefined));
+        .finally(() => (inProgress = undefined));
     },
     async end() {
       ended = true;
-      await underWay;
+      await inProgress;
       await thread.end();
     },
   };
 }
 
-function isFolded({ log, checkpointed }: Journal): boolean {
+function isComplete({ log, checkpointed }: Journal): boolean {
   return checkpointed === log;
 }
 
-/** From how many pages on a commit does it itself. */
-function setNet(writer: DatabaseSync, pages: number): void {
+/** Sets the length of the journal at which a commit itself checkpoints. */
+function setAutoCheckpoint(writer: DatabaseSync, pages: number): void {
   writer.exec(`pragma wal_autocheckpoint = ${pages}`);
 }
 
@@ -125,7 +127,7 @@ interface Thread {
   end(): Promise<void>;
 }
 
-/** Started when it is asked, gone when nobody asked for a while; it keeps no process alive. */
+/** Makes a thread that starts on demand and ends after some idle time. It keeps no process alive. */
 function makeThread(path: string): Thread {
   let worker: Worker | undefined;
   let idle: NodeJS.Timeout | undefined;
@@ -135,7 +137,7 @@ function makeThread(path: string): Thread {
     const started = new Worker(PROGRAM, { eval: true, workerData: { path } });
     const gone = new Promise<void>((resolve) => started.once('exit', () => resolve()));
     alive.add(gone);
-    // Whoever waits for an answer is told; nobody else needs to know.
+    // The caller that waits for a pass gets the error; without a listener it would end the process.
     started.on('error', () => undefined);
     void gone.then(() => {
       alive.delete(gone);

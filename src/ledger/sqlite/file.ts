@@ -6,10 +6,10 @@ import { makeDirectories, syncDirectoriesAbove } from '../../base/files.ts';
 import { limits } from '../../base/limits.ts';
 import { requireKnownSchema } from '../migrate.ts';
 
-/** "DUCT": marks our files, so that we never write into somebody else's. */
+/** "DUCT": marks the files of Ductile, so that it never writes into a database of another program. */
 export const APPLICATION_ID = 0x44554354;
 
-/** Before this version two connections could corrupt a WAL database between them. */
+/** Before this version, two connections could corrupt a database in WAL mode. */
 const SQLITE_SAFE = [3, 51, 3] as const;
 
 /** Locks and shared memory of SQLite do not work across a network. */
@@ -24,7 +24,7 @@ const NETWORK_FILE_SYSTEMS = new Map([
   [0x0bd00bd0, 'Lustre'],
 ]);
 
-/** Opens the file of a ledger after making sure that it may be used, and sets what must be set. */
+/** Opens the file of a ledger for writing, after checking that it may be used, and configures it. */
 export function openWriter(path: string): DatabaseSync {
   refuseOldSqlite(process.versions['sqlite'] ?? '0.0.0');
   let db: DatabaseSync | undefined;
@@ -38,7 +38,7 @@ export function openWriter(path: string): DatabaseSync {
     if (file.size === 0) syncDirectoriesAbove(path);
     db = openDatabase(path, false);
     refuseForeign(db, path);
-    // Only now is it known to be ours; the journal's files get the mode of this one.
+    // Only now the file is known to be Ductile's. The journal files get the same mode.
     chmodSync(path, 0o600);
     db.exec('pragma journal_mode = wal');
     db.exec('pragma synchronous = full');
@@ -56,12 +56,12 @@ export function openWriter(path: string): DatabaseSync {
   }
 }
 
-/** A second connection for reading, so that readers never see a transaction under way. */
+/** Opens a second connection for reading, so that reads never see a transaction in progress. */
 export function openReader(path: string): DatabaseSync {
   return openDatabase(path, true);
 }
 
-/** The file of a ledger for looking only, or undefined when nothing was ever written there. */
+/** Opens the file of a ledger for reading; undefined if nothing was ever written there. */
 export function openReadonlyFile(path: string): DatabaseSync | undefined {
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return undefined;
   const db = openDatabase(path, true);
@@ -114,9 +114,9 @@ function refuseNetwork(directory: string, path: string): void {
   );
 }
 
-/** The name of a file system that reaches over a network, by the kernel's number for its kind. */
+/** Returns the name of a network file system by the kernel's number for its type. */
 export function networkFileSystem(type: number): string | undefined {
-  // Some numbers come with their highest bit read as a sign.
+  // Some numbers arrive as negative, with their highest bit read as a sign.
   return NETWORK_FILE_SYSTEMS.get(type >>> 0);
 }
 
@@ -137,7 +137,7 @@ function foreign(message: string, path: string): DuctileError {
 
 const SQLITE_CORRUPT = 11;
 const SQLITE_NOTADB = 26;
-/** No permission, nothing but reading, not to be opened. */
+/** SQLITE_PERM, SQLITE_READONLY and SQLITE_CANTOPEN. */
 const SQLITE_DENIED: ReadonlySet<number | undefined> = new Set([3, 8, 14]);
 
 function toFileError(error: unknown, path: string): unknown {
@@ -171,11 +171,11 @@ const UNAVAILABLE = new Map([
 ]);
 const DAMAGED: ReadonlySet<number> = new Set([11, 26]);
 const ERROR = 1;
-/** Our own statements fail so only where the schema, or the record of its migrations, is not ours any more. */
+/** Statements of Ductile fail like this only if another program changed the schema or its migrations. */
 const NOT_OUR_SCHEMA =
   /^(no such (table|column|function)|unknown function|duplicate column)\b|^(table|index|view) .* already exists$/;
 
-/** What an error of SQLite means to whoever uses the ledger. */
+/** Converts an error of SQLite to an error of the catalogue; other errors stay as they are. */
 export function toLedgerError(error: unknown): unknown {
   const code = sqliteCode(error);
   if (code === undefined) return error;
@@ -190,7 +190,7 @@ export function toLedgerError(error: unknown): unknown {
   return new DuctileError('LEDGER_CORRUPT', `SQLite: ${messageOf(error)}`, { cause: error });
 }
 
-/** The primary result code of an error from SQLite, or undefined for any other error. */
+/** Returns the primary result code of an error from SQLite; undefined for any other error. */
 function sqliteCode(error: unknown): number | undefined {
   const code = (error as { errcode?: unknown } | undefined)?.errcode;
   return typeof code === 'number' ? code & 0xff : undefined;

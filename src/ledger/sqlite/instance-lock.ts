@@ -5,7 +5,7 @@ import { DuctileError, messageOf } from '../../base/errors.ts';
 import { tryFileLock, type FileLock } from '../../base/file-lock.ts';
 import { makeDirectories } from '../../base/files.ts';
 
-/** The process that holds the lock of a state directory, as its note says. */
+/** The process that holds the lock of a state directory, according to its note. */
 export interface LockHolder {
   readonly pid: number;
   /** Null for a process of an older program. */
@@ -16,9 +16,9 @@ export interface LockHolder {
 const NOTE = 'ductile.lock';
 
 /**
- * One process on one state directory. `ductile.lock` tells people who it is; the lock itself is on a
- * file beside it, so that reading the note can never disturb it. No age, no heartbeat: it is held or
- * it is free.
+ * Claims a state directory for one process. `ductile.lock` names the process for users. The lock itself is
+ * on a file beside it, so that reading the note can't disturb it. It needs no age and no heartbeat: the
+ * kernel releases it when the process dies.
  */
 export function claimInstanceLock(directory: string, configFile?: string): FileLock {
   makeDirectories(directory);
@@ -34,13 +34,13 @@ export function claimInstanceLock(directory: string, configFile?: string): FileL
   };
 }
 
-/** One `name value` per line; the first line is the process id alone, as it always was. */
+/** Formats one `name value` per line. The first line is only the process id, as in older versions. */
 function formatHolder(configFile: string | undefined): string {
   const config = configFile === undefined ? [] : [`config ${configFile}`];
   return `${[process.pid, `started ${toTimestamp(Date.now())}`, ...config].join('\n')}\n`;
 }
 
-/** The process that holds the lock; undefined if there is no note. A crash leaves an old one behind. */
+/** Reads the note of the process that holds the lock; undefined without a note. A crash leaves an old one. */
 export function readLockHolder(directory: string): LockHolder | undefined {
   try {
     const [first = '', ...lines] = readFileSync(join(directory, NOTE), 'utf8').split('\n');

@@ -3,15 +3,15 @@ import type { Row, Session } from '../dialect.ts';
 import { sqliteDialect } from './session.ts';
 import { toLedgerError } from './file.ts';
 
-/** What can be asked of a file beside those who work with it. */
+/** The part of a session that checks use. */
 export type CheckSession = Pick<Session, 'dialect' | 'run'>;
 
-interface Told {
+interface ThreadReply {
   readonly rows?: Row[];
   readonly failure?: { readonly message: string; readonly errcode: unknown };
 }
 
-/** As text, so that no file has to be found beside the program that this is bundled into. */
+/** The program of the thread, as text, so that no file has to be found beside the bundle. */
 const PROGRAM = `
   const { parentPort, workerData } = process.getBuiltinModule('node:worker_threads');
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite');
@@ -19,8 +19,8 @@ const PROGRAM = `
   parentPort.on('message', (sql) => {
     try {
       if (db === undefined) {
-        // Opened to be written, which nobody may: where it is opened to be read alone, SQLite does not
-        // know the constraints of columns and finds no value that breaks one.
+        // Not opened as read-only, because then SQLite doesn't load the constraints of columns and
+        // finds no value that violates one. query_only prevents writes.
         db = new DatabaseSync(workerData.path);
         db.exec('pragma query_only = on; pragma trusted_schema = off; pragma cell_size_check = on');
         db.exec('pragma mmap_size = 0');
@@ -33,8 +33,8 @@ const PROGRAM = `
 `;
 
 /**
- * Reads a SQLite file in a thread of its own: what looks at all of a large file would otherwise keep
- * everybody waiting. Statements are asked for one after the other, without values.
+ * Reads a SQLite file in a thread of its own, because a check of a large file would block the event loop.
+ * Statements run one after the other and have no values.
  */
 export async function readInThread<T>(
   path: string,
@@ -47,7 +47,7 @@ export async function readInThread<T>(
   givenUp?.addEventListener('abort', stop);
   if (givenUp?.aborted === true) stop();
   const run = async (sql: string): Promise<Row[]> => {
-    const { rows, failure } = await askThread<Told>(worker, sql);
+    const { rows, failure } = await askThread<ThreadReply>(worker, sql);
     if (failure === undefined) return rows ?? [];
     throw toLedgerError(Object.assign(new Error(failure.message), failure));
   };
@@ -59,18 +59,18 @@ export async function readInThread<T>(
   }
 }
 
-/** One question and its answer; whoever asks waits for that before the next one. */
-export function askThread<T>(worker: Worker, question: string): Promise<T> {
+/** Sends a request to a thread and waits for its reply. Callers send one request at a time. */
+export function askThread<T>(worker: Worker, request: string): Promise<T> {
   return new Promise((resolve, reject) => {
     const onEnd = (error: unknown): void =>
       reject(error instanceof Error ? error : new Error('the thread beside the ledger has ended'));
     worker.once('error', onEnd);
     worker.once('exit', onEnd);
-    worker.once('message', (answer: T) => {
+    worker.once('message', (reply: T) => {
       worker.off('error', onEnd);
       worker.off('exit', onEnd);
-      resolve(answer);
+      resolve(reply);
     });
-    worker.postMessage(question, []);
+    worker.postMessage(request, []);
   });
 }

@@ -31,7 +31,7 @@ export interface ReaderThread {
   terminate(reason: unknown): void;
 }
 
-/** The thread of a read has ended, for a reason that the read didn't cause. */
+/** The error of a read whose thread ended for another reason than the read. */
 export class ReaderGone extends DuctileError {
   constructor(cause?: unknown) {
     super('LEDGER_UNAVAILABLE', 'a reader thread of the database ended unexpectedly', { cause });

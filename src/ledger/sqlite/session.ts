@@ -18,7 +18,7 @@ export const sqliteDialect: Dialect = {
   now: NOW,
   statementNow: NOW,
   nowPlus: (ms) => `strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (${ms} / 1000.0) || ' seconds')`,
-  // Its clock is that of this process; to have it format the time takes a sixth of an insert.
+  // SQLite's clock is the clock of this process, and formatting the time in SQL costs a sixth of an insert.
   takesTime: true,
   forUpdate: '',
   forShare: '',
@@ -35,7 +35,7 @@ export const sqliteDialect: Dialect = {
   ownTransaction: undefined,
   size: `(p.page_count - f.freelist_count) * s.page_size
     from pragma_page_count p, pragma_freelist_count f, pragma_page_size s`,
-  // One writer meets nobody.
+  // SQLite has a single writer, so conflicts can't happen.
   isConflict: () => false,
   parameter: (index) => `?${index}`,
   among: (index) => `in (select value from json_each(?${index}))`,
@@ -87,12 +87,12 @@ export function makeSession(db: DatabaseSync, clock: () => Timestamp = readClock
   };
 }
 
-/** SQLite plans a statement again for every value of a parameter that stands alone after `limit`. */
+/** Prevents SQLite from planning a statement again for each value of a bare parameter after `limit`. */
 export function withoutReplanning(sql: string): string {
   return sql.replaceAll(/\blimit (\?\d*)/g, 'limit $1 + 0');
 }
 
-/** Results and errors alike reach the caller through the promise, as they do on PostgreSQL. */
+/** Returns results and errors through a promise, as on PostgreSQL. */
 function attempt<T>(work: () => T): Promise<T> {
   try {
     return Promise.resolve(work());

@@ -19,53 +19,53 @@ import { makeJournalSync, type DiskSync, type JournalSync } from './sync.ts';
 
 export interface SqliteStore extends Store {
   readonly path: string;
-  /** The writing connection, for what only it can do: backup and checks. */
+  /** The writing connection, which backups need. */
   readonly writer: DatabaseSync;
-  /** Runs something while no transaction is open; nothing is written until it resolves. */
+  /** Runs work while no transaction is open. Writes wait until it resolves. */
   readonly between: (work: () => Promise<void>) => Promise<void>;
 }
 
-interface Unit {
+interface QueuedWrite {
   readonly names: readonly CommitName[];
   readonly work: (tx: Transaction) => Promise<unknown>;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** What a group of writes needs. */
-interface Writing {
+/** The resources of a group of writes. */
+interface WriteResources {
   readonly db: DatabaseSync;
-  readonly bounds: Bounds;
+  readonly boundaries: BoundaryStatements;
   readonly tx: Transaction;
   readonly count: Count;
-  readonly syncing: JournalSync;
+  readonly sync: JournalSync;
 }
 
 /**
- * A file with one connection for writes, one for reads by key, and reader threads for other reads.
- * The writes of one turn of the event loop share one transaction, each in a savepoint of its own; a
+ * Opens a file with one connection for writes, one for reads by key, and reader threads for other reads.
+ * The writes of one turn of the event loop share one transaction, each in a savepoint of its own. A
  * write resolves when it is on the disk.
  */
 export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: DiskSync): SqliteStore {
   const writer = openWriter(path);
-  const syncing = makeJournalSync(path, writer, disk);
-  const writing = makeWriting(writer, syncing);
-  const reads = makeReads(path, syncing);
-  let waiting: Unit[] = [];
+  const sync = makeJournalSync(path, writer, disk);
+  const resources = makeWriteResources(writer, sync);
+  const reads = makeReads(path, sync);
+  let waiting: QueuedWrite[] = [];
   const pauses: (() => Promise<void>)[] = [];
   let flushing: Promise<void> | undefined;
   let closed = false;
 
   const flush = async (): Promise<void> => {
     while (waiting.length > 0 || pauses.length > 0) {
-      // The next group waits for the next turn: whoever is answered and at once writes again would
-      // otherwise keep timers and sockets from ever having theirs.
+      // The next group waits for the next turn. Otherwise callers that write again at once would keep
+      // timers and sockets from ever running.
       await new Promise<void>((turn) => setImmediate(turn));
       for (const pause of pauses.splice(0)) await pause();
-      const units = waiting;
+      const writes = waiting;
       waiting = [];
-      if (units.length === 0) continue;
-      const left = await runGroup(writing, units);
+      if (writes.length === 0) continue;
+      const left = await runGroup(resources, writes);
       waiting = [...left, ...waiting];
       checkpoints.committed();
     }
@@ -105,28 +105,28 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: DiskSyn
     between,
     async close() {
       closed = true;
-      // The last one that has the file open is to be the writer: it leaves one clean file.
+      // The writer is closed last: the last connection moves the journal into the file.
       await Promise.all([flushing, checkpoints.end(), reads.close()]);
-      syncing.close();
+      sync.close();
       writer.close();
     },
   };
 }
 
-/** What begins and ends transactions and their parts; to compile them each time costs as much again. */
-type Bounds = Readonly<Record<'begin' | 'commit' | 'save' | 'release', StatementSync>>;
+/** The prepared statements around transactions and savepoints. Preparing them each time doubles their cost. */
+type BoundaryStatements = Readonly<Record<'begin' | 'commit' | 'save' | 'release', StatementSync>>;
 
-function makeWriting(db: DatabaseSync, syncing: JournalSync): Writing {
-  const bounds = {
+function makeWriteResources(db: DatabaseSync, sync: JournalSync): WriteResources {
+  const boundaries = {
     begin: db.prepare('begin immediate'),
     commit: db.prepare('commit'),
     save: db.prepare('savepoint unit'),
     release: db.prepare('release unit'),
   };
-  return { db, bounds, tx: makeSession(db), count: makeCount(), syncing };
+  return { db, boundaries, tx: makeSession(db), count: makeCount(), sync };
 }
 
-/** Counts writes in the order in which they are made; each can tell whether it is still the latest. */
+/** Counts a write, and returns a function that checks whether it is still the latest one. */
 type Count = () => () => boolean;
 
 function makeCount(): Count {
@@ -137,14 +137,14 @@ function makeCount(): Count {
   };
 }
 
-/** The two ways to read: by key on a connection of this thread, anything else in reader threads. */
+/** Makes the two ways to read: by key on a connection of this thread, anything else in reader threads. */
 function makeReads(
   path: string,
-  syncing: Pick<JournalSync, 'underWay'>,
+  sync: Pick<JournalSync, 'inProgress'>,
 ): Pick<Store, 'find' | 'read' | 'close'> {
   let opened: { readonly db: DatabaseSync; readonly session: Session } | undefined;
   let closed = false;
-  // Opened late: before the first migration there is nothing to read.
+  // Opened at the first read: before the first migration there is nothing to read.
   const open = (): NonNullable<typeof opened> => {
     const db = openReader(path);
     return { db, session: makeSession(db) };
@@ -155,7 +155,7 @@ function makeReads(
       const found = await read();
       // Readers see a commit before it is synced, and a power failure could still undo it. Every
       // commit that the read saw is synced when the sync in progress is over.
-      await syncing.underWay;
+      await sync.inProgress;
       return found;
     } catch (error) {
       throw toLedgerError(error);
@@ -172,10 +172,10 @@ function makeReads(
   };
 }
 
-/** One connection and no transactions: to look at a file, or to have an empty ledger in memory. */
+/** Makes a store over one connection without transactions: for reading a file, or for an empty ledger in memory. */
 export function makeConnectionStore(db: DatabaseSync, clock?: () => Timestamp): Store {
   const session = makeSession(db, clock);
-  const attend = async <T>(work: () => Promise<T>): Promise<T> => {
+  const withLedgerErrors = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
       return await work();
     } catch (error) {
@@ -184,79 +184,84 @@ export function makeConnectionStore(db: DatabaseSync, clock?: () => Timestamp): 
   };
   return {
     dialect: sqliteDialect,
-    find: (work) => attend(() => work(session)),
-    read: (work) => attend(() => work(session)),
-    write: (_, work) => attend(() => work(session)),
+    find: (work) => withLedgerErrors(() => work(session)),
+    read: (work) => withLedgerErrors(() => work(session)),
+    write: (_, work) => withLedgerErrors(() => work(session)),
     close: () => Promise.resolve(db.close()),
   };
 }
 
-type Result =
+type WriteResult =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly error: unknown };
 
 /**
- * Runs a turn's units in one transaction; if the database itself gives up on it, one by one. What it
- * returns was not begun: the turn was long enough.
+ * Runs the writes of one turn in one transaction. If the database aborts it, they run one by one. Returns
+ * the writes that were not started because the turn was long enough.
  */
-async function runGroup(writing: Writing, units: readonly Unit[]): Promise<readonly Unit[]> {
-  const { db, bounds, syncing } = writing;
+async function runGroup(
+  resources: WriteResources,
+  writes: readonly QueuedWrite[],
+): Promise<readonly QueuedWrite[]> {
+  const { db, boundaries, sync } = resources;
   try {
-    syncing.mend();
-    bounds.begin.run();
+    sync.recover();
+    boundaries.begin.run();
   } catch (error) {
-    // Somebody else has the file: each alone would only wait for it once more.
-    for (const unit of units) unit.reject(toLedgerError(error));
+    // Another process has locked the file. Each write alone would only wait for it once more.
+    for (const write of writes) write.reject(toLedgerError(error));
     return [];
   }
-  let results: Result[];
+  let results: WriteResult[];
   try {
-    results = await runTogether(writing, units);
+    results = await runTogether(resources, writes);
   } catch (error) {
     rollback(db);
-    if (units.length === 1) units.forEach((unit) => unit.reject(toLedgerError(error)));
-    else for (const unit of units) await runGroup(writing, [unit]);
+    if (writes.length === 1) writes.forEach((write) => write.reject(toLedgerError(error)));
+    else for (const write of writes) await runGroup(resources, [write]);
     return [];
   }
   try {
-    await syncing.committed();
+    await sync.committed();
   } catch (error) {
-    // It is committed, and may be lost yet: to whoever asked, a commit whose answer never came.
+    // The commit may still be lost. For the caller that is a commit whose result is unknown.
     results = results.map((result) => (result.ok ? { ok: false, error } : result));
   }
-  units.slice(0, results.length).forEach((unit, index) => answer(unit, results[index]));
-  return units.slice(results.length);
+  writes.slice(0, results.length).forEach((write, index) => settle(write, results[index]));
+  return writes.slice(results.length);
 }
 
 async function runTogether(
-  { db, bounds, tx, count }: Writing,
-  units: readonly Unit[],
-): Promise<Result[]> {
-  const results: Result[] = [];
+  { db, boundaries, tx, count }: WriteResources,
+  writes: readonly QueuedWrite[],
+): Promise<WriteResult[]> {
+  const results: WriteResult[] = [];
   const since = performance.now();
-  for (const unit of units) {
-    // Each is short; many of them would hold up whoever does not write.
+  for (const write of writes) {
+    // Each write is short, but many of them would block other work.
     if (results.length > 0 && performance.now() - since > limits.sliceMs) break;
-    if (units.length > 1) bounds.save.run();
+    if (writes.length > 1) boundaries.save.run();
     try {
-      const value = await unit.work({ ...tx, isLatest: count() });
-      // It is done only when this is, too: one unit has one result.
-      if (units.length > 1) bounds.release.run();
+      const value = await write.work({ ...tx, isLatest: count() });
+      // Released before the result is added: a write whose release fails has only an error.
+      if (writes.length > 1) boundaries.release.run();
       results.push({ ok: true, value });
     } catch (error) {
-      // A full disk or an I/O error may have ended the whole transaction, not only this unit.
-      if (units.length === 1 || !db.isTransaction) throw error;
+      // A full disk or an I/O error may have ended the whole transaction, not only this write.
+      if (writes.length === 1 || !db.isTransaction) throw error;
       db.exec('rollback to unit');
-      bounds.release.run();
+      boundaries.release.run();
       results.push({ ok: false, error: toLedgerError(error) });
     }
   }
-  units.forEach((unit, index) => results[index]?.ok === true && probeCommit('before', unit.names));
-  bounds.commit.run();
+  writes.forEach(
+    (write, index) => results[index]?.ok === true && probeCommit('before', write.names),
+  );
+  boundaries.commit.run();
   return results;
 }
 
-function answer({ names, resolve, reject }: Unit, result: Result | undefined): void {
+function settle({ names, resolve, reject }: QueuedWrite, result: WriteResult | undefined): void {
   if (result?.ok !== true) {
     reject(result?.error);
     return;
@@ -274,7 +279,7 @@ function rollback(db: DatabaseSync): void {
   try {
     db.exec('rollback');
   } catch {
-    // Some errors roll back by themselves; then there is nothing left to undo.
+    // Some errors roll back by themselves, so nothing is left to undo.
   }
 }
 

@@ -4,18 +4,18 @@ import { promisify } from 'node:util';
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import { limits } from '../../base/limits.ts';
 
-/** Brings what was committed to the disk, while the event loop goes on. */
+/** Syncs commits to the disk without blocking the event loop. */
 export interface JournalSync {
-  /** What is visible but not yet on the disk; it is there, or known not to be, when this resolves. */
-  readonly underWay: Promise<void> | undefined;
-  /** To be called after every commit; when it resolves, a power failure does not undo it. */
+  /** The sync in progress, of commits that are visible but not on the disk yet. It never rejects. */
+  readonly inProgress: Promise<void> | undefined;
+  /** Called after every commit. When it resolves, a power failure can't undo the commit. */
   readonly committed: () => Promise<void>;
-  /** Before the next transaction: makes good for a sync that failed, or throws. */
-  readonly mend: () => void;
+  /** Called before a transaction: recovers from a failed sync, or throws. */
+  readonly recover: () => void;
   readonly close: () => void;
 }
 
-/** How a file is synced: here, while everything stands still, or elsewhere; and how long that takes. */
+/** The ways to sync a file: `here` blocks the event loop, and `elsewhere` uses another thread. */
 export interface DiskSync {
   readonly here: (file: number) => void;
   readonly elsewhere: (file: number) => Promise<void>;
@@ -29,9 +29,9 @@ const realDisk: DiskSync = {
 };
 
 /**
- * In full sync SQLite would have the event loop stand still for the disk in every commit. In normal
- * sync a commit is written to the journal and no more; the order on the disk is SQLite's own, and it
- * still syncs around its checkpoints. So it is enough to sync the journal before anybody is answered.
+ * Syncs the journal itself. With full sync, SQLite would block the event loop for the disk in every commit.
+ * With normal sync, a commit only writes to the journal, in SQLite's own order, and checkpoints still
+ * sync. So it is enough to sync the journal before a write resolves.
  */
 export function makeJournalSync(
   path: string,
@@ -40,17 +40,17 @@ export function makeJournalSync(
 ): JournalSync {
   const file = openJournal(path, writer);
   writer.exec('pragma synchronous = normal');
-  // Of rows; the one thing that is written without any, the number of the schema, is so at every opening.
+  // Counts changed rows. Only the schema version is written without any, and every start writes it again.
   const changes = writer.prepare('select total_changes() as changes');
   let synced: unknown;
-  let underWay: Promise<void> | undefined;
+  let inProgress: Promise<void> | undefined;
   let lastMs = Infinity;
   let hasFailed = false;
 
   const sync = async (): Promise<void> => {
     const since = nowMs();
     try {
-      // A quick disk is quicker than another thread.
+      // A sync of a fast disk takes less time than another thread.
       if (lastMs < limits.inlineSyncMs) here(file);
       else await elsewhere(file);
       lastMs = nowMs() - since;
@@ -66,26 +66,26 @@ export function makeJournalSync(
   };
 
   return {
-    get underWay() {
-      return underWay;
+    get inProgress() {
+      return inProgress;
     },
     async committed() {
       const reached = changes.get()?.['changes'];
-      // Whoever looks for work and finds none has written nothing.
+      // A transaction that found no work has written nothing.
       if (reached === synced) return;
       const syncing = sync();
-      underWay = syncing.catch(() => undefined);
+      inProgress = syncing.catch(() => undefined);
       try {
         await syncing;
       } finally {
-        underWay = undefined;
+        inProgress = undefined;
       }
       synced = reached;
     },
-    mend() {
+    recover() {
       if (!hasFailed) return;
-      // The system may take for written what the disk refused, and never try it again. What is copied
-      // into the file is written anew, and synced there.
+      // After a failed sync, the system may consider the pages written and never retry them. A
+      // checkpoint writes them again into the file, and syncs the file.
       const { busy } = writer.prepare('pragma wal_checkpoint(truncate)').get() ?? {};
       if (busy !== 0) throw new DuctileError('LEDGER_UNAVAILABLE', 'a sync of the disk failed');
       hasFailed = false;
@@ -94,7 +94,7 @@ export function makeJournalSync(
   };
 }
 
-/** The connection keeps its journal as long as it is open: it is the same file to the end. */
+/** Opens the journal. The connection keeps the same journal file until it is closed. */
 function openJournal(path: string, writer: DatabaseSync): number {
   try {
     return openSync(`${path}-wal`, 'r+');
