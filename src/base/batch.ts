@@ -20,7 +20,7 @@ export function makeBatcher<Item, Result>(
       const results = await write(batch.map(({ item }) => item));
       results.forEach((result, index) => batch[index]?.resolve(result));
     } catch (error) {
-      // One refused item must not refuse the others of its batch.
+      // A refused item must not refuse the others of its batch.
       if (batch.length > 1 && canConcernOneItem(error)) {
         for (const one of batch) await writeBatch([one]);
       } else for (const { reject } of batch) reject(error);

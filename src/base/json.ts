@@ -143,9 +143,9 @@ export type ParsedJson =
   | { readonly ok: false; readonly fault: string };
 
 /**
- * Parses JSON from an untrusted sender. It refuses text that other programs read differently or that
- * costs far more than its size suggests: deep nesting, very many keys or elements, very long numbers, a
- * key twice in one object. It also refuses values that a ledger can't store. Numbers are kept exactly.
+ * Parses JSON from an untrusted sender, and keeps numbers exactly. It refuses deep nesting, very many keys
+ * or elements, and very long numbers, which cost far more than their size suggests. It refuses a key twice
+ * in one object, which programs read differently, and values that a ledger can't store.
  */
 export function parseStrictJson(text: string): ParsedJson {
   const scanned = scanOutline(text);

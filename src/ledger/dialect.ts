@@ -279,7 +279,7 @@ export interface RowsStatement {
   readonly columns: Readonly<Record<string, 'text' | 'int'>>;
   /** Neighboring rows that differ in this column only are written together. */
   readonly key?: string;
-  /** The column by which it is told which rows were written; `returning` costs SQLite half an insert. */
+  /** The column that identifies the written rows. A `returning` clause costs SQLite half an insert. */
   readonly returns?: string;
   readonly sql: (r: RowsWriter, dialect: Dialect) => string;
 }

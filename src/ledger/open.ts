@@ -82,7 +82,7 @@ async function openSqliteLedger(
     await store.close();
     throw error;
   }
-  // One process uses the file, so there is no other process to notify.
+  // Only this process uses the file, so there is no other process to notify.
   const closed = new AbortController();
   const notifier: Notifier = {
     ...silentNotifier,

@@ -246,7 +246,7 @@ async function pruneRuns(tx: Transaction, { olderThanMs, limit }: PruneRequest):
     await tx.run(`delete from ${runs} where id = ?`, [id]);
     deleted += 1;
   }
-  // A number below the limit tells the caller that no more runs are left.
+  // For the caller, a number below the limit means that no more runs are left.
   return old.length === RUNS_AT_ONCE ? limit : Math.min(deleted, limit);
 }
 

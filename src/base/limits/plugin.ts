@@ -6,7 +6,7 @@ export const pluginLimits = {
   stdoutBytesMax: 10 * MIB,
   /** Diagnostics of one plugin process; the rest is dropped and the cut is noted. */
   stderrBytesMax: 64 * KIB,
-  /** One row of plugin_state, and so one snapshot that a plugin emits. */
+  /** A row of plugin_state, and so a snapshot that a plugin emits. */
   stateBytesMax: 1 * MIB,
   /** Events that one attempt may emit. */
   eventsPerAttemptMax: 1000,

@@ -22,8 +22,8 @@ function queue(d: Dialect): string[] {
 }
 
 /**
- * The queue of each key, the queued jobs with a key by plugin, and the guarantee that no two jobs of a
- * key run at the same time, even if a claim misses one.
+ * The queue of each key, and the queued jobs with a key by plugin. The unique index guarantees that no two
+ * jobs of a key run at the same time, even if a claim misses one.
  */
 function keys(d: Dialect): string[] {
   const jobs = d.table('job_queue');

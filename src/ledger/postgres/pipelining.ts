@@ -99,7 +99,7 @@ interface Column {
 
 const preparedByClient = new WeakMap<pg.ClientBase, Map<string, PreparedStatement>>();
 
-/** One message to the server. The driver passes the responses to the methods named `handle…`. */
+/** A message to the server. The driver passes the responses to the methods named `handle…`. */
 class Batch implements pg.Submittable {
   /** Set by the driver, which wants to know the end. */
   callback: () => void = () => undefined;
