@@ -1,4 +1,4 @@
-/* What every part of the spawner needs: the platform, the clock, memory and growing bytes. */
+/* Shared by all parts of the spawner: the platform, the clock, memory and growing buffers. */
 #ifndef DUCTILE_BASE_H
 #define DUCTILE_BASE_H
 
@@ -41,12 +41,12 @@ typedef struct {
   size_t length, room;
 } Bytes;
 
-/* One buffer for every read: what is worth keeping is copied out of it at once. */
+/* Shared buffer for every read; data to keep is copied out at once. */
 static unsigned char scratch[64 * 1024];
 
 static void kill_groups(void);
 
-/* Nothing that was started may outlive the spawner, also when the spawner itself is at its end. */
+/* Ends the spawner after an error. No started process may outlive it. */
 static void die(const char *what) {
   kill_groups();
   fprintf(stderr, "spawner: %s: %s\n", what, strerror(errno));
@@ -61,7 +61,7 @@ static uint64_t read_clock_us(clockid_t clock) {
 
 static uint64_t now_us(void) { return read_clock_us(CLOCK_MONOTONIC); }
 
-/* The engine's deadline goes on while the machine sleeps: others may have taken over its claims. */
+/* The service's deadline continues while the machine sleeps, because others may have reaped its claims. */
 static uint64_t fence_now_us(void) {
 #if defined(CLOCK_BOOTTIME)
   return read_clock_us(CLOCK_BOOTTIME);
@@ -91,7 +91,7 @@ static void bytes_add(Bytes *bytes, const void *data, size_t length) {
   bytes->length += length;
 }
 
-/* Empties it; a large buffer goes back, a small one is kept for the next use. */
+/* Empties the buffer. A large one is freed, a small one is reused. */
 static void bytes_clear(Bytes *bytes) {
   bytes->length = 0;
   if (bytes->room <= sizeof scratch) return;

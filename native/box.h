@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-/* Of the plugin's end, from init to the keeper. */
+/* Report of the plugin's end, from init to the keeper. */
 typedef struct {
   int status;
   bool is_last; /* nothing else is left in the box */
@@ -35,7 +35,7 @@ static void write_file(const char *path, const char *text) {
   close(fd);
 }
 
-/* One user and one group, under the same numbers as outside. */
+/* Maps one user and one group to the same ids as outside. */
 static void map_user(uid_t user, gid_t group) {
   char text[64];
   write_file("/proc/self/setgroups", "deny");
@@ -45,7 +45,7 @@ static void map_user(uid_t user, gid_t group) {
   write_file("/proc/self/gid_map", text);
 }
 
-/* A network of its own has only a loopback, which is down at first. */
+/* A new network namespace has only a loopback, which is down at first. */
 static void raise_loopback(void) {
   struct ifreq request = {.ifr_flags = IFF_UP};
   memcpy(request.ifr_name, "lo", sizeof "lo");
@@ -58,7 +58,7 @@ static void close_streams(void) {
   for (int fd = 0; fd <= 2; fd++) close(fd);
 }
 
-/* Ends as the plugin did, so that the spawner sees the plugin's own end. */
+/* Ends with the plugin's exit code or signal, so that the spawner sees it. */
 static void end_alike(int status) {
   if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
   int number = WTERMSIG(status);
@@ -80,7 +80,7 @@ static void keep_box(pid_t init, int report) {
   end_alike(got == (ssize_t)sizeof end ? end.status : status);
 }
 
-/* Reports the plugin's end at once; what it left behind may go on writing until the spawner kills it. */
+/* Reports the plugin's end at once. Its leftovers may keep writing until the spawner kills them. */
 static void report_end(int report, BoxEnd end) {
   if (!end.is_last) prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
   ssize_t sent = write(report, &end, sizeof end);
@@ -114,7 +114,7 @@ static void run_init(pid_t plugin, int report, const sigset_t *all) {
   }
 }
 
-/* Returns in the plugin's process alone, inside the box and with everything still to give up. */
+/* Returns only in the plugin's process, inside the box, before it has dropped its rights. */
 static void enter_box(void) {
   uid_t user = geteuid();
   gid_t group = getegid();

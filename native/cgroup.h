@@ -54,7 +54,7 @@ static ssize_t read_at(int directory, const char *name, char *text, size_t room)
   return got;
 }
 
-/* Some may fork meanwhile, so it is done until nobody is left. */
+/* Processes may fork meanwhile, so this is repeated until none is left. */
 static bool move_all(int from, int into) {
   char *text = (char *)scratch;
   for (int round = 0; round < MOVE_ROUNDS; round++) {
@@ -73,7 +73,7 @@ static int open_directory(int at, const char *name) {
   return openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* The group that we are in, or -1. */
+/* Opens the spawner's own control group; -1 if there is none. */
 static int open_own_cgroup(char *path, size_t room) {
   char groups[8192];
   if (read_file("/proc/self/cgroup", groups, sizeof groups) <= 0) return -1;
@@ -87,7 +87,7 @@ static int open_own_cgroup(char *path, size_t room) {
   return strcmp(at, "/") == 0 ? -1 : open_directory(AT_FDCWD, path);
 }
 
-/* What a spawner before us left: it was killed, and so are they. */
+/* Removes the groups of an earlier spawner and kills their processes. */
 static void remove_run_groups(void) {
   int copy = open_directory(cgroup_root, ".");
   DIR *list = copy < 0 ? NULL : fdopendir(copy);
@@ -133,7 +133,7 @@ static void cgroup_open(void) {
   remove_run_groups();
 }
 
-/* Before its process is there, which joins it by itself (limits.h). */
+/* Creates the group before its process, which joins it by itself (limits.h). */
 static void cgroup_add(Run *run) {
   if (cgroup_root < 0 || !is_watched(run)) return;
   snprintf(run->cgroup_name, sizeof run->cgroup_name, "%s%llu", RUN_GROUP,
@@ -169,7 +169,7 @@ static uint64_t cgroup_cpu_us(const Run *run) {
   return find_number(text, "usage_usec ");
 }
 
-/* Nobody of it is left afterwards, wherever they went. */
+/* Kills every process of the run, wherever it went. */
 static void cgroup_end(Run *run) {
   if (run->cgroup < 0) return;
   uint64_t cpu_us = cgroup_cpu_us(run);

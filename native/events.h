@@ -1,4 +1,4 @@
-/* Waiting for descriptors: epoll on Linux, poll elsewhere; level-triggered in both. */
+/* Waits for descriptors: epoll on Linux, poll elsewhere; level-triggered in both. */
 #ifndef DUCTILE_EVENTS_H
 #define DUCTILE_EVENTS_H
 
@@ -32,7 +32,7 @@ static void watch(int fd, uint64_t key, int want) {
 
 static void unwatch(int fd) { epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL); }
 
-/* The last descriptor of a pipe's end takes its registration with it. */
+/* Closing the last descriptor of a pipe's end removes its registration. */
 static void close_watched(int fd) { close(fd); }
 
 static int wait_events(Event *events, int timeout_ms) {
@@ -81,7 +81,7 @@ static void close_watched(int fd) {
 }
 
 static int wait_events(Event *events, int timeout_ms) {
-  /* Where the search for ready descriptors begins moves on, so that none is served last for ever. */
+  /* The search for ready descriptors starts at another one each time, so that none is always last. */
   static size_t first;
   int ready = poll(watched, (nfds_t)watched_count, timeout_ms);
   if (ready < 0 && errno != EINTR) die("poll");

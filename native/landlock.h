@@ -13,7 +13,7 @@
 #include <limits.h>
 #include <sys/syscall.h>
 
-/* The same on every architecture. Spelled out: the headers of a build may be older than the kernel. */
+/* Equal on every architecture. Defined here, because a build's headers may be older than the kernel. */
 enum { SYS_CREATE_RULESET = 444, SYS_ADD_RULE = 445, SYS_RESTRICT_SELF = 446 };
 enum { RULESET_VERSION = 1, RULE_PATH_BENEATH = 1 };
 
@@ -72,7 +72,7 @@ static int landlock_open(long abi) {
   return rules;
 }
 
-/* A path that is gone or a link needs no rule: the directory that a link leads to has its own. */
+/* A missing path or a link needs no rule: the target of a link has its own. */
 static void landlock_allow(int rules, const char *path, uint64_t rights) {
   int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return;
@@ -85,7 +85,7 @@ static void landlock_allow(int rules, const char *path, uint64_t rights) {
   close(fd);
 }
 
-/* Whether a hidden path is this one, or lies in it. */
+/* True if a hidden path is this one or inside it. */
 static bool leads_to_hidden(const char *path, bool itself) {
   for (size_t i = 0; i < profile.count; i++) {
     const Entry *entry = &profile.entries[i];
@@ -96,8 +96,8 @@ static bool leads_to_hidden(const char *path, bool itself) {
 }
 
 /*
- * Rules add up, so a directory that holds something hidden gets none itself. Everything beside the way
- * to it does, except for what is made there later.
+ * Rules add up, so a directory that contains a hidden path gets none itself. Instead, all its other
+ * entries do, except for those that are created later.
  */
 static void landlock_allow_around(int rules, const char *path) {
   if (leads_to_hidden(path, true)) return;

@@ -1,4 +1,4 @@
-/* The life of a run after its start: feeding, reading, stopping, and its end. */
+/* The life of a run after its start: request, output, stop, and end. */
 #ifndef DUCTILE_LIFE_H
 #define DUCTILE_LIFE_H
 
@@ -9,7 +9,7 @@
 #include "strays.h"
 #include "wire.h"
 
-/* How long a SIGKILLed process may take before we call it dead: it is in the kernel's hands. */
+/* Time after which a process with SIGKILL is considered dead. */
 enum { KILL_PATIENCE_MS = 5000 };
 
 static bool ends_changed; /* somebody exited or ended since strays were looked for */
@@ -36,7 +36,7 @@ static void finish_if_done(Run *run) {
   if (run->phase == DRAINING && run->fd[OUT] < 0 && run->fd[ERR] < 0) finish(run);
 }
 
-/* A limit that the kernel enforced: it ended by the signal for it, or for lack of memory. */
+/* Notes a limit that the kernel enforced: the process ended by its signal, or for lack of memory. */
 static void notice_limit(Run *run) {
   if (run->kind == EXITED && run->code == 0) return;
   bool oom = has_oom_killed() || cgroup_has_oomed(run);
@@ -46,7 +46,7 @@ static void notice_limit(Run *run) {
   if (run->code == SIGKILL && oom) run->stopped = BY_MEMORY;
 }
 
-/* Looks without reaping: as a zombie the leader keeps the number of its group ours. */
+/* Checks without reaping: a zombie leader keeps its group id from being reused. */
 static void notice_exit(Run *run) {
   siginfo_t info = {.si_pid = 0};
   if (run->phase == DRAINING) return;
@@ -64,7 +64,7 @@ static void notice_exit(Run *run) {
 
 /* ---- stopping ---- */
 
-/* Whoever has ended by itself, also if we have not heard of it yet, was not stopped by us. */
+/* A process that has ended by itself, even if unnoticed so far, wasn't stopped by the spawner. */
 static void kill_now(Run *run, Reason reason) {
   notice_exit(run);
   if (run->stopped == NOT_STOPPED && run->phase != DRAINING) run->stopped = reason;
@@ -77,7 +77,7 @@ static void kill_now(Run *run, Reason reason) {
   run->due_us = in_ms(KILL_PATIENCE_MS);
 }
 
-/* SIGTERM, and SIGCONT so that one which stopped itself can act on it. */
+/* Sends SIGTERM, and SIGCONT so that a stopped process can act on it. */
 static void stop(Run *run, Reason reason) {
   notice_exit(run);
   if (run->phase == DRAINING || run->phase == KILLED || run->phase == GRACE) return;
@@ -92,7 +92,7 @@ static void stop(Run *run, Reason reason) {
   run->due_us = in_ms(run->grace_ms);
 }
 
-/* Held, and no byte of a request has reached it: it did something before it was asked. */
+/* Ends a prewarmed process that did something before its request. */
 static void spoil(Run *run) {
   run->spoiled = true;
   send_spoiled(run->id);
@@ -104,7 +104,7 @@ static void spoil(Run *run) {
 
 static bool waits_for_request(const Run *run) { return run->held && !run->fed && !run->spoiled; }
 
-/* A program need not read its request: a closed pipe is no error. */
+/* A program needn't read its request, so a closed pipe isn't an error. */
 static void write_request(Run *run) {
   while (run->fd[IN] >= 0 && run->request_at < run->request.length) {
     ssize_t sent = write(run->fd[IN], run->request.data + run->request_at,
@@ -118,7 +118,7 @@ static void write_request(Run *run) {
   run->request = (Bytes){0};
 }
 
-/* Most requests fit into the pipe at once; only the rest of a large one is kept and waited for. */
+/* Most requests fit into the pipe at once; only the rest of a large one is buffered. */
 static bool send_request(Run *run, const unsigned char *data, size_t length) {
   size_t at = 0;
   while (at < length) {
@@ -163,7 +163,7 @@ static bool read_output(Run *run, int stream) {
   return got > 0;
 }
 
-/* What was written before a cut is in the pipe and is kept; somebody who goes on writing is not. */
+/* Reads output that is already in the pipe, and ignores later output. */
 static void read_the_rest(Run *run) {
   for (int stream = OUT; stream <= ERR; stream++) {
     for (int i = 0; i < 16 && read_output(run, stream); i++) continue;

@@ -1,6 +1,6 @@
 /*
- * Resource limits of one run. The kernel enforces the size of files and, for each process, the CPU
- * time; what a run uses as a whole is watched from here (usage.h). 0 means that there is no limit.
+ * Resource limits of one run. The kernel enforces the size of files and the CPU time of each process; the
+ * spawner watches the usage of the whole run (usage.h). 0 means no limit.
  */
 #ifndef DUCTILE_LIMITS_H
 #define DUCTILE_LIMITS_H
@@ -22,7 +22,7 @@ static rlim_t cpu_seconds(const Limits *limits) {
 
 #if HAS_VFORK
 
-/* An operator's lower limit stays. */
+/* Sets a limit, unless the operator's is lower. */
 static void lower_limit(int resource, rlim_t soft, rlim_t hard) {
   struct rlimit now;
   if (getrlimit(resource, &now) < 0) return;
@@ -31,9 +31,9 @@ static void lower_limit(int resource, rlim_t soft, rlim_t hard) {
   setrlimit(resource, &(struct rlimit){soft, hard});
 }
 
-/* In the child, before it becomes the plugin. Only system calls: it may share our memory. */
+/* Runs in the child before it becomes the plugin. Uses only system calls, because memory may be shared. */
 static void limits_apply(const Limits *limits) {
-  /* One that can't join is watched as without a group. */
+  /* A process that can't join is watched as without a group. */
   ssize_t joined = limits->join > 0 ? write(limits->join, "0", 1) : 0;
   (void)joined;
   rlim_t cpu = cpu_seconds(limits);
@@ -44,8 +44,8 @@ static void limits_apply(const Limits *limits) {
 #else
 
 /*
- * Without a moment in the child: our own soft limits are the child's, until they are set back. We may
- * have used more CPU time than that already, so SIGXCPU is ignored here (spawn.h).
+ * For a start without code in the child: the child inherits the spawner's soft limits, which are reset
+ * afterwards. The spawner may have used more CPU time already, so SIGXCPU is ignored (spawn.h).
  */
 typedef struct {
   struct rlimit cpu, file_size;

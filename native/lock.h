@@ -1,7 +1,6 @@
 /*
- * The lock that shows that a spawner lives: byte for byte the range that SQLite locks for writing
- * (its pending, reserved and shared bytes), so that the spawner written for Node, which has no
- * other way to a kernel lock than `BEGIN EXCLUSIVE`, and this one exclude each other.
+ * The lock of a running spawner: exactly the bytes that SQLite locks for writing (pending, reserved and
+ * shared). The spawner for Node can only lock with `BEGIN EXCLUSIVE`, so both exclude each other.
  */
 #ifndef DUCTILE_LOCK_H
 #define DUCTILE_LOCK_H
@@ -11,7 +10,7 @@
 
 enum { LOCK_START = 0x40000000, LOCK_LENGTH = 512, LOCK_RETRY_MS = 10 };
 
-/* Waits for an earlier spawner to be gone; ends when the engine does. The kernel frees the lock. */
+/* Waits until an earlier spawner has ended, or until the service ends. The kernel frees the lock. */
 static void take_lock(const char *path) {
   int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) die(path);

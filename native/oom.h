@@ -1,6 +1,6 @@
 /*
- * Whether the kernel killed for lack of memory: it counts that in the control group of the spawner,
- * in version 2 for the groups below it, too. Asked only after a SIGKILL that was not ours.
+ * Detects kills for lack of memory. The kernel counts them in the spawner's control group, in version 2
+ * also for the groups below it. Read only after a SIGKILL that the spawner didn't send.
  */
 #ifndef DUCTILE_OOM_H
 #define DUCTILE_OOM_H
@@ -22,7 +22,7 @@ static ssize_t read_file(const char *path, char *text, size_t room) {
   return got;
 }
 
-/* The number behind a word at the beginning of a line, or 0. */
+/* Returns the number after a word at the start of a line, or 0. */
 static uint64_t find_number(const char *text, const char *word) {
   size_t length = strlen(word);
   for (const char *at = text; at != NULL && *at != '\0'; at = strchr(at, '\n')) {
@@ -38,7 +38,7 @@ static uint64_t read_oom_kills(void) {
   return find_number(text, "oom_kill ");
 }
 
-/* The first of these that is there: the unified hierarchy, beside others, or the memory one. */
+/* Opens the first existing one: the unified hierarchy, the hybrid one, or the memory hierarchy. */
 static void oom_open(void) {
   static const char *const forms[][2] = {
       {"0::", "/sys/fs/cgroup%s/memory.events"},

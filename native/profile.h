@@ -1,5 +1,5 @@
 /*
- * A profile: what a confined plugin gets, as the service describes it, one fact per line.
+ * A profile describes what a confined plugin may use, one entry per line.
  *
  *   tier namespaces|landlock|inner     how the plugin is confined
  *   network none                       no network: only its own loopback, or (landlock) no sockets
@@ -54,7 +54,7 @@ static bool contains(const char *directory, const char *path) {
   return strncmp(directory, path, length) == 0 && (path[length] == '/' || path[length] == '\0');
 }
 
-/* Parents come before what is in them, because '/' sorts before every other character. */
+/* Sorts parents before their contents, because '/' comes before every other character. */
 static int compare_entries(const void *left, const void *right) {
   const char *a = ((const Entry *)left)->path, *b = ((const Entry *)right)->path;
   while (*a != '\0' && *a == *b) a++, b++;
@@ -62,7 +62,7 @@ static int compare_entries(const void *left, const void *right) {
   return (*a == '\0' ? 0 : first) - (*b == '\0' ? 0 : second);
 }
 
-/* The deepest entry around this one, or NULL. */
+/* Returns the deepest entry that contains this one, or NULL. */
 static const Entry *entry_around(const Entry *entry) {
   const Entry *found = NULL;
   for (const Entry *other = profile.entries; other < entry; other++) {
@@ -93,7 +93,7 @@ static void parse_line(char *line) {
   else cannot_read(value);
 }
 
-/* Works on a copy, and wipes the argument: the list of processes shows it to everyone. */
+/* Parses a copy and wipes the argument, which the process list shows to everyone. */
 static void parse_profile(char *argument) {
   char *text = strdup(argument);
   if (text == NULL) cannot("memory");

@@ -1,4 +1,4 @@
-/* What a confined process gives up before it becomes the plugin: its user, its capabilities. */
+/* Drops the rights of a confined process before it becomes the plugin: its user and its capabilities. */
 #ifndef DUCTILE_RIGHTS_H
 #define DUCTILE_RIGHTS_H
 
@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 
 /*
- * The bounding set first, while we may: what isn't in it no program can ever get back. A user without
- * rights can't empty it, and no program gives that user any; only root must have an empty one.
+ * Empties the bounding set first, while this is allowed: no program can regain what isn't in it. A user
+ * without rights can't empty it and can't gain capabilities; only root must have an empty one.
  */
 static void drop_bounding_set(void) {
   for (int right = 0; prctl(PR_CAPBSET_DROP, right, 0, 0, 0) == 0; right++) continue;

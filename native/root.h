@@ -12,7 +12,7 @@
 #include <sys/mount.h>
 #include <sys/syscall.h>
 
-/* Spelled out: the headers of a build may be older than the kernel (5.12 has all of them). */
+/* Defined here, because a build's headers may be older than the kernel (5.12 has all of them). */
 enum { NR_OPEN_TREE = 428, NR_MOVE_MOUNT = 429, NR_OPENAT2 = 437, NR_MOUNT_SETATTR = 442 };
 enum { TREE_CLONE = 1, MOVE_FROM_FD = 4, WHOLE_TREE = 0x8000, FD_ITSELF = 0x1000 };
 enum { MOUNT_READ_ONLY = 1, MOUNT_NO_SETUID = 2, MOUNT_NO_DEVICES = 4, MOUNT_NO_PROGRAMS = 8 };
@@ -30,7 +30,7 @@ typedef struct {
 
 static int host_root = -1;
 
-/* Without following links: a directory that a plugin may write could hold one. */
+/* Opens a path without following links, which a plugin could have created in a writable directory. */
 static int open_on_host(const char *path) {
   OpenHow how = {O_PATH | O_CLOEXEC, 0, WITHOUT_LINKS | BENEATH};
   const char *below = path[1] == '\0' ? "." : path + 1;
@@ -58,7 +58,7 @@ static void set_mount(int fd, const char *path, unsigned flags, uint64_t set) {
   if (syscall(NR_MOUNT_SETATTR, fd, path, flags, &wanted, sizeof wanted) < 0) cannot(path);
 }
 
-/* Mounts a copy of what the descriptor shows, with all that is mounted below it. */
+/* Mounts a copy of the descriptor's tree, with all mounts below it. */
 static void mount_copy(int source, const char *path, uint64_t flags) {
   int tree = (int)syscall(NR_OPEN_TREE, source, "", TREE_CLONE | O_CLOEXEC | WHOLE_TREE | FD_ITSELF);
   if (tree < 0) cannot(path);
@@ -72,7 +72,7 @@ static void mount_memory(const char *path, const char *options) {
   if (mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0) cannot(path);
 }
 
-/* /bin and /lib are links to their places in /usr on most systems. */
+/* Copies a system link: /bin and /lib are links into /usr on most systems. */
 static void copy_link(const char *path) {
   char target[PATH_MAX];
   ssize_t length = readlinkat(host_root, path + 1, target, sizeof target - 1);
@@ -97,7 +97,7 @@ static void mount_visible(const Entry *entry) {
   close(source);
 }
 
-/* True if something was put over it. A path that no visible directory holds isn't there anyway. */
+/* Covers a hidden path; returns true if that was necessary. */
 static bool mount_hidden(const Entry *entry) {
   const Entry *around = entry_around(entry);
   if (around == NULL || around->access == HIDDEN) return false;
@@ -121,7 +121,7 @@ static void mount_entries(void) {
     if (entry->access == HIDDEN) covered[i] = mount_hidden(entry);
     else mount_visible(entry);
   }
-  /* Only now: a visible directory may lie in a hidden one. */
+  /* After the hidden ones, because a visible directory may be inside a hidden one. */
   for (size_t i = 0; i < profile.count; i++) {
     if (covered[i]) set_mount(AT_FDCWD, profile.entries[i].path, 0, MOUNT_READ_ONLY);
   }
@@ -142,7 +142,7 @@ static void mount_devices(void) {
     cannot("/dev");
 }
 
-/* In a mount namespace of our own. Nothing of it reaches the host: no mount is shared any more. */
+/* Builds the root in a new mount namespace, without any mount that is shared with the host. */
 static void build_root(void) {
   char options[96];
   if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) cannot("private mounts");

@@ -1,4 +1,4 @@
-/* One run: a plugin's process from START to END, and the table of all that are under way. */
+/* A run: a plugin process from START to END, and the table of all runs. */
 #ifndef DUCTILE_RUN_H
 #define DUCTILE_RUN_H
 
@@ -9,10 +9,10 @@
 
 enum { MARKER_MAX = 128 };
 
-/* The engine gives each process a value of its own; its descendants are known by it (strays.h). */
+/* The service gives each process a unique value, which identifies its descendants (strays.h). */
 static const char MARKER_KEY[] = "DUCTILE_ATTEMPT=";
 
-/* HELD waits for its request; KILLED has been sent SIGKILL; DRAINING has exited, its output not. */
+/* HELD waits for its request; KILLED was sent SIGKILL; DRAINING has exited, but its output is still open. */
 typedef enum { HELD, RUNNING, GRACE, KILLED, DRAINING } Phase;
 
 typedef struct {
@@ -58,7 +58,7 @@ static Run *run_take(void) {
     run_slots++;
   }
   Run *run = runs[slot];
-  /* The buffers for output outlive the run that filled them: they come back empty and small. */
+  /* The output buffers are reused by later runs. */
   *run = (Run){.used = true, .slot = slot, .serial = ++last_serial, .fd = {-1, -1, -1}, .cgroup = -1,
                .kept = {{0}, run->kept[OUT], run->kept[ERR]}};
   run_count++;
@@ -77,7 +77,7 @@ static Run *run_by_id(uint32_t id) {
   return NULL;
 }
 
-/* Events name slot, stream and serial, so that one for a run that has ended finds nobody. */
+/* Events contain slot, stream and serial, so that an event for an ended run matches none. */
 static uint64_t run_key(const Run *run, int stream) {
   return run->serial << 32 | (uint64_t)(run->slot + 1) << 4 | (uint64_t)stream;
 }
@@ -107,7 +107,7 @@ static void close_stream(Run *run, int stream) {
   run->fd[stream] = -1;
 }
 
-/* The leader stays unreaped until its run ends, so its number cannot be a stranger's group. */
+/* The leader isn't reaped until its run ends, so its group id can't belong to another process. */
 static void signal_group(const Run *run, int signal_number) {
   if (run->pid > 1) kill(-run->pid, signal_number);
 }

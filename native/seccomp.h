@@ -85,7 +85,7 @@ static void refuse_calls(const int *calls, size_t count) {
   for (size_t i = 0; i < count; i++) refuse_call(calls[i], EPERM);
 }
 
-/* One call, if its argument matches one of the values; `test` is BPF_JEQ, or BPF_JSET for any bit. */
+/* Refuses a call if its argument matches a value; `test` is BPF_JEQ, or BPF_JSET for any bit. */
 static void refuse_values(int call, int argument, unsigned short test, const uint32_t *values,
                           unsigned char count) {
   emit(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, (unsigned char)(2 * count + 2));

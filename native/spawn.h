@@ -1,9 +1,8 @@
 /*
- * The one system call that counts. On Linux by vfork, without what posix_spawn does besides: a stack
- * of its own that is mapped and unmapped, a question or an order for each of 64 signals, limits that
- * are looked up for each descriptor. Elsewhere by posix_spawn.
+ * Starts a process. Linux uses vfork and avoids the overhead of posix_spawn: a mapped stack, calls for
+ * each of 64 signals, and a limit lookup for each descriptor. Other systems use posix_spawn.
  *
- * The child begins with default signals and an empty mask, as the leader of a session and group.
+ * The child starts with default signals and an empty mask, as the leader of a session and group.
  */
 #ifndef DUCTILE_SPAWN_H
 #define DUCTILE_SPAWN_H
@@ -14,7 +13,7 @@
 /* The streams of a process, and the numbers of their descriptors in it. */
 enum { IN = 0, OUT = 1, ERR = 2 };
 
-/* Standard signals to the engine's group or its terminal are the engine's to answer, not ours. */
+/* Signals to the service's group or its terminal are handled by the service. */
 static const int ignored_signals[] = {SIGPIPE, SIGINT,  SIGTERM, SIGHUP,
                                       SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU};
 enum { IGNORED_SIGNALS = sizeof ignored_signals / sizeof *ignored_signals };
@@ -29,9 +28,8 @@ static bool is_batch;
 static void set_scheduling(int policy) { sched_setscheduler(0, policy, &(struct sched_param){0}); }
 
 /*
- * A process that ends wakes us several times: it writes, it closes, it is gone. As a batch process we
- * do not take its processor away each time, and hear all of it at once. Where the operator has set
- * something else for the engine, it stays.
+ * An ending process wakes the spawner several times: it writes, closes and exits. As a batch process the
+ * spawner doesn't preempt it each time. A scheduling policy that the operator set is kept.
  */
 static void let_others_finish(void) {
   if (sched_getscheduler(0) != SCHED_OTHER) return;
@@ -39,19 +37,19 @@ static void let_others_finish(void) {
   is_batch = sched_getscheduler(0) == SCHED_BATCH;
 }
 
-/* As the kernel takes it: the library's own refuses two signals, which may have come to us ignored. */
+/* Uses the system call, because the library refuses two signals that may be inherited as ignored. */
 static void set_default(int signal_number) {
   static const unsigned long nothing[8];
   syscall(SYS_rt_sigaction, signal_number, nothing, NULL, SIGNALS / 8);
 }
 
-/* Before any signal is ours: whoever started us may have had some ignored, and so would a plugin. */
+/* Resets signals that the parent ignored, because plugins would inherit that. */
 static void spawn_open(void) {
   for (int i = 1; i <= SIGNALS; i++) set_default(i);
   let_others_finish();
 }
 
-/* In the child, which has the memory and the stack of its parent until it is another program. */
+/* Runs in the child, which shares the memory and the stack of its parent until exec. */
 static int become(char *const *argv, const char *cwd, char **env, const int theirs[3],
                   const Limits *limits) {
   for (int i = 0; i < IGNORED_SIGNALS; i++) set_default(ignored_signals[i]);
@@ -70,7 +68,7 @@ static int become(char *const *argv, const char *cwd, char **env, const int thei
   return errno;
 }
 
-/* Without any signal meanwhile: a handler that ran in the child would write into our memory. */
+/* Blocks all signals meanwhile: a handler in the child would write into the parent's memory. */
 static int spawn(pid_t *pid, char *const *argv, const char *cwd, char **env, const int theirs[3],
                  const Limits *limits) {
   volatile int error = 0;
@@ -148,7 +146,7 @@ static int spawn(pid_t *pid, char *const *argv, const char *cwd, char **env, con
   if (error == 0) error = posix_spawn_file_actions_addchdir_np(&actions, cwd);
   if (error == 0) error = posix_spawn(pid, argv[0], &actions, &spawn_attributes, argv, env);
 #else
-  /* The spawner goes there itself: it has one thread and no relative path, so nobody notices. */
+  /* The spawner changes its own directory; it has one thread and uses no relative paths. */
   if (error == 0 && chdir(cwd) < 0) error = errno;
   if (error == 0) error = posix_spawn(pid, argv[0], &actions, &spawn_attributes, argv, env);
   if (chdir("/") < 0) die("chdir");

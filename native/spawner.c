@@ -1,12 +1,12 @@
 /*
- * The spawner: a small process that starts plugins for the engine, so that the engine's own large
- * address space is never forked and its event loop never waits. It owns each process from START to
- * END: feeding, draining with caps, timeout, grace, kill, reaping. It blocks on nothing.
+ * The spawner: a small process that starts plugins for the service, so that the service's large address
+ * space is never forked and its event loop never waits. It handles each process from START to END:
+ * request, output with limits, timeout, grace, kill and reaping. It never blocks.
  *
  *   spawner [LOCKFILE [MARKER_PREFIX]]      frames on stdin and stdout (wire.h)
  *   spawner --confine …                     becomes a plugin that sees less (confine.h)
  *
- * It lives as long as the engine holds its stdin open. When that ends, so does everything below.
+ * It runs until the service closes its stdin, and then kills every process below it.
  * Build: cc -O2 -o spawner native/spawner.c
  */
 #include "base.h"
@@ -23,7 +23,7 @@
 #include "usage.h"
 #include "wire.h"
 
-/* Starts of one turn of the loop, so that a large batch does not keep finished ones waiting. */
+/* Starts per turn of the loop, so that a large batch doesn't delay ended processes. */
 enum { STARTS_PER_TURN = 8 };
 enum { IDLE_CHECK_MS = 1000 };
 
@@ -50,7 +50,7 @@ static void bad_frame(void) {
   die("frame");
 }
 
-/* The strings stay where they are, in the frame: a start has done with them when it returns. */
+/* The strings stay in the frame; a start doesn't need them after it returns. */
 static char **split_strings(unsigned char *at, size_t length, uint32_t count) {
   static char **list;
   static size_t room;
@@ -114,7 +114,7 @@ static void on_start(unsigned char *body, size_t length) {
   if (!run->held) run->due_us = in_ms(run->timeout_ms);
 }
 
-/* What it did until now decides, not what we have heard of: look once more before the first byte. */
+/* Checks once more for output or an exit before the first byte of the request. */
 static void on_feed(const unsigned char *body, size_t length) {
   if (length < 8) bad_frame();
   Run *run = run_by_id(get_u32(body));
@@ -147,7 +147,7 @@ static void kill_all(Reason reason) {
   EACH_RUN(run) kill_now(run, reason);
 }
 
-/* True when it was a start, which is the expensive request. */
+/* Handles a frame; returns true for a start, which is expensive. */
 static bool handle_frame(void) {
   unsigned char *frame = input.data + input_at;
   size_t length = get_u32(frame);
@@ -200,8 +200,8 @@ static void expire_all(void) {
 
 static uint64_t time_until(uint64_t due, uint64_t now) { return due > now ? due - now : 0; }
 
-/* Milliseconds until something is due. The kernel's timers stop in a sleep of the machine and the
- * fence does not, so while anything runs it is looked at again at least once a second. */
+/* Returns the milliseconds until something is due. The kernel's timers stop while the machine sleeps and
+ * the fence doesn't, so it is checked at least once per second while anything runs. */
 static int time_left_ms(void) {
   if (input_has_frame()) return 0;
   if (run_count == 0) return -1;
@@ -231,7 +231,7 @@ static void on_child_signal(int signal_number) {
 }
 
 static void notice_exits(void) {
-  /* What one read leaves wakes us again. */
+  /* Remaining bytes wake the loop again. */
   ssize_t heard = read(signal_pipe[0], scratch, sizeof scratch);
   (void)heard;
   ends_changed = true;
@@ -250,7 +250,7 @@ static void on_stream_event(const Event *event) {
     write_request(run);
     return;
   }
-  /* Hung up: the rest is there, and the end behind it. */
+  /* After a hang-up, the rest of the output is available. */
   for (int i = 0; read_output(run, stream) && event->hung_up && i < 4; i++) continue;
   finish_if_done(run);
 }
@@ -268,7 +268,7 @@ static void signals_open(void) {
   sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* What the engine inherited from its own parent must not reach a plugin. */
+/* Closes descriptors that the service inherited, so that plugins don't get them. */
 static void close_inherited(void) {
   long limit = sysconf(_SC_OPEN_MAX);
 #if defined(__linux__) && defined(CLOSE_RANGE_CLOEXEC)
@@ -287,7 +287,7 @@ static void turn(void) {
     else if (events[i].key == KEY_CHILDREN) children = true;
     else if (events[i].key != KEY_OUTPUT) on_stream_event(&events[i]);
   }
-  /* After the output, so that a process which wrote and exited is done in this same turn. */
+  /* After the output, so that a process that wrote and exited is handled in the same turn. */
   if (children) notice_exits();
   for (int starts = 0; engine && starts < STARTS_PER_TURN && input_has_frame();) {
     starts += handle_frame();

@@ -1,4 +1,4 @@
-/* Starting a process: its three pipes, its own session, its whole environment, nothing else. */
+/* Starts a process with three pipes, its own session and a complete environment. */
 #ifndef DUCTILE_START_H
 #define DUCTILE_START_H
 
@@ -41,7 +41,7 @@ static void close_three(int fd[3]) {
   }
 }
 
-/* Only our ends are non-blocking: the plugin may expect ordinary ones. */
+/* Only the spawner's ends are non-blocking; the plugin gets ordinary pipes. */
 static int make_pipes(int ours[3], int theirs[3]) {
   for (int stream = IN; stream <= ERR; stream++) {
     int ends[2];
@@ -54,20 +54,20 @@ static int make_pipes(int ours[3], int theirs[3]) {
   return 0;
 }
 
-/* What is to be started: the words of the wrapper, then the program. */
+/* Program to start: the words of the wrapper, then the program itself. */
 typedef struct {
   char **words;
   size_t wrappers;
   const char *cwd;
   char **env;
-  /* NULL for one that is held until it is fed. */
+  /* NULL for a prewarmed process. */
   const unsigned char *request;
   size_t request_length;
 } Program;
 
 /*
- * 0, or the errno for which nothing runs. The request is in the pipe before the process is there: it
- * finds it when it looks, and need not be waited for by us and wait for us in turn.
+ * Returns 0 or an errno. The request is in the pipe before the process exists, so neither side waits for
+ * the other.
  */
 static int start_process(Run *run, const Program *program) {
   char *argv[START_WRAPPER_MAX + 2];

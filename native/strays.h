@@ -1,14 +1,14 @@
 /*
  * Strays: descendants that left the group of their run by setsid, setpgid or a double fork.
  *
- * On Linux the spawner is a child subreaper: whoever loses its parent becomes the spawner's child
- * instead of init's. So each descendant is reachable: it is a child of ours, or of a child of ours
- * that we can kill, after which it is ours. /proc/self/task/<tid>/children lists our children; one
- * that is no leader of a run is a stray. Its run is found by its session, else by DUCTILE_ATTEMPT
- * in /proc/<pid>/environ, which the engine makes unique for each process and children inherit. A
- * stray may live while its run does. One that cannot be told (it cleared its environment, or is
- * set-uid) belongs to a run that was under way when it came, so it is killed when all of those have
- * ended. A pid of an unreaped child cannot be reused, so no stranger is ever hit.
+ * On Linux the spawner is a child subreaper: an orphan becomes the spawner's child instead of init's. So
+ * each descendant is reachable: it is a child of the spawner, or of a child that can be killed, after
+ * which it is the spawner's. /proc/self/task/<tid>/children lists the children; one that doesn't lead a
+ * run is a stray. Its run is found by its session, or else by DUCTILE_ATTEMPT in /proc/<pid>/environ,
+ * which the service makes unique for each process and children inherit. A stray may live as long as its
+ * run. A stray without a known run (it cleared its environment, or is set-uid) belongs to a run of the
+ * time when it appeared, so it is killed when all of those have ended. The pid of an unreaped child can't
+ * be reused, so no other process is ever hit.
  *
  * Elsewhere, or without that file, there is no subreaper: what leaves the group is out of reach.
  */
@@ -46,7 +46,7 @@ static void strays_reap(void) {
 #if defined(__linux__)
 #include <dirent.h>
 
-/* The value of the marker in a process's environment, or NULL. */
+/* Reads the marker from a process's environment, or NULL. */
 static const char *read_marker(pid_t pid) {
   static char text[256 * 1024];
   char path[64];
@@ -121,7 +121,7 @@ static void adopt(pid_t pid) {
   stray_add(pid, serial, true, false);
 }
 
-/* All leaders and known strays are in the list, so an equal count means that nobody is new. */
+/* All leaders and known strays are in the list, so an equal count means no new process. */
 static bool adopt_new(void) {
   static Bytes text;
   if (list_children(&text) == run_count + stray_count) return false;
@@ -144,7 +144,7 @@ static bool may_live(const Stray *stray) {
   return false;
 }
 
-/* Its group too, which is faster than a stray that forks; never our own group or a live run's. */
+/* Kills its group, too, in case the stray forks; never the spawner's own group or that of a live run. */
 static void kill_stray(Stray *stray) {
   pid_t group = getpgid(stray->pid);
   bool shared = group <= 1 || group == getpgrp();
@@ -154,7 +154,7 @@ static void kill_stray(Stray *stray) {
   stray->killed = true;
 }
 
-/* After an exit or the end of a run. Reaping an orphan can bring its children to us: look again. */
+/* Called after an exit or the end of a run. Reaping an orphan can yield new children, so it repeats. */
 static void strays_check(void) {
   if (children_fd < 0) return;
   while (adopt_new()) continue;
@@ -163,7 +163,7 @@ static void strays_check(void) {
   }
 }
 
-/* Everyone who is our child now; their children are in the next list. */
+/* Kills all current children; their children are in the next list. */
 static void kill_children(void) {
   static Bytes text;
   if (children_fd < 0) return;
@@ -184,7 +184,7 @@ static void kill_children(void) {}
 
 #endif
 
-/* At the end of the spawner: everyone below us, however deep, for as long as `patience_us`. */
+/* Kills all descendants when the spawner ends, for at most `patience_us`. */
 static void kill_descendants(uint64_t patience_us) {
   uint64_t until = now_us() + patience_us;
   struct timespec pause = {.tv_nsec = 2 * 1000 * 1000};

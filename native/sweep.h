@@ -39,7 +39,7 @@ static bool read_stat(pid_t pid, Stat *stat) {
   close(fd);
   if (got <= 0) return false;
   text[got] = '\0';
-  /* The name of the program may hold anything, so the fields are counted from its end. */
+  /* The program's name may contain any character, so fields are counted from its end. */
   char *at = strrchr(text, ')');
   return at != NULL && sscanf(at,
                               ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
@@ -47,7 +47,7 @@ static bool read_stat(pid_t pid, Stat *stat) {
                               &stat->state, &stat->threads, &stat->born) == 3;
 }
 
-/* A leader that is a zombie beside threads that still end is not gone yet. */
+/* A zombie leader with threads that are still ending isn't gone yet. */
 static bool is_gone(const Condemned *one) {
   Stat stat;
   if (!read_stat(one->pid, &stat) || stat.born != one->born) return true;
@@ -67,7 +67,7 @@ static void condemn(pid_t pid) {
   condemned[condemned_count++] = (Condemned){.pid = pid, .born = stat.born};
 }
 
-/* Whether somebody with a marker of this engine was found, or is not gone yet. */
+/* Kills processes with this service's marker; returns true if any was found or isn't gone yet. */
 static bool sweep_once(const char *prefix) {
   DIR *proc = opendir("/proc");
   if (proc == NULL) return false;

@@ -1,12 +1,12 @@
 /*
- * What a run uses: all of its processes together, wherever they went. They are found from its leader
- * and its strays downwards by the lists of children in /proc, so the cost follows the size of the run
- * and not of the machine. Only runs with limits are looked at, and looking takes about a fiftieth of one
- * processor at most; each run is looked at once a second at least.
+ * Measures the usage of a run: all of its processes together. They are found from its leader and its
+ * strays downwards by the lists of children in /proc, so the cost depends on the size of the run and not
+ * of the machine. Only runs with limits are measured, at least once per second, with at most about 2 %
+ * of one CPU.
  *
- * Memory is what would be free without the run: anonymous and shared memory and what of it is swapped
- * out. Pages that processes share after a fork are counted in each of them, so before a run is stopped
- * for its memory the kernel is asked for the proportional size, which is exact and slow.
+ * Memory is anonymous and shared memory, including its swapped part. Pages that processes share after a
+ * fork are counted in each of them. So before a run is stopped for its memory, the proportional size is
+ * read, which is exact and slow.
  */
 #ifndef DUCTILE_USAGE_H
 #define DUCTILE_USAGE_H
@@ -54,7 +54,7 @@ static void add_children_of(pid_t pid, pid_t thread) {
   }
 }
 
-/* A child is in the list of the thread that started it. */
+/* Adds children, which are listed by the thread that started them. */
 static void add_children(pid_t pid, uint64_t threads) {
   if (threads <= 1) {
     add_children_of(pid, pid);
@@ -72,7 +72,7 @@ static void add_children(pid_t pid, uint64_t threads) {
   closedir(tasks);
 }
 
-/* A stray that hides its origin is of the only run that can have started it. */
+/* A stray with unknown origin belongs to the only run that can have started it. */
 static bool is_stray_of(const Stray *stray, const Run *run) {
   if (stray->killed) return false;
   if (stray->known) return stray->serial == run->serial;
@@ -100,7 +100,7 @@ typedef struct {
   uint32_t processes;
 } Usage;
 
-/* A control group knows all of them. */
+/* Adds the processes of the run's control group, which are complete. */
 static bool add_group(const Run *run) {
   char *text = (char *)scratch;
   if (run->cgroup < 0 || read_at(run->cgroup, "cgroup.procs", text, sizeof scratch) <= 0) return false;
@@ -113,7 +113,7 @@ static bool add_group(const Run *run) {
   return true;
 }
 
-/* Finds the processes of the run; they are in `members` afterwards. */
+/* Finds the processes of the run, stores them in `members`, and sums up their usage. */
 static Usage read_usage(const Run *run) {
   Usage usage = {0};
   char text[4096];
@@ -137,7 +137,7 @@ static Usage read_usage(const Run *run) {
   return usage;
 }
 
-/* What is shared is divided among those who share it. One that can't be read counts as before. */
+/* Sums up proportional sizes. A process that can't be read counts as before. */
 static uint64_t read_exact_memory(void) {
   uint64_t sum = 0;
   char text[4096];
@@ -173,7 +173,7 @@ static uint64_t look_interval_us(const Run *run, const Usage *usage, uint64_t co
 }
 
 static void look_at(Run *run) {
-  /* Our own CPU time: on a busy machine we wait more than we work. */
+  /* Measures the spawner's own CPU time, because on a busy machine it mostly waits. */
   uint64_t begun = read_clock_us(CLOCK_PROCESS_CPUTIME_ID);
   Usage usage = read_usage(run);
   const Limits *limits = &run->limits;
@@ -192,7 +192,7 @@ static void usage_watch(Run *run) {
   if (is_watched(run)) run->look_us = now_us() + (run->held ? LOOK_HELD_US : LOOK_MIN_US);
 }
 
-/* Orphans come to us without a word, so they are looked for first. */
+/* Checks all runs with limits. Searches for new orphans first. */
 static void usage_look(void) {
   bool adopted = false;
   uint64_t now = now_us();

@@ -40,7 +40,7 @@ enum { KEY_INPUT = 1, KEY_OUTPUT = 2, KEY_CHILDREN = 3 };
 static Bytes input;
 static size_t input_at; /* what lies before it has been handled */
 
-/* False when the engine is gone. A socket whose peer died with unread data answers ECONNRESET. */
+/* Returns false if the service has ended. A socket whose peer died with unread data returns ECONNRESET. */
 static bool input_fill(void) {
   if (input_at > 0) {
     memmove(input.data, input.data + input_at, input.length - input_at);
@@ -77,9 +77,9 @@ static bool input_has_frame(void) {
 /* ---- what goes out ---- */
 
 /*
- * A list of chunks. Small frames share the last one; a large output is handed over with its memory,
- * not copied. A slow engine makes the list longer and blocks nothing; it holds at most one result
- * for each process that the engine itself asked for.
+ * A list of chunks. Small frames share the last one; a large output is passed on without a copy. A slow
+ * service makes the list longer and blocks nothing; it contains at most one result per requested
+ * process.
  */
 typedef struct Chunk {
   struct Chunk *next;
@@ -91,7 +91,7 @@ static Chunk *output_first, *output_last;
 static bool output_watched;
 static uint64_t output_due_us; /* 0 when there is nothing to write */
 
-/* That something has started is no news worth waking the engine for: it goes with what follows. */
+/* STARTED alone doesn't wake the service; it is sent with the next frame. */
 enum { STARTED_WAITS_US = 2000 };
 
 static void output_push(Bytes bytes) {
@@ -128,7 +128,7 @@ static void put_head(unsigned type, size_t body_length) {
   put_u8(type);
 }
 
-/* Appends the bytes and leaves them empty: small ones by copy, large ones by giving them away. */
+/* Appends the bytes and empties the buffer: copies small ones, and moves large ones. */
 static void put_bytes(Bytes *bytes) {
   if (bytes->length <= sizeof scratch / 2) {
     put(bytes->data, bytes->length);
@@ -139,7 +139,7 @@ static void put_bytes(Bytes *bytes) {
   *bytes = (Bytes){0};
 }
 
-/* False when the engine is gone. */
+/* Returns false if the service has ended. */
 static bool output_flush(void) {
   while (output_first != NULL) {
     Chunk *chunk = output_first;

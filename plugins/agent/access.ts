@@ -56,7 +56,7 @@ export async function withPrivateDirectory<T>(
   await sweep();
   const directory = await mkdtemp(join(tmpdir(), PREFIX));
   const remove = (): void => removeNow(directory);
-  // Also when we are asked to end in the midst of it.
+  // Even if the plugin is stopped meanwhile.
   process.once('exit', remove);
   try {
     await writePrivate(directory, OWNER_FILE, ownMark());

@@ -1,4 +1,4 @@
-/** One prompt to one agent: from the command line to what it said, or to how it failed. */
+/** Sends one prompt to one agent, and returns its text or its failure. */
 import type { JsonObject, Request } from '../../sdk/typescript/ductile-plugin.ts';
 import { makeEnvironment, withPrivateDirectory } from './access.ts';
 import { toCommandLine, wantsPromptFile } from './command-line.ts';
@@ -18,17 +18,17 @@ export interface Question {
 }
 
 export interface Told extends Pick<Parsed, 'text' | 'session'> {
-  /** What of it goes into an event: who answered, and what it took. */
+  /** Data for the event: the provider and the usage. */
   readonly details: JsonObject;
   readonly isTruncated: boolean;
 }
 
-/** Much more than anybody reads, and with room for its escapes in an event. */
+/** Limit for the text, which leaves space for JSON escapes in an event. */
 const TEXT_CHARACTERS_MAX = 60_000;
 export const RUN_MS_MAX = 86_400_000;
-/** Less is hardly enough for any answer. */
+/** Minimum time for a result. */
 const ANSWER_MS_MIN = 10_000;
-/** What is needed between our end of time and the runtime's: to end the agent and to answer. */
+/** Time between the plugin's deadline and the service's, to end the agent and to respond. */
 const MARGIN_MS = 2500;
 
 export async function askAgent(
@@ -52,7 +52,7 @@ export async function askAgent(
   return toTold(provider, parsed);
 }
 
-/** What has to be left for an answer, of the time that there is. */
+/** Returns the minimum time for a result, depending on the remaining time. */
 export function leastMsOf(leftMs: number): number {
   return Math.min(ANSWER_MS_MIN, leftMs / 2);
 }
@@ -93,7 +93,7 @@ function toTold(provider: Provider, parsed: Parsed): Told {
   const isTruncated = whole.length > TEXT_CHARACTERS_MAX;
   const text = isTruncated ? `${whole.slice(0, TEXT_CHARACTERS_MAX)}…` : whole;
   return {
-    // The ledger takes no U+0000, and a cut may have gone through a character.
+    // The ledger refuses U+0000, and the text may be cut within a character.
     text: text.toWellFormed().replaceAll('\0', '\uFFFD'),
     session,
     isTruncated,
@@ -106,7 +106,7 @@ function toTold(provider: Provider, parsed: Parsed): Told {
   };
 }
 
-/** `success`, and what it took where that is known. */
+/** Returns `success` and the usage, if it is known. */
 export function summarize({ text, details }: Told): string {
   const { cost_usd: cost, usage } = details;
   const counts = typeof usage === 'object' && usage !== null && !Array.isArray(usage) ? usage : {};

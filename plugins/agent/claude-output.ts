@@ -1,4 +1,4 @@
-/** `claude --output-format json`: one object, or with --verbose a list that has it at its end. */
+/** Parses `claude --output-format json`: one object, or with --verbose a list that ends with it. */
 import { isObject, type Json, type JsonObject } from '../../sdk/typescript/ductile-plugin.ts';
 import { nothing, parseJson, rawText, toSession, toUsage, type Parsed } from './parsed.ts';
 
@@ -18,7 +18,7 @@ export function parseClaude(stdout: string): Parsed {
   };
 }
 
-/** Warnings may stand before and after it. Only one without a type must be all there is, or last. */
+/** Warnings may come before and after the result. A result without a type must be the only object or the last. */
 function findResult(stdout: string): JsonObject | undefined {
   const whole = parseJson(stdout);
   const values =

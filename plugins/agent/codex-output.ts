@@ -1,4 +1,4 @@
-/** `codex exec --json`: one event a line. What was said before a tool ran was not the answer yet. */
+/** Parses `codex exec --json`: one event per line. Text before a tool call isn't the result. */
 import { isObject, type Json, type JsonObject } from '../../sdk/typescript/ductile-plugin.ts';
 import { nothing, parseJson, rawText, toSession, toUsage, type Parsed } from './parsed.ts';
 
@@ -20,7 +20,7 @@ export function parseCodex(stdout: string): Parsed {
 }
 
 class Reading {
-  /** Whether anything was an event at all; if not, the output is shown as it is. */
+  /** True if any line was an event; otherwise the output is shown as it is. */
   understood = false;
   readonly #texts: string[] = [];
   #session: string | undefined;
@@ -37,7 +37,7 @@ class Reading {
     if (type === 'message' && event['role'] === 'assistant') this.#say(blocksOf(event['content']));
     if (type === 'error') this.#fault = toMessage(event) ?? this.#fault;
     if (type === 'turn.failed') this.#fault = toMessage(event['error']) ?? 'the turn failed';
-    // What went wrong on the way was overcome.
+    // Earlier errors didn't prevent the turn.
     if (type === 'turn.completed') this.#fault = undefined;
   }
 

@@ -11,9 +11,9 @@ import { PLACEHOLDER, type Provider } from './providers.ts';
 export interface Ask extends Choice, Pick<PrivateFiles, 'mcpFile' | 'promptFile'> {
   readonly prompt: string;
   readonly permissionMode: PermissionMode;
-  /** The session to go on with; undefined begins one. */
+  /** Session to continue; undefined starts a new one. */
   readonly session: string | undefined;
-  /** Whether the session is worth keeping. */
+  /** True if the session is stored. */
   readonly isKept: boolean;
   readonly api: ApiAccess | undefined;
 }
@@ -23,11 +23,11 @@ export interface CommandLine {
   readonly stdin: string;
 }
 
-/** What the MCP server is called, and so the tools that claude has from it. */
+/** Name of the MCP server, which is part of the names of its tools. */
 export const MCP_NAME = 'ductile';
-/** Of codex: not to read the settings of whoever logged in. */
+/** Makes codex ignore the settings of the logged-in user. */
 const IGNORE_CONFIG = '--ignore-user-config';
-/** Codex reads the prompt from standard input when this stands in its place. */
+/** Makes codex read the prompt from standard input. */
 const STDIN_PROMPT = '-';
 
 const SANDBOXES: Readonly<Record<PermissionMode, readonly string[]>> = {
@@ -53,7 +53,7 @@ function toClaude(ask: Ask): CommandLine {
     ...option('--effort', ask.effort),
     ...option('--permission-mode', ask.permissionMode),
     ...(session === undefined ? begun : ['--resume', session]),
-    // Servers from the settings of whoever logged in are not for a run that nobody watches.
+    // MCP servers of the logged-in user aren't for an unattended run.
     '--strict-mcp-config',
     ...(mcpFile === undefined
       ? []
@@ -71,7 +71,7 @@ function toCodex(ask: Ask): CommandLine {
     '--json',
     ...option('--color', 'never'),
     '--skip-git-repo-check',
-    // Among it are servers that are not for a run that nobody watches; the login is elsewhere.
+    // The user's settings contain MCP servers that aren't for an unattended run; the login is elsewhere.
     IGNORE_CONFIG,
     ...SANDBOXES[ask.permissionMode],
     ...option('--model', ask.model),
@@ -103,7 +103,7 @@ function toOther(ask: Ask): CommandLine {
     const whole = part.replaceAll(PLACEHOLDER, (_match, name: keyof typeof values) => {
       return values[name] ?? '';
     });
-    // A text that was to be a value is not to be an option.
+    // A value must not become an option.
     return whole.startsWith('-') && !part.startsWith('-') ? ` ${whole}` : whole;
   });
   const end = filled.indexOf('--');
@@ -129,7 +129,7 @@ function hasPlaceholder(pattern: readonly string[], name: string): boolean {
   return pattern.some((part) => part.includes(`{${name}}`));
 }
 
-/** What was asked for and has no place would be left out without a word; what has one must be known. */
+/** Throws if the command has no placeholder for a requested model or effort, or lacks a value for a placeholder. */
 function checkPlaces({ provider, model, effort }: Ask, pattern: readonly string[]): void {
   for (const [name, value, what] of [
     ['model', model, 'model'],

@@ -1,4 +1,4 @@
-/** Conversations go on: the session of each is remembered, in the state and in its folder. */
+/** Stores the session of each conversation, in the state and in its folder. */
 import { createHash } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { parseJson } from './parsed.ts';
 
 export interface Session {
   readonly provider: string;
-  /** Null when the provider names no sessions, so that each turn begins one. */
+  /** Null if the provider has no session ids, so that each turn starts a session. */
   readonly id: string | null;
   readonly turns: number;
   readonly lastAt: string;
@@ -46,8 +46,8 @@ function toValue({ provider, id, turns, lastAt }: Session): JsonObject {
 }
 
 /**
- * The newer of the session that a job was told and the one that the last turn left in the folder. A
- * job is told the state of the moment when it was claimed, and others may have ended since.
+ * Returns the newer of the session in the job's state and the one that the last turn left in the folder.
+ * The state is that of the claim, and other jobs may have ended since.
  */
 export async function latestSession<T extends Session | undefined>(
   folder: string,
@@ -59,14 +59,14 @@ export async function latestSession<T extends Session | undefined>(
   return told === undefined || left.lastAt >= told.lastAt ? left : told;
 }
 
-/** Only while no other turn of the folder runs. */
+/** Stores the session; requires that no other turn of the folder runs. */
 export async function keepSession(folder: string, session: Session): Promise<void> {
   const file = join(folder, LAST);
   await writeFile(`${file}.new`, JSON.stringify(toValue(session)), { mode: 0o600 });
   await rename(`${file}.new`, file);
 }
 
-/** Always the same one: agents find a session again only in the folder where it began. */
+/** Returns the folder of a conversation. Agents find a session only in the folder where it started. */
 export function conversationFolder(tasksDir: string, conversation: string): Promise<string> {
   const isPlain = /^[A-Za-z0-9][\w-]{0,63}$/.test(conversation);
   const digest = createHash('sha256').update(conversation).digest('hex').slice(0, 32);

@@ -1,9 +1,9 @@
-/** Where agents work: one folder for each task, and none outside config.tasks_dir. */
+/** Folders of agents: one for each task, all inside config.tasks_dir. */
 import { mkdir, realpath, stat, writeFile } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { Ended } from './outcome.ts';
 
-/** One segment, and neither hidden nor one of ours (those begin with an underscore). */
+/** One path segment that isn't hidden and doesn't start with an underscore, like the plugin's own folders. */
 const SEGMENT = /^[\p{L}\p{N}][\p{L}\p{N}._ -]{0,99}$/u;
 
 export async function findTaskFolder(tasksDir: string, name: string): Promise<string> {
@@ -12,7 +12,7 @@ export async function findTaskFolder(tasksDir: string, name: string): Promise<st
   return contained(root, join(root, name), name);
 }
 
-/** A folder of our own below tasks_dir, made when it is not there. */
+/** Creates one of the plugin's own folders below tasks_dir, if it doesn't exist. */
 export async function makeOwnFolder(
   tasksDir: string,
   kind: `_${string}`,
@@ -41,7 +41,7 @@ export async function scaffold(tasksDir: string, name: string, task: string): Pr
   return folder;
 }
 
-/** What each run is told besides its prompt; it stands outside of anything that others wrote. */
+/** Text that each run gets besides its prompt, outside of any untrusted text. */
 export const MEMORY_REMINDER =
   '\n\nIf there is a MEMORY.md in this folder, read it before you begin. When you are done, and if ' +
   'you may write here, update it with what a later run should know, in a few lines.';
@@ -59,7 +59,7 @@ Nobody watches this session, and it begins without any memory.
   return {
     'TASK.md': `# ${name}\n\n${task}\n`,
     'AGENTS.md': rules,
-    // Claude looks for this name, and takes the other in.
+    // Claude reads this file, which includes the other.
     'CLAUDE.md': '@AGENTS.md\n',
     'MEMORY.md': `# What to remember\n`,
   };
@@ -76,7 +76,7 @@ async function findRoot(tasksDir: string): Promise<string> {
   throw new Ended('folder_missing', `config.tasks_dir ${tasksDir} does not exist`);
 }
 
-/** Links may lead about below the root, not out of it. */
+/** Resolves a path; links must stay below the root. */
 async function contained(root: string, path: string, name: string): Promise<string> {
   const real = await realpath(path).catch(() => undefined);
   if (real === undefined || !(await stat(real)).isDirectory()) {

@@ -1,4 +1,4 @@
-/** Asks in conversations that exist whether there is anything to say; mostly there is not. */
+/** Asks the agents of existing conversations whether they have anything to report. */
 import type { Answer, Log, PluginEvent, Request } from '../../sdk/typescript/ductile-plugin.ts';
 import { askAgent, leastMsOf, RUN_MS_MAX, type Told } from './ask.ts';
 import {
@@ -20,19 +20,19 @@ interface Asking {
   readonly token: string;
   readonly settings: Settings;
   readonly request: Request;
-  /** Its part of the time. */
+  /** Its share of the time. */
   readonly shareMs: number;
 }
 
 interface Heard {
-  /** Without the token; an empty text is not told. */
+  /** Result without the token; an empty text isn't reported. */
   readonly told: Told;
   readonly next: Session;
 }
 
-/** Nobody is asked with less. */
+/** Minimum share of time for a conversation. */
 const SHARE_MS_MIN = 500;
-/** Punctuation, markup and white space; no emoji, which may say something. */
+/** Punctuation, markup and white space, but no emoji, which may have a meaning. */
 const WORDLESS = /^(?:[\p{P}\p{Sm}\p{Sk}\s]|<\/?[a-z]+>)*$/u;
 
 export async function heartbeat(request: Request): Promise<Answer> {
@@ -59,7 +59,7 @@ export async function heartbeat(request: Request): Promise<Answer> {
   return round.toAnswer(settings);
 }
 
-/** What came of all that were looked at. */
+/** Results of all conversations of a heartbeat. */
 class Round {
   readonly #events: PluginEvent[] = [];
   readonly #logs: Log[] = [];
@@ -68,7 +68,7 @@ class Round {
   #silent = 0;
   #unasked = 0;
 
-  /** What it said, how it failed, or why it was not asked. */
+  /** Records a result, a failure, or the reason why the agent wasn't asked. */
   take(conversation: string, heard: Heard | Ended | string): void {
     if (typeof heard === 'string') {
       this.#unasked += 1;
@@ -83,13 +83,13 @@ class Round {
     }
   }
 
-  /** One agent that fails does not keep the others from speaking; all of them failing is a failure. */
+  /** Combines the results. Single failures are logged; the heartbeat fails only if all agents failed. */
   async toAnswer(settings: Settings): Promise<Answer> {
     const { length: spoke } = this.#events;
     if (this.#fault !== undefined && spoke + this.#silent === 0) throw this.#fault;
     let state = {};
     for (const [conversation, session] of this.#spoken) {
-      // Somebody may have spoken there while others were asked.
+      // Another turn may have run meanwhile.
       const latest = await lookUp(conversation, session, settings);
       state = { ...state, ...toState(conversation, latest) };
     }
@@ -98,7 +98,7 @@ class Round {
   }
 }
 
-/** The answer without its token, at its start and its end alone: in the midst it is talked about. */
+/** Removes the token at the start and the end of a text; in between, the text talks about it. */
 export function stripToken(text: string, token: string): string {
   if (saysOnly(text, token)) return '';
   let rest = text.trim();
@@ -119,7 +119,7 @@ function saysOnly(text: string, token: string): boolean {
   return besides.length > 1 && besides.every((part) => WORDLESS.test(part));
 }
 
-/** One that does not answer costs no more than its part of what is left. */
+/** Limits each conversation to its share of the remaining time. */
 function shareOf(leftMs: number, count: number): number {
   return Math.max(leftMs / count, leastMsOf(leftMs));
 }
@@ -140,7 +140,7 @@ async function ask(
   }
 }
 
-/** Only now that nobody else speaks there it is known who spoke last, and in which session. */
+/** Asks the agent under the lock, because the latest session is only known then. */
 async function askNow(
   cwd: string,
   known: Session,

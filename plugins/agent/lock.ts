@@ -1,4 +1,4 @@
-/** One turn of a conversation runs at a time, and a lock is over when its holder is. */
+/** Lock for the turns of a conversation; it ends with its holder. */
 import { readFileSync, rmSync, statSync } from 'node:fs';
 import { rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,14 +7,13 @@ import { isOwnerGone, ownMark } from './owner.ts';
 
 const LOCK = '.turn';
 const RENEW_MS = 1000;
-/** For one of which it is not known whether its holder runs: nobody renewed it for so long. */
+/** Expiry of a lock whose holder is unknown and that wasn't renewed. */
 const STALE_MS = 15_000;
 const LOOK_MS = 100;
 
 /**
- * Runs while no other turn of the same folder does, or not at all when it had to wait for longer.
- * Jobs with one key are kept apart before they start; this is for heartbeats, pipelines and whoever
- * starts a turn by hand.
+ * Runs a function while no other turn of the folder runs, or gives up after a time. Jobs with a
+ * dependency key never overlap; this is for heartbeats, pipelines and manual turns.
  */
 export async function alone<T>(
   folder: string,
@@ -29,13 +28,13 @@ export async function alone<T>(
   }
   const renewal = setInterval(() => {
     const now = new Date();
-    // Whoever removed it has taken the turn; there is nothing to be done about that here.
+    // If another process removed the lock, nothing can be done here.
     utimes(file, now, now).catch(() => undefined);
   }, RENEW_MS);
   const release = (): void => {
     if (readMark(file) === ownMark()) rmSync(file, { force: true });
   };
-  // Also when we are told to end in the midst of it.
+  // Even if the plugin is stopped meanwhile.
   process.once('exit', release);
   try {
     return await run();
@@ -49,7 +48,7 @@ export async function alone<T>(
 async function take(file: string): Promise<boolean> {
   if (await make(file)) return true;
   if (!isLeft(file)) return false;
-  // One at a time clears up, or a second one would remove the lock of whoever came first.
+  // Only one process may remove a stale lock; a second one would remove the new lock.
   const clearing = `${file}.clearing`;
   if (isLeft(clearing)) await rm(clearing, { force: true });
   if (!(await make(clearing))) return false;

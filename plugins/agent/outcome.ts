@@ -1,4 +1,4 @@
-/** How a run of an agent ends, in the words that webhooks, schedules and people look for. */
+/** Ends of an agent's run, with the words that webhooks and schedules recognize. */
 import {
   ConfigError,
   Failure,
@@ -18,7 +18,7 @@ type Word =
 
 const DETAIL_CHARACTERS_MAX = 500;
 
-/** Not tried again if it was asked: an agent that did half of its work would do that half twice. */
+/** Failure without a retry once the agent was asked: it would repeat the finished half of its work. */
 export class Ended extends Failure {
   constructor(word: Word, detail: string, retry = false) {
     const said = detail.trim();
@@ -28,7 +28,7 @@ export class Ended extends Failure {
   }
 }
 
-/** Whatever else goes wrong in a command ends with the word for that. */
+/** Adds the right word to any other failure of a command. */
 export function withWords(
   command: (request: Request) => Promise<Answer>,
 ): (request: Request) => Promise<Answer> {

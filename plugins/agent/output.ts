@@ -1,4 +1,4 @@
-/** What an agent said, whatever its format. Nothing that it prints makes reading it fail. */
+/** Reads the output of an agent in any format. No output makes it throw. */
 import { parseClaude } from './claude-output.ts';
 import { parseCodex } from './codex-output.ts';
 import { nothing, type Parsed } from './parsed.ts';

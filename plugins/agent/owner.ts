@@ -1,17 +1,17 @@
-/** Who left something on disk, and whether that process still runs. */
+/** Marks files with their process, and checks whether that process still runs. */
 import { createHash } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-/** Words of a name of a file, so that it fits into one. */
+/** Mark that is usable in a file name. */
 const MARK = /^([0-9a-f]{12})-(\d{1,10})-(\d{1,20})$/;
 
-/** Of this process alone, also when its number is given to another. */
+/** Returns the mark of this process, which stays unique if its pid is reused. */
 export function ownMark(): string {
   return `${findPlace()}-${process.pid}-${readStart(process.pid) ?? '0'}`;
 }
 
-/** Undefined where that cannot be known: it ran elsewhere, or did not say who it was. */
+/** Returns undefined if this is unknown, because the process ran elsewhere or left no mark. */
 export function isOwnerGone(mark: string): boolean | undefined {
   const [, place, pid, start] = MARK.exec(mark) ?? [];
   if (place !== findPlace()) return undefined;
@@ -21,7 +21,7 @@ export function isOwnerGone(mark: string): boolean | undefined {
   return now !== undefined && now !== start;
 }
 
-/** Where a number means the same process: one boot of one machine and, on Linux, one namespace. */
+/** Identifies the scope of a pid: one boot of one machine and, on Linux, one PID namespace. */
 function findPlace(): string {
   const words = [
     hostname(),
@@ -31,10 +31,10 @@ function findPlace(): string {
   return createHash('sha256').update(words.join('\n')).digest('hex').slice(0, 12);
 }
 
-/** In ticks since the boot; 'ended' of a process that nobody has taken notice of yet. */
+/** Returns the start in ticks since the boot; 'ended' for a zombie. */
 function readStart(pid: number): string | undefined {
   const text = tryTo(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  // The name before it is in parentheses and may have anything in it.
+  // The program's name comes first, in parentheses, and may contain any character.
   const [state, ...more] = text?.slice(text.lastIndexOf(')') + 2).split(' ') ?? [];
   return state === 'Z' || state === 'X' ? 'ended' : more[18];
 }

@@ -1,6 +1,6 @@
 /**
- * Options that a payload may add to the command line. A payload can come from a webhook, or from the
- * agent itself by way of the API, so what would let an agent do more is for the operator to allow.
+ * Options that a payload may add to the command line. A payload can come from a webhook, or from the agent
+ * itself through the API, so only the operator can allow options that widen its rights.
  */
 import type { Fields } from '../../sdk/typescript/ductile-plugin.ts';
 import type { Provider } from './providers.ts';
@@ -12,7 +12,7 @@ export interface ParameterRules {
 
 const PARAMETERS_MAX = 64;
 
-/** Those that limit a run or word it, and whether they take a value. */
+/** Options that only limit or word a run, and whether they have a value. */
 const HARMLESS: Readonly<Record<Provider['kind'], Readonly<Record<string, 'flag' | 'value'>>>> = {
   claude: {
     '--append-system-prompt': 'value',
@@ -39,7 +39,7 @@ export function readParameters(
   for (const [index, part] of given.entries()) {
     if (part.includes('\0')) throw refuse('contains the character U+0000');
     if (!part.startsWith('-')) {
-      // A word of its own would be taken for the prompt or for another command.
+      // A single word would become the prompt or a subcommand.
       if (!mayBeValue) throw refuse(`has '${part}', which belongs to no option`);
       mayBeValue = false;
       continue;
@@ -50,7 +50,7 @@ export function readParameters(
       throw refuse(`has ${name}, which config.payload_parameters does not allow`);
     }
     mayBeValue = harmless !== 'flag' && !part.includes('=');
-    // Without one it would take what follows: the end of the options, and the prompt would be one.
+    // An option without its value would consume the next argument.
     const hasNone = given[index + 1]?.startsWith('-') ?? true;
     if (harmless === 'value' && mayBeValue && hasNone) throw refuse(`has ${name} without a value`);
   }

@@ -1,18 +1,18 @@
-/** What all formats of output have in common. */
+/** Common parts of all output formats. */
 import { isObject, type Json, type JsonObject } from '../../sdk/typescript/ductile-plugin.ts';
 
 export interface Parsed {
   readonly text: string;
   readonly session: string | undefined;
-  /** The agent itself says that it failed, and why. */
+  /** Failure that the agent itself reported. */
   readonly fault: string | undefined;
   readonly usage: JsonObject | undefined;
   readonly costUsd: number | undefined;
 }
 
-/** What is shown of an output that is not in its format. */
+/** Limit for output in an unknown format. */
 const RAW_CHARACTERS_MAX = 2000;
-/** Of an id that becomes an argument again. */
+/** Session id, which is used as an argument later. */
 const SESSION = /^[A-Za-z0-9][\w-]{0,127}$/;
 
 export const nothing: Parsed = {
@@ -39,7 +39,7 @@ export function toSession(value: Json | undefined): string | undefined {
   return typeof value === 'string' && SESSION.test(value) ? value : undefined;
 }
 
-/** Only counts: whatever else a program puts there is not worth keeping. */
+/** Keeps only the counts of a usage object. */
 export function toUsage(value: Json | undefined): JsonObject | undefined {
   if (!isObject(value)) return undefined;
   const counts = Object.entries(value).filter(

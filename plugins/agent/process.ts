@@ -1,4 +1,4 @@
-/** One run of a program in a process group of its own, which is gone when this has answered. */
+/** Runs a program in its own process group, which has ended when this returns. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
@@ -9,7 +9,7 @@ export interface ProgramRun {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
-  /** Between asking it to end and ending it. */
+  /** Time between SIGTERM and SIGKILL. */
   readonly graceMs: number;
 }
 
@@ -17,7 +17,7 @@ export type ProgramEnd =
   | { readonly kind: 'unstarted'; readonly code: string }
   | { readonly kind: 'timeout' }
   | { readonly kind: 'overflow' }
-  /** A signal counts as shells count it: 128 and its number. */
+  /** A signal is reported as in shells: 128 plus its number. */
   | {
       readonly kind: 'exited';
       readonly code: number;
@@ -27,7 +27,7 @@ export type ProgramEnd =
 
 export const STDOUT_BYTES_MAX = 32 * 1024 * 1024;
 const STDERR_BYTES_MAX = 16 * 1024;
-/** How long output that somebody still holds open is waited for after the program has ended. */
+/** Time to wait for output that another process keeps open after the program has ended. */
 const DRAIN_MS = 300;
 
 export async function runProgram(run: ProgramRun): Promise<ProgramEnd> {
@@ -61,8 +61,8 @@ export async function runProgram(run: ProgramRun): Promise<ProgramEnd> {
 }
 
 /**
- * Ends the program and all that it started in its group. Whoever ends us ends our group alone, so
- * that is passed on.
+ * Ends the program and its process group. A signal to the plugin reaches only the plugin's own group, so
+ * it is forwarded.
  */
 class Stopping {
   reason: 'timeout' | 'overflow' | undefined;
@@ -88,7 +88,7 @@ class Stopping {
     this.#grace = setTimeout(() => this.#signal('SIGKILL'), this.#graceMs);
   }
 
-  /** The program has ended; what it left behind in its group ends too. */
+  /** Kills the rest of the group after the program has ended. */
   finish(): void {
     clearTimeout(this.#grace);
     process.off('SIGTERM', this.#onTerm);
@@ -105,7 +105,7 @@ class Stopping {
     try {
       process.kill(-this.#child.pid, signal);
     } catch {
-      // The group is gone already.
+      // The group has already ended.
     }
   }
 }

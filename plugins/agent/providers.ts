@@ -1,13 +1,13 @@
-/** The command lines of agents that are known by name, and those that the operator describes. */
+/** Command lines of known agents, and of those that the operator describes. */
 import { ConfigError, Fields, isObject } from '../../sdk/typescript/ductile-plugin.ts';
 
 export interface Provider {
   readonly name: string;
-  /** Whose options it takes; of `other` nothing is known but what the operator wrote. */
+  /** Determines the options; `other` uses only what the operator wrote. */
   readonly kind: 'claude' | 'codex' | 'other';
-  /** The program, and what always follows it. */
+  /** The program and its fixed arguments. */
   readonly command: readonly string[];
-  /** Of `other`: the same for a conversation that goes on, with `{session}` in it. */
+  /** For `other`: the command of a continued conversation, with `{session}`. */
   readonly resume: readonly string[] | undefined;
   readonly output: 'claude' | 'codex' | 'text';
 }
@@ -34,7 +34,7 @@ export function readProviders(config: Fields): ReadonlyMap<string, Provider> {
   return providers;
 }
 
-/** Where the program is, and options that the operator wants in every run. */
+/** Reads the program's path and additional options for every run. */
 function readKnown(usual: Provider, fields: Fields): Provider {
   refuseOthers(fields, ['command']);
   const command = readCommand(fields, 'command');

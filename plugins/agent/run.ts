@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** Runs agents from their command lines: on a task, in a conversation, or to ask how things are. */
+/** Runs agents by their command lines: for a task, in a conversation, or as a heartbeat. */
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import {

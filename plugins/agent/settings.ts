@@ -1,4 +1,4 @@
-/** What the operator set, and what of it one run uses. */
+/** Settings of the operator, and their use in one run. */
 import { isAbsolute } from 'node:path';
 import type { Fields, Json, Request } from '../../sdk/typescript/ductile-plugin.ts';
 import { readParameters, type ParameterRules } from './parameters.ts';
@@ -14,7 +14,7 @@ export const PERMISSION_MODES = [
 export type PermissionMode = (typeof PERMISSION_MODES)[number];
 
 export interface Settings {
-  /** The provider, model and effort where a payload names none. */
+  /** Provider, model and effort, if the payload names none. */
   readonly usual: Choice;
   readonly providers: ReadonlyMap<string, Provider>;
   readonly permissionMode: PermissionMode;
@@ -36,7 +36,7 @@ export interface Choice {
   readonly parameters: readonly string[];
 }
 
-// No option: it must not begin with a dash; no TOML either, which codex would read it as.
+// Must not start with a dash, like an option, and must not be TOML, which codex would parse.
 const MODEL = /^[A-Za-z0-9][\w.:/@[\]-]{0,127}$/;
 const EFFORT = /^[A-Za-z][A-Za-z0-9_-]{0,31}$/;
 const HEARTBEAT_PROMPT =
@@ -65,7 +65,7 @@ export function readSettings({ config }: Request): Settings {
   };
 }
 
-/** A payload's own choice; the usual model and effort go with the usual provider alone. */
+/** Reads the choice of a payload. The default model and effort apply only to the default provider. */
 export function choose(payload: Fields, settings: Settings): Choice {
   const { usual, providers } = settings;
   const provider = providers.get(said(payload, 'provider') ?? usual.provider.name);
@@ -80,7 +80,7 @@ export function choose(payload: Fields, settings: Settings): Choice {
   };
 }
 
-/** A text; one that is empty is as good as none, as forms and templates leave it. */
+/** Reads a text; an empty one counts as missing, as forms and templates produce it. */
 export function said(payload: Fields, key: string): string | undefined {
   return payload.get(key) === '' ? undefined : payload.text(key);
 }
@@ -89,7 +89,7 @@ function known(providers: ReadonlyMap<string, Provider>): string {
   return `must be one of ${[...providers.keys()].join(', ')}`;
 }
 
-/** Only webhooks of mode wake use them; here a mistake is found before one is delivered. */
+/** Checks the users of wake webhooks, so that a mistake is found before a delivery. */
 function checkAllowedUsers(config: Fields): void {
   const users = config.get('allowed_users') ?? [];
   const isUser = (user: Json): boolean =>

@@ -1,4 +1,4 @@
-/** A fresh session in a task folder. */
+/** Runs a new session in a task folder. */
 import type { Answer, Request } from '../../sdk/typescript/ductile-plugin.ts';
 import { askAgent, summarize } from './ask.ts';
 import { findTaskFolder, MEMORY_REMINDER } from './folder.ts';

@@ -1,4 +1,4 @@
-/** The next turn of a conversation. */
+/** Runs the next turn of a conversation. */
 import type { Answer, Log, Request } from '../../sdk/typescript/ductile-plugin.ts';
 import { askAgent, leastMsOf, RUN_MS_MAX, summarize, type Question, type Told } from './ask.ts';
 import {
@@ -14,7 +14,7 @@ import { alone } from './lock.ts';
 import { Ended } from './outcome.ts';
 import { readSettings, said, type Settings } from './settings.ts';
 
-/** How agents say that they know nothing of a session. */
+/** Messages of agents about an unknown session. */
 const LOST = /no conversation found|session[^.]*not found|no rollout found|no saved session/i;
 
 export async function turn(request: Request): Promise<Answer> {
@@ -78,7 +78,7 @@ export function nextSession(
   };
 }
 
-/** Another provider knows nothing of it, and some have no way to go on. */
+/** Returns the session if this provider can continue it. */
 function usable(
   before: Session | undefined,
   { usual: { provider } }: Settings,
@@ -94,7 +94,7 @@ function usable(
   return canResume ? (before.id ?? undefined) : undefined;
 }
 
-/** A session that the agent no longer has would end every turn to come; it begins another instead. */
+/** Continues a session, or starts a new one if the agent no longer knows it. */
 async function goOn(
   question: Question,
   settings: Settings,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Answers with what it got, and misbehaves on request: a plugin for trying things out.
+# Returns its input, and misbehaves on request: a plugin for experiments.
 set -u
 
 lib="${0%/*}/../../sdk/sh"
@@ -42,7 +42,7 @@ refuse() {
 pause() {
   is_whole "$1" 600000 || refuse '"payload.sleep_ms must be a whole number from 0 to 600000"'
   seconds=$(($1 / 1000)) milliseconds=$(($1 % 1000 + 1000))
-  # Fractions are not POSIX; where they are refused, whole seconds have to do.
+  # Fractions aren't POSIX, so fall back to whole seconds.
   sleep "$seconds.${milliseconds#1}" 2>/dev/null || sleep $((seconds + 1))
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** Watches single files: what changed is decided by content, and read only when the file's stamp did. */
+/** Watches single files. Changes are detected by content, which is read only if the file's stamp changed. */
 import { createHash } from 'node:crypto';
 import { constants, open, type FileHandle } from 'node:fs/promises';
 import { isAbsolute, normalize } from 'node:path';
@@ -20,7 +20,7 @@ import {
 const PATHS_MAX = 500;
 const SETTLED_MS = 2000;
 
-/** A file as it was seen; `stamp` changes whenever the content may have changed. */
+/** State of a file; `stamp` changes whenever the content may have changed. */
 interface Seen {
   readonly size: number;
   readonly sha256: string;
@@ -28,7 +28,7 @@ interface Seen {
   readonly stamp: string;
 }
 
-/** What was recorded about a path: a file, no file, or nothing yet. */
+/** Recorded state of a path: a file, no file, or nothing yet. */
 type Recorded = Seen | null | undefined;
 
 await runPlugin({ poll, health });
@@ -81,7 +81,7 @@ function readSettings(config: Fields): Settings {
   return { paths: readPaths(config), emitInitial: config.flag('emit_initial') };
 }
 
-/** In order and without repetition, so that the same files always make the same snapshot. */
+/** Sorted and without duplicates, so that the same files always give the same snapshot. */
 function readPaths(config: Fields): string[] {
   const paths = config.texts('paths');
   if (paths.length === 0 || paths.length > PATHS_MAX) {
@@ -93,7 +93,7 @@ function readPaths(config: Fields): string[] {
   return [...new Set(paths.map((path) => normalize(path)))].toSorted();
 }
 
-/** The file as it is now, null when there is none, undefined when that cannot be said now. */
+/** Reads the current state: null if there is no file, undefined if this can't be determined now. */
 async function look(
   path: string,
   old: Recorded,
@@ -117,8 +117,8 @@ async function look(
       logs.push({ level: 'info', message: `${path} is being written; it is looked at next time` });
       return undefined;
     }
-    // A write within the clock's tick in which we read would leave the stamp as it is, so a file
-    // that was just written is read again next time.
+    // A write within the same clock tick as this read wouldn't change the stamp, so a file that was
+    // just written is read again next time.
     const isSettled = Date.now() - mtimeMs > SETTLED_MS;
     return { size, sha256, mtime: mtime.toISOString(), stamp: isSettled ? stamp : '' };
   } finally {
@@ -126,7 +126,7 @@ async function look(
   }
 }
 
-/** Without blocking: in the place of a file there may be a pipe that nobody writes to. */
+/** Opens without blocking, because the path may be a pipe without a writer. */
 async function openFile(path: string): Promise<FileHandle | null> {
   let file: FileHandle;
   try {

@@ -14,7 +14,7 @@ import re
 
 from ductile_plugin import STATE_BYTES_MAX, Failure, answer, encoded_size, format_time, run
 
-# Entries looked at in one poll, wanted or not: a bound on time and memory.
+# Entries that one poll reads at most, to limit time and memory.
 ENTRIES_MAX = 500_000
 FILES_MAX = 10_000
 EVENTS_MAX = 1_000

@@ -1,4 +1,4 @@
-/** One fetch: every hop is checked, connected to the checked address, bounded in size and time. */
+/** Fetches a URL: every redirect is checked, uses the checked address, and is limited in size and time. */
 import { request as requestHttp, type IncomingMessage, type RequestOptions } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import type { LookupFunction } from 'node:net';
@@ -15,9 +15,9 @@ export interface FetchOptions {
   readonly guard: Guard;
   /** Sent only to hosts that the operator named, and never after a redirect to another origin. */
   readonly operatorHeaders: Readonly<Record<string, string>>;
-  /** Sent only to the origin that was asked for, not to where it redirects. */
+  /** Sent only to the requested origin, not to a redirect target. */
   readonly ownHeaders: Readonly<Record<string, string>>;
-  /** The body of any other status is not read. */
+  /** Decides whether a status's body is read. */
   readonly isAccepted: (status: number) => boolean;
   readonly bytesMax: number;
   readonly redirectsMax: number;
@@ -65,7 +65,7 @@ export function headersFor(url: URL, start: URL, options: FetchOptions): Record<
   return {
     'user-agent': 'ductile',
     accept: '*/*',
-    // Unpacking could make a small answer huge, so none is asked for.
+    // A compressed response could become huge, so compression isn't requested.
     'accept-encoding': 'identity',
     ...(isStart && mayGetHeaders(url, options.guard) ? options.operatorHeaders : {}),
     ...(isStart ? options.ownHeaders : {}),
@@ -94,7 +94,7 @@ function ask(
   });
 }
 
-/** Whatever name it is asked for, it gives the addresses that were checked. */
+/** Returns the checked addresses for any name. */
 function fixedLookup(addresses: readonly CheckedAddress[]): LookupFunction {
   return (_host, options, callback) => {
     if (options.all === true) {

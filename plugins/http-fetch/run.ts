@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** Fetches a web address: on request, for an event, or again and again until it changes. */
+/** Fetches a URL: on request, for an event, or periodically until it changes. */
 import { createHash } from 'node:crypto';
 import {
   encodedSize,
@@ -14,7 +14,7 @@ import {
 import { fetchChecked, type Fetched } from './fetch.ts';
 import { readHeaders, readMethod, readSettings, readUrl, type Settings } from './settings.ts';
 
-/** What of an answer's headers is worth keeping; cookies and the like are not passed on. */
+/** Headers of the response that are returned; cookies aren't. */
 const KEPT_HEADERS = [
   'cache-control',
   'content-encoding',
@@ -44,7 +44,7 @@ async function fetchNow(request: Request): Promise<Answer> {
   };
 }
 
-/** Asks with the validators of the last answer; a server without them is compared by content. */
+/** Requests with the validators of the last response; without them, content is compared. */
 async function poll(request: Request): Promise<Answer> {
   const settings = readSettings(request);
   const { url } = settings;
@@ -97,7 +97,7 @@ function checkStatus({ status, url, headers }: Fetched, settings: Settings): voi
   throw new Failure(`${url.host} answered ${status}`, isPassing, after);
 }
 
-/** A Retry-After, which is a number of seconds or a date; nothing when it is neither. */
+/** Parses a Retry-After header, which is a number of seconds or a date. */
 function secondsUntil(text: string): number | undefined {
   if (/^\d{1,12}$/.test(text)) return Number(text);
   return text.endsWith(' GMT') ? (Date.parse(text) - Date.now()) / 1000 : undefined;
@@ -143,7 +143,7 @@ function toEvent(url: URL, method: 'GET' | 'HEAD', fetched: Fetched): PluginEven
   return { type: 'http-fetch.fetched', payload };
 }
 
-/** Text when it is text for certain: the ledger takes no U+0000, and bytes must survive as bytes. */
+/** Returns text only if it certainly is text: the ledger refuses U+0000, and binary data must not change. */
 function toBody({ body, headers }: Fetched): JsonObject {
   const charset = /;\s*charset="?([\w.:-]+)/i.exec(headers['content-type'] ?? '')?.[1] ?? 'utf-8';
   const text = headers['content-encoding'] === undefined ? decode(body, charset) : undefined;

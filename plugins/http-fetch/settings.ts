@@ -1,4 +1,4 @@
-/** What the operator set and what the payload asks for, checked. */
+/** Checks the settings of the operator and of the payload. */
 import type { Fields, Request } from '../../sdk/typescript/ductile-plugin.ts';
 import type { Guard } from '../lib/network-guard.ts';
 
@@ -14,7 +14,7 @@ export interface Settings {
 
 const URL_CHARACTERS_MAX = 8192;
 const HOST_PATTERN = /^(\*\.)?[a-z0-9._-]+(:\d{1,5})?$|^\[[0-9a-f:.]+\](:\d{1,5})?$/i;
-/** Set by the request itself, or with a meaning for the connection that is not the caller's. */
+/** Headers that the request or the connection sets itself. */
 const RESERVED_HEADERS =
   /^(host|connection|keep-alive|content-length|transfer-encoding|te|trailer|upgrade|expect|proxy-.*)$/i;
 
@@ -47,7 +47,7 @@ export function readSettings(request: Request): Settings {
   };
 }
 
-/** An address without its fragment. Which hosts it may lead to is the guard's business. */
+/** Reads a URL without its fragment. The network guard checks its host. */
 export function readUrl(fields: Fields, key: string): URL | undefined {
   const text = fields.text(key);
   if (text === undefined) return undefined;

@@ -97,7 +97,7 @@ def _read(response, opened, bytes_max, deadline):
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the response took too long")
-        # The limit is for all of it: a server that sends a byte now and then would never time out.
+        # The limit covers the whole response; otherwise a slow server would never time out.
         opened.settimeout(left)
         chunk = response.read1(wanted - len(body))
         body += chunk

@@ -7,7 +7,7 @@ import ranges from './address-ranges.json' with { type: 'json' };
 export interface Guard {
   /** Hosts that may be reached at all; empty means every public one. Without a port, the default one. */
   readonly allowHosts: readonly string[];
-  /** Whether hosts that the operator named may be in private networks. */
+  /** True if hosts that the operator named may be in private networks. */
   readonly allowPrivate: boolean;
   /** The origin of config.url, which the operator named as well. */
   readonly ownOrigin: string | undefined;
@@ -18,7 +18,7 @@ export interface CheckedAddress {
   readonly family: 4 | 6;
 }
 
-/** The addresses of a URL's host, all of them allowed; a Failure says which one is not. */
+/** Resolves a URL's host; throws a Failure if an address isn't allowed. */
 export async function resolveChecked(
   url: URL,
   guard: Guard,
@@ -40,7 +40,7 @@ export async function resolveChecked(
   return addresses.map((address) => ({ address, family: isIP(address) === 6 ? 6 : 4 }));
 }
 
-/** Whether the operator named this host and port. */
+/** True if the operator named this host and port. */
 export function isNamed(url: URL, guard: Guard): boolean {
   return (
     url.origin === guard.ownOrigin || guard.allowHosts.some((pattern) => matches(url, pattern))
@@ -48,8 +48,8 @@ export function isNamed(url: URL, guard: Guard): boolean {
 }
 
 /**
- * Whether the operator's own headers may be sent there. They are secrets, so a host that is named
- * without a port gets them over https only.
+ * True if the operator's headers may be sent there. They are secrets, so a host that is named without a
+ * port gets them only over https.
  */
 export function mayGetHeaders(url: URL, guard: Guard): boolean {
   if (url.origin === guard.ownOrigin) return true;
@@ -60,7 +60,7 @@ export function mayGetHeaders(url: URL, guard: Guard): boolean {
   );
 }
 
-/** `forbidden` is never reached; `private` only where the operator opted in. */
+/** `forbidden` is never reachable; `private` only if the operator allows it. */
 export function classify(address: string): 'public' | 'private' | 'forbidden' {
   const family = isIP(address);
   if (family === 4) {
@@ -83,7 +83,7 @@ function checkUrl(url: URL, guard: Guard): void {
   const isListed = guard.allowHosts.length === 0 || isNamed(url, guard);
   if (!isListed) throw new Failure(`${url.host} is not in config.allow_hosts`, false);
   const port = url.port === '' ? undefined : Number(url.port);
-  // Below 1024 live services that an HTTP request could be mistaken by.
+  // Other services below port 1024 could misinterpret an HTTP request.
   if (port !== undefined && port !== 80 && port !== 443 && port < 1024 && !isNamed(url, guard)) {
     throw new Failure(`port ${port} is not fetched unless config.allow_hosts names it`, false);
   }

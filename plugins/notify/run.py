@@ -16,9 +16,9 @@ import stat
 from ductile_plugin import Failure, answer, clip, encoded_size, format_time, run
 
 MESSAGE_BYTES_MAX = 65_536
-# How far back a repeated attempt looks for the line that an earlier one may have written.
+# Bytes that a repeated attempt searches for the line of an earlier one.
 TAIL_BYTES = 262_144
-# How many names of fields a warning lists.
+# Field names that a warning lists at most.
 KEYS_SHOWN = 20
 FIELD = re.compile(r"\{\{\s*([A-Za-z0-9_.-]+)\s*\}\}")
 
@@ -83,7 +83,7 @@ def shorten(text, logs):
 def compose(request, template, logs):
     payload = request.payload.values
     if template is None:
-        # A step says itself what is sent, whatever event caused it.
+        # A step defines its own message, whatever event caused it.
         if request.event.get("type") == "agent.result" and not request.step_id:
             return compose_result(payload)
         plain = payload.get("message", payload.get("text"))
@@ -153,8 +153,8 @@ def append(path, message, request):
 
 
 def open_file(path):
-    # Not blocking, because a named pipe would wait for a reader; no link, because somebody else
-    # may have put it there.
+    # Non-blocking, because a named pipe would wait for a reader; no links, because another user
+    # may have created one.
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         file = os.open(path, flags, 0o600)

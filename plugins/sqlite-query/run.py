@@ -21,7 +21,7 @@ ROWS_BYTES_MAX = 700_000
 SQL_BYTES_MAX = 100_000
 VALUE_BYTES_MAX = 8_000_000
 MEMORY_BYTES_MAX = 512 * 1024 * 1024
-# Steps of SQLite's machine between two looks at the clock.
+# Steps of SQLite's virtual machine between two checks of the clock.
 STEPS = 10_000
 SAFE_INTEGER = 2**53 - 1
 
@@ -29,7 +29,7 @@ READ = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sql
 WRITE = READ | {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE, sqlite3.SQLITE_TRANSACTION}
 # Functions that reach outside the database.
 FORBIDDEN_FUNCTIONS = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"}
-# What only describes the schema, and what SQLite's own full-text search asks for while it reads.
+# Pragmas that only describe the schema, and those that SQLite's full-text search uses.
 HARMLESS_PRAGMAS = {"data_version", "table_info", "table_xinfo", "table_list", "index_list", "index_info"}
 
 COMMENT = re.compile(r"\s+|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$)", re.DOTALL)

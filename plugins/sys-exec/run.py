@@ -20,7 +20,7 @@ from ductile_plugin import ConfigError, Failure, answer, clip, run
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 OUTPUT_BYTES_MAX = 400_000
 KILL_GRACE_S = 1.0
-# How long output that a child of the program still holds open is waited for.
+# Time to wait for output that a child of the program keeps open.
 DRAIN_S = 0.2
 
 
@@ -28,7 +28,7 @@ def execute(request):
     settings = Settings(request.config)
     name = choose(request.payload, settings)
     argv = fill(settings.commands[name], request.payload)
-    # The grace for killing must fit between our own deadline and the runtime's.
+    # The kill grace must fit between the plugin's deadline and the service's.
     timeout = request.seconds_left(at_most=settings.timeout, margin=KILL_GRACE_S + 1)
     outcome = run_program(name, argv, settings.cwd, timeout, settings.output_max)
     if outcome.pop("timed_out"):

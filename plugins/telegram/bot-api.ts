@@ -1,4 +1,4 @@
-/** Telegram's Bot API: one call, and what its answer means. The address holds the token: never shown. */
+/** Calls Telegram's Bot API. The URL contains the token and is never shown. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   ConfigError,
@@ -10,10 +10,10 @@ import {
 } from '../../sdk/typescript/ductile-plugin.ts';
 import type { Bot } from './settings.ts';
 
-/** The answer was no. */
+/** Telegram refused the call. */
 export class Refusal extends Error {
   readonly status: number;
-  /** Seconds after which to ask again, where it says so. */
+  /** Seconds to wait, if Telegram says so. */
   readonly retryAfterS: number | undefined;
 
   constructor(status: number, description: string, retryAfterS: number | undefined) {
@@ -22,28 +22,28 @@ export class Refusal extends Error {
     this.retryAfterS = retryAfterS;
   }
 
-  /** Whether the same may be answered otherwise later. */
+  /** True if a retry may succeed. */
   get isPassing(): boolean {
     return this.status === 429 || this.status === 409 || this.status >= 500;
   }
 
-  /** The end of the job, whose next attempt comes when it may. */
+  /** Converts it to a failure of the job, with the time of the next attempt. */
   toFailure(): Failure {
     return new Failure(this.message, this.isPassing, this.retryAfterS);
   }
 }
 
 const ANSWER_CHARACTERS_MAX = 8_000_000;
-/** A longer wait is left to the next attempt, which does not hold a place meanwhile. */
+/** A longer wait is left to the next attempt, which doesn't use a slot meanwhile. */
 const WAIT_MS_MAX = 30_000;
 
 export interface Patience {
-  /** Until when this job may ask at all, in milliseconds from now. */
+  /** Remaining milliseconds of this job. */
   readonly msLeft: (atMost: number) => number;
   readonly timeoutMs: number;
 }
 
-/** Calls a method, and once more for as often as it is told to wait for a moment. */
+/** Calls a method, and repeats it after short waits that Telegram requests. */
 export async function call(
   bot: Bot,
   method: string,
@@ -87,7 +87,7 @@ async function callOnce(bot: Bot, method: string, params: JsonObject, ms: number
 function refusalOf(host: string, status: number, answer: JsonObject | undefined): Error {
   const said = answer?.['description'];
   const description = typeof said === 'string' ? said.slice(0, 300) : 'no answer of the Bot API';
-  // A token of no bot is 401, one that cannot be any is 404.
+  // An unknown token gets 401, a malformed one 404.
   if (answer !== undefined && (status === 401 || status === 404)) {
     return new ConfigError(`config.token is refused by ${host}: ${description}`);
   }
@@ -109,7 +109,7 @@ function parse(text: string): JsonObject | undefined {
   }
 }
 
-/** What the network says, which is in the cause, and never the address. */
+/** Describes a network error without the URL. */
 function reasonOf(thrown: unknown): string {
   if (thrown instanceof Error && thrown.name === 'TimeoutError') return 'it took too long';
   const cause = thrown instanceof Error ? thrown.cause : undefined;

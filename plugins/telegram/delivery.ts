@@ -1,4 +1,4 @@
-/** A text to chats: each piece once, however often it is tried, and one chat's refusal is not all. */
+/** Sends a text to chats: each part once over all attempts. A refusal of one chat doesn't affect others. */
 import { Failure, type Log, type Request } from '../../sdk/typescript/ductile-plugin.ts';
 import { call, Refusal } from './bot-api.ts';
 import { openJournal, type Journal } from './journal.ts';
@@ -28,7 +28,7 @@ export async function deliver(
       reached += 1;
     } catch (thrown) {
       const isRefusal = thrown instanceof Refusal && !thrown.isPassing;
-      // What is sent is on record, so the next attempt goes on from here.
+      // Sent parts are recorded, so the next attempt continues here.
       if (!isRefusal) throw thrown instanceof Refusal ? thrown.toFailure() : thrown;
       refusals.push(thrown);
     }
@@ -55,7 +55,7 @@ async function sendAll(
   return sent;
 }
 
-/** With its markup, and without when Telegram cannot read that: the words matter more. */
+/** Sends with markup, or without it if Telegram can't parse it. */
 async function send(chat: string, text: string, { settings, request }: Delivery): Promise<void> {
   const { bot, parseMode, timeoutMs } = settings;
   const patience = { msLeft: request.msLeft, timeoutMs };

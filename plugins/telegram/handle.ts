@@ -1,4 +1,4 @@
-/** An event to the chats that it is for. */
+/** Sends an event to its chats. */
 import type { Answer, Request } from '../../sdk/typescript/ductile-plugin.ts';
 import { deliver, type Delivery } from './delivery.ts';
 import { compose } from './message.ts';
@@ -20,12 +20,12 @@ export async function handle(request: Request): Promise<Answer> {
   };
 }
 
-/** A step says itself what is sent, whatever event caused it. */
+/** A step defines its own message, whatever event caused it. */
 function typeOf({ eventType, stepId }: Request): string {
   return stepId === '' ? eventType : '';
 }
 
-/** Where it goes; a text says why nowhere. */
+/** Returns the chats, or the reason why there are none. */
 function chatsFor(request: Request, settings: Settings): string[] | string {
   const { payload, config } = request;
   if (typeOf(request) !== 'agent.reply') {

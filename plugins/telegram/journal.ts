@@ -1,6 +1,6 @@
 /**
- * What was sent already, so that a repeated attempt does not send it again: Telegram knows no keys,
- * and the state of a plugin is kept only when its attempt succeeded. One small file for each job.
+ * Records sent parts in one small file per job, so that a repeated attempt doesn't send them again.
+ * Telegram has no idempotency keys, and a plugin's state is stored only after a success.
  */
 import { createHash } from 'node:crypto';
 import { appendFile, lstat, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -22,7 +22,7 @@ export async function openJournal(
 ): Promise<Journal> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const { uid, mode } = await lstat(directory);
-  // In a shared temporary directory somebody else may have made it first.
+  // In a shared temporary directory, another user may have created it first.
   if (uid !== process.getuid?.() || (mode & 0o022) !== 0) {
     throw new Failure(`${directory} is not ours alone; set config.journal_dir`, false);
   }

@@ -1,7 +1,7 @@
-/** What is said about an event, in pieces that Telegram takes. */
+/** Creates the message for an event, in parts that Telegram accepts. */
 import { isObject, type Json, type JsonObject } from '../../sdk/typescript/ductile-plugin.ts';
 
-/** Of one message, in UTF-16 units. */
+/** Maximum length of a message, in UTF-16 units. */
 export const MESSAGE_UNITS_MAX = 4096;
 const MESSAGES_MAX = 20;
 
@@ -18,7 +18,7 @@ export function compose(
   return textOf(payload['message']) || textOf(payload['text']) || JSON.stringify(payload);
 }
 
-/** Pieces of at most so many units, divided between paragraphs, lines or words where that is possible. */
+/** Splits a text into parts of limited length, at paragraphs, lines or words if possible. */
 export function split(text: string, unitsMax = MESSAGE_UNITS_MAX): string[] {
   const pieces: string[] = [];
   let rest = text.trim();
@@ -35,13 +35,13 @@ function borderIn(text: string, unitsMax: number): number {
   const head = text.slice(0, unitsMax + 1);
   for (const border of ['\n\n', '\n', ' ']) {
     const at = head.lastIndexOf(border);
-    // A border near the start would make many small messages.
+    // A split near the start would create many small messages.
     if (at > unitsMax / 2) return at;
   }
   return wholeBefore(text, unitsMax);
 }
 
-/** Not in the midst of a character that has two units. */
+/** Avoids splitting a surrogate pair. */
 function wholeBefore(text: string, at: number): number {
   return /[\uD800-\uDBFF]/.test(text.charAt(at - 1)) ? at - 1 : at;
 }
@@ -67,7 +67,7 @@ function fill(template: string, payload: JsonObject, warn: (message: string) => 
   });
 }
 
-/** How many names of fields a warning lists. */
+/** Field names that a warning lists at most. */
 const KEYS_SHOWN = 20;
 
 function describeMissing(path: string, payload: JsonObject): string {

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** Tells people in Telegram, and hears what allowed people say there. */
+/** Sends messages to Telegram, and receives messages of allowed users. */
 import {
   runPlugin,
   isObject,

@@ -1,25 +1,25 @@
-/** Which bot, which chats, and whom to listen to. */
+/** Settings: the bot, its chats, and the allowed users. */
 import { tmpdir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import type { Fields, Json } from '../../sdk/typescript/ductile-plugin.ts';
 
 export interface Settings {
   readonly bot: Bot;
-  /** Who is told what belongs to no conversation. */
+  /** Chats for messages without a conversation. */
   readonly chats: readonly string[];
-  /** The chat of each conversation that has another name than its chat. */
+  /** Chat of each conversation whose name differs from its chat id. */
   readonly conversations: ReadonlyMap<string, string>;
   readonly allowedUsers: ReadonlySet<string>;
   readonly template: string | undefined;
   readonly parseMode: string | undefined;
-  /** How long one poll waits for a message. */
+  /** Time that one poll waits for a message. */
   readonly waitMs: number;
   readonly timeoutMs: number;
   readonly journalDir: string;
 }
 
 export interface Bot {
-  /** The number before the colon; no secret. */
+  /** The number before the colon, which isn't secret. */
   readonly id: string;
   readonly token: string;
   readonly apiUrl: string;
@@ -46,7 +46,7 @@ export function readSettings(config: Fields): Settings {
   };
 }
 
-/** Only where the operator said so, or the chat's own number: nobody else can be written to. */
+/** Returns the configured chat of a conversation, or the chat with that id. */
 export function chatOf(conversation: string, settings: Settings): string | undefined {
   const named = settings.conversations.get(conversation);
   if (named !== undefined) return named;

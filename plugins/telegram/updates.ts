@@ -1,6 +1,6 @@
 /**
- * What people wrote. Telegram gives an update again until it is asked for later ones, and the place to
- * go on from is kept together with the events, so nothing is lost and nothing counts twice.
+ * Reads messages of users. Telegram repeats an update until a later one is requested. The offset is stored
+ * together with the events, so nothing is lost or duplicated.
  */
 import {
   Failure,
@@ -14,7 +14,7 @@ import {
 import { call, Refusal } from './bot-api.ts';
 import { readSettings, type Bot, type Settings } from './settings.ts';
 
-/** Events of one attempt; the next poll takes the rest. */
+/** Events per attempt; the next poll reads the rest. */
 const UPDATES_MAX = 100;
 const ANSWER_MS = 5000;
 
@@ -44,7 +44,7 @@ interface Update {
   readonly message: JsonObject;
 }
 
-/** Another bot counts its own updates. */
+/** Returns the stored offset, if it belongs to this bot. */
 function offsetOf({ bot, offset }: JsonObject, { id }: Bot): number | undefined {
   return bot === id && typeof offset === 'number' ? offset : undefined;
 }
@@ -80,7 +80,7 @@ function toUpdate(value: Json): Update[] {
   return isUpdate ? [{ id, message: isObject(message) ? message : {} }] : [];
 }
 
-/** Only a text, only from somebody who is allowed; a group's other members are not. */
+/** Converts texts of allowed users; other members of a group are ignored. */
 function toEvents(id: number, message: JsonObject, settings: Settings): PluginEvent[] {
   const { text, message_id: messageId } = message;
   const user = idOf(message['from']);

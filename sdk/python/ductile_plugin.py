@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 PROTOCOL = 2
 EXIT_CONFIG = 78
-# What the runtime accepts for one snapshot and for one event's payload, with room for its own keys.
+# Maximum size of a snapshot and of an event's payload, with space for Ductile's own keys.
 STATE_BYTES_MAX = 1_000_000
 PAYLOAD_BYTES_MAX = 1_000_000
-# Levels of nesting inside an event's payload, with room for what is around it.
+# Nesting levels inside an event's payload, with space for the levels around it.
 JSON_DEPTH_MAX = 60
 
 
 class ConfigError(Exception):
-    """The configuration is wrong; trying again cannot help."""
+    """Configuration error; a retry can't help."""
 
 
 class Failure(Exception):
-    """The job failed. `retry` says whether trying again may help, and the seconds when at the soonest.
+    """Failure of the job. `retry` tells whether a retry may help, and the seconds until the earliest one.
 
     `exit_code` is that of a program that the plugin ran; lists of attempts show it.
     """
@@ -53,7 +53,7 @@ class Failure(Exception):
 
 
 class Fields:
-    """Values by name, checked where they are read; an error names the place and the key."""
+    """Values by name, checked when they are read; an error names the location and the key."""
 
     def __init__(self, values: dict, place: str, error: Callable[[str], Exception]):
         self.values = values
@@ -172,7 +172,7 @@ class Request:
 
 
 def event(type: str, payload: dict, dedupe_key: Optional[str] = None) -> dict:
-    """Something that happened, for routes and pipelines. With a key it causes the same work only once."""
+    """Creates an event for routes and pipelines. With a dedupe key it causes the same work only once."""
     made = {"type": type, "payload": payload}
     return made if dedupe_key is None else {**made, "dedupe_key": dedupe_key}
 
@@ -206,7 +206,7 @@ def find_unseen(items: Iterable, id_of: Callable[[Any], str], before: Any, keep:
         id = id_of(item)
         if id not in seen:
             fresh.append(item)
-        # The latest stand at the end, and what is still there is late.
+        # The latest ids are at the end; an id that is still present moves there.
         seen.pop(id, None)
         seen[id] = None
     return fresh, list(seen)[-max(keep, count):]
@@ -218,7 +218,7 @@ def run(commands: dict[str, Callable[[Request], dict]]) -> NoReturn:
     A process that was started ahead of its request waits in here, so do nothing before it that
     depends on the moment.
     """
-    # Standard output is for the answer alone; what is printed otherwise goes to standard error.
+    # Standard output is only for the response; other output goes to standard error.
     out, sys.stdout = sys.stdout, sys.stderr
     log = Logger()
     raw_text = sys.stdin.buffer.read()
@@ -239,7 +239,7 @@ def run(commands: dict[str, Callable[[Request], dict]]) -> NoReturn:
 
 
 def encoded_size(value: Any) -> int:
-    """Bytes of a value as the JSON that the runtime will keep."""
+    """Returns the size of a value as stored JSON."""
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 

@@ -13,7 +13,7 @@
 newline='
 '
 
-# Standard output is for the answer alone; what else is printed goes to standard error.
+# Standard output is only for the response; other output goes to standard error.
 exec 3>&1 1>&2
 
 # Reads standard input to its end and prints one line for each path.
@@ -31,7 +31,7 @@ answer_error() {
   printf '{"status":"error","error":%s,"retry":%s%s}\n' "$1" "${2:-true}" "${3:+,\"retry_after_seconds\":$3}" >&3
 }
 
-# A configuration error: nothing but a change of the configuration can help.
+# Reports a configuration error; only a changed configuration helps.
 answer_config_error() {
   answer_error "$1" false
   exit 78
@@ -41,13 +41,13 @@ is_string() {
   case $1 in '"'*) return 0 ;; *) return 1 ;; esac
 }
 
-# A JSON number that is a whole one from 0 to $2.
+# True for a JSON integer from 0 to $2.
 is_whole() {
   case $1 in '' | *[!0-9]* | ??????????*) return 1 ;; esac
   [ "$1" -le "$2" ]
 }
 
-# The inside of a JSON string, to be put into another one.
+# Prints the inside of a JSON string, for another string.
 inner() {
   without=${1#\"}
   printf '%s' "${without%\"}"

@@ -35,7 +35,7 @@ def greeting_of(request):
 
 
 def path_of(request):
-    """Relative to the directory of the plugin, where it runs."""
+    """Relative to the plugin's directory, where it runs."""
     return request.config.text("path", default="README.md")
 
 

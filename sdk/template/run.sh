@@ -19,7 +19,7 @@ protocol=$1 command=$2 greeting=$3 path=$4 before=$5 name=$6
 [ "$protocol" = 2 ] || answer_config_error '"this plugin speaks protocol 2"'
 [ "$greeting" != null ] || greeting='"Hello"'
 is_string "$greeting" || answer_config_error '"config.greeting must be a string"'
-# Relative to the directory of the plugin, where it runs.
+# Relative to the plugin's directory, where it runs.
 [ "$path" != null ] || path='"README.md"'
 case $path in
   *\\*) answer_config_error '"config.path must be a path without quotation marks and backslashes"' ;;
@@ -27,7 +27,7 @@ case $path in
   *) answer_config_error '"config.path must be a string"' ;;
 esac
 
-# Runs on a schedule. What it puts into state_updates is its state at the next poll.
+# Runs on a schedule. state_updates is the state of the next poll.
 poll() {
   file=$(inner "$path")
   seen=$(cksum 2>/dev/null <"$file") || { answer_error "\"cannot read $file\""; exit 0; }

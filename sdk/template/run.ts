@@ -6,7 +6,7 @@ import type { Answer, Fields, Request } from '../typescript/ductile-plugin.ts';
 
 await runPlugin({ poll, handle, health });
 
-/** Runs on a schedule. What it puts into state_updates is its state at the next poll. */
+/** Runs on a schedule. state_updates is the state of the next poll. */
 async function poll({ config, state, log }: Request): Promise<Answer> {
   const path = pathOf(config);
   const bytes = await readFile(path).catch((thrown: unknown) => {
@@ -35,7 +35,7 @@ function greetingOf(config: Fields): string {
   return config.text('greeting') ?? 'Hello';
 }
 
-/** Relative to the directory of the plugin, where it runs. */
+/** Relative to the plugin's directory, where it runs. */
 function pathOf(config: Fields): string {
   return config.text('path') ?? 'README.md';
 }

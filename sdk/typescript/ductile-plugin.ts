@@ -1,6 +1,6 @@
 /**
  * Protocol 2 for plugins in TypeScript: one request on standard input, one answer on standard output.
- * Throw ConfigError for what only the operator can mend (exit code 78) and Failure for the rest.
+ * Throw ConfigError for errors that only the operator can fix (exit code 78), and Failure for others.
  * One file without dependencies, for Node 22.18 and later: copy it beside your plugin.
  */
 import { text as readText } from 'node:stream/consumers';
@@ -8,7 +8,7 @@ import { inspect } from 'node:util';
 
 const PROTOCOL = 2;
 const EXIT_CONFIG = 78;
-/** What the runtime accepts for one snapshot or one payload, with room for its own keys. */
+/** Maximum size of a snapshot or a payload, with space for Ductile's own keys. */
 export const JSON_BYTES_MAX = 1_000_000;
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -26,10 +26,10 @@ export interface Log {
 }
 
 export interface Answer {
-  /** What was done, in a few words. */
+  /** Short description of the result. */
   readonly result: string;
   readonly events?: readonly PluginEvent[];
-  /** A whole snapshot; left out when nothing changed. */
+  /** Complete new state; left out if nothing changed. */
   readonly state_updates?: JsonObject;
   readonly logs?: readonly Log[];
 }
@@ -37,29 +37,29 @@ export interface Answer {
 export interface Request {
   readonly command: string;
   readonly jobId: string;
-  /** Counts the tries at this job, from 1. */
+  /** Number of the attempt, from 1. */
   readonly attempt: number;
-  /** The name that the plugin runs under, which is not its manifest's when it is an alias. */
+  /** Name of the plugin, which differs from the manifest's name for an alias. */
   readonly instance: string;
-  /** The step of a pipeline that the job is; empty for other jobs. */
+  /** Id of the pipeline step; empty for other jobs. */
   readonly stepId: string;
   readonly config: Fields;
-  /** The event's payload for `handle`, the plain one otherwise. */
+  /** The event's payload for `handle`, otherwise the job's payload. */
   readonly payload: Fields;
   readonly state: JsonObject;
-  /** The baggage of the chain that it belongs to. */
+  /** Baggage of the job's chain. */
   readonly context: JsonObject;
   /** The same for every attempt at the same work. */
   readonly idempotencyKey: string;
-  /** One for each of several effects of a job, short enough for every API; also always the same. */
+  /** Returns a stable key for each of several effects of a job, short enough for every API. */
   readonly keyFor: (effect: string) => string;
-  /** Kept with the attempt, whether it succeeds or fails. */
+  /** Stored with the attempt, whether it succeeds or fails. */
   readonly log: Logger;
-  /** Of `handle`: what happened. */
+  /** Type of the event, for `handle`. */
   readonly eventType: string;
-  /** How to reach the API for as long as this attempt runs, where `api_access` is configured. */
+  /** Access to the API during this attempt, if `api_access` is configured. */
   readonly api: ApiAccess | undefined;
-  /** Milliseconds for the work itself: until the deadline, less what answering takes. */
+  /** Returns the milliseconds until the deadline, minus the time to respond. */
   readonly msLeft: (atMost: number) => number;
 }
 
@@ -96,11 +96,11 @@ export interface ApiAccess {
 export type Command = (request: Request) => Answer | Promise<Answer>;
 
 /**
- * Reads the request, runs its command and ends the process with the answer. A process that was
- * started ahead of its request waits in here, so do nothing before it that depends on the moment.
+ * Reads the request, runs its command, prints the response and ends the process. A prewarmed process waits
+ * in here, so do nothing time-dependent before.
  */
 export async function runPlugin(commands: Readonly<Record<string, Command>>): Promise<void> {
-  // Standard output is for the answer alone.
+  // Standard output is only for the response.
   const { error: toStderr } = console;
   Object.assign(console, { log: toStderr, info: toStderr, debug: toStderr, dir: toStderr });
   let request: Request | undefined;
@@ -117,7 +117,7 @@ export async function runPlugin(commands: Readonly<Record<string, Command>>): Pr
   }
   const logs = [...(request?.log.entries ?? []), ...(reply.logs ?? [])];
   const whole = logs.length === 0 ? reply : { ...reply, logs };
-  // Whatever is still open (a socket, a timer) must not keep the process alive after its answer.
+  // Open sockets and timers must not keep the process alive after its response.
   process.stdout.write(`${JSON.stringify(whole)}\n`, () => process.exit(code));
 }
 
@@ -134,14 +134,14 @@ interface Retry {
   readonly retry_after_seconds?: number;
 }
 
-/** Something that happened, for routes and pipelines. With a key it causes the same work only once. */
+/** Creates an event for routes and pipelines. With a dedupe key it causes the same work only once. */
 export function makeEvent(type: string, payload: JsonObject, dedupeKey?: string): PluginEvent {
   return { type, payload, ...(dedupeKey === undefined ? {} : { dedupe_key: dedupeKey }) };
 }
 
 /**
- * Of what a poll found, what no earlier one did. `seen` goes into the state under the key that it was
- * read from; it holds the latest ids alone, so that the state does not grow for ever.
+ * Returns the items that no earlier poll found. Store `seen` in the state under the key that it was read
+ * from; it contains only the latest ids, so that the state stays small.
  */
 export function findUnseen<Item>(
   items: readonly Item[],
@@ -154,17 +154,17 @@ export function findUnseen<Item>(
   for (const item of items) {
     const id = idOf(item);
     if (!seen.has(id)) fresh.push(item);
-    // The latest stand at the end, and what is still there is late.
+    // The latest ids are at the end; an id that is still present moves there.
     seen.delete(id);
     seen.add(id);
   }
   return { fresh, seen: [...seen].slice(-Math.max(keep, items.length)) };
 }
 
-/** The configuration is wrong; trying again cannot help. */
+/** Configuration error; a retry can't help. */
 export class ConfigError extends Error {}
 
-/** The job failed. `retry` says whether trying again may help, and the seconds when at the soonest. */
+/** Failure of the job. `retry` tells whether a retry may help, and the seconds until the earliest one. */
 export class Failure extends Error {
   readonly retry: boolean;
   readonly retryAfterSeconds: number | undefined;
@@ -176,7 +176,7 @@ export class Failure extends Error {
   }
 }
 
-/** Values by name, checked where they are read; an error names the place and the key. */
+/** Values by name, checked when they are read; an error names the location and the key. */
 export class Fields {
   readonly values: JsonObject;
   readonly #place: string;
@@ -249,12 +249,12 @@ export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
-/** Bytes of a value as the JSON that the runtime will keep. */
+/** Returns the size of a value as stored JSON. */
 export function encodedSize(value: Json): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
-/** What the runtime wrote, checked. */
+/** Parses and checks a request. */
 export function parseRequest(raw: string): Request {
   const message = parseObject(raw);
   if (message['protocol'] !== PROTOCOL) {
@@ -296,7 +296,7 @@ function readAccess({ url, mcp_url: mcpUrl, token }: JsonObject): ApiAccess | un
   return isWhole ? { url, mcpUrl, token } : undefined;
 }
 
-/** Loaded when it is needed: most jobs do without, and each is a process that starts. */
+/** Loads the module on demand, because most jobs don't need it and each job starts a process. */
 function digest(text: string): string {
   return process.getBuiltinModule('node:crypto').createHash('sha256').update(text).digest('hex');
 }

@@ -124,7 +124,11 @@ describe('a change', () => {
   test('is planned, shown, and made only by a y after that', () => {
     expect(action).toEqual({ operation: 'job.cancel', id: 'a1', label: 'cancel job a1' });
     expect(continueWith(confirming.state, ...keys('y', 'enter')).effects).toEqual([]);
-    const planned = continueWith(confirming.state, ...keys('y'), ...plan('Job a1 would never start.'));
+    const planned = continueWith(
+      confirming.state,
+      ...keys('y'),
+      ...plan('Job a1 would never start.'),
+    );
     expect(shown(planned.state).slice(-2)).toEqual([
       'Job a1 would never start.',
       'cancel job a1? y/n',
@@ -147,7 +151,9 @@ describe('a change', () => {
   });
 
   test('a plan that comes too late opens nothing', () => {
-    expect(continueWith(confirming.state, ...keys('escape'), ...plan('x')).state.dialog).toBeUndefined();
+    expect(
+      continueWith(confirming.state, ...keys('escape'), ...plan('x')).state.dialog,
+    ).toBeUndefined();
   });
 
   test('the question is there, however long the plan and low the screen', () => {
