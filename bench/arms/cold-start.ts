@@ -49,8 +49,8 @@ function coldArm(name: string, makeArgs: () => Promise<string[]>): Arm {
 }
 
 function startOnce(args: readonly string[]): number {
-  const begun = performance.now();
+  const startMs = performance.now();
   const { status, stderr } = spawnSync(process.execPath, args, { env: { PATH: '/usr/bin:/bin' } });
   if (status !== 0) throw new Error(`ended with ${status}: ${stderr.toString().slice(-400)}`);
-  return performance.now() - begun;
+  return performance.now() - startMs;
 }

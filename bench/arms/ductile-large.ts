@@ -6,8 +6,8 @@ import { settings } from '../settings.ts';
 const { largeJobs, smallJobs } = settings;
 
 export default (['sqlite', 'postgres'] as const).flatMap((ledger) => {
-  const large = keepLedger(ledger, 'large', largeJobs);
-  const small = keepLedger(ledger, 'small', smallJobs);
+  const large = createLedgerOnce(ledger, 'large', largeJobs);
+  const small = createLedgerOnce(ledger, 'small', smallJobs);
   const database = ledger === 'sqlite' ? 'SQLite' : 'PostgreSQL';
   return [
     largeArm(`Ductile, ${database}, large ledger, POST alone`, large, 'post', 0),
@@ -17,13 +17,13 @@ export default (['sqlite', 'postgres'] as const).flatMap((ledger) => {
   ];
 });
 
-interface KeptLedger {
+interface SharedLedger {
   readonly setup: Setup;
   readonly place: () => Promise<Place>;
 }
 
 /** Creates a large ledger once for all arms; rows that a burst adds don't matter. */
-function keepLedger(ledger: Setup['ledger'], name: string, jobs: number): KeptLedger {
+function createLedgerOnce(ledger: Setup['ledger'], name: string, jobs: number): SharedLedger {
   const setup: Setup = {
     ledger,
     plugin: 'static',
@@ -47,7 +47,7 @@ function keepLedger(ledger: Setup['ledger'], name: string, jobs: number): KeptLe
 
 function largeArm(
   name: string,
-  { setup, place }: KeptLedger,
+  { setup, place }: SharedLedger,
   what: 'post' | 'reads',
   dashboards: number,
 ): Arm {

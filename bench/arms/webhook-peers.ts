@@ -7,7 +7,7 @@ import type { Arm, Measures } from '../frame.ts';
 import { buildNative, canBuildNative } from '../native.ts';
 import { hasPeers, peerFile } from '../peers.ts';
 import { freePort } from '../postgres.ts';
-import { hookBody, signHook, type Proof } from '../programs/hooks.ts';
+import { webhookBody, signDelivery, type Proof } from '../programs/webhook-load.ts';
 import { findCommand, runNode, track } from '../program.ts';
 import { settings } from '../settings.ts';
 import { emptyDirectory } from '../work.ts';
@@ -97,7 +97,7 @@ async function load(
   path: string,
 ): Promise<Measures> {
   const port = await freePort();
-  const proof = signHook('x-signature', SECRET);
+  const proof = signDelivery('x-signature', SECRET);
   const child = await start(port);
   track(child);
   child.stdout?.resume();
@@ -107,12 +107,12 @@ async function load(
     return await runNode('http-load', {
       port,
       connections,
-      warmUpSeconds: settings.hookWarmUpSeconds,
+      warmUpSeconds: settings.webhookWarmUpSeconds,
       warmUpConnections: settings.warmUpConnections,
       seconds: settings.httpSeconds,
       path,
       proof,
-      body: hookBody,
+      body: webhookBody,
       status: 200,
     });
   } finally {
@@ -127,7 +127,7 @@ async function isAnswering(url: string, [name, value]: Proof, child: ChildProces
   const headers = { 'content-type': 'application/json', [name]: value };
   const until = performance.now() + READY_MS;
   while (performance.now() < until && child.exitCode === null) {
-    const answer = await fetch(url, { method: 'POST', headers, body: hookBody }).catch(
+    const answer = await fetch(url, { method: 'POST', headers, body: webhookBody }).catch(
       () => undefined,
     );
     await answer?.text();

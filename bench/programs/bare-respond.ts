@@ -16,7 +16,7 @@ import { makeHost } from '../../src/plugin/host.ts';
 import { openBareRows, type BareRows } from './bare-rows.ts';
 import { placeShape, readConfig } from './ductile.ts';
 import { measure } from './harness.ts';
-import { loadHook, signHook } from './hooks.ts';
+import { loadWebhook, signDelivery } from './webhook-load.ts';
 
 const SECRET = 'bench-secret';
 const HEADERS = JSON.stringify([
@@ -47,21 +47,24 @@ await measure(shape, async ({ config, plugin, connections }) => {
     });
   });
   const answer = async (body: string): Promise<string> => {
-    const taken = await rows.receive(JSON.stringify(JSON.parse(body)), plugin);
-    const { stdout } = await run(taken.request);
+    const received = await rows.receive(JSON.stringify(JSON.parse(body)), plugin);
+    const { stdout } = await run(received.request);
     const result = JSON.stringify(JSON.parse(stdout.toString()));
-    await rows.close(taken, result);
+    await rows.close(received, result);
     return `${result}\n`;
   };
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
-  const proof = signHook('x-signature', SECRET);
-  return await loadHook(`127.0.0.1:${port}`, connections, proof, 200);
+  const proof = signDelivery('x-signature', SECRET);
+  return await loadWebhook(`127.0.0.1:${port}`, connections, proof, 200);
 });
 
-function isSigned(body: Buffer, given: string): boolean {
-  const wanted = `sha256=${createHmac('sha256', SECRET).update(body).digest('hex')}`;
-  return given.length === wanted.length && timingSafeEqual(Buffer.from(given), Buffer.from(wanted));
+function isSigned(body: Buffer, signature: string): boolean {
+  const expected = `sha256=${createHmac('sha256', SECRET).update(body).digest('hex')}`;
+  return (
+    signature.length === expected.length &&
+    timingSafeEqual(Buffer.from(signature), Buffer.from(expected))
+  );
 }
 
 async function openProcesses(config: string, name: string) {
@@ -75,7 +78,7 @@ async function openProcesses(config: string, name: string) {
   return async (request: string) => await host.run(spec, Buffer.from(request));
 }
 
-interface Taken {
+interface ReceivedDelivery {
   readonly seq: number;
   readonly token: string;
   readonly request: string;
@@ -98,7 +101,7 @@ async function openRows(path: string) {
       'succeeded', 'ok', ?, 1, 0, 'bench', ?, ?, 1, 1, 1, 1 from job_queue where seq = ?`);
   const write = makeGroups(bare);
   return {
-    async receive(payload: string, plugin: string): Promise<Taken> {
+    async receive(payload: string, plugin: string): Promise<ReceivedDelivery> {
       const [id, signalId, jobId, token] = [makeId(), makeId(), makeId(), makeToken()];
       const event = `{"type":"webhook.received","payload":${payload},"event_id":"${signalId}"}`;
       const about = { id, headers: HEADERS, bodyBytes: payload.length, signalId, data: payload };
@@ -109,7 +112,7 @@ async function openRows(path: string) {
       const request = `{"protocol":2,"job_id":"${jobId}","command":"handle","payload":${payload},"event":${event}}\n`;
       return { seq, token, request };
     },
-    close: ({ seq, token }: Taken, result: string) =>
+    close: ({ seq, token }: ReceivedDelivery, result: string) =>
       write(() => {
         close.all(seq, token, now());
         insertAttempt.run(result, token, now(), seq);

@@ -27,14 +27,14 @@ await measure(shape, async ({ config, plugin, pipeline, steps, samples, processe
     ? (await openInstance(readConfig(config), errorLog())).engine
     : await openWithoutProcesses(config);
   await engine.start();
-  const asked = { payload, submittedBy: 'api', actor: 'bench' } as const;
+  const submission = { payload, submittedBy: 'api', actor: 'bench' } as const;
   const once = async (): Promise<void> => {
     if (pipeline === '') {
-      const { jobId } = await engine.submit({ plugin, command: 'handle', ...asked });
+      const { jobId } = await engine.submit({ plugin, command: 'handle', ...submission });
       await engine.waitFor(jobId, PATIENCE_MS);
       return;
     }
-    const { runId } = await engine.startRun({ pipeline, ...asked });
+    const { runId } = await engine.startRun({ pipeline, ...submission });
     const { status, haltMessage } = await engine.waitForRun(runId, PATIENCE_MS);
     if (status !== 'succeeded') throw new Error(`the run is ${status}: ${haltMessage ?? ''}`);
   };

@@ -10,9 +10,9 @@ const WARM_UP = 1000;
 await measure(shape, async ({ config, jobs, atOnce }) => {
   const engine = await openWithoutProcesses(config);
   const { type } = payload;
-  const told = { type, source: 'shop', data: payload.payload, actor: 'bench' };
+  const signal = { type, source: 'shop', data: payload.payload, actor: 'bench' };
   const emit = (count: number): Promise<number> =>
-    inFlight(atOnce, count, () => engine.signals.emit(told));
+    inFlight(atOnce, count, () => engine.signals.emit(signal));
   await emit(WARM_UP);
   return await timed(() => emit(jobs));
 });

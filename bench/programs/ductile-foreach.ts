@@ -15,8 +15,8 @@ await measure(shape, async ({ config, width }) => {
   await engine.start();
   const finish = async (count: number): Promise<number> => {
     const payload = { items: Array.from({ length: count }, (_, index) => index) };
-    const asked = { pipeline: 'wide', payload, submittedBy: 'api', actor: 'bench' } as const;
-    const { runId } = await engine.startRun(asked);
+    const request = { pipeline: 'wide', payload, submittedBy: 'api', actor: 'bench' } as const;
+    const { runId } = await engine.startRun(request);
     const { status, haltMessage } = await engine.waitForRun(runId, PATIENCE_MS);
     if (status !== 'succeeded') throw new Error(`the run is ${status}: ${haltMessage ?? ''}`);
     return count;

@@ -42,9 +42,9 @@ async function commitEach(engine: LedgerEngine, path: string): Promise<void> {
   const insert = openQueueFile(path).prepare(
     `insert into job (id, command, status, payload, run_at) values (?, ?, 'queued', ?, ?)`,
   );
-  engine.submit = ({ command, payload: asked }) => {
+  engine.submit = ({ command, payload: jobPayload }) => {
     const jobId = makeId();
-    insert.run(jobId, command, JSON.stringify(asked), Date.now());
+    insert.run(jobId, command, JSON.stringify(jobPayload), Date.now());
     return Promise.resolve({ jobId });
   };
 }

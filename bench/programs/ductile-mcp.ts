@@ -27,8 +27,8 @@ await measure(shape, async ({ config, plugin, surface, isDry }) => {
 });
 
 function asTool(plugin: string, isDry: boolean): object {
-  const given = { plugin, command: 'handle', payload, dry_run: isDry };
-  const params = { name: 'plugin_run', arguments: given };
+  const input = { plugin, command: 'handle', payload, dry_run: isDry };
+  const params = { name: 'plugin_run', arguments: input };
   return {
     path: '/mcp',
     accept: 'application/json, text/event-stream',

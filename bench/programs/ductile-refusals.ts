@@ -10,13 +10,13 @@ import { makeRandom } from '../frame.ts';
 import { settings } from '../settings.ts';
 import { errorLog, openWithoutProcesses, placeShape } from './ductile.ts';
 import { measure, percentile } from './harness.ts';
-import { HOOK_PATH, hookBody, openHook, type Proof } from './hooks.ts';
+import { WEBHOOK_PATH, webhookBody, openWebhook, type Proof } from './webhook-load.ts';
 
 const WARM_UP = 0.2;
 
 await measure(placeShape.extend({ seed: z.number() }), async ({ config, plugin, seed }) => {
   const engine = await openWithoutProcesses(config);
-  const proof = await openHook(engine, plugin, {});
+  const proof = await openWebhook(engine, plugin, {});
   const off = { title: 'Off', plugin, enabled: false };
   await engine.direct({
     type: 'webhook.create',
@@ -27,12 +27,12 @@ await measure(placeShape.extend({ seed: z.number() }), async ({ config, plugin, 
   const socket = connect(Number(listener.address.split(':')[1]), '127.0.0.1').setNoDelay(true);
   await once(socket, 'connect');
   // A source with a valid delivery isn't throttled for later failures.
-  await timeOf(socket, requestOf(HOOK_PATH, proof));
+  await timeOf(socket, requestOf(WEBHOOK_PATH, proof));
   const kinds = {
     unknownMs: requestOf('/hooks/unknown1', proof),
     disabledMs: requestOf('/hooks/disabled', proof),
-    firstWrongMs: requestOf(HOOK_PATH, change(proof, 'sha256='.length)),
-    lastWrongMs: requestOf(HOOK_PATH, change(proof, proof[1].length - 1)),
+    firstWrongMs: requestOf(WEBHOOK_PATH, change(proof, 'sha256='.length)),
+    lastWrongMs: requestOf(WEBHOOK_PATH, change(proof, proof[1].length - 1)),
   };
   const times = new Map(Object.keys(kinds).map((kind) => [kind, [] as number[]]));
   const random = makeRandom(seed);
@@ -51,7 +51,7 @@ await measure(placeShape.extend({ seed: z.number() }), async ({ config, plugin, 
 function requestOf(path: string, [name, value]: Proof): Buffer {
   return Buffer.from(
     `POST ${path} HTTP/1.1\r\nhost: bench\r\n${name}: ${value}\r\ncontent-type: application/json\r\n` +
-      `content-length: ${Buffer.byteLength(hookBody)}\r\n\r\n${hookBody}`,
+      `content-length: ${Buffer.byteLength(webhookBody)}\r\n\r\n${webhookBody}`,
   );
 }
 

@@ -4,7 +4,7 @@ import { openInstance } from '../../src/app/instance.ts';
 import { listenWebhooks } from '../../src/http/listeners.ts';
 import { errorLog, placeShape, readConfig } from './ductile.ts';
 import { measure } from './harness.ts';
-import { loadHook, openHook } from './hooks.ts';
+import { loadWebhook, openWebhook } from './webhook-load.ts';
 
 const shape = placeShape.extend({ connections: z.number() });
 
@@ -12,9 +12,9 @@ await measure(shape, async ({ config, plugin, connections }) => {
   const instance = await openInstance(readConfig(config), errorLog());
   const { engine } = instance;
   await engine.start();
-  const proof = await openHook(engine, plugin, { respond: 'result' });
+  const proof = await openWebhook(engine, plugin, { respond: 'result' });
   const listener = await listenWebhooks({ host: '127.0.0.1', port: 0 }, engine, errorLog());
-  const measures = await loadHook(listener.address, connections, proof, 200);
+  const measures = await loadWebhook(listener.address, connections, proof, 200);
   await listener.close();
   await instance.close();
   return measures;

@@ -33,12 +33,12 @@ await measure(shape, async ({ config, samples }) => {
 async function ask(port: number): Promise<void> {
   const headers = { authorization: `Bearer ${BENCH_TOKEN}`, 'content-type': 'application/json' };
   const to = { port, host: '127.0.0.1', method: 'POST', path: '/pipeline/one', headers };
-  const said = await new Promise<string>((resolve, reject) => {
-    const asked = request(to, (response) => {
+  const text = await new Promise<string>((resolve, reject) => {
+    const outgoing = request(to, (response) => {
       text(response).then(resolve, reject);
     });
-    asked.on('error', reject).end(body);
+    outgoing.on('error', reject).end(body);
   });
-  const { status } = JSON.parse(said) as { status?: unknown };
-  if (status !== 'succeeded') throw new Error(said.slice(0, 300));
+  const { status } = JSON.parse(text) as { status?: unknown };
+  if (status !== 'succeeded') throw new Error(text.slice(0, 300));
 }

@@ -19,14 +19,14 @@ await measure(shape, async ({ config, plugin, queued, samples, pauseMs }) => {
   const second = await enter(engine, other);
   /** Returns the recorded time from acceptance to start, in whole milliseconds, at least 1. */
   const runOne = async (): Promise<number> => {
-    const asked = {
+    const submission = {
       plugin,
       command: 'handle',
       payload,
       submittedBy: 'api',
       actor: 'bench',
     } as const;
-    const { jobId } = await second.engine.submit({ ...asked, isAwaited: true });
+    const { jobId } = await second.engine.submit({ ...submission, isAwaited: true });
     await second.engine.waitFor(jobId, JOB_MS);
     const [attempt] = await second.engine.ledger.attempts.listByJob([jobId]);
     return Math.max(1, attempt?.queueMs ?? JOB_MS);

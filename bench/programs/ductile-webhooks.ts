@@ -11,7 +11,7 @@ import type { DeliveryDraft } from '../../src/webhook/types.ts';
 import { openBareRows, type BareDelivery } from './bare-rows.ts';
 import { errorLog, openWithoutProcesses, placeShape } from './ductile.ts';
 import { measure } from './harness.ts';
-import { loadHook, openHook } from './hooks.ts';
+import { loadWebhook, openWebhook } from './webhook-load.ts';
 
 const shape = placeShape.extend({
   connections: z.number(),
@@ -20,16 +20,16 @@ const shape = placeShape.extend({
 
 await measure(shape, async ({ config, plugin, connections, store }) => {
   const engine = await openWithoutProcesses(config);
-  const proof = await openHook(engine, plugin, {});
-  if (store !== 'ledger') engine.ledger.webhooks.accept = await makeStandIn(store, config);
+  const proof = await openWebhook(engine, plugin, {});
+  if (store !== 'ledger') engine.ledger.webhooks.accept = await makeAcceptStub(store, config);
   const listener = await listenWebhooks({ host: '127.0.0.1', port: 0 }, engine, errorLog());
-  const measures = await loadHook(listener.address, connections, proof, 202);
+  const measures = await loadWebhook(listener.address, connections, proof, 202);
   await listener.close();
   return measures;
 });
 
 /** Creates a replacement of the ledger that reports every delivery as new. */
-async function makeStandIn(
+async function makeAcceptStub(
   store: 'rows' | 'none',
   config: string,
 ): Promise<Ledger['webhooks']['accept']> {

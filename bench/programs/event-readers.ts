@@ -11,21 +11,22 @@ const shape = z.object({ port: z.number(), count: z.number(), seconds: z.number(
 const STREAMS_EACH = 30;
 
 await measure(shape, async ({ port, count, seconds }) => {
-  const told = Array.from({ length: count }, () => 0);
-  for (const at of told.keys()) {
+  const frameCounts = Array.from({ length: count }, () => 0);
+  for (const at of frameCounts.keys()) {
     const token = viewerToken(Math.floor(at / STREAMS_EACH));
     const headers = { authorization: `Bearer ${token}`, accept: 'text/event-stream' };
-    get({ host: '127.0.0.1', port, path: '/events?fold=true', headers, agent: false }, (answer) =>
-      countFrames(answer, () => (told[at] = (told[at] ?? 0) + 1)),
+    get({ host: '127.0.0.1', port, path: '/events?fold=true', headers, agent: false }, (response) =>
+      countFrames(response, () => (frameCounts[at] = (frameCounts[at] ?? 0) + 1)),
     );
   }
   await pause(seconds * 1000);
-  return { least: count === 0 ? 0 : Math.min(...told) };
+  return { least: count === 0 ? 0 : Math.min(...frameCounts) };
 });
 
-function countFrames(answer: IncomingMessage, add: () => void): void {
-  if (answer.statusCode !== 200) throw new Error(`the stream was answered ${answer.statusCode}`);
-  answer.on('data', (piece: Buffer) => {
+function countFrames(response: IncomingMessage, add: () => void): void {
+  if (response.statusCode !== 200)
+    throw new Error(`the stream was answered ${response.statusCode}`);
+  response.on('data', (piece: Buffer) => {
     if (piece.includes('event: ')) add();
   });
 }

@@ -23,13 +23,13 @@ const shape = z.object({
   status: z.number().default(202),
 });
 
-await measure(shape, async ({ port, connections, seconds, ...asked }) => {
+await measure(shape, async ({ port, connections, seconds, ...options }) => {
   const request = Buffer.from(
-    `POST ${asked.path} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\n${asked.proof.join(': ')}\r\n` +
-      `accept: ${asked.accept}\r\ncontent-type: application/json\r\n` +
-      `content-length: ${Buffer.byteLength(asked.body)}\r\n\r\n${asked.body}`,
+    `POST ${options.path} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\n${options.proof.join(': ')}\r\n` +
+      `accept: ${options.accept}\r\ncontent-type: application/json\r\n` +
+      `content-length: ${Buffer.byteLength(options.body)}\r\n\r\n${options.body}`,
   );
-  const good = Buffer.from(`HTTP/1.1 ${asked.status}`);
+  const good = Buffer.from(`HTTP/1.1 ${options.status}`);
   const driveAll = async (count: number, forSeconds: number): Promise<number[]> => {
     const latencies: number[] = [];
     const endAt = performance.now() + forSeconds * 1000;
@@ -39,7 +39,7 @@ await measure(shape, async ({ port, connections, seconds, ...asked }) => {
     await Promise.all(all);
     return latencies;
   };
-  await driveAll(Math.max(connections, asked.warmUpConnections), asked.warmUpSeconds);
+  await driveAll(Math.max(connections, options.warmUpConnections), options.warmUpSeconds);
   const busyBefore = readBusyMs();
   const latencies = await driveAll(connections, seconds);
   const busyMs = readBusyMs() - busyBefore;

@@ -8,18 +8,18 @@ import { runNode } from '../program.ts';
 import { settings } from '../settings.ts';
 
 const BODY_BYTES = 1024;
-export const hookBody = JSON.stringify({ text: 'x'.repeat(BODY_BYTES - '{"text":""}'.length) });
-export const HOOK_PATH = '/hooks/bench';
+export const webhookBody = JSON.stringify({ text: 'x'.repeat(BODY_BYTES - '{"text":""}'.length) });
+export const WEBHOOK_PATH = '/hooks/bench';
 
 /** Header with the proof of a delivery. */
 export type Proof = readonly [name: string, value: string];
 
-export function signHook(name: string, secret: string): Proof {
-  return [name, `sha256=${createHmac('sha256', secret).update(hookBody).digest('hex')}`];
+export function signDelivery(name: string, secret: string): Proof {
+  return [name, `sha256=${createHmac('sha256', secret).update(webhookBody).digest('hex')}`];
 }
 
 /** Delivers to the webhook over a number of connections; every response must have this status. */
-export async function loadHook(
+export async function loadWebhook(
   address: string,
   connections: number,
   proof: Proof,
@@ -28,18 +28,22 @@ export async function loadHook(
   return await runNode('http-load', {
     port: Number(address.split(':')[1]),
     connections,
-    warmUpSeconds: settings.hookWarmUpSeconds,
+    warmUpSeconds: settings.webhookWarmUpSeconds,
     warmUpConnections: settings.warmUpConnections,
     seconds: settings.httpSeconds,
-    path: HOOK_PATH,
+    path: WEBHOOK_PATH,
     proof,
-    body: hookBody,
+    body: webhookBody,
     status,
   });
 }
 
 /** Creates a webhook for a plugin; returns the proof of its deliveries. */
-export async function openHook(engine: LedgerEngine, plugin: string, more: object): Promise<Proof> {
+export async function openWebhook(
+  engine: LedgerEngine,
+  plugin: string,
+  more: object,
+): Promise<Proof> {
   const made = await engine.direct({
     type: 'webhook.create',
     actor: 'bench',
@@ -55,5 +59,5 @@ export async function openHook(engine: LedgerEngine, plugin: string, more: objec
       },
     },
   });
-  return signHook('x-signature', textIn(made.result ?? {}, 'secret'));
+  return signDelivery('x-signature', textIn(made.result ?? {}, 'secret'));
 }
