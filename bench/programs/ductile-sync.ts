@@ -22,7 +22,7 @@ await measure(shape, async ({ config, samples }) => {
   const times: number[] = [];
   for (let at = -samples * WARM_UP; at < samples; at += 1) {
     const began = performance.now();
-    await ask(port);
+    await sendRequest(port);
     if (at >= 0) times.push(performance.now() - began);
   }
   await listener.close();
@@ -30,15 +30,15 @@ await measure(shape, async ({ config, samples }) => {
   return { p50Ms: percentile(times, 0.5), p99Ms: percentile(times, 0.99) };
 });
 
-async function ask(port: number): Promise<void> {
+async function sendRequest(port: number): Promise<void> {
   const headers = { authorization: `Bearer ${BENCH_TOKEN}`, 'content-type': 'application/json' };
   const to = { port, host: '127.0.0.1', method: 'POST', path: '/pipeline/one', headers };
-  const text = await new Promise<string>((resolve, reject) => {
+  const responseText = await new Promise<string>((resolve, reject) => {
     const outgoing = request(to, (response) => {
       text(response).then(resolve, reject);
     });
     outgoing.on('error', reject).end(body);
   });
-  const { status } = JSON.parse(text) as { status?: unknown };
-  if (status !== 'succeeded') throw new Error(text.slice(0, 300));
+  const { status } = JSON.parse(responseText) as { status?: unknown };
+  if (status !== 'succeeded') throw new Error(responseText.slice(0, 300));
 }
