@@ -15,7 +15,7 @@ test('many signals during a reload are one more reload', async () => {
   process.emit('SIGHUP');
   reloads.begin(() => new Promise((resolve) => void ends.push(resolve)));
   expect(ends).toHaveLength(1);
-  for (let asked = 0; asked < 50; asked += 1) process.emit('SIGHUP');
+  for (let count = 0; count < 50; count += 1) process.emit('SIGHUP');
   expect(ends).toHaveLength(1);
   ends[0]?.();
   await eventually('the second has begun', () => ends.length === 2);

@@ -9,13 +9,13 @@ function makeManager(
   env: Readonly<Record<string, string>>,
   failure: (told: number) => Error | undefined = () => undefined,
 ) {
-  const said: string[] = [];
+  const messages: string[] = [];
   const { log, records } = collectLog();
   const send = (words: readonly string[]): Promise<void> => {
-    const error = failure(said.push(words.join(' ')));
+    const error = failure(messages.push(words.join(' ')));
     return error === undefined ? Promise.resolve() : Promise.reject(error);
   };
-  return { manager: findServiceManager({ env, log, send }), said, records };
+  return { manager: findServiceManager({ env, log, send }), said: messages, records };
 }
 
 describe('the service manager', () => {

@@ -123,22 +123,26 @@ describe('the request of a command line', () => {
   });
 
   test('the named configuration is used to find the service', async () => {
-    const { asked } = await run(['job', 'list', '--config', '/etc/d']);
-    expect(asked).toEqual([['findSocket', '/etc/d'], ['openLocal', '/etc/d', 'ledger'], ['close']]);
+    const { hostCalls } = await run(['job', 'list', '--config', '/etc/d']);
+    expect(hostCalls).toEqual([
+      ['findSocket', '/etc/d'],
+      ['openLocal', '/etc/d', 'ledger'],
+      ['close'],
+    ]);
   });
 
-  test('the running server is asked, and nothing is opened beside it', async () => {
+  test('the running server is called, and nothing is opened beside it', async () => {
     const path = join(await makeDirectory(), 's.sock');
     const server = createServer(({ method, url }, response) => {
       response.end(JSON.stringify({ jobs: [{ ...job, plugin: `${method} ${url}` }] }));
     }).listen(path);
     await once(server, 'listening');
-    const { out, asked, code } = await run(['job', 'list', '-n', '2'], {
+    const { out, hostCalls, code } = await run(['job', 'list', '-n', '2'], {
       host: { findSocket: () => Promise.resolve({ socketPath: path }) },
     });
     server.close();
     expect(out).toContain('GET /jobs?limit=2');
-    expect([code, asked]).toEqual([0, []]);
+    expect([code, hostCalls]).toEqual([0, []]);
   });
 
   test('a service with another configuration is warned of, as text and as JSON', async () => {
@@ -159,8 +163,8 @@ describe('the request of a command line', () => {
   });
 
   test('an opened connection is closed although the call fails', async () => {
-    const { asked } = await run(['job', 'list'], { answer: new Error('boom') });
-    expect(asked).toContainEqual(['close']);
+    const { hostCalls } = await run(['job', 'list'], { answer: new Error('boom') });
+    expect(hostCalls).toContainEqual(['close']);
   });
 });
 
@@ -171,9 +175,9 @@ describe('commands of the program itself', () => {
     });
     expect(start.code).toBe(3);
     const demo = await run(['demo', '--rounds', '2']);
-    expect(demo.asked).toMatchObject([['demo', { rounds: 2 }]]);
+    expect(demo.hostCalls).toMatchObject([['demo', { rounds: 2 }]]);
     const restore = await run(['system', 'restore', '--from', 'copy.db', '--config', 'dir']);
-    expect(restore.asked).toEqual([['restore', 'dir', '/somewhere/copy.db', false]]);
+    expect(restore.hostCalls).toEqual([['restore', 'dir', '/somewhere/copy.db', false]]);
     expect(restore.out).toContain('restored from  x');
     expect((await run(['system', 'restore'])).code).toBe(2);
   });

@@ -11,9 +11,9 @@ import { job, run } from '../support/fake-cli.ts';
 const io = { pause: () => new Promise<void>(() => undefined) };
 
 async function offered(words: readonly string[], answer = {}): Promise<string[]> {
-  const { out, err, code, asked } = await run(['__complete', '--', ...words], { answer, io });
+  const { out, err, code, hostCalls } = await run(['__complete', '--', ...words], { answer, io });
   expect([err, code]).toEqual(['', 0]);
-  expect(asked.at(-1)).toEqual(['exit', 0]);
+  expect(hostCalls.at(-1)).toEqual(['exit', 0]);
   return out.split('\n').flatMap((line) => (line === '' ? [] : [line.split('\t')[0] ?? '']));
 }
 
@@ -49,13 +49,13 @@ describe('the current objects', () => {
   });
 
   test('jobs, with the configuration that was named before', async () => {
-    const { out, calls, asked } = await run(
+    const { out, calls, hostCalls } = await run(
       ['__complete', '--config', '/etc/d', 'job', 'inspect', '01'],
       { answer: { jobs: [job] }, io },
     );
     expect(out).toBe(`${job.job_id}\tmail poll succeeded\n`);
     expect(calls).toEqual([['job.list', { limit: 20 }]]);
-    expect(asked[0]).toEqual(['findSocket', '/etc/d']);
+    expect(hostCalls[0]).toEqual(['findSocket', '/etc/d']);
   });
 
   test('nothing, without a message, when no service runs', async () => {

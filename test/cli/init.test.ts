@@ -75,10 +75,10 @@ describe('ductile init', () => {
     await expect(access(join(cwd, 'mine', '.env'))).rejects.toThrow('ENOENT');
     const enter = await init(cwd, ['init', '--dir', 'other'], { typed: '\n' });
     expect(enter.out).toMatch(/^api +http:\/\/127\.0\.0\.1:8080$/m);
-    const told = await init(cwd, ['init', '--dir', 'third', '--api', '127.0.0.1:9', '--yes'], {
+    const result = await init(cwd, ['init', '--dir', 'third', '--api', '127.0.0.1:9', '--yes'], {
       typed: '',
     });
-    expect(told.out).toMatch(/^api +http:\/\/127\.0\.0\.1:9$/m);
+    expect(result.out).toMatch(/^api +http:\/\/127\.0\.0\.1:9$/m);
   });
 
   test('replaces nothing unless it is asked to, and keeps the token that is in use', async () => {
@@ -108,8 +108,8 @@ test('skills export writes a page for each noun, and the plugins in their own wo
   const planned = await init(cwd, [...line, '--dry-run']);
   expect(planned.out).toContain('reference/job.md');
   expect(existsSync(join(cwd, 'out'))).toBe(false);
-  const told = await init(cwd, [...line, '--json']);
-  const { directory, files } = JSON.parse(told.out) as { directory: string; files: string[] };
+  const result = await init(cwd, [...line, '--json']);
+  const { directory, files } = JSON.parse(result.out) as { directory: string; files: string[] };
   expect(directory).toBe(join(cwd, 'out', 'ductile'));
   const first = await readFile(join(directory, 'SKILL.md'), 'utf8');
   expect(first).toMatch(/^---\nname: ductile\ndescription: [^\n]{50,1000}\n---\n/);

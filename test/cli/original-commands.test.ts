@@ -52,39 +52,39 @@ async function type(...args: readonly string[]): Promise<CliResult> {
 
 /** The printed text; the note is on standard error, on one line. */
 async function done(...args: readonly string[]): Promise<string> {
-  const told = await type(...args);
+  const result = await type(...args);
   // A change that leaves warnings exits with 2, as in the original.
-  expect([args, told.code === 2 ? 0 : told.code, told.err]).toEqual([
+  expect([args, result.code === 2 ? 0 : result.code, result.err]).toEqual([
     args,
     0,
     expect.stringMatching(/^note: in Ductile, .*`--config-dir` is `--config`.*\n$/),
   ]);
-  return told.out;
+  return result.out;
 }
 
 const config = () => readFile(join(directory, 'config.yaml'), 'utf8');
 
 test('a flag of the original is the documented one, and its value is not repeated', async () => {
   expect(await done('config', 'get', 'service.max_workers')).toContain('4');
-  const told = await runCommand([
+  const result = await runCommand([
     'job',
     'list',
     '--api-url=http://127.0.0.1:1',
     '--api-key',
     'k3y',
   ]);
-  expect(told.err.split('\n')[0]).toBe(
+  expect(result.err.split('\n')[0]).toBe(
     'note: in Ductile, `--api-url` is `--url`, `--api-key` is `--token`',
   );
-  expect(told.err).toContain('127.0.0.1:1');
-  expect(told.err + told.out).not.toContain('k3y');
+  expect(result.err).toContain('127.0.0.1:1');
+  expect(result.err + result.out).not.toContain('k3y');
 });
 
 test('config check --strict exits with 2 when there are warnings', async () => {
   await writeFile(join(directory, 'config.yaml'), `${await config()}# touched\n`);
-  const told = await type('config', 'check', '--strict');
-  expect(told.code).toBe(2);
-  expect(told.err).toContain('`--strict` is `--fail-on-warnings`');
+  const result = await type('config', 'check', '--strict');
+  expect(result.code).toBe(2);
+  expect(result.err).toContain('`--strict` is `--fail-on-warnings`');
 });
 
 describe('config token', () => {

@@ -230,10 +230,10 @@ describe('bad news is an exit code', () => {
     [{ ...base, status: 'queued', completed_at: null }, 1],
     [{ ...base, status: 'running', completed_at: null, timeout_exceeded: true }, 1],
   ])('plugin run: %j', async (answer, code) => {
-    const told = await run(['plugin', 'run', 'mail'], { answer });
-    expect(told.code).toBe(code);
-    expect(told.out).toContain(answer.status);
-    expect(told.out.includes('It goes on')).toBe(answer.timeout_exceeded === true);
+    const output = await run(['plugin', 'run', 'mail'], { answer });
+    expect(output.code).toBe(code);
+    expect(output.out).toContain(answer.status);
+    expect(output.out.includes('It goes on')).toBe(answer.timeout_exceeded === true);
     expect((await run(['plugin', 'run', 'mail', '--json'], { answer })).code).toBe(code);
   });
 
@@ -242,8 +242,8 @@ describe('bad news is an exit code', () => {
     [{ ...job, status: 'running' }, 0, 'is being stopped'],
     [{ ...job, status: 'succeeded', cancel_requested_at: 't' }, 1, 'nothing to cancel'],
   ])('job cancel: %j', async (answer, code, words) => {
-    const told = await run(['job', 'cancel', '0199'], { answer });
-    expect([told.code, told.out]).toEqual([code, expect.stringContaining(words)]);
+    const output = await run(['job', 'cancel', '0199'], { answer });
+    expect([output.code, output.out]).toEqual([code, expect.stringContaining(words)]);
   });
 
   test('system check: problems', async () => {

@@ -38,23 +38,23 @@ test('a token over plain HTTP to another machine comes with a warning, once', as
 
 describe('the choice of the service', () => {
   const seen = async (argv: readonly string[], env: Record<string, string>) => {
-    const told: (string | undefined)[] = [];
+    const reports: (string | undefined)[] = [];
     const url = await serve(({ headers, url: path }, response) => {
-      told.push(path, headers.authorization);
+      reports.push(path, headers.authorization);
       response.end(JSON.stringify(jobs));
     });
     const fill = (value: string): string => value.replace('URL', url);
     const named = Object.entries(env).map(([key, value]) => [key, fill(value)]);
     const ran = await run(argv.map(fill), { io: { env: Object.fromEntries(named) } });
-    return { told, ...ran };
+    return { told: reports, ...ran };
   };
 
   test('the one that the environment names, with its token', async () => {
     const env = { DUCTILE_URL: 'URL', DUCTILE_TOKEN: 'secret-1' };
-    const { told, out, asked } = await seen([...list, '--full'], env);
+    const { told, out, hostCalls } = await seen([...list, '--full'], env);
     expect(told).toEqual(['/jobs', 'Bearer secret-1']);
     expect(JSON.parse(out)).toEqual(jobs);
-    expect(asked).toEqual([]);
+    expect(hostCalls).toEqual([]);
   });
 
   test('flags come before the environment, and a path of a proxy is kept', async () => {
@@ -64,9 +64,9 @@ describe('the choice of the service', () => {
   });
 
   test('a configuration that is named means its own server', async () => {
-    const { told, asked } = await seen([...list, '--config', '/etc/d'], { DUCTILE_URL: 'URL' });
+    const { told, hostCalls } = await seen([...list, '--config', '/etc/d'], { DUCTILE_URL: 'URL' });
     expect(told).toEqual([]);
-    expect(asked).toContainEqual(['findSocket', '/etc/d']);
+    expect(hostCalls).toContainEqual(['findSocket', '/etc/d']);
   });
 
   test.each([
@@ -86,14 +86,14 @@ describe('the choice of the service', () => {
     ['pipeline check'],
     ['plugin test here'],
   ])('`%s` is about the files of this machine, and refuses another one', async (line) => {
-    const { code, err, asked } = await run([...line.split(' '), '--url', 'http://x']);
-    expect([code, asked, err]).toEqual([2, [], expect.stringContaining('this machine only')]);
+    const { code, err, hostCalls } = await run([...line.split(' '), '--url', 'http://x']);
+    expect([code, hostCalls, err]).toEqual([2, [], expect.stringContaining('this machine only')]);
   });
 
   test('files are those of this machine, whatever server the environment names', async () => {
-    const { told, asked } = await seen(['config', 'check'], { DUCTILE_URL: 'URL' });
+    const { told, hostCalls } = await seen(['config', 'check'], { DUCTILE_URL: 'URL' });
     expect(told).toEqual([]);
-    expect(asked).toContainEqual(['openLocal', undefined, 'files']);
+    expect(hostCalls).toContainEqual(['openLocal', undefined, 'files']);
   });
 
   test('the doctor looks at the server that was named, else at the files here', async () => {
@@ -102,13 +102,13 @@ describe('the choice of the service', () => {
       await seen([...doctor, '--url', 'URL'], {}),
       await seen(doctor, { DUCTILE_URL: 'URL' }),
     ];
-    for (const { told, asked } of [far, named]) {
+    for (const { told, hostCalls } of [far, named]) {
       expect(told).toEqual(['/system/doctor', undefined]);
-      expect(asked).toEqual([]);
+      expect(hostCalls).toEqual([]);
     }
     const here = await seen([...doctor, '--config', '/etc/d'], { DUCTILE_URL: 'URL' });
     expect(here.told).toEqual([]);
-    expect(here.asked).toContainEqual(['openLocal', '/etc/d', 'files']);
+    expect(here.hostCalls).toContainEqual(['openLocal', '/etc/d', 'files']);
   });
 });
 

@@ -31,7 +31,7 @@ test.each([...new Set(suggested)])('%s', async (line) => {
   const stdin = (async function* () {
     yield Buffer.from('secret');
   })();
-  const { code, calls, asked, err } = await run(argv, { io: { stdin } });
+  const { code, calls, hostCalls, err } = await run(argv, { io: { stdin } });
   expect([code, err]).not.toEqual([2, expect.any(String)]);
-  expect(calls.length + asked.length).toBeGreaterThan(0);
+  expect(calls.length + hostCalls.length).toBeGreaterThan(0);
 });

@@ -36,9 +36,9 @@ test('job inspect: what each attempt used', async () => {
     { ...attempt, memory_peak_bytes: 557_000_000 },
     { ...attempt, attempt: 2, cause: 'exit', cpu_ms: null, memory_peak_bytes: null },
   ];
-  const told = await look(['job', 'inspect', 'j-1'], { job_id: 'j-1', attempts });
-  expect(told).toMatch(/CPU MS +MEMORY/);
-  expect(told).toMatch(/out_of_memory .*1840 +531\.2MiB/);
+  const result = await look(['job', 'inspect', 'j-1'], { job_id: 'j-1', attempts });
+  expect(result).toMatch(/CPU MS +MEMORY/);
+  expect(result).toMatch(/out_of_memory .*1840 +531\.2MiB/);
 });
 
 test('equal attempts of a long job are one line, and a line each with --verbose', async () => {
@@ -49,9 +49,9 @@ test('equal attempts of a long job are one line, and a line each with --verbose'
     last_error: `process ${index} was killed`,
   }));
   const output = { job_id: 'j-1', attempts };
-  const told = await look(['job', 'inspect', 'j-1'], output);
-  expect(told).toMatch(/^1–92 +crashed +92 × crash /m);
-  expect(told.match(/^\S+ +crashed /gm)).toHaveLength(1);
+  const result = await look(['job', 'inspect', 'j-1'], output);
+  expect(result).toMatch(/^1–92 +crashed +92 × crash /m);
+  expect(result.match(/^\S+ +crashed /gm)).toHaveLength(1);
   const all = await look(['job', 'inspect', 'j-1', '--verbose'], output);
   expect(all.match(/^\d+ +crashed +crash /gm)).toHaveLength(92);
 });
@@ -61,9 +61,9 @@ test('status: that the last reload was refused, and why', async () => {
     state: 'running',
     generation: { last_reload: { at: WHEN, by: 'signal:SIGHUP', refused } },
   });
-  const told = await look(['status'], answer('config.yaml: service.log_level is wrong'));
-  expect(told).toContain('config.yaml: service.log_level is wrong (signal:SIGHUP, ');
-  expect(told).toMatch(/^last reload +refused, so the earlier configuration is in force: /m);
+  const result = await look(['status'], answer('config.yaml: service.log_level is wrong'));
+  expect(result).toContain('config.yaml: service.log_level is wrong (signal:SIGHUP, ');
+  expect(result).toMatch(/^last reload +refused, so the earlier configuration is in force: /m);
   expect(await look(['status'], answer(null))).not.toContain('last reload');
 });
 

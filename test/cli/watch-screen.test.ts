@@ -51,8 +51,8 @@ test(
     // Text that was pasted presses no keys.
     terminal.press('\u001b[200~cyq\u001b[201~');
     terminal.press('c');
-    const asked = await terminal.sees(/cancel job .*\? y\/n/);
-    expect(asked).toMatch(/running/);
+    const question = await terminal.sees(/cancel job .*\? y\/n/);
+    expect(question).toMatch(/running/);
     terminal.press('y');
     await terminal.sees(/− cancelled +sleeper/);
     terminal.press('\r');

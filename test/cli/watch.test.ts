@@ -161,7 +161,11 @@ describe('logs', () => {
   test('from the service itself need it, and continue after the last line', async () => {
     const path = '/nowhere';
     const local = await run(['logs', '--core']);
-    expect([local.code, local.calls, local.asked]).toEqual([1, [], [['findSocket', undefined]]]);
+    expect([local.code, local.calls, local.hostCalls]).toEqual([
+      1,
+      [],
+      [['findSocket', undefined]],
+    ]);
     expect(local.err).toContain('no server runs here');
     const gone = await run(['logs', '--core'], {
       host: { findSocket: () => Promise.resolve({ socketPath: path }) },

@@ -120,10 +120,10 @@ describe('config get and show', () => {
 describe('config set', () => {
   test('exits 2 when it is done and there are warnings', async () => {
     const directory = await makeStarter();
-    const told = await config(directory, 'set', 'service.tick_interval=200ms', '--apply');
-    expect(told.code).toBe(2);
-    expect(told.out).toContain('service.tick_interval is now 200ms');
-    expect(told.out).toContain('0 errors, 1 warning');
+    const result = await config(directory, 'set', 'service.tick_interval=200ms', '--apply');
+    expect(result.code).toBe(2);
+    expect(result.out).toContain('service.tick_interval is now 200ms');
+    expect(result.out).toContain('0 errors, 1 warning');
     expect((await config(directory, 'get', 'service.tick_interval')).out).toBe('200ms\n');
   });
 
@@ -139,9 +139,9 @@ describe('config set', () => {
     const planned = await config(directory, 'unset', 'service.max_hops', '--dry-run');
     expect(planned.out).toContain('would change from 4 to not set');
     expect((await config(directory, 'unset', 'service.max_hops')).code).toBe(2);
-    const told = await config(directory, 'unset', 'service.max_hops', '--apply');
-    expect(told).toMatchObject({ code: 0, err: '' });
-    expect(told.out).toContain('service.max_hops is no longer set (it was 4)');
+    const result = await config(directory, 'unset', 'service.max_hops', '--apply');
+    expect(result).toMatchObject({ code: 0, err: '' });
+    expect(result.out).toContain('service.max_hops is no longer set (it was 4)');
     expect((await readFile(file, 'utf8')).replace(/\nservice:\n$/, '\n')).toBe(before);
     expect((await config(directory, 'diff')).code).toBe(0);
   });
@@ -159,9 +159,9 @@ describe('config set', () => {
     const directory = await makeStarter();
     const file = join(directory, 'config.yaml');
     const before = await readFile(file, 'utf8');
-    const told = await config(directory, 'set', 'plugin:echo.enabled=false', '--apply', '--json');
-    expect(told.code).toBe(0);
-    expect(parse(told)).toMatchObject({ before: true, after: false, file, locked: true });
+    const result = await config(directory, 'set', 'plugin:echo.enabled=false', '--apply', '--json');
+    expect(result.code).toBe(0);
+    expect(parse(result)).toMatchObject({ before: true, after: false, file, locked: true });
     expect(await readFile(file, 'utf8')).toBe(before.replace('enabled: true', 'enabled: false'));
     expect(await readFile(`${file}.bak`, 'utf8')).toBe(before);
     expect((await config(directory, 'diff')).code).toBe(0);
@@ -183,8 +183,11 @@ describe('config set', () => {
 test('config check reports scopes that match no command', async () => {
   const directory = await makeStarter();
   const scopes = 'token:admin.scopes=["plugin:rw", "echo:deny:pol"]';
-  const told = await config(directory, 'set', scopes, '--apply');
-  expect([told.code, told.out]).toEqual([2, expect.stringContaining('echo has no command pol')]);
+  const result = await config(directory, 'set', scopes, '--apply');
+  expect([result.code, result.out]).toEqual([
+    2,
+    expect.stringContaining('echo has no command pol'),
+  ]);
   expect((await config(directory, 'check')).out).toContain('Did you mean poll?');
 });
 
@@ -253,7 +256,7 @@ describe('config lock, diff, backup and restore', () => {
   });
 
   test('config schema prints the schema itself', async () => {
-    const told = await config(await makeStarter(), 'schema');
-    expect(JSON.parse(told.out)).toMatchObject({ title: 'Configuration of Ductile' });
+    const result = await config(await makeStarter(), 'schema');
+    expect(JSON.parse(result.out)).toMatchObject({ title: 'Configuration of Ductile' });
   });
 });

@@ -35,8 +35,8 @@ describe('the search for the configuration', () => {
     const variable = await put('variable');
     const env = { DUCTILE_CONFIG_DIR: variable };
     expect(findConfig({ ...options, env }).directory).toBe(variable);
-    const given = await put('given');
-    expect(findConfig({ ...options, env, given }).directory).toBe(given);
+    const path = await put('given');
+    expect(findConfig({ ...options, env, given: path }).directory).toBe(path);
   });
 
   test('an empty variable counts as unset', async () => {

@@ -47,9 +47,9 @@ test('README.md', async () => {
   // Not every machine that tests can keep plugins of tenants apart.
   const trust = 'tenants: { trust: shared }\n';
   await writeFile(file, before.replace('plugins:\n', `plugins:\n${schedules}`) + api + trust);
-  const told = await type(home, check);
-  expect(told).toContain('the configuration is not locked');
-  expect(told).toContain('0 errors, 1 warning\n1 file locked');
+  const result = await type(home, check);
+  expect(result).toContain('the configuration is not locked');
+  expect(result).toContain('0 errors, 1 warning\n1 file locked');
   expect(await type(home, use)).toMatch(/2026-12-01T06:30:00\S* .*mornings/);
 
   const shared = await type(home, share);

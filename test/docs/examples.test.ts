@@ -41,11 +41,11 @@ async function setUp(name: string, edits: readonly (readonly [string, string])[]
   return {
     home,
     async type(...args) {
-      const told = await run([...args, '--config', directory], {
+      const result = await run([...args, '--config', directory], {
         host: { openLocal: (given, need) => cliHost.openLocal(given, need) },
       });
-      expect([told.code, told.err]).toEqual([0, '']);
-      return told.out;
+      expect([result.code, result.err]).toEqual([0, '']);
+      return result.out;
     },
     async start() {
       const { engine, close } = await openInstance(
@@ -200,8 +200,8 @@ test('nightly-backup alerts to what the service finds by itself', async () => {
   await mkdir(join(home, 'ductile-backup'));
   const engine = await start();
   for (let count = 0; count < 5; count += 1) {
-    const asked = { plugin: 'backup', command: 'run', payload: {} };
-    const { jobId } = await engine.submit({ ...asked, submittedBy: 'api', actor: 'test' });
+    const request = { plugin: 'backup', command: 'run', payload: {} };
+    const { jobId } = await engine.submit({ ...request, submittedBy: 'api', actor: 'test' });
     await engine.waitFor(jobId, 30_000);
   }
   const [alert] = await notes('ductile-backup/alerts.jsonl', 1);

@@ -79,13 +79,13 @@ test('five minutes', async () => {
     '~/',
     `${home}/`,
   );
-  const told: string[] = [];
+  const reports: string[] = [];
   for (const line of commandsOf(text).filter((one) => one !== 'system start')) {
     const { code, out, err } = await type(wordsOf(line), home);
     expect([line, code, err]).toEqual([line, 0, '']);
-    told.push(out);
+    reports.push(out);
   }
-  const all = told.join('\n');
+  const all = reports.join('\n');
   expect(all).toMatch(/greet: \d+ passed\n/);
   expect(all).toContain('"result":"Hello, Ann"');
   expect(all).toMatch(/2026-12-01T08:02:00\S* .*greet/);

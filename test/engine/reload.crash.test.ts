@@ -46,22 +46,22 @@ describe.each(databases)('SIGHUP on %s', (database) => {
     'is answered again and again while jobs run; none is lost or run twice',
     { timeout },
     async () => {
-      const stage = await makeCrashTest(database, { max_workers: 2 });
-      const server = await stage.start();
+      const crashTest = await makeCrashTest(database, { max_workers: 2 });
+      const server = await crashTest.start();
       const rounds = 6;
       for (let round = 1; round <= rounds; round += 1) {
-        for (let job = 0; job < 4; job += 1) await stage.client.enqueue({ sleep_ms: 40 });
-        await stage.place.vary({ service: { max_workers: 1 + (round % 4) } });
+        for (let job = 0; job < 4; job += 1) await crashTest.client.enqueue({ sleep_ms: 40 });
+        await crashTest.place.vary({ service: { max_workers: 1 + (round % 4) } });
         server.signal('SIGHUP');
         await logged(server, reloaded, round);
       }
-      await stage.drain();
-      const status = await stage.client.get('/system/status');
+      await crashTest.drain();
+      const status = await crashTest.client.get('/system/status');
       expect(status.body).toMatchObject({
         slots: 1 + (rounds % 4),
         generation: { number: rounds + 1, last_reload: { by: 'signal:SIGHUP', refused: null } },
       });
-      const { faults, counts } = await stage.judge();
+      const { faults, counts } = await crashTest.verify();
       expect(faults).toEqual([]);
       expect(counts.acknowledged).toBe(rounds * 4);
       expect(counts.crashed).toBe(0);
@@ -85,11 +85,11 @@ test(
     );
     server.signal('SIGHUP');
     await logged(server, refused);
-    const asked = await client.post('/system/reload');
-    expect(asked).toMatchObject({ status: 409, body: { code: 'RELOAD_REFUSED' } });
-    expect(asked.body['error']).toEqual(expect.stringContaining('plugin_rots'));
-    const told = await cli(place, 'system', 'reload', '--json');
-    expect(told).toMatchObject({ code: 78, answer: { code: 'RELOAD_REFUSED' } });
+    const response = await client.post('/system/reload');
+    expect(response).toMatchObject({ status: 409, body: { code: 'RELOAD_REFUSED' } });
+    expect(response.body['error']).toEqual(expect.stringContaining('plugin_rots'));
+    const result = await cli(place, 'system', 'reload', '--json');
+    expect(result).toMatchObject({ code: 78, answer: { code: 'RELOAD_REFUSED' } });
     const planned = await cli(place, 'system', 'reload', '--dry-run', '--json');
     expect(planned).toMatchObject({ code: 78, answer: { code: 'RELOAD_REFUSED' } });
     await client.enqueue();

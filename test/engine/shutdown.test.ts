@@ -96,8 +96,8 @@ test('stopping twice is stopping once', async () => {
   await Promise.all([engine.stop(), engine.stop(), close()]);
   await engine.stop();
   expect(engine.status().state).toBe('stopped');
-  const told = records.filter(({ level }) => level === 'warn' || level === 'error');
-  expect(told.filter(({ component }) => component !== 'config')).toEqual([]);
+  const logLines = records.filter(({ level }) => level === 'warn' || level === 'error');
+  expect(logLines.filter(({ component }) => component !== 'config')).toEqual([]);
 });
 
 test('a second process on the same file is refused while the first runs', async () => {

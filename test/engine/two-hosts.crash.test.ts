@@ -17,58 +17,58 @@ describe('a host that falls silent for longer than the others wait', () => {
   const service = { poll_interval: '1h' };
 
   test('has its late result discarded', { timeout }, async () => {
-    const stage = await makeCrashTest('postgres', service);
-    const silent = await stage.start('run.after-exit:stop');
-    const operation = await stage.client.enqueue();
+    const crashTest = await makeCrashTest('postgres', service);
+    const silent = await crashTest.start('run.after-exit:stop');
+    const operation = await crashTest.client.enqueue();
     await eventually('it has stopped', () => readState(silent.pid) === 'T');
-    const other = await stage.start();
-    await stage.recorded(operation, { attempt: 2, phase: 'end' });
+    const other = await crashTest.start();
+    await crashTest.recorded(operation, { attempt: 2, phase: 'end' });
     silent.signal('SIGCONT');
     await said(silent, fenced);
     await said(silent, 'this process was presumed dead; its claims were given to others');
     // Both are well again.
-    const later = [await stage.client.enqueue(), await stage.client.enqueue()];
-    for (const each of later) await stage.recorded(each, { phase: 'end' });
-    await stage.drain();
+    const later = [await crashTest.client.enqueue(), await crashTest.client.enqueue()];
+    for (const each of later) await crashTest.recorded(each, { phase: 'end' });
+    await crashTest.drain();
     expect([silent.isAlive, other.isAlive]).toEqual([true, true]);
-    const { faults, counts } = await stage.judge();
+    const { faults, counts } = await crashTest.verify();
     expect(faults).toEqual([]);
     expect(counts).toMatchObject({ acknowledged: 3, repeated: 1, crashed: 1 });
   });
 
   test('has its plugins killed before another host starts them', { timeout }, async () => {
-    const stage = await makeCrashTest('postgres', service);
-    const silent = await stage.start();
-    const operation = await stage.client.enqueue({ hang_before: 2 });
-    const { pid } = await stage.recorded(operation, { attempt: 1, phase: 'start' });
+    const crashTest = await makeCrashTest('postgres', service);
+    const silent = await crashTest.start();
+    const operation = await crashTest.client.enqueue({ hang_before: 2 });
+    const { pid } = await crashTest.recorded(operation, { attempt: 1, phase: 'start' });
     silent.signal('SIGSTOP');
     await waitForDeath(pid);
     expect(readState(silent.pid)).toBe('T');
-    await stage.start();
-    await stage.recorded(operation, { attempt: 2, phase: 'end' });
+    await crashTest.start();
+    await crashTest.recorded(operation, { attempt: 2, phase: 'end' });
     silent.signal('SIGCONT');
     await said(silent, fenced);
-    await stage.drain();
-    const { faults, counts } = await stage.judge();
+    await crashTest.drain();
+    const { faults, counts } = await crashTest.verify();
     expect(faults).toEqual([]);
     expect(counts).toMatchObject({ acknowledged: 1, repeated: 1, crashed: 1, released: 0 });
   });
 });
 
 test('a database that goes away for a while is waited for', { timeout }, async () => {
-  const stage = await makeCrashTest('postgres');
-  const proxy = await startDatabaseProxy(stage.place);
-  const server = await stage.start();
-  const operation = await stage.client.enqueue({ hang_before: 2 });
-  const { pid } = await stage.recorded(operation, { attempt: 1, phase: 'start' });
-  await stage.client.enqueue({ fail_before: 2 });
-  await stage.client.enqueue();
+  const crashTest = await makeCrashTest('postgres');
+  const proxy = await startDatabaseProxy(crashTest.place);
+  const server = await crashTest.start();
+  const operation = await crashTest.client.enqueue({ hang_before: 2 });
+  const { pid } = await crashTest.recorded(operation, { attempt: 1, phase: 'start' });
+  await crashTest.client.enqueue({ fail_before: 2 });
+  await crashTest.client.enqueue();
   await proxy.cut();
   const until = performance.now() + outageMs;
   let refused = 0;
   // A request in progress may get its response only when the database is back: such a client waits.
   while (performance.now() < until) {
-    expect(await stage.client.enqueue()).toMatchObject({
+    expect(await crashTest.client.enqueue()).toMatchObject({
       outcome: 'refused',
       code: 'LEDGER_UNAVAILABLE',
     });
@@ -79,11 +79,11 @@ test('a database that goes away for a while is waited for', { timeout }, async (
   await waitForDeath(pid);
   expect(server.isAlive).toBe(true);
   await proxy.restore();
-  await stage.recorded(operation, { attempt: 2, phase: 'end' });
-  expect(await stage.client.enqueue()).toMatchObject({ outcome: 'acknowledged' });
-  await stage.drain();
+  await crashTest.recorded(operation, { attempt: 2, phase: 'end' });
+  expect(await crashTest.client.enqueue()).toMatchObject({ outcome: 'acknowledged' });
+  await crashTest.drain();
   expect(server.isAlive).toBe(true);
-  const { faults, counts } = await stage.judge();
+  const { faults, counts } = await crashTest.verify();
   expect(faults).toEqual([]);
   expect(counts).toMatchObject({ acknowledged: 4, unknown: 0, crashed: 0 });
   expect(counts.refused).toBe(refused);

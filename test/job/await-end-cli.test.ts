@@ -80,7 +80,7 @@ test('Ctrl-C says that the job continues, how to stop it and how to wait for it'
     `job ${id} continues. Stop it: \`ductile job cancel ${id} ${target}\`. ` +
       `Wait for it: \`ductile job wait ${id} ${target}\`\n`,
   );
-  expect(ended.asked).toContainEqual(['exit', 130]);
+  expect(ended.hostCalls).toContainEqual(['exit', 130]);
   expect(ended.out).toBe('');
   const { body } = await api.ask(`/job/${id}`);
   expect(body).toMatchObject({ status: 'running' });

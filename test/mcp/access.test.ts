@@ -1,6 +1,6 @@
 /** Access to the MCP endpoint. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startApi, type Ask, type Reply, type TestApi } from '../support/api-server.ts';
+import { startApi, type RequestOptions, type Reply, type TestApi } from '../support/api-server.ts';
 import { readData } from '../support/mcp-client.ts';
 
 let api: TestApi;
@@ -18,7 +18,7 @@ function message(method: string, params: object = {}): string {
 
 const ACCEPT = { accept: 'application/json, text/event-stream' };
 
-function post(body: string, how: Ask = {}): Promise<Reply> {
+function post(body: string, how: RequestOptions = {}): Promise<Reply> {
   return api.ask('/mcp', { body, ...how, headers: { ...ACCEPT, ...how.headers } });
 }
 

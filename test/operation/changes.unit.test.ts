@@ -224,11 +224,11 @@ describe('tokens', () => {
   test('are made by owners only, on either way', async () => {
     const principal = makePrincipal('token:x', ['tokens:rw', 'directives:rw']);
     const params = { name: 'mine', scopes: ['*'] };
-    for (const asked of [
+    for (const pending of [
       ask('token.create', params, { principal }),
       ask('directive.request', { type: 'token.create', params }, { principal }),
     ]) {
-      await expect(asked).rejects.toMatchObject({ code: 'FORBIDDEN' });
+      await expect(pending).rejects.toMatchObject({ code: 'FORBIDDEN' });
     }
   });
 });
@@ -246,12 +246,12 @@ describe('a request under a key', () => {
   /** The directive that another host runs for the same request. */
   async function beginElsewhere(subjectId: string): Promise<DirectiveInsert> {
     const key = callerKey('cli:ann', `request:${subjectId}`);
-    const asked = pausing(
+    const request = pausing(
       { type: 'job.cancel', params: toCanonicalJson(params), sameness: { key } },
       { kind: 'process' },
     );
-    await engine.ledger.directives.create(asked);
-    return asked;
+    await engine.ledger.directives.create(request);
+    return request;
   }
 
   test('is not over while another host does it, and is repeated when that failed', async () => {
@@ -351,17 +351,17 @@ describe('directive.request', () => {
 });
 
 test('plugin.run takes a time or a delay, and not both', async () => {
-  const asked = { plugin: 'mail', command: 'handle' };
-  await ask('plugin.run', { ...asked, delay: '5m', dedupe_key: 'k', dedupe_ttl: '1h' });
-  await ask('plugin.run', { ...asked, run_at: '2026-11-15T23:30:00+01:00' });
+  const input = { plugin: 'mail', command: 'handle' };
+  await ask('plugin.run', { ...input, delay: '5m', dedupe_key: 'k', dedupe_ttl: '1h' });
+  await ask('plugin.run', { ...input, run_at: '2026-11-15T23:30:00+01:00' });
   expect(engine.submitted).toMatchObject([
     { due: { inMs: 300_000 }, dedupeKey: 'k', dedupeTtlMs: 3_600_000 },
     { due: { at: '2026-11-15T22:30:00.000Z' } },
   ]);
-  const both = { ...asked, delay: '5m', run_at: '2026-11-15T23:30:00Z' };
+  const both = { ...input, delay: '5m', run_at: '2026-11-15T23:30:00Z' };
   await expect(ask('plugin.run', both)).rejects.toMatchObject({ code: 'INPUT_INVALID' });
   for (const run_at of ['tomorrow', '2026-11-15', '2026-13-01T00:00:00Z', '2026-11-15T23:30:00']) {
-    await expect(ask('plugin.run', { ...asked, run_at })).rejects.toMatchObject({
+    await expect(ask('plugin.run', { ...input, run_at })).rejects.toMatchObject({
       code: 'INPUT_INVALID',
       place: 'run_at',
     });

@@ -35,16 +35,16 @@ function post(socketPath: string, path: string, key: string, body: object): Prom
 
 describe.each(databases)('on %s', (database) => {
   test('asking again after the crash finds the job of the first time', { timeout }, async () => {
-    const stage = await makeCrashTest(database);
-    const first = await stage.start('enqueue.after-commit:kill');
+    const crashTest = await makeCrashTest(database);
+    const first = await crashTest.start('enqueue.after-commit:kill');
     const { control } = await first.ready;
     const wish = { payload: { ref: 1 } };
     await expect(post(control, '/plugin/recorder', 'k', wish)).rejects.toThrow();
     expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' });
-    const accepted = await stage.withLedger((ledger) => ledger.jobs.list({ limit: 9 }));
+    const accepted = await crashTest.withLedger((ledger) => ledger.jobs.list({ limit: 9 }));
     expect(accepted).toHaveLength(1);
 
-    const second = await stage.start();
+    const second = await crashTest.start();
     const at = (await second.ready).control;
     const again = await post(at, '/plugin/recorder', 'k', wish);
     expect(again).toMatchObject({ status: 202, body: { job_id: accepted[0]?.id } });
@@ -52,10 +52,10 @@ describe.each(databases)('on %s', (database) => {
     expect(third).toMatchObject({ status: 202, body: again.body, replayed: 'true' });
     const other = await post(at, '/plugin/recorder', 'k', { payload: { ref: 2 } });
     expect(other.status).toBe(422);
-    await stage.drain();
-    const lines = (await stage.record()).filter(({ phase }) => phase === 'end');
+    await crashTest.drain();
+    const lines = (await crashTest.record()).filter(({ phase }) => phase === 'end');
     expect(lines.filter(({ job_id: id }) => id === accepted[0]?.id)).toHaveLength(1);
-    const roots = await stage.withLedger((ledger) =>
+    const roots = await crashTest.withLedger((ledger) =>
       ledger.jobs.list({ plugin: 'recorder', limit: 9 }),
     );
     expect(roots).toHaveLength(1);

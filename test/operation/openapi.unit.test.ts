@@ -147,9 +147,9 @@ describe('the whole document', () => {
     expect(statuses('/webhooks')).not.toContain('202');
     expect(statuses('/plugin/{plugin}/{command}')).toEqual(expect.arrayContaining(['200', '202']));
     for (const path of ['/system/reload', '/plugins/{plugin}/init']) {
-      const told = JSON.stringify(paths[path]?.post?.responses);
-      expect(told).toMatch(/DIRECTIVE_FAILED/);
-      expect(told).toMatch(/BUSY/);
+      const json = JSON.stringify(paths[path]?.post?.responses);
+      expect(json).toMatch(/DIRECTIVE_FAILED/);
+      expect(json).toMatch(/BUSY/);
     }
   });
 

@@ -61,8 +61,8 @@ describe('plugin.run', () => {
 
   test('never says of a job that was accepted that nothing was', async () => {
     engine.waitFor = () => Promise.reject(new DuctileError('LEDGER_UNAVAILABLE', 'gone'));
-    const asked = ask('plugin.run', { plugin: 'echo', wait: true });
-    const error = await asked.catch((thrown: unknown) => thrown);
+    const pending = ask('plugin.run', { plugin: 'echo', wait: true });
+    const error = await pending.catch((thrown: unknown) => thrown);
     const [job] = await engine.ledger.jobs.list({ limit: 1 });
     expect(error).toMatchObject({ code: 'LEDGER_UNCERTAIN', details: { job_id: job?.id } });
   });

@@ -116,8 +116,8 @@ test('an init can be requested by its name or as a command; a running one is eno
   });
   const run = await ask(instance, 'plugin.run', { plugin: 'pump', command: 'init', wait: true });
   expect(run).toMatchObject({ command: 'init', status: 'succeeded', submitted_by: 'cli' });
-  const asked = await ask(instance, 'plugin.init', { plugin: 'pump' });
-  await instance.ended(String(asked['job_id']));
+  const response = await ask(instance, 'plugin.init', { plugin: 'pump' });
+  await instance.ended(String(response['job_id']));
   expect(await place.notes()).toEqual(['init 1', 'init 1', 'init 1']);
 });
 

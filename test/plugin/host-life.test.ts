@@ -53,7 +53,7 @@ describe.each(builds)('with the %s spawner', (build) => {
     await waitUntil('its plugin runs', () => existsSync(pidFile));
     const pids = readFileSync(pidFile, 'utf8').trim().split(' ').map(Number);
     expect(pids.map(isAlive)).toEqual([true, true, true]);
-    return { engine, gone, pids, helper: parentOf(pids[0] ?? 0) };
+    return { engine, gone, pids, spawner: parentOf(pids[0] ?? 0) };
   }
 
   test('200 processes at once, each with its own answer', async () => {
@@ -71,33 +71,33 @@ describe.each(builds)('with the %s spawner', (build) => {
     const batch = () => Promise.all(Array.from({ length: 20 }, () => host.run(spec, nothing)));
     await batch();
     const { pid, end } = await startHanging(host);
-    const helper = parentOf(pid);
-    const count = () => readdirSync(`/proc/${helper}/fd`).length;
+    const spawner = parentOf(pid);
+    const count = () => readdirSync(`/proc/${spawner}/fd`).length;
     const before = count();
     for (let round = 0; round < 25; round += 1) await batch();
     await waitUntil('no descriptor is left over', () => count() <= before);
-    expect(findZombiesOf(helper)).toEqual([]);
+    expect(findZombiesOf(spawner)).toEqual([]);
     await host.stop();
     expect(await end).toMatchObject({ stopped: 'shutdown' });
   });
 
   test('the engine is killed: so is everything below it', async () => {
-    const { engine, gone, pids, helper } = await startEngine();
+    const { engine, gone, pids, spawner } = await startEngine();
     engine.kill('SIGKILL');
     await gone;
     for (const pid of build === 'portable' ? pids.slice(0, 2) : pids) await waitForDeath(pid);
-    await waitForDeath(helper);
+    await waitForDeath(spawner);
     killAll(pids);
   });
 
   test('engine and spawner are both killed: the next spawner kills what they left', async () => {
     const lockPath = join(await makeDirectory(), 'spawner.lock');
-    const { engine, gone, pids, helper } = await startEngine(lockPath);
-    process.kill(helper, 'SIGSTOP');
+    const { engine, gone, pids, spawner } = await startEngine(lockPath);
+    process.kill(spawner, 'SIGSTOP');
     engine.kill('SIGKILL');
     await gone;
-    process.kill(helper, 'SIGKILL');
-    await waitForDeath(helper);
+    process.kill(spawner, 'SIGKILL');
+    await waitForDeath(spawner);
     expect(pids.map(isAlive)).toEqual([true, true, true]);
     await start({ lockPath });
     expect(pids.map(isAlive)).toEqual([false, false, false]);
@@ -105,12 +105,12 @@ describe.each(builds)('with the %s spawner', (build) => {
 
   test('the next spawner is ready only when processes that die slowly are gone', async () => {
     const lockPath = join(await makeDirectory(), 'spawner.lock');
-    const { engine, gone, pids, helper } = await startEngine(lockPath, 512);
-    process.kill(helper, 'SIGSTOP');
+    const { engine, gone, pids, spawner } = await startEngine(lockPath, 512);
+    process.kill(spawner, 'SIGSTOP');
     engine.kill('SIGKILL');
     await gone;
-    process.kill(helper, 'SIGKILL');
-    await waitForDeath(helper);
+    process.kill(spawner, 'SIGKILL');
+    await waitForDeath(spawner);
     await start({ lockPath });
     expect(pids.map(isAlive)).toEqual([false, false, false]);
   });
@@ -119,8 +119,8 @@ describe.each(builds)('with the %s spawner', (build) => {
     const deaths: string[] = [];
     const host = await start({ onSpawnerDeath: () => deaths.push('dead') });
     const { pid, end } = await startHanging(host);
-    const helper = parentOf(pid);
-    process.kill(helper, 'SIGKILL');
+    const spawner = parentOf(pid);
+    process.kill(spawner, 'SIGKILL');
     await expect(end).rejects.toMatchObject({ code: 'SPAWNER_FAILED' });
     expect(deaths).toEqual(['dead']);
     await waitForDeath(pid);
@@ -131,11 +131,11 @@ describe.each(builds)('with the %s spawner', (build) => {
   test('requests that are on their way when the spawner dies are lost, not stuck', async () => {
     const host = await start();
     const { pid } = await startHanging(host);
-    const helper = parentOf(pid);
-    process.kill(helper, 'SIGSTOP');
+    const spawner = parentOf(pid);
+    process.kill(spawner, 'SIGSTOP');
     const sent = host.run(makeSpec('echoes-stdin'), Buffer.alloc(8 * 1024 * 1024));
     await new Promise(setImmediate);
-    process.kill(helper, 'SIGKILL');
+    process.kill(spawner, 'SIGKILL');
     await expect(sent).rejects.toMatchObject({ code: 'SPAWNER_FAILED' });
   });
 

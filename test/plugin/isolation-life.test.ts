@@ -15,7 +15,11 @@ import {
   waitForDeath,
   waitUntil,
 } from '../support/hosts.ts';
-import { makeScene, searchedPath, type Scene } from '../support/isolation-scene.ts';
+import {
+  makeIsolationFixture,
+  searchedPath,
+  type IsolationFixture,
+} from '../support/isolation-fixture.ts';
 
 const spawner = useNativeSpawner();
 const kinds = ['native', 'node'] as const;
@@ -25,7 +29,7 @@ describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', 
   interface Boxed {
     readonly host: Host;
     readonly spec: (name: string, more?: Partial<ProcessSpec>) => ProcessSpec;
-    readonly scene: Scene;
+    readonly sandbox: IsolationFixture;
   }
 
   /** Works as whoever runs the tests; test/plugin/isolation.test.ts has the other users. */
@@ -34,13 +38,13 @@ describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', 
     onTestFinished(() => host.stop());
     await host.start();
     const native = spawner.pathOf('native');
-    const scene = await makeScene('namespaces', { host, native, asNobody: false });
-    skip(scene.isolation.tier === 'none', scene.isolation.reason ?? '');
+    const sandbox = await makeIsolationFixture('namespaces', { host, native, asNobody: false });
+    skip(sandbox.isolation.tier === 'none', sandbox.isolation.reason ?? '');
     const spec: Boxed['spec'] = (name, { env = {}, ...more } = {}) => {
       const whole = { cwd: fixtures, env: { PATH: searchedPath, ...env }, ...more };
-      return scene.confine(makeSpec(name, whole));
+      return sandbox.confine(makeSpec(name, whole));
     };
-    return { host, spec, scene };
+    return { host, spec, sandbox };
   }
 
   test('a process in a box ends as the plugin does', async ({ skip }) => {
@@ -72,11 +76,13 @@ describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', 
   });
 
   test('a cancelled plugin is gone with all that it started', async ({ skip }) => {
-    const { host, scene } = await open(skip);
+    const { host, sandbox } = await open(skip);
     const { script, seconds } = familyScript();
-    const entrypoint = scene.write(script);
+    const entrypoint = sandbox.write(script);
     const stop = new AbortController();
-    const end = host.run(scene.confine(scene.specOf(entrypoint)), nothing, { signal: stop.signal });
+    const end = host.run(sandbox.confine(sandbox.specOf(entrypoint)), nothing, {
+      signal: stop.signal,
+    });
     await waitUntil('its family runs', () => findSleepers(seconds).length === 3);
     stop.abort('cancelled');
     expect(await end).toMatchObject({ stopped: 'cancelled' });
@@ -86,9 +92,9 @@ describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', 
   test('a daemon that left its session and closed its output dies with its plugin', async ({
     skip,
   }) => {
-    const { host, scene } = await open(skip);
+    const { host, sandbox } = await open(skip);
     const { script, seconds } = familyScript({ thenExits: true });
-    const spec = scene.confine(scene.specOf(scene.write(script)));
+    const spec = sandbox.confine(sandbox.specOf(sandbox.write(script)));
     expect((await host.run(spec, nothing)).exit).toEqual({ kind: 'exited', code: 0 });
     await waitUntil('its daemons are gone', () => findSleepers(seconds).length === 0);
   });
@@ -111,9 +117,9 @@ describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', 
   });
 
   test('a passed deadline kills everything in every box', async ({ skip }) => {
-    const { host, scene } = await open(skip);
+    const { host, sandbox } = await open(skip);
     const { script, seconds } = familyScript();
-    const end = host.run(scene.confine(scene.specOf(scene.write(script))), nothing);
+    const end = host.run(sandbox.confine(sandbox.specOf(sandbox.write(script))), nothing);
     await waitUntil('its family runs', () => findSleepers(seconds).length === 3);
     host.renew(1);
     expect(await end).toMatchObject({ stopped: 'fenced' });
@@ -121,10 +127,10 @@ describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', 
   });
 
   test('nothing in a box outlives a spawner that was killed', async ({ skip }) => {
-    const { host, scene } = await open(skip);
+    const { host, sandbox } = await open(skip);
     const { script, seconds } = familyScript();
     const started = Promise.withResolvers<number>();
-    const spec = scene.confine(scene.specOf(scene.write(script)));
+    const spec = sandbox.confine(sandbox.specOf(sandbox.write(script)));
     const end = host.run(spec, nothing, { onStarted: started.resolve });
     const keeper = await started.promise;
     await waitUntil('its family runs', () => findSleepers(seconds).length === 3);
@@ -135,13 +141,13 @@ describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', 
   });
 
   test('limits count the processes of the plugin, and not those of its box', async ({ skip }) => {
-    const { host, spec, scene } = await open(skip);
+    const { host, spec, sandbox } = await open(skip);
     const alone = await host.run(spec('echoes-stdin', { limits: { processes: 1 } }), nothing);
     expect(alone).toMatchObject({ stopped: undefined, exit: { code: 0 } });
     const { script } = familyScript();
-    const entrypoint = scene.write(script);
-    const crowd = { ...scene.specOf(entrypoint), limits: { processes: 3 } };
-    expect(await host.run(scene.confine(crowd), nothing)).toMatchObject({ stopped: 'processes' });
+    const entrypoint = sandbox.write(script);
+    const crowd = { ...sandbox.specOf(entrypoint), limits: { processes: 3 } };
+    expect(await host.run(sandbox.confine(crowd), nothing)).toMatchObject({ stopped: 'processes' });
   });
 
   test('many boxes at once leave no process behind', async ({ skip }) => {
@@ -150,8 +156,8 @@ describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', 
     const one = spec('echoes-stdin');
     const ends = await Promise.all(requests.map((text) => host.run(one, Buffer.from(text))));
     expect(ends.map(({ stdout }) => stdout.toString())).toEqual(requests);
-    const helper = parentOf((await startHanging(host, spec('hangs'))).pid);
-    await waitUntil('only that one is left', () => findChildren(helper).length === 1);
+    const spawner = parentOf((await startHanging(host, spec('hangs'))).pid);
+    await waitUntil('only that one is left', () => findChildren(spawner).length === 1);
   });
 });
 

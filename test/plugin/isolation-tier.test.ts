@@ -13,7 +13,7 @@ import {
 import { pickUser } from '../../src/plugin/profile.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { makeSpec, nothing, optionsOf, startHost, useNativeSpawner } from '../support/hosts.ts';
-import { makeScene, ownUid, searchedPath } from '../support/isolation-scene.ts';
+import { makeIsolationFixture, ownUid, searchedPath } from '../support/isolation-fixture.ts';
 
 const source = resolve(import.meta.dirname, '../../native/spawner.c');
 const spawner = useNativeSpawner();
@@ -41,9 +41,9 @@ describe.runIf(isLinux && existsSync('/usr/bin/cc')).each([5, 0])('with Landlock
 
   test('a box keeps a hostile plugin in without it', async ({ skip }) => {
     const host = await startHost(optionsOf('native', spawner.pathOf('native')));
-    const scene = await makeScene('namespaces', { host, native, asNobody: false });
-    skip(scene.isolation.tier === 'none', scene.isolation.reason ?? '');
-    const { reached, before, after } = await scene.attack();
+    const sandbox = await makeIsolationFixture('namespaces', { host, native, asNobody: false });
+    skip(sandbox.isolation.tier === 'none', sandbox.isolation.reason ?? '');
+    const { reached, before, after } = await sandbox.attack();
     expect(reached).toEqual([]);
     expect(after).toEqual(before);
   });

@@ -7,7 +7,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeHost } from '../../src/plugin/host.ts';
 import type { Host } from '../../src/plugin/process.ts';
 import { nodeScript, optionsOf, useNativeSpawner } from '../support/hosts.ts';
-import { makeScene, ownUid, type Scene } from '../support/isolation-scene.ts';
+import {
+  makeIsolationFixture,
+  ownUid,
+  type IsolationFixture,
+} from '../support/isolation-fixture.ts';
 
 const spawner = useNativeSpawner();
 
@@ -24,19 +28,19 @@ describe.runIf(process.platform === 'linux').each(tiers)('in the tier %s', (tier
       await host.start();
     });
     afterAll(() => host.stop());
-    const open = async (skip: (is: boolean, why: string) => void): Promise<Scene> => {
-      const scene = await makeScene(tier, {
+    const open = async (skip: (is: boolean, why: string) => void): Promise<IsolationFixture> => {
+      const sandbox = await makeIsolationFixture(tier, {
         host,
         native: spawner.pathOf('native'),
         asNobody: user === 'nobody',
       });
-      skip(scene.isolation.tier !== tier, scene.isolation.reason ?? '');
-      return scene;
+      skip(sandbox.isolation.tier !== tier, sandbox.isolation.reason ?? '');
+      return sandbox;
     };
 
     test('a hostile plugin changes, reads, reaches and signals nothing', async ({ skip }) => {
-      const scene = await open(skip);
-      const { reached, before, after } = await scene.attack();
+      const sandbox = await open(skip);
+      const { reached, before, after } = await sandbox.attack();
       expect(reached).toEqual([]);
       expect(after).toEqual(before);
     });
@@ -72,17 +76,17 @@ describe.runIf(process.platform === 'linux').each(tiers)('in the tier %s', (tier
     });
 
     test.runIf(tier !== 'landlock')('each process has a /tmp of its own', async ({ skip }) => {
-      const scene = await open(skip);
-      expect(await scene.run('echo mine > /tmp/left && cat /tmp/left; echo $HOME $TMPDIR')).toBe(
+      const sandbox = await open(skip);
+      expect(await sandbox.run('echo mine > /tmp/left && cat /tmp/left; echo $HOME $TMPDIR')).toBe(
         'mine\n/tmp /tmp\n',
       );
-      expect(await scene.run('ls /tmp /var/tmp | grep -v : | grep -c left')).toBe('0\n');
+      expect(await sandbox.run('ls /tmp /var/tmp | grep -v : | grep -c left')).toBe('0\n');
       expect(existsSync('/tmp/left')).toBe(false);
     });
 
     test('a process without a network reaches not even the loopback', async ({ skip }) => {
-      const scene = await open(skip);
-      expect((await scene.attack({ network: 'none' })).reached).toEqual([]);
+      const sandbox = await open(skip);
+      expect((await sandbox.attack({ network: 'none' })).reached).toEqual([]);
     });
   });
 });

@@ -121,9 +121,9 @@ async function findHeld(host: Host): Promise<number> {
   const options = { signal: controller.signal, onStarted: started.resolve };
   const end = host.run(makeSpec('hangs'), Buffer.alloc(0), options);
   const sibling = await started.promise;
-  const helper = parentOf(sibling);
+  const spawner = parentOf(sibling);
   const pids = readdirSync('/proc').map(Number);
-  const found = pids.find((pid) => pid > 0 && pid !== sibling && parentOf(pid) === helper);
+  const found = pids.find((pid) => pid > 0 && pid !== sibling && parentOf(pid) === spawner);
   controller.abort();
   await end;
   return found ?? 0;

@@ -43,9 +43,9 @@ describe('encodeRequest', () => {
     (command) => {
       const event = { type: 'a.b', payload: { x: 1, text: 'line\nbreak', deep: [{}, null] } };
       for (const payload of [event, event.payload, {}, 'text', null]) {
-        const told = { ...request, command, payload };
-        const stored = encodeRequest({ ...told, payloadText: JSON.stringify(payload) });
-        expect(stored.toString()).toBe(encodeRequest(told).toString());
+        const expected = { ...request, command, payload };
+        const stored = encodeRequest({ ...expected, payloadText: JSON.stringify(payload) });
+        expect(stored.toString()).toBe(encodeRequest(expected).toString());
       }
     },
   );
@@ -97,9 +97,9 @@ describe('baggage in a request', () => {
     [[1], [1], [1]],
     [null, null, null],
   ])('%j stays the payload, and the event has more', (payload, plain, merged) => {
-    const asked = JSON.parse(encodeRequest({ ...request, payload }).toString()) as JsonObject;
-    expect(asked).toMatchObject({ payload: plain, event: { type: 'api.trigger' } });
-    expect(asked['event']).toHaveProperty('payload', merged);
+    const encoded = JSON.parse(encodeRequest({ ...request, payload }).toString()) as JsonObject;
+    expect(encoded).toMatchObject({ payload: plain, event: { type: 'api.trigger' } });
+    expect(encoded['event']).toHaveProperty('payload', merged);
     const routed = { ...request, payload: { ...event, payload } };
     const sent = JSON.parse(encodeRequest(routed).toString()) as JsonObject;
     expect(sent).toMatchObject({ payload: plain, context: request.context });

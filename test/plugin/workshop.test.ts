@@ -74,10 +74,10 @@ describe('plugin new', () => {
   });
 
   test('says what would be written, and how the runtime finds it elsewhere', async () => {
-    const asked = ['plugin', 'new', 'far', '--lang', 'python', '--dir', 'elsewhere/far'];
-    const plan = await type(...asked, '--dry-run');
+    const command = ['plugin', 'new', 'far', '--lang', 'python', '--dir', 'elsewhere/far'];
+    const plan = await type(...command, '--dry-run');
     expect(plan.out).toContain(`${join(home, 'elsewhere/far/run.py')} would be written.`);
-    const { out } = await type(...asked);
+    const { out } = await type(...command);
     expect(out).toContain(`Add "${join(home, 'elsewhere')}" to plugin_roots`);
   });
 

@@ -6,17 +6,17 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { withWords } from '../../plugins/agent/outcome.ts';
 import { task } from '../../plugins/agent/task.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import { makeAgentScene, type AgentScene } from '../support/agent-scene.ts';
+import { makeAgentFixture, type AgentFixture } from '../support/agent-fixture.ts';
 import { claudeSays, isGone } from '../support/fake-agent.ts';
 import { eventually } from '../support/instance.ts';
 import { commandError, commandOk } from '../support/plugin-command.ts';
 import { payloadOf, runError, runOk } from '../support/plugin-process.ts';
 
 const runTask = withWords(task);
-let scene: AgentScene;
+let agents: AgentFixture;
 
 beforeEach(async () => {
-  scene = await makeAgentScene();
+  agents = await makeAgentFixture();
 });
 
 describe('a task that fails ends with its word', () => {
@@ -36,51 +36,51 @@ describe('a task that fails ends with its word', () => {
     ['folders of conversations', { task_folder: '_conversations' }, /^error:folder_missing/],
     ['no prompt', { prompt: null }, /^error:exception: payload\.prompt/],
   ])('%s', async (_what, own, error) => {
-    await symlink('/etc', join(scene.tasksDir, 'out'));
-    await writeFile(join(scene.tasksDir, 'file'), '');
-    await mkdir(join(scene.tasksDir, '_conversations'));
-    const failed = await commandError(runTask, scene.task(own));
+    await symlink('/etc', join(agents.tasksDir, 'out'));
+    await writeFile(join(agents.tasksDir, 'file'), '');
+    await mkdir(join(agents.tasksDir, '_conversations'));
+    const failed = await commandError(runTask, agents.task(own));
     expect(failed.error).toMatch(error);
     expect(failed.retry).toBe(false);
-    expect(await scene.claude.calls()).toEqual([]);
+    expect(await agents.claude.calls()).toEqual([]);
   });
 
   test('a program that is not there', async () => {
-    const providers = { claude: { command: [join(scene.tasksDir, 'no-claude')] } };
-    const failed = await commandError(runTask, scene.task({}, { ...scene.settings, providers }));
+    const providers = { claude: { command: [join(agents.tasksDir, 'no-claude')] } };
+    const failed = await commandError(runTask, agents.task({}, { ...agents.settings, providers }));
     expect(failed.error).toMatch(/^error:cli_not_found_claude: .*ENOENT/);
   });
 
   test('an exit code, with what was said about it', async () => {
-    await scene.claude.behave({ code: 3, stderr: 'no credit\n' });
-    expect(await commandError(runTask, scene.task())).toMatchObject({
+    await agents.claude.behave({ code: 3, stderr: 'no credit\n' });
+    expect(await commandError(runTask, agents.task())).toMatchObject({
       error: 'error:exit_3: no credit',
       retry: false,
     });
     const answer = JSON.parse(claudeSays('Please run /login')) as JsonObject;
-    await scene.claude.behave({ code: 1, stdout: JSON.stringify({ ...answer, is_error: true }) });
-    expect((await commandError(runTask, scene.task())).error).toBe(
+    await agents.claude.behave({ code: 1, stdout: JSON.stringify({ ...answer, is_error: true }) });
+    expect((await commandError(runTask, agents.task())).error).toBe(
       'error:exit_1: Please run /login',
     );
-    await scene.claude.behave({ dies: 'SIGKILL' });
-    expect((await commandError(runTask, scene.task())).error).toBe('error:exit_137');
+    await agents.claude.behave({ dies: 'SIGKILL' });
+    expect((await commandError(runTask, agents.task())).error).toBe('error:exit_137');
   });
 
   test('an answer that says itself that it failed', async () => {
     const answer = { type: 'result', subtype: 'error_max_turns', is_error: false };
-    await scene.claude.behave({ stdout: JSON.stringify(answer) });
-    expect((await commandError(runTask, scene.task())).error).toBe(
+    await agents.claude.behave({ stdout: JSON.stringify(answer) });
+    expect((await commandError(runTask, agents.task())).error).toBe(
       'error:exception: error_max_turns',
     );
-    await scene.codex.behave({ stdout: '{"type":"turn.failed","error":{"message":"quota"}}\n' });
-    expect((await commandError(runTask, scene.task({ provider: 'codex' }))).error).toBe(
+    await agents.codex.behave({ stdout: '{"type":"turn.failed","error":{"message":"quota"}}\n' });
+    expect((await commandError(runTask, agents.task({ provider: 'codex' }))).error).toBe(
       'error:exception: quota',
     );
   });
 
   test('output without an end', async () => {
-    await scene.claude.behave({ floods: 40 * 1024 * 1024 });
-    expect((await commandError(runTask, scene.task())).error).toMatch(
+    await agents.claude.behave({ floods: 40 * 1024 * 1024 });
+    expect((await commandError(runTask, agents.task())).error).toMatch(
       /^error:exception: claude wrote more than/,
     );
   });
@@ -88,28 +88,28 @@ describe('a task that fails ends with its word', () => {
 
 describe('an answer', () => {
   test('that is garbage is shown as it is, and cut', async () => {
-    await scene.claude.behave({ stdout: `\u0007 not JSON ${'x'.repeat(5000)}` });
-    const { text } = payloadOf(await commandOk(runTask, scene.task()));
+    await agents.claude.behave({ stdout: `\u0007 not JSON ${'x'.repeat(5000)}` });
+    const { text } = payloadOf(await commandOk(runTask, agents.task()));
     expect(text).toMatch(/not JSON x/);
     expect(text).toHaveLength(2000);
   });
 
   test('that is empty is still a success of a task', async () => {
-    await scene.claude.behave({ stdout: claudeSays('') });
-    expect(payloadOf(await commandOk(runTask, scene.task()))).toMatchObject({
+    await agents.claude.behave({ stdout: claudeSays('') });
+    expect(payloadOf(await commandOk(runTask, agents.task()))).toMatchObject({
       status: 'success',
       text: '',
     });
-    await scene.claude.behave({});
-    expect(payloadOf(await commandOk(runTask, scene.task()))).toMatchObject({
+    await agents.claude.behave({});
+    expect(payloadOf(await commandOk(runTask, agents.task()))).toMatchObject({
       status: 'success',
       text: '',
     });
   });
 
   test('that is huge is cut to what an event holds', async () => {
-    await scene.claude.behave({ stdout: claudeSays('\u0001'.repeat(1_000_000)) });
-    const payload = payloadOf(await commandOk(runTask, scene.task()));
+    await agents.claude.behave({ stdout: claudeSays('\u0001'.repeat(1_000_000)) });
+    const payload = payloadOf(await commandOk(runTask, agents.task()));
     expect(payload).toMatchObject({ truncated: true });
     expect(JSON.stringify(payload).length).toBeLessThan(500_000);
   });
@@ -117,23 +117,23 @@ describe('an answer', () => {
 
 describe('time', () => {
   test('ends the agent and all that it started, also what takes no notice', async () => {
-    await scene.claude.behave({ forks: true, hangs: true });
+    await agents.claude.behave({ forks: true, hangs: true });
     // A busy machine may need longer until the agent has started anything.
     let failed: Awaited<ReturnType<typeof runError>>;
     let waitMs = 1500;
     do {
-      failed = await runError('agent', { ...scene.task(), deadline_at: inMs(waitMs) });
+      failed = await runError('agent', { ...agents.task(), deadline_at: inMs(waitMs) });
       waitMs *= 2;
-    } while (!existsSync(join(scene.claude.directory, 'forked')) && waitMs < 20_000);
+    } while (!existsSync(join(agents.claude.directory, 'forked')) && waitMs < 20_000);
     expect(failed).toMatchObject({ error: 'error:timeout: claude was stopped', retry: false });
-    const pid = await scene.claude.forkedPid();
+    const pid = await agents.claude.forkedPid();
     await eventually('what it started is gone', () => isGone(pid));
   });
 
   test('is not waited for when only something left behind holds the output open', async () => {
-    await scene.claude.behave({ forks: true, stdout: claudeSays('done') });
-    expect(payloadOf(await commandOk(runTask, scene.task()))).toMatchObject({ text: 'done' });
-    const pid = await scene.claude.forkedPid();
+    await agents.claude.behave({ forks: true, stdout: claudeSays('done') });
+    expect(payloadOf(await commandOk(runTask, agents.task()))).toMatchObject({ text: 'done' });
+    const pid = await agents.claude.forkedPid();
     await eventually('what it left is gone', () => isGone(pid));
   });
 });
@@ -141,15 +141,15 @@ describe('time', () => {
 describe('scaffold', () => {
   test('makes a folder that a task can use, and refuses one that exists', async () => {
     const payload = { task_folder: 'daily', description: 'Read the news.' };
-    const request = { command: 'scaffold', config: scene.settings, payload };
-    expect((await runOk('agent', request)).result).toContain(join(scene.tasksDir, 'daily'));
+    const request = { command: 'scaffold', config: agents.settings, payload };
+    expect((await runOk('agent', request)).result).toContain(join(agents.tasksDir, 'daily'));
     const read = (name: string): Promise<string> =>
-      readFile(join(scene.tasksDir, 'daily', name), 'utf8');
+      readFile(join(agents.tasksDir, 'daily', name), 'utf8');
     expect(await read('TASK.md')).toContain('Read the news.');
     expect(await read('AGENTS.md')).toContain('MEMORY.md');
     expect(await read('CLAUDE.md')).toBe('@AGENTS.md\n');
-    await commandOk(runTask, scene.task({ task_folder: 'daily' }));
-    await writeFile(join(scene.tasksDir, 'daily/MEMORY.md'), 'kept');
+    await commandOk(runTask, agents.task({ task_folder: 'daily' }));
+    await writeFile(join(agents.tasksDir, 'daily/MEMORY.md'), 'kept');
     expect((await runError('agent', request)).error).toContain(
       "there is a task folder 'daily' already",
     );
@@ -180,15 +180,15 @@ describe('settings', () => {
       { providers: { claude: { command: ['claude', '{prompt}'] } } },
     ],
   ])('are refused as a configuration error: %s of %j', async (key, more) => {
-    const failed = await commandError(runTask, scene.task({}, { ...scene.settings, ...more }));
+    const failed = await commandError(runTask, agents.task({}, { ...agents.settings, ...more }));
     expect(failed).toMatchObject({ code: 78, retry: false });
     expect(failed.error).toContain(`error:exception: ${key}`);
   });
 
   test('are not well without the folder or the program', async () => {
     const check = (more: JsonObject) =>
-      runError('agent', { command: 'health', config: { ...scene.settings, ...more } });
-    expect((await check({ tasks_dir: join(scene.tasksDir, 'no') })).error).toContain(
+      runError('agent', { command: 'health', config: { ...agents.settings, ...more } });
+    expect((await check({ tasks_dir: join(agents.tasksDir, 'no') })).error).toContain(
       'config.tasks_dir',
     );
     const providers = { claude: { command: ['no-such-claude'] } };

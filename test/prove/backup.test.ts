@@ -30,22 +30,22 @@ campaign('backup', { trials: 1, timeoutMs: 600_000 }, (trial) =>
 );
 
 async function run({ random }: Trial, database: Database) {
-  const stage = await makeCrashTest(database);
-  await stage.start();
-  const load = startLoad(stage.client, random);
+  const crashTest = await makeCrashTest(database);
+  await crashTest.start();
+  const load = startLoad(crashTest.client, random);
   const directory = await makeDirectory();
   const copies: Copy[] = [];
   const count = between(random, ...backupsOfTrial);
   for (let index = 0; index < count; index += 1) {
-    const enough = stage.client.history.length + between(random, 5, 30);
-    await eventually('there is more to copy', () => stage.client.history.length >= enough);
-    copies.push(await copy(stage, join(directory, `${index}.db`)));
+    const enough = crashTest.client.history.length + between(random, 5, 30);
+    await eventually('there is more to copy', () => crashTest.client.history.length >= enough);
+    copies.push(await copy(crashTest, join(directory, `${index}.db`)));
   }
   await load.stop();
-  await stage.drain();
-  const { faults, counts } = await stage.judge();
+  await crashTest.drain();
+  const { faults, counts } = await crashTest.verify();
   if (faults.length > 0) throw new Error(faults.join('\n'));
-  const whole = await readStory(stage.place.config.state);
+  const whole = await readStory(crashTest.place.config.state);
   for (const one of copies) await compare(one, whole, database);
   return { backups: copies.length, jobs: counts.jobs, backupMs: copies.map(({ ms }) => ms) };
 }

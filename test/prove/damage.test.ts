@@ -11,7 +11,7 @@ import { openSoundLedger } from '../../src/ledger/open.ts';
 import { beat, draft, request, succeed } from '../support/ledger/drafts.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { tryConfigurations } from './damage/configuration.ts';
-import { damages, judge, makeLedgerFile, type Damage } from './damage/ledger.ts';
+import { damages, verify, makeLedgerFile, type Damage } from './damage/ledger.ts';
 import { tryProgram } from './damage/program.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';
 
@@ -55,7 +55,7 @@ async function tryLedger(
   directory: string,
   { name, code }: Damage,
 ): Promise<Outcome> {
-  const { quick, full } = judge(path, directory);
+  const { quick, full } = verify(path, directory);
   let ledger: Ledger;
   try {
     ledger = await openSoundLedger({ kind: 'sqlite', path }, noRules);

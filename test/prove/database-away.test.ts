@@ -4,14 +4,14 @@
  * than a minute.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { MakeWish } from '../support/crash/load.ts';
-import { makeMixedWishes } from '../support/crash/mixed-work.ts';
+import type { MakeJobOptions } from '../support/crash/load.ts';
+import { makeMixedJobOptions } from '../support/crash/mixed-work.ts';
 import { between, pick, type Random } from '../support/crash/random.ts';
 import { startDatabaseProxy, type Proxy } from '../support/crash/proxy.ts';
 import { useOwnServer } from '../support/postgres.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';
 import type { Figures } from './support/report.ts';
-import { openScene } from './support/scene.ts';
+import { openCluster } from './support/cluster.ts';
 
 const HOSTS = 2;
 /** How often it goes away, and how much is asked for before it does so again. */
@@ -85,20 +85,20 @@ campaign(
 
 async function tryOutages({ index, seed, random }: Trial): Promise<Figures> {
   let proxy: Proxy | undefined;
-  const scene = await openScene({
+  const cluster = await openCluster({
     database: 'postgres',
     hosts: HOSTS,
     seed,
     service,
     load,
-    makeWish: isShort ? makeMixedWishes() : makeWorkflows(),
+    makeJobOptions: isShort ? makeMixedJobOptions() : makeWorkflows(),
     configOf: async ({ place }) => {
       proxy ??= await startDatabaseProxy(place);
       return place.directory;
     },
   });
   if (proxy === undefined) throw new Error('there is no way to the database');
-  for (const place of scene.hosts.keys()) await scene.ready(place);
+  for (const place of cluster.hosts.keys()) await cluster.ready(place);
   const kinds = Object.keys(outages) as Kind[];
   const endless = index % ENDLESS_EVERY === ENDLESS_EVERY - 1;
   for (let done = 0; done < OUTAGES; done += 1) {
@@ -106,15 +106,15 @@ async function tryOutages({ index, seed, random }: Trial): Promise<Figures> {
     const isLong = random() < 0.4;
     const [low, high] = endless && done === 0 ? endlessMs : isLong ? longMs : shortMs;
     const forMs = between(random, low, high);
-    await scene.work(between(random, ...requests), between(random, ...workMs));
+    await cluster.work(between(random, ...requests), between(random, ...workMs));
     const way = proxy;
-    await scene.outage(kind, () => outages[kind](way, forMs, random));
+    await cluster.outage(kind, () => outages[kind](way, forMs, random));
   }
   // A server that has ended meanwhile is a fault.
-  return scene.end();
+  return cluster.end();
 }
 
-function makeWorkflows(): MakeWish {
-  const others = makeMixedWishes();
+function makeWorkflows(): MakeJobOptions {
+  const others = makeMixedJobOptions();
   return (random) => (random() < WORKFLOW_SHARE ? { items: 1 } : others(random));
 }

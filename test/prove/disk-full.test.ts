@@ -28,20 +28,20 @@ campaign('disk-full', { trials: disks.length, timeoutMs: 600_000 }, (trial) => {
 });
 
 async function run({ random }: Trial, disk: Disk) {
-  const stage = await makeCrashTest('sqlite');
-  const state = join(stage.place.directory, 'state');
+  const crashTest = await makeCrashTest('sqlite');
+  const state = join(crashTest.place.directory, 'state');
   disk.prepare(state);
-  const server = await stage.start();
-  const load = isShort ? undefined : startLoad(stage.client, random);
+  const server = await crashTest.start();
+  const load = isShort ? undefined : startLoad(crashTest.client, random);
   const recoverMs: number[] = [];
   const cycles = between(random, ...cyclesOfTrial);
   for (let cycle = 0; cycle < cycles; cycle += 1) {
-    recoverMs.push(await fillAndFree({ stage, disk, state, server }, random));
+    recoverMs.push(await fillAndFree({ crashTest, disk, state, server }, random));
   }
   await load?.stop();
-  await stage.drain();
+  await crashTest.drain();
   if (!server.isAlive) throw new Error('the server is dead');
-  const { faults, counts } = await stage.judge();
+  const { faults, counts } = await crashTest.verify();
   if (faults.length > 0) throw new Error(faults.join('\n'));
   const { unknown, crashed, released, repeated, failed, refused, jobs } = counts;
   // Some of the load is asked to fail and is done again, and nothing else is.
@@ -50,32 +50,32 @@ async function run({ random }: Trial, disk: Disk) {
   return { cycles, jobs, refused, recoverMs };
 }
 
-interface Scene {
-  readonly stage: CrashTest;
+interface FullDisk {
+  readonly crashTest: CrashTest;
   readonly disk: Disk;
   readonly state: string;
   readonly server: Server;
 }
 
 /** How long it took from there being room again to the next acknowledgement. */
-async function fillAndFree({ stage, disk, state, server }: Scene, random: Random) {
-  const running = await stage.client.enqueue({ sleep_ms: 500 });
-  await stage.recorded(running, { phase: 'start' });
+async function fillAndFree({ crashTest, disk, state, server }: FullDisk, random: Random) {
+  const running = await crashTest.client.enqueue({ sleep_ms: 500 });
+  await crashTest.recorded(running, { phase: 'start' });
   disk.fill(state, server.pid);
   // The journal may still have room of its own, which is used up first.
   let answer: Operation | undefined;
   for (let asked = 0; asked < ASKED_MAX && answer?.outcome !== 'refused'; asked += 1)
-    answer = await stage.client.enqueue({ padding });
+    answer = await crashTest.client.enqueue({ padding });
   if (answer?.outcome !== 'refused' || answer.code !== 'LEDGER_UNAVAILABLE')
     throw new Error(`on a full disk: ${JSON.stringify(answer)}`);
   // The work goes on, but its end cannot be written down yet.
-  await stage.recorded(running, { phase: 'end' });
+  await crashTest.recorded(running, { phase: 'end' });
   if (!isShort) await sleep(between(random, 0, 2000));
   if (!server.isAlive) throw new Error('the server did not survive a full disk');
   disk.free(state, server.pid);
   const freed = performance.now();
   await eventually('work is taken again', async () => {
-    const { outcome } = await stage.client.enqueue({ padding });
+    const { outcome } = await crashTest.client.enqueue({ padding });
     return outcome === 'acknowledged';
   });
   return Math.round(performance.now() - freed);

@@ -9,7 +9,7 @@ import { makeWay, type Direction, type Proxy } from '../support/crash/proxy.ts';
 import { campaign, type Trial } from './support/campaign.ts';
 import { makeNetwork, networkLack, onCable, type Network } from './support/network.ts';
 import type { Figures } from './support/report.ts';
-import { openScene } from './support/scene.ts';
+import { openCluster } from './support/cluster.ts';
 
 const HOSTS = 3;
 const PARTITIONS = 4;
@@ -35,7 +35,7 @@ async function tryPartitions({ index, seed, random, isShort }: Trial): Promise<F
   const isOnCable = index % 2 === 1 && networkLack === undefined;
   if (index % 2 === 1 && !isOnCable)
     console.warn(`a proxy took the place of networks: ${networkLack}`);
-  const scene = await openScene({
+  const cluster = await openCluster({
     database: 'postgres',
     hosts: HOSTS,
     seed,
@@ -49,19 +49,19 @@ async function tryPartitions({ index, seed, random, isShort }: Trial): Promise<F
     },
     environmentOf: (config = '') => networks.get(config)?.environment ?? {},
   });
-  for (const place of scene.hosts.keys()) await scene.ready(place);
+  for (const place of cluster.hosts.keys()) await cluster.ready(place);
   for (let done = 0; done < (isShort ? 1 : PARTITIONS); done += 1) {
     const kind = pick(kinds, random);
     const first = between(random, 0, HOSTS - 1);
     const second = random() < 0.3 ? [ways[(first + 1) % HOSTS]] : [];
     const [low, high] = forLeases;
     const forMs = leaseMs * (low + random() * (high - low));
-    await scene.work(between(random, ...requests), between(random, ...workMs));
+    await cluster.work(between(random, ...requests), between(random, ...workMs));
     const parted = [ways[first], ...second].filter((way) => way !== undefined);
     const aftermathMs = isOnCable ? SILENCE_MS : 0;
-    await scene.disturb(kind, async () => part(parted, kind, forMs, random), aftermathMs);
+    await cluster.disturb(kind, async () => part(parted, kind, forMs, random), aftermathMs);
   }
-  return { ...(await scene.end()), networks: networks.size };
+  return { ...(await cluster.end()), networks: networks.size };
 }
 
 const held: Readonly<Record<string, readonly Direction[]>> = {

@@ -2,18 +2,18 @@
 import { beforeAll, expect, test } from 'vitest';
 import { makeDirectory } from '../support/directory.ts';
 import { mistakes } from './simulation/mistakes.ts';
-import type { Stage } from './simulation/stage.ts';
-import { openStage, runWorld } from './simulation/world.ts';
+import type { WorldSetup } from './simulation/world-setup.ts';
+import { openWorldSetup, runWorld } from './simulation/world.ts';
 import { campaign } from './support/campaign.ts';
 
 const WORLDS_MAX = 1000;
 /** A mistake that takes more worlds than this is found sooner in large ones. */
 const SMALL_MAX = 300;
 const planted = Object.entries(mistakes);
-let stage: Stage;
+let setup: WorldSetup;
 
 beforeAll(async () => {
-  stage = await openStage(await makeDirectory());
+  setup = await openWorldSetup(await makeDirectory());
 });
 
 test('there are enough of them', () => {
@@ -23,7 +23,7 @@ test('there are enough of them', () => {
 campaign('planted', { trials: 4, timeoutMs: 3_600_000 }, async ({ index, seed }) => {
   const [name, mistake] = planted[index % planted.length] ?? ['', {}];
   for (let world = 1; world <= WORLDS_MAX; world += 1) {
-    const { fault } = await runWorld(stage, seed - index + world, {
+    const { fault } = await runWorld(setup, seed - index + world, {
       size: world <= SMALL_MAX ? 'small' : 'large',
       mistake,
     });

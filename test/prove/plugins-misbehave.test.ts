@@ -36,17 +36,17 @@ campaign('plugins-misbehave', { trials: 1, timeoutMs: 300_000 }, async ({ index 
   await host.start();
   process.env['CANARY'] = 'of the engine';
   try {
-    const stage: Stage = { host, directory: await makeDirectory(), lateMs: [] };
+    const crashTest: Stage = { host, directory: await makeDirectory(), lateMs: [] };
     const before = await countDescriptors();
     const turns = kinds.map((kind, at) => ({ kind, ...turnOf(at + index) }));
     const waiting = turns.values();
     const work = async (): Promise<void> => {
-      for (const { kind, language, mode } of waiting) await tryOne(stage, kind, language, mode);
+      for (const { kind, language, mode } of waiting) await tryOne(crashTest, kind, language, mode);
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
     expect(await countDescriptors()).toBe(before);
     const numbers = new Set(kinds.map(({ kind }) => kind));
-    const { lateMs } = stage;
+    const { lateMs } = crashTest;
     return { runs: turns.length, neighbours: turns.length, kinds: [numbers.size], lateMs };
   } finally {
     delete process.env['CANARY'];
@@ -67,10 +67,10 @@ function turnOf(turn: number): { readonly language: Language; readonly mode: Mod
   return { language, mode };
 }
 
-async function tryOne(stage: Stage, kind: Kind, language: Language, mode: Mode): Promise<void> {
-  const { host, lateMs } = stage;
+async function tryOne(crashTest: Stage, kind: Kind, language: Language, mode: Mode): Promise<void> {
+  const { host, lateMs } = crashTest;
   const name = `${kind.kind} ${kind.what}, ${language}, ${mode}`;
-  const spec = install(stage, kind, language, name);
+  const spec = install(crashTest, kind, language, name);
   const began = performance.now();
   const [end, neighbour] = await Promise.all([
     perform(host, spec, kind.isLarge === true ? large : small, mode),
@@ -91,8 +91,8 @@ async function tryOne(stage: Stage, kind: Kind, language: Language, mode: Mode):
   for (const pid of family) await waitForDeath(Number(pid));
 }
 
-function install(stage: Stage, kind: Kind, language: Language, name: string): ProcessSpec {
-  const cwd = join(stage.directory, name.replaceAll(/\W/g, '-'));
+function install(crashTest: Stage, kind: Kind, language: Language, name: string): ProcessSpec {
+  const cwd = join(crashTest.directory, name.replaceAll(/\W/g, '-'));
   mkdirSync(cwd);
   const entrypoint = join(cwd, 'run');
   writeFileSync(entrypoint, programOf(language, kind.does), { mode: 0o755 });

@@ -18,7 +18,7 @@ import { cutPower, replay, ways, type Image, type Way } from './power/disk.ts';
 import { serve, type Served, type Told } from './power/served.ts';
 import { campaign, type Trial } from './support/campaign.ts';
 import type { Figures } from './support/report.ts';
-import { stopSchedule } from './support/scene.ts';
+import { stopSchedule } from './support/cluster.ts';
 import { comparePart, readStory, type Story } from './support/story.ts';
 
 /** For each trial: disks that are looked at, and those on which the server is started. */
@@ -41,15 +41,15 @@ campaign('power-loss', { trials: 1, timeoutMs: 600_000 }, (trial) => {
 async function run(trial: Trial): Promise<Figures> {
   const { random, isShort } = trial;
   const served = await serve(trial);
-  const scene = await lookBack(served);
+  const powerCut = await readRecording(served);
   const disks = isShort ? DISKS_SHORT : DISKS;
   for (let done = 0; done < disks; done += 1)
-    await expectSound(scene, drawCut(scene, random), random);
-  const never = await findPlanted(scene, 'never', random);
-  const late = await findPlanted(scene, 'late', random);
+    await expectSound(powerCut, drawCut(powerCut, random), random);
+  const never = await findPlanted(powerCut, 'never', random);
+  const late = await findPlanted(powerCut, 'late', random);
   const starts = isShort ? 1 : STARTS;
   for (let done = 0; done < starts; done += 1)
-    await startAgain(scene, drawCut(scene, random), random);
+    await startAgain(powerCut, drawCut(powerCut, random), random);
   const { entries, answers, kills, stops } = served;
   const acknowledged = answers.filter(({ what }) => what.outcome === 'acknowledged').length;
   const syncs = entries.filter(({ kind }) => kind === 'syncEnded').length;
@@ -59,7 +59,7 @@ async function run(trial: Trial): Promise<Figures> {
   return { disks, starts, acknowledged, kills, stops, writes, syncs, folds, ...found };
 }
 
-interface Scene {
+interface PowerCut {
   readonly served: Served;
   readonly record: readonly RecordLine[];
   readonly whole: Story;
@@ -67,14 +67,14 @@ interface Scene {
 }
 
 /** The complete history. */
-async function lookBack(served: Served): Promise<Scene> {
-  const { stage, entries, answers } = served;
-  const { directory } = stage.place;
+async function readRecording(served: Served): Promise<PowerCut> {
+  const { crashTest, entries, answers } = served;
+  const { directory } = crashTest.place;
   const image = cutPower(replay(entries, entries.length), directory, 'everything', () => 0);
   expectFaithful(image, directory);
   const whole = await readStory(placeOf(await write(image, directory, await makeDirectory())));
   const lastRef = Math.max(0, ...answers.map(({ what }) => what.ref));
-  return { served, record: await stage.record(), whole, lastRef };
+  return { served, record: await crashTest.record(), whole, lastRef };
 }
 
 /** Without a cut, the journal tells the very files that are there. */
@@ -100,7 +100,7 @@ interface Cut {
 }
 
 /** At any moment, or at the one at which somebody has just been told something. */
-function drawCut({ served: { entries, answers, successes } }: Scene, random: Random): Cut {
+function drawCut({ served: { entries, answers, successes } }: PowerCut, random: Random): Cut {
   const { atMs: toldMs } = pick<Told<unknown>>([...answers, ...successes], random);
   const next = entries.findIndex(({ atMs }) => atMs > toldMs);
   const count = random() < 0.5 && next >= 0 ? next : between(random, 0, entries.length);
@@ -111,7 +111,7 @@ function drawCut({ served: { entries, answers, successes } }: Scene, random: Ran
 type Plant = 'never' | 'late';
 
 function makeDisk(
-  { served: { entries, stage } }: Scene,
+  { served: { entries, crashTest } }: PowerCut,
   { way, count }: Cut,
   random: Random,
   plant?: Plant,
@@ -120,29 +120,30 @@ function makeDisk(
   const lastOf = new Map(syncs.map((sync) => [sync.file, sync]));
   const isDone = (sync: DiskEntry): boolean =>
     plant === undefined || sync.isDirectory || (plant === 'late' && sync !== lastOf.get(sync.file));
-  return cutPower(replay(entries, count, isDone), stage.place.directory, way, random);
+  return cutPower(replay(entries, count, isDone), crashTest.place.directory, way, random);
 }
 
-async function expectSound(scene: Scene, cut: Cut, random: Random): Promise<void> {
-  const faults = await judge(scene, cut, makeDisk(scene, cut, random));
+async function expectSound(powerCut: PowerCut, cut: Cut, random: Random): Promise<void> {
+  const faults = await verify(powerCut, cut, makeDisk(powerCut, cut, random));
   if (faults.length === 0) return;
   const { way, count } = cut;
   throw new Error(`${way} of ${count} entries: ${faults.slice(0, FAULTS_SHOWN).join('\n')}`);
 }
 
 /** A disk that does not do what it says must be told from one that does: after how many it was. */
-async function findPlanted(scene: Scene, plant: Plant, random: Random): Promise<number> {
+async function findPlanted(powerCut: PowerCut, plant: Plant, random: Random): Promise<number> {
   for (let disks = 1; disks <= PLANTED_MAX; disks += 1) {
-    const cut = drawCut(scene, random);
-    if ((await judge(scene, cut, makeDisk(scene, cut, random, plant))).length > 0) return disks;
+    const cut = drawCut(powerCut, random);
+    if ((await verify(powerCut, cut, makeDisk(powerCut, cut, random, plant))).length > 0)
+      return disks;
   }
   throw new Error(`on ${PLANTED_MAX} disks nobody noticed that syncs came ${plant}`);
 }
 
-async function judge(scene: Scene, { atMs }: Cut, image: Image): Promise<string[]> {
-  const { served, record, whole, lastRef } = scene;
+async function verify(powerCut: PowerCut, { atMs }: Cut, image: Image): Promise<string[]> {
+  const { served, record, whole, lastRef } = powerCut;
   const target = await makeDirectory();
-  const place = placeOf(await write(image, served.stage.place.directory, target));
+  const place = placeOf(await write(image, served.crashTest.place.directory, target));
   try {
     const ledger = await openLedger(place, noRules);
     const problems = await ledger.check();
@@ -192,12 +193,12 @@ function findUnclaimed({ jobs }: Story, record: readonly RecordLine[], dayMs: nu
 }
 
 /** The server finds such a disk, does what is left, and takes more. */
-async function startAgain(scene: Scene, cut: Cut, random: Random): Promise<void> {
-  const { served, record } = scene;
-  const { stage, answers, dayMs } = served;
-  const { directory } = stage.place;
+async function startAgain(powerCut: PowerCut, cut: Cut, random: Random): Promise<void> {
+  const { served, record } = powerCut;
+  const { crashTest, answers, dayMs } = served;
+  const { directory } = crashTest.place;
   rmSync(join(directory, 'state'), { recursive: true, force: true });
-  await write(makeDisk(scene, cut, random), directory, directory);
+  await write(makeDisk(powerCut, cut, random), directory, directory);
   const lines = record.filter(({ at }) => at < cut.atMs + dayMs);
   writeFileSync(
     join(directory, 'record'),
@@ -206,11 +207,11 @@ async function startAgain(scene: Scene, cut: Cut, random: Random): Promise<void>
   const known = answers.map(({ what, atMs }): Operation =>
     atMs < cut.atMs ? what : { ref: what.ref, outcome: 'unknown' },
   );
-  await stage.start();
-  const next = await stage.client.enqueue();
-  await stopSchedule(stage);
-  await stage.drain();
-  const { faults } = await stage.judge({ history: [...known, next] });
+  await crashTest.start();
+  const next = await crashTest.client.enqueue();
+  await stopSchedule(crashTest);
+  await crashTest.drain();
+  const { faults } = await crashTest.verify({ history: [...known, next] });
   if (faults.length === 0) return;
   const what = `${cut.way} of ${cut.count} entries, started again`;
   throw new Error(`${what}: ${faults.slice(0, FAULTS_SHOWN).join('\n')}`);

@@ -6,8 +6,8 @@ import { beforeAll, expect, test } from 'vitest';
 import { makeDirectory } from '../support/directory.ts';
 import { openCrew, type Crew, type Played } from './simulation/crew.ts';
 import type { Size } from './simulation/plan.ts';
-import type { Stage } from './simulation/stage.ts';
-import { openStage, runWorld, type WorldReport } from './simulation/world.ts';
+import type { WorldSetup } from './simulation/world-setup.ts';
+import { openWorldSetup, runWorld, type WorldReport } from './simulation/world.ts';
 import { campaign, isShort } from './support/campaign.ts';
 
 /** A single world is large. */
@@ -15,11 +15,11 @@ const SHORT = Array.from({ length: 25 }, (_, index) => 100 + index);
 const LONG_WORLDS = 1000;
 const HOUR = 3_600_000;
 const MIB = 2 ** 20;
-let stage: Stage;
+let setup: WorldSetup;
 let crew: Crew | undefined;
 
 beforeAll(async () => {
-  stage = await openStage(await makeDirectory());
+  setup = await openWorldSetup(await makeDirectory());
   if (!isShort) crew = await openCrew();
 });
 
@@ -57,7 +57,7 @@ campaign('simulation', { trials: 1, timeoutMs: 600_000 }, async ({ seed }) => {
 
 async function playHere(numbers: readonly number[]): Promise<readonly Played[]> {
   const played: Played[] = [];
-  for (const number of numbers) played.push({ number, report: await runWorld(stage, number) });
+  for (const number of numbers) played.push({ number, report: await runWorld(setup, number) });
   return played;
 }
 
@@ -66,9 +66,9 @@ test.for(['small', 'large'] as const)(
   { timeout: 180_000 },
   async (size) => {
     const [one, two, other] = [
-      await runWorld(stage, 28, { size }),
-      await runWorld(stage, 28, { size }),
-      await runWorld(stage, 21, { size }),
+      await runWorld(setup, 28, { size }),
+      await runWorld(setup, 28, { size }),
+      await runWorld(setup, 21, { size }),
     ];
     expect(two.trace).toBe(one.trace);
     expect(two.steps).toBe(one.steps);

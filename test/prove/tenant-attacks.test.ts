@@ -15,7 +15,7 @@ import {
   writeAttacker,
   type AttackTargets,
 } from '../support/attacker.ts';
-import { nobody, ownUid } from '../support/isolation-scene.ts';
+import { nobodyUid, ownUid } from '../support/isolation-fixture.ts';
 import { startTenantService, type TenantService } from '../support/tenant-service.ts';
 import { campaign } from './support/campaign.ts';
 
@@ -24,7 +24,7 @@ const limits = { trials: 1, timeoutMs: 180_000 };
 
 /** Root gives each tenant a user id; everyone else has namespaces alone. */
 campaign('tenant-attacks', limits, async () => {
-  const users = ownUid === 0 ? [undefined, nobody] : [undefined];
+  const users = ownUid === 0 ? [undefined, nobodyUid] : [undefined];
   let attacks = 0;
   for (const uid of users) {
     const service = await startTenantService(uid);

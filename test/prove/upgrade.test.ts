@@ -14,7 +14,7 @@ import type { Database } from '../support/instance.ts';
 import { TEMPLATE } from '../support/postgres-template.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';
 import { findPrograms, makeUpPrograms, type Programs } from './support/programs.ts';
-import { openScene, type Scene } from './support/scene.ts';
+import { openCluster, type Cluster } from './support/cluster.ts';
 
 const HOSTS = isShort ? 1 : 3;
 const requests = [1, 6] as const;
@@ -46,12 +46,12 @@ campaign(
     const programs = pick(pairs, trial.random);
     const upgrade = await begin(trial, programs, isRolling ? 'postgres' : 'sqlite');
     await (isRolling ? rollOver(upgrade) : replace(upgrade));
-    return { ...(await upgrade.scene.end()), ...upgrade.tally };
+    return { ...(await upgrade.cluster.end()), ...upgrade.tally };
   },
 );
 
 interface Upgrade {
-  readonly scene: Scene;
+  readonly cluster: Cluster;
   readonly programs: Programs;
   readonly random: Random;
   readonly tally: Record<'drains' | 'refusals', number>;
@@ -65,52 +65,52 @@ async function begin(
 ): Promise<Upgrade> {
   const { older, commit } = programs;
   const isMadeUp = commit === undefined;
-  const scene = await openScene({
+  const cluster = await openCluster({
     database,
     hosts: database === 'postgres' ? HOSTS : 1,
     seed,
     program: older,
     ...(isMadeUp ? { after: forgetNewer } : { before: dropLedger }),
   });
-  const upgrade = { scene, programs, random, tally: { drains: 0, refusals: 0 } };
+  const upgrade = { cluster, programs, random, tally: { drains: 0, refusals: 0 } };
   await work(upgrade);
   return upgrade;
 }
 
 /** Host after host; with the first new one the older ones have to go. */
 async function rollOver(upgrade: Upgrade): Promise<void> {
-  const { scene, programs, random } = upgrade;
-  if (random() < KILLED) await restart(scene, between(random, 0, HOSTS - 1));
+  const { cluster, programs, random } = upgrade;
+  if (random() < KILLED) await restart(cluster, between(random, 0, HOSTS - 1));
   const first = between(random, 0, HOSTS - 1);
-  const older = [...scene.hosts];
+  const older = [...cluster.hosts];
   // It comes beside all of them, or when one has gone.
   if (!isShort && random() < 0.5) await end(upgrade, first, pick(['kill', 'stop'], random));
   const left = older.filter(({ isAlive }) => isAlive);
-  const goings = left.map((host) => scene.disturb('goings', () => host.exited));
+  const goings = left.map((host) => cluster.disturb('goings', () => host.exited));
   await bringNewer(upgrade, first);
   for (const [place, host] of older.entries()) {
     if (place !== first) await end(upgrade, place, pick(ways, random));
     else if (left.includes(host)) await letGo(upgrade, host);
-    if (random() < REFUSED) await requireCurrentSchema(upgrade);
+    if (random() < REFUSED) await expectOlderRefused(upgrade);
     if (place === first) continue;
-    scene.launch(place, undefined, programs.newer);
-    await scene.ready(place);
+    cluster.launch(place, undefined, programs.newer);
+    await cluster.ready(place);
     await work(upgrade);
-    if (random() < KILLED) await restart(scene, pick([place, first], random));
+    if (random() < KILLED) await restart(cluster, pick([place, first], random));
   }
   await Promise.all(goings);
 }
 
 /** The one that has the file dies or stops, with work queued and running. */
 async function replace(upgrade: Upgrade): Promise<void> {
-  const { scene, random } = upgrade;
+  const { cluster, random } = upgrade;
   await end(upgrade, 0, pick(['kill', 'kill', 'stop'], random));
   await bringNewer(upgrade, 0);
   await work(upgrade);
-  await scene.kill(0);
-  await requireCurrentSchema(upgrade);
-  scene.launch(0);
-  await scene.ready(0);
+  await cluster.kill(0);
+  await expectOlderRefused(upgrade);
+  cluster.launch(0);
+  await cluster.ready(0);
   await work(upgrade);
 }
 
@@ -127,42 +127,42 @@ async function forgetNewer({ place }: CrashTest): Promise<void> {
     await place.sql(`pragma user_version = ${schemaVersion}`);
 }
 
-function work({ scene, random }: Upgrade): Promise<void> {
-  return scene.work(between(random, ...requests), between(random, ...workMs));
+function work({ cluster, random }: Upgrade): Promise<void> {
+  return cluster.work(between(random, ...requests), between(random, ...workMs));
 }
 
-async function restart(scene: Scene, place: number): Promise<void> {
-  await scene.kill(place);
-  scene.launch(place);
-  await scene.ready(place);
+async function restart(cluster: Cluster, place: number): Promise<void> {
+  await cluster.kill(place);
+  cluster.launch(place);
+  await cluster.ready(place);
 }
 
 /** Some are killed while they migrate, or before, or just after. */
-async function bringNewer({ scene, programs, random }: Upgrade, place: number): Promise<void> {
+async function bringNewer({ cluster, programs, random }: Upgrade, place: number): Promise<void> {
   const isCut = random() < EARLY;
   const ms = between(random, ...earlyMs);
-  scene.launch(place, undefined, programs.newer);
+  cluster.launch(place, undefined, programs.newer);
   if (isCut) {
     await sleep(ms);
-    await scene.kill(place);
-    scene.launch(place);
+    await cluster.kill(place);
+    cluster.launch(place);
   }
-  await scene.ready(place);
+  await cluster.ready(place);
 }
 
 type Way = (typeof ways)[number];
 
 async function end(upgrade: Upgrade, place: number, way: Way): Promise<void> {
-  const { scene } = upgrade;
-  const host = scene.hosts[place];
+  const { cluster } = upgrade;
+  const host = cluster.hosts[place];
   if (host === undefined) throw new Error(`there is nobody in place ${place}`);
-  if (way === 'kill') await scene.kill(place);
+  if (way === 'kill') await cluster.kill(place);
   else if (way === 'drain') await letGo(upgrade, host);
-  else await scene.disturb('stops', () => host.stop());
+  else await cluster.disturb('stops', () => host.stop());
 }
 
 /** An older host goes by itself when it learns of the newer schema. */
-async function letGo({ scene, programs, tally }: Upgrade, host: Server): Promise<void> {
+async function letGo({ cluster, programs, tally }: Upgrade, host: Server): Promise<void> {
   const isAware = programs.commit === undefined;
   const gone = host.exited.then(() => undefined);
   if (await settlesWithin(gone, isAware ? PATIENCE_MS : unawareMs)) {
@@ -171,12 +171,12 @@ async function letGo({ scene, programs, tally }: Upgrade, host: Server): Promise
     return;
   }
   if (isAware) throw new Error('an older host goes on with a newer ledger');
-  await scene.disturb('stops', () => host.stop());
+  await cluster.disturb('stops', () => host.stop());
 }
 
 /** It touches nothing. */
-async function requireCurrentSchema({ scene, programs, tally }: Upgrade): Promise<void> {
-  await expectRefusal(scene.stage.launch(undefined, undefined, programs.older));
+async function expectOlderRefused({ cluster, programs, tally }: Upgrade): Promise<void> {
+  await expectRefusal(cluster.crashTest.launch(undefined, undefined, programs.older));
   tally.refusals += 1;
 }
 

@@ -1,7 +1,7 @@
 /** A server is killed at random moments while others deliver to it: never 2xx without the job. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/base/limits.ts';
-import { judgeDeliveries, startDeliveries } from '../support/crash/deliveries.ts';
+import { checkDeliveries, startDeliveries } from '../support/crash/deliveries.ts';
 import { between } from '../support/crash/random.ts';
 import type { Server } from '../support/crash/server.ts';
 import { makeCrashTest } from '../support/crash/crash-test.ts';
@@ -25,32 +25,32 @@ campaign(
 
 async function tryDeliveries({ index, random, isShort }: Trial): Promise<Figures> {
   const { kills, takenMax } = isShort ? short : long;
-  const stage = await makeCrashTest(
+  const crashTest = await makeCrashTest(
     databases[index % databases.length] ?? 'sqlite',
     { max_workers: 4 },
     { webhooks: { listen: '127.0.0.1:0' }, plugins: { taker: { program: succeeds } } },
   );
-  let server: Server = await stage.start();
+  let server: Server = await crashTest.start();
   const hook = { title: 'T', id: 'gh', plugin: 'taker', command: 'poll', auth_mode: 'github' };
-  const { body } = await stage.client.post('/webhooks', {
+  const { body } = await crashTest.client.post('/webhooks', {
     ...hook,
     rate_limit_per_minute: limits.webhookRateMax,
   });
-  const load = startDeliveries(body['secret'] as string, stage.client, () => server);
+  const load = startDeliveries(body['secret'] as string, crashTest.client, () => server);
   for (let done = 0; done < kills; done += 1) {
     await server.ready;
     const wanted = load.acknowledged + between(random, 1, takenMax);
     await eventually('something was taken', () => load.acknowledged >= wanted, PATIENCE_MS);
     await sleep(between(random, ...workMs));
     await server.kill();
-    server = stage.launch();
+    server = crashTest.launch();
   }
   await server.ready;
   const history = await load.stop();
-  await stage.drain();
+  await crashTest.drain();
   await server.stop();
-  const { faults, counts } = await stage.withLedger((ledger) =>
-    judgeDeliveries(ledger, 'gh', history),
+  const { faults, counts } = await crashTest.withLedger((ledger) =>
+    checkDeliveries(ledger, 'gh', history),
   );
   if (faults.length > 0) throw new Error(faults.join('\n'));
   return { kills, ...counts };

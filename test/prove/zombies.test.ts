@@ -5,15 +5,15 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { probes } from '../../src/base/probe.ts';
-import type { MakeWish } from '../support/crash/load.ts';
-import { makeMixedWishes } from '../support/crash/mixed-work.ts';
+import type { MakeJobOptions } from '../support/crash/load.ts';
+import { makeMixedJobOptions } from '../support/crash/mixed-work.ts';
 import { between, makeRandom, pick, type Random } from '../support/crash/random.ts';
-import { findHelper } from '../support/crash/server.ts';
+import { findSpawner } from '../support/crash/server.ts';
 import { readState } from '../support/hosts.ts';
 import { eventually } from '../support/instance.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';
 import type { Figures } from './support/report.ts';
-import { openScene, type Scene } from './support/scene.ts';
+import { openCluster, type Cluster } from './support/cluster.ts';
 
 /** How many are frozen at a time, and how often. */
 const { HOSTS, VICTIMS, ROUNDS } = isShort
@@ -50,18 +50,18 @@ campaign(
 );
 
 interface Freezing {
-  readonly scene: Scene;
+  readonly cluster: Cluster;
   /** The hosts that stay frozen. */
   readonly held: Set<number>;
 }
 
 async function tryFreezes({ seed, random }: Trial): Promise<Figures> {
   const service = { reap_after: `${leaseMs}ms`, max_workers: workers };
-  const makeWish = isShort ? makeMixedWishes() : makeLastingWishes();
-  const options = { hosts: HOSTS, seed, service, load, makeWish };
-  const scene = await openScene({ database: 'postgres', ...options });
+  const makeJobOptions = isShort ? makeMixedJobOptions() : makeLastingWishes();
+  const options = { hosts: HOSTS, seed, service, load, makeJobOptions };
+  const cluster = await openCluster({ database: 'postgres', ...options });
   const mayOverlap = random() < WHOLE_SHARE;
-  const freezing = { scene, held: new Set<number>() };
+  const freezing = { cluster, held: new Set<number>() };
   const waking = setInterval(() => wakeLate(freezing), WAKE_MS);
   try {
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -72,15 +72,15 @@ async function tryFreezes({ seed, random }: Trial): Promise<Figures> {
       });
       await Promise.all(victims);
     }
-    const figures = await scene.end({ mayOverlap });
-    return { ...figures, ...countSaid(scene) };
+    const figures = await cluster.end({ mayOverlap });
+    return { ...figures, ...countSaid(cluster) };
   } finally {
     clearInterval(waking);
   }
 }
 
-function makeLastingWishes(): MakeWish {
-  const others = makeMixedWishes();
+function makeLastingWishes(): MakeJobOptions {
+  const others = makeMixedJobOptions();
   return (random) =>
     random() < LASTING_SHARE ? { sleep_ms: between(random, ...lastingMs) } : others(random);
 }
@@ -92,22 +92,22 @@ function drawPlaces(random: Random): number[] {
 }
 
 /** A host that reaches its point only now has stopped itself, and must be continued here. */
-function wakeLate({ scene, held }: Freezing): void {
-  for (const { isAlive, pid } of scene.servers) {
+function wakeLate({ cluster, held }: Freezing): void {
+  for (const { isAlive, pid } of cluster.servers) {
     if (!isAlive || held.has(pid) || readState(pid) !== 'T') continue;
-    void scene.disturb('late', async () => process.kill(pid, 'SIGCONT'), WAKE_MS);
+    void cluster.disturb('late', async () => process.kill(pid, 'SIGCONT'), WAKE_MS);
   }
 }
 
 async function freezeSomehow(
   freezing: Freezing,
   place: number,
-  withHelper: boolean,
+  withSpawner: boolean,
   random: Random,
 ): Promise<void> {
   const kind = random();
   const forMs = leaseMs * (leases[0] + random() ** 2 * (leases[1] - leases[0]));
-  if (kind < 0.65) await freeze(freezing, place, forMs, withHelper && kind < 0.35, random);
+  if (kind < 0.65) await freeze(freezing, place, forMs, withSpawner && kind < 0.35, random);
   else await freezeAtPoint(freezing, place, forMs, random);
 }
 
@@ -115,14 +115,16 @@ async function freeze(
   freezing: Freezing,
   place: number,
   forMs: number,
-  withHelper: boolean,
+  withSpawner: boolean,
   random: Random,
 ): Promise<void> {
-  const { scene } = freezing;
-  const { pid } = await scene.ready(place);
-  const helpers = withHelper ? [await eventually('there is a helper', () => findHelper(pid))] : [];
-  await scene.work(between(random, ...requests), between(random, ...workMs));
-  await hold(freezing, withHelper ? 'freezesOfAll' : 'freezes', [pid, ...helpers], forMs);
+  const { cluster } = freezing;
+  const { pid } = await cluster.ready(place);
+  const spawners = withSpawner
+    ? [await eventually('there is a helper', () => findSpawner(pid))]
+    : [];
+  await cluster.work(between(random, ...requests), between(random, ...workMs));
+  await hold(freezing, withSpawner ? 'freezesOfAll' : 'freezes', [pid, ...spawners], forMs);
 }
 
 /** A new one in the place, which stops itself; if it never comes there, it is stopped. */
@@ -132,12 +134,12 @@ async function freezeAtPoint(
   forMs: number,
   random: Random,
 ): Promise<void> {
-  const { scene, held } = freezing;
+  const { cluster, held } = freezing;
   const point = pick(points, random);
   const nth = between(random, 1, NTH_MAX);
-  await scene.kill(place);
-  scene.launch(place, `${point}:stop:${nth}`);
-  const { pid, ready } = scene.hosts[place] ?? (await scene.ready(place));
+  await cluster.kill(place);
+  cluster.launch(place, `${point}:stop:${nth}`);
+  const { pid, ready } = cluster.hosts[place] ?? (await cluster.ready(place));
   held.add(pid);
   const isStopped = (): boolean => readState(pid) === 'T';
   const isThere = ready.then(() => true);
@@ -147,13 +149,13 @@ async function freezeAtPoint(
 }
 
 async function hold(
-  { scene, held }: Freezing,
+  { cluster, held }: Freezing,
   kind: string,
   pids: readonly number[],
   forMs: number,
 ): Promise<void> {
   const tell = (signal: NodeJS.Signals): void => pids.forEach((pid) => process.kill(pid, signal));
-  await scene.disturb(kind, async () => {
+  await cluster.disturb(kind, async () => {
     for (const pid of pids) held.add(pid);
     tell('SIGSTOP');
     await sleep(forMs);
@@ -163,7 +165,7 @@ async function hold(
 }
 
 /** The log lines of the hosts about it. */
-function countSaid({ servers }: Scene): Figures {
+function countSaid({ servers }: Cluster): Figures {
   const records = servers.flatMap((server) => server.records);
   const count = (words: string): number =>
     records.filter(({ message }) => message.includes(words)).length;

@@ -1,6 +1,12 @@
 /** The cases of signals and directives by their numbers, as callers of the API meet them. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { OWNER, startApi, type Ask, type Reply, type TestApi } from '../support/api-server.ts';
+import {
+  OWNER,
+  startApi,
+  type RequestOptions,
+  type Reply,
+  type TestApi,
+} from '../support/api-server.ts';
 
 const SENDER = 'sender-token-0123456789abcdef';
 const MEMBER = 'member-token-0123456789abcdef';
@@ -27,7 +33,7 @@ function newType(): string {
   return `case.number${'abcdefghijklmnopqrstuvwxyz'[named] ?? ''}`;
 }
 
-function emit(body: object, how: Ask = {}): Promise<Reply> {
+function emit(body: object, how: RequestOptions = {}): Promise<Reply> {
   return api.ask('/signals', { token: SENDER, body: JSON.stringify(body), ...how });
 }
 

@@ -4,7 +4,7 @@ import {
   OWNER,
   startApi,
   type ApiSetup,
-  type Ask,
+  type RequestOptions,
   type Reply,
   type TestApi,
 } from '../support/api-server.ts';
@@ -31,7 +31,12 @@ async function open(more: Partial<ApiSetup> = {}): Promise<TestApi> {
 
 const paid = { type: 'order.paid', source: 'shop', data: { amount: 12 } };
 
-function post(api: TestApi, body: object, how: Ask = {}, path = '/signals'): Promise<Reply> {
+function post(
+  api: TestApi,
+  body: object,
+  how: RequestOptions = {},
+  path = '/signals',
+): Promise<Reply> {
   return api.ask(path, { token: SENDER, body: JSON.stringify(body), ...how });
 }
 

@@ -1,4 +1,4 @@
-/** A whole server with its API on a free port of loopback, and ways to ask it. */
+/** A complete service with its API on a free loopback port, and functions to call it. */
 import { once } from 'node:events';
 import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
@@ -21,7 +21,7 @@ export interface Reply {
   readonly body: Record<string, unknown>;
 }
 
-export interface Ask {
+export interface RequestOptions {
   readonly method?: string;
   readonly token?: string | undefined;
   readonly headers?: Readonly<Record<string, string>>;
@@ -32,11 +32,11 @@ export interface TestApi {
   readonly port: number;
   readonly server: Server;
   readonly records: LogRecords;
-  /** Asks as the owner unless told otherwise. */
-  ask(path: string, how?: Ask): Promise<Reply>;
-  /** Asks the listener of webhooks, without a token. */
-  deliver(path: string, how?: Ask): Promise<Reply>;
-  /** Sends bytes and gives what comes back until the server hangs up, or has said enough. */
+  /** Sends a request, as the owner by default. */
+  ask(path: string, how?: RequestOptions): Promise<Reply>;
+  /** Sends a request to the webhook listener, without a token. */
+  deliver(path: string, how?: RequestOptions): Promise<Reply>;
+  /** Sends bytes, and returns the response until the connection closes or `enough` matches. */
   raw(bytes: string | Buffer, enough?: RegExp): Promise<string>;
   close(): Promise<void>;
 }
@@ -46,7 +46,7 @@ export interface ApiSetup {
   readonly api?: JsonObject;
   readonly service?: JsonObject;
   readonly pipelines?: readonly JsonObject[];
-  /** Entries of the configuration for its plugins, by name. */
+  /** Configuration of its plugins, by name. */
   readonly plugins?: JsonObject;
   readonly tenants?: JsonObject;
   readonly webhooks?: JsonObject;
@@ -55,11 +55,11 @@ export interface ApiSetup {
   /** The entries of `tokens.yaml`. */
   readonly tokens?: readonly JsonObject[];
   readonly routes?: readonly JsonObject[];
-  /** Manifests of packages, by the directory that they are in. */
+  /** Manifests of packages, by directory. */
   readonly packages?: Readonly<Record<string, JsonObject>>;
-  /** Roots of plugins and packages besides those in its directory. */
+  /** Additional roots of plugins and packages. */
   readonly roots?: { readonly plugins: string; readonly packages: string };
-  /** Puts more into its directory before it starts. */
+  /** Writes more files to its directory before the start. */
   readonly prepare?: (directory: string) => Promise<void>;
 }
 
@@ -130,10 +130,10 @@ export async function startApi(setup: ApiSetup = {}): Promise<TestApi> {
   };
 }
 
-async function ask(port: number, path: string, how: Ask = {}): Promise<Reply> {
+async function ask(port: number, path: string, how: RequestOptions = {}): Promise<Reply> {
   const { method = how.body === undefined ? 'GET' : 'POST', body } = how;
   const token = 'token' in how ? how.token : OWNER;
-  const asked = request({
+  const outgoing = request({
     port,
     host: '127.0.0.1',
     method,
@@ -145,25 +145,25 @@ async function ask(port: number, path: string, how: Ask = {}): Promise<Reply> {
       ...how.headers,
     },
   });
-  // The server may answer and hang up before a large body is sent.
-  const answered = new Promise<IncomingMessage>((resolve, reject) => {
-    asked.once('response', resolve);
-    asked.on('error', reject);
+  // The service may respond and close the connection before a large body is sent.
+  const responded = new Promise<IncomingMessage>((resolve, reject) => {
+    outgoing.once('response', resolve);
+    outgoing.on('error', reject);
   });
-  asked.end(body);
-  const response = await answered;
-  const said = await text(response);
+  outgoing.end(body);
+  const response = await responded;
+  const responseText = await text(response);
   return {
     status: response.statusCode ?? 0,
     headers: response.headers,
-    text: said,
-    body: parse(said),
+    text: responseText,
+    body: parse(responseText),
   };
 }
 
-function parse(said: string): Record<string, unknown> {
+function parse(responseText: string): Record<string, unknown> {
   try {
-    return JSON.parse(said) as Record<string, unknown>;
+    return JSON.parse(responseText) as Record<string, unknown>;
   } catch {
     return {};
   }
@@ -171,14 +171,14 @@ function parse(said: string): Record<string, unknown> {
 
 async function raw(port: number, bytes: string | Buffer, enough?: RegExp): Promise<string> {
   const socket = connect(port, '127.0.0.1');
-  let said = '';
+  let responseText = '';
   socket.setEncoding('utf8').on('data', (chunk: string) => {
-    said += chunk;
-    if (enough?.test(said) === true) socket.destroy();
+    responseText += chunk;
+    if (enough?.test(responseText) === true) socket.destroy();
   });
   socket.on('error', () => undefined);
   const closed = once(socket, 'close');
   socket.write(bytes);
   await closed;
-  return said;
+  return responseText;
 }

@@ -15,7 +15,7 @@ export interface AttackTargets {
   readonly sockets: readonly string[];
   /** Processes of others. */
   readonly pids: readonly number[];
-  /** Ports on the host's loopback; only a network of its own keeps them away. */
+  /** Ports on the host's loopback, which only a separate network hides. */
   readonly ports: readonly number[];
 }
 
@@ -86,7 +86,7 @@ const connect = (options) => new Promise((resolve) => {
 })();
 `;
 
-/** Writes the program and what it attacks into the directory of a plugin; returns the program. */
+/** Writes the program and its targets to the directory of a plugin; returns the program's path. */
 export function writeAttacker(directory: string, targets: AttackTargets): string {
   const entrypoint = join(directory, 'run');
   writeFileSync(entrypoint, program);
@@ -104,19 +104,19 @@ export interface AttackResult {
   readonly uid: number;
 }
 
-/** Reads what the program printed, or a job's result. */
+/** Parses the output of the program, or the result of its job. */
 export function readAttack(result: unknown): AttackResult {
   return JSON.parse(String(result)) as AttackResult;
 }
 
-/** Lists what the process reached, besides files that it changed for itself alone. */
+/** Lists the successful attacks, without changes of files that only the process itself may see. */
 export function listReached({ done }: AttackResult): string[] {
   return done.filter(
     (name) => !/^(plant|append|rename|chmod|chown|utimes|write|unlink|create) /.test(name),
   );
 }
 
-/** Every file below a directory with its mode, owner, size and time of change. */
+/** Describes every file below a directory, with its mode, owner, size and time of change. */
 export function describeTree(directory: string): string[] {
   const names = readdirSync(directory, { recursive: true, encoding: 'utf8' });
   return ['', ...names]
@@ -128,7 +128,7 @@ export function describeTree(directory: string): string[] {
     });
 }
 
-/** A server that others must not reach; it is closed by the caller. */
+/** Starts a server that the attacker must not reach; the caller closes it. */
 export function listenAt(where: string | number): Promise<Server> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => socket.destroy());

@@ -5,11 +5,11 @@ import { chromium, type Browser, type BrowserContext, type Page } from 'playwrig
 
 const programs = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
-/** A name of this machine that is none of loopback to a browser. */
+/** Name of this machine that a browser doesn't treat as loopback. */
 export const ELSEWHERE = 'ductile.test';
 
-// It asks nobody on the network for anything.
-const quiet = [
+// Flags that prevent requests to the internet.
+const launchFlags = [
   '--no-sandbox',
   '--disable-gpu',
   '--disable-quic',
@@ -28,24 +28,24 @@ export async function startBrowser(): Promise<Browser> {
       'these tests need Chromium: apt-get install -y --no-install-recommends chromium',
     );
   }
-  return await chromium.launch({ executablePath, args: quiet });
+  return await chromium.launch({ executablePath, args: launchFlags });
 }
 
 export interface Tab {
   readonly page: Page;
   readonly context: BrowserContext;
-  /** The errors of the page, including blocked scripts. */
+  /** Errors of the page, including blocked scripts. */
   readonly complaints: string[];
-  /** Opens a page of the dashboard and waits until it has something to show. */
+  /** Opens a page of the dashboard and waits until it is loaded. */
   readonly open: (path: string) => Promise<void>;
-  /** Turns to another page as a link does, without loading the dashboard anew. */
+  /** Opens another page like a link, without reloading the dashboard. */
   readonly turn: (path: string) => Promise<void>;
   /** Returns the violations of accessibility rules on the current page. */
-  readonly audit: (wish?: Audit) => Promise<string[]>;
+  readonly audit: (auditOptions?: Audit) => Promise<string[]>;
   readonly close: () => Promise<void>;
 }
 
-/** Rules to follow alone, or not to follow; all unless told. */
+/** Rules to check (default: all). */
 interface Audit {
   readonly runOnly?: readonly string[];
   readonly rules?: Readonly<Record<string, { readonly enabled: boolean }>>;
@@ -58,16 +58,16 @@ export interface TabOptions {
   readonly width?: number;
 }
 
-/** A message about every page without https; nothing of the page depends on it. */
+/** Warning about every page without https, which is ignored. */
 const ONLY_HTTPS = 'The Cross-Origin-Opener-Policy header has been ignored';
 const HEIGHT = 900;
-/** Shorter than that of a test, so that what was waited for is told. */
-const PATIENCE_MS = 60_000;
-/** A page with nothing left to come. */
-const SHOWN = 'main:not(:has(.loading)):has(h1, .problem)';
+/** Shorter than a test's timeout, so that the error names the awaited element. */
+const TIMEOUT_MS = 60_000;
+/** Selector of a completely loaded page. */
+const LOADED = 'main:not(:has(.loading)):has(h1, .problem)';
 
-/** Two frames later the page is drawn that the address names. */
-function turnTo(path: string): string {
+/** Returns a script that opens a path and waits for two frames. */
+function navigateScript(path: string): string {
   return `new Promise((drawn) => {
     history.pushState(null, '', ${JSON.stringify(path)});
     dispatchEvent(new Event('popstate'));
@@ -88,7 +88,7 @@ export async function openTab(browser: Browser, options: TabOptions): Promise<Ta
     await context.addInitScript({ content: text });
   }
   const page = await context.newPage();
-  page.setDefaultTimeout(PATIENCE_MS);
+  page.setDefaultTimeout(TIMEOUT_MS);
   const complaints: string[] = [];
   page.on('console', (message) => {
     const isComplaint = ['error', 'warning'].includes(message.type());
@@ -105,17 +105,17 @@ export async function openTab(browser: Browser, options: TabOptions): Promise<Ta
     complaints,
     async open(path) {
       await page.goto(path);
-      await page.locator(SHOWN).waitFor();
+      await page.locator(LOADED).waitFor();
     },
     async turn(path) {
-      await page.evaluate(turnTo(path));
-      await page.locator(SHOWN).waitFor();
+      await page.evaluate(navigateScript(path));
+      await page.locator(LOADED).waitFor();
     },
-    async audit(wish = {}) {
-      // Run in the page, past its own rules for scripts: it is the browser that runs it, not the page.
+    async audit(auditOptions = {}) {
+      // The browser runs this script, so the page's own policy doesn't apply.
       if (await page.evaluate("typeof axe === 'undefined'")) await page.evaluate(axe.source);
       const { violations } = await page.evaluate<AxeResults>(
-        `axe.run(${JSON.stringify({ resultTypes: ['violations'], ...wish })})`,
+        `axe.run(${JSON.stringify({ resultTypes: ['violations'], ...auditOptions })})`,
       );
       return violations.map(
         ({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`,

@@ -1,4 +1,4 @@
-/** An agent that obeys every word of a payload, and a server whose webhook gives it its payloads. */
+/** An agent that obeys every order in a payload, and a service whose webhook starts it. */
 import { appendFile, cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
@@ -9,7 +9,6 @@ import { eventually } from './instance.ts';
 import { pluginsRoot } from './plugin-process.ts';
 import { makeTenant, type TestTenant } from './tenants.ts';
 
-/** The outcome. */
 export interface CapturedResult {
   readonly prompt: string;
   readonly argv: readonly string[];
@@ -21,9 +20,9 @@ export interface CapturedAgent {
   readonly api: TestApi;
   readonly tenant: TestTenant;
   readSeen(): Promise<CapturedResult[]>;
-  /** Delivers orders as a stranger would, and gives what the agent came to. */
+  /** Delivers orders as a stranger would, and returns the agent's result. */
   order(orders: readonly JsonObject[], more?: JsonObject): Promise<CapturedResult>;
-  /** The state that an agent could have changed, without its own tasks. */
+  /** Reads the state that an agent could have changed, without its own tasks. */
   standing(): Promise<unknown>;
 }
 
@@ -108,7 +107,7 @@ async function standing(api: TestApi, directory: string): Promise<unknown> {
   };
 }
 
-/** Does what each line of its prompt says that begins with OBEY, and tells all that it knows. */
+/** Program that executes the lines of its prompt that start with OBEY, and prints everything it knows. */
 const double = `#!${process.execPath}
 const fs = require('node:fs');
 const path = require('node:path');

@@ -1,4 +1,3 @@
-/** Jobs in the hands of a process, as plain data. */
 import type { Job } from '../../src/job/job.ts';
 import type { ClaimedJob } from '../../src/job/types.ts';
 

@@ -7,7 +7,7 @@ import type { LoadOptions } from '../../src/config/load.ts';
 import { lockFiles } from '../../src/config/integrity.ts';
 import { makeDirectory } from './directory.ts';
 
-/** A directory with these files, by their paths in it. */
+/** Creates a directory with files, by path. */
 export async function makeConfigTree(files: Readonly<Record<string, string>>): Promise<string> {
   const directory = await makeDirectory();
   for (const [path, text] of Object.entries(files)) {

@@ -1,4 +1,4 @@
-/** The context of a ledger for tests of single services: what a test doesn't give does nothing. */
+/** Context of a ledger for tests of single services. Parts that a test doesn't pass do nothing. */
 import { CommitBus } from '../../src/engine/commit-events.ts';
 import type { LedgerContext } from '../../src/engine/context.ts';
 import { makeLogger } from '../../src/base/log.ts';
@@ -8,12 +8,12 @@ import type { LedgerOverlay } from '../../src/ledger/ledger.ts';
 import type { Catalog } from '../../src/plugin/catalog.ts';
 import { unlimited } from '../../src/tenant/quota.service.ts';
 
-export interface GivenContext extends Partial<Omit<LedgerContext, 'ledger' | 'generation'>> {
+export interface ContextOverrides extends Partial<Omit<LedgerContext, 'ledger' | 'generation'>> {
   readonly ledger?: LedgerOverlay;
   readonly generation?: Partial<Generation>;
 }
 
-export function makeContext(given: GivenContext = {}): LedgerContext {
+export function makeContext(overrides: ContextOverrides = {}): LedgerContext {
   const context = {
     processId: 'me',
     tenant: undefined,
@@ -32,6 +32,6 @@ export function makeContext(given: GivenContext = {}): LedgerContext {
     generation: undefined as Partial<Generation> | undefined,
   };
   // Getters stay getters, so that a test can change what they return.
-  Object.defineProperties(context, Object.getOwnPropertyDescriptors(given));
+  Object.defineProperties(context, Object.getOwnPropertyDescriptors(overrides));
   return context as unknown as LedgerContext;
 }

@@ -6,7 +6,7 @@ import { runCli } from '../../src/cli/run.ts';
 /** The current time in these tests. */
 export const NOW = Date.parse('2026-01-02T03:10:00.000Z');
 
-export interface Script {
+export interface FakeCliOptions {
   /** The result of every call, or its error. */
   readonly answer?: Answer | ((name: string, input: unknown) => Answer);
   readonly host?: Partial<CliHost>;
@@ -21,41 +21,44 @@ export interface CliResult {
   readonly err: string;
   readonly calls: readonly (readonly [name: string, input: unknown])[];
   /** The calls of the host itself. */
-  readonly asked: readonly unknown[];
+  readonly hostCalls: readonly unknown[];
 }
 
-export async function run(argv: readonly string[], script: Script = {}): Promise<CliResult> {
+export async function run(
+  argv: readonly string[],
+  script: FakeCliOptions = {},
+): Promise<CliResult> {
   const { answer = {} } = script;
   const calls: [string, unknown][] = [];
-  const asked: unknown[] = [];
+  const hostCalls: unknown[] = [];
   const written = { out: '', err: '' };
-  const ask =
+  const record =
     <Result>(name: string, result: Result) =>
     (...args: unknown[]): Promise<Result> => {
-      asked.push([name, ...args]);
+      hostCalls.push([name, ...args]);
       return Promise.resolve(result);
     };
   const host: CliHost = {
-    start: ask('start', 0),
-    demo: ask('demo', 0),
-    rehearse: ask('rehearse', 0),
+    start: record('start', 0),
+    demo: record('demo', 0),
+    rehearse: record('rehearse', 0),
     watch: (session, options) => watchAll(session, options),
-    restore: ask('restore', { restored_from: 'x' }),
-    import: ask('import', { imported_from: 'x' }),
-    migrate: ask('migrate', { schema: 4 }),
-    mcp: ask('mcp', undefined),
-    findSocket: ask('findSocket', undefined),
+    restore: record('restore', { restored_from: 'x' }),
+    import: record('import', { imported_from: 'x' }),
+    migrate: record('migrate', { schema: 4 }),
+    mcp: record('mcp', undefined),
+    findSocket: record('findSocket', undefined),
     async openLocal(config, need) {
-      asked.push(['openLocal', config, need]);
+      hostCalls.push(['openLocal', config, need]);
       return Promise.resolve({
         caller: {
           call(name, input) {
             calls.push([name, input]);
-            const told = typeof answer === 'function' ? answer(name, input) : answer;
-            return told instanceof Error ? Promise.reject(told) : Promise.resolve(told);
+            const result = typeof answer === 'function' ? answer(name, input) : answer;
+            return result instanceof Error ? Promise.reject(result) : Promise.resolve(result);
           },
         },
-        close: ask('close', undefined),
+        close: record('close', undefined),
       });
     },
     ...script.host,
@@ -76,11 +79,11 @@ export async function run(argv: readonly string[], script: Script = {}): Promise
     now: () => NOW,
     pause: () => Promise.resolve(),
     interruption: () => new AbortController().signal,
-    exit: (status) => void asked.push(['exit', status]),
+    exit: (status) => void hostCalls.push(['exit', status]),
     ...script.io,
   };
   const code = await runCli(argv, host, io);
-  return { code, ...written, calls, asked };
+  return { code, ...written, calls, hostCalls };
 }
 
 /** A job as an answer has it, as far as it is printed. */

@@ -96,8 +96,8 @@ test.each([
 test('the names, types and labels of the metrics are unchanged', async () => {
   await api.ask('/plugin/mirror/poll', { body: '{}', headers: { prefer: 'wait=10' } });
   const { text } = await eventually('a job is counted', async () => {
-    const told = await api.ask('/metrics');
-    return told.text.includes('plugin="mirror"') ? told : undefined;
+    const response = await api.ask('/metrics');
+    return response.text.includes('plugin="mirror"') ? response : undefined;
   });
   const names = text
     .split('\n')
@@ -109,13 +109,13 @@ test('the names, types and labels of the metrics are unchanged', async () => {
 });
 
 test('the request that a plugin reads is unchanged, by command and as a step', async () => {
-  const asked: Record<string, unknown> = {};
+  const input: Record<string, unknown> = {};
   for (const path of ['/plugin/mirror/poll', '/plugin/mirror/handle', '/pipeline/flow']) {
     const { body } = await api.ask(`${path}?wait=20s`, { body: '{"payload":{"n":1}}' });
     const { result } = body['result'] as { readonly result: string };
-    asked[path] = shapeOf(JSON.parse(result));
+    input[path] = shapeOf(JSON.parse(result));
   }
-  await expect(writeSurface(asked)).toMatchFileSnapshot('snapshots/plugin-request.txt');
+  await expect(writeSurface(input)).toMatchFileSnapshot('snapshots/plugin-request.txt');
 });
 
 /** Replaces values by their type, because ids and times differ. */

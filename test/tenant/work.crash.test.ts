@@ -86,7 +86,7 @@ async function someNoted({ place }: Town, count: number): Promise<void> {
 }
 
 /** Each job has succeeded once, in its own ledger, and no claim of the dead is left. */
-async function judge({ place, jobs }: Town): Promise<void> {
+async function verify({ place, jobs }: Town): Promise<void> {
   for (const [slug, ids] of jobs) {
     await withTenantLedger(place.config, slug, async (ledger) => {
       expect(await ledger.check()).toEqual([]);
@@ -115,7 +115,7 @@ describe.each(databases)('on %s', (database) => {
     await server.ready;
     await allDone(town);
     expect(await server.stop()).toEqual({ code: 0, signal: null });
-    await judge(town);
+    await verify(town);
   });
 
   test(
@@ -131,7 +131,7 @@ describe.each(databases)('on %s', (database) => {
       await server.ready;
       await allDone(town);
       expect(await server.stop()).toEqual({ code: 0, signal: null });
-      await judge(town);
+      await verify(town);
     },
   );
 });
@@ -151,5 +151,5 @@ test('a host is killed, and another host does its work', { timeout }, async () =
   );
   await root.close();
   expect(await other.stop()).toEqual({ code: 0, signal: null });
-  await judge(town);
+  await verify(town);
 });

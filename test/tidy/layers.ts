@@ -16,7 +16,7 @@ export function findLayerFaults(graph: ImportGraph, debts: readonly string[] = [
   const owed = new Set(debts);
   for (const [path, imports] of graph) {
     for (const found of imports) {
-      const fault = judge(path, found);
+      const fault = verify(path, found);
       const isKnown = owed.delete(`${path} → ${resolveImport(path, found.specifier)}`);
       if (fault !== undefined && !isKnown)
         faults.push(`${path} imports ${found.specifier}: ${fault}`);
@@ -30,7 +30,10 @@ export function findLayerFaults(graph: ImportGraph, debts: readonly string[] = [
   return faults;
 }
 
-function judge(path: string, { specifier, isType, isDynamic = false }: Import): string | undefined {
+function verify(
+  path: string,
+  { specifier, isType, isDynamic = false }: Import,
+): string | undefined {
   if (path.startsWith(PAGE)) return judgePage(path, { specifier, isType });
   const from = locate(path);
   if (from === undefined) return `${path} is in no folder of the layout`;

@@ -111,7 +111,7 @@ describe('the direction of imports', () => {
 });
 
 describe('the rules for one file', () => {
-  const judge = (path: string, text: string): string[] =>
+  const verify = (path: string, text: string): string[] =>
     findFileFaults(path, readFacts({ path, text }));
 
   test.each([
@@ -122,13 +122,13 @@ describe('the rules for one file', () => {
     "const q = 'with due as (select 1) select * from due';",
     "const q = 'PRAGMA journal_mode = wal';",
   ])('finds SQL in %s', (text) => {
-    expect(judge('src/engine/a.ts', text)).toEqual([expect.stringContaining('SQL outside')]);
-    expect(judge('src/ledger/a.ts', text)).toEqual([]);
+    expect(verify('src/engine/a.ts', text)).toEqual([expect.stringContaining('SQL outside')]);
+    expect(verify('src/ledger/a.ts', text)).toEqual([]);
   });
 
   test('takes a sentence for a sentence', () => {
     expect(
-      judge('src/cli/a.ts', "const hint = 'Select a job from the list, or update it.';"),
+      verify('src/cli/a.ts', "const hint = 'Select a job from the list, or update it.';"),
     ).toEqual([]);
   });
 
@@ -137,10 +137,10 @@ describe('the rules for one file', () => {
     'const a = process["env"];',
     "import { env } from 'node:process';",
   ])('finds a look at the environment in %s', (text) => {
-    expect(judge('src/engine/a.ts', text)).toEqual([
+    expect(verify('src/engine/a.ts', text)).toEqual([
       expect.stringContaining('reads the environment'),
     ]);
-    expect(judge('src/cli/a.ts', text)).toEqual([]);
+    expect(verify('src/cli/a.ts', text)).toEqual([]);
   });
 });
 

@@ -46,9 +46,9 @@ afterAll(() => place.close());
 async function askAsAdmin(type: string, params: object): Promise<string> {
   const { token } = await place.post('/tokens', { name: 'ann', role: 'admin' });
   const body = JSON.stringify({ type, params });
-  const asked = await place.api.ask('/directives', { token: String(token), body });
-  expect(asked.body['awaiting_approval']).toBe(true);
-  return String(asked.body['directive_id']);
+  const response = await place.api.ask('/directives', { token: String(token), body });
+  expect(response.body['awaiting_approval']).toBe(true);
+  return String(response.body['directive_id']);
 }
 
 describe('signing in', () => {
@@ -138,8 +138,8 @@ describe('every page', () => {
       for (const path of pages()) {
         await turn(path);
         const isWide = how.scheme === 'light';
-        const wish = isColourful(path) ? (isWide ? {} : { runOnly: aboutLooks }) : colourless;
-        if (isWide || isColourful(path)) expect(await audit(wish), path).toEqual([]);
+        const auditOptions = isColourful(path) ? (isWide ? {} : { runOnly: aboutLooks }) : colourless;
+        if (isWide || isColourful(path)) expect(await audit(auditOptions), path).toEqual([]);
         const over = 'document.documentElement.scrollWidth - innerWidth';
         expect(await page.evaluate(over), `${path} is too wide`).toBeLessThanOrEqual(0);
         expect(complaints, path).toEqual([]);

@@ -148,17 +148,17 @@ describe('the page of doctor', () => {
 
   test('says which scope a token lacks, and does not ask again with that token', async () => {
     const { token } = await place.post('/tokens', { name: 'narrow', scopes: ['jobs:ro'] });
-    let asked = 0;
+    let requestCount = 0;
     await place.look(
       async ({ page, open, turn, complaints }) => {
         page.on('request', (request) => {
-          if (new URL(request.url()).pathname === '/system/doctor') asked += 1;
+          if (new URL(request.url()).pathname === '/system/doctor') requestCount += 1;
         });
         await open('/ui/doctor');
         await page.getByText('Use a token with the scope system:ro.').waitFor();
-        const before = asked;
+        const before = requestCount;
         for (const path of ['/ui/jobs', '/ui', '/ui/doctor']) await turn(path);
-        expect(asked).toBe(before);
+        expect(requestCount).toBe(before);
         expect(await page.getByText('Doctor found').count()).toBe(0);
         for (const told of complaints.splice(0)) expect(told).toContain('403');
       },

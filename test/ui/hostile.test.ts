@@ -67,8 +67,8 @@ beforeAll(async () => {
   ]);
   ids.incident = await openIncident(place, 'failure_streak', { text: all });
   const subject = `order/${hostile['image']}${hostile['bidi']}`;
-  const told = { source: hostile['script'], subject, data: hostile };
-  await post('/signals', { type: 'order.paid', ...told });
+  const expected = { source: hostile['script'], subject, data: hostile };
+  await post('/signals', { type: 'order.paid', ...expected });
   await post('/tenants', { slug: 'acme', title: `${hostile['image']}${hostile['bidi']}` });
   const title = `${hostile['script']}${hostile['bidi']}`;
   const hook = { title, description: all, plugin: 'echo', command: 'handle' };

@@ -54,8 +54,8 @@ describe.each(databases)('on %s', (database) => {
     'a crash %s the commit leaves %i jobs, and sending it again is answered %i',
     { timeout },
     async (moment, left, status) => {
-      const stage = await makeCrashTest(database, {}, { webhooks: { listen: '127.0.0.1:0' } });
-      const first = await stage.start(`enqueue.${moment}-commit:kill`);
+      const crashTest = await makeCrashTest(database, {}, { webhooks: { listen: '127.0.0.1:0' } });
+      const first = await crashTest.start(`enqueue.${moment}-commit:kill`);
       const { control } = await first.ready;
       const entry = { id: 'gh', title: 'T', plugin: 'recorder', command: 'poll' };
       const sent = JSON.stringify({ ...entry, auth_mode: 'github' });
@@ -64,7 +64,7 @@ describe.each(databases)('on %s', (database) => {
       const secret = String(made.body['secret']);
       await expect(deliver(first, secret)).rejects.toThrow();
       expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' });
-      const found = await stage.withLedger(async (ledger) => ({
+      const found = await crashTest.withLedger(async (ledger) => ({
         jobs: await ledger.jobs.list({ plugin: 'recorder', limit: 9 }),
         signals: await ledger.signals.list({ source: 'webhook:gh', limit: 9 }),
         deliveries: await ledger.deliveries.list({ webhookId: 'gh', limit: 9 }),
@@ -77,13 +77,13 @@ describe.each(databases)('on %s', (database) => {
         triggered: left,
       });
 
-      const second = await stage.start();
+      const second = await crashTest.start();
       const repeated = await deliver(second, secret);
       const again = await deliver(second, secret);
       expect([repeated.status, again.status]).toEqual([status, 200]);
-      await stage.drain();
+      await crashTest.drain();
       const ended = await deliver(second, secret);
-      const jobs = await stage.withLedger((ledger) =>
+      const jobs = await crashTest.withLedger((ledger) =>
         ledger.jobs.list({ plugin: 'recorder', limit: 9 }),
       );
       // The sender learns the one job, even if the first response was lost.

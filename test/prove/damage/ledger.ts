@@ -147,7 +147,7 @@ export function noise(random: Random, length: number): Buffer {
 }
 
 /** SQLite's own check of a file, outside of the program, on a copy. */
-export function judge(path: string, directory: string): { quick: string[]; full: string[] } {
+export function verify(path: string, directory: string): { quick: string[]; full: string[] } {
   const copy = join(directory, 'judged.db');
   for (const suffix of ['', '-wal', '-shm']) {
     rmSync(copy + suffix, { force: true });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Operation } from '../../support/crash/client.ts';
 import { startLoad } from '../../support/crash/load.ts';
-import { makeMixedWishes, mixed } from '../../support/crash/mixed-work.ts';
+import { makeMixedJobOptions, mixed } from '../../support/crash/mixed-work.ts';
 import { between, makeRandom, pick, type Random } from '../../support/crash/random.ts';
 import type { Server } from '../../support/crash/server.ts';
 import { makeCrashTest, type CrashTest } from '../../support/crash/crash-test.ts';
@@ -19,7 +19,7 @@ export interface Told<T> {
 }
 
 export interface Served {
-  readonly stage: CrashTest;
+  readonly crashTest: CrashTest;
   readonly entries: readonly DiskEntry[];
   readonly answers: readonly Told<Operation>[];
   /** Jobs that were told to have succeeded. */
@@ -52,15 +52,15 @@ export async function serve({ seed, random, isShort }: Trial): Promise<Served> {
   const file = join(await makeDirectory(), 'journal');
   const slowUs = pick(syncUs, random);
   let isJournaled = true;
-  const stage = await makeCrashTest('sqlite', { max_workers: 3 }, mixed, () =>
-    isJournaled ? journalTo(file, stage.place.directory, slowUs) : {},
+  const crashTest = await makeCrashTest('sqlite', { max_workers: 3 }, mixed, () =>
+    isJournaled ? journalTo(file, crashTest.place.directory, slowUs) : {},
   );
   const answers: Told<Operation>[] = [];
   const load = startLoad(
     {
-      ...stage.client,
-      async enqueue(wish) {
-        const what = await stage.client.enqueue(wish);
+      ...crashTest.client,
+      async enqueue(jobOptions) {
+        const what = await crashTest.client.enqueue(jobOptions);
         answers.push({ what, atMs: monotonicMs() });
         return what;
       },
@@ -68,10 +68,10 @@ export async function serve({ seed, random, isShort }: Trial): Promise<Served> {
     makeRandom(seed + LOAD_SEED),
     makePaddedWishes(),
   );
-  const looking = startLooking(stage);
+  const looking = startLooking(crashTest);
   const counts = { kills: 0, stops: 0 };
   for (let left = isShort ? 1 : between(random, ...rounds); left > 0; left -= 1) {
-    const server = await stage.start();
+    const server = await crashTest.start();
     const taken = (): number =>
       answers.filter(({ what }) => what.outcome === 'acknowledged').length;
     const wanted = taken() + (isShort ? REQUESTS_SHORT : between(random, ...requests));
@@ -83,14 +83,14 @@ export async function serve({ seed, random, isShort }: Trial): Promise<Served> {
   const successes = await looking.stop();
   isJournaled = false;
   const entries = readDiskJournal(file);
-  return { stage, entries, answers, successes, dayMs: Date.now() - monotonicMs(), ...counts };
+  return { crashTest, entries, answers, successes, dayMs: Date.now() - monotonicMs(), ...counts };
 }
 
-function makePaddedWishes(): ReturnType<typeof makeMixedWishes> {
-  const makeWish = makeMixedWishes();
+function makePaddedWishes(): ReturnType<typeof makeMixedJobOptions> {
+  const makeJobOptions = makeMixedJobOptions();
   return (random) => {
     const length = random() < LARGE_SHARE ? LARGE : between(random, 0, PADDING_MAX);
-    return { ...makeWish(random), padding: 'x'.repeat(length) };
+    return { ...makeJobOptions(random), padding: 'x'.repeat(length) };
   };
 }
 

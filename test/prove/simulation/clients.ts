@@ -6,7 +6,7 @@ import type { Checker } from './checker.ts';
 import type { Host } from './host.ts';
 import type { Plan } from './plan.ts';
 import { fates, type Fate } from './spawner.ts';
-import { longMs } from './stage.ts';
+import { longMs } from './world-setup.ts';
 import type { VirtualTime } from './time.ts';
 
 export interface ClientOptions {

@@ -2,7 +2,7 @@
 import type { AttemptBook } from './attempts.ts';
 import type { Accuse, Commit } from './checker.ts';
 import type { Change, Row } from './rows.ts';
-import { CRASHES_MAX, DEDUPE_TTL_MS, parallelism, RETENTION_MS } from './stage.ts';
+import { CRASHES_MAX, DEDUPE_TTL_MS, parallelism, RETENTION_MS } from './world-setup.ts';
 
 const OPEN = new Set<unknown>(['queued', 'running']);
 
@@ -170,10 +170,10 @@ export class JobBook {
       return;
     }
     this.moves.add(`running ${status} ${log['cause']}`);
-    this.#judge(before, after, log, commit);
+    this.#verify(before, after, log, commit);
   }
 
-  #judge(before: Row, after: Row, log: Row, commit: Commit): void {
+  #verify(before: Row, after: Row, log: Row, commit: Commit): void {
     const { id, plugin, status } = after;
     const name = `${plugin} ${id}`;
     if (log['claim_token'] !== before['claim_token'] || log['attempt'] !== before['attempt']) {

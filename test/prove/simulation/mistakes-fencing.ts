@@ -6,7 +6,7 @@ import type { Job } from '../../../src/job/job.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
 import { overlayLedger, type Ledger } from '../../../src/ledger/ledger.ts';
 import type { Spawner } from './spawner.ts';
-import { CRASHES_MAX, HEARTBEAT_MS, REAP_AFTER_MS } from './stage.ts';
+import { CRASHES_MAX, HEARTBEAT_MS, REAP_AFTER_MS } from './world-setup.ts';
 import type { Mistake } from './world.ts';
 
 export const mistakesInFencing: Readonly<Record<string, Mistake>> = {

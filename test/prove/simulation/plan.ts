@@ -1,7 +1,7 @@
 /** The plan of a world from its seed: each has some kinds of trouble, more or less of each. */
 import { between, type Random } from '../../support/crash/random.ts';
 import type { DatabaseFaults } from './database.ts';
-import { REAP_AFTER_MS } from './stage.ts';
+import { REAP_AFTER_MS } from './world-setup.ts';
 
 export const troubles = ['crash', 'freeze', 'leave', 'outage', 'cutOff', 'clock'] as const;
 export type Trouble = (typeof troubles)[number];

@@ -2,7 +2,7 @@
 import type { Accuse, CheckerOptions, Commit } from './checker.ts';
 import type { JobBook } from './jobs.ts';
 import type { Change, Row } from './rows.ts';
-import { REAP_AFTER_MS } from './stage.ts';
+import { REAP_AFTER_MS } from './world-setup.ts';
 
 export class ProcessBook {
   readonly #accuse: Accuse;

@@ -1,7 +1,7 @@
 /** I9: each time that is due is passed once, whoever passes it. */
 import type { Accuse } from './checker.ts';
 import type { Change } from './rows.ts';
-import { everyMs } from './stage.ts';
+import { everyMs } from './world-setup.ts';
 
 interface Fired {
   readonly slots: Set<string>;

@@ -1,13 +1,13 @@
 /** A thread that plays one world after the other: clocks, timers and randomness are its own. */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Played } from './crew.ts';
-import { openStage, runWorld } from './world.ts';
+import { openWorldSetup, runWorld } from './world.ts';
 
 if (parentPort === null) throw new Error('this is to run in a thread');
 const port = parentPort;
-const stage = await openStage(String(workerData));
+const setup = await openWorldSetup(String(workerData));
 port.on('message', (number: number) => {
-  void runWorld(stage, number).then((report) =>
+  void runWorld(setup, number).then((report) =>
     port.postMessage({ number, report } satisfies Played),
   );
 });

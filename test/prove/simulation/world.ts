@@ -10,7 +10,7 @@ import { Hints, Host } from './host.ts';
 import { drawPlan, sizeOf, type Plan, type Size, type Trouble } from './plan.ts';
 import type { Rewrite } from './rewrite.ts';
 import type { Spawner } from './spawner.ts';
-import { everyMs, makeStage, type Stage } from './stage.ts';
+import { everyMs, makeWorldSetup, type WorldSetup } from './world-setup.ts';
 import { VirtualTime, type Actor } from './time.ts';
 
 /** A mistake that we could have made. */
@@ -53,12 +53,12 @@ const awaited: Readonly<Record<Size, readonly string[]>> = {
 const STEPS_MAX = 150_000;
 
 /** The stage for worlds; one has run on it, so that caches of the process are the same for all others. */
-export async function openStage(directory: string): Promise<Stage> {
-  const stage = await makeStage(directory);
+export async function openWorldSetup(directory: string): Promise<WorldSetup> {
+  const setup = await makeWorldSetup(directory);
   // How the first world goes depends on what this process did before, so one without a run is followed by another.
   for (let seed = FIRST_SEED; seed < FIRST_SEED + FIRST_WORLDS; seed += 1) {
-    const { runs } = await runWorld(stage, seed, { size: 'large' });
-    if (runs > 0) return stage;
+    const { runs } = await runWorld(setup, seed, { size: 'large' });
+    if (runs > 0) return setup;
   }
   throw new Error('one of the first worlds must have had a run of the pipeline');
 }
@@ -77,7 +77,7 @@ export interface Play {
 }
 
 export async function runWorld(
-  stage: Stage,
+  setup: WorldSetup,
   seed: number,
   { size = sizeOf(seed), mistake = {}, onLine }: Play = {},
 ): Promise<WorldReport> {
@@ -89,7 +89,7 @@ export async function runWorld(
       ? mute
       : makeLogger({ level: 'warn', format: 'json', destination: { write: onLine } });
   plays += 1;
-  const world = new World({ play: plays, stage, plan, time, random, mistake, log });
+  const world = new World({ play: plays, setup, plan, time, random, mistake, log });
   time.install();
   try {
     return await world.run();
@@ -111,7 +111,7 @@ const mute: Log = {
 
 interface WorldOptions {
   readonly play: number;
-  readonly stage: Stage;
+  readonly setup: WorldSetup;
   readonly plan: Plan;
   readonly time: VirtualTime;
   readonly random: Random;
@@ -130,7 +130,7 @@ class World {
   #booted = 0;
 
   constructor(options: WorldOptions) {
-    const { stage, plan, time, random, mistake } = options;
+    const { setup, plan, time, random, mistake } = options;
     this.#options = options;
     this.#checker = new Checker({
       isShared: plan.kind === 'postgres',
@@ -138,7 +138,7 @@ class World {
     });
     this.#hints = new Hints(time, random);
     this.#database = new Database({
-      tables: stage.tables,
+      tables: setup.tables,
       time,
       random,
       kind: plan.kind,
@@ -219,11 +219,11 @@ class World {
   }
 
   #makeHost(index: number): Host {
-    const { stage, plan, time, random, mistake, log } = this.#options;
+    const { setup, plan, time, random, mistake, log } = this.#options;
     const host: Host = new Host({
       name: `h${index}.${(this.#booted += 1)}`,
-      blueprint: stage.blueprints[plan.size],
-      vault: stage.vault,
+      blueprint: setup.blueprints[plan.size],
+      vault: setup.vault,
       time,
       random,
       database: this.#database,

@@ -20,7 +20,7 @@ export function makeCourse(): Course {
     add(samples, sliceMs) {
       const figures: Record<string, number[]> = {};
       const growths: string[] = [];
-      const follow = (name: Measure | Floor, summarize: Summarize, judge: Judge): void => {
+      const follow = (name: Measure | Floor, summarize: Summarize, verify: Verify): void => {
         const values = samples.flatMap((sample) => sample[name] ?? []);
         if (values.length === 0) return;
         const level = summarize(values);
@@ -29,7 +29,7 @@ export function makeCourse(): Course {
         figures[name] = [round(level)];
         const warm = course.slice(WARM_SLICES);
         if (warm.length < SLICES_MIN) return;
-        const { grown, slices, max } = judge(warm);
+        const { grown, slices, max } = verify(warm);
         figures[`${name}PerHour`] = [round((grown / slices) * (MS_PER_HOUR / sliceMs))];
         if (grown > max) growths.push(`${name} grows: ${warm.map(round).join(' ')}`);
       };
@@ -50,7 +50,7 @@ interface Growth {
 }
 
 type Summarize = (values: readonly number[]) => number;
-type Judge = (warm: readonly number[]) => Growth & { readonly max: number };
+type Verify = (warm: readonly number[]) => Growth & { readonly max: number };
 
 function bySlope(warm: readonly number[]): Growth {
   const slices = warm.length - 1;

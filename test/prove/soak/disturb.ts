@@ -1,7 +1,7 @@
 /** Now and then something goes wrong that a server lives through. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { between, pick, type Random } from '../../support/crash/random.ts';
-import { findHelper, type Server } from '../../support/crash/server.ts';
+import { findSpawner, type Server } from '../../support/crash/server.ts';
 import type { Journal } from '../support/journal.ts';
 
 interface Means {
@@ -27,9 +27,9 @@ export async function disturb(means: Means): Promise<void> {
 }
 
 async function killHelper({ server, journal }: Means): Promise<void> {
-  const helper = await findHelper(server.pid);
-  if (helper === undefined) return;
-  const kill = async (): Promise<void> => void process.kill(helper, 'SIGKILL');
+  const spawner = await findSpawner(server.pid);
+  if (spawner === undefined) return;
+  const kill = async (): Promise<void> => void process.kill(spawner, 'SIGKILL');
   await journal.during('spawnerKills', kill, 'other');
 }
 

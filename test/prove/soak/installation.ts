@@ -6,10 +6,14 @@ import { limits } from '../../../src/base/limits.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { openReadonlyLedger } from '../../../src/ledger/open-readonly.ts';
 import { check } from '../../support/crash/checker.ts';
-import { judgeDeliveries, startDeliveries, type Sent } from '../../support/crash/deliveries.ts';
+import {
+  checkDeliveries,
+  startDeliveries,
+  type SentDelivery,
+} from '../../support/crash/deliveries.ts';
 import { refOf, type Evidence } from '../../support/crash/evidence.ts';
 import { startLoad } from '../../support/crash/load.ts';
-import { makeMixedWishes, mixed } from '../../support/crash/mixed-work.ts';
+import { makeMixedJobOptions, mixed } from '../../support/crash/mixed-work.ts';
 import { makeRandom } from '../../support/crash/random.ts';
 import { recorder } from '../../support/crash/recorder.ts';
 import type { Server } from '../../support/crash/server.ts';
@@ -20,7 +24,7 @@ import { succeeds } from '../../support/plugin-program.ts';
 import type { Trial } from '../support/campaign.ts';
 import { makeJournal, type Journal } from '../support/journal.ts';
 import type { Figures } from '../support/report.ts';
-import { stopSchedule } from '../support/scene.ts';
+import { stopSchedule } from '../support/cluster.ts';
 import { watchTime } from '../support/starved.ts';
 import { makeCourse, type Course } from './course.ts';
 import { disturb } from './disturb.ts';
@@ -45,7 +49,7 @@ const FAULTS_SHOWN = 20;
 export async function openInstallation(database: Database, keep: string): Promise<Installation> {
   const file = '../../record';
   const prewarmed = { config: { file, emits: true }, prewarm: 2 };
-  const stage = await makeCrashTest(
+  const crashTest = await makeCrashTest(
     database,
     {
       max_workers: 3,
@@ -66,13 +70,13 @@ export async function openInstallation(database: Database, keep: string): Promis
     () => collecting,
     atEnd,
   );
-  const server = await stage.start();
+  const server = await crashTest.start();
   const course = makeCourse();
-  return { slice: (trial, ms) => runSlice({ stage, server, course, trial, ms }) };
+  return { slice: (trial, ms) => runSlice({ crashTest, server, course, trial, ms }) };
 }
 
 interface Slice {
-  readonly stage: CrashTest;
+  readonly crashTest: CrashTest;
   readonly server: Server;
   readonly course: Course;
   readonly trial: Trial;
@@ -80,19 +84,19 @@ interface Slice {
 }
 
 async function runSlice(slice: Slice): Promise<Figures> {
-  const { stage, server, course, trial, ms } = slice;
-  const { client, place } = stage;
+  const { crashTest, server, course, trial, ms } = slice;
+  const { client, place } = crashTest;
   const beganAt = Date.now();
   const known = client.history.length;
   const journal = makeJournal();
   const watch = watchTime([server], (fromMs) => journal.note('starved', fromMs, 'other'));
   await client.post('/schedules/ticker/resume');
   const webhookId = `soak-${trial.index}`;
-  const deliveries = startDeliveries(await addHook(stage, webhookId), client, () => server, {
+  const deliveries = startDeliveries(await addHook(crashTest, webhookId), client, () => server, {
     ...pace,
     webhookId,
   });
-  const wishes = makeMixedWishes(`slice-${trial.index}`);
+  const wishes = makeMixedJobOptions(`slice-${trial.index}`);
   const load = startLoad(client, makeRandom(trial.seed + LOAD_SEED), wishes);
   const signals = startSignals(client, pace.restMs);
   const [samples] = await Promise.all([
@@ -100,13 +104,13 @@ async function runSlice(slice: Slice): Promise<Figures> {
     disturb({ server, random: trial.random, ms, journal }),
   ]);
   const [sent, emitted] = await Promise.all([deliveries.stop(), signals.stop(), load.stop()]);
-  await stopSchedule(stage);
-  await stage.drain();
+  await stopSchedule(crashTest);
+  await crashTest.drain();
   watch.stop();
   const seen = { fromMs: beganAt, known, webhookId, sent, emitted, journal };
-  const found = await judge(stage, seen);
+  const found = await verify(crashTest, seen);
   await writeFile(join(place.directory, 'record'), '');
-  await tidy(stage, webhookId);
+  await tidy(crashTest, webhookId);
   const areCollected = async (): Promise<boolean> =>
     (await takeSample(server, place)).zombies === 0;
   await eventually('children that ended are collected', areCollected);
@@ -132,12 +136,12 @@ async function addHook({ client }: CrashTest, id: string): Promise<string> {
   return body['secret'] as string;
 }
 
-async function sampleFor({ stage, server, ms }: Slice): Promise<Sample[]> {
+async function sampleFor({ crashTest, server, ms }: Slice): Promise<Sample[]> {
   const until = performance.now() + ms;
   const samples: Sample[] = [];
   while (performance.now() < until) {
     await sleep(Math.min(SAMPLE_MS, until - performance.now()));
-    samples.push(await takeSample(server, stage.place));
+    samples.push(await takeSample(server, crashTest.place));
   }
   return samples;
 }
@@ -148,19 +152,19 @@ interface Seen {
   /** How many requests of earlier slices there are. */
   readonly known: number;
   readonly webhookId: string;
-  readonly sent: readonly Sent[];
+  readonly sent: readonly SentDelivery[];
   readonly emitted: readonly string[];
   readonly journal: Journal;
 }
 
 /** The server goes on; earlier slices were judged, and may be pruned by now. */
-async function judge(stage: CrashTest, seen: Seen): Promise<Figures> {
+async function verify(crashTest: CrashTest, seen: Seen): Promise<Figures> {
   const { webhookId, sent, journal } = seen;
-  const ledger = await openReadonlyLedger(stage.place.config.state);
+  const ledger = await openReadonlyLedger(crashTest.place.config.state);
   try {
-    const evidence = await gatherSlice(stage, ledger, seen);
+    const evidence = await gatherSlice(crashTest, ledger, seen);
     const verdict = check({ ...evidence, disturbances: journal.entries });
-    const deliveries = await judgeDeliveries(ledger, webhookId, sent);
+    const deliveries = await checkDeliveries(ledger, webhookId, sent);
     const lost = await findLostSignals(ledger, seen.emitted);
     const faults = [...verdict.faults, ...deliveries.faults, ...lost];
     if (faults.length > 0) throw new Error(faults.slice(0, FAULTS_SHOWN).join('\n'));
@@ -172,12 +176,12 @@ async function judge(stage: CrashTest, seen: Seen): Promise<Figures> {
 }
 
 async function gatherSlice(
-  stage: CrashTest,
+  crashTest: CrashTest,
   ledger: Ledger,
   { fromMs, known }: Seen,
 ): Promise<Evidence> {
-  const { history } = stage.client;
-  const all = await collectEvidence(ledger, history.slice(known), await stage.record());
+  const { history } = crashTest.client;
+  const all = await collectEvidence(ledger, history.slice(known), await crashTest.record());
   const earlier = history.slice(0, known).reduce((last, { ref }) => Math.max(last, ref), 0);
   const jobs = all.jobs.filter(
     ({ plugin, createdAt }) => plugin !== taker && Date.parse(createdAt) >= fromMs,

@@ -1,6 +1,6 @@
 /** The resources of a server and its spawner at a moment, as the kernel reports them. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { findHelper, type Server } from '../../support/crash/server.ts';
+import { findSpawner, type Server } from '../../support/crash/server.ts';
 import type { TestPlace } from '../../support/instance.ts';
 import { collect } from './collect.ts';
 
@@ -26,11 +26,11 @@ export type Sample = Partial<Record<Measure | Floor, number>> & { readonly zombi
 const KIB_PER_MIB = 1024;
 
 export async function takeSample({ pid }: Server, { config }: TestPlace): Promise<Sample> {
-  const helper = await findHelper(pid);
-  const pids = helper === undefined ? [pid] : [pid, helper];
+  const spawner = await findSpawner(pid);
+  const pids = spawner === undefined ? [pid] : [pid, spawner];
   const { state } = config;
   return {
-    ...(helper === undefined ? {} : { helperRssMib: residentMib(helper) }),
+    ...(spawner === undefined ? {} : { helperRssMib: residentMib(spawner) }),
     rssMib: residentMib(pid),
     descriptors: readdirSync(`/proc/${pid}/fd`).length,
     threads: readdirSync(`/proc/${pid}/task`).length,

@@ -302,8 +302,8 @@ export const writing = {
   },
   'plugins.requireInits': ({ ledger, name }) => {
     const job = draft({ plugin: name, command: 'init', maxAttempts: 1, initFor: 'print' });
-    const wish = { plugin: name, fingerprint: 'print', why: 'adopted', job } as const;
-    return Promise.resolve(() => ledger.plugins.requireInits([wish]));
+    const jobOptions = { plugin: name, fingerprint: 'print', why: 'adopted', job } as const;
+    return Promise.resolve(() => ledger.plugins.requireInits([jobOptions]));
   },
   'plugins.reviewHealth': async ({ ledger, name }) => {
     const job = draft({ plugin: name, command: 'init', maxAttempts: 1, initFor: 'print' });

@@ -50,7 +50,7 @@ export async function fuzz(
   for (let count = 0; count < total; count += 1) {
     const input = given[count] ?? change(pool, target.words, random);
     const began = performance.now();
-    const told = judge(target, input);
+    const told = verify(target, input);
     // Nearly all answer at once, and waiting for what is there takes longer than most of them.
     const answer = kindOf(typeof told === 'string' ? told : await told, input);
     slowestMs = Math.max(slowestMs, performance.now() - began);
@@ -61,7 +61,7 @@ export async function fuzz(
   return { cases: total, found, slowestMs };
 }
 
-function judge(target: Target, input: string): string | Promise<string> {
+function verify(target: Target, input: string): string | Promise<string> {
   try {
     const told = target.check(input);
     return typeof told === 'string' ? told : told.catch((thrown) => blame(target, input, thrown));

@@ -3,19 +3,19 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { probes } from '../../../src/base/probe.ts';
-import { makeMixedWishes } from '../../support/crash/mixed-work.ts';
+import { makeMixedJobOptions } from '../../support/crash/mixed-work.ts';
 import { between, pick, type Random } from '../../support/crash/random.ts';
-import { findHelper } from '../../support/crash/server.ts';
+import { findSpawner } from '../../support/crash/server.ts';
 import type { Database } from '../../support/instance.ts';
 import type { Trial } from './campaign.ts';
 import type { Figures } from './report.ts';
-import { openScene, type Scene, type SceneOptions } from './scene.ts';
+import { openCluster, type Cluster, type ClusterOptions } from './cluster.ts';
 
 const short = { faults: 6, requestsMax: { sqlite: 8, postgres: 8 } };
 /** About a hundred jobs for each kill: on PostgreSQL two others work while one is not there. */
 const long = { faults: 40, requestsMax: { sqlite: 40, postgres: 28 } };
 /** In the long form there is a backlog of hundreds: whoever is killed has much in hand. */
-const heavy: Pick<SceneOptions, 'service' | 'load'> = {
+const heavy: Pick<ClusterOptions, 'service' | 'load'> = {
   service: { max_workers: 8 },
   load: { clients: 4, backlogMax: 300, pauseMs: [20, 100] },
 };
@@ -33,7 +33,7 @@ const unreached = /^(install|reload|rotate|tenant|prune)\./;
 const points = probes.filter((probe) => !unreached.test(probe));
 
 interface Course {
-  readonly scene: Scene;
+  readonly cluster: Cluster;
   readonly random: Random;
   /** How many requests are taken between two faults, at most. */
   readonly requestsMax: number;
@@ -56,15 +56,15 @@ export async function tryKills(
   hosts: number,
 ): Promise<Figures> {
   const { faults, requestsMax } = isShort ? short : long;
-  const denser = isShort ? {} : { ...heavy, makeWish: makeMixedWishes('key', BREADTH) };
-  const scene = await openScene({ database, hosts, seed, ...denser });
-  const course = { scene, random, requestsMax: requestsMax[database] };
+  const denser = isShort ? {} : { ...heavy, makeJobOptions: makeMixedJobOptions('key', BREADTH) };
+  const cluster = await openCluster({ database, hosts, seed, ...denser });
+  const course = { cluster, random, requestsMax: requestsMax[database] };
   const possible = kinds.filter(([, , on = database]) => on === database);
   for (let done = 0; done < faults; done += 1) {
     const place = between(random, 0, hosts - 1);
     await pickKind(possible, random)(course, place);
   }
-  return scene.end();
+  return cluster.end();
 }
 
 function pickKind(possible: typeof kinds, random: Random): Fault {
@@ -72,63 +72,63 @@ function pickKind(possible: typeof kinds, random: Random): Fault {
   return possible.find(([share]) => (left -= share) < 0)?.[1] ?? killAtWork;
 }
 
-function work({ scene, random, requestsMax }: Course): Promise<void> {
-  return scene.work(between(random, 1, requestsMax), between(random, ...workMs));
+function work({ cluster, random, requestsMax }: Course): Promise<void> {
+  return cluster.work(between(random, 1, requestsMax), between(random, ...workMs));
 }
 
 async function killAtWork(course: Course, place: number): Promise<void> {
-  const { scene } = course;
+  const { cluster } = course;
   await work(course);
-  await scene.ready(place);
-  await scene.kill(place);
+  await cluster.ready(place);
+  await cluster.kill(place);
   launch(course, place);
 }
 
 async function killOnItsWay(course: Course, place: number): Promise<void> {
-  const { scene, random } = course;
+  const { cluster, random } = course;
   const ms = between(random, ...earlyMs);
-  await scene.kill(place);
+  await cluster.kill(place);
   launch(course, place);
   await sleep(ms);
-  await scene.kill(place);
+  await cluster.kill(place);
   launch(course, place);
 }
 
 async function killWhileStopping(course: Course, place: number): Promise<void> {
-  const { scene, random } = course;
+  const { cluster, random } = course;
   const ms = between(random, ...stoppingMs);
-  const server = await scene.ready(place);
-  await scene.disturb('stops', async () => {
+  const server = await cluster.ready(place);
+  await cluster.disturb('stops', async () => {
     server.signal('SIGTERM');
     await sleep(ms);
   });
-  await scene.kill(place);
+  await cluster.kill(place);
   launch(course, place);
 }
 
 async function killSpawner(course: Course, place: number): Promise<void> {
-  const { scene } = course;
+  const { cluster } = course;
   await work(course);
-  await scene.ready(place);
-  const helper = await findHelper(scene.hosts[place]?.pid ?? 0);
-  if (helper === undefined) return;
-  await scene.disturb('spawnerKills', async () => void process.kill(helper, 'SIGKILL'));
+  await cluster.ready(place);
+  const spawner = await findSpawner(cluster.hosts[place]?.pid ?? 0);
+  if (spawner === undefined) return;
+  await cluster.disturb('spawnerKills', async () => void process.kill(spawner, 'SIGKILL'));
 }
 
 /** Some of the database's connections end, whoever they belong to and whatever they do. */
 async function cutConnections(course: Course): Promise<void> {
-  const { scene, random } = course;
+  const { cluster, random } = course;
   await work(course);
   const chosen = between(random, 0, 2);
   const terminate = `select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid() and (pid % 3) = ?`;
-  await scene.disturb('connectionCuts', () => scene.stage.place.sql(terminate, chosen));
+  await cluster.disturb('connectionCuts', () => cluster.crashTest.place.sql(terminate, chosen));
 }
 
 /** Starts the next one; some end themselves at a point that they reach. */
-function launch({ scene, random }: Course, place: number): void {
+function launch({ cluster, random }: Course, place: number): void {
   const isArmed = random() < ARMED;
   const point = pick(points, random);
   const nth = between(random, 1, NTH_MAX);
-  scene.launch(place, isArmed ? `${point}:kill:${nth}` : undefined);
+  cluster.launch(place, isArmed ? `${point}:kill:${nth}` : undefined);
 }

@@ -21,14 +21,18 @@ export interface Places {
 }
 
 /** `configs` has the configuration of the host in each place. */
-export function makePlaces(stage: CrashTest, configs: readonly string[], journal: Journal): Places {
+export function makePlaces(
+  crashTest: CrashTest,
+  configs: readonly string[],
+  journal: Journal,
+): Places {
   const hosts: Server[] = [];
   const servers: Server[] = [];
   const armed = new Set<Server>();
   const programs: (string | undefined)[] = [];
   const launch: Places['launch'] = (place, probe, program = programs[place]) => {
     programs[place] = program;
-    const server = stage.launch(probe, configs[place], program);
+    const server = crashTest.launch(probe, configs[place], program);
     hosts[place] = server;
     servers.push(server);
     if (probe?.includes(':kill') === true) armed.add(server);

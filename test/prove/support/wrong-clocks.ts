@@ -11,7 +11,7 @@ import type { Database } from '../../support/instance.ts';
 import { preload, preloadLack } from '../native/preload.ts';
 import type { Trial } from './campaign.ts';
 import type { Figures } from './report.ts';
-import { openScene, type Scene } from './scene.ts';
+import { openCluster, type Cluster } from './cluster.ts';
 
 const JUMPS = 6;
 const JUMPS_SHORT = 2;
@@ -34,7 +34,7 @@ export async function tryWrongClocks(trial: Trial, database: Database): Promise<
   const { random, seed, isShort } = trial;
   const clocks = new Map<string, Clock>();
   const hosts = database === 'postgres' ? 2 : 1;
-  const scene = await openScene({
+  const cluster = await openCluster({
     database,
     hosts,
     seed,
@@ -49,17 +49,17 @@ export async function tryWrongClocks(trial: Trial, database: Database): Promise<
     environmentOf: (config = '') => clocks.get(config)?.environment ?? {},
   });
   const jumps = isShort ? JUMPS_SHORT : JUMPS;
-  for (let done = 0; done < jumps; done += 1) await jump(scene, [...clocks.values()], random);
+  for (let done = 0; done < jumps; done += 1) await jump(cluster, [...clocks.values()], random);
   // A job that was due at a time that a clock once showed is due when it shows that time again.
   if (database === 'sqlite') for (const clock of clocks.values()) clock.set(2 * aheadS[1], 0);
-  const { starved = 0, ...figures } = await scene.end({ clockWasSet: database === 'sqlite' });
+  const { starved = 0, ...figures } = await cluster.end({ clockWasSet: database === 'sqlite' });
   return { ...figures, starved, clocksSet: jumps * hosts };
 }
 
-async function jump(scene: Scene, clocks: readonly Clock[], random: Random): Promise<void> {
-  await scene.work(between(random, ...requests), between(random, ...workMs));
-  const long = scene.stage.client.enqueue({ sleep_ms: LONG_MS });
-  await scene.work(1, between(random, ...workMs));
+async function jump(cluster: Cluster, clocks: readonly Clock[], random: Random): Promise<void> {
+  await cluster.work(between(random, ...requests), between(random, ...workMs));
+  const long = cluster.crashTest.client.enqueue({ sleep_ms: LONG_MS });
+  await cluster.work(1, between(random, ...workMs));
   for (const clock of clocks) clock.set(between(random, ...aheadS), pick(speeds, random));
   await long;
 }

@@ -1,4 +1,3 @@
-/** The invariants of pipelines, schedules, dedupe keys and repeats, under any failure. */
 import {
   wasRequested,
   type Disturbance,
@@ -8,24 +7,24 @@ import {
   type SeenRun,
 } from './evidence.ts';
 import { tickEveryMs } from './mixed-work.ts';
-import type { Wish } from './recorder.ts';
+import type { JobOptions } from './recorder.ts';
 
-/** Clocks of the same machine, read by different programs. */
+/** Tolerance between clock readings of different programs. */
 const SKEW_MS = 50;
-/** Work that began before the end of a fault may still suffer from it. */
+/** Time after a fault in which attempts may still fail because of it. */
 const AFTERMATH_MS = 3000;
 
 interface SpreadOutput {
   readonly each: readonly { readonly item: number; readonly index: number }[];
 }
 
-/** Every run joined once: one job for each element, one after all of them, outputs in their order. */
-export function judgeWorkflows({ runs, jobs }: Evidence): string[] {
+/** Checks that every run joined once: one job per element, one after all of them, and outputs in order. */
+export function checkWorkflows({ runs, jobs }: Evidence): string[] {
   const jobsOf = Map.groupBy(jobs, ({ runId }) => runId ?? '');
-  return runs.flatMap((run) => judgeRun(run, jobsOf.get(run.id) ?? []));
+  return runs.flatMap((run) => checkRun(run, jobsOf.get(run.id) ?? []));
 }
 
-function judgeRun({ id, status, haltMessage, payload, output }: SeenRun, jobs: SeenJob[]) {
+function checkRun({ id, status, haltMessage, payload, output }: SeenRun, jobs: SeenJob[]) {
   if (status !== 'succeeded') return [`unfinished: run ${id} is left ${status}: ${haltMessage}`];
   const faults: string[] = [];
   const { items } = JSON.parse(payload) as { readonly items: readonly number[] };
@@ -44,8 +43,8 @@ function indexOf({ payload }: SeenJob): number {
   return (JSON.parse(payload) as { readonly index: number }).index;
 }
 
-/** Each slot has one job, and an interval begins when the last job has ended. */
-export function judgeSchedules({ jobs, clockWasSet = false }: Evidence): string[] {
+/** Checks that each slot has one job, and that an interval starts after the last job. */
+export function checkSchedules({ jobs, clockWasSet = false }: Evidence): string[] {
   const faults: string[] = [];
   const ticks = jobs.filter(({ scheduleId }) => scheduleId !== null);
   for (const [slot, same] of Map.groupBy(ticks, ({ scheduleSlot }) => scheduleSlot))
@@ -62,11 +61,11 @@ export function judgeSchedules({ jobs, clockWasSet = false }: Evidence): string[
   return faults;
 }
 
-/** Nothing fails here for good: of a key there is one run, and one job that follows from all of it. */
-export function judgeKeys({ jobs, runs }: Evidence): string[] {
+/** Checks that each dedupe key has one run, and one job that follows from all its jobs. */
+export function checkKeys({ jobs, runs }: Evidence): string[] {
   const followers = Map.groupBy(jobs, ({ dedupeKey }) => dedupeKey);
   const wanted = new Set(
-    jobs.filter(wasRequested).flatMap(({ payload }) => wishIn(payload).dedupe ?? []),
+    jobs.filter(wasRequested).flatMap(({ payload }) => optionsIn(payload).dedupe ?? []),
   );
   const ofJobs = [...wanted]
     .map((key) => ({ key, ids: (followers.get(key) ?? []).map(({ id }) => id) }))
@@ -78,12 +77,12 @@ export function judgeKeys({ jobs, runs }: Evidence): string[] {
   return [...ofJobs, ...ofRuns];
 }
 
-/** Every run that did not end by itself met a fault, and failed ones were asked to fail. */
-export function judgeRepeats({ jobs, attempts, disturbances }: Evidence): string[] {
-  const wishOf = new Map(jobs.map(({ id, payload }) => [id, wishIn(payload).fail_before]));
+/** Checks that every interrupted attempt was near a disturbance, and that failed ones were requested to fail. */
+export function checkRepeats({ jobs, attempts, disturbances }: Evidence): string[] {
+  const optionsOf = new Map(jobs.map(({ id, payload }) => [id, optionsIn(payload).fail_before]));
   return attempts.flatMap((row) => {
     const name = `attempt ${row.attempt} at ${row.jobId}`;
-    if (row.status === 'failed' && row.attempt >= (wishOf.get(row.jobId) ?? 0))
+    if (row.status === 'failed' && row.attempt >= (optionsOf.get(row.jobId) ?? 0))
       return [`unexplained: ${name} failed of itself`];
     const cut = row.status === 'crashed' || row.status === 'released';
     if (!cut || disturbances === undefined || isExplained(row, disturbances)) return [];
@@ -91,8 +90,8 @@ export function judgeRepeats({ jobs, attempts, disturbances }: Evidence): string
   });
 }
 
-function wishIn(payload: string): Pick<Wish, 'dedupe' | 'fail_before'> {
-  return JSON.parse(payload) as Wish;
+function optionsIn(payload: string): Pick<JobOptions, 'dedupe' | 'fail_before'> {
+  return JSON.parse(payload) as JobOptions;
 }
 
 function isExplained(row: SeenAttempt, disturbances: readonly Disturbance[]): boolean {

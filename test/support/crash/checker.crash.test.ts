@@ -1,10 +1,10 @@
-/** The judge is judged first: each crime is planted once and must be named. */
+/** The checker itself is tested: each violation is planted once and must be reported. */
 import { describe, expect, test } from 'vitest';
 import { check } from './checker.ts';
 import type { Evidence, SeenAttempt, SeenJob, SeenRun } from './evidence.ts';
 import type { RecordLine } from './recorder.ts';
 
-/** A moment, in seconds of the story. */
+/** Returns the timestamp of a second of the test. */
 function at(second: number): string {
   return new Date(1000 * second).toISOString();
 }
@@ -50,7 +50,7 @@ function line(jobId: string, attempt: number, phase: RecordLine['phase']): Recor
   return { job_id: jobId, plugin: '', attempt, idempotency_key: key, phase, at: 0, ...process };
 }
 
-/** A job that met a crash and was done by its second attempt, and the job that follows it. */
+/** A job whose first attempt crashed and whose second succeeded, and the job that follows it. */
 const sound: Evidence = {
   history: [
     { ref: 1, outcome: 'acknowledged', jobId: 'job' },
@@ -100,7 +100,7 @@ const tick: SeenJob = { ...job, id: 'tick', scheduleId: 'default', scheduleSlot:
 
 const keyed: SeenJob = { ...stray, id: 'keyed', payload: '{"ref":3,"dedupe":"k"}' };
 
-/** The properties of jobs without attempts. */
+/** Adds jobs without attempts. */
 function withWork(jobs: readonly SeenJob[], runs: readonly SeenRun[] = []): Partial<Evidence> {
   return { jobs: [...sound.jobs, ...jobs], runs };
 }
@@ -322,7 +322,7 @@ describe('the checker', () => {
   test('acquits a run and a slot', () => {
     const jobs = [element, { ...element, id: 'last', plugin: 'last' }, tick];
     const { faults, counts } = check({ ...sound, ...withWork(jobs, [run]) });
-    // They were given no attempts.
+    // These jobs have no attempts.
     expect(faults.filter((fault) => !fault.startsWith('no attempt at'))).toEqual([]);
     expect(counts).toMatchObject({ runs: 1, ticks: 1, recovered: 1 });
   });
@@ -341,7 +341,7 @@ describe('the checker', () => {
     const recovered: SeenJob = { ...stray, payload: '{"ref":3}' };
     const evidence = { ...sound, ...strayDone, jobs: [...sound.jobs, recovered] };
     const { faults, counts } = check(evidence);
-    // Only what the planted job lacks, for it was given no consequences.
+    // The planted job has no signal and no follower.
     expect(faults).toEqual(['stray has 0 signals, not 1', 'stray has 0 followers, not 1']);
     expect([counts.unknown, counts.recovered]).toEqual([1, 1]);
     expect(unknown?.ref).toBe(3);

@@ -1,30 +1,30 @@
 /**
- * Judges a run from outside, after everything was drained: what clients were told, what the plugins
- * themselves recorded, and what the ledger says must be one and the same story.
+ * Checks a crash test after all work has ended: the responses to clients, the record of the plugins and
+ * the ledger must agree.
  */
 import type { Outcome } from './client.ts';
-import { judgeKeys, judgeRepeats, judgeSchedules, judgeWorkflows } from './check-work.ts';
+import { checkKeys, checkRepeats, checkSchedules, checkWorkflows } from './check-work.ts';
 import { wasRequested, refOf, type Evidence, type SeenAttempt, type SeenJob } from './evidence.ts';
 import { doneEvent, type RecordLine } from './recorder.ts';
 
 export interface Verdict {
-  /** Violations; empty when the promises were kept. */
+  /** Violations; empty if all guarantees hold. */
   readonly faults: readonly string[];
   readonly counts: Counts;
 }
 
-/** Allowed events that are worth a look. */
+/** Counts of events that are allowed. */
 export interface Counts extends Readonly<Record<Outcome, number>> {
-  /** The accepted ones among the unknown. */
+  /** Unknown requests that were accepted. */
   readonly recovered: number;
   readonly jobs: number;
-  /** Starts of a job beyond its first. */
+  /** Starts of jobs after their first. */
   readonly repeated: number;
   readonly crashed: number;
   readonly released: number;
   readonly failed: number;
-  /** Runs of pipelines, and jobs that a schedule caused. */
   readonly runs: number;
+  /** Jobs of schedules. */
   readonly ticks: number;
 }
 
@@ -38,7 +38,7 @@ export function check(evidence: Evidence): Verdict {
   const ofJobs = jobs.flatMap((job) => {
     const rows = (attemptsOf.get(job.id) ?? []).toSorted((a, b) => a.attempt - b.attempt);
     const lines = recordOf.get(job.id) ?? [];
-    return [...judgeAttempts(job, rows), ...judgeStarts(job, rows, lines, evidence)];
+    return [...checkAttempts(job, rows), ...checkStarts(job, rows, lines, evidence)];
   });
   return {
     faults: [
@@ -46,10 +46,10 @@ export function check(evidence: Evidence): Verdict {
       ...findUnexpected(evidence),
       ...ofJobs,
       ...findBroken(evidence),
-      ...judgeWorkflows(evidence),
-      ...judgeSchedules(evidence),
-      ...judgeKeys(evidence),
-      ...judgeRepeats(evidence),
+      ...checkWorkflows(evidence),
+      ...checkSchedules(evidence),
+      ...checkKeys(evidence),
+      ...checkRepeats(evidence),
       ...findSharedKeys(record),
       ...problems.map((problem) => `the ledger is not sound: ${problem}`),
       ...leftovers.map((pid) => `process ${pid} of a plugin outlived every server`),
@@ -58,7 +58,7 @@ export function check(evidence: Evidence): Verdict {
   };
 }
 
-/** An acknowledged job is in the ledger under its id, and done. */
+/** Checks that every acknowledged job is in the ledger. */
 function findLost({ history, jobs, runs }: Evidence): string[] {
   const known = new Set([...jobs, ...runs].map(({ id }) => id));
   return history
@@ -68,10 +68,10 @@ function findLost({ history, jobs, runs }: Evidence): string[] {
 }
 
 /**
- * Every job in the ledger was requested once and not refused, or something in the ledger caused it.
+ * Checks that every job in the ledger was requested once and not refused, or has a cause in the ledger.
  */
 function findUnexpected({ history, jobs, runs }: Evidence): string[] {
-  const asked = new Map(history.map((operation) => [operation.ref, operation]));
+  const requests = new Map(history.map((operation) => [operation.ref, operation]));
   const known = new Set(jobs.map(({ id }) => id));
   const faults: string[] = [];
   for (const { id, parentJobId } of jobs) {
@@ -79,19 +79,19 @@ function findUnexpected({ history, jobs, runs }: Evidence): string[] {
     faults.push(`unexpected: ${id} descends from ${parentJobId}, which is not there`);
   }
   for (const [ref, roots] of Map.groupBy([...jobs.filter(wasRequested), ...runs], refOf)) {
-    const { outcome, jobId, runId: told = jobId } = asked.get(ref) ?? {};
+    const { outcome, jobId, runId: acknowledgedId = jobId } = requests.get(ref) ?? {};
     const ids = roots.map(({ id }) => id).join(', ');
     if (outcome === undefined) faults.push(`unexpected: ${ids} was never asked for`);
     else if (outcome === 'refused') faults.push(`unexpected: ${ids} was refused as ${ref}`);
     else if (roots.length > 1) faults.push(`duplicated: ${ref} was asked for once, made ${ids}`);
-    else if (told !== undefined && told !== ids)
-      faults.push(`unexpected: ${ref} was acknowledged as ${told} but is ${ids}`);
+    else if (acknowledgedId !== undefined && acknowledgedId !== ids)
+      faults.push(`unexpected: ${ref} was acknowledged as ${acknowledgedId} but is ${ids}`);
   }
   return faults;
 }
 
-/** Every job ended well, by exactly one attempt, the last of an unbroken row of numbers. */
-function judgeAttempts(job: SeenJob, rows: readonly SeenAttempt[]): string[] {
+/** Checks that every job succeeded by exactly one attempt, the last of a sequence without gaps. */
+function checkAttempts(job: SeenJob, rows: readonly SeenAttempt[]): string[] {
   const faults: string[] = [];
   const { id, status, lastError, retryCount } = job;
   if (status !== 'succeeded') faults.push(`unfinished: ${id} is left ${status}: ${lastError}`);
@@ -110,8 +110,8 @@ function judgeAttempts(job: SeenJob, rows: readonly SeenAttempt[]): string[] {
   return faults;
 }
 
-/** The record of the plugins agrees with the attempts. */
-function judgeStarts(
+/** Compares the record of the plugins with the attempts. */
+function checkStarts(
   job: SeenJob,
   rows: readonly SeenAttempt[],
   lines: readonly RecordLine[],
@@ -152,7 +152,7 @@ function judgeStarts(
   return faults;
 }
 
-/** A success and what follows from it are one commit: one signal, one job of the follower. */
+/** Checks that a success and its consequences are one commit: one signal and one follower. */
 function findBroken({ jobs, attempts, signals }: Evidence): string[] {
   const faults: string[] = [];
   const commitOf = new Map(
@@ -162,17 +162,21 @@ function findBroken({ jobs, attempts, signals }: Evidence): string[] {
   const doneBy = Map.groupBy(done, ({ jobId }) => jobId ?? '');
   const children = Map.groupBy(jobs, ({ parentJobId }) => parentJobId ?? '');
   for (const { id, payload } of jobs.filter(wasRequested)) {
-    const told = doneBy.get(id) ?? [];
+    const doneSignals = doneBy.get(id) ?? [];
     const followers = children.get(id) ?? [];
     const attempt = commitOf.get(id);
-    const wanted = attempt === undefined ? 0 : 1;
-    if (told.length !== wanted) faults.push(`${id} has ${told.length} signals, not ${wanted}`);
-    // A single job of each key has a follower; the keys say which one.
-    if (followers.length > wanted || (followers.length < wanted && !payload.includes('"dedupe"')))
-      faults.push(`${id} has ${followers.length} followers, not ${wanted}`);
-    if (told.some((signal) => signal.jobAttempt !== attempt))
+    const expected = attempt === undefined ? 0 : 1;
+    if (doneSignals.length !== expected)
+      faults.push(`${id} has ${doneSignals.length} signals, not ${expected}`);
+    // Only one job of each dedupe key has a follower.
+    if (
+      followers.length > expected ||
+      (followers.length < expected && !payload.includes('"dedupe"'))
+    )
+      faults.push(`${id} has ${followers.length} followers, not ${expected}`);
+    if (doneSignals.some((signal) => signal.jobAttempt !== attempt))
       faults.push(`the signal of ${id} is from another attempt than its success`);
-    if (followers.some(({ sourceEventId }) => sourceEventId !== told[0]?.id))
+    if (followers.some(({ sourceEventId }) => sourceEventId !== doneSignals[0]?.id))
       faults.push(`the follower of ${id} has another cause than its signal`);
   }
   const roots = new Set(jobs.filter(wasRequested).map(({ id }) => id));
@@ -193,8 +197,8 @@ function count({ history, jobs, attempts, record, runs }: Evidence): Counts {
   const unknown = outcomes.get('unknown') ?? [];
   const refs = new Set([...jobs.filter(wasRequested), ...runs].map(refOf));
   const starts = record.filter(({ phase }) => phase === 'start');
-  const sum = (wanted: readonly string[]): number =>
-    attempts.filter(({ status }) => wanted.includes(status)).length;
+  const sum = (expected: readonly string[]): number =>
+    attempts.filter(({ status }) => expected.includes(status)).length;
   return {
     acknowledged: outcomes.get('acknowledged')?.length ?? 0,
     refused: outcomes.get('refused')?.length ?? 0,

@@ -1,4 +1,4 @@
-/** A place where servers are started, killed and started again, and what they did is judged. */
+/** A configuration whose services are started and killed repeatedly, and then checked. */
 import { noRules } from '../../../src/ledger/rules.ts';
 import { join } from 'node:path';
 import { expect } from 'vitest';
@@ -15,33 +15,33 @@ import type { Evidence } from './evidence.ts';
 import { isRunning, readRecord, doneEvent, recorder, type RecordLine } from './recorder.ts';
 import { launch, type Later, type Server } from './server.ts';
 
-/** Long enough for PostgreSQL to end a transaction whose owner was stopped in the middle of it. */
+/** Long enough for PostgreSQL to end the transaction of a stopped process. */
 const patienceMs = 60_000;
-/** The time limit for the rest of a long trial on a busy machine. */
+/** Time limit for the remaining work of a long trial on a busy machine. */
 const drainMs = 240_000;
 const SIGNALS_MAX = 1_000_000;
 const RUNS_MAX = 100_000;
 
 export interface CrashTest {
   readonly place: TestPlace;
-  /** Asks whichever server is there, in turns. */
+  /** Sends requests to all running services in turn. */
   readonly client: Client;
-  /** Starts a server, with a fault point armed if one is named, without waiting for it. */
+  /** Starts a service, optionally with a fault point, without waiting for it. */
   launch(probe?: string, config?: string, program?: string): Server;
-  /** Starts a server and waits until it is ready. */
+  /** Starts a service and waits until it is ready. */
   start(probe?: string): Promise<Server>;
   record(): Promise<RecordLine[]>;
   /** Waits for a line of the record. */
   recorded(operation: Operation, wanted: Partial<RecordLine>): Promise<RecordLine>;
-  /** Waits until nothing is queued or running, and no run waits to go on. */
+  /** Waits until no job or run is queued or running. */
   drain(): Promise<void>;
-  /** Reads or changes the ledger while no server is asked. */
+  /** Opens the ledger directly. */
   withLedger<T>(work: (ledger: Ledger) => Promise<T>): Promise<T>;
-  /** Stops the servers in good order, does what is to be done without them, and compares all stories. */
-  judge(known?: Circumstances, meanwhile?: () => Promise<void>): Promise<Judgement>;
+  /** Stops all services, runs `meanwhile`, and checks the evidence. */
+  verify(known?: Circumstances, meanwhile?: () => Promise<void>): Promise<CrashTestResult>;
 }
 
-/** The knowledge of the processes that disturbed the servers. */
+/** Known disturbances of a test. */
 export type Circumstances = Partial<
   Pick<Evidence, 'disturbances' | 'mayOverlap' | 'clockWasSet' | 'history'>
 >;
@@ -49,7 +49,7 @@ export type Circumstances = Partial<
 /** Additional environment variables of the servers of a configuration. */
 export type EnvironmentOf = (config: string | undefined) => Readonly<Record<string, string>>;
 
-export interface Judgement extends Verdict {
+export interface CrashTestResult extends Verdict {
   readonly evidence: Evidence;
 }
 
@@ -60,17 +60,17 @@ export async function makeCrashTest(
   environmentOf: EnvironmentOf = () => ({}),
   later?: Later,
 ): Promise<CrashTest> {
-  const usual = setUp(database, service);
+  const defaults = setUp(database, service);
   const place = await makePlace({
-    ...usual,
+    ...defaults,
     ...more,
-    plugins: { ...usual.plugins, ...plugins },
-    aliases: { ...usual.aliases, ...aliases },
+    plugins: { ...defaults.plugins, ...plugins },
+    aliases: { ...defaults.aliases, ...aliases },
   });
   const servers = new Map<Server, string>();
   let turn = 0;
   const client = makeClient(() => {
-    // A frozen server would block the client, and with it the whole load.
+    // A frozen service would block the client, and with it the whole load.
     const live = [...servers].filter(([{ isAlive, pid }]) => isAlive && readState(pid) !== 'T');
     return live[(turn += 1) % live.length]?.[1];
   });
@@ -82,7 +82,7 @@ export async function makeCrashTest(
     });
     server.ready.then(
       ({ control }) => servers.set(server, control),
-      () => 'whoever waits for it is told',
+      () => undefined,
     );
     return server;
   };
@@ -117,7 +117,7 @@ export async function makeCrashTest(
       await eventually('all is done', isDone, drainMs);
     },
     withLedger,
-    async judge(known = {}, meanwhile) {
+    async verify(known = {}, meanwhile) {
       for (const server of servers.keys())
         if (server.isAlive) expect(await server.stop()).toEqual({ code: 0, signal: null });
       await meanwhile?.();
@@ -128,7 +128,7 @@ export async function makeCrashTest(
   };
 }
 
-/** Short times, so that a crash is over soon; crashes are many here and no plugin's fault. */
+/** Uses short times, so that tests recover quickly, and allows many crashes. */
 function setUp(database: Database, service: JsonObject): Setup {
   const file = '../../record';
   return {
@@ -139,7 +139,7 @@ function setUp(database: Database, service: JsonObject): Setup {
     routes: [{ from: 'recorder', event_type: doneEvent, to: 'follower' }],
     service: {
       heartbeat_interval: '100ms',
-      // On PostgreSQL a server that stalls for that long has its own attempts killed, as it should.
+      // On PostgreSQL the attempts of a service that stalls for that long are killed, as intended.
       reap_after: database === 'postgres' ? '1500ms' : '400ms',
       poll_interval: '50ms',
       shutdown_timeout: '5s',
@@ -153,7 +153,7 @@ function fits(line: RecordLine, wanted: Partial<RecordLine>): boolean {
   return Object.entries(wanted).every(([key, value]) => line[key as keyof RecordLine] === value);
 }
 
-/** The content of the ledger, beside the records of others. */
+/** Reads the ledger and combines it with the records of clients and plugins. */
 export async function collectEvidence(
   ledger: Ledger,
   history: readonly Operation[],

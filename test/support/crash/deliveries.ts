@@ -1,4 +1,4 @@
-/** A sender that signs, sends and sends again until it is told that its delivery was taken. */
+/** Senders that sign deliveries and repeat them until they are accepted. */
 import { createHmac } from 'node:crypto';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -11,18 +11,18 @@ import type { Client } from './client.ts';
 import type { Server } from './server.ts';
 
 const SENDERS = 6;
-/** More would only wait for each other; it is looked after so many. */
+/** Limit of queued jobs, which is checked after each 16 deliveries. */
 const BACKLOG_MAX = 150;
-const LOOK_EVERY = 16;
-const PATIENCE_MS = 60_000;
+const CHECK_EVERY = 16;
+const TIMEOUT_MS = 60_000;
 const pauseMs = 3;
-/** More frequent reads cost the service more than they are worth. */
+/** Pause between reads of the queue's length. */
 const fullPauseMs = 50;
 
 /** The outcome of a delivery, as its sender knows it. */
-export interface Sent {
+export interface SentDelivery {
   readonly id: string;
-  /** How often no answer came. */
+  /** Number of requests without a response. */
   readonly unanswered: number;
   readonly status: number;
   readonly signalId: string;
@@ -30,9 +30,9 @@ export interface Sent {
 }
 
 export interface Deliveries {
-  /** How many were told that theirs was taken. */
+  /** Number of accepted deliveries. */
   readonly acknowledged: number;
-  stop(): Promise<readonly Sent[]>;
+  stop(): Promise<readonly SentDelivery[]>;
 }
 
 /** The target of deliveries, and their concurrency; each sender rests after a delivery. */
@@ -49,12 +49,12 @@ export function startDeliveries(
   { webhookId = 'gh', senders = SENDERS, restMs = 0 }: DeliveryPace = {},
 ): Deliveries {
   const stopping = new AbortController();
-  const sent: Sent[] = [];
+  const sent: SentDelivery[] = [];
   let last = 0;
-  const sendOne = async (id: string): Promise<Sent> => {
+  const sendOne = async (id: string): Promise<SentDelivery> => {
     for (let unanswered = 0; ;) {
-      const answer = await deliver(secret, server(), webhookId, id).catch(() => undefined);
-      if (answer !== undefined) return { id, unanswered, ...answer };
+      const response = await deliver(secret, server(), webhookId, id).catch(() => undefined);
+      if (response !== undefined) return { id, unanswered, ...response };
       unanswered += 1;
       await sleep(pauseMs);
     }
@@ -63,7 +63,7 @@ export function startDeliveries(
     while (!stopping.signal.aborted) {
       sent.push(await sendOne(`d-${(last += 1)}`));
       if (restMs > 0) await sleep(restMs);
-      if (last % LOOK_EVERY > 0) continue;
+      if (last % CHECK_EVERY > 0) continue;
       while (((await client.backlog()) ?? 0) > BACKLOG_MAX) await sleep(fullPauseMs);
     }
   };
@@ -85,10 +85,10 @@ async function deliver(
   server: Server,
   webhookId: string,
   id: string,
-): Promise<Omit<Sent, 'id' | 'unanswered'> | undefined> {
+): Promise<Omit<SentDelivery, 'id' | 'unanswered'> | undefined> {
   await server.ready;
-  const told = server.records.find(({ message }) => message === 'ductile is ready');
-  const port = Number(String(told?.['webhooks']).split(':').at(-1));
+  const logLine = server.records.find(({ message }) => message === 'ductile is ready');
+  const port = Number(String(logLine?.['webhooks']).split(':').at(-1));
   const body = JSON.stringify({ ref: id });
   const mac = createHmac('sha256', secret).update(body).digest('hex');
   const headers = {
@@ -106,16 +106,16 @@ async function deliver(
     };
     const exchange = request({ ...options, agent: false }, (response) => {
       text(response)
-        .then((said) => {
-          const answer = JSON.parse(said) as { signal_id?: string; job_id?: string };
+        .then((responseText) => {
+          const result = JSON.parse(responseText) as { signal_id?: string; job_id?: string };
           const { statusCode: status = 0 } = response;
-          // A stopping server refuses; a sender repeats.
+          // A stopping service refuses, and a sender repeats.
           if (status === 503) return resolve(undefined);
-          return resolve({ status, signalId: answer.signal_id ?? '', jobId: answer.job_id });
+          return resolve({ status, signalId: result.signal_id ?? '', jobId: result.job_id });
         })
         .catch(reject);
     });
-    exchange.setTimeout(PATIENCE_MS, () => exchange.destroy(new Error('no answer came')));
+    exchange.setTimeout(TIMEOUT_MS, () => exchange.destroy(new Error('no answer came')));
     exchange.on('error', reject).end(body);
   });
 }
@@ -124,22 +124,22 @@ export interface DeliveryVerdict {
   readonly faults: readonly string[];
   readonly counts: {
     readonly acknowledged: number;
-    /** No answer came to the first try. */
+    /** Deliveries whose first request got no response. */
     readonly unanswered: number;
-    /** The accepted ones among those. */
+    /** Deliveries that had already been accepted when they were repeated. */
     readonly foundTaken: number;
     readonly jobs: number;
   };
 }
 
-/** Compares what senders were told with what is on the ledger, in both directions. */
-export async function judgeDeliveries(
+/** Compares the responses to senders with the ledger, in both directions. */
+export async function checkDeliveries(
   ledger: Ledger,
   webhookId: string,
-  history: readonly Sent[],
+  history: readonly SentDelivery[],
 ): Promise<DeliveryVerdict> {
   const faults: string[] = [];
-  const kept = await readAll((beforeSeq) =>
+  const stored = await readAll((beforeSeq) =>
     ledger.deliveries.list({ webhookId, ...beforeSeq, ...page }),
   );
   const jobs = await readAll((beforeSeq) =>
@@ -152,7 +152,7 @@ export async function judgeDeliveries(
   })) {
     signals.add(id);
   }
-  const byId = groupBy(kept, ({ deliveryId }) => deliveryId ?? '');
+  const byId = groupBy(stored, ({ deliveryId }) => deliveryId ?? '');
   const bySignal = groupBy(jobs, ({ sourceEventId }) => sourceEventId ?? '');
   for (const { id, status, signalId, jobId } of history) {
     const [delivery, ...more] = byId.get(id) ?? [];
@@ -169,10 +169,10 @@ export async function judgeDeliveries(
   }
   const known = new Set(history.map(({ id }) => id));
   for (const id of byId.keys()) if (!known.has(id)) faults.push(`${id} was sent by nobody`);
-  if (signals.size !== kept.length)
-    faults.push(`${signals.size} signals, ${kept.length} deliveries`);
+  if (signals.size !== stored.length)
+    faults.push(`${signals.size} signals, ${stored.length} deliveries`);
   for (const problem of await ledger.check()) faults.push(JSON.stringify(problem));
-  const count = (is: (sent: Sent) => boolean): number => history.filter(is).length;
+  const count = (is: (sent: SentDelivery) => boolean): number => history.filter(is).length;
   return {
     faults,
     counts: {

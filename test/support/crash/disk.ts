@@ -1,4 +1,4 @@
-/** Two ways to leave a server no room for its ledger, and to give it back. */
+/** Two ways to let a service run out of disk space. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,9 +6,9 @@ import { onTestFinished } from 'vitest';
 
 export interface Disk {
   readonly name: string;
-  /** Why it cannot be had here. */
+  /** Reason why it isn't available on this machine. */
   readonly lack: string | undefined;
-  /** Before the server starts. */
+  /** Called before the service starts. */
   prepare(state: string): void;
   fill(state: string, serverPid: number): void;
   free(state: string, serverPid: number): void;
@@ -17,14 +17,14 @@ export interface Disk {
 const SIZE = '16m';
 const CHUNK = Buffer.alloc(4096);
 
-/** A small file system of its own, really full: SQLite meets ENOSPC. */
+/** A small file system that is really full: SQLite gets ENOSPC. */
 const small: Disk = {
   name: 'a full disk',
   lack: canMount() ? undefined : 'mounting needs root',
   prepare(state) {
     mkdirSync(state);
     run('mount', '-t', 'tmpfs', '-o', `size=${SIZE}`, 'tmpfs', state);
-    // Lazily, so that nothing stays mounted whatever still has a file open there.
+    // Lazily, so that open files don't prevent the unmount.
     onTestFinished(() => run('umount', '--lazy', state));
   },
   fill(state) {
@@ -37,7 +37,7 @@ const small: Disk = {
   free: (state) => rmSync(join(state, 'hog')),
 };
 
-/** A limit on the size of files: SQLite meets EFBIG, which it reports as an I/O error. */
+/** A limit on the size of files: SQLite gets EFBIG, which it reports as an I/O error. */
 const limited: Disk = {
   name: 'a disk that refuses to write',
   lack: spawnSync('prlimit', ['--version']).error === undefined ? undefined : 'there is no prlimit',

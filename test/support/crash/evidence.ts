@@ -1,4 +1,3 @@
-/** The outside view of a run: the records of clients, plugins and the ledger. */
 import type { Attempt } from '../../../src/job/attempt.ts';
 import type { Job } from '../../../src/job/job.ts';
 import type { Run } from '../../../src/pipeline/run/run.ts';
@@ -33,7 +32,7 @@ export type SeenRun = Pick<
   'id' | 'payload' | 'status' | 'output' | 'haltMessage' | 'dedupeKey'
 >;
 
-/** A disturbance of the servers, from its beginning until it could have no more effect. */
+/** Disturbance of the services, from its start until it has no more effect. */
 export interface Disturbance {
   readonly kind: string;
   readonly fromMs: number;
@@ -47,19 +46,19 @@ export interface Evidence {
   readonly attempts: readonly SeenAttempt[];
   readonly signals: readonly SeenSignal[];
   readonly runs: readonly SeenRun[];
-  /** The findings of the ledger's own check. */
+  /** Findings of the ledger's check. */
   readonly problems: readonly string[];
-  /** Processes of plugins that live although no server does. */
+  /** Plugin processes that outlived all services. */
   readonly leftovers: readonly number[];
-  /** When it is told, whatever was repeated must have one of them before it. */
+  /** If set, every repeated attempt must follow one of these. */
   readonly disturbances?: readonly Disturbance[] | undefined;
-  /** The process that would have ended a plugin was frozen as well. */
+  /** True if a spawner was frozen, so that attempts may overlap. */
   readonly mayOverlap?: boolean | undefined;
-  /** The ledger's own clock was set, so that what lies between two of its times says nothing. */
+  /** True if the ledger's clock was set, so that differences of its times are meaningless. */
   readonly clockWasSet?: boolean | undefined;
 }
 
-/** A client requested this very job. */
+/** True if a client requested this job. */
 export function wasRequested({ parentJobId, runId, scheduleId }: SeenJob): boolean {
   return parentJobId === null && runId === null && scheduleId === null;
 }

@@ -1,11 +1,11 @@
-/** Clients that ask for work all the time, whether or not anybody is there to take it. */
+/** Clients that request work continuously, whether or not a service runs. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from './client.ts';
-import { plainWish } from './mixed-work.ts';
+import { plainJobOptions } from './mixed-work.ts';
 import { between, type Random } from './random.ts';
-import type { Wish } from './recorder.ts';
+import type { JobOptions } from './recorder.ts';
 
-/** How many ask at the same time, how much may wait for all of them, and how long each rests. */
+/** Number of clients, limit of queued jobs, and pause of each client. */
 export interface LoadPace {
   readonly clients?: number;
   readonly backlogMax?: number;
@@ -13,11 +13,11 @@ export interface LoadPace {
 }
 
 const CLIENTS = 3;
-/** More would only wait for each other, longer on a slow machine than on a quick one. */
+/** Limit of queued jobs; more would only wait longer on a slow machine. */
 const BACKLOG_MAX = 12;
-const usualPauseMs = [5, 60] as const;
+const defaultPauseMs = [5, 60] as const;
 
-export type MakeWish = (random: Random) => Wish;
+export type MakeJobOptions = (random: Random) => JobOptions;
 
 export interface Load {
   stop(): Promise<void>;
@@ -26,22 +26,22 @@ export interface Load {
 export function startLoad(
   client: Client,
   random: Random,
-  makeWish: MakeWish = plainWish,
-  { clients = CLIENTS, backlogMax = BACKLOG_MAX, pauseMs = usualPauseMs }: LoadPace = {},
+  makeJobOptions: MakeJobOptions = plainJobOptions,
+  { clients = CLIENTS, backlogMax = BACKLOG_MAX, pauseMs = defaultPauseMs }: LoadPace = {},
 ): Load {
   const stopping = new AbortController();
-  const ask = async (): Promise<void> => {
+  const sendRequests = async (): Promise<void> => {
     while (!stopping.signal.aborted) {
       const backlog = (await client.backlog()) ?? 0;
-      if (backlog <= backlogMax) await client.enqueue(makeWish(random));
+      if (backlog <= backlogMax) await client.enqueue(makeJobOptions(random));
       await sleep(between(random, ...pauseMs));
     }
   };
-  const asking = Array.from({ length: clients }, ask);
+  const senders = Array.from({ length: clients }, sendRequests);
   return {
     async stop() {
       stopping.abort();
-      await Promise.all(asking);
+      await Promise.all(senders);
     },
   };
 }

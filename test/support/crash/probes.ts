@@ -1,4 +1,4 @@
-/** The server is killed at each of its own fault points, and what it left behind is finished. */
+/** The service is killed at each of its fault points, and the next one finishes its work. */
 import { describe, expect, test } from 'vitest';
 import { probes, type Probe } from '../../../src/base/probe.ts';
 import type { Database } from '../instance.ts';
@@ -6,23 +6,23 @@ import type { Counts } from './checker.ts';
 import type { Server } from './server.ts';
 import { makeCrashTest, type CrashTest } from './crash-test.ts';
 
-/** How the point is reached, and what the crash there must have led to. */
+/** How a fault point is reached, and the expected counts after a crash there. */
 interface Scenario {
-  readonly drive: (stage: CrashTest, probe: string) => Promise<Server>;
-  /** At which time it is reached. */
+  readonly drive: (crashTest: CrashTest, probe: string) => Promise<Server>;
+  /** Number of the pass at which the service is killed. */
   readonly nth?: number;
   readonly expect?: (counts: Counts) => void;
 }
 
 const JOBS = 6;
-const ASKED_MAX = 20;
+const REQUESTS_MAX = 20;
 const timeout = 90_000;
 
 const crashedSome = ({ crashed }: Counts): void => expect(crashed).toBeGreaterThan(0);
 const crashedNone = ({ crashed }: Counts): void => expect(crashed).toBe(0);
 
-/** Reached by what a stage does not do: their tests are in files of their own. */
-const elsewhere = [
+/** Fault points whose tests are in other files. */
+const testedElsewhere = [
   'fire.before-commit',
   'fire.after-commit',
   'advance.before-commit',
@@ -36,10 +36,12 @@ const elsewhere = [
   'tenant.before-removal',
   'tenant.after-removal',
 ] as const;
-type Here = Exclude<Probe, (typeof elsewhere)[number]>;
-const here = probes.filter((probe): probe is Here => !elsewhere.some((one) => one === probe));
+type Tested = Exclude<Probe, (typeof testedElsewhere)[number]>;
+const tested = probes.filter(
+  (probe): probe is Tested => !testedElsewhere.some((other) => other === probe),
+);
 
-const scenarios: Readonly<Record<Here, Scenario>> = {
+const scenarios: Readonly<Record<Tested, Scenario>> = {
   'enqueue.before-commit': {
     drive: whileAsking,
     nth: 3,
@@ -81,18 +83,18 @@ const scenarios: Readonly<Record<Here, Scenario>> = {
 
 export function testProbes(database: Database): void {
   test('every fault point of the program has its test', () => {
-    expect(Object.keys(scenarios)).toEqual(here);
+    expect(Object.keys(scenarios)).toEqual(tested);
   });
 
   describe(`a server on ${database} that is killed at`, () => {
-    test.each(here)('%s loses nothing and does nothing twice', { timeout }, async (probe) => {
+    test.each(tested)('%s loses nothing and does nothing twice', { timeout }, async (probe) => {
       const { drive, nth = 1, expect: expectCounts } = scenarios[probe];
-      const stage = await makeCrashTest(database, { shutdown_timeout: '50ms', max_workers: 3 });
-      const victim = await drive(stage, `${probe}:kill:${nth}`);
+      const crashTest = await makeCrashTest(database, { shutdown_timeout: '50ms', max_workers: 3 });
+      const victim = await drive(crashTest, `${probe}:kill:${nth}`);
       expect(await victim.exited).toEqual({ code: null, signal: 'SIGKILL' });
-      await stage.start();
-      await stage.drain();
-      const { faults, counts } = await stage.judge();
+      await crashTest.start();
+      await crashTest.drain();
+      const { faults, counts } = await crashTest.verify();
       expect(faults).toEqual([]);
       expect(counts.acknowledged).toBeGreaterThan(0);
       expectCounts?.(counts);
@@ -100,46 +102,46 @@ export function testProbes(database: Database): void {
   });
 }
 
-/** There is work for all workers from the very first claim. */
-async function whileWorking(stage: CrashTest, probe: string): Promise<Server> {
-  await stage.withLedger((ledger) => ledger.meta.write('paused', '1'));
-  const server = await stage.start(probe);
-  for (let job = 0; job < JOBS; job += 1) await stage.client.enqueue();
-  await stage.client.post('/system/resume').catch(() => 'it may die before it answers');
+/** Kills while there is work for all slots from the first claim on. */
+async function whileWorking(crashTest: CrashTest, probe: string): Promise<Server> {
+  await crashTest.withLedger((ledger) => ledger.meta.write('paused', '1'));
+  const server = await crashTest.start(probe);
+  for (let job = 0; job < JOBS; job += 1) await crashTest.client.enqueue();
+  await crashTest.client.post('/system/resume').catch(() => 'it may die before it answers');
   return server;
 }
 
-async function whileAsking(stage: CrashTest, probe: string): Promise<Server> {
-  const server = await stage.start(probe);
-  for (let asked = 0; asked < ASKED_MAX; asked += 1) {
-    const { outcome } = await stage.client.enqueue({ sleep_ms: 20 });
+async function whileAsking(crashTest: CrashTest, probe: string): Promise<Server> {
+  const server = await crashTest.start(probe);
+  for (let count = 0; count < REQUESTS_MAX; count += 1) {
+    const { outcome } = await crashTest.client.enqueue({ sleep_ms: 20 });
     if (outcome !== 'acknowledged') break;
   }
   return server;
 }
 
-/** An earlier server was killed while jobs ran. */
-async function whileRecovering(stage: CrashTest, probe: string): Promise<Server> {
-  const first = await stage.start();
+/** Kills while the jobs of an earlier service are recovered. */
+async function whileRecovering(crashTest: CrashTest, probe: string): Promise<Server> {
+  const first = await crashTest.start();
   for (let job = 0; job < JOBS; job += 1)
-    await stage.recorded(await stage.client.enqueue(job < 2 ? { hang_before: 2 } : {}), {});
+    await crashTest.recorded(await crashTest.client.enqueue(job < 2 ? { hang_before: 2 } : {}), {});
   await first.kill();
-  return stage.launch(probe);
+  return crashTest.launch(probe);
 }
 
-async function whileReloading(stage: CrashTest, probe: string): Promise<Server> {
-  const server = await stage.start(probe);
-  for (let job = 0; job < JOBS; job += 1) await stage.client.enqueue({ sleep_ms: 300 });
+async function whileReloading(crashTest: CrashTest, probe: string): Promise<Server> {
+  const server = await crashTest.start(probe);
+  for (let job = 0; job < JOBS; job += 1) await crashTest.client.enqueue({ sleep_ms: 300 });
   server.signal('SIGHUP');
   return server;
 }
 
-async function whileStopping(stage: CrashTest, probe: string): Promise<Server> {
-  const server = await stage.start(probe);
+async function whileStopping(crashTest: CrashTest, probe: string): Promise<Server> {
+  const server = await crashTest.start(probe);
   const operations = [];
   for (let job = 0; job < JOBS; job += 1)
-    operations.push(await stage.client.enqueue(job < 2 ? { hang_before: 2 } : {}));
-  for (const operation of operations) await stage.recorded(operation, {});
+    operations.push(await crashTest.client.enqueue(job < 2 ? { hang_before: 2 } : {}));
+  for (const operation of operations) await crashTest.recorded(operation, {});
   server.signal('SIGTERM');
   return server;
 }

@@ -1,4 +1,4 @@
-/** A way to a database that can be cut, held up and made slow while somebody uses it. */
+/** A proxy for a database connection that can be cut, held and slowed down. */
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
@@ -8,28 +8,28 @@ import { onTestFinished } from 'vitest';
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { TestPlace } from '../instance.ts';
 
-/** The direction to the database, and the direction from it. */
+/** Direction to the database, or from it. */
 export type Direction = 'requests' | 'answers';
 
 export interface Proxy {
   readonly port: number;
-  /** Breaks what is connected and refuses whoever comes. */
+  /** Closes all connections and refuses new ones. */
   cut(): Promise<void>;
   restore(): Promise<void>;
-  /** Keeps what goes this way, as a network does that sends it again until it arrives. */
+  /** Holds data of these directions, like a network that retransmits until it arrives. */
   hold(...directions: readonly Direction[]): void;
-  /** Delayed data arrives now. */
+  /** Delivers held data. */
   release(): void;
-  /** Every piece takes so long, in both directions. */
+  /** Delays all data in both directions. */
   slow(ms: number): void;
 }
 
-/** Servers of this place that are started from now on reach their database only through here. */
+/** Starts a proxy for all services that are started from now on. */
 export async function startDatabaseProxy(place: TestPlace): Promise<Proxy> {
   return (await makeWay(place, 'config.yaml')).proxy;
 }
 
-/** A configuration of its own for a host, which reaches the database of the place by its own way. */
+/** Creates a configuration for a host that connects through its own proxy. */
 export async function makeWay(
   { directory, config }: TestPlace,
   name: string,
@@ -61,7 +61,7 @@ async function startProxy(target: { host: string; port: number }, address: strin
       from.on('error', () => to.destroy());
       from.on('close', () => {
         sockets.delete(from);
-        // The end of the connection is forwarded the same way.
+        // The end of the connection is forwarded like data.
         void gate.pass().then(() => to.destroy());
       });
       forward(from, to, gate);
@@ -95,7 +95,7 @@ interface Gate {
   delayMs: number;
   shut(): void;
   open(): void;
-  /** Resolves when something may go through. */
+  /** Resolves when data may pass. */
   pass(): Promise<void>;
 }
 
@@ -116,7 +116,7 @@ function makeGate(): Gate {
   };
 }
 
-/** Piece by piece, so that what is held stays in its order. */
+/** Forwards chunk by chunk, so that held data stays in order. */
 function forward(from: Socket, to: Socket, gate: Gate): void {
   from.on('data', (piece) => {
     from.pause();

@@ -1,4 +1,4 @@
-/** Numbers in [0, 1) that follow from the seed, so that a run's choices can be had again. */
+/** Returns pseudo-random numbers in [0, 1), which are reproducible by their seed. */
 export type Random = () => number;
 
 export function makeRandom(seed: number): Random {
@@ -11,7 +11,7 @@ export function makeRandom(seed: number): Random {
   };
 }
 
-/** A whole number from `low` to `high`. */
+/** Returns an integer from `low` to `high`. */
 export function between(random: Random, low: number, high: number): number {
   return low + Math.floor(random() * (high - low + 1));
 }

@@ -1,25 +1,25 @@
 /**
- * A plugin that keeps its own record of what was done, outside of the engine's reach: a line when
- * it starts and one when its work is done, each on the disk before it goes on or answers.
+ * A plugin that writes its own record, independently of the service: a line at its start and one when
+ * its work is done, each synced to disk before it continues or responds.
  */
 import { readFileSync, statfsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** The options of a payload besides being recorded. */
-export interface Wish {
+/** Options of a job, which are part of its payload. */
+export interface JobOptions {
   readonly sleep_ms?: number;
   /** Every attempt with a smaller number fails. */
   readonly fail_before?: number;
   /** Every attempt with a smaller number never ends by itself. */
   readonly hang_before?: number;
   readonly padding?: string;
-  /** Its dependency key. */
+  /** Dependency key. */
   readonly key?: string;
-  /** The dedupe key of the event that it emits, or of the run. */
+  /** Dedupe key of the emitted event, or of the run. */
   readonly dedupe?: string;
-  /** It is a run of the pipeline, with so many elements. */
+  /** Starts a run of the pipeline with this many elements instead of a job. */
   readonly items?: number;
 }
 
@@ -30,26 +30,25 @@ export interface RecordLine {
   readonly attempt: number;
   readonly idempotency_key: string;
   readonly phase: 'start' | 'end';
-  /** When, in milliseconds since 1970. */
+  /** Time in milliseconds since 1970. */
   readonly at: number;
   readonly pid: number;
-  /** When the process was born, in the kernel's ticks: pids come back, this does not. */
+  /** Start of the process in the kernel's ticks; unlike pids, it isn't reused. */
   readonly born: string;
-  /** Processes of earlier attempts at the same job, or of its key, that lived when this one started. */
+  /** Processes of earlier attempts of the same job or key that still ran at this start. */
   readonly survivors: readonly number[];
 }
 
 export const doneEvent = 'recorder.done';
-/** Its number in the kernel. */
+/** The kernel's number of the file system type. */
 const TMPFS = 0x1021994;
 
 /**
- * Data in memory is as safe without a sync, and a process for each sync costs more than all the
- * rest.
+ * Data in memory needs no sync, and a process for each sync would cost more than everything else.
  */
 const sync = statfsSync(tmpdir()).type === TMPFS ? 'sync() { :; }' : '';
 
-/** In the shell, which is there ten times sooner than an interpreter: campaigns start thousands. */
+/** Program in the shell, which starts ten times faster than other interpreters. */
 export const recorder = [
   '#!/bin/bash',
   sync,
@@ -64,7 +63,7 @@ export async function readRecord(path: string): Promise<RecordLine[]> {
     .map((line) => JSON.parse(line) as RecordLine);
 }
 
-/** The process that wrote the line still lives. */
+/** True if the process that wrote the line still runs. */
 export function isRunning({ pid, born }: RecordLine): boolean {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');

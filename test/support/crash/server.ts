@@ -1,4 +1,4 @@
-/** The program as people run it: a process of its own, which can be killed at any moment. */
+/** The service in its own process, which can be killed at any time. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -8,7 +8,7 @@ import { waitForDeath } from '../hosts.ts';
 import type { LogRecord, LogRecords } from '../instance.ts';
 import { findDescendants } from '../processes.ts';
 
-/** The root of the tested program. */
+/** Root of the tested program. */
 export const root = resolve(import.meta.dirname, '../../..');
 const ownNode = join(root, 'node_modules/.bin/node');
 const node = existsSync(ownNode) ? ownNode : process.execPath;
@@ -16,22 +16,22 @@ const OUTPUT_SHOWN = 2000;
 
 export interface Server {
   readonly pid: number;
-  /** Rejects when it ends before it was ready. */
+  /** Rejects if the service ends before it is ready. */
   readonly ready: Promise<Ready>;
   readonly exited: Promise<Exit>;
   readonly isAlive: boolean;
   readonly records: LogRecords;
-  /** The output besides its log. */
+  /** Output on standard error. */
   readonly complaints: string;
   signal(name: NodeJS.Signals): void;
   kill(): Promise<Exit>;
-  /** Stops it as a service manager does. */
+  /** Sends SIGTERM, as a service manager does. */
   stop(): Promise<Exit>;
 }
 
 export interface Ready {
   readonly control: string;
-  /** From its start. */
+  /** Time from its start. */
   readonly ms: number;
 }
 
@@ -41,18 +41,18 @@ export interface Exit {
 }
 
 export interface LaunchOptions {
-  /** The directory itself, unless it is told. */
+  /** Configuration (default: the directory). */
   readonly config?: string | undefined;
-  /** The root of another program than the tested one. */
+  /** Root of another program than the tested one. */
   readonly program?: string | undefined;
-  /** When it and its helper have to be gone; with the test, unless it is told. */
+  /** Registers the cleanup of the service and its spawner (default: the end of the test). */
   readonly later?: Later | undefined;
 }
 
-/** Does something when the time for it has come. */
+/** Registers a cleanup. */
 export type Later = (chore: () => Promise<void>) => void;
 
-/** Starts it on a configuration directory. */
+/** Starts a service on a configuration directory. */
 export function launch(
   directory: string,
   probe = '',
@@ -83,8 +83,8 @@ export function launch(
       done({ control: String(record['control']), ms: performance.now() - startedAt });
     });
     void exited.then(({ code, signal }) => {
-      const said = `${JSON.stringify(records.slice(-5))} ${complaints}`.slice(-OUTPUT_SHOWN);
-      failed(new Error(`the server ended with ${signal ?? code} before it was ready: ${said}`));
+      const output = `${JSON.stringify(records.slice(-5))} ${complaints}`.slice(-OUTPUT_SHOWN);
+      failed(new Error(`the server ended with ${signal ?? code} before it was ready: ${output}`));
     });
   });
   later(cleanerOf(child, ready, exited));
@@ -111,7 +111,7 @@ export function launch(
   };
 }
 
-/** A line that was being written at the kill may be cut off anywhere. */
+/** Returns undefined for an incomplete line, which a kill can leave. */
 function parseLine(line: string): LogRecord | undefined {
   try {
     return JSON.parse(line) as LogRecord;
@@ -120,8 +120,8 @@ function parseLine(line: string): LogRecord | undefined {
   }
 }
 
-/** The small process that starts plugins for a server. */
-export async function findHelper(serverPid: number): Promise<number | undefined> {
+/** Finds the spawner of a service. */
+export async function findSpawner(serverPid: number): Promise<number | undefined> {
   const found = (await findDescendants(serverPid)).find(
     ({ parent, command }) => parent === serverPid && command.includes('spawner'),
   );
@@ -133,14 +133,14 @@ function cleanerOf(
   ready: Promise<Ready>,
   exited: Promise<Exit>,
 ): () => Promise<void> {
-  const helper = ready.then(
-    () => findHelper(child.pid ?? 0),
+  const spawner = ready.then(
+    () => findSpawner(child.pid ?? 0),
     () => undefined,
   );
   return async () => {
     child.kill('SIGKILL');
     await exited;
-    const pid = await helper;
+    const pid = await spawner;
     if (pid !== undefined) await waitForDeath(pid);
   };
 }

@@ -1,4 +1,4 @@
-/** Writes to a ledger as fast as it can, and says what was acknowledged. */
+/** Writes to a ledger as fast as possible, and prints acknowledged ids. */
 import { noRules } from '../../../src/ledger/rules.ts';
 import { writeSync } from 'node:fs';
 import { openLedger } from '../../../src/ledger/open.ts';
@@ -12,4 +12,4 @@ for (let time = 0; time < Number(times); time += 1) {
   await ledger.jobs.enqueue({ jobs });
   writeSync(1, `${jobs.map(({ id }) => id).join('\n')}\n`);
 }
-// It is left open on purpose: nothing of it may keep the process alive.
+// The ledger stays open on purpose: it must not keep the process alive.

@@ -10,7 +10,7 @@ import { writeConfig, writePlugin } from '../../support/plugin-tree.ts';
 import type { Size } from './plan.ts';
 import { Tables } from './tables.ts';
 
-export interface Stage {
+export interface WorldSetup {
   readonly blueprints: Readonly<Record<Size, Blueprint>>;
   readonly vault: Vault;
   readonly tables: Tables;
@@ -54,7 +54,7 @@ const pipelines = [
   },
 ];
 
-export async function makeStage(directory: string): Promise<Stage> {
+export async function makeWorldSetup(directory: string): Promise<WorldSetup> {
   for (const name of Object.keys(parallelism)) {
     const files = { name, entrypoint: 'run', commands: 'commands: {poll: {}, handle: {}}' };
     await writePlugin(join(directory, 'plugins', name), files);

@@ -4,8 +4,8 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { Disturbance, Evidence } from '../../support/crash/evidence.ts';
-import { startLoad, type LoadPace, type MakeWish } from '../../support/crash/load.ts';
-import { makeMixedWishes, mixed } from '../../support/crash/mixed-work.ts';
+import { startLoad, type LoadPace, type MakeJobOptions } from '../../support/crash/load.ts';
+import { makeMixedJobOptions, mixed } from '../../support/crash/mixed-work.ts';
 import { makeRandom } from '../../support/crash/random.ts';
 import type { Server } from '../../support/crash/server.ts';
 import {
@@ -28,26 +28,26 @@ const PATIENCE_MS = 60_000;
 /** How long the others wait for a host: long enough that a busy machine does not silence it. */
 const leaseMs = 3000;
 
-export interface SceneOptions {
+export interface ClusterOptions {
   readonly database: Database;
   readonly hosts: number;
   readonly seed: number;
   readonly service?: JsonObject;
   /** The configuration of the host in a place, when each has its own. */
-  readonly configOf?: (stage: CrashTest, place: number) => Promise<string>;
+  readonly configOf?: (crashTest: CrashTest, place: number) => Promise<string>;
   readonly environmentOf?: EnvironmentOf;
   /** The directory of the program, when it is another than the one that is tried. */
   readonly program?: string;
   /** Changes of the ledger before its first use and after its last one. */
-  readonly before?: (stage: CrashTest) => Promise<void>;
-  readonly after?: (stage: CrashTest) => Promise<void>;
+  readonly before?: (crashTest: CrashTest) => Promise<void>;
+  readonly after?: (crashTest: CrashTest) => Promise<void>;
   /** The load, and its rate. */
-  readonly makeWish?: MakeWish;
+  readonly makeJobOptions?: MakeJobOptions;
   readonly load?: LoadPace;
 }
 
-export interface Scene extends Omit<Places, 'settle'> {
-  readonly stage: CrashTest;
+export interface Cluster extends Omit<Places, 'settle'> {
+  readonly crashTest: CrashTest;
   /** Lets them take so many more requests, and go on for so long: however fast the machine is. */
   work(requests: number, ms: number): Promise<void>;
   /** Another disturbance, from its beginning to its end. */
@@ -58,30 +58,30 @@ export interface Scene extends Omit<Places, 'settle'> {
   end(known?: Omit<Circumstances, 'disturbances'>): Promise<Figures>;
 }
 
-export async function openScene(options: SceneOptions): Promise<Scene> {
+export async function openCluster(options: ClusterOptions): Promise<Cluster> {
   const { database, hosts, seed, service, configOf, environmentOf, program, before, after } =
     options;
   const usual = {
     max_workers: 3,
     ...(database === 'postgres' ? { reap_after: `${leaseMs}ms` } : {}),
   };
-  const stage = await makeCrashTest(database, { ...usual, ...service }, mixed, environmentOf);
+  const crashTest = await makeCrashTest(database, { ...usual, ...service }, mixed, environmentOf);
   const configs: string[] = [];
   for (let place = 0; place < hosts; place += 1)
-    configs.push((await configOf?.(stage, place)) ?? stage.place.directory);
-  await before?.(stage);
+    configs.push((await configOf?.(crashTest, place)) ?? crashTest.place.directory);
+  await before?.(crashTest);
   const journal = makeJournal();
-  const places = makePlaces(stage, configs, journal);
+  const places = makePlaces(crashTest, configs, journal);
   for (const place of configs.keys()) places.launch(place, undefined, program);
   await Promise.race([...configs.keys()].map((place) => places.ready(place)));
   const watch = watchTime(places.servers, (fromMs) => journal.note('starved', fromMs, 'other'));
-  const { makeWish = makeMixedWishes(), load: pace } = options;
-  const load = startLoad(stage.client, makeRandom(seed + LOAD_SEED), makeWish, pace);
+  const { makeJobOptions = makeMixedJobOptions(), load: pace } = options;
+  const load = startLoad(crashTest.client, makeRandom(seed + LOAD_SEED), makeJobOptions, pace);
   return {
     ...places,
-    stage,
+    crashTest,
     async work(requests, ms) {
-      const { client } = stage;
+      const { client } = crashTest;
       const wanted = client.acknowledged + requests;
       await eventually('requests were taken', () => client.acknowledged >= wanted, PATIENCE_MS);
       await sleep(ms);
@@ -91,12 +91,12 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
     async end(known = {}) {
       await places.settle();
       await load.stop();
-      await stopSchedule(stage);
-      await stage.drain();
+      await stopSchedule(crashTest);
+      await crashTest.drain();
       watch.stop();
       const disturbances = journal.entries;
-      const { faults, counts, evidence } = await stage.judge({ disturbances, ...known }, () =>
-        Promise.resolve(after?.(stage)),
+      const { faults, counts, evidence } = await crashTest.verify({ disturbances, ...known }, () =>
+        Promise.resolve(after?.(crashTest)),
       );
       if (faults.length > 0) {
         keepEvidence(seed, { faults, disturbances, evidence }, places.servers);

@@ -1,4 +1,4 @@
-/** A place with two agents and a task folder, for the tests of the plugin that runs them. */
+/** Two fake agents and a task folder, for the tests of the agent plugin. */
 import { mkdir, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JsonObject } from '../../src/base/json.ts';
@@ -6,17 +6,17 @@ import { makeDirectory } from './directory.ts';
 import { claudeSays, codexSays, makeFakeAgent, type FakeAgent } from './fake-agent.ts';
 import type { RequestParts } from './plugin-process.ts';
 
-export interface AgentScene {
+export interface AgentFixture {
   readonly tasksDir: string;
   readonly claude: FakeAgent;
   readonly codex: FakeAgent;
-  /** Settings of the plugin with which it finds both. */
+  /** Configuration of the plugin for both agents. */
   readonly settings: JsonObject;
-  /** A request for a task in the folder `report`. */
+  /** Creates a request for a task in the folder `report`. */
   task(own?: JsonObject, settings?: JsonObject): RequestParts;
 }
 
-export async function makeAgentScene(): Promise<AgentScene> {
+export async function makeAgentFixture(): Promise<AgentFixture> {
   const tasksDir = await realpath(await makeDirectory());
   await mkdir(join(tasksDir, 'report'));
   const claude = await makeFakeAgent('claude');

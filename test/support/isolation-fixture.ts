@@ -23,7 +23,7 @@ export const searchedPath = `${nodeDirectory}:/usr/local/bin:/usr/bin:/bin`;
 const usual: IsolationRules = { network: 'host', read: [], write: [] };
 export const ownUid = process.geteuid?.() ?? -1;
 /** A user that owns nothing, as most installations run under. */
-export const nobody = 65_534;
+export const nobodyUid = 65_534;
 
 export interface AttackReport {
   readonly reached: readonly string[];
@@ -31,7 +31,7 @@ export interface AttackReport {
   readonly after: readonly string[];
 }
 
-export interface Scene {
+export interface IsolationFixture {
   readonly directory: string;
   readonly isolation: Isolation;
   readonly confine: (spec: ProcessSpec, rules?: Partial<IsolationRules>) => ProcessSpec;
@@ -50,10 +50,10 @@ function openToAll(directory: string): void {
   }
 }
 
-export async function makeScene(
+export async function makeIsolationFixture(
   tier: IsolationTier,
   { host, native, asNobody }: { host: Host; native: string; asNobody: boolean },
-): Promise<Scene> {
+): Promise<IsolationFixture> {
   const directory = realpathSync(await makeDirectory());
   openToAll(directory);
   for (const name of ['state', 'config', 'config/plugins', 'packages', 'other', 'tmp']) {
@@ -62,31 +62,31 @@ export async function makeScene(
   }
   const program = join(directory, 'native');
   cpSync(native, program);
-  if (asNobody) execFileSync('chown', ['-R', `${nobody}:${nobody}`, directory]);
+  if (asNobody) execFileSync('chown', ['-R', `${nobodyUid}:${nobodyUid}`, directory]);
   const isolation = findIsolation({
     nativePath: program,
     hidden: [join(directory, 'state'), join(directory, 'config')],
     readable: [join(directory, 'config', 'plugins'), join(directory, 'packages'), nodeDirectory],
     path: searchedPath,
-    uid: asNobody ? nobody : ownUid,
+    uid: asNobody ? nobodyUid : ownUid,
     tiers: [tier],
   });
   const drop = asNobody
-    ? ['/usr/bin/setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups']
+    ? ['/usr/bin/setpriv', `--reuid=${nobodyUid}`, `--regid=${nobodyUid}`, '--clear-groups']
     : [];
-  const confine: Scene['confine'] = (spec, rules = {}) => {
+  const confine: IsolationFixture['confine'] = (spec, rules = {}) => {
     const confined = isolation.confine(spec, { ...usual, ...rules }, 'tenant acme');
     return { ...confined, wrapper: [...drop, ...(confined.wrapper ?? [])] };
   };
   const plugin = join(directory, 'config', 'plugins');
-  const specOf: Scene['specOf'] = (entrypoint) =>
+  const specOf: IsolationFixture['specOf'] = (entrypoint) =>
     makeSpec('', { entrypoint, cwd: plugin, env: { PATH: searchedPath } });
   const start = async (entrypoint: string, rules?: Partial<IsolationRules>): Promise<string> => {
     const end = await host.run(confine(specOf(entrypoint), rules), nothing);
     return `${end.stdout.toString()}${end.stderr.toString()}`;
   };
   let count = 0;
-  const write: Scene['write'] = (script) => {
+  const write: IsolationFixture['write'] = (script) => {
     const entrypoint = join(plugin, `program-${(count += 1)}`);
     writeFileSync(entrypoint, `#!/bin/sh\n${script}\n`);
     chmodSync(entrypoint, 0o755);
@@ -105,7 +105,7 @@ export async function makeScene(
       for (const where of sockets) servers.push(await listenAt(where));
       const onLoopback = await listenAt(0);
       servers.push(onLoopback);
-      if (asNobody) chownSync(sockets[0] ?? '', nobody, nobody);
+      if (asNobody) chownSync(sockets[0] ?? '', nobodyUid, nobodyUid);
       const { port } = onLoopback.address() as AddressInfo;
       const entrypoint = writeAttacker(plugin, {
         readOnly: [plugin, join(directory, 'packages'), directory],
@@ -129,7 +129,12 @@ export async function makeScene(
 
 /** A process of the same user as the attacker. */
 function startVictim(): number {
-  const child = spawn('sleep', ['60'], { uid: nobody, gid: nobody, cwd: '/', stdio: 'ignore' });
+  const child = spawn('sleep', ['60'], {
+    uid: nobodyUid,
+    gid: nobodyUid,
+    cwd: '/',
+    stdio: 'ignore',
+  });
   onTestFinished(() => void child.kill('SIGKILL'));
   return child.pid ?? 0;
 }
