@@ -1,4 +1,4 @@
-/** A server with something of everything that the dashboard shows, and a browser to look at it. */
+/** A service with data for every page of the dashboard, and a browser. */
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
@@ -12,9 +12,9 @@ import { writePlugin } from './plugin-tree.ts';
 
 export interface Dashboard {
   readonly api: TestApi;
-  /** Asks as the owner; what is not done fails the test. */
+  /** Sends a POST as the owner; an error fails the test. */
   readonly post: (path: string, body?: object) => Promise<Record<string, unknown>>;
-  /** Looks in a new tab; it must have had nothing to complain about. */
+  /** Opens a new tab, and checks that it had no errors. */
   readonly look: (
     use: (tab: Tab) => Promise<void>,
     options?: Omit<TabOptions, 'origin'>,
@@ -25,7 +25,7 @@ export interface Dashboard {
 const fails = shell(`cat > /dev/null; echo 'it went wrong' >&2
 echo '{"status":"error","error":"no such thing","retry":false}'`);
 
-/** The endpoint in its configuration. */
+/** Webhook endpoint of the configuration. */
 export const ENDPOINT = {
   path: '/hook/parcels',
   plugin: 'echo',
@@ -35,13 +35,13 @@ export const ENDPOINT = {
 export const ENDPOINT_KEY = 'the-key-of-the-parcels';
 
 export interface DashboardSetup {
-  /** The payload for the plugin `broken`, instead of one that fails. */
+  /** Program of the plugin `broken` (default: one that fails). */
   readonly program?: string;
-  /** Pipelines besides the one that asks for a decision. */
+  /** Additional pipelines. */
   readonly pipelines?: readonly JsonObject[];
-  /** A package besides the one that greets. */
+  /** Additional package. */
   readonly parcel?: JsonObject;
-  /** The name that the browser asks for, instead of loopback. */
+  /** Host name in the browser (default: loopback). */
   readonly host?: string;
 }
 
@@ -88,7 +88,7 @@ function setup({ program = fails, pipelines = [], parcel, host }: DashboardSetup
     tenants: { trust: 'shared' },
     webhooks: { listen: '127.0.0.1:0', endpoints: [ENDPOINT] },
     tokens: [{ name: ENDPOINT.secret_ref, key: ENDPOINT_KEY, scopes: [] }],
-    // Its port is not known yet, so no origin can be named.
+    // The port isn't known yet, so the origin can't be listed.
     ...(host === undefined ? {} : { api: { allowed_origins: ['*'] } }),
     directives: { approval: ['plugin.disable'] },
     plugins: {
@@ -115,7 +115,7 @@ function setup({ program = fails, pipelines = [], parcel, host }: DashboardSetup
   };
 }
 
-/** Runs a command and gives its job when that has ended. */
+/** Runs a command, waits for its end, and returns the job's id. */
 export async function runJob(
   { api, post }: Pick<Dashboard, 'api' | 'post'>,
   place: string,
@@ -132,7 +132,7 @@ export async function runJob(
   return String(id);
 }
 
-/** Lets commands of `broken` fail until that is an incident, and gives the one of that kind. */
+/** Lets commands of `broken` fail until there is an incident of this kind; returns its id. */
 export async function openIncident(
   { api, post }: Pick<Dashboard, 'api' | 'post'>,
   kind: 'breaker_open' | 'failure_streak',
@@ -152,7 +152,7 @@ export async function openIncident(
   return id;
 }
 
-/** Starts a run that asks for a decision, and gives its id when it does. */
+/** Starts a run, waits until it needs a decision, and returns its id. */
 export async function startWaitingRun(
   { api, post }: Pick<Dashboard, 'api' | 'post'>,
   text: string,

@@ -1,4 +1,4 @@
-/** Short functions for directives that tests request. */
+/** Functions for directives of tests. */
 import { DuctileError } from '../../src/base/errors.ts';
 import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
 import type { DirectRequest } from '../../src/directive/define.service.ts';
@@ -15,7 +15,7 @@ export function resume(engine: Engine): Promise<DirectAnswer> {
   return engine.direct({ type: 'system.resume', params: {}, actor });
 }
 
-/** The job as it is right after it was asked to end. */
+/** Cancels a job, and returns it without waiting for its end. */
 export async function cancel(engine: Engine, jobId: string): Promise<Job> {
   const { errorCode, error } = await engine.direct({
     type: 'job.cancel',

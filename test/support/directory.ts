@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { atEnd } from './at-end.ts';
 
 /**
- * A new temporary directory. It is removed at the end of the file and not of the test, so that hooks
- * that stop what still writes there, and directories that several tests share, need no thought.
+ * Creates a temporary directory. It is removed at the end of the file and not of the test, so that
+ * tests can share it, and hooks can stop processes that still write there.
  */
 export async function makeDirectory(): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'ductile-test-'));

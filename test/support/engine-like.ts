@@ -1,5 +1,5 @@
 /**
- * A minimal engine, as a spawner sees it: it holds a host, starts one plugin, and waits for its own
+ * A minimal service from the spawner's view: it starts a spawner and one plugin, and waits for its own
  * end. argv: the options of the host and the spec of the plugin, as JSON.
  */
 import { makeHost, type HostOptions } from '../../src/plugin/host.ts';

@@ -1,4 +1,4 @@
-/** An instance with something of its own between the engine and its ledger or its processes. */
+/** Opens an instance whose ledger or runner is replaced. */
 import { engineRules } from '../../src/ledger/rules.ts';
 import { createProcessContext } from '../../src/engine/process-context.ts';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** An engine in a process of its own: `node engine-process.ts <config file>`, until SIGTERM. */
+/** Runs an engine in its own process until SIGTERM: `node engine-process.ts <config file>`. */
 import { openInstance } from '../../src/app/instance.ts';
 import { makeLogger } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config/load.ts';

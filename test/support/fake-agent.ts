@@ -1,29 +1,28 @@
-/** Programs that behave as the command lines of agents do, and keep what they were given. */
+/** Programs that behave like the command lines of agents, and record their input. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeDirectory } from './directory.ts';
 
-/** The behavior of a run. */
 export interface Behaviour {
   readonly stdout?: string;
   readonly stderr?: string;
   readonly code?: number;
-  /** Ends by this signal. */
+  /** Signal that ends the program. */
   readonly dies?: string;
-  /** Stays, and takes no notice of SIGTERM. */
+  /** Keeps running and ignores SIGTERM. */
   readonly hangs?: boolean;
-  /** Leaves a process of its own behind that takes no notice of SIGTERM and holds its output open. */
+  /** Leaves a child behind that ignores SIGTERM and keeps its output open. */
   readonly forks?: boolean;
   /** Prints this many bytes. */
   readonly floods?: number;
-  /** Instead, when it is run with such an argument. */
+  /** Behavior for runs with one of these arguments. */
   readonly whenGiven?: Readonly<Record<string, Behaviour>>;
 }
 
 export interface Call {
   readonly pid: number;
   readonly ppid: number;
-  /** The mode of its temporary directory. */
+  /** Mode of its temporary directory. */
   readonly tmpMode: number;
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -38,10 +37,10 @@ export interface Call {
 export interface FakeAgent {
   readonly program: string;
   readonly directory: string;
-  /** From the next run on. */
+  /** Sets the behavior of the next runs. */
   behave(behaviour: Behaviour): Promise<void>;
   calls(): Promise<Call[]>;
-  /** The process that it left behind. */
+  /** Returns the pid of the child that it left behind. */
   forkedPid(): Promise<number>;
 }
 
@@ -63,7 +62,7 @@ export async function makeFakeAgent(name: string): Promise<FakeAgent> {
   };
 }
 
-/** An answer of `claude --output-format json`. */
+/** Creates the output of `claude --output-format json`. */
 export function claudeSays(text: string, session = 'c1a0de00-0000-4000-8000-000000000001'): string {
   return `${JSON.stringify({
     type: 'result',
@@ -78,7 +77,7 @@ export function claudeSays(text: string, session = 'c1a0de00-0000-4000-8000-0000
   })}\n`;
 }
 
-/** The lines of `codex exec --json`, with a tool between what it said first and its answer. */
+/** Creates the output of `codex exec --json`, with a tool call before the result. */
 export function codexSays(text: string, thread = '0199a213-81c0-7800-8aa1-bbab2a035a53'): string {
   const events = [
     { type: 'thread.started', thread_id: thread },

@@ -1,13 +1,13 @@
-/** A command line in a scripted program: no process, no server, nothing on disk. */
+/** Runs the command line with a fake host: no process, no service, no files. */
 import type { CliHost, CliIo } from '../../src/cli/host.ts';
 import { watchAll } from '../../extras/watch/watch.ts';
 import { runCli } from '../../src/cli/run.ts';
 
-/** The current time in these tests. */
+/** Current time of these tests. */
 export const NOW = Date.parse('2026-01-02T03:10:00.000Z');
 
 export interface FakeCliOptions {
-  /** The result of every call, or its error. */
+  /** Result of every call, or its error. */
   readonly answer?: Answer | ((name: string, input: unknown) => Answer);
   readonly host?: Partial<CliHost>;
   readonly io?: Partial<CliIo>;
@@ -20,7 +20,7 @@ export interface CliResult {
   readonly out: string;
   readonly err: string;
   readonly calls: readonly (readonly [name: string, input: unknown])[];
-  /** The calls of the host itself. */
+  /** Calls of the host's own functions. */
   readonly hostCalls: readonly unknown[];
 }
 
@@ -86,7 +86,7 @@ export async function run(
   return { code, ...written, calls, hostCalls };
 }
 
-/** A job as an answer has it, as far as it is printed. */
+/** Job with the printed fields of a result. */
 export const job = {
   job_id: '0199a1b2-0000-7000-8000-000000000001',
   plugin: 'mail',

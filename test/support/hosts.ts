@@ -1,4 +1,4 @@
-/** Hosts of plugin processes for tests: over both spawners, with programs from test/fixtures. */
+/** Plugin hosts for tests, with both spawners and programs of test/fixtures. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -17,11 +17,11 @@ export const nodeScript = join(root, 'src/plugin/spawner/node-spawner.ts');
 export const nothing = Buffer.alloc(0);
 const hasCompiler = spawnSync('cc', ['--version']).error === undefined;
 
-/** `portable` is what systems other than Linux get of the native one. */
+/** `portable` is the native spawner as on systems other than Linux. */
 export type Build = SpawnerKind | 'portable';
 export const builds: readonly Build[] = hasCompiler ? ['native', 'portable', 'node'] : ['node'];
 
-/** Compiles the native spawner for the tests of this file; the path is there when they run. */
+/** Compiles the native spawner before the tests of this file. */
 export function useNativeSpawner(): { readonly pathOf: (build: Build) => string } {
   let directory = '';
   beforeAll(async () => {
@@ -37,7 +37,7 @@ export function useNativeSpawner(): { readonly pathOf: (build: Build) => string 
 
 export type LogLine = readonly [level: string, message: string];
 
-/** A started host; it is stopped at the end of the test. */
+/** Starts a host, which is stopped at the end of the test. */
 export async function startHost(
   options: Pick<HostOptions, 'kind'> & Partial<HostOptions>,
 ): Promise<Host> {
@@ -81,7 +81,7 @@ export function waitForDeath(pid: number): Promise<void> {
   return waitUntil(`${pid} is dead`, () => !isAlive(pid));
 }
 
-/** A zombie is dead: it only waits to be counted. */
+/** Returns false for a zombie. */
 export function isAlive(pid: number): boolean {
   const state = readState(pid);
   return state !== undefined && state !== 'Z' && state !== 'X';
@@ -95,7 +95,7 @@ export function parentOf(pid: number): number {
   return Number(readStat(pid)?.[1]);
 }
 
-/** The fields of /proc/<pid>/stat behind the name of the program, which may hold anything. */
+/** Reads the fields of /proc/<pid>/stat after the program's name, which may contain any character. */
 function readStat(pid: number): string[] | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');

@@ -1,4 +1,4 @@
-/** Instances of the engine for tests: their own configuration, plugins, state and log. */
+/** Engine instances for tests, with their own configuration, plugins, state and log. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -26,44 +26,44 @@ export const databases: readonly Database[] = ['sqlite', 'postgres'];
 
 export interface TestPlugin {
   readonly program: string;
-  /** Flow YAML. */
+  /** Commands in flow YAML. */
   readonly commands?: string;
-  /** Lines of its manifest after the usual ones. */
+  /** Additional lines of its manifest. */
   readonly manifest?: string;
-  /** Its entry in the configuration, over the usual quick retries. */
+  /** Its configuration, besides fast retries. */
   readonly settings?: JsonObject;
 }
 
 export interface Setup {
   readonly database?: Database;
   readonly plugins?: Readonly<Record<string, TestPlugin>>;
-  /** Entries of the configuration without a plugin of their own: aliases. */
+  /** Aliases in the configuration. */
   readonly aliases?: Readonly<Record<string, JsonObject>>;
   readonly routes?: readonly JsonObject[];
   readonly pipelines?: readonly JsonObject[];
   readonly service?: JsonObject;
   readonly directives?: JsonObject;
-  /** Manifests of packages, by the directory that they are in. */
+  /** Manifests of packages, by directory. */
   readonly packages?: Readonly<Record<string, JsonObject>>;
   readonly tenants?: JsonObject;
   readonly webhooks?: JsonObject;
   readonly api?: JsonObject;
-  /** On SQLite the first program that comes makes the ledger, as everywhere but in tests. */
+  /** Leaves the creation of a SQLite ledger to the service. */
   readonly isBare?: boolean;
 }
 
-/** A configuration directory with its state; instances of it can be opened one after another. */
+/** Configuration directory with its state, for several instances in sequence. */
 export interface TestPlace {
   readonly directory: string;
   readonly config: Config;
-  /** A second configuration over the same plugins and the same state, as another host has it. */
+  /** Creates a second configuration with the same plugins and state, like another host. */
   vary(setup: Partial<Omit<Setup, 'database'>>): Promise<TestPlace>;
   notes(): Promise<string[]>;
-  /** Lets plugins go on that wait for it. */
+  /** Lets plugins continue that wait for this gate. */
   openGate(name: string): Promise<void>;
-  /** Changes rows behind the ledger's back. Values stand where `?` is, tables without a schema. */
+  /** Changes rows directly. `?` stands for values, and tables have no schema. */
   sql(statement: string, ...values: (string | number | null)[]): Promise<void>;
-  /** An instance that runs; it is closed at the end of the test if nobody did before. */
+  /** Starts an instance, which is closed at the end of the test. */
   start(seams?: EngineOverrides): Promise<TestInstance>;
 }
 
@@ -71,9 +71,9 @@ export interface TestInstance {
   readonly engine: LedgerEngine;
   readonly ledger: Ledger;
   readonly records: LogRecords;
-  /** Submits; answers with the id. */
+  /** Submits a job and returns its id. */
   readonly submit: Submit<string>;
-  /** Submits and waits for the end. */
+  /** Submits a job and waits for its end. */
   readonly run: Submit<Job>;
   readonly ended: (jobId: string) => Promise<Job>;
   readonly attempts: (jobId: string) => Promise<Attempt[]>;
@@ -97,7 +97,7 @@ export type LogRecord = Readonly<Record<string, unknown>> & {
 export type LogRecords = readonly LogRecord[];
 
 const patienceMs = 60_000;
-/** The longer something takes, the more rarely it is looked for: a look may be a request to a server. */
+/** Poll intervals, which grow with the waited time. */
 const looks = { leastMs: 5, mostMs: 50, part: 0.1 };
 
 export async function makePlace(setup: Setup): Promise<TestPlace> {
@@ -114,7 +114,7 @@ export async function makePlace(setup: Setup): Promise<TestPlace> {
   return openPlace(directory, setup, state);
 }
 
-/** An empty ledger, as the configuration in that directory names it. */
+/** Creates an empty ledger; returns the `state` section of its configuration. */
 export async function makeState(
   directory: string,
   { database, isBare = false }: Pick<Setup, 'database' | 'isBare'>,
@@ -145,8 +145,8 @@ async function openPlace(directory: string, setup: Setup, state: JsonObject): Pr
 }
 
 /**
- * Everything that waits is quick. On PostgreSQL the time until a process is presumed dead is not:
- * a busy machine that stalls for that long would have its attempts killed, as it should.
+ * Creates a configuration with short times. On PostgreSQL `reap_after` is long: a busy machine that
+ * stalls for that long would have its attempts killed, as intended.
  */
 function toConfig(setup: Setup): JsonObject {
   const quickRetries = { backoff_base: '10ms' };
@@ -215,7 +215,7 @@ export function collectLog(): { readonly log: Log; readonly records: LogRecords 
   return { log: makeLogger({ level: 'debug', format: 'json', destination }), records };
 }
 
-/** Returns the first defined result of `look`; the test fails when that takes too long. */
+/** Polls until `read` returns a value; the test fails if that takes too long. */
 export async function eventually<T>(
   what: string,
   look: () => T | undefined | false | Promise<T | undefined | false>,

@@ -1,4 +1,4 @@
-/** Directories of a service with a state, and processes that are confined away from it. */
+/** Directories of a service, and processes that are isolated from them. */
 import { execFileSync, spawn } from 'node:child_process';
 import {
   chmodSync,
@@ -22,7 +22,7 @@ const nodeDirectory = dirname(process.execPath);
 export const searchedPath = `${nodeDirectory}:/usr/local/bin:/usr/bin:/bin`;
 const usual: IsolationRules = { network: 'host', read: [], write: [] };
 export const ownUid = process.geteuid?.() ?? -1;
-/** A user that owns nothing, as most installations run under. */
+/** User id without any files. */
 export const nobodyUid = 65_534;
 
 export interface AttackReport {
@@ -35,15 +35,15 @@ export interface IsolationFixture {
   readonly directory: string;
   readonly isolation: Isolation;
   readonly confine: (spec: ProcessSpec, rules?: Partial<IsolationRules>) => ProcessSpec;
-  /** A program in the plugin's directory. */
+  /** Writes a program to the plugin's directory. */
   readonly write: (script: string) => string;
   readonly specOf: (entrypoint: string) => ProcessSpec;
   readonly run: (script: string, rules?: Partial<IsolationRules>) => Promise<string>;
-  /** Runs the hostile plugin against everything in the scene: what it reached, and changed. */
+  /** Runs the hostile plugin against all targets; returns what it reached and changed. */
   readonly attack: (rules?: Partial<IsolationRules>) => Promise<AttackReport>;
 }
 
-/** A user other than root has to be able to reach the program. */
+/** Makes the program accessible for users other than root. */
 function openToAll(directory: string): void {
   for (let at = directory; statSync(at).uid === ownUid && at !== '/'; at = dirname(at)) {
     if (ownUid === 0 && (statSync(at).mode & 0o055) !== 0o055) chmodSync(at, 0o755);
@@ -127,7 +127,7 @@ export async function makeIsolationFixture(
   };
 }
 
-/** A process of the same user as the attacker. */
+/** Starts a process of the same user as the attacker. */
 function startVictim(): number {
   const child = spawn('sleep', ['60'], {
     uid: nobodyUid,

@@ -1,11 +1,10 @@
-/** Looking for what must be nowhere. */
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { tables } from '../../src/ledger/dialect.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { makeDirectory } from './directory.ts';
 
-/** Every value of every table, by table: a ledger of either kind is copied into a file and read there. */
+/** Dumps all tables of a ledger, from a copy in a SQLite file. */
 export async function dumpLedger(ledger: Ledger): Promise<Record<string, string>> {
   const copy = join(await makeDirectory(), 'copy.db');
   await ledger.backup(copy);

@@ -1,4 +1,4 @@
-/** Set up for every test file: it may leave no process behind, however it ends. */
+/** Setup of every test file: fails if the file leaves a process behind. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll } from 'vitest';
 import { runCleanups } from './at-end.ts';

@@ -1,4 +1,4 @@
-/** Set up once for a test run: an empty ledger in a file, which those of the tests are copies of. */
+/** Setup of a test run: creates an empty ledger file, which tests copy. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ declare module 'vitest' {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // The root provides it for all projects, and each of them runs this setup.
+  // Every project runs this setup, but the root provides the file for all of them.
   const root = project.vitest.getRootProject();
   if (root.getProvidedContext().ledgerFile !== undefined) return async () => {};
   const directory = await mkdtemp(join(tmpdir(), 'ductile-ledger-'));

@@ -1,4 +1,4 @@
-/** Agents for tests: the official client over HTTP, and a way to read what tools answer. */
+/** Agents for tests: the official client over HTTP, and a parser for tool results. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { onTestFinished } from 'vitest';
 import { isObject, type JsonObject } from '../../src/base/json.ts';
@@ -6,7 +6,7 @@ import { isObject, type JsonObject } from '../../src/base/json.ts';
 export interface ToolResult {
   readonly isError: boolean;
   readonly text: string;
-  /** The JSON between the markers. */
+  /** JSON between the markers. */
   readonly data: JsonObject;
 }
 
@@ -16,7 +16,7 @@ export interface Agent {
   readonly call: (name: string, given?: JsonObject) => Promise<ToolResult>;
 }
 
-/** An agent at the address of an API, for the time of a test. */
+/** Connects an agent to an API until the end of the test. */
 export async function connect(url: string, token: string): Promise<Agent> {
   const requestInit = { headers: { authorization: `Bearer ${token}` } };
   const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit });
@@ -41,7 +41,7 @@ export function toAgent(client: Client): Agent {
 
 const FRAME = /^[^\n]+\n=== data (\w{20}) ===\n([^\n]*)\n=== end of data \1 ===$/;
 
-/** Returns the text between the markers; nothing else may be there. */
+/** Returns the JSON between the markers; throws if there is other text. */
 export function readData(text: string): JsonObject {
   const json = FRAME.exec(text)?.[2];
   const data: unknown = json === undefined ? undefined : JSON.parse(json);

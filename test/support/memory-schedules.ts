@@ -1,4 +1,4 @@
-/** Schedules without a database, for tests that let a year pass: as much of a ledger as they need. */
+/** Schedules in memory, for tests that simulate a year. */
 import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
 import type { LedgerSubset } from '../../src/ledger/ledger.ts';
 import type { DueSchedule, FireResult, Firing, ScheduleDraft } from '../../src/schedule/types.ts';
@@ -35,7 +35,7 @@ export interface MemorySchedules {
   readonly skipped: readonly string[];
 }
 
-/** Every job takes this long, counted from when it was fired. */
+/** Creates the ledger's functions for schedules; every job takes `jobMs`. */
 export function makeMemorySchedules(nowMs: () => number, jobMs: number): MemorySchedules {
   const rows = new Map<string, Row>();
   const jobs: FiredJob[] = [];

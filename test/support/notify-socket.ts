@@ -1,4 +1,4 @@
-/** A socket as systemd has it for the processes that it starts. */
+/** A notify socket like that of systemd. */
 import { spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -7,7 +7,7 @@ import { makeDirectory } from './directory.ts';
 
 export const hasNotifyProgram = spawnSync('systemd-notify', ['--version']).error === undefined;
 
-/** Prints what comes in by datagram, which Node itself cannot receive. */
+/** Prints received datagrams, which Node can't receive itself. */
 const program = `
 import socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -17,7 +17,7 @@ while True: print(s.recv(4096).decode().replace("\\n", " "), flush=True)`;
 
 export interface NotifySocket {
   readonly path: string;
-  /** Everything that was said, in order; a message may say several things. */
+  /** Received messages in order; a message may contain several assignments. */
   readonly heard: readonly string[];
 }
 

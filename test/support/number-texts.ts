@@ -1,4 +1,4 @@
-/** Numbers as JSON writes them, with a preference for those that a double can't hold. */
+/** JSON numbers, mostly those that a double can't represent. */
 import fc from 'fast-check';
 
 const digit = (from: number) => fc.integer({ min: from, max: 9 }).map((value) => String(value));
@@ -22,7 +22,7 @@ export const numberText = fc
     [sign, whole, fraction === undefined ? '' : `.${fraction}`, exponent?.join('') ?? ''].join(''),
   );
 
-/** The same text with each number in one spelling, and without blanks. */
+/** Normalizes the numbers of a JSON text, and removes white space. */
 export function normalizeNumbers(text: string): string {
   return text.replaceAll(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|\s+/g, (token) => {
     if (token.startsWith('"')) return JSON.stringify(JSON.parse(token));
@@ -30,7 +30,7 @@ export function normalizeNumbers(text: string): string {
   });
 }
 
-/** All numbers of a text outside of its strings, each in one spelling, in order of their size as words. */
+/** Lists the normalized numbers of a text outside of its strings, sorted as text. */
 export function numbersIn(text: string): string[] {
   const tokens = text.match(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g) ?? [];
   return tokens
@@ -39,7 +39,7 @@ export function numbersIn(text: string): string[] {
     .toSorted();
 }
 
-/** By the digits alone, so that it shares nothing with what is tested. */
+/** Normalizes a number by its digits, without the tested code. */
 function decimalOf(token: string): string {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE](.+))?$/.exec(token) ?? [];

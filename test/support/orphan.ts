@@ -2,7 +2,7 @@ import { findDescendants, kill } from './processes.ts';
 
 let isWatching = false;
 
-/** When the test run itself is killed, nobody waits for this worker any more. */
+/** Ends this worker and its processes when the test run itself is killed. */
 export function endWithRun(): void {
   if (isWatching) return;
   isWatching = true;

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../src/base/json.ts';
 import type { Signal } from '../../src/signal/signal.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 
-/** A manifest over the least that each must have. JSON is YAML. */
+/** Creates a minimal manifest. JSON is valid YAML. */
 export function manifest(more: JsonObject = {}): JsonObject {
   return {
     manifest_spec: 'ductile.package',
@@ -24,7 +24,7 @@ export async function writePackage(directory: string, content: JsonObject): Prom
   await writeFile(file, JSON.stringify(content, undefined, 2), { mode: 0o644 });
 }
 
-/** The types of all signals, the oldest first. */
+/** Lists the types of all signals, the oldest first. */
 export async function listSignalTypes(ledger: Ledger): Promise<string[]> {
   return (await listSignals(ledger)).map(({ type }) => type);
 }

@@ -1,4 +1,4 @@
-/** Pipelines from what is written, for plugins that are taken to exist. */
+/** Compiles pipelines, and assumes that their plugins exist. */
 import { compilePipeline } from '../../src/pipeline/language/compile.ts';
 import { pipelineSchema } from '../../src/pipeline/language/entry-schema.ts';
 import { toPipelineEntry } from '../../src/pipeline/language/entry.ts';

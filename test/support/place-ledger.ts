@@ -2,7 +2,7 @@ import { copyFile, mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { inject } from 'vitest';
 
-/** Puts an empty ledger there: a copy takes a tenth of the time that the statements of all migrations do. */
+/** Copies an empty ledger to a path, which is ten times faster than all migrations. */
 export async function placeLedger(path: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   await copyFile(inject('ledgerFile'), path);

@@ -1,4 +1,4 @@
-/** Commands of plugins in TypeScript, run in this process: most of what they do needs no other. */
+/** Runs commands of TypeScript plugins in this process. */
 import {
   ConfigError,
   Failure,
@@ -8,7 +8,7 @@ import {
 import { parseResponse } from '../../src/plugin/response.ts';
 import { encodeParts, type OkResponse, type RequestParts } from './plugin-process.ts';
 
-/** Returns the runtime's reading of its response. */
+/** Returns the response as Ductile parses it. */
 export async function commandOk(command: Command, parts: RequestParts): Promise<OkResponse> {
   const answer = await command(parseRequest(encodeParts(parts)));
   const response = parseResponse(Buffer.from(JSON.stringify({ status: 'ok', ...answer })));

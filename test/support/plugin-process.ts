@@ -20,7 +20,7 @@ const python = execFileSync(
 ).trim();
 const path = [binaries, python, process.env['PATH'] ?? ''].join(delimiter);
 
-/** The parts of a request that a test sets; the rest is filled in as the runtime would. */
+/** Parts of a request that a test sets; the rest has defaults. */
 export interface RequestParts {
   readonly command: string;
   readonly config?: JsonObject;
@@ -37,14 +37,14 @@ export interface PluginRun {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** The answer as the runtime understands it. */
+  /** Response as Ductile parses it. */
   readonly response: PluginResponse;
 }
 
 export type OkResponse = Extract<PluginResponse, { status: 'ok' }>;
 export type ErrorResponse = Extract<PluginResponse, { status: 'error' }>;
 
-/** Runs a shipped plugin as the runtime does: its own process group, a clean environment, one request. */
+/** Runs a shipped plugin like the service: its own process group, a clean environment, one request. */
 export function runPlugin(name: string, request: RequestParts): Promise<PluginRun> {
   return feedPlugin(name, encodeParts(request));
 }
@@ -53,14 +53,14 @@ export function encodeParts(request: RequestParts): string {
   return `${JSON.stringify({ ...defaults, ...request })}\n`;
 }
 
-/** The answer of a run that must succeed. */
+/** Runs a plugin that must succeed, and returns its response. */
 export async function runOk(name: string, request: RequestParts): Promise<OkResponse> {
   const { code, stdout, stderr, response } = await runPlugin(name, request);
   if (response.status === 'ok' && code === 0) return response;
   throw new Error(`${name} ended with ${code}: ${stdout}${stderr}`);
 }
 
-/** The answer of a run that must fail, together with its exit code. */
+/** Runs a plugin that must fail, and returns its response and exit code. */
 export async function runError(
   name: string,
   request: RequestParts,
@@ -73,7 +73,7 @@ export async function runError(
   throw new Error(`${name} did not fail but ended with ${code}: ${stdout}${stderr}`);
 }
 
-/** Runs it on any bytes at all. */
+/** Runs a plugin with any input. */
 export async function feedPlugin(name: string, input: string | Buffer): Promise<PluginRun> {
   const child = spawn(entrypointOf(name), {
     cwd: join(pluginsRoot, name),
@@ -110,7 +110,7 @@ export function entrypointOf(name: string): string {
   return join(pluginsRoot, name, (parse(manifest) as { entrypoint: string }).entrypoint);
 }
 
-/** The payload of the first event, which must be there. */
+/** Returns the payload of the first event, which must exist. */
 export function payloadOf({ events: [event] }: OkResponse): JsonObject {
   if (event !== undefined && isObject(event.payload)) return event.payload;
   throw new Error('there is no event with an object as its payload');

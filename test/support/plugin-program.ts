@@ -1,4 +1,4 @@
-/** Programs of plugins that tests write themselves. Beside every plugin are the test's notes and gates. */
+/** Programs of test plugins. The test's notes and gates are beside every plugin. */
 import { execFileSync } from 'node:child_process';
 
 let interpreter: string | undefined;
@@ -40,12 +40,12 @@ request = json.load(sys.stdin)
 payload, command, attempt = request["payload"], request["command"], request["attempt"]
 `;
 
-/** A program in Python; `early` runs before the request is read. */
+/** Creates a Python program; `early` runs before the request is read. */
 export function python(body: string, early = ''): string {
   return [`#!${findPython()} -IS`, tools, early, readRequest, body].join('\n');
 }
 
-/** A program for the shell, for tests that start many: it is there in no time. */
+/** Creates a shell program, which starts fast. */
 export function shell(body: string): string {
   return `#!/bin/sh\n${body}\n`;
 }
@@ -57,7 +57,7 @@ rest=\${request#*'"job_id":"'}
 echo "\${rest%%'"'*}" >> ../../notes
 echo '{"status":"ok","result":"noted"}'`);
 
-/** Fails as often as it is asked. */
+/** Always fails. */
 export const alwaysFails = python('fail(f"failure {attempt}")');
 
 /** Succeeds at once. */

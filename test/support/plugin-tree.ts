@@ -3,14 +3,14 @@ import { dirname, join } from 'node:path';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 
-/** A plugin on disk: a manifest that is valid unless the test says otherwise, and a program. */
+/** Files of a plugin: a valid manifest by default, and a program. */
 export interface PluginFiles {
   readonly name?: string;
   readonly entrypoint?: string;
-  /** Lines of YAML after the usual ones. */
+  /** Additional lines of YAML. */
   readonly extra?: string;
   readonly commands?: string;
-  /** Instead of everything above. */
+  /** Complete manifest, instead of everything above. */
   readonly manifest?: string;
   readonly program?: string | undefined;
 }

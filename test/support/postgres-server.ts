@@ -1,19 +1,19 @@
 /**
- * Set up once for a test run: one PostgreSQL for all of its files, if any of them needs it, and one of
- * their own for those in which servers die in the middle of transactions.
+ * Setup of a test run: starts one PostgreSQL for all files, if any of them needs it, and one for the
+ * crash tests, in which services die within transactions.
  */
 import type { TestProject } from 'vitest/node';
 import { startTemplate } from './postgres-template.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
-    /** Empty when only tests run that need no database. */
+    /** Empty if no test needs a database. */
     postgresUrl: string;
   }
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // The root provides it for all projects, and each of them runs this setup.
+  // Every project runs this setup, but the root provides the server for all of them.
   const users = project.name === 'crash' ? project : project.vitest.getRootProject();
   if (users.getProvidedContext().postgresUrl !== undefined) return async () => {};
   if (!project.vitest.state.getPaths().some(needsDatabase)) {

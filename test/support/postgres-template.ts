@@ -3,10 +3,10 @@ import pg from 'pg';
 import { openLedger } from '../../src/ledger/open.ts';
 import { startPostgres, type PostgresServer } from './postgres-process.ts';
 
-/** The empty ledger that the databases of tests are copies of. */
+/** Empty ledger, which the databases of tests are copied from. */
 export const TEMPLATE = { database: 'template', schema: 'ledger' };
 
-/** These data live as long as the tests, so a crash of the machine may lose them. */
+/** The data is only for tests, so a crash of the machine may lose it. */
 const settings = [
   'fsync=off',
   'full_page_writes=off',
@@ -15,7 +15,7 @@ const settings = [
 ];
 const committed = { early: 'synchronous_commit=off', fully: 'synchronous_commit=on' };
 
-/** A server with such a database on it; what is committed `early` does not outlive a crash of the server. */
+/** Starts a server with the template. Commits that are `early` don't survive a crash of the server. */
 export async function startTemplate(commits: keyof typeof committed): Promise<PostgresServer> {
   const server = await startPostgres([...settings, committed[commits]]);
   await makeTemplate(server.url);

@@ -10,8 +10,8 @@ let ownServer: string | undefined;
 type OwnServer = Pick<PostgresServer, 'goDown' | 'comeBack'>;
 
 /**
- * For a file about the order of commits: readers wait for the oldest transaction of a whole server,
- * and tests beside it hold some of theirs for long. And for one that takes it away for a while.
+ * Starts a server for one file. Tests about the order of commits need it, because readers wait for the
+ * oldest transaction of a whole server. Tests that stop the server need it, too.
  */
 export function useOwnServer(): OwnServer {
   let server: PostgresServer | undefined;
@@ -32,12 +32,12 @@ export function useOwnServer(): OwnServer {
 }
 
 /**
- * The URL of an empty ledger in a database that nobody else uses. It is dropped when the tests of the
- * file that asked are done, which fails if a connection still holds on to it.
+ * Creates a database with an empty ledger; returns its URL. It is dropped at the end of the file, which
+ * fails if a connection is still open.
  */
 export async function makeSchemaUrl(): Promise<string> {
   const database = `t_${randomBytes(6).toString('hex')}`;
-  // A copy takes a tenth of the time that the statements of all migrations do.
+  // A copy is ten times faster than all migrations.
   await ask(`create database ${database} template ${TEMPLATE.database} strategy wal_log`);
   atEnd(() => ask(`drop database ${database}`));
   const url = new URL(getServerUrl());

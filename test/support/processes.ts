@@ -6,7 +6,7 @@ export interface ProcessInfo {
   readonly command: string;
 }
 
-/** The living processes below `pid`. Where there is no /proc, none are seen. */
+/** Lists the running descendants of a process; empty without /proc. */
 export async function findDescendants(pid: number): Promise<ProcessInfo[]> {
   const all = await listProcesses();
   const found: ProcessInfo[] = [];
@@ -31,7 +31,7 @@ async function listProcesses(): Promise<ProcessInfo[]> {
 async function readProcess(name: string): Promise<ProcessInfo | undefined> {
   try {
     const stat = await readFile(`/proc/${name}/stat`, 'utf8');
-    // The second field is the program's name in brackets, which may itself hold spaces and brackets.
+    // The second field is the program's name in parentheses, which may contain any character.
     const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     if (state === 'Z' || state === 'X') return undefined;
     const command = (await readFile(`/proc/${name}/cmdline`, 'utf8')).replaceAll('\0', ' ').trim();
@@ -45,6 +45,6 @@ export function kill({ pid }: ProcessInfo): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It ended between the look and the signal.
+    // It ended before the signal.
   }
 }

@@ -1,4 +1,4 @@
-/** The program itself: commands of a page as a reader types them, and the service beside them. */
+/** Runs the commands of a documentation page, and the service beside them. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -12,32 +12,32 @@ import { pluginsRoot } from './plugin-process.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** A change of the written configuration, so that a test needn't wait for minutes or the internet. */
+/** Change of a documented configuration, so that a test needn't wait for minutes or use the internet. */
 export type Edit = readonly [before: string | RegExp, after: string];
 
 export interface Program {
-  /** Stands for `/srv` in recipes, and is the home directory. */
+  /** Replaces `/srv` in recipes, and is the home directory. */
   readonly place: string;
-  /** Runs a line in a shell where `ductile` is a command; gives what it prints. */
+  /** Runs a line in a shell where `ductile` is a command; returns its output. */
   readonly type: (line: string) => Promise<string>;
   /** Starts the service; it is stopped at the end of the test. */
   readonly start: () => Promise<Service>;
-  /** The messages in a file of `notify`, as soon as there are so many. */
+  /** Waits for messages in a file of `notify`. */
   readonly messages: (file: string, count: number) => Promise<string[]>;
 }
 
 export interface Service {
-  /** The listeners that it names in its log, such as `127.0.0.1:41234`. */
+  /** Listeners from its log, such as `127.0.0.1:41234`. */
   readonly addresses: readonly string[];
 }
 
-/** The blocks of a page in one language. */
+/** Lists the code blocks of a page in one language. */
 export function blocksIn(page: string, language: string): string[] {
   const found = page.matchAll(new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``, 'g'));
   return [...found].map(([, block = '']) => block);
 }
 
-/** A recipe with its first configuration, or the one with that number. */
+/** Opens a recipe with one of its configurations. */
 export async function openRecipe(
   page: string,
   edits: readonly Edit[] = [],
@@ -52,7 +52,7 @@ export async function openRecipe(
   return { ...program, commands };
 }
 
-/** An example in a home of its own. */
+/** Opens an example in its own home directory. */
 export async function openExample(name: string, edits: readonly Edit[] = []): Promise<Program> {
   const place = await makeDirectory();
   const written = await readFile(join(root, 'examples', name, 'config.yaml'), 'utf8');

@@ -1,4 +1,4 @@
-/** A program on a terminal of its own, and what a person would see there. */
+/** Runs a program on a pseudo-terminal, and reads its screen. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -7,16 +7,16 @@ import { onTestFinished } from 'vitest';
 import { eventually } from './instance.ts';
 
 export interface PseudoTerminal {
-  /** The lines on the screen, without colours. */
+  /** Returns the lines on the screen, without colors. */
   screen(): string[];
-  /** Everything that was written, with ␛ in the place of the escape. */
+  /** Returns all output, with ␛ instead of the escape character. */
   written(): string;
   press(keys: string): void;
   resize(columns: number, rows: number): void;
   signal(number: number): void;
-  /** Waits until the screen has it. */
+  /** Waits until the screen matches. */
   sees(what: RegExp): Promise<string>;
-  /** How the program ended, and whether the terminal is as it was before. */
+  /** Waits for the end; `restored` tells whether the terminal's modes are as before. */
   ended(): Promise<{ readonly code: number; readonly restored: boolean }>;
 }
 
@@ -62,8 +62,8 @@ export function startOnTerminal(
 }
 
 /**
- * Supports what the program uses of a terminal: it clears all of it, and writes whole lines to
- * their positions.
+ * Interprets the sequences that the program uses: it clears the screen, and writes whole lines at
+ * positions.
  */
 function readScreen(written: string): string[] {
   const lines: string[] = [];

@@ -1,9 +1,8 @@
-/** Deliveries as GitHub signs them, handed to an engine without a listener. */
 import { createHmac, randomUUID } from 'node:crypto';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 
-/** The status of the answer. */
+/** Delivers a push event, signed like GitHub's, to an engine without a listener; returns the status. */
 export async function deliverPush(
   { webhooks }: Pick<Engine, 'webhooks'>,
   webhookId: string,

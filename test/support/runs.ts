@@ -1,4 +1,4 @@
-/** Starts runs of pipelines and looks at them. */
+/** Starts and reads runs of pipelines. */
 import type { JsonObject } from '../../src/base/json.ts';
 import type { Run, Step } from '../../src/pipeline/run/run.ts';
 import type { TestInstance } from './instance.ts';

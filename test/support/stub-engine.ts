@@ -1,4 +1,4 @@
-/** An engine that runs nothing, over a real ledger, for tests of what stands in front of it. */
+/** An engine that runs nothing, over a real ledger, for tests of operations and surfaces. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { join } from 'node:path';
 import { DuctileError } from '../../src/base/errors.ts';
@@ -45,9 +45,9 @@ export interface StubEngine extends Engine {
   /** Additional fields of `status()`. */
   set(status: Partial<EngineStatus>): void;
   readonly submitted: JobSubmission[];
-  /** The types that wait for approval. */
+  /** Types that need approval. */
   approvals: Approvals;
-  /** Called by `waitFor` before it answers, as the place where a real engine would work. */
+  /** Called by `waitFor`, when a real engine would work. */
   work: (jobId: string) => Promise<void>;
 }
 
@@ -208,7 +208,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
   return engine;
 }
 
-/** Takes the oldest ready job and closes its attempt. */
+/** Claims the oldest ready job and closes its attempt. */
 export async function runOne(
   { ledger }: Engine,
   report: Partial<AttemptReport> = {},

@@ -1,4 +1,4 @@
-/** A server on this machine that speaks Telegram's Bot API as far as bots tell and hear. */
+/** A fake of Telegram's Bot API. */
 import { startWebServer } from './web-server.ts';
 
 export interface SentMessage {
@@ -10,13 +10,13 @@ export interface SentMessage {
 export interface TelegramServer {
   readonly url: string;
   readonly token: string;
-  /** The accepted messages, in order. */
+  /** Accepted messages, in order. */
   readonly sent: SentMessage[];
-  /** The messages of users, returned until later ones are requested. */
+  /** Messages of users, which are returned until later ones are requested. */
   readonly updates: { readonly update_id: number; readonly message?: unknown }[];
-  /** The parameters of getUpdates. */
+  /** Parameters of all getUpdates calls. */
   readonly polls: Record<string, unknown>[];
-  /** Answers to the next messages, before it accepts any; undefined accepts one. */
+  /** Responses to the next messages; undefined accepts one. */
   readonly refusals: (Refusal | undefined)[];
 }
 
@@ -64,7 +64,7 @@ export async function startTelegramServer(): Promise<TelegramServer> {
   return { url, token, sent, updates, polls, refusals };
 }
 
-/** Refuses what Telegram refuses: no text, too much of it, markup that it cannot read. */
+/** Refuses messages like Telegram: without text, too long, or with invalid markup. */
 function accept(
   message: SentMessage,
   sent: SentMessage[],

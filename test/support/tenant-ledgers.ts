@@ -1,4 +1,4 @@
-/** Tenants for tests: made behind the back of directives, gone when the test is over. */
+/** Tenants for tests, created without directives and removed after the test. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { randomBytes } from 'node:crypto';
 import { onTestFinished } from 'vitest';
@@ -15,8 +15,7 @@ const noLimits: TenantLimits = {
   storageBytes: null,
 };
 
-/** Its slug, which no other test has; it is active, and asleep.
- * `prepare` works on its ledger before any engine may open it. */
+/** Creates an active, closed tenant; returns its unique slug. `prepare` runs before an engine opens it. */
 export async function makeTenant(
   root: Ledger,
   { state }: Config,
@@ -34,7 +33,7 @@ export async function makeTenant(
   return slug;
 }
 
-/** Works on its ledger while nobody else has it open. */
+/** Opens a tenant's ledger, which must not be open elsewhere. */
 export async function withTenantLedger<T>(
   { state }: Config,
   slug: string,

@@ -1,4 +1,4 @@
-/** The service as a process of its own, for a user, with a tenant and a hostile plugin in it. */
+/** The service in its own process, with a tenant and a hostile plugin. */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, realpathSync, writeFileSync } from 'node:fs';
@@ -13,15 +13,15 @@ import { writePlugin } from './plugin-tree.ts';
 
 export interface TenantService {
   readonly pid: number;
-  /** The state directory, with the key of credentials in it. */
+  /** State directory, which contains the key of credentials. */
   readonly state: string;
   readonly config: string;
-  /** Roots outside of both: nothing but isolation guards them. */
+  /** Roots outside of both, which only isolation protects. */
   readonly plugins: string;
   readonly packages: string;
-  /** The directory of the plugin `hostile`. */
+  /** Directory of the plugin `hostile`. */
   readonly hostile: string;
-  /** A directory like that of another attempt, with a token in it. */
+  /** Directory like that of another attempt, with a token. */
   readonly attempt: string;
   /** Runs a plugin's poll as the tenant, and returns its result. */
   readonly run: (plugin: string) => Promise<string>;
@@ -31,7 +31,7 @@ export interface TenantService {
 const program = resolve(import.meta.dirname, '../..');
 const OWNER = 'a-token-of-the-operator';
 
-/** `uid` is the user that the service runs as; undefined for the one of the tests. */
+/** `uid` is the user of the service (default: that of the tests). */
 export async function startTenantService(uid: number | undefined): Promise<TenantService> {
   const directory = realpathSync(await makeDirectory());
   const at = (name: string): string => join(directory, name);
@@ -109,7 +109,7 @@ async function launch(config: string, uid: number | undefined) {
   throw new Error(`the service did not start: ${await complaints}`);
 }
 
-/** The used fields of responses. */
+/** Used fields of responses. */
 interface Answer {
   readonly token?: string;
   readonly job_id?: string;

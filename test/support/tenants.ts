@@ -1,4 +1,4 @@
-/** Tenants for tests. On PostgreSQL their schemas lie beside those of other tests. */
+/** Tenants for tests. On PostgreSQL their schemas share a database with other tests. */
 import { makeToken } from '../../src/base/ids.ts';
 import {
   removeLedger,
@@ -7,7 +7,7 @@ import {
 } from '../../src/ledger/tenant-location.ts';
 import type { Reply, TestApi } from './api-server.ts';
 
-/** A name that nobody else has. */
+/** Creates a unique slug. */
 export function makeSlug(): string {
   return `t${makeToken()
     .replaceAll(/[^a-z0-9]/g, '')
@@ -16,11 +16,11 @@ export function makeSlug(): string {
 
 export interface TestTenant {
   readonly slug: string;
-  /** The token of its owner. */
+  /** Token of its owner. */
   readonly token: string;
   ask(path: string, as?: string): Promise<Reply>;
   post(path: string, body?: object, as?: string): Promise<Reply>;
-  /** Another token of it. */
+  /** Creates another token of the tenant. */
   makeToken(
     name: string,
     may: { readonly role?: string; readonly scopes?: string[] },
@@ -48,7 +48,7 @@ export async function makeTenant(api: TestApi, more: object = {}): Promise<TestT
   };
 }
 
-/** Drops all that is left of them: with SQLite it is deleted with the directory. */
+/** Drops the ledgers of tenants; on SQLite they are deleted with the directory. */
 export async function dropTenants(place: RootLocation, slugs: readonly string[]): Promise<void> {
   if (place.kind === 'sqlite') return;
   for (const slug of slugs) await removeLedger(locateTenantLedger(place, slug));

@@ -12,13 +12,13 @@ export interface ReceivedRequest {
 export interface WebServer {
   readonly port: number;
   readonly url: string;
-  /** The received requests, in order; a test may empty it. */
+  /** Received requests, in order; a test may empty it. */
   readonly received: ReceivedRequest[];
 }
 
 type Answerer = (request: ReceivedRequest, response: ServerResponse) => void;
 
-/** A web server on this machine for the tests of one file; it is stopped after them. */
+/** Starts a web server for the tests of one file. */
 export async function startWebServer(answer: Answerer): Promise<WebServer> {
   const received: ReceivedRequest[] = [];
   const server = createServer((request, response) => {
@@ -40,7 +40,7 @@ export async function startWebServer(answer: Answerer): Promise<WebServer> {
   return { port, url: `http://127.0.0.1:${port}`, received };
 }
 
-/** Answers every request with the same bytes, then closes the connection or leaves it open. */
+/** Starts a server that returns the same bytes for every request, and closes the connection or leaves it open. */
 export async function startRawServer(
   text: string,
   isLeftOpen: boolean,

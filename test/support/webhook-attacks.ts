@@ -1,4 +1,4 @@
-/** Deliveries as an attacker writes them, byte by byte, and the proof that they came to nothing. */
+/** Sends deliveries byte by byte like an attacker, and checks that they have no effect. */
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -16,16 +16,16 @@ export interface AttackResponse {
 export interface AttackedService {
   readonly api: TestApi;
   readonly port: number;
-  /** Opens a webhook and gives its secret. */
+  /** Creates a webhook and returns its secret. */
   open(id: string, entry: object): Promise<string>;
   /**
-   * Headers as they are, also those that come twice; JSON unless they say otherwise. Where we are a
-   * proxy that is trusted, each comes from a source of its own.
+   * Sends headers as they are, even duplicates; the default type is JSON. If the test is a trusted proxy,
+   * each request has its own source address.
    */
   post(path: string, lines: Lines, body: string | Buffer): Promise<AttackResponse>;
-  /** Sends pieces one after the other, and gives what comes back until the server hangs up. */
+  /** Sends chunks in sequence, and returns the response until the connection closes. */
   raw(pieces: readonly (string | Buffer)[]): Promise<string>;
-  /** Asks for this and asserts that no job, no run and no signal came of it. */
+  /** Runs `work` and checks that it caused no job, run or signal. */
   comesToNothing(work: () => Promise<void>): Promise<void>;
 }
 
@@ -78,7 +78,7 @@ export function parseResponse(said: string): AttackResponse {
   return { status, head, text: rest.join('\r\n\r\n') };
 }
 
-/** The work that deliveries could have started; refused ones are rows that start nothing. */
+/** Lists everything that deliveries could have started. */
 async function recordOf({ server }: TestApi): Promise<object> {
   const { ledger } = server.instance.engine;
   const limit = 1000;

@@ -1,11 +1,11 @@
-/** A third connection to PostgreSQL that makes others wait, so that they meet where it matters. */
+/** A connection to PostgreSQL that holds locks, so that others wait at a known point. */
 import { expect, onTestFinished, vi } from 'vitest';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { makePostgresDialect } from '../../../src/ledger/postgres/store.ts';
 import { makeClient, openBench, type Bench } from './bench.ts';
 
 export interface Barrier {
-  /** Takes locks with this statement, in a transaction that stays open until `lift`. */
+  /** Takes locks with a statement, in a transaction that stays open until `lift`. */
   readonly hold: (sql: string, values?: readonly unknown[]) => Promise<void>;
   /** Holds the lock that claims of this ledger take. */
   readonly holdClaims: () => Promise<void>;
@@ -13,7 +13,7 @@ export interface Barrier {
   readonly holdQueue: () => Promise<void>;
   /** Resolves when so many connections of the ledger wait for a lock. */
   readonly untilWaiting: (count: number) => Promise<number[]>;
-  /** Lets everybody go, and keeps nothing of what was done to hold them unless told to. */
+  /** Releases the locks by a rollback (default) or a commit. */
   readonly lift: (how?: 'rollback' | 'commit') => Promise<void>;
   readonly terminate: (pids: readonly number[]) => Promise<void>;
 }
@@ -76,7 +76,7 @@ export async function openMeeting(): Promise<Meeting> {
   return { ...bench, other: await bench.open(), barrier: await openBarrier(bench) };
 }
 
-/** Starts both, waits until both wait for the barrier, and lets them go. */
+/** Starts both functions, waits until both wait for the barrier, and releases them. */
 export async function runTogether<A, B>(
   barrier: Barrier,
   one: () => Promise<A>,

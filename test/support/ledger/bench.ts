@@ -1,4 +1,4 @@
-/** A test ledger for each database: the same tests, two kinds of ledger. */
+/** Test ledgers on both databases. */
 import { noRules } from '../../../src/ledger/rules.ts';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -23,16 +23,16 @@ export interface Bench {
   readonly kind: Kind;
   readonly place: LedgerLocation;
   readonly ledger: Ledger;
-  /** Another handle on the same ledger; it is closed with the test. */
+  /** Opens another handle of the ledger, which is closed after the test. */
   readonly open: () => Promise<Ledger>;
-  /** A statement past the ledger, to age rows and to look at them; `?` stands for values. */
+  /** Runs a statement directly, to change or read rows; `?` stands for values. */
   readonly sql: (text: string, values?: readonly Value[]) => Promise<Row[]>;
-  /** Everything that is on the ledger, to show that nothing changed. */
+  /** Reads all tables, to compare them. */
   readonly dump: () => Promise<Record<TableName, Row[]>>;
   readonly job: (id: string) => Promise<Job>;
 }
 
-/** A new ledger with nothing on it. When the test is done, the ledger must be sound. */
+/** Opens an empty ledger, which must pass its check after the test. */
 export async function openBench(kind: Kind): Promise<Bench> {
   const place = await makePlace(kind);
   if (place.kind === 'sqlite') await placeLedger(place.path);
@@ -82,7 +82,7 @@ export async function makePostgresPlace(): Promise<PostgresPlace> {
   return { kind: 'postgres', url: url.href, schema };
 }
 
-/** Makes a file what the program before this one would have left: the last migration is to come. */
+/** Downgrades a file to the schema of version 11. */
 export async function makeOlderLedger(path: string): Promise<void> {
   const file = openRaw({ kind: 'sqlite', path });
   for (const [table, columns] of Object.entries(derivedColumns)) {
@@ -105,7 +105,7 @@ export async function makeOlderLedger(path: string): Promise<void> {
   await file.close();
 }
 
-/** Takes back migration 13. */
+/** Reverts migration 13. */
 const undoAccess = [
   'drop table token_names',
   'drop index api_tokens_creator',
@@ -113,7 +113,7 @@ const undoAccess = [
   'alter table webhook_deliveries drop column test_by',
 ];
 
-/** Takes back the indexes of migration 14, and puts the one there that it replaced. */
+/** Reverts the indexes of migration 14, and restores the one that it replaced. */
 function undoLists(): string[] {
   const made = lists.statements(sqliteDialect).flatMap((statement) => {
     const [, name] = /^create index (\w+)/.exec(statement) ?? [];
@@ -122,16 +122,16 @@ function undoLists(): string[] {
   return [...made, 'create index signals_subject on signals (subject_type, subject_id)'];
 }
 
-/** Takes back migration 15. */
+/** Reverts migration 15. */
 const undoUsage = [
   'alter table job_log drop column cpu_ms',
   'alter table job_log drop column memory_peak_bytes',
 ];
 
-/** Takes back what migration 16 adds; the indexes that it replaces are replaced again. */
+/** Reverts what migration 16 adds. Its replaced indexes are replaced again later. */
 const undoChains = ['drop index job_log_rare_of'];
 
-/** Takes back migration 18. */
+/** Reverts migration 18. */
 const undoObservations = [
   'drop table observations',
   'alter table processes drop column config_file',
@@ -139,10 +139,10 @@ const undoObservations = [
   'alter table schedules drop column skipped_in_row',
 ];
 
-/** Takes back migration 19. */
+/** Reverts migration 19. */
 const undoQuestions = ['drop index run_steps_asking'];
 
-/** Takes back migration 17. */
+/** Reverts migration 17. */
 const undoSnapshots = [
   'drop index config_snapshots_unmasked',
   'alter table config_snapshots drop column masked',
@@ -153,7 +153,7 @@ export interface Raw {
   readonly close: () => Promise<void>;
 }
 
-/** A plain connection beside the ledger's own. */
+/** Opens a plain connection beside the ledger's own. */
 export function openRaw(place: LedgerLocation): Raw {
   return place.kind === 'sqlite' ? openRawSqlite(place.path) : openRawPostgres(place);
 }
@@ -185,7 +185,7 @@ function openRawPostgres({ url, schema }: PostgresPlace): Raw {
 
 const INT8_OID = 20;
 
-/** A client that reads big integers as numbers, as the ledger does. */
+/** Creates a client that reads big integers as numbers, like the ledger. */
 export function makeClient(url: string): pg.Client {
   return new pg.Client({
     connectionString: url,
@@ -203,7 +203,7 @@ function sortRows(rows: readonly Row[]): Row[] {
     .map(({ row }) => ({ ...row }));
 }
 
-/** The one element that a test expects to be there. */
+/** Returns the only element of a list. */
 export function only<T>(list: readonly T[]): T {
   const [first] = list;
   if (list.length !== 1 || first === undefined) throw new Error(`${list.length} instead of one`);

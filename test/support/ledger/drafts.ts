@@ -48,12 +48,12 @@ export function draft(given: Partial<JobDraft> = {}): JobDraft {
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** A key that also waits for work under way, as plugins' events have it. */
+/** Creates a key that open work blocks, too, as for events of plugins. */
 export function strict(key: string, ttlMs = DAY_MS): Dedupe {
   return { key, ttlMs, blockInFlight: true };
 }
 
-/** A key that only a success blocks, as callers from outside have it. */
+/** Creates a key that only a success blocks, as for external callers. */
 export function lenient(key: string, ttlMs = DAY_MS): Dedupe {
   return { key, ttlMs, blockInFlight: false };
 }
@@ -79,7 +79,7 @@ export function request(processId: string, given: Partial<ClaimRequest> = {}): C
   return { processId, token: makeToken(), slots: 10, plugins: [claimable()], ...given };
 }
 
-/** Says that the process lives, and claims for it. */
+/** Sends a heartbeat of the process, and claims for it. */
 export async function claimAs(
   ledger: Ledger,
   processId: string,
@@ -89,7 +89,7 @@ export async function claimAs(
   return ledger.jobs.claim(request(processId, given));
 }
 
-/** Puts one job on the ledger and claims it. */
+/** Enqueues one job and claims it. */
 export async function startOne(
   ledger: Ledger,
   processId: string,
@@ -118,7 +118,7 @@ export function fail(job: Job, consequences: Consequences = {}): Closing {
 
 const retries = { maxAttempts: 4, backoffBaseMs: 60_000 };
 
-/** A failure that is charged to the job; it waits for the given time, or its budget is used up. */
+/** Closes an attempt as failed: the job is retried after a delay, or its attempts are used up. */
 export function retryLater(job: Job, delayMs = 60_000): Closing {
   const report = told('failed', 'plugin_error', 'not today');
   const ending = endAsFailed(job, report, 'retryable', retries, 0);
@@ -138,7 +138,7 @@ export function endAsCancelled(job: Job): Closing {
   return closing(job, told('cancelled', 'cancelled', 'cancelled'), toCancelledEnding(job));
 }
 
-/** The end of a job that waits and that nobody will run. */
+/** Ends a queued job that no process will run. */
 export function closeUnrunnable(job: Job): Closing {
   const ending: Ending = { ...toCancelledEnding(job), status: 'dead', reason: 'no_runner' };
   return { ...closing(job, told('failed', 'spawn', 'nobody knows it'), ending), claimToken: null };
@@ -184,7 +184,7 @@ export function signalOf(job: Job, eventIndex = 0, given: Partial<SignalDraft> =
   };
 }
 
-/** The verdict on the only closing. */
+/** Settles one closing and returns its verdict. */
 export async function settleOne(ledger: Ledger, one: Closing): Promise<SettleVerdict> {
   const { verdicts } = await ledger.jobs.settle([one]);
   const verdict = verdicts.get(one.job.id);
@@ -192,7 +192,7 @@ export async function settleOne(ledger: Ledger, one: Closing): Promise<SettleVer
   return verdict;
 }
 
-/** A directive that pauses the ledger, or does what is given. */
+/** Creates a directive that pauses the ledger, or does other work. */
 export function pausing(
   given: Partial<DirectiveDraft> = {},
   work: DirectiveWork = { kind: 'system.pause', paused: true },
@@ -231,7 +231,7 @@ export function pausing(
   return { draft: directive, processId: 'p1', work, ends };
 }
 
-/** A directive that pauses the ledger when it is begun, and waits until then. */
+/** Creates a waiting directive that pauses the ledger when it starts. */
 export function waiting(
   wait: Partial<DirectiveWait> = {},
   given: Partial<DirectiveDraft> = {},

@@ -1,4 +1,4 @@
-/** A ledger whose verbs tell how the database went about each of their statements. */
+/** A ledger that reports the query plan of each of its statements. */
 import { noRules } from '../../../src/ledger/rules.ts';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
@@ -11,11 +11,11 @@ import { makeClient, type Bench, type PostgresPlace } from './bench.ts';
 
 export interface Plan {
   readonly statement: string;
-  /** The lines of the plan, as the database words them. */
+  /** Lines of the database's plan. */
   readonly steps: readonly string[];
 }
 
-/** The rows of each table that PostgreSQL really visited, with the step of the plan that did. */
+/** Counts the rows that PostgreSQL visited in each step of a plan. */
 export function countVisits({ steps }: Plan): { table: string; rows: number; step: string }[] {
   return steps.flatMap((step, index) => {
     const [, table = '', given = '0', loops = '0'] =
@@ -34,7 +34,7 @@ export function countVisits({ steps }: Plan): { table: string; rows: number; ste
 
 export interface Explainer {
   readonly ledger: Ledger;
-  /** The plans of the statements that the work makes; on SQLite only of those that are new. */
+  /** Returns the plans of the statements of `work`; on SQLite only of new ones. */
   readonly explain: (work: () => Promise<unknown>) => Promise<Plan[]>;
 }
 
@@ -53,7 +53,7 @@ async function explainSqlite({ open, sql }: Bench): Promise<Explainer> {
     return prepare.call(this, text);
   });
   const reading = vi.spyOn(sqliteReaders, 'read');
-  // In a reader thread nobody sees the statements, so that they run here.
+  // Statements of reader threads can't be seen, so they run here.
   reading.mockImplementation(async (path, work) => {
     const db = new DatabaseSync(path, { readOnly: true });
     try {
@@ -89,7 +89,7 @@ const settings = [
   'client_min_messages = log',
 ];
 
-/** PostgreSQL tells the plans that it really used, as notices on the same connection. */
+/** Makes PostgreSQL report the used plans as notices on the same connection. */
 async function explainPostgres(place: PostgresPlace): Promise<Explainer> {
   const notices: string[] = [];
   // eslint-disable-next-line typescript/unbound-method -- it is called on its own client below
@@ -123,12 +123,12 @@ async function explainPostgres(place: PostgresPlace): Promise<Explainer> {
   };
 }
 
-/** A user whose settings make the server talk; the ledger's own settings stay as they are. */
+/** Creates a role whose settings enable the notices, without changing the ledger's own settings. */
 async function makeTalkativeRole({ url }: PostgresPlace): Promise<{
   readonly url: string;
   readonly forget: () => Promise<void>;
 }> {
-  // Roles are those of a whole server, on which every test has its own database.
+  // Roles belong to the whole server, so the name contains the test's database.
   const role = `talks_${new URL(url).pathname.slice(1)}`;
   const admin = makeClient(url);
   await admin.connect();

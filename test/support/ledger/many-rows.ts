@@ -1,7 +1,7 @@
-/** A ledger with so many rows that a statement which looks at all of them is told by its plan. */
+/** Fills a ledger with so many rows that a full scan is visible in a plan. */
 import type { Bench } from './bench.ts';
 
-/** Fills every table that grows: mostly history, a long queue, some delayed, a few running. */
+/** Fills every growing table: mostly history, a long queue, some delayed and a few running jobs. */
 export async function fillTables({ kind, sql }: Bench, rows: number): Promise<void> {
   const numbers =
     kind === 'sqlite'
@@ -13,10 +13,10 @@ export async function fillTables({ kind, sql }: Bench, rows: number): Promise<vo
       : `to_char((clock_timestamp() - (${ms}) * interval '1 millisecond') at time zone 'utc',
           'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
   const old = at(`1000 * (${rows} - i)`);
-  // The shares of a hundred: 70 ended, 25 wait, 4 are delayed, 1 runs.
+  // Of a hundred jobs, 70 ended, 25 are queued, 4 are delayed and 1 runs.
   const status = `case when i % 100 < 70 then 'succeeded' when i % 100 < 99 then 'queued'
     else 'running' end`;
-  // Most waiting rows are in the queue of one key, and each of the others in its own.
+  // Most queued rows have one dependency key; the others have their own.
   const inLine = `case when i % 100 between 75 and 94 then 'crowded' when i % 1000 = 70 then 'key ' || i end`;
   const running = (value: string): string => `case when i % 100 = 99 then ${value} end`;
   await sql(`insert into job_queue (id, plugin, command, status, submitted_by, actor, created_at,
@@ -81,11 +81,11 @@ export async function fillTables({ kind, sql }: Bench, rows: number): Promise<vo
     ${numbers} select 'process ' || (i - 1), 'host', 1, '1', 1, 'node', '[]', ${at('0')}, ${at('0')}
       from n where i <= 4`);
   await sql('update storage_sequences set value = ?', [rows]);
-  // SQLite gets no statistics from the program, so neither here; PostgreSQL makes its own.
+  // The program never collects statistics on SQLite, so neither does this test.
   if (kind === 'postgres') await sql('analyze');
 }
 
-/** Runs that are over, with a branch and a step each; of a hundred branches, one waits. */
+/** Inserts ended runs with a branch and a step each; one of a hundred branches waits. */
 async function fillRuns(sql: Bench['sql'], numbers: string, old: string): Promise<void> {
   const open = (value: string): string => `case when i % 100 = 99 then ${value} end`;
   const ended = (value: string): string => `case when i % 100 <> 99 then ${value} end`;

@@ -1,4 +1,4 @@
-/** A ledger as it ought to be, in memory: what each verb must answer, after whatever came before. */
+/** A model of the ledger in memory, which computes the expected result of each function. */
 import type { JobDraft, CancelResult, JobStatus } from '../../../src/job/job.ts';
 import type { ClaimRequest, EnqueueResult, SettleVerdict } from '../../../src/job/types.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
@@ -22,10 +22,10 @@ export interface ModelJob {
 type Holder = { readonly jobId: string; readonly by: 'work' | 'success' };
 
 export class Model {
-  /** In the order of their arrival. */
+  /** Jobs in the order of their arrival. */
   readonly jobs: ModelJob[] = [];
   readonly processes = new Set<string>();
-  /** The ends of attempts, as the log must tell them. */
+  /** Ended attempts, as the log must contain them. */
   readonly log: string[][] = [];
   readonly #keys = new Map<string, Holder>();
 
@@ -106,7 +106,7 @@ export class Model {
     return verdicts;
   }
 
-  /** Time passes: what waits is due, what was done may be done again. */
+  /** Lets time pass: delayed jobs become due, and dedupe keys of successes expire. */
   pass(): number {
     const due = this.jobs.filter(({ delayed }) => delayed);
     for (const job of due) job.delayed = false;
@@ -114,12 +114,12 @@ export class Model {
     return due.length;
   }
 
-  /** The due rows of the key, unless one runs. */
+  /** Returns the first due job of a dependency key, unless one runs. */
   #firstInLine(key: string): ModelJob | undefined {
     const open = this.jobs.filter(({ dependencyKey }) => dependencyKey === key);
     const due = open.filter(({ status, delayed }) => status === 'queued' && !delayed);
     if (open.some(({ status }) => status === 'running')) return undefined;
-    // The first requests come first, and a stable sort keeps that.
+    // A stable sort keeps the order of requests.
     return due.toSorted((a, b) => (a.readyAt < b.readyAt ? -1 : a.readyAt > b.readyAt ? 1 : 0))[0];
   }
 

@@ -1,4 +1,4 @@
-/** Stands between a ledger and PostgreSQL, and loses connections at the worst moments. */
+/** A proxy between a ledger and PostgreSQL that loses connections at chosen statements. */
 import { createServer, connect, type Server, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
@@ -12,9 +12,9 @@ export interface Proxy {
   readonly url: string;
   /** Loses the connection at the nth statement from now on, or at the next one that is a commit. */
   readonly loseAt: (at: number | 'commit', loss: Loss) => void;
-  /** How many connections were lost so. */
+  /** Number of lost connections. */
   readonly lost: () => number;
-  /** Closes every connection and takes no new ones, until `up`. */
+  /** Closes all connections and refuses new ones until `up`. */
   readonly down: () => Promise<void>;
   readonly up: () => Promise<void>;
 }
@@ -30,7 +30,7 @@ export async function makeProxy(target: string): Promise<Proxy> {
   let plan: Plan | undefined;
   let lost = 0;
 
-  /** This statement is the chosen one; true once. */
+  /** Returns the loss for the chosen statement, once. */
   const strikes = (statement: Statement): Loss | undefined => {
     if (plan === undefined) return undefined;
     if (plan.left === 'commit' ? !statement.isCommit : (plan.left -= 1) > 0) return undefined;
@@ -61,7 +61,7 @@ export async function makeProxy(target: string): Promise<Proxy> {
       }
     });
     upstream.on('data', (bytes) => {
-      // The answer is complete when the server says that it is ready for the next question.
+      // The response is complete when the server is ready for the next query.
       if (isDeaf && bytes.at(-6) === READY) drop();
       else if (!isDeaf) client.write(bytes);
     });
@@ -115,14 +115,14 @@ interface Statement {
 interface Message {
   readonly bytes: Buffer;
   /**
-   * The code of a message that ends a statement: a simple query, or the sync after prepared ones.
+   * Set for a message that ends a statement: a simple query, or the sync after prepared ones.
    */
   readonly statement?: Statement;
 }
 
 const READY = 'Z'.charCodeAt(0);
 
-/** Cuts what a client sends into messages. The first has no letter in front, all others have one. */
+/** Splits the client's bytes into messages. All but the first start with a letter. */
 function makeSplitter(): (bytes: Buffer) => Message[] {
   let rest = Buffer.alloc(0);
   let isFirst = true;
@@ -137,7 +137,7 @@ function makeSplitter(): (bytes: Buffer) => Message[] {
       if (rest.length < end) break;
       const message = rest.subarray(0, end);
       const letter = isFirst ? '' : String.fromCharCode(message[0] ?? 0);
-      // A prepared statement is named in the message that binds its values, after an empty portal.
+      // The message that binds values names the prepared statement, after an empty portal.
       isCommit ||= letter === 'B' && message.toString('utf8', 6, 13) === 'commit\0';
       const ends = letter === 'Q' || letter === 'S';
       messages.push(ends ? { bytes: message, statement: { isCommit } } : { bytes: message });

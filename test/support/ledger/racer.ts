@@ -1,4 +1,4 @@
-/** A thread that works on the same ledger as others, as fast as it can. */
+/** A thread that works on the same ledger as others, as fast as possible. */
 import { noRules } from '../../../src/ledger/rules.ts';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { ClaimedJob } from '../../../src/job/types.ts';
@@ -16,13 +16,13 @@ export interface Race {
 
 export interface RaceResult {
   readonly name: string;
-  /** The keys for which this thread's job was added, with the job. */
+  /** Keys whose job this thread added, with the job. */
   readonly added: readonly (readonly [string, string])[];
   readonly succeeded: readonly string[];
   readonly fenced: number;
-  /** The most that were seen running at once. */
+  /** Maximum of concurrently running jobs. */
   readonly runningMax: number;
-  /** The same of those that share a dependency key. */
+  /** Maximum of concurrently running jobs with the dependency key. */
   readonly inTurnMax: number;
 }
 
@@ -55,7 +55,7 @@ async function race(on: Ledger): Promise<RaceResult> {
   return { name, added, succeeded, fenced, runningMax, inTurnMax };
 }
 
-/** Everybody wants the same keys, and some that may only run one after the other. */
+/** Enqueues jobs with keys that all threads share, and jobs that must run in sequence. */
 async function enqueueRound(on: Ledger, round: number): Promise<[string, string][]> {
   const key = `shared ${round}`;
   const jobs = [
@@ -67,7 +67,7 @@ async function enqueueRound(on: Ledger, round: number): Promise<[string, string]
   return answer?.duplicateOf === undefined && answer !== undefined ? [[key, answer.jobId]] : [];
 }
 
-/** The first try is always given back; the second succeeds and leaves its mark in the state. */
+/** Releases the first attempt; lets the second succeed and write to the state. */
 function conclude(job: ClaimedJob, round: number): Closing {
   if (job.attempt === 1) return release(job);
   const value = JSON.stringify({ [`${name} ${round} ${job.id}`]: 1 });

@@ -7,7 +7,7 @@ import type { ClaimedJob } from '../../../src/job/types.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { pausing } from './drafts.ts';
 
-/** Asks for a change of a run, whoever asked before. */
+/** Requests a change of a run, even if it was requested before. */
 export async function direct(
   ledger: Ledger,
   runId: string,
@@ -25,7 +25,7 @@ export function ask(
   return direct(ledger, wanted.of, { kind: 'run.revive', revival });
 }
 
-/** The id of the new run. */
+/** Revives a run; returns the id of the new run. */
 export async function revive(
   ledger: Ledger,
   of: string,
@@ -47,7 +47,7 @@ export function decide(
   return direct(ledger, runId, { kind: 'run.decide', decision });
 }
 
-/** Why each was refused, with those that were not as nothing, in one order. */
+/** Lists the sorted error codes of directives; a success is empty. */
 export function codesOf(directives: readonly Directive[]): string[] {
   return directives.map(({ errorCode }) => errorCode ?? '').toSorted();
 }

@@ -10,7 +10,7 @@ import type { Arrival, Branch, Run } from '../../../src/pipeline/run/run.ts';
 import { graph as makeGraph } from '../../pipeline/graphs.ts';
 import { beat, claimable, request, succeed } from './drafts.ts';
 
-/** A definition of its own, which the ledger knows. */
+/** Creates and stores a definition. */
 export async function define(
   ledger: Ledger,
   nodes: Node[],
@@ -49,7 +49,7 @@ export async function start(
   return run;
 }
 
-/** A success that brings its branch a result, or events. */
+/** Closes an attempt as succeeded, with a result or events for its branch. */
 export function done(job: ClaimedJob, result: Json = null, events: readonly Json[] = []): Closing {
   return withArrival(succeed(job), { kind: 'done', events, result });
 }
@@ -58,7 +58,7 @@ export function withArrival(closing: Closing, arrival: Arrival): Closing {
   return { ...closing, arrival };
 }
 
-/** Claims all ready jobs of these plugins, whichever they are. */
+/** Claims all ready jobs of a graph's plugins. */
 export async function claimSteps(
   ledger: Ledger,
   graph: Graph,
@@ -77,7 +77,7 @@ export async function claimSteps(
   return ledger.jobs.claim(claim);
 }
 
-/** Claims what is to be moved on, and moves it until nothing is left of it. */
+/** Claims and advances branches until none is left. */
 export async function advanceAll(ledger: Ledger, processId = 'p1'): Promise<AdvanceResult[]> {
   await ledger.processes.heartbeat(beat(processId));
   const answers: AdvanceResult[] = [];
@@ -95,7 +95,7 @@ export async function advanceAll(ledger: Ledger, processId = 'p1'): Promise<Adva
   }
 }
 
-/** Does every job of a run as told, and all that is left to advance, until nothing more is to do. */
+/** Runs all jobs and advances all branches until nothing is left; returns the number of jobs. */
 export async function carryOn(
   ledger: Ledger,
   graph: Graph,
@@ -125,7 +125,7 @@ export function branchesOf(ledger: Ledger, runId: string): Promise<Branch[]> {
   return ledger.runs.listBranches({ runId, limit: 1000 });
 }
 
-/** Each step as `node status`, in the order in which they were recorded. */
+/** Lists steps as `node status`, in the order of their records. */
 export async function stepsOf(ledger: Ledger, runId: string): Promise<string[]> {
   const steps = await ledger.runs.listSteps({ runId, limit: 1000 });
   return steps.map(({ node, status }) => `${node} ${status}`);

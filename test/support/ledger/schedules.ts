@@ -34,7 +34,7 @@ export function entry(given: Partial<ScheduleDraft> = {}): ScheduleDraft {
 
 type FireAct = Extract<FiringAct, { kind: 'fire' }>;
 
-/** The request of a host that found this schedule due. */
+/** Creates the firing of a due schedule. */
 export function firing(found: DueSchedule, given: Partial<FireAct> = {}): Firing {
   const slot = `${found.generation}:${found.seq}`;
   const job = draft({
@@ -66,7 +66,7 @@ export async function due(ledger: Ledger, now = NOW): Promise<readonly DueSchedu
   return (await ledger.schedules.listDue({ now, limit: 100 })).due;
 }
 
-/** Fires the one schedule that is due, as a host that has just looked does. */
+/** Fires the only due schedule. */
 export async function fireOne(
   ledger: Ledger,
   given: Partial<FireAct> = {},
@@ -76,7 +76,7 @@ export async function fireOne(
   return only(await ledger.schedules.fire({ now, firings: [firing(found, given)] }));
 }
 
-/** Makes the one schedule due again. */
+/** Makes the only schedule due again. */
 export async function dueAgain(sql: (text: string) => Promise<unknown>): Promise<void> {
   await sql(`update schedules set next_due_at = '${PAST}', next_slot_at = '${PAST}'`);
 }

@@ -1,4 +1,4 @@
-/** Random sequences of verbs, each of which a ledger must answer as the model does. */
+/** Random sequences of calls, for which a ledger must return the same results as the model. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { makeId, makeToken } from '../../../src/base/ids.ts';
@@ -22,7 +22,7 @@ import {
   succeed,
 } from './drafts.ts';
 
-/** Does all of it on an empty ledger, and looks every now and then whether it is as the model says. */
+/** Runs a sequence on an empty ledger, and compares it with the model regularly. */
 export async function follow(
   place: Pick<World, 'ledger' | 'raw'>,
   sequence: readonly Action[],
@@ -56,7 +56,7 @@ interface World {
   readonly ledger: Ledger;
   readonly raw: Raw;
   readonly model: Model;
-  /** Every job as it was claimed, the lost claims too. */
+  /** Every claimed job, including lost claims. */
   readonly claimed: Job[];
 }
 
@@ -177,7 +177,7 @@ export const actions = fc.array(
   { minLength: 10, maxLength: 60, size: 'max' },
 );
 
-/** A final state stays final, whatever else happens. */
+/** Compares the ledger with the model, and checks that final states stay final. */
 async function verify({ ledger, model }: World, ended: Map<string, string>): Promise<void> {
   const jobs = await ledger.jobs.list({ limit: 1000, order: 'oldest' });
   expect(jobs.map(({ id, status, attempt }) => [id, status, attempt])).toEqual(
