@@ -38,34 +38,39 @@ test('a token over plain HTTP to another machine comes with a warning, once', as
 
 describe('the choice of the service', () => {
   const seen = async (argv: readonly string[], env: Record<string, string>) => {
-    const reports: (string | undefined)[] = [];
+    const requests: (string | undefined)[] = [];
     const url = await serve(({ headers, url: path }, response) => {
-      reports.push(path, headers.authorization);
+      requests.push(path, headers.authorization);
       response.end(JSON.stringify(jobs));
     });
     const fill = (value: string): string => value.replace('URL', url);
     const named = Object.entries(env).map(([key, value]) => [key, fill(value)]);
     const ran = await run(argv.map(fill), { io: { env: Object.fromEntries(named) } });
-    return { told: reports, ...ran };
+    return { requests, ...ran };
   };
 
   test('the one that the environment names, with its token', async () => {
     const env = { DUCTILE_URL: 'URL', DUCTILE_TOKEN: 'secret-1' };
-    const { told, out, hostCalls } = await seen([...list, '--full'], env);
-    expect(told).toEqual(['/jobs', 'Bearer secret-1']);
+    const { requests, out, hostCalls } = await seen([...list, '--full'], env);
+    expect(requests).toEqual(['/jobs', 'Bearer secret-1']);
     expect(JSON.parse(out)).toEqual(jobs);
     expect(hostCalls).toEqual([]);
   });
 
   test('flags come before the environment, and a path of a proxy is kept', async () => {
     const argv = [...list, '--url', 'URL/ductile/', '--token', 'secret-2'];
-    const { told } = await seen(argv, { DUCTILE_URL: 'http://127.0.0.1:1', DUCTILE_TOKEN: 'x' });
-    expect(told).toEqual(['/ductile/jobs', 'Bearer secret-2']);
+    const { requests } = await seen(argv, {
+      DUCTILE_URL: 'http://127.0.0.1:1',
+      DUCTILE_TOKEN: 'x',
+    });
+    expect(requests).toEqual(['/ductile/jobs', 'Bearer secret-2']);
   });
 
   test('a configuration that is named means its own server', async () => {
-    const { told, hostCalls } = await seen([...list, '--config', '/etc/d'], { DUCTILE_URL: 'URL' });
-    expect(told).toEqual([]);
+    const { requests, hostCalls } = await seen([...list, '--config', '/etc/d'], {
+      DUCTILE_URL: 'URL',
+    });
+    expect(requests).toEqual([]);
     expect(hostCalls).toContainEqual(['findSocket', '/etc/d']);
   });
 
@@ -91,8 +96,8 @@ describe('the choice of the service', () => {
   });
 
   test('files are those of this machine, whatever server the environment names', async () => {
-    const { told, hostCalls } = await seen(['config', 'check'], { DUCTILE_URL: 'URL' });
-    expect(told).toEqual([]);
+    const { requests, hostCalls } = await seen(['config', 'check'], { DUCTILE_URL: 'URL' });
+    expect(requests).toEqual([]);
     expect(hostCalls).toContainEqual(['openLocal', undefined, 'files']);
   });
 
@@ -102,12 +107,12 @@ describe('the choice of the service', () => {
       await seen([...doctor, '--url', 'URL'], {}),
       await seen(doctor, { DUCTILE_URL: 'URL' }),
     ];
-    for (const { told, hostCalls } of [far, named]) {
-      expect(told).toEqual(['/system/doctor', undefined]);
+    for (const { requests, hostCalls } of [far, named]) {
+      expect(requests).toEqual(['/system/doctor', undefined]);
       expect(hostCalls).toEqual([]);
     }
     const here = await seen([...doctor, '--config', '/etc/d'], { DUCTILE_URL: 'URL' });
-    expect(here.told).toEqual([]);
+    expect(here.requests).toEqual([]);
     expect(here.hostCalls).toContainEqual(['openLocal', '/etc/d', 'files']);
   });
 });

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
-import { claudeSays, makeFakeAgent } from '../support/fake-agent.ts';
+import { claudeOutput, makeFakeAgent } from '../support/fake-agent.ts';
 import { eventually } from '../support/instance.ts';
 import { openRecipe, type Program } from '../support/program.ts';
 import { startWebServer } from '../support/web-server.ts';
@@ -161,7 +161,7 @@ test('agent-task.md notes what the agent says, and why it failed', async () => {
     ],
     ['timeouts: { task: 30m }', 'timeouts: { task: 30m }\n    retry: { max_attempts: 1 }'],
   ]);
-  await claude.behave({ stdout: claudeSays('Nothing new.') });
+  await claude.behave({ stdout: claudeOutput('Nothing new.') });
   await recipe.type(`mkdir -p ${recipe.place}/tasks`);
   await recipe.start();
   expect(await typeAll(recipe)).toContain('briefing\\n\\nNothing new.');

@@ -151,12 +151,12 @@ ok()`);
 
 test.runIf(hasNotifyProgram)('systemd hears of every stage of its life', { timeout }, async () => {
   const place = await makePlace({ plugins: { recorder: { program: python('ok()') } } });
-  const { path, heard } = await openNotifySocket();
+  const { path, messages } = await openNotifySocket();
   const server = launch(place.directory, '', { NOTIFY_SOCKET: path, WATCHDOG_USEC: '400000' });
   const hears = (word: string, times = 1): Promise<boolean> =>
     eventually(
       `it says ${word}`,
-      () => heard.filter((said) => said.includes(word)).length >= times,
+      () => messages.filter((said) => said.includes(word)).length >= times,
     );
   await hears('READY=1');
   await hears('WATCHDOG=1', 2);
@@ -165,6 +165,6 @@ test.runIf(hasNotifyProgram)('systemd hears of every stage of its life', { timeo
   await hears('READY=1', 2);
   expect(await server.stop()).toEqual({ code: 0, signal: null });
   await hears('STOPPING=1');
-  const stages = heard.flatMap((said) => /(READY|RELOADING|STOPPING)=1/.exec(said)?.[1] ?? []);
+  const stages = messages.flatMap((said) => /(READY|RELOADING|STOPPING)=1/.exec(said)?.[1] ?? []);
   expect(stages).toEqual(['READY', 'RELOADING', 'READY', 'STOPPING']);
 });

@@ -10,7 +10,7 @@ import type { LedgerEngine } from '../../src/engine/ledger-engine.ts';
 import { readPackage } from '../../src/config/packages.ts';
 import { ask } from '../support/direct.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { claudeSays, makeFakeAgent } from '../support/fake-agent.ts';
+import { claudeOutput, makeFakeAgent } from '../support/fake-agent.ts';
 import { collectLog, eventually } from '../support/instance.ts';
 import { pluginsRoot } from '../support/plugin-process.ts';
 import { writeConfig } from '../support/plugin-tree.ts';
@@ -96,7 +96,7 @@ test('daily-briefing sends what the agent wrote, and why it did not', { timeout 
     });
     database.close();
   };
-  await claude.behave({ stdout: claudeSays('Nothing.') });
+  await claude.behave({ stdout: claudeOutput('Nothing.') });
   await fire();
   await eventually('it has told', () => telegram.sent.length === 1);
   await claude.behave({ code: 3, stderr: 'no credit' });

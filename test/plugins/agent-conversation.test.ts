@@ -7,7 +7,7 @@ import { withWords } from '../../plugins/agent/outcome.ts';
 import { turn } from '../../plugins/agent/turn.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { claudeSays, codexSays, makeFakeAgent, type FakeAgent } from '../support/fake-agent.ts';
+import { claudeOutput, codexOutput, makeFakeAgent, type FakeAgent } from '../support/fake-agent.ts';
 import { eventually } from '../support/instance.ts';
 import { commandError, commandOk } from '../support/plugin-command.ts';
 import { runOk, type RequestParts } from '../support/plugin-process.ts';
@@ -21,7 +21,7 @@ let claude: FakeAgent;
 beforeEach(async () => {
   tasksDir = await realpath(await makeDirectory());
   claude = await makeFakeAgent('claude');
-  await claude.behave({ stdout: claudeSays('Hello Ann.', 's-1') });
+  await claude.behave({ stdout: claudeOutput('Hello Ann.', 's-1') });
 });
 
 describe('a turn', () => {
@@ -45,7 +45,7 @@ describe('a turn', () => {
 
   test('with codex resumes its thread', async () => {
     const codex = await makeFakeAgent('codex');
-    await codex.behave({ stdout: codexSays('Hello.') });
+    await codex.behave({ stdout: codexOutput('Hello.') });
     const providers = { codex: { command: [codex.program] } };
     const request = say({}, state({ provider: 'codex', id: 't-1' }), {
       provider: 'codex',
@@ -80,8 +80,8 @@ describe('a turn', () => {
     await commandOk(runTurn, say({ conversation: 'ann' }, elsewhere));
     const lost = { code: 1, stderr: 'No conversation found with session ID: s-1' };
     await claude.behave({
-      stdout: claudeSays('Hello again.', 's-2'),
-      whenGiven: { '--resume': lost },
+      stdout: claudeOutput('Hello again.', 's-2'),
+      whenArgument: { '--resume': lost },
     });
     const answer = await commandOk(
       runTurn,
@@ -96,7 +96,7 @@ describe('a turn', () => {
   });
 
   test('without an answer is an error of its own', async () => {
-    await claude.behave({ stdout: claudeSays('  ') });
+    await claude.behave({ stdout: claudeOutput('  ') });
     expect(await commandError(runTurn, say())).toMatchObject({
       error: 'error:no_response',
       retry: false,
@@ -165,7 +165,7 @@ describe('a turn', () => {
 
 describe('a heartbeat', () => {
   test('is silent when the agent has nothing to say', async () => {
-    await claude.behave({ stdout: claudeSays('HEARTBEAT_OK', 's-2') });
+    await claude.behave({ stdout: claudeOutput('HEARTBEAT_OK', 's-2') });
     const answer = await commandOk(runHeartbeat, beat(state({ id: 's-1' })));
     expect(answer).toMatchObject({
       result: '0 had something to say, 1 had not, 0 were not asked',
@@ -178,7 +178,7 @@ describe('a heartbeat', () => {
   });
 
   test('reports in each conversation that exists', async () => {
-    await claude.behave({ stdout: claudeSays('OK The disk is full.', 's-1') });
+    await claude.behave({ stdout: claudeOutput('OK The disk is full.', 's-1') });
     const before = { ...state({ id: 's-1' }), ...state({ id: 's-7' }, 'ann') };
     const own = { prompt: 'Anything? Else {ack_token}.', ack_token: 'OK' };
     const answer = await commandOk(runHeartbeat, beat(before, own));
@@ -230,8 +230,8 @@ describe('a heartbeat', () => {
 
   test('does not write over what was said after it in a conversation', async () => {
     await claude.behave({
-      stdout: claudeSays('Hello.', 's-9'),
-      whenGiven: { 's-1': { stdout: claudeSays('Hm.', 's-1') }, 's-7': { hangs: true } },
+      stdout: claudeOutput('Hello.', 's-9'),
+      whenArgument: { 's-1': { stdout: claudeOutput('Hm.', 's-1') }, 's-7': { hangs: true } },
     });
     const before = { ...state({ id: 's-1' }), ...state({ id: 's-7' }, 'ann') };
     const beating = commandOk(runHeartbeat, beat(before));
@@ -247,7 +247,10 @@ describe('a heartbeat', () => {
 
   test('costs one that does not answer its share of the time alone', async () => {
     const hangs = { hangs: true };
-    await claude.behave({ stdout: claudeSays('Hm.'), whenGiven: { 's-1': hangs, 's-2': hangs } });
+    await claude.behave({
+      stdout: claudeOutput('Hm.'),
+      whenArgument: { 's-1': hangs, 's-2': hangs },
+    });
     const before = {
       ...state({ id: 's-0', last_at: inMs(-1000) }, 'recent'),
       ...state({ id: 's-1' }),
@@ -265,7 +268,7 @@ describe('a heartbeat', () => {
 
   test('continues when one agent fails, and fails when all do', async () => {
     const broken = { code: 1, stderr: 'broken' };
-    await claude.behave({ stdout: claudeSays('Hm.'), whenGiven: { 's-1': broken } });
+    await claude.behave({ stdout: claudeOutput('Hm.'), whenArgument: { 's-1': broken } });
     const before = { ...state({ id: 's-1' }), ...state({ id: 's-7' }, 'ann') };
     const answer = await commandOk(runHeartbeat, beat(before));
     expect(answer.events).toMatchObject([{ payload: { conversation: 'ann' } }]);

@@ -7,7 +7,7 @@ import { withWords } from '../../plugins/agent/outcome.ts';
 import { task } from '../../plugins/agent/task.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeAgentFixture, type AgentFixture } from '../support/agent-fixture.ts';
-import { claudeSays, isGone } from '../support/fake-agent.ts';
+import { claudeOutput, isGone } from '../support/fake-agent.ts';
 import { eventually } from '../support/instance.ts';
 import { commandError, commandOk } from '../support/plugin-command.ts';
 import { payloadOf, runError, runOk } from '../support/plugin-process.ts';
@@ -57,7 +57,7 @@ describe('a task that fails ends with its word', () => {
       error: 'error:exit_3: no credit',
       retry: false,
     });
-    const answer = JSON.parse(claudeSays('Please run /login')) as JsonObject;
+    const answer = JSON.parse(claudeOutput('Please run /login')) as JsonObject;
     await agents.claude.behave({ code: 1, stdout: JSON.stringify({ ...answer, is_error: true }) });
     expect((await commandError(runTask, agents.task())).error).toBe(
       'error:exit_1: Please run /login',
@@ -95,7 +95,7 @@ describe('an answer', () => {
   });
 
   test('that is empty is still a success of a task', async () => {
-    await agents.claude.behave({ stdout: claudeSays('') });
+    await agents.claude.behave({ stdout: claudeOutput('') });
     expect(payloadOf(await commandOk(runTask, agents.task()))).toMatchObject({
       status: 'success',
       text: '',
@@ -108,7 +108,7 @@ describe('an answer', () => {
   });
 
   test('that is huge is cut to what an event holds', async () => {
-    await agents.claude.behave({ stdout: claudeSays('\u0001'.repeat(1_000_000)) });
+    await agents.claude.behave({ stdout: claudeOutput('\u0001'.repeat(1_000_000)) });
     const payload = payloadOf(await commandOk(runTask, agents.task()));
     expect(payload).toMatchObject({ truncated: true });
     expect(JSON.stringify(payload).length).toBeLessThan(500_000);
@@ -131,7 +131,7 @@ describe('time', () => {
   });
 
   test('is not waited for when only something left behind holds the output open', async () => {
-    await agents.claude.behave({ forks: true, stdout: claudeSays('done') });
+    await agents.claude.behave({ forks: true, stdout: claudeOutput('done') });
     expect(payloadOf(await commandOk(runTask, agents.task()))).toMatchObject({ text: 'done' });
     const pid = await agents.claude.forkedPid();
     await eventually('what it left is gone', () => isGone(pid));

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { startApi, type TestApi } from '../support/api-server.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { claudeSays, isGone, makeFakeAgent, type FakeAgent } from '../support/fake-agent.ts';
+import { claudeOutput, isGone, makeFakeAgent, type FakeAgent } from '../support/fake-agent.ts';
 import { eventually } from '../support/instance.ts';
 import { pluginsRoot } from '../support/plugin-process.ts';
 import { startTelegramServer, type TelegramServer } from '../support/telegram-server.ts';
@@ -61,7 +61,7 @@ beforeEach(() => {
 });
 
 test('a started task is reported when it is done', async () => {
-  await claude.behave({ stdout: claudeSays('Nothing new today.') });
+  await claude.behave({ stdout: claudeOutput('Nothing new today.') });
   const reply = await start('agent/task', {
     prompt: 'Look.',
     task_folder: 'report',
@@ -93,7 +93,7 @@ test('a failure is reported with its code', async () => {
 });
 
 test('a message is answered, and the conversation continues', async () => {
-  await claude.behave({ stdout: claudeSays('Hello Ann.', 's-1') });
+  await claude.behave({ stdout: claudeOutput('Hello Ann.', 's-1') });
   for (const [id, text] of [
     [1, 'Hi'],
     [2, 'Hi again'],
@@ -113,7 +113,7 @@ test('a message is answered, and the conversation continues', async () => {
 });
 
 test('a webhook wakes the agent for each allowed user, and the reply is sent once', async () => {
-  await claude.behave({ stdout: claudeSays('I saw it.', 's-1') });
+  await claude.behave({ stdout: claudeOutput('I saw it.', 's-1') });
   const hook = { id: 'wake-up', title: 'Alarm', mode: 'wake', prompt_template: 'Alarm {{level}}' };
   const made = await api.ask('/webhooks', {
     body: JSON.stringify({ ...hook, secret: 'of-the-sender' }),

@@ -8,7 +8,7 @@ import { alone } from '../../plugins/agent/lock.ts';
 import { withWords } from '../../plugins/agent/outcome.ts';
 import { turn } from '../../plugins/agent/turn.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { claudeSays, makeFakeAgent, type Call, type FakeAgent } from '../support/fake-agent.ts';
+import { claudeOutput, makeFakeAgent, type Call, type FakeAgent } from '../support/fake-agent.ts';
 import { eventually } from '../support/instance.ts';
 import { commandError, commandOk } from '../support/plugin-command.ts';
 import { runPlugin, type PluginRun, type RequestParts } from '../support/plugin-process.ts';
@@ -22,7 +22,7 @@ beforeEach(async () => {
   tasksDir = await realpath(await makeDirectory());
   lock = join(tasksDir, '_conversations/42/.turn');
   claude = await makeFakeAgent('claude');
-  await claude.behave({ stdout: claudeSays('Hello Ann.', 's-1') });
+  await claude.behave({ stdout: claudeOutput('Hello Ann.', 's-1') });
 });
 
 afterEach(() => {
@@ -83,7 +83,7 @@ async function hangAndKill(): Promise<void> {
   await run;
   process.kill(-agent.pid, 'SIGKILL');
   expect(existsSync(lock)).toBe(true);
-  await claude.behave({ stdout: claudeSays('Here I am.', 's-2') });
+  await claude.behave({ stdout: claudeOutput('Here I am.', 's-2') });
 }
 
 /** A turn in a process of its own, whose agent does not answer. */

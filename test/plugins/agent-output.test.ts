@@ -2,13 +2,13 @@
 import { describe, expect, test } from 'vitest';
 import { stripToken } from '../../plugins/agent/heartbeat.ts';
 import { parseOutput } from '../../plugins/agent/output.ts';
-import { claudeSays, codexSays } from '../support/fake-agent.ts';
+import { claudeOutput, codexOutput } from '../support/fake-agent.ts';
 
 const thread = '0199a213-81c0-7800-8aa1-bbab2a035a53';
 
 describe('claude', () => {
   test('says its result, its session and what it took', () => {
-    expect(parseOutput('claude', claudeSays(' hi \n', 's-1'))).toEqual({
+    expect(parseOutput('claude', claudeOutput(' hi \n', 's-1'))).toEqual({
       text: 'hi',
       session: 's-1',
       fault: undefined,
@@ -66,14 +66,14 @@ describe('claude', () => {
 
   test('gives no session that could be anything else as an argument', () => {
     for (const session of ['--dangerously-skip-permissions', 'a b', '', 'x'.repeat(200)]) {
-      expect(parseOutput('claude', claudeSays('hi', session)).session).toBeUndefined();
+      expect(parseOutput('claude', claudeOutput('hi', session)).session).toBeUndefined();
     }
   });
 });
 
 describe('codex', () => {
   test('says what came after its last tool', () => {
-    expect(parseOutput('codex', codexSays('Done.'))).toEqual({
+    expect(parseOutput('codex', codexOutput('Done.'))).toEqual({
       text: 'Done.',
       session: thread,
       fault: undefined,

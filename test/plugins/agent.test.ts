@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { withWords } from '../../plugins/agent/outcome.ts';
 import { task } from '../../plugins/agent/task.ts';
 import { makeAgentFixture, type AgentFixture } from '../support/agent-fixture.ts';
-import { codexSays } from '../support/fake-agent.ts';
+import { codexOutput } from '../support/fake-agent.ts';
 import { eventually } from '../support/instance.ts';
 import { commandError, commandOk } from '../support/plugin-command.ts';
 import { payloadOf, runOk, runPlugin } from '../support/plugin-process.ts';
@@ -335,7 +335,7 @@ describe('another program', () => {
   });
 
   test('gets its prompt on standard input when there is no place for it', async () => {
-    await agents.claude.behave({ stdout: codexSays('as codex') });
+    await agents.claude.behave({ stdout: codexOutput('as codex') });
     const mine = { command: [agents.claude.program, 'run'], output: 'codex' };
     const answer = await runOk(
       'agent',

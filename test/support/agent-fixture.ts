@@ -3,7 +3,7 @@ import { mkdir, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeDirectory } from './directory.ts';
-import { claudeSays, codexSays, makeFakeAgent, type FakeAgent } from './fake-agent.ts';
+import { claudeOutput, codexOutput, makeFakeAgent, type FakeAgent } from './fake-agent.ts';
 import type { RequestParts } from './plugin-process.ts';
 
 export interface AgentFixture {
@@ -21,8 +21,8 @@ export async function makeAgentFixture(): Promise<AgentFixture> {
   await mkdir(join(tasksDir, 'report'));
   const claude = await makeFakeAgent('claude');
   const codex = await makeFakeAgent('codex');
-  await claude.behave({ stdout: claudeSays('All is well.') });
-  await codex.behave({ stdout: codexSays('All is well.') });
+  await claude.behave({ stdout: claudeOutput('All is well.') });
+  await codex.behave({ stdout: codexOutput('All is well.') });
   const providers = { claude: { command: [claude.program] }, codex: { command: [codex.program] } };
   const settings = { tasks_dir: tasksDir, providers };
   return {

@@ -56,7 +56,7 @@ export async function startCapturedAgent(): Promise<CapturedAgent> {
     },
   });
   const tenant = await makeTenant(api);
-  const hook = {
+  const webhook = {
     id: 'issues',
     title: 'Issues',
     mode: 'cron_task',
@@ -65,8 +65,8 @@ export async function startCapturedAgent(): Promise<CapturedAgent> {
     instruction: 'Sort this issue.',
     secret: 'of-the-sender',
   };
-  const made = await api.ask('/webhooks', { body: JSON.stringify(hook) });
-  expect(made.status).toBe(201);
+  const created = await api.ask('/webhooks', { body: JSON.stringify(webhook) });
+  expect(created.status).toBe(201);
   const seenFile = join(agentDirectory, 'seen');
   const readSeen = async (): Promise<CapturedResult[]> => {
     const lines = (await readFile(seenFile, 'utf8')).split('\n').slice(0, -1);

@@ -15,7 +15,7 @@ export interface Dashboard {
   /** Sends a POST as the owner; an error fails the test. */
   readonly post: (path: string, body?: object) => Promise<Record<string, unknown>>;
   /** Opens a new tab, and checks that it had no errors. */
-  readonly look: (
+  readonly withTab: (
     use: (tab: Tab) => Promise<void>,
     options?: Omit<TabOptions, 'origin'>,
   ) => Promise<void>;
@@ -55,7 +55,7 @@ export async function openDashboard(more: DashboardSetup = {}): Promise<Dashboar
       expect(reply.status, reply.text).toBeLessThan(300);
       return reply.body;
     },
-    async look(use, options = {}) {
+    async withTab(use, options = {}) {
       const tab = await openTab(browser, { origin, token: OWNER, ...options });
       try {
         await use(tab);

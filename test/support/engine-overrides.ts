@@ -31,13 +31,13 @@ export interface EngineOverrides {
 export async function openWithOverrides(
   config: Config,
   log: Log,
-  seams: EngineOverrides,
+  overrides: EngineOverrides,
 ): Promise<Pick<Instance, 'engine' | 'close'>> {
   const catalog = loadCatalog(config);
   const { routes } = checkRoutes(config.routes, catalog);
   const { pipelines } = checkPipelines(config.pipelines, catalog);
   const real = await openLedger(config.state, engineRules);
-  const ledger = seams.ledger?.(real) ?? real;
+  const ledger = overrides.ledger?.(real) ?? real;
   const { nativeSpawner: nativePath, nodeSpawner: nodeScript, version } = findInstallPaths();
   const lockPath =
     config.state.kind === 'sqlite' ? join(config.state.dir, 'spawner.lock') : undefined;
@@ -54,7 +54,7 @@ export async function openWithOverrides(
     source: { load: () => blueprint, compile: () => blueprint },
     ledger,
     host,
-    runner: seams.runner?.(runner) ?? runner,
+    runner: overrides.runner?.(runner) ?? runner,
     vault: openVault(config),
     log,
   });

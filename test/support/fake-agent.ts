@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeDirectory } from './directory.ts';
 
-export interface Behaviour {
+export interface Behavior {
   readonly stdout?: string;
   readonly stderr?: string;
   readonly code?: number;
@@ -16,7 +16,7 @@ export interface Behaviour {
   /** Prints this many bytes. */
   readonly floods?: number;
   /** Behavior for runs with one of these arguments. */
-  readonly whenGiven?: Readonly<Record<string, Behaviour>>;
+  readonly whenArgument?: Readonly<Record<string, Behavior>>;
 }
 
 export interface Call {
@@ -38,7 +38,7 @@ export interface FakeAgent {
   readonly program: string;
   readonly directory: string;
   /** Sets the behavior of the next runs. */
-  behave(behaviour: Behaviour): Promise<void>;
+  behave(behavior: Behavior): Promise<void>;
   calls(): Promise<Call[]>;
   /** Returns the pid of the child that it left behind. */
   forkedPid(): Promise<number>;
@@ -53,7 +53,7 @@ export async function makeFakeAgent(name: string): Promise<FakeAgent> {
   return {
     program,
     directory,
-    behave: (behaviour) => writeFile(file('behaviour'), JSON.stringify(behaviour)),
+    behave: (behavior) => writeFile(file('behavior'), JSON.stringify(behavior)),
     async calls() {
       const lines = (await readFile(file('calls'), 'utf8')).split('\n').slice(0, -1);
       return lines.map((line) => JSON.parse(line) as Call);
@@ -63,7 +63,10 @@ export async function makeFakeAgent(name: string): Promise<FakeAgent> {
 }
 
 /** Creates the output of `claude --output-format json`. */
-export function claudeSays(text: string, session = 'c1a0de00-0000-4000-8000-000000000001'): string {
+export function claudeOutput(
+  text: string,
+  session = 'c1a0de00-0000-4000-8000-000000000001',
+): string {
   return `${JSON.stringify({
     type: 'result',
     subtype: 'success',
@@ -78,7 +81,7 @@ export function claudeSays(text: string, session = 'c1a0de00-0000-4000-8000-0000
 }
 
 /** Creates the output of `codex exec --json`, with a tool call before the result. */
-export function codexSays(text: string, thread = '0199a213-81c0-7800-8aa1-bbab2a035a53'): string {
+export function codexOutput(text: string, thread = '0199a213-81c0-7800-8aa1-bbab2a035a53'): string {
   const events = [
     { type: 'thread.started', thread_id: thread },
     { type: 'turn.started' },
@@ -122,8 +125,8 @@ const tmpMode = modeOf(require('node:os').tmpdir());
 const { pid, ppid, env } = process;
 const call = { pid, ppid, tmpMode, argv, env, cwd: process.cwd(), stdin, mcp, prompt };
 fs.appendFileSync(path.join(here, 'calls'), JSON.stringify(call) + '\\n');
-let todo = JSON.parse(fs.readFileSync(path.join(here, 'behaviour'), 'utf8'));
-todo = Object.entries(todo.whenGiven ?? {}).find(([arg]) => argv.includes(arg))?.[1] ?? todo;
+let todo = JSON.parse(fs.readFileSync(path.join(here, 'behavior'), 'utf8'));
+todo = Object.entries(todo.whenArgument ?? {}).find(([arg]) => argv.includes(arg))?.[1] ?? todo;
 if (todo.forks) {
   const stay = 'process.on("SIGTERM", () => {}); setInterval(() => {}, 1000)';
   const child = spawn(process.execPath, ['-e', stay], { stdio: ['ignore', 'inherit', 'inherit'] });

@@ -10,8 +10,8 @@ import type { SpawnerKind } from '../../src/plugin/spawner/frames.ts';
 import { makeDirectory } from './directory.ts';
 
 const root = resolve(import.meta.dirname, '../..');
-const everyMs = 5;
-const patienceMs = 60_000;
+const pollMs = 5;
+const timeoutMs = 60_000;
 
 export const nodeScript = join(root, 'src/plugin/spawner/node-spawner.ts');
 export const nothing = Buffer.alloc(0);
@@ -70,10 +70,10 @@ export function makeSpec(name: string, more: Partial<ProcessSpec> = {}): Process
 }
 
 export async function waitUntil(what: string, isTrue: () => boolean): Promise<void> {
-  const deadline = performance.now() + patienceMs;
+  const deadline = performance.now() + timeoutMs;
   while (!isTrue()) {
     if (performance.now() > deadline) throw new Error(`waited in vain until ${what}`);
-    await sleep(everyMs);
+    await sleep(pollMs);
   }
 }
 

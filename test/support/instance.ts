@@ -64,7 +64,7 @@ export interface TestPlace {
   /** Changes rows directly. `?` stands for values, and tables have no schema. */
   sql(statement: string, ...values: (string | number | null)[]): Promise<void>;
   /** Starts an instance, which is closed at the end of the test. */
-  start(seams?: EngineOverrides): Promise<TestInstance>;
+  start(overrides?: EngineOverrides): Promise<TestInstance>;
 }
 
 export interface TestInstance {
@@ -96,9 +96,9 @@ export type LogRecord = Readonly<Record<string, unknown>> & {
 };
 export type LogRecords = readonly LogRecord[];
 
-const patienceMs = 60_000;
+const timeoutMs = 60_000;
 /** Poll intervals, which grow with the waited time. */
-const looks = { leastMs: 5, mostMs: 50, part: 0.1 };
+const pollMs = { leastMs: 5, mostMs: 50, share: 0.1 };
 
 export async function makePlace(setup: Setup): Promise<TestPlace> {
   const directory = await makeDirectory();
@@ -140,7 +140,7 @@ async function openPlace(directory: string, setup: Setup, state: JsonObject): Pr
     },
     openGate: (name) => writeFile(join(directory, `gate-${name}`), ''),
     sql: (statement, ...values) => runSql(config, statement, values),
-    start: (seams) => startInstance(config, seams),
+    start: (overrides) => startInstance(config, overrides),
   };
 }
 
@@ -177,12 +177,12 @@ function toConfig(setup: Setup): JsonObject {
 
 async function startInstance(
   config: Config,
-  seams: EngineOverrides | undefined,
+  overrides: EngineOverrides | undefined,
 ): Promise<TestInstance> {
   const { log, records } = collectLog();
-  const opened = await (seams === undefined
+  const opened = await (overrides === undefined
     ? openInstance(config, log)
-    : openWithOverrides(config, log, seams));
+    : openWithOverrides(config, log, overrides));
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => (closing ??= opened.close());
   onTestFinished(close);
@@ -194,13 +194,13 @@ async function startInstance(
     const submission = { plugin, command, payload, submittedBy: 'api', actor: 'test' } as const;
     return (await engine.submit({ ...submission, ...rest })).jobId;
   };
-  const ended = (jobId: string): Promise<Job> => engine.waitFor(jobId, patienceMs);
+  const ended = (jobId: string): Promise<Job> => engine.waitFor(jobId, timeoutMs);
   return {
     engine,
     ledger,
     records,
     submit,
-    run: async (...given) => ended(await submit(...given)),
+    run: async (...args) => ended(await submit(...args)),
     ended,
     attempts: (jobId) => ledger.attempts.listByJob([jobId]),
     close,
@@ -218,16 +218,16 @@ export function collectLog(): { readonly log: Log; readonly records: LogRecords 
 /** Polls until `read` returns a value; the test fails if that takes too long. */
 export async function eventually<T>(
   what: string,
-  look: () => T | undefined | false | Promise<T | undefined | false>,
-  ms = patienceMs,
+  read: () => T | undefined | false | Promise<T | undefined | false>,
+  ms = timeoutMs,
 ): Promise<T> {
-  const began = performance.now();
+  const startMs = performance.now();
   for (;;) {
-    const found = await look();
+    const found = await read();
     if (found !== undefined && found !== false) return found;
-    const waited = performance.now() - began;
+    const waited = performance.now() - startMs;
     if (waited > ms) throw new Error(`waited in vain until ${what}`);
-    await sleep(Math.min(looks.mostMs, Math.max(looks.leastMs, waited * looks.part)));
+    await sleep(Math.min(pollMs.mostMs, Math.max(pollMs.leastMs, waited * pollMs.share)));
   }
 }
 
@@ -237,7 +237,7 @@ async function runSql(
   values: readonly (string | number | null)[],
 ): Promise<void> {
   if (state.kind === 'sqlite') {
-    const db = new DatabaseSync(state.path, { timeout: patienceMs });
+    const db = new DatabaseSync(state.path, { timeout: timeoutMs });
     db.prepare(statement).run(...values);
     db.close();
     return;

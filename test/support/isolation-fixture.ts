@@ -20,7 +20,7 @@ import { makeSpec, nothing } from './hosts.ts';
 
 const nodeDirectory = dirname(process.execPath);
 export const searchedPath = `${nodeDirectory}:/usr/local/bin:/usr/bin:/bin`;
-const usual: IsolationRules = { network: 'host', read: [], write: [] };
+const defaultRules: IsolationRules = { network: 'host', read: [], write: [] };
 export const ownUid = process.geteuid?.() ?? -1;
 /** User id without any files. */
 export const nobodyUid = 65_534;
@@ -75,7 +75,7 @@ export async function makeIsolationFixture(
     ? ['/usr/bin/setpriv', `--reuid=${nobodyUid}`, `--regid=${nobodyUid}`, '--clear-groups']
     : [];
   const confine: IsolationFixture['confine'] = (spec, rules = {}) => {
-    const confined = isolation.confine(spec, { ...usual, ...rules }, 'tenant acme');
+    const confined = isolation.confine(spec, { ...defaultRules, ...rules }, 'tenant acme');
     return { ...confined, wrapper: [...drop, ...(confined.wrapper ?? [])] };
   };
   const plugin = join(directory, 'config', 'plugins');

@@ -13,7 +13,7 @@ export interface ToolResult {
 export interface Agent {
   readonly client: Client;
   readonly names: () => Promise<string[]>;
-  readonly call: (name: string, given?: JsonObject) => Promise<ToolResult>;
+  readonly call: (name: string, input?: JsonObject) => Promise<ToolResult>;
 }
 
 /** Connects an agent to an API until the end of the test. */
@@ -30,8 +30,8 @@ export function toAgent(client: Client): Agent {
   return {
     client,
     names: async () => (await client.listTools()).tools.map(({ name }) => name),
-    async call(name, given = {}) {
-      const { content, isError } = await client.callTool({ name, arguments: given });
+    async call(name, input = {}) {
+      const { content, isError } = await client.callTool({ name, arguments: input });
       const [first] = content;
       const text = first?.type === 'text' ? first.text : '';
       return { isError: isError === true, text, data: readData(text) };

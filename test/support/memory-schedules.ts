@@ -45,21 +45,21 @@ export function makeMemorySchedules(nowMs: () => number, jobMs: number): MemoryS
     const { due, act } = firing;
     const key = `${due.plugin}/${due.scheduleId}`;
     const row = rows.get(key);
-    const told = { plugin: due.plugin, scheduleId: due.scheduleId, jobIds: [], cancelled: [] };
+    const result = { plugin: due.plugin, scheduleId: due.scheduleId, jobIds: [], cancelled: [] };
     if (row === undefined || row.seq !== due.seq) {
-      return { ...told, verdict: 'lost', reason: undefined };
+      return { ...result, verdict: 'lost', reason: undefined };
     }
     const isOpen = row.last !== undefined && row.last.endsMs > nowMs();
     const overlap = act.kind === 'fire' ? decideOverlap(act.guard, isOpen ? 1 : 0) : undefined;
     const isBusy = overlap === 'already_running' || overlap === 'outstanding_limit';
     if (isBusy && act.kind === 'fire' && act.ifBusy !== undefined) {
       [row.slotAt, row.dueAt] = [act.ifBusy.slotAt, act.ifBusy.dueAt];
-      return { ...told, verdict: 'moved', reason: undefined };
+      return { ...result, verdict: 'moved', reason: undefined };
     }
     const reason = act.kind === 'skip' ? act.reason : isBusy ? overlap : undefined;
     const next = reason === undefined ? firing.next : firing.nextIfSkipped;
     [row.slotAt, row.dueAt] = [next?.slotAt, next?.dueAt];
-    if (act.kind === 'wait') return { ...told, verdict: 'moved', reason: undefined };
+    if (act.kind === 'wait') return { ...result, verdict: 'moved', reason: undefined };
     const drafts = act.kind === 'fire' && reason === undefined ? act.jobs : [];
     row.seq += Math.max(1, drafts.length);
     for (const { schedule } of drafts) {
@@ -68,7 +68,7 @@ export function makeMemorySchedules(nowMs: () => number, jobMs: number): MemoryS
     }
     if (reason !== undefined) skipped.push(`${key} ${reason}`);
     const jobIds = drafts.map(({ id }) => id);
-    return { ...told, jobIds, verdict: reason === undefined ? 'fired' : 'skipped', reason };
+    return { ...result, jobIds, verdict: reason === undefined ? 'fired' : 'skipped', reason };
   };
 
   const toDue = (row: Row): DueSchedule => ({

@@ -18,19 +18,19 @@ while True: print(s.recv(4096).decode().replace("\\n", " "), flush=True)`;
 export interface NotifySocket {
   readonly path: string;
   /** Received messages in order; a message may contain several assignments. */
-  readonly heard: readonly string[];
+  readonly messages: readonly string[];
 }
 
 export async function openNotifySocket(): Promise<NotifySocket> {
   const path = join(await makeDirectory(), 'notify');
   const child = spawn('python3', ['-c', program, path], { stdio: ['ignore', 'pipe', 'inherit'] });
   onTestFinished(() => void child.kill());
-  const heard: string[] = [];
+  const messages: string[] = [];
   await new Promise<void>((resolve) => {
     createInterface(child.stdout).on('line', (line) => {
       if (line === 'bound') resolve();
-      else heard.push(line);
+      else messages.push(line);
     });
   });
-  return { path, heard };
+  return { path, messages };
 }

@@ -10,8 +10,8 @@ import { encodeParts, type OkResponse, type RequestParts } from './plugin-proces
 
 /** Returns the response as Ductile parses it. */
 export async function commandOk(command: Command, parts: RequestParts): Promise<OkResponse> {
-  const answer = await command(parseRequest(encodeParts(parts)));
-  const response = parseResponse(Buffer.from(JSON.stringify({ status: 'ok', ...answer })));
+  const result = await command(parseRequest(encodeParts(parts)));
+  const response = parseResponse(Buffer.from(JSON.stringify({ status: 'ok', ...result })));
   if (response.status === 'ok') return response;
   throw new Error(`it answered what the runtime does not take: ${JSON.stringify(response)}`);
 }

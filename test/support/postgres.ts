@@ -38,15 +38,15 @@ export function useOwnServer(): OwnServer {
 export async function makeSchemaUrl(): Promise<string> {
   const database = `t_${randomBytes(6).toString('hex')}`;
   // A copy is ten times faster than all migrations.
-  await ask(`create database ${database} template ${TEMPLATE.database} strategy wal_log`);
-  atEnd(() => ask(`drop database ${database}`));
+  await runStatement(`create database ${database} template ${TEMPLATE.database} strategy wal_log`);
+  atEnd(() => runStatement(`drop database ${database}`));
   const url = new URL(getServerUrl());
   url.pathname = `/${database}`;
   url.searchParams.set('schema', TEMPLATE.schema);
   return url.href;
 }
 
-async function ask(statement: string): Promise<void> {
+async function runStatement(statement: string): Promise<void> {
   const client = new pg.Client({ connectionString: getServerUrl() });
   await client.connect();
   try {

@@ -111,10 +111,10 @@ function type(line: string, env: NodeJS.ProcessEnv, cwd: string): Promise<string
 async function start(env: NodeJS.ProcessEnv, cwd: string): Promise<Service> {
   const words = [join(root, 'bin/ductile.cjs'), 'system', 'start'];
   const child = spawn(process.execPath, words, { cwd, env, stdio: 'pipe' });
-  const gone = once(child, 'close');
+  const closed = once(child, 'close');
   onTestFinished(async () => {
     child.kill('SIGTERM');
-    await gone;
+    await closed;
   });
   const complaints = readText(child.stderr);
   const addresses: string[] = [];

@@ -1,8 +1,8 @@
 """Runs a program on a pseudo-terminal: pseudo-terminal.py COLUMNS ROWS PROGRAM [ARGUMENT...]
 
-What comes in is typed, what the program writes goes out. A piece that begins with NUL is for this
-script: "size COLUMNS ROWS", or "signal NUMBER" for what is in the foreground. At the end standard
-error holds one line of JSON.
+Input is typed, and output of the program is forwarded. A chunk that starts with NUL is for this
+script: "size COLUMNS ROWS", or "signal NUMBER" for the foreground process group. At the end, standard
+error contains one line of JSON.
 """
 import fcntl
 import json
@@ -18,7 +18,7 @@ def main():
     columns, rows, program = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     pid, terminal = pty.fork()
     if pid == 0:
-        # Until the size and the first modes are known outside.
+        # Wait until the size and the first modes are known.
         sys.stdin.readline()
         os.execvp(program[0], program)
     resize(terminal, columns, rows)
@@ -35,7 +35,7 @@ def main():
             if not data:
                 break
             if before is None:
-                # The echo of the line above: the program has not changed anything yet.
+                # This is the echo of the line above; the program has not changed anything yet.
                 before = modes(terminal)
             os.write(1, data)
         if 0 in ready:
@@ -48,13 +48,13 @@ def main():
                 os.write(terminal, data)
     after = modes(terminal)
     _, status = os.waitpid(pid, 0)
-    told = {"code": os.waitstatus_to_exitcode(status), "restored": before == after}
-    sys.stderr.write(json.dumps(told) + "\n")
+    result = {"code": os.waitstatus_to_exitcode(status), "restored": before == after}
+    sys.stderr.write(json.dumps(result) + "\n")
 
 
 def obey(words, terminal):
     if words[0] == "size":
-        # The system itself tells the foreground of it.
+        # The system notifies the foreground process itself.
         resize(terminal, int(words[1]), int(words[2]))
     elif words[0] == "signal":
         os.killpg(os.tcgetpgrp(terminal), int(words[1]))

@@ -42,7 +42,7 @@ export function startOnTerminal(
   child.stdout.setEncoding('utf8').on('data', (piece: string) => {
     written += piece.replaceAll('\u001b', '␛');
   });
-  const told = text(child.stderr);
+  const result = text(child.stderr);
   const screen = (): string[] => readScreen(written);
   return {
     screen,
@@ -57,7 +57,7 @@ export function startOnTerminal(
       }).catch((thrown: unknown) => {
         throw new Error(`${String(thrown)}\nnow it is\n${screen().join('\n')}`);
       }),
-    ended: async () => JSON.parse(await told) as { code: number; restored: boolean },
+    ended: async () => JSON.parse(await result) as { code: number; restored: boolean },
   };
 }
 

@@ -19,6 +19,10 @@ export async function deliverPush(
   ] as const;
   const url = `http://127.0.0.1/hooks/${webhookId}`;
   const request = { method: 'POST', url, headers, rawBody };
-  const answer = await webhooks.receive(webhookId, { request, source: 'test', isOversize: false });
-  return answer.status;
+  const response = await webhooks.receive(webhookId, {
+    request,
+    source: 'test',
+    isOversize: false,
+  });
+  return response.status;
 }

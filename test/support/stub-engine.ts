@@ -222,18 +222,18 @@ export async function runOne(
     plugins: names.map((name) => ({ name, parallelism: 9, leaseMs: {}, leaseDefaultMs: 60_000 })),
   });
   if (job === undefined) throw new Error('no job was ready');
-  const told: AttemptReport = {
-    ...createBareReport('succeeded', 'ok', ''),
+  const fullReport: AttemptReport = {
+    ...bareReport('succeeded', 'ok', ''),
     error: null,
     runMs: 12,
     ...report,
   };
   const ending =
-    told.status === 'succeeded'
+    fullReport.status === 'succeeded'
       ? endAsSucceeded(job)
-      : endAsFailed(job, told, 'final', { maxAttempts: 2, backoffBaseMs: 1000 }, 0);
+      : endAsFailed(job, fullReport, 'final', { maxAttempts: 2, backoffBaseMs: 1000 }, 0);
   await ledger.jobs.settle([
-    { job, claimToken: job.claimToken, report: told, ending, signals: [], jobs: [], ...more },
+    { job, claimToken: job.claimToken, report: fullReport, ending, signals: [], jobs: [], ...more },
   ]);
   return mustFind(ledger, job.id);
 }

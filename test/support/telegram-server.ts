@@ -43,22 +43,22 @@ export async function startTelegramServer(): Promise<TelegramServer> {
     if (method !== 'getUpdates') throw refusal(404, 'Not Found');
     polls.push(params);
     const offset = Number(params['offset'] ?? 0);
-    const kept = updates.filter(({ update_id: id }) => id >= offset);
-    updates.splice(0, updates.length, ...kept);
-    return kept.slice(0, Number(params['limit'] ?? 100));
+    const remaining = updates.filter(({ update_id: id }) => id >= offset);
+    updates.splice(0, updates.length, ...remaining);
+    return remaining.slice(0, Number(params['limit'] ?? 100));
   };
   const { url } = await startWebServer(({ path, body }, response) => {
-    const [, given, method = ''] = /^\/bot([^/]+)\/(\w+)$/.exec(path) ?? [];
-    const answer = (status: number, value: object): void => {
+    const [, usedToken, method = ''] = /^\/bot([^/]+)\/(\w+)$/.exec(path) ?? [];
+    const respond = (status: number, value: object): void => {
       response.writeHead(status, { 'content-type': 'application/json' });
       response.end(JSON.stringify(value));
     };
     try {
-      if (given !== token) throw refusal(401, 'Unauthorized');
-      answer(200, { ok: true, result: call(method, JSON.parse(body) as Record<string, unknown>) });
+      if (usedToken !== token) throw refusal(401, 'Unauthorized');
+      respond(200, { ok: true, result: call(method, JSON.parse(body) as Record<string, unknown>) });
     } catch (thrown) {
       const { status, description, parameters } = (thrown as Error).cause as Refusal;
-      answer(status, { ok: false, error_code: status, description, parameters });
+      respond(status, { ok: false, error_code: status, description, parameters });
     }
   });
   return { url, token, sent, updates, polls, refusals };

@@ -93,11 +93,11 @@ async function launch(config: string, uid: number | undefined) {
   const env = { PATH: process.env['PATH'], HOME: config };
   const as = uid === undefined ? {} : { uid, gid: uid };
   const child = spawn(process.execPath, words, { cwd: program, env, stdio: 'pipe', ...as });
-  const gone = once(child, 'close');
+  const closed = once(child, 'close');
   const complaints = text(child.stderr);
   const close = async (): Promise<void> => {
     child.kill('SIGTERM');
-    await gone;
+    await closed;
   };
   for await (const line of createInterface(child.stdout)) {
     const api = /127\.0\.0\.1:(\d+)/.exec(line)?.[1];

@@ -30,9 +30,9 @@ export interface TestTenant {
 export async function makeTenant(api: TestApi, more: object = {}): Promise<TestTenant> {
   const slug = makeSlug();
   const body = JSON.stringify({ slug, ...more });
-  const made = await api.ask('/tenants', { body });
-  if (made.status !== 201) throw new Error(`no tenant was made: ${made.text}`);
-  const token = String(made.body['token']);
+  const created = await api.ask('/tenants', { body });
+  if (created.status !== 201) throw new Error(`no tenant was made: ${created.text}`);
+  const token = String(created.body['token']);
   const post: TestTenant['post'] = (path, sent = {}, as = token) =>
     api.ask(path, { body: JSON.stringify(sent), token: as });
   return {

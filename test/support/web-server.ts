@@ -16,10 +16,10 @@ export interface WebServer {
   readonly received: ReceivedRequest[];
 }
 
-type Answerer = (request: ReceivedRequest, response: ServerResponse) => void;
+type RequestHandler = (request: ReceivedRequest, response: ServerResponse) => void;
 
 /** Starts a web server for the tests of one file. */
-export async function startWebServer(answer: Answerer): Promise<WebServer> {
+export async function startWebServer(handle: RequestHandler): Promise<WebServer> {
   const received: ReceivedRequest[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
@@ -28,7 +28,7 @@ export async function startWebServer(answer: Answerer): Promise<WebServer> {
       const { method = '', url: path = '', headers } = request;
       const full = { method, path, headers, body: Buffer.concat(chunks).toString() };
       received.push(full);
-      answer(full, response);
+      handle(full, response);
     });
   });
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));

@@ -40,9 +40,9 @@ export async function openAttackedService(setup: ApiSetup = {}): Promise<Attacke
     port,
     async open(id, entry) {
       const body = JSON.stringify({ title: 'T', id, ...entry });
-      const made = await api.ask('/webhooks', { body });
-      expect([made.status, made.text]).toEqual([201, expect.any(String)]);
-      return String(made.body['secret'] ?? made.body['global_token']);
+      const created = await api.ask('/webhooks', { body });
+      expect([created.status, created.text]).toEqual([201, expect.any(String)]);
+      return String(created.body['secret'] ?? created.body['global_token']);
     },
     async post(path, lines, body) {
       const typed = lines.some(([name]) => name.toLowerCase() === 'content-type');
@@ -72,9 +72,9 @@ export function mac(secret: string | Buffer, text: string | Buffer, encoding: 'h
   return createHmac('sha256', secret).update(text).digest(encoding);
 }
 
-export function parseResponse(said: string): AttackResponse {
-  const [head = '', ...rest] = said.split('\r\n\r\n');
-  const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(said)?.[1]);
+export function parseResponse(responseText: string): AttackResponse {
+  const [head = '', ...rest] = responseText.split('\r\n\r\n');
+  const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(responseText)?.[1]);
   return { status, head, text: rest.join('\r\n\r\n') };
 }
 
@@ -93,11 +93,11 @@ async function recordOf({ server }: TestApi): Promise<object> {
 
 async function raw(port: number, pieces: readonly (string | Buffer)[]): Promise<string> {
   const socket = connect(port, '127.0.0.1').setNoDelay(true);
-  let said = '';
-  socket.setEncoding('latin1').on('data', (chunk: string) => (said += chunk));
+  let responseText = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => (responseText += chunk));
   socket.on('error', () => undefined);
   const closed = once(socket, 'close');
   for (const piece of pieces) await new Promise((done) => socket.write(piece, done));
   await closed;
-  return said;
+  return responseText;
 }

@@ -53,7 +53,7 @@ async function askAsAdmin(type: string, params: object): Promise<string> {
 
 describe('signing in', () => {
   test('takes a token that the server knows, and keeps it in the tab alone', async () => {
-    await place.look(
+    await place.withTab(
       async ({ page, audit, complaints }) => {
         await page.goto('/ui/jobs');
         await page.getByLabel('Token').fill('wrong-token-0123456789');
@@ -77,7 +77,7 @@ describe('signing in', () => {
 
   test('is required again when the token has expired', async () => {
     const { token, token_id: id } = await place.post('/tokens', { name: 'brief', role: 'owner' });
-    await place.look(
+    await place.withTab(
       async ({ page, open, complaints }) => {
         await open('/ui/jobs');
         await place.post(`/tokens/${String(id)}/revoke`);
@@ -133,12 +133,16 @@ describe('every page', () => {
     { scheme: 'light' as const, width: 1280 },
     { scheme: 'dark' as const, width: 380 },
   ])('is accessible: $scheme, $width pixels wide', { timeout: 180_000 }, (how) =>
-    place.look(async ({ page, open, turn, audit, complaints }) => {
+    place.withTab(async ({ page, open, turn, audit, complaints }) => {
       await open('/ui');
       for (const path of pages()) {
         await turn(path);
         const isWide = how.scheme === 'light';
-        const auditOptions = isColourful(path) ? (isWide ? {} : { runOnly: aboutLooks }) : colourless;
+        const auditOptions = isColourful(path)
+          ? isWide
+            ? {}
+            : { runOnly: aboutLooks }
+          : colourless;
         if (isWide || isColourful(path)) expect(await audit(auditOptions), path).toEqual([]);
         const over = 'document.documentElement.scrollWidth - innerWidth';
         expect(await page.evaluate(over), `${path} is too wide`).toBeLessThanOrEqual(0);
@@ -148,7 +152,7 @@ describe('every page', () => {
   );
 
   test('says what is not there', () =>
-    place.look(async ({ page, open, complaints }) => {
+    place.withTab(async ({ page, open, complaints }) => {
       await open('/ui/nowhere');
       await page.getByText('There is no such page.').waitFor();
       await page.goto('/ui/jobs/0199a1b2-0000-7000-8000-000000000000');
@@ -159,7 +163,7 @@ describe('every page', () => {
 
 describe('looking', () => {
   test('jobs appear as they happen, without a reload', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       await open('/ui/jobs?plugin=echo');
       await page.getByText('Live', { exact: true }).waitFor();
       const id = await runJob(place, 'echo/handle', { message: 'hello' });
@@ -167,7 +171,7 @@ describe('looking', () => {
     }));
 
   test('choices are in the address, and the address is enough', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       await open('/ui/jobs');
       await page.getByRole('button', { name: 'Failed' }).click();
       await page.getByLabel('Plugin', { exact: true }).selectOption('broken');
@@ -186,7 +190,7 @@ describe('looking', () => {
   test('older jobs are on the next page, by a cursor', { timeout: 180_000 }, async () => {
     const ask = Array.from({ length: 51 }, () => place.post('/plugin/echo/poll', {}));
     await Promise.all(ask);
-    await place.look(async ({ page, open }) => {
+    await place.withTab(async ({ page, open }) => {
       await open('/ui/jobs');
       await page.getByRole('button', { name: 'Older →' }).click();
       await page.waitForURL(/cursor=/);
@@ -197,7 +201,7 @@ describe('looking', () => {
   });
 
   test('a key opens the search, which finds pages, plugins and ids', () =>
-    place.look(async ({ page, open, audit }) => {
+    place.withTab(async ({ page, open, audit }) => {
       await open('/ui');
       await page.keyboard.press('/');
       const field = page.getByRole('combobox');
@@ -214,7 +218,7 @@ describe('looking', () => {
     }));
 
   test('a failed job shows what happened', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       await open(`/ui/jobs/${failed}`);
       for (const text of ['it went wrong', / CPU .* memory /]) await page.getByText(text).waitFor();
       await page.getByText('no such thing', { exact: true }).waitFor();
@@ -222,7 +226,7 @@ describe('looking', () => {
     }));
 
   test('the colours can be chosen, and stay chosen', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       await open('/ui');
       await page.getByRole('button', { name: /Colours/ }).click();
       await page.getByRole('button', { name: 'Colours: light' }).click();
@@ -234,7 +238,7 @@ describe('looking', () => {
 
 describe('acting shows the plan first', () => {
   test('a command is run by a form made of its schema', () =>
-    place.look(async ({ page, open, audit }) => {
+    place.withTab(async ({ page, open, audit }) => {
       await open('/ui/plugins/echo');
       await page.getByLabel('message').fill('from the form');
       await page.getByRole('button', { name: 'Run handle' }).click();
@@ -246,7 +250,7 @@ describe('acting shows the plan first', () => {
     }));
 
   test('leaving it changes nothing', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       const before = await place.api.ask('/directives');
       await open('/ui/schedules');
       await page.getByRole('button', { name: 'Pause' }).first().click();
@@ -255,7 +259,7 @@ describe('acting shows the plan first', () => {
     }));
 
   test('a job is cancelled, and a failed one tried again', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       const { job_id: id } = await place.post('/plugin/sleeper/poll', {});
       await open(`/ui/jobs/${String(id)}`);
       await page.getByRole('button', { name: 'Cancel', exact: true }).click();
@@ -269,7 +273,7 @@ describe('acting shows the plan first', () => {
     }));
 
   test('a step is approved, and the picture of the run moves on', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       await open('/ui/runs?status=awaiting');
       await page.getByRole('row', { name: 'Waits for approval' }).getByRole('link').first().click();
       await page.getByRole('button', { name: 'Approve' }).click();
@@ -279,7 +283,7 @@ describe('acting shows the plan first', () => {
     }));
 
   test('a schedule is paused, and says why it does not fire', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       await open('/ui/schedules');
       await page.getByRole('link', { name: 'echo often' }).click();
       await page.getByRole('button', { name: 'Pause' }).click();
@@ -289,7 +293,7 @@ describe('acting shows the plan first', () => {
     }));
 
   test('a breaker is reset where its incident is shown, and that closes by itself', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       await open('/ui');
       const alarm = page.locator('.findings > li', { hasText: 'broken poll' });
       await alarm.getByRole('link', { name: 'Open incident' }).click();
@@ -303,7 +307,7 @@ describe('acting shows the plan first', () => {
     }));
 
   test('a directive shows its actor and why it waits, and is done when it is approved', () =>
-    place.look(async ({ page, open, turn }) => {
+    place.withTab(async ({ page, open, turn }) => {
       await open('/ui/directives?status=awaiting');
       await page.getByRole('link', { name: 'plugin.disable plugin:teller' }).click();
       await page.getByRole('region', { name: 'Why' }).getByText('token:ann').waitFor();
@@ -319,7 +323,7 @@ describe('acting shows the plan first', () => {
     }));
 
   test('the limits of a tenant are changed, and the change is recorded with its actor', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       await open('/ui/tenants');
       await page.getByRole('link', { name: 'Acme acme' }).click();
       await page.getByLabel('workers').fill('3');
@@ -331,7 +335,7 @@ describe('acting shows the plan first', () => {
     }));
 
   test('a package is installed, and a signal replayed', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       await open('/ui/packages/greeter');
       await page.getByRole('button', { name: 'Install' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Install' }).click();
@@ -345,7 +349,7 @@ describe('acting shows the plan first', () => {
 });
 
 test('a page of what is not there says so, and what it is a page of', () =>
-  place.look(async ({ page, open, turn, complaints }) => {
+  place.withTab(async ({ page, open, turn, complaints }) => {
     const byId = ['directives', 'incidents', 'jobs', 'runs', 'signals'].map(
       (noun) => `${noun}/ffff`,
     );
@@ -363,7 +367,7 @@ test('a page of what is not there says so, and what it is a page of', () =>
 describe('a token that may only read', () => {
   test('sees everything, and learns its missing scope when it wants a change', async () => {
     const { token } = await place.post('/tokens', { name: 'viewer', scopes: ['read:*'] });
-    await place.look(
+    await place.withTab(
       async ({ page, open, turn, complaints }) => {
         await open('/ui');
         for (const path of pages()) {
@@ -382,7 +386,7 @@ describe('a token that may only read', () => {
 
   test('a token that may see jobs alone is reported on the other pages', async () => {
     const { token } = await place.post('/tokens', { name: 'narrow', scopes: ['jobs:ro'] });
-    await place.look(
+    await place.withTab(
       async ({ page, open, turn, complaints }) => {
         await open('/ui/jobs');
         await page.locator(`a[href^="/ui/jobs/"]`).first().waitFor();

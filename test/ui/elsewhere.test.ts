@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => place.close());
 
 test('changes are made', () =>
-  place.look(async ({ page, open }) => {
+  place.withTab(async ({ page, open }) => {
     await open('/ui/schedules/echo/often');
     expect(await page.evaluate('isSecureContext')).toBe(false);
     await page.getByRole('button', { name: 'Pause' }).click();
@@ -24,7 +24,7 @@ test('changes are made', () =>
 test('values are copied, including a secret from its dialog', async () => {
   const job = await runJob(place, 'echo/poll', { word: 'quince' });
   await place.post('/webhooks', { id: 'deploys', title: 'Deploys', plugin: 'echo' });
-  await place.look(async ({ page, open }) => {
+  await place.withTab(async ({ page, open }) => {
     await open(`/ui/jobs/${job}`);
     await page.getByRole('button', { name: 'Copy the payload' }).click();
     await page.getByRole('button', { name: 'Copy the payload' }).getByText('Copied').waitFor();

@@ -37,7 +37,7 @@ const healthy = { valid: true, errors: 0, warnings: 0, findings: [] };
 
 describe('the Overview', () => {
   test('ranks what is wrong, with its evidence, its object and the command that resolves it', () =>
-    place.look(async ({ page, open, audit }) => {
+    place.withTab(async ({ page, open, audit }) => {
       await open('/ui');
       const card = page.getByRole('list', { name: 'What needs attention' });
       const finding = card.getByRole('listitem').filter({ hasText: 'pipeline fragile halted' });
@@ -52,7 +52,7 @@ describe('the Overview', () => {
     }));
 
   test('says that nothing is wrong only if doctor says so', () =>
-    place.look(async ({ page, open, complaints }) => {
+    place.withTab(async ({ page, open, complaints }) => {
       const fine = page.getByText('Nothing needs attention.');
       await answer(page, '/incidents', { incidents: [], next_cursor: null });
       await answer(page, '/system/doctor', healthy);
@@ -67,7 +67,7 @@ describe('the Overview', () => {
     }));
 
   test('shows open incidents to a token that may not ask doctor', () =>
-    place.look(async ({ page, open, complaints }) => {
+    place.withTab(async ({ page, open, complaints }) => {
       const incident = {
         incident_id: '0199a1b2-0000-7000-8000-000000000001',
         kind: 'breaker_open',
@@ -109,7 +109,7 @@ test('a question that waits is decided from the Overview, with a reason', async 
     count: 1,
     detail: null,
   };
-  await place.look(async ({ page, open, audit }) => {
+  await place.withTab(async ({ page, open, audit }) => {
     await answer(page, '/incidents', { incidents: [], next_cursor: null });
     await answer(page, '/system/doctor', { ...healthy, findings: [finding] });
     await open('/ui');
@@ -130,7 +130,7 @@ test('a question that waits is decided from the Overview, with a reason', async 
 
 describe('the page of doctor', () => {
   test('lists all findings, filtered by severity in the address, counted in the menu', () =>
-    place.look(async ({ page, open, audit }) => {
+    place.withTab(async ({ page, open, audit }) => {
       await open('/ui/doctor');
       const { body } = await place.api.ask('/system/doctor');
       const all = body['findings'] as { readonly severity: string }[];
@@ -149,7 +149,7 @@ describe('the page of doctor', () => {
   test('says which scope a token lacks, and does not ask again with that token', async () => {
     const { token } = await place.post('/tokens', { name: 'narrow', scopes: ['jobs:ro'] });
     let requestCount = 0;
-    await place.look(
+    await place.withTab(
       async ({ page, open, turn, complaints }) => {
         page.on('request', (request) => {
           if (new URL(request.url()).pathname === '/system/doctor') requestCount += 1;
@@ -167,7 +167,7 @@ describe('the page of doctor', () => {
   });
 
   test('explains a finding, and resolves it with the keyboard alone', () =>
-    place.look(async ({ page, open, audit }) => {
+    place.withTab(async ({ page, open, audit }) => {
       await open('/ui/doctor?severity=error');
       const finding = page.getByRole('listitem').filter({ hasText: 'pipeline fragile halted' });
       await finding.getByRole('button', { name: 'Why' }).press('Enter');
@@ -185,7 +185,7 @@ describe('the page of doctor', () => {
 describe('an incident is acknowledged with a reason', () => {
   test('from the Overview, and is no longer reported', async () => {
     await haltedRun();
-    await place.look(async ({ page, open, audit }) => {
+    await place.withTab(async ({ page, open, audit }) => {
       await open('/ui');
       const card = page.getByRole('list', { name: 'What needs attention' });
       const finding = card.getByRole('listitem').filter({ hasText: 'pipeline fragile halted' });
@@ -211,7 +211,7 @@ describe('an incident is acknowledged with a reason', () => {
       id = first?.incident_id ?? '';
       return id !== '';
     });
-    await place.look(async ({ page, open, audit }) => {
+    await place.withTab(async ({ page, open, audit }) => {
       await open(`/ui/incidents/${id}`);
       await page.getByText('What resolves it').waitFor();
       await page.getByRole('button', { name: 'Revive run' }).waitFor();

@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => place.close());
 
 test('a run is started with the payload that its pipeline needs', () =>
-  place.look(async ({ page, open, audit }) => {
+  place.withTab(async ({ page, open, audit }) => {
     await open('/ui/runs');
     await page.getByLabel('Pipeline').selectOption('decide');
     await page.getByRole('button', { name: 'Start a run' }).click();

@@ -105,7 +105,7 @@ describe('hostile text', () => {
     'runs nowhere and breaks no page %i pixels wide',
     { timeout: 180_000 },
     (width) =>
-      place.look(
+      place.withTab(
         async ({ page, open, turn, complaints }) => {
           await open('/ui');
           for (const path of pages()) {
@@ -123,7 +123,7 @@ describe('hostile text', () => {
   );
 
   test('is shown as it is, and what cannot be seen is shown by its name', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       await open(`/ui/jobs/${ids.failed}`);
       const error = page.locator('p.error');
       await error.getByText(hostile['image'] ?? '').waitFor();
@@ -139,7 +139,7 @@ describe('hostile text', () => {
     }));
 
   test('in a plan is text too', () =>
-    place.look(async ({ page, open }) => {
+    place.withTab(async ({ page, open }) => {
       await open(`/ui/runs/${ids.run}`);
       await page.getByRole('button', { name: 'Approve' }).click();
       await page.locator('dialog .plan li').first().waitFor();

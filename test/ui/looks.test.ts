@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(() => place.close());
 
 test('the search offers of ids what is there alone', () =>
-  place.look(async ({ page, open, complaints }) => {
+  place.withTab(async ({ page, open, complaints }) => {
     await open('/ui');
     await page.keyboard.press('/');
     const field = page.getByRole('combobox');
@@ -38,7 +38,7 @@ test('the search offers of ids what is there alone', () =>
   }));
 
 test('the name of a block and what it came to are not drawn over each other', () =>
-  place.look(async ({ page, open }) => {
+  place.withTab(async ({ page, open }) => {
     await open(`/ui/runs/${run}`);
     const block = page.locator('.knot.block', { hasText: 'both_at_once' });
     const box = await block.locator('rect').first().boundingBox();
@@ -51,7 +51,7 @@ test('the name of a block and what it came to are not drawn over each other', ()
 
 test("a token that may not see findings doesn't read that there are none", async () => {
   const { token } = await place.post('/tokens', { name: 'narrow', scopes: ['jobs:ro'] });
-  await place.look(
+  await place.withTab(
     async ({ page, open, complaints }) => {
       await open('/ui');
       await page.getByText('Not everything that may need attention').waitFor();
@@ -60,7 +60,7 @@ test("a token that may not see findings doesn't read that there are none", async
     },
     { token: String(token) },
   );
-  await place.look(async ({ page, open }) => {
+  await place.withTab(async ({ page, open }) => {
     await open('/ui');
     await page.getByText('Needs attention').waitFor();
     expect(await page.getByText('Not everything').count()).toBe(0);
@@ -68,7 +68,7 @@ test("a token that may not see findings doesn't read that there are none", async
 });
 
 test('a run that is too large to be shown says so where it is counted', () =>
-  place.look(async ({ page, open }) => {
+  place.withTab(async ({ page, open }) => {
     const note = page.getByText(/tell of the first \d+ steps/);
     await open(`/ui/runs/${run}`);
     expect(await note.count()).toBe(0);
@@ -82,7 +82,7 @@ test('a run that is too large to be shown says so where it is counted', () =>
   }));
 
 test('on a phone, fields and the ends of ids are not cut off', () =>
-  place.look(
+  place.withTab(
     async ({ page, open, turn }) => {
       const hidden = (selector: string): Promise<unknown> =>
         page.evaluate(
@@ -102,7 +102,7 @@ test('on a phone, fields and the ends of ids are not cut off', () =>
   ));
 
 test('on a phone, the menu shows the entry of the current page', () =>
-  place.look(async ({ page, open }) => {
+  place.withTab(async ({ page, open }) => {
     await page.setViewportSize({ width: 380, height: 800 });
     await open('/ui/tenants');
     const { x = -1, width = 0 } = (await page.locator('nav [aria-current]').boundingBox()) ?? {};

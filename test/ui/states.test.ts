@@ -34,7 +34,7 @@ async function startRun(pipeline: string, text: string): Promise<string> {
 describe('a run that waits', () => {
   test('is shown as waiting, with what it waits for', async () => {
     const id = await startRun('patient', '"kind":"time"');
-    await place.look(async ({ page, open, audit }) => {
+    await place.withTab(async ({ page, open, audit }) => {
       await open('/ui/runs?pipeline=patient');
       const row = page.getByRole('row', { name: 'patient' });
       await row.getByText('waiting', { exact: true }).waitFor();
@@ -51,7 +51,7 @@ describe('a run that waits', () => {
 
   test('shows its question until it is approved, and afterwards its approver and the reason', async () => {
     const id = await startWaitingRun(place, 'the release');
-    await place.look(async ({ page, open, audit }) => {
+    await place.withTab(async ({ page, open, audit }) => {
       await open('/ui/runs?status=awaiting');
       const row = page.getByRole('row', { name: 'Go on with the release?' });
       await row.getByText('waiting', { exact: true }).waitFor();
@@ -77,7 +77,7 @@ describe('a run that waits', () => {
 
   test('that was rejected shows by whom, when and why', async () => {
     const id = await startWaitingRun(place, 'nothing');
-    await place.look(async ({ page, open }) => {
+    await place.withTab(async ({ page, open }) => {
       await open(`/ui/runs/${id}`);
       await page.getByRole('button', { name: 'Reject' }).click();
       const dialog = page.getByRole('dialog');
@@ -96,7 +96,7 @@ describe('a failed job', () => {
   test('that was retried is marked and linked, and has no second Retry', async () => {
     const failed = await runJob(place, 'broken/poll', {});
     const { job_id: retry } = await place.post(`/job/${failed}/retry`);
-    await place.look(async ({ page, open, audit }) => {
+    await place.withTab(async ({ page, open, audit }) => {
       await open('/ui/jobs?plugin=broken');
       const mark = page.getByRole('link', { name: 'retried' });
       expect(await mark.getAttribute('href')).toBe(`/ui/jobs/${String(retry)}`);
@@ -111,7 +111,7 @@ describe('a failed job', () => {
 
   test('shows the exit code of its command', async () => {
     const failed = await runJob(place, 'broken/poll', {});
-    await place.look(async ({ page, open }) => {
+    await place.withTab(async ({ page, open }) => {
       await open(`/ui/jobs/${failed}`);
       await page.locator('.attempt-head').getByText('exit 3').waitFor();
     });
@@ -121,7 +121,7 @@ describe('a failed job', () => {
     const run = await startRun('fragile', '"status":"halted"');
     const { body } = await place.api.ask(`/runs/${run}`);
     const [step] = body['steps'] as { readonly job_id: string }[];
-    await place.look(async ({ page, open }) => {
+    await place.withTab(async ({ page, open }) => {
       await open(`/ui/jobs/${step?.job_id ?? ''}`);
       await page.getByRole('button', { name: 'Revive run' }).click();
       expect(await page.getByRole('button', { name: 'Retry' }).count()).toBe(0);
@@ -144,7 +144,7 @@ test('a schedule behind an open breaker shows its next real start and the reason
   });
   const { body } = await place.api.ask('/schedules?plugin=broken');
   const [row] = body['schedules'] as { readonly next_start_at: string }[];
-  await place.look(async ({ page, open, audit }) => {
+  await place.withTab(async ({ page, open, audit }) => {
     await open('/ui/schedules');
     const line = page.getByRole('region', { name: 'Schedule broken soon' });
     await line.getByText('held', { exact: true }).waitFor();

@@ -26,7 +26,7 @@ async function deliver(path: string, secret: string): Promise<number> {
 }
 
 test('a package is asked for by a form, and shows the address and secret of its webhook', () =>
-  place.look(async ({ page, open, audit }) => {
+  place.withTab(async ({ page, open, audit }) => {
     await open('/ui/packages/parcel');
     const streets = page.getByLabel('streets a JSON array');
     await streets.fill('Main');
@@ -61,7 +61,7 @@ test('a package is asked for by a form, and shows the address and secret of its 
 
 test('a new secret is created and shown once, and the old one is valid for as long as chosen', async () => {
   await place.post('/webhooks', { id: 'turning', title: 'Turning', signal: 'it.turned' });
-  await place.look(async ({ page, open }) => {
+  await place.withTab(async ({ page, open }) => {
     await open('/ui/webhooks/turning');
     const dialog = page.getByRole('dialog');
     const rotate = async (old: string, plan: string): Promise<string> => {
@@ -87,7 +87,7 @@ test('a new secret is created and shown once, and the old one is valid for as lo
 
 test('changes of a webhook are described in plain words', async () => {
   await place.post('/webhooks', { id: 'deploys', title: 'Deploys', plugin: 'echo' });
-  await place.look(async ({ page, open }) => {
+  await place.withTab(async ({ page, open }) => {
     await open('/ui/webhooks/deploys');
     const dialog = page.getByRole('dialog');
     await page.getByRole('button', { name: 'Send a test' }).click();
@@ -112,7 +112,7 @@ test('an endpoint of the configuration is listed with its deliveries and their o
   const body = '{"message":"hi"}';
   const headers = { 'x-sig': mac(ENDPOINT_KEY, body, 'hex') };
   expect((await place.api.deliver(ENDPOINT.path, { body, headers })).status).toBe(202);
-  await place.look(async ({ page, open, audit }) => {
+  await place.withTab(async ({ page, open, audit }) => {
     await open('/ui/webhooks');
     const table = page.getByRole('table', { name: 'Endpoints' });
     await table.getByText('succeeded').waitFor();

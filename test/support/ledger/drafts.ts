@@ -33,7 +33,7 @@ import type { Closing } from '../../../src/ledger/commit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import type { SignalDraft } from '../../../src/signal/signal.ts';
 
-export function draft(given: Partial<JobDraft> = {}): JobDraft {
+export function draft(overrides: Partial<JobDraft> = {}): JobDraft {
   return {
     id: makeId(),
     plugin: 'echo',
@@ -42,7 +42,7 @@ export function draft(given: Partial<JobDraft> = {}): JobDraft {
     submittedBy: 'api',
     actor: 'api:test',
     maxAttempts: 4,
-    ...given,
+    ...overrides,
   };
 }
 
@@ -58,7 +58,7 @@ export function lenient(key: string, ttlMs = DAY_MS): Dedupe {
   return { key, ttlMs, blockInFlight: false };
 }
 
-export function beat(id: string, given: Partial<ProcessBeat> = {}): ProcessBeat {
+export function beat(id: string, overrides: Partial<ProcessBeat> = {}): ProcessBeat {
   return {
     id,
     host: 'host',
@@ -67,35 +67,38 @@ export function beat(id: string, given: Partial<ProcessBeat> = {}): ProcessBeat 
     slots: 10,
     spawner: 'node',
     plugins: ['echo'],
-    ...given,
+    ...overrides,
   };
 }
 
-export function claimable(name = 'echo', given: Partial<ClaimablePlugin> = {}): ClaimablePlugin {
-  return { name, parallelism: 1000, leaseMs: {}, leaseDefaultMs: 60_000, ...given };
+export function claimable(
+  name = 'echo',
+  overrides: Partial<ClaimablePlugin> = {},
+): ClaimablePlugin {
+  return { name, parallelism: 1000, leaseMs: {}, leaseDefaultMs: 60_000, ...overrides };
 }
 
-export function request(processId: string, given: Partial<ClaimRequest> = {}): ClaimRequest {
-  return { processId, token: makeToken(), slots: 10, plugins: [claimable()], ...given };
+export function request(processId: string, overrides: Partial<ClaimRequest> = {}): ClaimRequest {
+  return { processId, token: makeToken(), slots: 10, plugins: [claimable()], ...overrides };
 }
 
 /** Sends a heartbeat of the process, and claims for it. */
 export async function claimAs(
   ledger: Ledger,
   processId: string,
-  given: Partial<ClaimRequest> = {},
+  overrides: Partial<ClaimRequest> = {},
 ): Promise<ClaimedJob[]> {
   await ledger.processes.heartbeat(beat(processId));
-  return ledger.jobs.claim(request(processId, given));
+  return ledger.jobs.claim(request(processId, overrides));
 }
 
 /** Enqueues one job and claims it. */
 export async function startOne(
   ledger: Ledger,
   processId: string,
-  given: Partial<JobDraft> = {},
+  overrides: Partial<JobDraft> = {},
 ): Promise<ClaimedJob> {
-  const wanted = draft(given);
+  const wanted = draft(overrides);
   await ledger.jobs.enqueue({ jobs: [wanted] });
   const plugins = [claimable(wanted.plugin)];
   const claimed = await claimAs(ledger, processId, { plugins, slots: 1 });
@@ -107,12 +110,12 @@ export async function startOne(
 type Consequences = Partial<Pick<Closing, 'state' | 'signals' | 'jobs'>>;
 
 export function succeed(job: Job, consequences: Consequences = {}): Closing {
-  const report = { ...told('succeeded', 'ok', null), result: '{"status":"ok"}', exitCode: 0 };
+  const report = { ...makeReport('succeeded', 'ok', null), result: '{"status":"ok"}', exitCode: 0 };
   return closing(job, report, endAsSucceeded(job), consequences);
 }
 
 export function fail(job: Job, consequences: Consequences = {}): Closing {
-  const report = { ...told('failed', 'exit', 'it broke'), exitCode: 78 };
+  const report = { ...makeReport('failed', 'exit', 'it broke'), exitCode: 78 };
   return closing(job, report, endAsFailed(job, report, 'final', retries, 0), consequences);
 }
 
@@ -120,31 +123,34 @@ const retries = { maxAttempts: 4, backoffBaseMs: 60_000 };
 
 /** Closes an attempt as failed: the job is retried after a delay, or its attempts are used up. */
 export function retryLater(job: Job, delayMs = 60_000): Closing {
-  const report = told('failed', 'plugin_error', 'not today');
+  const report = makeReport('failed', 'plugin_error', 'not today');
   const ending = endAsFailed(job, report, 'retryable', retries, 0);
   return closing(job, report, ending.status === 'queued' ? { ...ending, delayMs } : ending);
 }
 
 export function release(job: Job): Closing {
-  return closing(job, told('released', 'shutdown', 'cut short'), endAsReleased(job));
+  return closing(job, makeReport('released', 'shutdown', 'cut short'), endAsReleased(job));
 }
 
 export function crash(job: Job, charged = false): Closing {
   const ending = endAsCrashed(job, charged, { crashesMax: 10, suspectAfter: 2 });
-  return closing(job, told('crashed', 'engine_crash', 'its process died'), ending);
+  return closing(job, makeReport('crashed', 'engine_crash', 'its process died'), ending);
 }
 
 export function endAsCancelled(job: Job): Closing {
-  return closing(job, told('cancelled', 'cancelled', 'cancelled'), toCancelledEnding(job));
+  return closing(job, makeReport('cancelled', 'cancelled', 'cancelled'), toCancelledEnding(job));
 }
 
 /** Ends a queued job that no process will run. */
 export function closeUnrunnable(job: Job): Closing {
   const ending: Ending = { ...toCancelledEnding(job), status: 'dead', reason: 'no_runner' };
-  return { ...closing(job, told('failed', 'spawn', 'nobody knows it'), ending), claimToken: null };
+  return {
+    ...closing(job, makeReport('failed', 'spawn', 'nobody knows it'), ending),
+    claimToken: null,
+  };
 }
 
-function told(
+function makeReport(
   status: AttemptReport['status'],
   cause: AttemptCause,
   error: string | null,
@@ -169,7 +175,11 @@ function closing(
   };
 }
 
-export function signalOf(job: Job, eventIndex = 0, given: Partial<SignalDraft> = {}): SignalDraft {
+export function signalOf(
+  job: Job,
+  eventIndex = 0,
+  overrides: Partial<SignalDraft> = {},
+): SignalDraft {
   return {
     id: makeId(),
     type: 'file.found',
@@ -180,7 +190,7 @@ export function signalOf(job: Job, eventIndex = 0, given: Partial<SignalDraft> =
     jobId: job.id,
     jobAttempt: job.attempt,
     eventIndex,
-    ...given,
+    ...overrides,
   };
 }
 
@@ -194,7 +204,7 @@ export async function settleOne(ledger: Ledger, one: Closing): Promise<SettleVer
 
 /** Creates a directive that pauses the ledger, or does other work. */
 export function pausing(
-  given: Partial<DirectiveDraft> = {},
+  overrides: Partial<DirectiveDraft> = {},
   work: DirectiveWork = { kind: 'system.pause', paused: true },
 ): DirectiveInsert {
   const id = makeId();
@@ -212,7 +222,7 @@ export function pausing(
     sameness: 'toggle',
     plan: '["It would be paused."]',
     signalId: makeId(),
-    ...given,
+    ...overrides,
   };
   const end = (status: string): { signals: SignalDraft[]; jobs: JobDraft[] } => ({
     signals: [
@@ -234,20 +244,20 @@ export function pausing(
 /** Creates a waiting directive that pauses the ledger when it starts. */
 export function waiting(
   wait: Partial<DirectiveWait> = {},
-  given: Partial<DirectiveDraft> = {},
+  overrides: Partial<DirectiveDraft> = {},
 ): DirectiveInsert & Pick<DirectiveStart, 'begin'> {
-  const asked = pausing({ sameness: 'each', ...given });
+  const insert = pausing({ sameness: 'each', ...overrides });
   const begin = { signals: [], jobs: [] };
-  return { ...asked, wait: { forApproval: false, ...wait }, begin };
+  return { ...insert, wait: { forApproval: false, ...wait }, begin };
 }
 
-export function keyed(key: string, given: Partial<IdempotencyKey> = {}): IdempotencyKey {
+export function keyed(key: string, overrides: Partial<RequestKey> = {}): RequestKey {
   return {
     actor: 'api',
     route: 'POST /a',
     key,
     bodyDigest: 'd',
     subjectId: makeId(),
-    ...given,
+    ...overrides,
   };
 }

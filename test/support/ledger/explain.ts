@@ -18,7 +18,7 @@ export interface Plan {
 /** Counts the rows that PostgreSQL visited in each step of a plan. */
 export function countVisits({ steps }: Plan): { table: string; rows: number; step: string }[] {
   return steps.flatMap((step, index) => {
-    const [, table = '', given = '0', loops = '0'] =
+    const [, table = '', rowsPerLoop = '0', loops = '0'] =
       / on (\w+).*\(actual rows=([\d.]+) loops=(\d+)\)/.exec(step) ?? [];
     if (table === '') return [];
     const isNext = (line: string): boolean =>
@@ -27,7 +27,7 @@ export function countVisits({ steps }: Plan): { table: string; rows: number; ste
     const end = after.findIndex(isNext);
     const own = after.slice(0, end === -1 ? undefined : end).join('\n');
     const removed = [...own.matchAll(/Rows Removed by (?:Filter|Index Recheck): (\d+)/g)];
-    const each = removed.reduce((sum, [, count]) => sum + Number(count), Number(given));
+    const each = removed.reduce((sum, [, count]) => sum + Number(count), Number(rowsPerLoop));
     return [{ table, rows: each * Number(loops), step: `${step} ${own}` }];
   });
 }

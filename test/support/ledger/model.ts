@@ -64,15 +64,15 @@ export class Model {
 
   settle({ job: { id, attempt }, claimToken, ending, report }: Closing): SettleVerdict {
     const job = this.#find(id);
-    const told = [id, String(attempt), claimToken ?? '', report.status, report.cause];
-    const held = job?.status === 'running' && job.token === claimToken && job.attempt === attempt;
-    if (job === undefined || !held) {
-      const before = this.log.some((line) => line.every((word, index) => word === told[index]));
+    const row = [id, String(attempt), claimToken ?? '', report.status, report.cause];
+    const isHeld = job?.status === 'running' && job.token === claimToken && job.attempt === attempt;
+    if (job === undefined || !isHeld) {
+      const before = this.log.some((line) => line.every((word, index) => word === row[index]));
       return before ? 'settled' : 'fenced';
     }
     const fits = ending.status === 'succeeded' || ending.status === 'cancelled';
     if (job.stopping && !fits) return 'cancelled';
-    this.log.push(told);
+    this.log.push(row);
     const again = ending.status === 'queued';
     job.status = ending.status;
     job.attempt += again ? 1 : 0;

@@ -63,8 +63,8 @@ async function enqueueRound(on: Ledger, round: number): Promise<[string, string]
     draft({ dedupe: lenient('one by one', 0) }),
     draft({ dependencyKey: 'in turn' }),
   ];
-  const [answer] = await on.jobs.enqueue({ jobs });
-  return answer?.duplicateOf === undefined && answer !== undefined ? [[key, answer.jobId]] : [];
+  const [result] = await on.jobs.enqueue({ jobs });
+  return result?.duplicateOf === undefined && result !== undefined ? [[key, result.jobId]] : [];
 }
 
 /** Releases the first attempt; lets the second succeed and write to the state. */

@@ -19,10 +19,15 @@ export async function direct(
 
 export function ask(
   ledger: Ledger,
-  wanted: Partial<Revival> & Pick<Revival, 'of'>,
+  revivalOptions: Partial<Revival> & Pick<Revival, 'of'>,
 ): Promise<Directive> {
-  const revival: Revival = { id: makeId(), firstJobId: makeId(), withContext: true, ...wanted };
-  return direct(ledger, wanted.of, { kind: 'run.revive', revival });
+  const revival: Revival = {
+    id: makeId(),
+    firstJobId: makeId(),
+    withContext: true,
+    ...revivalOptions,
+  };
+  return direct(ledger, revivalOptions.of, { kind: 'run.revive', revival });
 }
 
 /** Revives a run; returns the id of the new run. */

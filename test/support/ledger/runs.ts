@@ -80,17 +80,17 @@ export async function claimSteps(
 /** Claims and advances branches until none is left. */
 export async function advanceAll(ledger: Ledger, processId = 'p1'): Promise<AdvanceResult[]> {
   await ledger.processes.heartbeat(beat(processId));
-  const answers: AdvanceResult[] = [];
+  const results: AdvanceResult[] = [];
   for (;;) {
     const token = makeToken();
     const { branchIds } = await ledger.runs.claimBranches({ processId, token, limit: 10 });
-    if (branchIds.length === 0) return answers;
+    if (branchIds.length === 0) return results;
     for (const branchId of branchIds) {
-      let answer: AdvanceResult;
+      let result: AdvanceResult;
       do {
-        answer = await ledger.runs.advance({ branchId, token });
-        answers.push(answer);
-      } while (answer.verdict === 'more');
+        result = await ledger.runs.advance({ branchId, token });
+        results.push(result);
+      } while (result.verdict === 'more');
     }
   }
 }

@@ -16,7 +16,7 @@ export const PAST = '2026-01-01T00:00:00.000Z';
 export const NOW = '2026-01-01T00:00:10.000Z';
 export const LATER = '2026-01-01T01:00:00.000Z';
 
-export function entry(given: Partial<ScheduleDraft> = {}): ScheduleDraft {
+export function entry(overrides: Partial<ScheduleDraft> = {}): ScheduleDraft {
   return {
     plugin: 'echo',
     scheduleId: 'default',
@@ -28,14 +28,14 @@ export function entry(given: Partial<ScheduleDraft> = {}): ScheduleDraft {
     invalid: undefined,
     next: { slotAt: PAST, dueAt: PAST },
     seenAt: PAST,
-    ...given,
+    ...overrides,
   };
 }
 
 type FireAct = Extract<FiringAct, { kind: 'fire' }>;
 
 /** Creates the firing of a due schedule. */
-export function firing(found: DueSchedule, given: Partial<FireAct> = {}): Firing {
+export function firing(found: DueSchedule, overrides: Partial<FireAct> = {}): Firing {
   const slot = `${found.generation}:${found.seq}`;
   const job = draft({
     id: makeId(),
@@ -57,7 +57,7 @@ export function firing(found: DueSchedule, given: Partial<FireAct> = {}): Firing
       guard: { ifRunning: 'skip', outstandingMax: 1 },
       breaker: { threshold: 2, resetAfterMs: 60_000 },
       needsLastUnchanged: false,
-      ...given,
+      ...overrides,
     },
   };
 }
@@ -69,11 +69,11 @@ export async function due(ledger: Ledger, now = NOW): Promise<readonly DueSchedu
 /** Fires the only due schedule. */
 export async function fireOne(
   ledger: Ledger,
-  given: Partial<FireAct> = {},
+  overrides: Partial<FireAct> = {},
   now = NOW,
 ): Promise<FireResult> {
   const found = only(await due(ledger, now));
-  return only(await ledger.schedules.fire({ now, firings: [firing(found, given)] }));
+  return only(await ledger.schedules.fire({ now, firings: [firing(found, overrides)] }));
 }
 
 /** Makes the only schedule due again. */

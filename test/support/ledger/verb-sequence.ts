@@ -81,14 +81,14 @@ const enqueue = fc
   .map(({ plugin, dedupe, dependencyKey }) =>
     action(`enqueue ${plugin} ${JSON.stringify([dedupe, dependencyKey])}`, async (world) => {
       const { ledger, model } = world;
-      const wanted = draft({
+      const jobDraft = draft({
         plugin,
         maxAttempts: 2,
         ...(dedupe === undefined ? {} : { dedupe }),
         ...(dependencyKey === undefined ? {} : { dependencyKey }),
       });
-      const [answer] = await ledger.jobs.enqueue({ jobs: [wanted] });
-      expect(answer).toEqual(model.enqueue(wanted));
+      const [result] = await ledger.jobs.enqueue({ jobs: [jobDraft] });
+      expect(result).toEqual(model.enqueue(jobDraft));
     }),
   );
 
@@ -96,14 +96,14 @@ const claim = fc
   .record({ process, slots: fc.integer({ min: 1, max: 4 }) })
   .map(({ process: processId, slots }) =>
     action(`claim ${processId} ${slots}`, async ({ ledger, raw, model, claimed }) => {
-      const asked = request(processId, { slots, plugins });
+      const claimRequest = request(processId, { slots, plugins });
       const isKeyed = model.jobs.some(({ dependencyKey }) => dependencyKey !== undefined);
       const rows = isKeyed ? await raw.run('select ready_at from job_queue order by seq') : [];
       for (const [index, row] of rows.entries()) {
         Object.assign(model.jobs[index] ?? {}, { readyAt: row['ready_at'] });
       }
-      const found = await ledger.jobs.claim(asked);
-      expect(found.map(({ id }) => id)).toEqual(model.claim(asked));
+      const found = await ledger.jobs.claim(claimRequest);
+      expect(found.map(({ id }) => id)).toEqual(model.claim(claimRequest));
       claimed.push(...found);
     }),
   );
@@ -132,7 +132,7 @@ const cancel = nth.map((place) =>
 const reap = process.map((processId) =>
   action(`reap ${processId}`, async ({ ledger, model }) => {
     const orphans = await ledger.processes.listOrphans({ self: 'nobody', staleMs: 0 });
-    const jobs = orphans.find((one) => one.processId === processId)?.jobs ?? [];
+    const jobs = orphans.find((orphan) => orphan.processId === processId)?.jobs ?? [];
     const running = model.jobs.filter(({ owner }) => owner === processId);
     expect(jobs.map(({ id }) => id)).toEqual(running.map(({ id }) => id));
     const closings = jobs.map((job) => (job.cancelRequestedAt ? endAsCancelled(job) : crash(job)));
@@ -188,15 +188,15 @@ async function verify({ ledger, model }: World, ended: Map<string, string>): Pro
     if (status !== 'queued' && status !== 'running') ended.set(id, status);
   }
   const attempts = await ledger.attempts.listByJob(jobs.map(({ id }) => id));
-  const told = attempts.map((one) => [
-    one.jobId,
-    String(one.attempt),
-    one.claimToken,
-    one.status,
-    one.cause,
+  const logged = attempts.map((attempt) => [
+    attempt.jobId,
+    String(attempt.attempt),
+    attempt.claimToken,
+    attempt.status,
+    attempt.cause,
   ]);
   const inOrder = (lines: readonly (readonly unknown[])[]) => lines.map(String).toSorted();
-  expect(inOrder(told)).toEqual(inOrder(model.log));
+  expect(inOrder(logged)).toEqual(inOrder(model.log));
   expect(await ledger.check()).toEqual([]);
 }
 
