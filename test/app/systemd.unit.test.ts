@@ -87,7 +87,7 @@ describe('the service manager', () => {
 
 test('a service manager that missed a notification gets it again, and later, too', async () => {
   const { manager, messages, records } = makeManager(socket, (count) =>
-    told === 1 || (told > 2 && told < 6) ? new Error('no more processes') : undefined,
+    count === 1 || (count > 2 && count < 6) ? new Error('no more processes') : undefined,
   );
   manager.ready();
   manager.reloading();

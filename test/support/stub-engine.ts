@@ -223,7 +223,7 @@ export async function runOne(
   });
   if (job === undefined) throw new Error('no job was ready');
   const fullReport: AttemptReport = {
-    ...bareReport('succeeded', 'ok', ''),
+    ...createBareReport('succeeded', 'ok', ''),
     error: null,
     runMs: 12,
     ...report,

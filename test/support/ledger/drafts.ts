@@ -251,7 +251,7 @@ export function waiting(
   return { ...insert, wait: { forApproval: false, ...wait }, begin };
 }
 
-export function keyed(key: string, overrides: Partial<RequestKey> = {}): RequestKey {
+export function keyed(key: string, overrides: Partial<IdempotencyKey> = {}): IdempotencyKey {
   return {
     actor: 'api',
     route: 'POST /a',
