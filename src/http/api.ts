@@ -22,10 +22,9 @@ import {
   type ShownSignal,
 } from '../signal/cloudevent.ts';
 import { readJsonBody, type RequestBody } from './body.ts';
-import { Exchange, GUARDED } from './exchange.ts';
+import { checkRequest, Exchange, GUARDED } from './exchange.ts';
 import type { Authenticator } from './authenticate.ts';
 import type { WebhookHandler } from './webhook-listener.ts';
-import { checkRequest } from './check-request.ts';
 import { MCP_PATH, serveMcp, type McpHandler } from './mcp-endpoint.ts';
 import {
   createCachedResponse,

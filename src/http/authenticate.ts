@@ -14,8 +14,7 @@ import {
   type Admission,
 } from '../access/authorize.operations.ts';
 import type { Context } from '../operation/context.ts';
-import { answerCors, hasRepeatedHeader, checkHost } from './check-request.ts';
-import type { Exchange } from './exchange.ts';
+import { answerCors, checkHost, hasRepeatedHeader, type Exchange } from './exchange.ts';
 import { createTrustedProxies } from './client-address.ts';
 import type { ApiRoute } from './router.ts';
 
@@ -102,10 +101,10 @@ function createTokenCheck(base: Base, addressOf: (exchange: Exchange) => string)
   const failures = createTokenFailures();
   return async (exchange: Exchange, presented: string | undefined, route: ApiRoute | undefined) => {
     if (presented === undefined) return undefined;
-    const look = () => identify(base, presented);
+    const verify = () => identify(base, presented);
     // An expired run token must not count against other callers on this machine.
-    if (isRunToken(presented)) return await look();
-    const found = await failures.check(addressOf(exchange), presented, look);
+    if (isRunToken(presented)) return await verify();
+    const found = await failures.check(addressOf(exchange), presented, verify);
     if (found === undefined || found === 'spent') {
       noteWrongToken(base, presented, route?.operation.name);
     }
@@ -163,14 +162,14 @@ function countOf({ rawHeaders }: IncomingMessage): number {
 /** Failed token checks by address, so that tokens can't be guessed and valid ones keep working. */
 export interface TokenFailures {
   /**
-   * Returns what `look` finds, or 'spent' for a wrong token from an address with too many failures.
+   * Returns what `verify` finds, or 'spent' for a wrong token from an address with too many failures.
    * A token is verified before its address counts. The exception are tokens short enough to be
    * guessed: while the address is over its limit, they are verified only if they were valid before.
    */
   check<T>(
     address: string,
     token: string,
-    look: () => Promise<T | undefined>,
+    verify: () => Promise<T | undefined>,
   ): Promise<T | 'spent' | undefined>;
 }
 
@@ -195,7 +194,7 @@ export function createTokenFailures(now: () => number = () => performance.now())
     return account;
   };
   return {
-    async check(address, token, look) {
+    async check(address, token, verify) {
       const account = open(address);
       const isSpent = account.failures >= limits.wrongTokensMax;
       const digest =
@@ -205,7 +204,7 @@ export function createTokenFailures(now: () => number = () => performance.now())
       if (!isSpent) account.failures += 1;
       let isWrong = false;
       try {
-        const found = await look();
+        const found = await verify();
         isWrong = found === undefined;
         if (digest !== undefined) {
           if (isWrong) proven.delete(digest);

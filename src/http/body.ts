@@ -16,8 +16,8 @@ const apiBodies = createBodyBudget();
 
 /**
  * `json`: the body must be declared as JSON, or not declared at all. `any`: JSON is accepted under every
- * type, as `curl -d` sends it. That is safe where only a token in a header gives rights: a page of
- * another site can post such a body without a preflight, but it has no token to send with it.
+ * type, as `curl -d` sends it. That is safe where only a token in a header gives rights. A page of
+ * another site can post such a body without a preflight, but it has no token.
  */
 export type AcceptedBodyType = 'json' | 'any';
 

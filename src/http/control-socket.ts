@@ -27,8 +27,8 @@ const DIRECTORY_MODE = 0o700;
 
 /**
  * Computes the path of a process's control socket; the service and the command line use the same
- * rule. If the state directory's path is too long for a socket, the socket is in a private
- * directory below the temporary one, with a hash of the state directory as its name.
+ * rule. If the state directory's path is too long for a socket, the socket is in a private directory
+ * below the temporary one. Its name is then a hash of the state directory.
  */
 export function socketPath(owner: SocketOwner): string {
   const { directory, stem } = socketLocation(owner);

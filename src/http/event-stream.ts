@@ -3,12 +3,8 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Context } from '../operation/context.ts';
 import type { JsonOutput, Operation } from '../operation/define.ts';
-import {
-  readEventPage,
-  waitForBeat,
-  waitForEvents,
-  type EventPage,
-} from '../signal/event-feed.operations.ts';
+import { invoke } from '../operation/invoke.ts';
+import { waitForBeat, waitForEvents, type EventPage } from '../signal/event-feed.operations.ts';
 import type { Exchange } from './exchange.ts';
 
 type Principal = Context['principal'];
@@ -16,7 +12,7 @@ type Principal = Context['principal'];
 /** The open streams of a listener. */
 export interface EventStreams {
   /** Sends events as they come until the client leaves or the listener closes. */
-  open(exchange: Exchange, context: Context, asked: EventStreamRequest): Promise<void>;
+  open(exchange: Exchange, context: Context, request: EventStreamRequest): Promise<void>;
   close(): void;
 }
 
@@ -40,7 +36,7 @@ export function createEventStreams(): EventStreams {
     }
   };
   return {
-    async open(exchange, context, asked) {
+    async open(exchange, context, request) {
       if (stop.signal.aborted) throw new DuctileError('BUSY', 'the service is stopping');
       const groups = groupsOf(context.principal);
       const full = groups.find(({ name, max }) => (counts.get(name) ?? 0) >= max);
@@ -53,7 +49,7 @@ export function createEventStreams(): EventStreams {
       exchange.response.once('close', () => left.abort());
       const over = AbortSignal.any([stop.signal, left.signal]);
       try {
-        await send(exchange, context, { ...asked, over });
+        await send(exchange, context, { ...request, over });
       } finally {
         change(groups, -1);
         // A failure before the headers is reported as an ordinary error.
@@ -96,7 +92,7 @@ interface Stream extends EventStreamRequest {
 }
 
 /**
- * Sends one page of the ledger after another. The next page is read when the client has taken the
+ * Sends one page of the ledger after another. The next page is read when the client has received the
  * last, so a slow client costs memory for one page and misses nothing: its events stay in the
  * ledger.
  */
@@ -118,29 +114,37 @@ async function send(exchange: Exchange, opened: Context, stream: Stream): Promis
     if (isDue) beatAt = performance.now() + limits.eventHeartbeatMs;
     // Checked after the read and before the write: a caller whose token has ended gets no later
     // event.
-    const principal = await stillAdmitted(isDue ? stream.admit : stream.again, context.principal);
+    const principal = await readmit(isDue ? stream.admit : stream.again, context.principal);
     if (principal === undefined) break;
     context = { ...context, principal };
     const text = toFrames(page, isNamed) + (isDue ? ': alive\n\n' : '');
     if (text !== '') await write(exchange, text, over);
-    const lookMs = page.pending ? limits.eventPendingPollMs : limits.eventPollMs;
+    const waitMs = page.pending ? limits.eventPendingPollMs : limits.eventPollMs;
     if (!page.more) {
-      await (input['fold'] === true ? waitForBeat(over) : waitForEvents(context, lookMs, over));
+      await (input['fold'] === true ? waitForBeat(over) : waitForEvents(context, waitMs, over));
     }
-    if (!over.aborted) page = await readOn(stream, context, page.cursor);
+    if (!over.aborted) page = await readNext(stream, context, page.cursor);
   }
+}
+
+async function readEventPage(
+  operation: Operation,
+  context: Context,
+  input: JsonOutput,
+): Promise<EventPage> {
+  return (await invoke(operation, context, input)) as unknown as EventPage;
 }
 
 /**
  * Returns undefined if the token was revoked or has expired. If the database is unavailable, the
  * caller keeps the rights they had.
  */
-async function stillAdmitted(
-  ask: EventStreamRequest['again'],
+async function readmit(
+  authenticate: EventStreamRequest['again'],
   principal: Principal,
 ): Promise<Principal | undefined> {
   try {
-    return await ask();
+    return await authenticate();
   } catch (thrown) {
     return toDuctileError(thrown).kind.status === 503 ? principal : undefined;
   }
@@ -150,7 +154,7 @@ async function stillAdmitted(
  * Returns an empty page while the database is unavailable, so that an outage doesn't end the
  * stream.
  */
-async function readOn(
+async function readNext(
   { operation, input }: Stream,
   context: Context,
   cursor: string,

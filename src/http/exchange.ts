@@ -1,5 +1,5 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
-import type { DuctileError } from '../base/errors.ts';
+import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
 
@@ -122,4 +122,122 @@ export function toProblem(error: DuctileError, requestId: string): string {
     request_id: requestId,
   };
   return `${JSON.stringify(problem)}\n`;
+}
+
+/** Headers that decide who the caller is or what they request; a repeated one is ambiguous. */
+const SINGLE: ReadonlySet<string> = new Set([
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'host',
+  'idempotency-key',
+  'last-event-id',
+  'origin',
+  'transfer-encoding',
+  'x-request-id',
+]);
+
+/** Refuses requests that Node's parser accepts but that aren't safe to handle. */
+export function checkRequest({ request, url }: Exchange): void {
+  const { rawHeaders, httpVersion } = request;
+  if (rawHeaders.length > 2 * limits.httpHeadersMax) {
+    const message = `there are more than ${limits.httpHeadersMax} headers`;
+    throw new DuctileError('HEADERS_TOO_LARGE', message);
+  }
+  if (url.length > limits.httpUrlCharsMax) {
+    const message = `the URL is longer than ${limits.httpUrlCharsMax} characters`;
+    throw new DuctileError('URL_TOO_LONG', message);
+  }
+  if (!url.startsWith('/') || url.startsWith('//')) {
+    throw new DuctileError('REQUEST_INVALID', 'the target must be a path');
+  }
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+    throw new DuctileError('REQUEST_INVALID', `HTTP/${httpVersion} is not spoken here`);
+  }
+  if (httpVersion === '1.0' && request.headers['transfer-encoding'] !== undefined) {
+    // A proxy that doesn't know chunks in HTTP/1.0 sees another end of this request.
+    throw new DuctileError('REQUEST_INVALID', 'HTTP/1.0 has no chunks', {
+      place: 'transfer-encoding',
+    });
+  }
+  if (hasRepeatedHeader(request)) refuseRepeated(rawHeaders);
+  if (httpVersion === '1.1' && (request.headers.host ?? '') === '') {
+    throw new DuctileError('REQUEST_INVALID', 'a Host header is needed', { place: 'host' });
+  }
+}
+
+/** Node joins repeated headers, so then there are fewer names than raw headers. */
+export function hasRepeatedHeader({ rawHeaders, headers }: IncomingMessage): boolean {
+  return Object.keys(headers).length * 2 !== rawHeaders.length;
+}
+
+function refuseRepeated(rawHeaders: readonly string[]): void {
+  const seen = new Set<string>();
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = (rawHeaders[at] ?? '').toLowerCase();
+    if (!SINGLE.has(name)) continue;
+    if (seen.has(name)) {
+      throw new DuctileError('REQUEST_INVALID', `the header ${name} came twice`, { place: name });
+    }
+    seen.add(name);
+  }
+}
+
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i;
+
+/**
+ * Refuses other host names while the service listens on loopback, unless a web page of that name is
+ * allowed. Otherwise a stranger could point a name at 127.0.0.1 and make a browser send requests
+ * (DNS rebinding).
+ */
+export function checkHost(
+  { request }: Exchange,
+  listenHost: string,
+  allowedOrigins: readonly string[],
+): void {
+  const { host } = request.headers;
+  if (host === undefined || LOOPBACK.test(host)) return;
+  if (!LOOPBACK.test(listenHost) && listenHost !== '::1') return;
+  if (allowedOrigins.some((origin) => origin === '*' || origin.endsWith(`//${host}`))) return;
+  throw new DuctileError('HOST_UNKNOWN', 'this server is not known by that name', {
+    place: 'host',
+  });
+}
+
+const METHODS = 'GET, HEAD, POST, PATCH, DELETE';
+const HEADERS = [
+  'accept',
+  'authorization',
+  'content-type',
+  'idempotency-key',
+  'last-event-id',
+  'mcp-method',
+  'mcp-name',
+  'mcp-protocol-version',
+  'x-request-id',
+].join(', ');
+const EXPOSED = 'idempotency-replayed, location, retry-after, x-request-id';
+const AGE_SECONDS = '300';
+
+/**
+ * Lets web pages of listed origins read responses. Answers a preflight and returns true; refuses
+ * one from other origins. Other requests get no CORS header, so the browser hides the response.
+ */
+export function answerCors(exchange: Exchange, allowed: readonly string[]): boolean {
+  const { request, extra } = exchange;
+  const { origin } = request.headers;
+  if (origin === undefined) return false;
+  const isPreflight =
+    request.method === 'OPTIONS' && request.headers['access-control-request-method'] !== undefined;
+  if (!allowed.includes(origin) && !allowed.includes('*')) {
+    if (isPreflight) throw new DuctileError('FORBIDDEN', 'pages of this origin may not ask here');
+    return false;
+  }
+  extra.push('access-control-allow-origin', origin, 'vary', 'origin');
+  extra.push('access-control-expose-headers', EXPOSED);
+  if (!isPreflight) return false;
+  extra.push('access-control-allow-methods', METHODS, 'access-control-allow-headers', HEADERS);
+  extra.push('access-control-max-age', AGE_SECONDS);
+  exchange.respondEmpty(204);
+  return true;
 }

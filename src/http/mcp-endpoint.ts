@@ -7,7 +7,7 @@ import type { Exchange } from './exchange.ts';
 import type { Authenticator } from './authenticate.ts';
 
 /** Handles one message of an AI agent. */
-export type McpHandler = (asked: {
+export type McpHandler = (request: {
   readonly context: Context;
   readonly headers: IncomingHttpHeaders;
   readonly message: unknown;
@@ -48,7 +48,7 @@ export async function serveMcp(
     const { engine, principal } = admission;
     const context = { ...base, engine, principal, disconnected: () => exchange.disconnected() };
     const { value: message } = await readJsonBody(request, 'json');
-    const selection = readWish(exchange);
+    const selection = readSelection(exchange);
     const { status, type, text } = await mcp({
       context,
       headers: request.headers,
@@ -72,7 +72,8 @@ function refuseOrigin({ request }: Exchange, allowed: readonly string[]): void {
   });
 }
 
-function readWish({ url }: Exchange): { isReadOnly: boolean; nouns?: readonly string[] } {
+/** Reads which tools the agent gets from the query. */
+function readSelection({ url }: Exchange): { isReadOnly: boolean; nouns?: readonly string[] } {
   const query = new URLSearchParams(url.includes('?') ? url.slice(url.indexOf('?')) : '');
   for (const name of query.keys()) {
     if (name === 'readonly' || name === 'only') continue;

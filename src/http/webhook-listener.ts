@@ -3,18 +3,13 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Context } from '../operation/context.ts';
-import {
-  hasEndpoint,
-  webhookRules,
-  receiveAt,
-  receiveDelivery,
-  showServiceHealth,
-} from '../webhook/receive.operations.ts';
+import { invoke } from '../operation/invoke.ts';
+import { ANONYMOUS } from '../access/authorize.operations.ts';
+import { systemHealth } from '../engine/system.operations.ts';
 import type { WebhookResponse } from '../webhook/check.ts';
 import type { IncomingDelivery } from '../webhook/request.ts';
 import { readBodyBytes, createBodyBudget } from './body.ts';
-import { Exchange } from './exchange.ts';
-import { checkRequest } from './check-request.ts';
+import { checkRequest, Exchange } from './exchange.ts';
 import { createTrustedProxies, type TrustedProxies, parseIpAddress } from './client-address.ts';
 
 /** Handles deliveries and returns whether the request was one. */
@@ -29,13 +24,13 @@ const WEBHOOK_PATH = /^\/hooks\/([^/]+)$/;
 
 /** Handles deliveries to webhooks by id. */
 export function createWebhookHandler(base: Base): WebhookHandler {
-  const proxies = createTrustedProxies(() => webhookRules(base).trustedProxies);
+  const proxies = createTrustedProxies(() => base.engine.config.webhooks.trustedProxies);
   return async (exchange) => {
     const id = WEBHOOK_PATH.exec(exchange.path)?.[1];
     if (id === undefined) return false;
     refuseMethod(exchange);
     const incoming = await readIncoming(exchange, base, proxies);
-    reply(exchange, await receiveDelivery(base, id, incoming), incoming);
+    reply(exchange, await base.engine.webhooks.receive(id, incoming), incoming);
     return true;
   };
 }
@@ -43,28 +38,30 @@ export function createWebhookHandler(base: Base): WebhookHandler {
 /** Listener for webhooks by id, configured endpoints and health checks. */
 export function createWebhookListener(base: Base, log: Log): RequestListener {
   const byId = createWebhookHandler(base);
-  const proxies = createTrustedProxies(() => webhookRules(base).trustedProxies);
+  const proxies = createTrustedProxies(() => base.engine.config.webhooks.trustedProxies);
   const serve = async (exchange: Exchange): Promise<void> => {
     checkRequest(exchange);
     const { path, request } = exchange;
     const isGet = request.method === 'GET' || request.method === 'HEAD';
     if (isGet && path === '/healthz' && isFromHere(exchange)) {
-      return reply(exchange, await showServiceHealth(base));
+      return reply(exchange, await readHealth(base));
     }
     if (isGet && path === '/health') {
       return reply(exchange, { status: 200, body: { status: 'ok' } });
     }
     if (await byId(exchange)) return undefined;
-    if (!hasEndpoint(base, path)) {
+    const { webhooks, config } = base.engine;
+    if (!config.webhooks.endpoints.some((endpoint) => endpoint.path === path)) {
       throw new DuctileError('ENDPOINT_NOT_FOUND', `there is no ${path} here`);
     }
     refuseMethod(exchange);
     const incoming = await readIncoming(exchange, base, proxies);
-    const answer = await receiveAt(base, path, incoming);
-    if (answer === undefined) {
+    const response = await webhooks.receiveAt(path, incoming);
+    // A reload may have removed the endpoint while the body was read.
+    if (response === undefined) {
       throw new DuctileError('ENDPOINT_NOT_FOUND', `there is no ${path} here`);
     }
-    return reply(exchange, answer, incoming);
+    return reply(exchange, response, incoming);
   };
   return (request, response) => {
     const exchange = new Exchange(request, response);
@@ -75,6 +72,12 @@ export function createWebhookListener(base: Base, log: Log): RequestListener {
       exchange.refuse(error);
     });
   };
+}
+
+async function readHealth({ engine }: Base): Promise<WebhookResponse> {
+  const context = { engine, principal: ANONYMOUS, submittedBy: 'api' } as const;
+  const body = await invoke(systemHealth, context, {});
+  return { status: body['status'] === 'ok' ? 200 : 503, body: body as WebhookResponse['body'] };
 }
 
 /** Headers that proxies and tunnels add. */
@@ -115,7 +118,7 @@ async function readIncoming(
   for (let at = 0; at < request.rawHeaders.length; at += 2) {
     headers.push([(request.rawHeaders[at] ?? '').toLowerCase(), request.rawHeaders[at + 1] ?? '']);
   }
-  const { publicUrl } = webhookRules(base);
+  const { publicUrl } = base.engine.config.webhooks;
   const seen = publicUrl ?? originOf(exchange, proxies.isTrusted(exchange));
   return {
     request: {
@@ -137,8 +140,11 @@ function originOf({ request: { headers } }: Exchange, isProxied: boolean): strin
   return `${scheme}://${headers.host ?? ''}`;
 }
 
-function reply(exchange: Exchange, answer: WebhookResponse, incoming?: IncomingDelivery): void {
-  const { status, body, retryAfterSeconds } = answer;
+function reply(
+  exchange: Exchange,
+  { status, body, retryAfterSeconds }: WebhookResponse,
+  incoming?: IncomingDelivery,
+): void {
   if (retryAfterSeconds !== undefined) {
     exchange.extra.push('retry-after', String(retryAfterSeconds));
   }
