@@ -5,7 +5,8 @@ import { limits } from '../base/limits.ts';
 import type { KnownSecret } from '../base/mask-values.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { Plugin } from '../plugin/catalog.ts';
-import { guardFirstKey, purposes } from './vault.service.ts';
+import { guardFirstKey } from './vault.service.ts';
+import { purposes } from './vault.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 /** A plugin's configuration with its credentials in it, and what must be told to nobody. */

@@ -6,8 +6,8 @@ import { isSealedUnbound } from '../base/seal.ts';
 import { rotateKeyType } from './credential-directives.ts';
 import type { Reseal, SealCount, SealedThing } from './types.ts';
 import type { Asked, DirectiveDefinition, DirectRequest } from '../directive/define.service.ts';
-import { guardFirstKey, purposes } from './vault.service.ts';
-import type { Vault } from './vault.ts';
+import { guardFirstKey } from './vault.service.ts';
+import { purposes, type Vault } from './vault.ts';
 import type { Tenants } from '../tenant/tenants.ts';
 import type { LedgerContext } from '../engine/context.ts';
 

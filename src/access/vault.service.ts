@@ -12,13 +12,6 @@ export function tenantLedger(slug: string): string {
   return `tenant ${slug}`;
 }
 
-/** What a text was sealed for: it opens for nothing else. */
-export const purposes = {
-  credential: (name: string) => `credential ${name}`,
-  payload: (signalId: string) => `signal ${signalId}`,
-  webhook: (webhookId: string) => `webhook ${webhookId}`,
-} as const;
-
 /** Before the first key is made: who lost theirs must hear of it, and not get another one. */
 export async function guardFirstKey(
   vault: Vault,

@@ -22,3 +22,10 @@ export interface Vault {
   /** The known keys, newest first; never creates one. */
   readonly keyIds: readonly string[];
 }
+
+/** The purposes of sealed texts. A text that was sealed for one can't be opened for another. */
+export const purposes = {
+  credential: (name: string) => `credential ${name}`,
+  payload: (signalId: string) => `signal ${signalId}`,
+  webhook: (webhookId: string) => `webhook ${webhookId}`,
+} as const;

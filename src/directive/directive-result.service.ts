@@ -14,7 +14,7 @@ import {
 } from './directive.ts';
 import type { DirectiveFailure, DirectiveWait } from './types.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
-import { packageBehind } from '../package/handlers.service.ts';
+import { findActingPackage } from '../package/package.ts';
 
 export interface DirectAnswer {
   /** Null for a dry run, which writes nothing. */
@@ -123,7 +123,7 @@ export async function readDirective(
 
 /** Of one about a package or asked for by one: which, and of which version once that is known. */
 function packageOf({ type, params, result, actor }: Directive): JsonObject {
-  const asking = packageBehind(actor);
+  const asking = findActingPackage(actor);
   if (asking !== undefined) return { package_slug: asking };
   if (!type.startsWith('package.')) return {};
   const known = {

@@ -8,7 +8,7 @@ import { metadataOf, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.t
 import { noConsequences } from '../pipeline/follow-job.ts';
 import type { SignalConsequences, FollowRules } from '../pipeline/follow-rules.ts';
 import { followRuntime } from '../pipeline/follow-signal.ts';
-import { isInstallation } from '../package/handlers.service.ts';
+import { isInstallation } from '../package/package.ts';
 import { withPackage } from '../package/signals.ts';
 
 /** What is told of a directive, on the ledger or before. */

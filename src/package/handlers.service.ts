@@ -25,7 +25,7 @@ import {
   resumeScheduleType,
 } from '../schedule/change-directives.ts';
 import type { SignalDirective, ListSignalDirectives } from '../ledger/directive-work.ts';
-import { INSTALLATION_ACTOR, type Package, type Provides } from './package.ts';
+import { installationActor, type Package, type Provides } from './package.ts';
 import { type Template, renderTemplate } from '../pipeline/language/template.ts';
 import {
   eventBehind,
@@ -35,20 +35,6 @@ import {
   type SignalDraft,
 } from '../signal/signal.ts';
 import { matchesEventType } from '../pipeline/language/pipeline.ts';
-
-/** On whose behalf a handler asks; the installation has the rights of an admin of its ledger. */
-export function installationActor(slug: string): string {
-  return `${INSTALLATION_ACTOR}${slug}`;
-}
-
-export function isInstallation(actor: string): boolean {
-  return actor.startsWith(INSTALLATION_ACTOR);
-}
-
-/** The package on whose behalf somebody acts, if it is one. */
-export function packageBehind(actor: string): string | undefined {
-  return isInstallation(actor) ? actor.slice(INSTALLATION_ACTOR.length) : undefined;
-}
 
 export const HANDLER_ROLE = 'admin';
 

@@ -1,4 +1,4 @@
-import { INSTALLATION_ACTOR, type InstallationStatus } from './package.ts';
+import { installationActor, type InstallationStatus } from './package.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
 import type {
   InstallationFilter,
@@ -14,7 +14,7 @@ import { WhereClause } from '../ledger/where.ts';
 import type { DirectiveEnd } from '../directive/types.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Provision } from './provision.ts';
-import { findTakenWebhook, moveWebhooks, taken } from '../webhook/webhook.sql.ts';
+import { describeTakenWebhook, findTakenWebhook, moveWebhooks } from '../webhook/webhook.sql.ts';
 
 export async function listInstallations(
   session: Session,
@@ -123,7 +123,7 @@ export async function install(
     ],
   );
   provide(tx, id, provisions);
-  await moveWebhooks(tx, draft.webhooks, `${INSTALLATION_ACTOR}${slug}`);
+  await moveWebhooks(tx, draft.webhooks, installationActor(slug));
   return {
     status: 'completed',
     result: { ...nameOf(draft), version, ...describeContent(draft) },
@@ -165,7 +165,7 @@ export async function changeInstallation(
     await takeAway(tx, id, kept);
     provide(tx, id, content?.provisions ?? []);
   }
-  await moveWebhooks(tx, change.webhooks, `${INSTALLATION_ACTOR}${slug}`);
+  await moveWebhooks(tx, change.webhooks, installationActor(slug));
   const purged = await purge(tx, change.purge ?? []);
   const version = text(row, 'version');
   const more = describeContent({ provisions: content?.provisions, webhooks: change.webhooks });
@@ -272,7 +272,7 @@ async function refuseTaken(
   { webhooks }: { readonly webhooks: WebhookMoves },
 ): Promise<DirectiveEnd | undefined> {
   const id = await findTakenWebhook(tx, webhooks);
-  return id === undefined ? undefined : taken(id);
+  return id === undefined ? undefined : describeTakenWebhook(id);
 }
 
 function count(provisions: readonly Provision[]): Record<string, number> {

@@ -50,6 +50,20 @@ export function readProvides(provisioned: string): Provides {
 /** Whoever acts for an installation is called so, with its slug behind. */
 export const INSTALLATION_ACTOR = 'installation:';
 
+/** Returns the actor of a package's handlers. It has the rights of an admin of its ledger. */
+export function installationActor(slug: string): string {
+  return `${INSTALLATION_ACTOR}${slug}`;
+}
+
+export function isInstallation(actor: string): boolean {
+  return actor.startsWith(INSTALLATION_ACTOR);
+}
+
+/** Returns the slug of the package that an actor acts for. Undefined if it isn't an installation. */
+export function findActingPackage(actor: string): string | undefined {
+  return isInstallation(actor) ? actor.slice(INSTALLATION_ACTOR.length) : undefined;
+}
+
 export const installationStatuses = ['installed', 'disabled', 'failed', 'uninstalled'] as const;
 export type InstallationStatus = (typeof installationStatuses)[number];
 

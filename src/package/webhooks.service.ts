@@ -9,16 +9,16 @@ import type { WebhookRow } from '../webhook/types.ts';
 import { readProvides } from './package.ts';
 import { nameCredential } from '../webhook/webhook.ts';
 import {
-  describeTaken,
-  modeOf,
-  refer,
+  describeTakenId,
+  authModeOf,
+  toCredentialRef,
   requireCredential,
-  seal,
+  sealSecrets,
 } from '../webhook/change.service.ts';
 import type { Blueprint } from '../engine/generation.ts';
-import { checkEntry, checkSecret } from '../webhook/check-entry.service.ts';
+import { checkWebhookEntry, checkWebhookSecret } from '../webhook/check-entry.service.ts';
 import { makeSecret } from '../webhook/secrets.service.ts';
-import type { KeptSecret } from '../webhook/store.service.ts';
+import type { WebhookSecret } from '../webhook/store.service.ts';
 import { guardFirstKey } from '../access/vault.service.ts';
 
 /** What an installation is to be: its webhooks as they were, and as they will be. */
@@ -46,15 +46,15 @@ export async function checkInstallationWebhooks(
   for (const [{ id, settings, credential }, row] of await pair(change, context)) {
     await requireCredential(credential, intake);
     if (credential !== undefined && change.isOn) {
-      await checkSecret(
+      await checkWebhookSecret(
         { id, settings },
         { secret: formatCredentialRef(credential) },
         intake.store,
       );
     }
     // Who makes the secrets themselves must be asked for one.
-    if (credential === undefined) makeSecret(modeOf(settings));
-    if (row !== undefined && !isOwn(id, change)) throw describeTaken(id);
+    if (credential === undefined) makeSecret(authModeOf(settings));
+    if (row !== undefined && !isOwn(id, change)) throw describeTakenId(id);
   }
 }
 
@@ -62,7 +62,7 @@ export async function checkInstallationWebhooks(
 export function refuseTargets(one: InstalledPackage, next: Blueprint): void {
   for (const { id, settings } of one.provides.webhooks.map(toPackaged)) {
     try {
-      checkEntry(id, settings, [{ secret: formatCredentialRef('secret') }], next);
+      checkWebhookEntry(id, settings, [{ secret: formatCredentialRef('secret') }], next);
     } catch (thrown) {
       if (!(thrown instanceof DuctileError)) throw thrown;
       const { message, hint } = thrown;
@@ -90,14 +90,16 @@ export async function draftWebhookMoves(
     const { id, credential } = packaged;
     const settings = JSON.stringify(change.isOn ? packaged.settings : off(packaged.settings));
     const isKept = row !== undefined && keepsSecret(packaged, row, change);
-    const kept: KeptSecret = { secret: refer(credential) ?? makeSecret(modeOf(packaged.settings)) };
+    const kept: WebhookSecret = {
+      secret: toCredentialRef(credential) ?? makeSecret(authModeOf(packaged.settings)),
+    };
     if (!isKept && credential === undefined) secrets[id] = kept.secret;
-    const sealed = isKept ? undefined : seal(id, [kept], vault);
+    const sealed = isKept ? undefined : sealSecrets(id, [kept], vault);
     if (row !== undefined) {
       changed.push({ id, settings, ...(sealed === undefined ? {} : { sealed }) });
       continue;
     }
-    if (tenant !== undefined && !(await tenant.addKey('hook', id))) throw describeTaken(id);
+    if (tenant !== undefined && !(await tenant.addKey('hook', id))) throw describeTakenId(id);
     opened.push({ id, settings, sealed: sealed ?? null });
   }
   const left = new Set(pairs.map(([{ id }]) => id));
@@ -154,7 +156,7 @@ function keepsSecret(
   const all = installation === undefined ? [] : readProvides(installation.provisioned).webhooks;
   const before = all.map(toPackaged).find(({ id }) => id === now.id);
   const isSame = before !== undefined && before.credential === now.credential;
-  return isSame && modeOf(before.settings) === modeOf(now.settings) && row.sealed !== null;
+  return isSame && authModeOf(before.settings) === authModeOf(now.settings) && row.sealed !== null;
 }
 
 function off(settings: JsonObject): JsonObject {
