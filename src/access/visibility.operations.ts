@@ -1,7 +1,7 @@
 import { isAtLeast } from './roles.ts';
 import type { Principal } from './principal.service.ts';
 import { overlayLedger, type LedgerSubset, type Ledger } from '../ledger/ledger.ts';
-import type { SignalFilter } from '../signal/types.ts';
+import type { SignalFilter } from '../signal/signal.ts';
 import type { Signal } from '../signal/signal.ts';
 import type { Context } from '../operation/context.ts';
 import { allows } from './scopes.ts';

@@ -11,7 +11,7 @@ import {
   type QueueHeads,
 } from './types.ts';
 import type { DueSchedule } from '../schedule/types.ts';
-import type { Emission } from '../signal/types.ts';
+import type { Emission } from '../pipeline/run/types.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import { followRuntime } from '../pipeline/follow-signal.ts';
 import type { FollowRules } from '../pipeline/follow-rules.ts';

@@ -1,7 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Job } from '../job/job.ts';
-import type { RunCommitEvents } from '../pipeline/run/types.ts';
-import type { Emission } from '../signal/types.ts';
+import type { Emission, RunCommitEvents } from '../pipeline/run/types.ts';
 import type { Run, Step } from '../pipeline/run/run.ts';
 
 /** An ended job, as far as streaks of failures need it. */

@@ -11,10 +11,10 @@ import type { AdvanceRequest } from '../pipeline/run/types.ts';
 import {
   readEventEnd,
   listEvents,
-  makeHorizon,
-  type HorizonState,
+  type EventCursor,
+  type EventLimit,
 } from '../signal/event-feed.sql.ts';
-import type { EventLimit, EventCursor } from '../signal/types.ts';
+import { makeHorizon, type HorizonState } from '../signal/event-horizon.sql.ts';
 import { awakeTenants } from '../tenant/tenant.sql.ts';
 import { tenantSchema } from '../tenant/types.ts';
 import type { Closing, Settlement } from './commit.ts';

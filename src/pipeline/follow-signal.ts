@@ -1,10 +1,9 @@
 import type { JsonObject, Json } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { FollowHalt, Followers, RunDraft } from './run/types.ts';
+import type { Emission, FollowHalt, Followers, RunDraft } from './run/types.ts';
 import { makeId } from '../base/ids.ts';
 import { TRACE_KEY } from '../base/trace.ts';
 import type { JobDraft, SubmittedBy } from '../job/job.ts';
-import type { Emission } from '../signal/types.ts';
 import {
   deliveryEventIn,
   eventBehind,

@@ -1,11 +1,12 @@
-/** That something was written here; a hint that makes readers look sooner, never the truth itself. */
+/** Wakes readers of events after a write of this process. Other processes write without waking them. */
 export interface Activity {
   /** Resolves soon after the next write of this process, and otherwise after this time. */
   wait(ms: number, signal?: AbortSignal): Promise<void>;
+  /** Reports a write. */
   notice(): void;
 }
 
-/** However much is written, readers are woken at most this often. */
+/** The shortest time between two wake-ups, however much is written. */
 const COALESCE_MS = 20;
 
 export function makeActivity(): Activity {
@@ -30,7 +31,7 @@ export function makeActivity(): Activity {
       if (waiting.size === 0) return;
       coming ??= setTimeout(() => {
         coming = undefined;
-        // Each takes itself off the list, which a walk over a set allows.
+        // Each call removes itself from the set, which is allowed during the iteration.
         for (const done of waiting) done();
       }, COALESCE_MS);
     },

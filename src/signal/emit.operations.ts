@@ -4,9 +4,8 @@ import { moment } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { warnUnhandled, type EmittedSignal, type SignalSubmission } from './emit.service.ts';
-import { webhookSource } from '../webhook/accept.service.ts';
-import type { Emission } from './types.ts';
-import type { SignalDraft } from './signal.ts';
+import type { Emission } from '../pipeline/run/types.ts';
+import { webhookSource, type SignalDraft } from './signal.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { refuseDeniedFollowers } from '../access/denied-commands.operations.ts';
@@ -52,7 +51,7 @@ const errors = [
   'TENANT_SUSPENDED',
 ] as const;
 
-const toldShape = z.object({
+const emittedShape = z.object({
   signal_id: z.string(),
   created: z
     .boolean()
@@ -71,7 +70,7 @@ export const emitSignal = defineOperation({
   scope: 'events:rw',
   input: reportInput,
   nulls: 'absent',
-  output: toldShape,
+  output: emittedShape,
   errors,
   http: {
     method: 'POST',
@@ -94,12 +93,12 @@ export const emitSignal = defineOperation({
     const { signals } = context.engine;
     await refuseWebhookName(submission, context);
     if (listDenied(context.principal.scopes).length > 0) {
-      refuseDeniedFollowers(context, signals.foresee(submission));
+      refuseDeniedFollowers(context, signals.draft(submission));
     }
-    return await showTold(context, submission, await signals.emit(submission));
+    return await showEmitted(context, submission, await signals.emit(submission));
   },
   async plan(context, input) {
-    const emission = await foresee(toSubmission(context, input), context);
+    const emission = await draftSignal(toSubmission(context, input), context);
     refuseDeniedFollowers(context, emission);
     const { signal, jobs, runs } = emission;
     const earlier = await findEarlier(context, signal);
@@ -125,7 +124,7 @@ export const emitSignals = defineOperation({
     signals: z.array(reportInput).min(1).max(limits.signalsReportedMax).describe('in their order'),
   }),
   nulls: 'absent',
-  output: z.object({ signals: z.array(toldShape).describe('one for each, in their order') }),
+  output: z.object({ signals: z.array(emittedShape).describe('one for each, in their order') }),
   errors,
   http: { method: 'POST', path: '/signals/batch', acceptsCloudEvents: 'many' },
   cli: { absent: 'a person reports one thing; programs post many' },
@@ -134,20 +133,20 @@ export const emitSignals = defineOperation({
     const submissions = reports.map((report) => toOneOfMany(context, report));
     const isLimited = listDenied(context.principal.scopes).length > 0;
     for (const [index, submission] of submissions.entries()) {
-      const emission = await at(index, () => foresee(submission, context));
+      const emission = await atIndex(index, () => draftSignal(submission, context));
       if (isLimited) refuseDeniedFollowers(context, emission);
     }
-    const told = await signals.emitAll(submissions);
+    const emitted = await signals.emitAll(submissions);
     return {
       signals: await Promise.all(
-        submissions.map((one, index) => showTold(context, one, told[index] ?? nothingTold)),
+        submissions.map((one, index) => showEmitted(context, one, emitted[index] ?? notEmitted)),
       ),
     };
   },
   async plan(context, { signals: reports }) {
     const emissions = await Promise.all(
       reports.map((report, index) =>
-        at(index, () => foresee(toOneOfMany(context, report), context)),
+        atIndex(index, () => draftSignal(toOneOfMany(context, report), context)),
       ),
     );
     for (const emission of emissions) refuseDeniedFollowers(context, emission);
@@ -160,23 +159,23 @@ export const emitSignals = defineOperation({
   },
 });
 
-const nothingTold: EmittedSignal = { signalId: '', created: false, handlers: 0 };
+const notEmitted: EmittedSignal = { signalId: '', created: false, handlers: 0 };
 
-async function showTold(
+async function showEmitted(
   { engine: { ledger, processId } }: Context,
   { type }: SignalSubmission,
   { signalId, created, handlers }: EmittedSignal,
-): Promise<z.output<typeof toldShape>> {
+): Promise<z.output<typeof emittedShape>> {
   const isUnhandled = created && handlers === 0;
   const warning = isUnhandled ? await warnUnhandled(ledger, processId, type) : undefined;
-  const told = { signal_id: signalId, created, handlers };
-  return warning === undefined ? told : { ...told, warning };
+  const shown = { signal_id: signalId, created, handlers };
+  return warning === undefined ? shown : { ...shown, warning };
 }
 
-/** Drafts what a signal would start. Throws what the report would throw. */
-async function foresee(submission: SignalSubmission, context: Context): Promise<Emission> {
+/** Drafts a signal with the jobs and runs that it would start. Throws if the report is invalid. */
+async function draftSignal(submission: SignalSubmission, context: Context): Promise<Emission> {
   await refuseWebhookName(submission, context);
-  return context.engine.signals.foresee(submission);
+  return context.engine.signals.draft(submission);
 }
 
 /**
@@ -199,7 +198,7 @@ async function refuseWebhookName(
 }
 
 /** Adds the index of a signal to its error. */
-async function at<T>(index: number, work: () => Promise<T>): Promise<T> {
+async function atIndex<T>(index: number, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (thrown) {

@@ -4,7 +4,8 @@ import { makeBatcher } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
-import type { Emission, RecordedSignal } from './types.ts';
+import type { Emission } from '../pipeline/run/types.ts';
+import type { RecordedSignal } from './emit.sql.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { toSignalDraft, type SignalReport } from './envelope.ts';
 import { senderOf, type SignalDraft } from './signal.ts';
@@ -16,13 +17,13 @@ import type { LedgerContext } from '../engine/context.ts';
 import type { SuppressedWork } from '../engine/commit-events.ts';
 import { announceWork } from '../job/enqueue.service.ts';
 
-/** A signal as somebody outside reports it. */
+/** A signal that a caller reports. */
 export interface SignalSubmission extends SignalReport {
-  /** Made by the caller when the same request may come again; a new one otherwise. */
+  /** Set by a caller that may repeat the request (default: a new id). */
   readonly id?: string | undefined;
   readonly actor: string;
   readonly actorRole?: string | undefined;
-  /** If it was reported before, it is handled again all the same. */
+  /** Handles the signal again even if it was reported before. */
   readonly rerun?: boolean;
   /** The reporter's trace. */
   readonly traceparent?: string | undefined;
@@ -39,10 +40,10 @@ export interface EmittedSignal extends RecordedSignal {
 export interface SignalEmitter {
   /** Committed when it resolves. */
   emit(submission: SignalSubmission): Promise<EmittedSignal>;
-  /** All of them in one commit, or none; one answer for each, in their order. */
+  /** Emits all of them in one commit, or none. Returns a result per signal, in the same order. */
   emitAll(submissions: readonly SignalSubmission[]): Promise<readonly EmittedSignal[]>;
-  /** Drafts what a signal would start. Throws what `emit` would throw. */
-  foresee(submission: SignalSubmission): Emission;
+  /** Drafts a signal with the jobs and runs that it would start. Throws if the report is invalid. */
+  draft(submission: SignalSubmission): Emission;
 }
 
 export function makeSignalEmitter(context: LedgerContext): SignalEmitter {
@@ -52,15 +53,18 @@ export function makeSignalEmitter(context: LedgerContext): SignalEmitter {
       context,
       emissions.flatMap(({ jobs, runs }) => [...jobs, ...runs]),
     );
-    const { told, news } = await ledger.signals.emit(emissions);
-    const isNew = (_: Emission, index: number): boolean => told[index]?.created === true;
+    const { recorded, news } = await ledger.signals.emit(emissions);
+    const isNew = (_: Emission, index: number): boolean => recorded[index]?.created === true;
     const signals = emissions.filter(isNew).map(({ signal }) => signal);
-    commits.publish({ ...news, signals, suppressed: findSuppressedSignals(emissions, told) });
-    return told.map((one, index) => ({ ...one, handlers: countHandlers(one, emissions[index]) }));
+    commits.publish({ ...news, signals, suppressed: findSuppressedSignals(emissions, recorded) });
+    return recorded.map((one, index) => ({
+      ...one,
+      handlers: countHandlers(one, emissions[index]),
+    }));
   };
   const record = makeBatcher<Emission, EmittedSignal>(write);
   return {
-    foresee: (submission) => toEmission(submission, context),
+    draft: (submission) => toEmission(submission, context),
     emit: (submission) =>
       quota.within({ jobs: 0, signals: 1 }, async () => {
         context.requireAccepting();
@@ -77,9 +81,9 @@ export function makeSignalEmitter(context: LedgerContext): SignalEmitter {
 /** Lists the signals that were dropped because their source used their dedupe key before. */
 function findSuppressedSignals(
   emissions: readonly Emission[],
-  told: readonly RecordedSignal[],
+  recorded: readonly RecordedSignal[],
 ): SuppressedWork[] {
-  return told.flatMap(({ created, signalId }, at): SuppressedWork[] => {
+  return recorded.flatMap(({ created, signalId }, at): SuppressedWork[] => {
     const { signal, rerun } = emissions[at] ?? {};
     if (created || rerun === true || signal?.dedupeKey === undefined) return [];
     const { type, source, dedupeKey, data } = signal;
@@ -88,7 +92,7 @@ function findSuppressedSignals(
   });
 }
 
-/** Nothing is started for a signal that was there before, unless the caller wants that. */
+/** A signal that was reported before starts nothing, unless the caller requests a rerun. */
 function countHandlers({ created }: RecordedSignal, emission: Emission | undefined): number {
   if (emission === undefined || !(created || emission.rerun === true)) return 0;
   return emission.jobs.length + emission.runs.length;
@@ -103,7 +107,7 @@ function toEmission(
   const current = generation.rules;
   refuseLoop(cause, current.hopsMax);
   const reporter = { id, actor, actorRole, nowMs };
-  const signal = { ...toSignalDraft(submission, reporter), ...placeOf(submission) };
+  const signal = { ...toSignalDraft(submission, reporter), ...lineageIn(submission) };
   refusePluginName(signal.source, catalog);
   const { hops: _, ...descent } = lineageOf(cause);
   const scope: { payload: JsonObject; context: JsonObject } = { payload: data, context: {} };
@@ -116,23 +120,23 @@ function toEmission(
     atMs: occurredAt === undefined ? nowMs : fromTimestamp(occurredAt),
   });
   if (followers.jobs.length + followers.runs.length === 0) current.onUnmatched?.(signal);
-  const isAgain = submission.rerun === true ? { rerun: true } : {};
-  return withTrace({ signal, ...followers, ...isAgain }, submission.traceparent);
+  const rerun = submission.rerun === true ? { rerun: true } : {};
+  return withTrace({ signal, ...followers, ...rerun }, submission.traceparent);
 }
 
-/** In the chain of the job that reports it, as if it had emitted it. */
-function placeOf({ cause, metadata = {} }: SignalSubmission): Partial<SignalDraft> {
+/** Puts the signal into the chain of the job that reports it, as if the job had emitted it. */
+function lineageIn({ cause, metadata = {} }: SignalSubmission): Partial<SignalDraft> {
   if (cause === undefined) return {};
   const { hops, rootJobId, sourceEventId } = cause;
-  const isPlaced = typeof metadata['correlation_id'] === 'string';
+  const isCorrelated = typeof metadata['correlation_id'] === 'string';
   return {
     hops: hops + 1,
-    ...(isPlaced ? {} : { correlationId: rootJobId }),
-    ...(isPlaced || sourceEventId === null ? {} : { causationId: sourceEventId }),
+    ...(isCorrelated ? {} : { correlationId: rootJobId }),
+    ...(isCorrelated || sourceEventId === null ? {} : { causationId: sourceEventId }),
   };
 }
 
-/** A route with `from: <plugin>` trusts that the plugin itself said it. */
+/** Refuses the name of a plugin as source: routes with `from: <plugin>` rely on it. */
 function refusePluginName(source: string, { plugins }: Catalog): void {
   if (!plugins.has(senderOf(source))) return;
   throw new DuctileError('INPUT_INVALID', `source is ${source}, the name of a plugin`, {
@@ -152,8 +156,11 @@ type SnapshotReads = LedgerSubset<'kind' | 'processes.list' | 'snapshots.list'>;
 
 const SNAPSHOTS_READ = 100;
 /** Signals that nothing handles may come often; other hosts change their configuration rarely. */
-const KEPT_MS = 5000;
-const kept = new WeakMap<SnapshotReads, { readonly atMs: number; readonly all: HandledTypes[] }>();
+const CACHED_MS = 5000;
+const cached = new WeakMap<
+  SnapshotReads,
+  { readonly atMs: number; readonly all: HandledTypes[] }
+>();
 
 /**
  * Says that other live hosts have a route or pipeline for a type that nothing here handles. A signal
@@ -164,12 +171,12 @@ export async function warnUnhandled(
   processId: string,
   type: string,
 ): Promise<string | undefined> {
-  // A file has one process.
+  // A SQLite ledger has one process.
   if (ledger.kind === 'sqlite') return undefined;
-  const known = kept.get(ledger);
-  const isFresh = known !== undefined && performance.now() - known.atMs < KEPT_MS;
+  const known = cached.get(ledger);
+  const isFresh = known !== undefined && performance.now() - known.atMs < CACHED_MS;
   const all = isFresh ? known.all : await listHandledTypes(ledger);
-  if (!isFresh) kept.set(ledger, { atMs: performance.now(), all });
+  if (!isFresh) cached.set(ledger, { atMs: performance.now(), all });
   const others = all.filter((one) => one.processId !== processId && one.types.has(type));
   if (others.length === 0) return undefined;
   const hosts = [...new Set(others.map(({ host }) => host))].join(', ');

@@ -1,12 +1,23 @@
 import type { SignalDraft } from './signal.ts';
 import type { Transaction } from '../ledger/dialect.ts';
 import { mergeRunEvents, noRunEvents } from '../pipeline/run/changes.ts';
-import type { Followers, RunCommitEvents } from '../pipeline/run/types.ts';
-import type { Emission, EmissionResult, RecordedSignal } from './types.ts';
+import type { Emission, Followers, RunCommitEvents } from '../pipeline/run/types.ts';
 import { enqueueJobs, insertContexts } from '../job/enqueue.sql.ts';
 import { text } from '../ledger/row.ts';
 import { createRuns } from '../pipeline/run/start.sql.ts';
 import { insertAndWake, insertNewSignals } from './signal.sql.ts';
+
+export interface EmissionResult {
+  /** A result per emission, in the same order. */
+  readonly recorded: readonly RecordedSignal[];
+  readonly news: RunCommitEvents;
+}
+
+export interface RecordedSignal {
+  readonly signalId: string;
+  /** False if the signal was reported before. */
+  readonly created: boolean;
+}
 
 /** Inserts the signals that are new, with what they start, in one transaction. */
 export async function insertEmissions(
@@ -21,28 +32,28 @@ export async function insertEmissions(
     return { ...begun, advancing: begun.advancing || areAwaited };
   };
   if (added.length === signals.length) {
-    return { told: signals.map(asNew), news: await start(emissions) };
+    return { recorded: signals.map(asNew), news: await start(emissions) };
   }
   const ids = new Set(added.map(({ id }) => id));
   const news = await start(emissions.filter(({ signal }) => ids.has(signal.id)));
-  const told: RecordedSignal[] = [];
+  const recorded: RecordedSignal[] = [];
   for (const signal of signals) {
-    told.push(ids.has(signal.id) ? asNew(signal) : await findEarlier(tx, signal));
+    recorded.push(ids.has(signal.id) ? asNew(signal) : await findEarlier(tx, signal));
   }
-  const again = emissions.flatMap((emission, index) => handleAgain(emission, told[index]));
+  const again = emissions.flatMap((emission, index) => handleAgain(emission, recorded[index]));
   const all = again.length === 0 ? news : mergeRunEvents([news, await startAll(tx, again)]);
   // An earlier try may have started something before its response was lost, so wake the services.
-  return { told, news: tx.isRetry ? { ...all, advancing: true, queued: true } : all };
+  return { recorded, news: tx.isRetry ? { ...all, advancing: true, queued: true } : all };
 }
 
 /**
  * Returns the handlers of a signal that was reported before, if a rerun was requested. They run
  * like a replay.
  */
-function handleAgain(emission: Emission, told: RecordedSignal | undefined): Started[] {
+function handleAgain(emission: Emission, recorded: RecordedSignal | undefined): EmissionWork[] {
   const { rerun, jobs, runs, contexts = [] } = emission;
-  if (rerun !== true || told === undefined || told.created) return [];
-  const mark = { sourceEventId: told.signalId, submittedBy: 'replay' } as const;
+  if (rerun !== true || recorded === undefined || recorded.created) return [];
+  const mark = { sourceEventId: recorded.signalId, submittedBy: 'replay' } as const;
   return [
     {
       jobs: jobs.map((job) => ({ ...job, ...mark })),
@@ -62,12 +73,12 @@ function isPlain({ signal, jobs, runs }: Emission): boolean {
 async function record(tx: Transaction, signals: readonly SignalDraft[]): Promise<EmissionResult> {
   const awaited = insertAndWake(tx, signals);
   tx.finish();
-  return { told: signals.map(asNew), news: { ...noRunEvents, advancing: await awaited } };
+  return { recorded: signals.map(asNew), news: { ...noRunEvents, advancing: await awaited } };
 }
 
-type Started = Followers & Pick<Emission, 'contexts'>;
+type EmissionWork = Followers & Pick<Emission, 'contexts'>;
 
-async function startAll(tx: Transaction, followers: readonly Started[]): Promise<RunCommitEvents> {
+async function startAll(tx: Transaction, followers: readonly EmissionWork[]): Promise<RunCommitEvents> {
   insertContexts(
     tx,
     followers.flatMap(({ contexts = [] }) => contexts),

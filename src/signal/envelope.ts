@@ -48,12 +48,12 @@ export function toSignalDraft(report: SignalReport, reporter: Reporter): SignalD
     id,
     type,
     source,
-    data: keep(data, 'data', limits.payloadBytesMax),
-    metadata: keepMetadata(rest, reporter),
+    data: encode(data, 'data', limits.payloadBytesMax),
+    metadata: encodeMetadata(rest, reporter),
     hops: 1,
     correlationId: correlationId ?? id,
     ...(correlationId === undefined ? {} : { isCorrelated: true }),
-    ...filled({
+    ...omitUndefined({
       ...splitSubject(readText(report.subject, 'subject')),
       causationId: readText(causation, 'metadata.causation_id', limits.eventTypeBytesMax),
       dedupeKey: readText(report.dedupeKey, 'dedupe_key'),
@@ -75,7 +75,7 @@ function checkSource(source: string): void {
 }
 
 /** Most reports have no metadata, and those of one reporter are equal: they are checked once. */
-function keepMetadata(given: JsonObject, { actor, actorRole }: Reporter): string {
+function encodeMetadata(given: JsonObject, { actor, actorRole }: Reporter): string {
   const own = metadataOf(actor, actorRole);
   if (Object.keys(given).length > 0) {
     // The caller can't set its own role, or claim that something was masked, which would refuse a
@@ -83,24 +83,25 @@ function keepMetadata(given: JsonObject, { actor, actorRole }: Reporter): string
     const { schema_version: usual, ...who } = own;
     const { actor_role: _, [REDACTED_KEY]: __, schema_version: version = usual, ...others } = given;
     const metadata = { schema_version: version, ...others, ...who };
-    return keep(metadata, 'metadata', limits.signalMetadataBytesMax);
+    return encode(metadata, 'metadata', limits.signalMetadataBytesMax);
   }
   if (lastPlain?.actor !== actor || lastPlain.actorRole !== actorRole) {
-    const text = keep(own, 'metadata', limits.signalMetadataBytesMax);
+    const text = encode(own, 'metadata', limits.signalMetadataBytesMax);
     lastPlain = { actor, actorRole, text };
   }
   return lastPlain.text;
 }
 
-interface Plain {
+/** The metadata of a reporter without metadata of its own. */
+interface PlainMetadata {
   readonly actor: string;
   readonly actorRole: string | undefined;
   readonly text: string;
 }
 
-let lastPlain: Plain | undefined;
+let lastPlain: PlainMetadata | undefined;
 
-function keep(value: JsonObject, field: string, bytesMax: number): string {
+function encode(value: JsonObject, field: string, bytesMax: number): string {
   const text = toStoredJson(value, field, bytesMax);
   refuseSecret(value, field);
   return text;
@@ -145,11 +146,11 @@ function checkTime(at: Timestamp | undefined, nowMs: number): Timestamp | undefi
   throw refuse('occurred_at', 'is in the future');
 }
 
-type Filled<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+type DefinedFields<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 
-function filled<T extends object>(fields: T): Filled<T> {
+function omitUndefined<T extends object>(fields: T): DefinedFields<T> {
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(given) as Filled<T>;
+  return Object.fromEntries(given) as DefinedFields<T>;
 }
 
 function refuse(place: string, fault: string): DuctileError {

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
 import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { EventCursor, EventRows } from './types.ts';
+import type { EventCursor, EventRows } from './event-feed.sql.ts';
 import { RUNTIME_SOURCE } from './signal.ts';
 import type { Context } from '../operation/context.ts';
 import { readEpoch, readCursor, writeCursor } from '../operation/page.ts';
-import { defineOperation, type JsonOutput, type Operation } from '../operation/define.ts';
+import { defineOperation } from '../operation/define.ts';
 import {
   foldEvents,
   mergeEvents,
@@ -16,7 +16,6 @@ import {
   type FoldedEvents,
   type FoldedEvent,
 } from './merge-events.service.ts';
-import { invoke } from '../operation/invoke.ts';
 import { seesHidden, bareLedger } from '../access/visibility.operations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
@@ -134,7 +133,8 @@ function merge(rows: EventRows, place: EventCursor): MergedEvents {
   return merged;
 }
 
-interface Wish {
+/** The events that a reader wants and may see. */
+interface EventSelection {
   readonly type: readonly string[] | undefined;
   readonly fold: boolean;
   readonly seesAll: boolean;
@@ -143,19 +143,19 @@ interface Wish {
 const shown = new WeakMap<MergedEvents, Map<string, Event[]>>();
 
 /** Readers of the same page with the same filter share its events. */
-function showEvents(page: MergedEvents, epoch: string, wish: Wish): Event[] {
+function showEvents(page: MergedEvents, epoch: string, selection: EventSelection): Event[] {
   const known = shown.get(page) ?? new Map<string, Event[]>();
   shown.set(page, known);
-  const key = JSON.stringify(wish);
+  const key = JSON.stringify(selection);
   let events = known.get(key);
-  if (events === undefined) known.set(key, (events = selectEvents(page, epoch, wish)));
+  if (events === undefined) known.set(key, (events = selectEvents(page, epoch, selection)));
   return events;
 }
 
 function selectEvents(
   { merged }: MergedEvents,
   epoch: string,
-  { type, fold, seesAll }: Wish,
+  { type, fold, seesAll }: EventSelection,
 ): Event[] {
   const wanted = makeFilter(type);
   const seen = merged.filter(({ event, isHidden }) => wanted(event.type) && (seesAll || !isHidden));
@@ -173,15 +173,6 @@ export interface EventPage {
   readonly more: boolean;
   readonly pending: boolean;
   readonly reset: boolean;
-}
-
-/** Reads a page for a surface that streams events. */
-export async function readEventPage(
-  operation: Operation,
-  context: Context,
-  input: JsonOutput,
-): Promise<EventPage> {
-  return (await invoke(operation, context, input)) as unknown as EventPage;
 }
 
 /**
@@ -281,15 +272,15 @@ function makeSharedReads(ledger: Ledger): SharedReads {
   // Only a read that hasn't started is shared: one in progress may miss what the new caller knows
   // of.
   const share = <T>(coming: Map<string, Promise<T>>, key: string, read: () => Promise<T>) => {
-    let answer = coming.get(key);
-    if (answer === undefined) {
-      answer = inTurn(() => {
+    let result = coming.get(key);
+    if (result === undefined) {
+      result = inTurn(() => {
         coming.delete(key);
         return read();
       });
-      coming.set(key, answer);
+      coming.set(key, result);
     }
-    return answer;
+    return result;
   };
   const page: SharedReads['page'] = (after, rows) =>
     share(pages, JSON.stringify([after, rows]), () =>

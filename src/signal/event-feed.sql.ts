@@ -1,5 +1,6 @@
+import type { Timestamp } from '../base/clock.ts';
 import { makeToken } from '../base/ids.ts';
-import type { RunStatus } from '../pipeline/run/run.ts';
+import type { Run, RunStatus } from '../pipeline/run/run.ts';
 import {
   awaitBoth,
   type Dialect,
@@ -7,21 +8,93 @@ import {
   type Session,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type {
-  AttemptEvent,
-  EventLimit,
-  EventList,
-  EventCursor,
-  EventRows,
-  JobEvent,
-  Position,
-  RunEvent,
-  SignalEvent,
-} from './types.ts';
+import type { Attempt } from '../job/attempt.ts';
+import type { Job } from '../job/job.ts';
+import type { Signal } from './signal.ts';
+import type { HorizonState } from './event-horizon.sql.ts';
 import { writeMeta } from '../ledger/meta.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { toAttempt } from '../job/attempt.sql.ts';
 import { chainOf, toSignal } from './signal.sql.ts';
+
+/** A reader's position in an append-only table. */
+export interface Position {
+  readonly tx: number;
+  readonly seq: number;
+}
+
+export interface EventCursor {
+  readonly jobs: Position;
+  readonly signals: Position;
+  readonly attempts: Position;
+  readonly runs: Position;
+}
+
+/** The limits per kind of row. One row is returned even if it is larger. */
+export interface EventLimit {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+interface InChain {
+  readonly correlationId: string;
+}
+
+/** A job as it was accepted, without the fields that change later. */
+export type JobEvent = Pick<
+  Job,
+  | 'id'
+  | 'plugin'
+  | 'command'
+  | 'maxAttempts'
+  | 'submittedBy'
+  | 'actor'
+  | 'dedupeKey'
+  | 'createdAt'
+  | 'parentJobId'
+  | 'sourceEventId'
+  | 'rootJobId'
+  | 'retryOf'
+  | 'scheduleId'
+> &
+  InChain & { readonly position: Position };
+export type SignalEvent = Signal & { readonly position: Position };
+/** An attempt without its output. */
+export type AttemptEvent = Attempt & InChain & { readonly position: Position };
+
+/** The end of a run that did not halt. A run that halts has a signal of its own. */
+export type RunEvent = Pick<
+  Run,
+  | 'id'
+  | 'pipeline'
+  | 'status'
+  | 'submittedBy'
+  | 'actor'
+  | 'sourceEventId'
+  | 'parentJobId'
+  | 'rootJobId'
+  | 'revivedFrom'
+  | 'createdAt'
+  | 'startedAt'
+> &
+  InChain & { readonly completedAt: Timestamp; readonly position: Position };
+
+export interface EventRows {
+  readonly jobs: EventList<JobEvent>;
+  readonly signals: EventList<SignalEvent>;
+  readonly attempts: EventList<AttemptEvent>;
+  readonly runs: EventList<RunEvent>;
+  /** Other transactions are still writing the next rows. */
+  readonly isPending: boolean;
+}
+
+export interface EventList<T> {
+  readonly rows: readonly T[];
+  /** More rows can be read at once. */
+  readonly isCut: boolean;
+  /** The position after all rows so far. */
+  readonly end: Position;
+}
 
 /**
  * Lists what was recorded after a cursor, in an order to which later commits only append. Rows of
@@ -84,7 +157,7 @@ interface Source<T> {
   /** The column of the transaction number. */
   readonly tx: 'tx' | 'end_tx';
   /**
-   * Whether the column orders the rows even with a single writer, who doesn't append in this order.
+   * True if the column orders the rows even with a single writer, who doesn't append in this order.
    */
   readonly isOrdered: boolean;
   /** The columns of the table, which has the alias `e`. */
@@ -300,85 +373,4 @@ function comparer(
 
 function toPosition(row: Row): Position {
   return { tx: int(row, 'tx'), seq: int(row, 'seq') };
-}
-
-/** The extent to which the record is complete, if there are several writers. */
-interface Reach {
-  /** All transactions below this number have ended. */
-  readonly txBelow: number;
-  /** All jobs up to this number are committed or rolled back. */
-  readonly jobsUpTo: number;
-}
-
-export interface HorizonState {
-  /** Undefined with a single writer, and until the first extent is certain. */
-  readonly reach: Reach | undefined;
-  /** All transactions below this number have ended by now. */
-  readonly settledBelow: number;
-  /** A transaction must end before more can be seen. */
-  readonly isPending: boolean;
-}
-
-interface Horizon {
-  look(session: Session): Promise<HorizonState>;
-}
-
-interface Mark extends Reach {
-  /** The extent is certain when all transactions below this number have ended. */
-  readonly overBelow: number;
-}
-
-/**
- * Tracks up to where the record is complete. Job rows are updated often, so they have no index by
- * transaction. Instead, when there are new jobs, a mark is set: the highest job number that was
- * assigned, and then a new transaction. A job gets its transaction before its number. So when all
- * transactions before the mark have ended, no job up to that number can appear any more. Other rows
- * are shown up to a transaction that was read before the number: if the end of a job is visible,
- * its start is visible, too.
- */
-export function makeHorizon(): Horizon {
-  let reach: Reach | undefined;
-  let mark: Mark | undefined;
-  return {
-    async look(session) {
-      const { settledBelow, lastJobSeq } = session.dialect;
-      if (settledBelow === undefined)
-        return { reach: undefined, settledBelow: 0, isPending: false };
-      const [first = {}] = await session.run(
-        `select ${settledBelow} as settled, ${lastJobSeq} as job`,
-      );
-      const here: Reach = { txBelow: int(first, 'settled'), jobsUpTo: int(first, 'job') };
-      if (mark !== undefined && here.txBelow >= mark.overBelow) {
-        reach = furthest(reach, mark);
-        mark = undefined;
-      }
-      if (here.jobsUpTo <= (reach?.jobsUpTo ?? 0)) {
-        reach = furthest(reach, here);
-      } else if (mark === undefined) {
-        const { isOver, ...set } = await setMark(session, here);
-        if (isOver) reach = furthest(reach, set);
-        else mark ??= set;
-      }
-      return { reach, settledBelow: here.txBelow, isPending: mark !== undefined };
-    },
-  };
-}
-
-async function setMark(session: Session, here: Reach): Promise<Mark & { isOver: boolean }> {
-  const { settledBelow, ownTransaction } = session.dialect;
-  // Both are sent as one transaction. The second statement sees the state at its own start.
-  const [[begun = {}], [over = {}]] = await awaitBoth(
-    session.run(`select ${ownTransaction} as tx`),
-    session.run(`select ${settledBelow} as settled`),
-  );
-  const overBelow = int(begun, 'tx');
-  return { ...here, overBelow, isOver: int(over, 'settled') >= overBelow };
-}
-
-/** Concurrent reads can end in another order than they started. */
-function furthest(known: Reach | undefined, { txBelow, jobsUpTo }: Reach): Reach {
-  return {
-    txBelow: Math.max(txBelow, known?.txBelow ?? 0),
-    jobsUpTo: Math.max(jobsUpTo, known?.jobsUpTo ?? 0),
-  };
 }

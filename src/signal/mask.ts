@@ -2,6 +2,9 @@ import { ExactNumber, parseJson } from '../base/parse-json.ts';
 import { isObject, type Json } from '../base/json.ts';
 import { isSecretKey, isEmptySecret, maskText, REDACTED } from '../base/secrets.ts';
 import type { SealedText } from '../base/seal.ts';
+import { messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { purposes, type Vault } from '../access/vault.ts';
 
 export interface FoundSecret {
   /** The path, such as `data.user.password`. */
@@ -127,3 +130,27 @@ export const maskPayload: PayloadMask = (payload, _, text) => {
   const isWhole = text !== undefined && value === payload;
   return { data: isWhole ? text : JSON.stringify(value), redacted: paths };
 };
+
+/**
+ * Creates a mask that also seals the whole payload if something in it was masked. Many users can read
+ * signals, and they are kept for long; a sealed payload can still be replayed.
+ */
+export function makeSealingMask(vault: Pick<Vault, 'seal'>, log: Log): PayloadMask {
+  let isLogged = false;
+  return (payload, signalId, text = JSON.stringify(payload)) => {
+    const masked = maskPayload(payload, signalId, text);
+    if (masked.redacted.length === 0) return masked;
+    try {
+      return { ...masked, sealed: vault.seal(text, purposes.payload(signalId)) };
+    } catch (error) {
+      // The work has been done and counts. Only its replay is lost.
+      if (!isLogged) {
+        log.warn('masked payloads cannot be sealed, so their signals cannot be replayed', {
+          error: messageOf(error),
+        });
+      }
+      isLogged = true;
+      return masked;
+    }
+  };
+}

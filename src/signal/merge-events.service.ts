@@ -9,7 +9,7 @@ import type {
   Position,
   RunEvent,
   SignalEvent,
-} from './types.ts';
+} from './event-feed.sql.ts';
 import { RUNTIME_SOURCE } from './signal.ts';
 import { showAttempt, showSignal, signalShape } from '../job/shapes.service.ts';
 
@@ -21,12 +21,13 @@ export const placedShape = signalShape
     occurred_at: signalShape.shape.occurred_at,
   });
 
-type Shown = z.output<typeof placedShape>;
+type ShownEvent = z.output<typeof placedShape>;
 
+/** An event with its position in the feed. */
 export interface PlacedEvent {
-  readonly event: Shown;
+  readonly event: ShownEvent;
   readonly isHidden: boolean;
-  /** Behind this event, among the rows of every kind. */
+  /** The cursor after this event. */
   readonly place: EventCursor;
 }
 
@@ -38,12 +39,12 @@ export interface MergedEvents {
 }
 
 /**
- * Each kind in its own order; among them, by time. When there is more of a kind, the page ends with
- * what was read of it: later ones of the others would come before it.
+ * Merges the rows of all kinds by time. The order within a kind stays. If a kind has more rows than
+ * were read, the page ends with the last one that was: later events of other kinds might come too early.
  */
 export function mergeEvents(rows: EventRows, from: EventCursor): MergedEvents {
   const { jobs, signals, attempts, runs, isPending } = rows;
-  const heads: Head[] = [
+  const queues: RowQueue[] = [
     { kind: 'jobs', at: 0, isCut: jobs.isCut, rows: jobs.rows.map(fromJob) },
     { kind: 'signals', at: 0, isCut: signals.isCut, rows: signals.rows.map(fromSignal) },
     { kind: 'attempts', at: 0, isCut: attempts.isCut, rows: attempts.rows.map(fromAttempt) },
@@ -52,23 +53,23 @@ export function mergeEvents(rows: EventRows, from: EventCursor): MergedEvents {
   const merged: PlacedEvent[] = [];
   let place = from;
   for (;;) {
-    if (heads.some(({ rows: own, at, isCut }) => isCut && at === own.length)) {
+    if (queues.some(({ rows: own, at, isCut }) => isCut && at === own.length)) {
       return { merged, end: place, more: true, isPending };
     }
-    const head = earliest(heads);
-    const row = head?.rows[head.at];
-    if (head === undefined || row === undefined) break;
-    head.at += 1;
-    // The jobs' own place says from which transaction on they are wanted, and goes on saying it.
-    const position = head.kind === 'jobs' ? { ...row.position, tx: place.jobs.tx } : row.position;
-    place = { ...place, [head.kind]: position };
+    const queue = findEarliest(queues);
+    const row = queue?.rows[queue.at];
+    if (queue === undefined || row === undefined) break;
+    queue.at += 1;
+    // Keep the transaction of the jobs' cursor: it says from which transaction on jobs are wanted.
+    const position = queue.kind === 'jobs' ? { ...row.position, tx: place.jobs.tx } : row.position;
+    place = { ...place, [queue.kind]: position };
     merged.push({ event: row.event, isHidden: row.isHidden, place });
   }
   const end = { jobs: jobs.end, signals: signals.end, attempts: attempts.end, runs: runs.end };
   return { merged, end, more: false, isPending };
 }
 
-/** The latest of its type, and how many there were. */
+/** The latest event of its type, and the number of events of this type. */
 export interface FoldedEvent extends PlacedEvent {
   readonly count: number;
 }
@@ -93,31 +94,32 @@ export function foldEvents(
   return [...latest.values()];
 }
 
-interface Head {
+/** The rows of one kind, and the index of the next one to merge. */
+interface RowQueue {
   readonly kind: keyof EventCursor;
-  readonly rows: readonly Entry[];
+  readonly rows: readonly FeedRow[];
   readonly isCut: boolean;
   at: number;
 }
 
-interface Entry {
+interface FeedRow {
   readonly recordedAt: Timestamp;
   readonly position: Position;
-  readonly event: Shown;
+  readonly event: ShownEvent;
   readonly isHidden: boolean;
 }
 
-function earliest(heads: readonly Head[]): Head | undefined {
-  let first: Head | undefined;
-  for (const head of heads) {
-    const time = head.rows[head.at]?.recordedAt;
+function findEarliest(queues: readonly RowQueue[]): RowQueue | undefined {
+  let first: RowQueue | undefined;
+  for (const queue of queues) {
+    const time = queue.rows[queue.at]?.recordedAt;
     const known = first?.rows[first.at]?.recordedAt;
-    if (time !== undefined && (known === undefined || time < known)) first = head;
+    if (time !== undefined && (known === undefined || time < known)) first = queue;
   }
   return first;
 }
 
-function fromJob(job: JobEvent): Entry {
+function fromJob(job: JobEvent): FeedRow {
   const data = {
     job_id: job.id,
     plugin: job.plugin,
@@ -146,7 +148,7 @@ function fromJob(job: JobEvent): Entry {
   return { recordedAt: job.createdAt, position: job.position, event, isHidden: false };
 }
 
-function fromSignal(signal: SignalEvent): Entry {
+function fromSignal(signal: SignalEvent): FeedRow {
   const { signal_id, type, source, data, correlation_id, job_id, occurred_at } = showSignal(signal);
   return {
     recordedAt: signal.insertedAt,
@@ -165,10 +167,10 @@ function fromSignal(signal: SignalEvent): Entry {
   };
 }
 
-/** How an attempt ended is an event of the runtime; what it printed is not part of it. */
-function fromAttempt(attempt: AttemptEvent): Entry {
+/** The end of an attempt is an event of the service. Its output isn't part of the event. */
+function fromAttempt(attempt: AttemptEvent): FeedRow {
   const { result: _result, stderr: _stderr, logs: _logs, ...rest } = showAttempt(attempt);
-  // Everyone who follows events shares this, so its words are masked for all.
+  // All followers share this event, so the error is masked for all of them.
   const error = rest.last_error === null ? null : maskText(rest.last_error);
   const data = { ...rest, last_error: error };
   const event = {
@@ -184,8 +186,8 @@ function fromAttempt(attempt: AttemptEvent): Entry {
   return { recordedAt: attempt.completedAt, position: attempt.position, event, isHidden: false };
 }
 
-/** A run that halted is told by a signal of its own. */
-function fromRun(run: RunEvent): Entry {
+/** The end of a run. A run that halts has a signal of its own instead. */
+function fromRun(run: RunEvent): FeedRow {
   const data = {
     run_id: run.id,
     pipeline: run.pipeline,

@@ -1,9 +1,8 @@
 import * as z from 'zod';
 import { moment, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
-import type { SignalFilter } from './types.ts';
 import { splitSubject } from './envelope.ts';
-import type { Signal } from './signal.ts';
+import type { Signal, SignalFilter } from './signal.ts';
 import type { Context } from '../operation/context.ts';
 import { readSeqCursor, readEpoch, writeCursor } from '../operation/page.ts';
 import { defineOperation } from '../operation/define.ts';
@@ -119,8 +118,8 @@ export const showSignalOperation = defineOperation({
   },
 });
 
-/** The filters of signal lists. */
-interface Narrowing {
+/** The filters of signal lists, as callers write them. */
+interface SignalFilterInput {
   readonly subject?: string | undefined;
   readonly correlation_id?: string | undefined;
   readonly type?: string | undefined;
@@ -129,9 +128,9 @@ interface Narrowing {
   readonly to?: string | undefined;
 }
 
-function toFilter({ subject, correlation_id: correlationId, ...rest }: Narrowing) {
-  const wanted = { ...rest, correlationId, ...splitSubject(subject) };
-  const given = Object.entries(wanted).filter(([, value]) => value !== undefined);
+function toFilter({ subject, correlation_id: correlationId, ...rest }: SignalFilterInput) {
+  const filter = { ...rest, correlationId, ...splitSubject(subject) };
+  const given = Object.entries(filter).filter(([, value]) => value !== undefined);
   return Object.fromEntries(given) as Partial<SignalFilter>;
 }
 

@@ -5,42 +5,46 @@ import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { replayType, resumeTarget, type ReplayChoice } from './replay-directives.ts';
 import type { JobDraft } from '../job/job.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import type { Followers, RunDraft } from '../pipeline/run/types.ts';
-import type { Emission, ReplayProgress, SignalFilter, SignalGroup } from './types.ts';
+import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
+import type { Emission, Followers, RunDraft } from '../pipeline/run/types.ts';
+import type { ReplayProgress } from './replay.sql.ts';
 import {
   deliveryEventIn,
+  findStartingWebhook,
   toEventBaggage,
   RUNTIME_SOURCE,
   WEBHOOK_SOURCE,
   senderOf,
   type Signal,
+  type SignalFilter,
+  type SignalGroup,
 } from './signal.ts';
 import { findChildHops } from '../job/enqueue.service.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
 import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
 import type { Generation } from '../engine/generation.ts';
-import { openPayloads } from './seal.service.ts';
+import { isMasked } from './mask.ts';
+import { purposes, type Vault } from '../access/vault.ts';
+import type { SealedText } from '../base/seal.ts';
 import { suggest } from '../config/nearest.ts';
 import { nounOf } from '../directive/directive.ts';
 import { isPipelineFor, ANY_EVENT } from '../pipeline/language/pipeline.ts';
-import { findStartingWebhook } from '../webhook/accept.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 /**
- * From the oldest signal to what was the newest when it began, some at a time. Each step is one commit
- * with how far it came, so whoever begins it anew goes on there and starts nothing twice.
+ * Replays signals from the oldest to the one that was the newest at the start, in steps. Each step
+ * commits its progress, so a replay that was interrupted continues there and starts nothing twice.
  */
 async function replay(
   context: LedgerContext,
   choice: ReplayChoice,
-  asked: Asked,
+  request: Asked,
 ): Promise<JsonObject> {
   const { ledger, vault, processId, quota, commits } = context;
-  let progress = await beginAt(ledger, choice, asked);
-  const hopsLeast = await findChildHops(asked.actor, ledger);
+  let progress = await readProgress(ledger, choice, request);
+  const hopsLeast = await findChildHops(request.actor, ledger);
   while (progress.signals < choice.limit) {
-    if (asked.signal.aborted) {
+    if (request.signal.aborted) {
       throw new DuctileError('STOPPING', `stopped after ${progress.signals} signals`);
     }
     const signals = await ledger.signals.list({
@@ -53,26 +57,26 @@ async function replay(
     });
     const last = signals.at(-1);
     if (last === undefined) break;
-    const told = await readTold(signals, choice, { ledger, vault });
-    const followed = told.map((one) =>
-      followAgain({ ...one, hopsLeast }, choice, asked, context.generation),
+    const opened = await openSignals(signals, choice, { ledger, vault });
+    const followed = opened.map((one) =>
+      followAgain({ ...one, hopsLeast }, choice, request, context.generation),
     );
     const step = {
-      directiveId: asked.directiveId,
+      directiveId: request.directiveId,
       processId,
       force: choice.force,
       before: progress,
       cursor: last.seq,
       signals: signals.length,
       unhandled: followed.filter(({ jobs, runs }) => jobs.length + runs.length === 0).length,
-      unopened: signals.length - told.length,
+      unopened: signals.length - opened.length,
       jobs: followed.flatMap(({ jobs }) => jobs),
       runs: followed.flatMap(({ runs }) => runs),
       contexts: followed.flatMap(({ contexts = [] }) => contexts),
     };
-    const brings = { jobs: step.jobs.length + step.runs.length, signals: 0 };
-    const done = await quota.within(brings, () => ledger.signals.replay(step));
-    // Another process was to go on with it, because this one was believed to be dead.
+    const load = { jobs: step.jobs.length + step.runs.length, signals: 0 };
+    const done = await quota.within(load, () => ledger.signals.replay(step));
+    // Another process has taken over the directive, because this process seemed dead.
     if (done === undefined) throw new DuctileError('STOPPING', 'another process goes on with it');
     commits.publish(done.news);
     progress = done.progress;
@@ -81,7 +85,8 @@ async function replay(
   return { signals, jobs, runs, skipped, unhandled, unopened };
 }
 
-async function beginAt(
+/** Reads the progress of an interrupted or resumed replay. A new one starts before the first signal. */
+async function readProgress(
   ledger: Ledger,
   { resume }: ReplayChoice,
   { progress }: Asked,
@@ -95,20 +100,21 @@ async function beginAt(
   return { cursor: 0, upTo: newest?.seq ?? 0, ...nothing };
 }
 
-interface Told {
+/** A signal with its original payload. */
+interface OpenedSignal {
   readonly signal: Signal;
   /** The whole payload, even if the signal shows it masked. */
   readonly payload: Json;
 }
 
-/** Without those that cannot be told any more; who asked for exactly that one hears why. */
-async function readTold(
+/** Opens payloads, and skips signals whose payload can't be opened. Throws if one was named by id. */
+async function openSignals(
   signals: readonly Signal[],
   { signal_id: wanted }: ReplayChoice,
   { ledger, vault }: Pick<LedgerContext, 'ledger' | 'vault'>,
-): Promise<Told[]> {
+): Promise<OpenedSignal[]> {
   const exact = await openPayloads(signals, ledger, vault);
-  return signals.flatMap((signal, index): Told[] => {
+  return signals.flatMap((signal, index): OpenedSignal[] => {
     const one = exact[index];
     if (one === undefined || 'refused' in one) {
       if (wanted !== undefined && one !== undefined) throw one.refused;
@@ -118,8 +124,46 @@ async function readTold(
   });
 }
 
+/** The original payload of a signal, or the reason why it can't be opened. */
+export type OpenedPayload = { readonly payload: Json } | { readonly refused: DuctileError };
+
+/** Reads the original payloads of signals for a replay, in the same order. */
+export async function openPayloads(
+  signals: readonly Signal[],
+  ledger: LedgerSubset<'signals.listSealedPayloads'>,
+  vault: Pick<Vault, 'open'>,
+): Promise<OpenedPayload[]> {
+  const masked = signals.filter(({ metadata }) => isMasked(metadata)).map(({ id }) => id);
+  const rows = masked.length === 0 ? [] : await ledger.signals.listSealedPayloads(masked);
+  const sealedOf = new Map(rows.map(({ signalId, sealed }) => [signalId, sealed]));
+  return signals.map((signal) =>
+    isMasked(signal.metadata)
+      ? openOne(signal.id, sealedOf.get(signal.id), vault)
+      : { payload: parseJson(signal.data) as Json },
+  );
+}
+
+function openOne(
+  id: string,
+  sealed: SealedText | undefined,
+  vault: Pick<Vault, 'open'>,
+): OpenedPayload {
+  try {
+    if (sealed === undefined) throw unsealed(id);
+    return { payload: parseJson(vault.open(sealed, purposes.payload(id))) as Json };
+  } catch (error) {
+    if (error instanceof DuctileError) return { refused: error };
+    throw error;
+  }
+}
+
+function unsealed(id: string): DuctileError {
+  const message = `signal ${id} was masked, and what it said was not sealed`;
+  return new DuctileError('SIGNAL_MASKED', message, { place: id });
+}
+
 function followAgain(
-  { signal, payload, hopsLeast }: Told & { readonly hopsLeast: number },
+  { signal, payload, hopsLeast }: OpenedSignal & { readonly hopsLeast: number },
   { handler }: ReplayChoice,
   { actor, directiveId }: Asked,
   { rules }: Generation,
@@ -196,7 +240,7 @@ export function replayDirective(context: LedgerContext): DirectiveDefinition<Rep
           : 'What a handler has done well for a signal, or is about to do, is left out.',
       ];
     },
-    execute: (choice, asked) => replay(context, choice, asked),
+    execute: (choice, request) => replay(context, choice, request),
   };
 }
 
@@ -246,7 +290,7 @@ function refuseUnknown({ handler }: ReplayChoice, { routes, pipelines }: Generat
   });
 }
 
-/** Which pipelines begin may hang on what a signal says, so all of it is the most there can be. */
+/** Counts the most that can be started: a pipeline's condition can depend on the payload. */
 function planHandlers(
   groups: readonly SignalGroup[],
   { handler, force }: ReplayChoice,

@@ -1,13 +1,50 @@
 import type { JobDraft } from '../job/job.ts';
 import { defineRows, type Transaction } from '../ledger/dialect.ts';
 import { noRunEvents } from '../pipeline/run/changes.ts';
-import type { Followers, RunDraft } from '../pipeline/run/types.ts';
-import type { ReplayStepResult, ReplayProgress, ReplayStep } from './types.ts';
+import type { Emission, Followers, RunCommitEvents, RunDraft } from '../pipeline/run/types.ts';
 import { lockDirectives } from '../directive/directive.sql.ts';
 import { enqueueJobs, insertContexts } from '../job/enqueue.sql.ts';
 import { lockProgress, writeProgress } from '../directive/progress.sql.ts';
 import { text } from '../ledger/row.ts';
 import { createRuns } from '../pipeline/run/start.sql.ts';
+
+export interface ReplayStep extends Followers, Pick<Emission, 'contexts'> {
+  readonly directiveId: string;
+  readonly processId: string;
+  /** Includes handlers that succeeded for the same signal before, or are running. */
+  readonly force: boolean;
+  readonly before: ReplayProgress;
+  /** The last signal of this step. */
+  readonly cursor: number;
+  /** The number of signals in this step, and of those that nothing handles. */
+  readonly signals: number;
+  readonly unhandled: number;
+  /**
+   * The number of signals in this step that were skipped because their masked payload can't be
+   * opened.
+   */
+  readonly unopened: number;
+}
+
+/** The progress of a replay. */
+export interface ReplayProgress {
+  /** The last signal that was processed, and the newest one when the replay started. */
+  readonly cursor: number;
+  readonly upTo: number;
+  readonly signals: number;
+  readonly jobs: number;
+  readonly runs: number;
+  /** Jobs and runs that were skipped: an equal one succeeded or is running. */
+  readonly skipped: number;
+  readonly unhandled: number;
+  /** Signals that were skipped because their masked payload can't be opened. */
+  readonly unopened: number;
+}
+
+export interface ReplayStepResult {
+  readonly progress: ReplayProgress;
+  readonly news: RunCommitEvents;
+}
 
 /**
  * Starts the handlers of some signals again and records the directive's progress, in one commit.
@@ -16,7 +53,7 @@ export async function replayStep(
   tx: Transaction,
   step: ReplayStep,
 ): Promise<ReplayStepResult | undefined> {
-  // One at a time over all hosts, so that two replays can't both find the same handler missing.
+  // Only one replay at a time over all hosts: two could both find the same handler missing.
   await lockDirectives(tx);
   const stored = await lockProgress<ReplayProgress>(tx, step);
   if (stored === undefined) return undefined;

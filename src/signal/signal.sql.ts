@@ -1,4 +1,11 @@
-import { PLAIN_METADATA, type Signal, type SignalDraft } from './signal.ts';
+import {
+  PLAIN_METADATA,
+  type Signal,
+  type SignalDraft,
+  type SignalFilter,
+  type SignalGroup,
+  type SignalPageFilter,
+} from './signal.ts';
 import {
   defineRows,
   type Dialect,
@@ -8,7 +15,6 @@ import {
   type Transaction,
   type Value,
 } from '../ledger/dialect.ts';
-import type { SignalFilter, SignalGroup, SignalPageFilter } from './types.ts';
 import { insertAsked } from '../directive/asked.sql.ts';
 import { insertSealedPayloads } from '../access/credential.sql.ts';
 import { int, intOrNull, text, textOrNull, filterWritten } from '../ledger/row.ts';
@@ -17,11 +23,12 @@ import { formatOrder, WhereClause } from '../ledger/where.ts';
 import { limits } from '../base/limits.ts';
 import { type ListPage, rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
 
+/** Inserts signals and wakes the branches that wait for them. */
 export function insertSignals(tx: Transaction, signals: readonly SignalDraft[]): void {
   tx.send(insert, signals.map(toRow));
   insertSealedPayloads(tx, signals);
-  wakeWaiting(tx, signals);
-  ask(tx, signals);
+  tx.send(wake, firstOfEach(signals));
+  insertRequests(tx, signals);
 }
 
 /** Inserts signals like `insertSignals`. Returns whether a branch waits for one of them. */
@@ -31,8 +38,8 @@ export async function insertAndWake(
 ): Promise<boolean> {
   tx.send(insert, signals.map(toRow));
   insertSealedPayloads(tx, signals);
-  const woken = tx.each(wakeTold, firstOfEach(signals));
-  ask(tx, signals);
+  const woken = tx.each(wakeReturning, firstOfEach(signals));
+  insertRequests(tx, signals);
   return (await woken).length > 0;
 }
 
@@ -46,8 +53,8 @@ export async function insertNewSignals(
 ): Promise<{ readonly added: readonly SignalDraft[]; readonly areAwaited: boolean }> {
   const added = filterWritten(signals, await tx.each(insertNew, signals.map(toRow)));
   insertSealedPayloads(tx, added);
-  const woken = tx.each(wakeTold, firstOfEach(added));
-  ask(tx, added);
+  const woken = tx.each(wakeReturning, firstOfEach(added));
+  insertRequests(tx, added);
   return { added, areAwaited: (await woken).length > 0 };
 }
 
@@ -55,7 +62,7 @@ export async function insertNewSignals(
  * Records the directives that signals request. The signal of such a request requests nothing
  * itself.
  */
-function ask(tx: Transaction, signals: readonly SignalDraft[]): void {
+function insertRequests(tx: Transaction, signals: readonly SignalDraft[]): void {
   const { listSignalDirectives } = tx;
   if (listSignalDirectives === undefined) return;
   const asked = signals.flatMap((signal) =>
@@ -67,10 +74,6 @@ function ask(tx: Transaction, signals: readonly SignalDraft[]): void {
     insert,
     asked.map(({ signal }) => toRow(signal)),
   );
-}
-
-function wakeWaiting(tx: Transaction, signals: readonly SignalDraft[]): void {
-  tx.send(wake, firstOfEach(signals));
 }
 
 /**
@@ -88,7 +91,7 @@ function firstOfEach(signals: readonly SignalDraft[]): { type: string; id: strin
  * look.
  */
 const wake = defineRows({ columns: { type: 'text', id: 'text' }, sql: wakeBranches });
-const wakeTold = defineRows({
+const wakeReturning = defineRows({
   columns: { type: 'text', id: 'text' },
   sql: (r, d) => `${wakeBranches(r, d)} returning 1 as one`,
 });

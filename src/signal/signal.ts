@@ -21,8 +21,8 @@ export function metadataOf(
   actor: string,
   role: string | null | undefined,
 ): JsonObject & { readonly schema_version: number } {
-  const told = role === null || role === undefined ? {} : { actor_role: role };
-  return { schema_version: SCHEMA_VERSION, actor, ...told };
+  const own = role === null || role === undefined ? {} : { actor_role: role };
+  return { schema_version: SCHEMA_VERSION, actor, ...own };
 }
 
 /** Returns the sender as routes and pipelines name it: a plugin by its name alone. */
@@ -89,6 +89,54 @@ export interface Signal {
   readonly insertedAt: Timestamp;
 }
 
+export interface SignalFilter {
+  readonly id?: string;
+  /** Only ids with this prefix. */
+  readonly idPrefix?: string;
+  readonly type?: string;
+  readonly source?: string;
+  readonly subjectType?: string;
+  readonly subjectId?: string;
+  readonly correlationId?: string;
+  readonly causationId?: string;
+  readonly dedupeKey?: string;
+  readonly sourceEventId?: string;
+  readonly jobId?: string;
+  readonly visibility?: 'internal' | 'admin_only';
+  /** Only signals that occurred in [from, to). */
+  readonly from?: Timestamp;
+  readonly to?: Timestamp;
+  readonly upToSeq?: number;
+  /** Keyset page: rows after this one, in the order of the list. */
+  readonly beforeSeq?: number;
+  readonly order?: 'newest' | 'oldest';
+  /** The most data to read. One row is returned even if it is larger. */
+  readonly bytesMax?: number;
+  readonly limit: number;
+}
+
+export interface SignalGroup {
+  readonly source: string;
+  readonly type: string;
+  readonly count: number;
+}
+
+/** `visitMax`: how many rows a page may read. */
+export type SignalPageFilter = { readonly visitMax?: number } & Pick<
+  SignalFilter,
+  | 'type'
+  | 'source'
+  | 'subjectType'
+  | 'subjectId'
+  | 'correlationId'
+  | 'visibility'
+  | 'from'
+  | 'to'
+  | 'beforeSeq'
+  | 'order'
+  | 'limit'
+>;
+
 /**
  * Returns what is wrong with the type of a reported signal, or undefined. Plugins may name events
  * freely.
@@ -111,10 +159,29 @@ const WEBHOOK_KEY = 'webhook';
 /** The prefix of the source of a delivery's signal. */
 export const WEBHOOK_SOURCE = 'webhook:';
 
-type Described = Pick<SignalDraft, 'source' | 'metadata'>;
+export function webhookSource(webhookId: string): string {
+  return `${WEBHOOK_SOURCE}${webhookId}`;
+}
+
+/** The type of a delivery's signal, unless its webhook sets another one. */
+export const DELIVERY_SIGNAL = 'webhook.received';
+
+/**
+ * Returns the id of the webhook that started its own target with this signal. A replay of the signal
+ * doesn't start that target again: only its routes and pipelines are replayed.
+ */
+export function findStartingWebhook({
+  type,
+  source,
+}: Pick<SignalDraft, 'type' | 'source'>): string | undefined {
+  const isDelivery = type === DELIVERY_SIGNAL && source.startsWith(WEBHOOK_SOURCE);
+  return isDelivery ? source.slice(WEBHOOK_SOURCE.length) : undefined;
+}
+
+type SignalOrigin = Pick<SignalDraft, 'source' | 'metadata'>;
 
 /** Reads the webhook, event type and headers from the metadata of a delivery's signal. */
-export function deliveryEventIn({ source, metadata }: Described): JsonObject | undefined {
+export function deliveryEventIn({ source, metadata }: SignalOrigin): JsonObject | undefined {
   if (!source.startsWith(WEBHOOK_SOURCE)) return undefined;
   // Most signals have no delivery: don't parse their metadata.
   if (metadata?.includes(`"${WEBHOOK_KEY}":`) !== true) return undefined;
@@ -124,7 +191,7 @@ export function deliveryEventIn({ source, metadata }: Described): JsonObject | u
 }
 
 /** Reads the sender's event type of a signal, in the form that routes and pipelines match. */
-export function eventBehind(signal: Described): string | undefined {
+export function eventBehind(signal: SignalOrigin): string | undefined {
   const event = deliveryEventIn(signal)?.['event'];
   return typeof event === 'string' ? event : undefined;
 }

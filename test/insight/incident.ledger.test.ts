@@ -1,7 +1,7 @@
 /** Incidents: opened once over all hosts, reported in the same commit, closed once. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { Emission } from '../../src/signal/types.ts';
+import type { Emission } from '../../src/pipeline/run/types.ts';
 import type { IncidentChanges } from '../../src/insight/types.ts';
 import { databases, only, openBench } from '../support/ledger/bench.ts';
 import { draft, startOne } from '../support/ledger/drafts.ts';

@@ -1,7 +1,7 @@
 /** Signals that no attempt emitted: each is there once, with what follows from it. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { Emission } from '../../src/signal/types.ts';
+import type { Emission } from '../../src/pipeline/run/types.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { task } from '../pipeline/graphs.ts';
 import { define, runOf } from '../support/ledger/runs.ts';
@@ -32,8 +32,8 @@ describe.each(databases)('a reported signal on %s', (kind) => {
       },
       2,
     );
-    const { told, news } = await ledger.signals.emit([emission]);
-    expect(told).toEqual([{ signalId: emission.signal.id, created: true }]);
+    const { recorded, news } = await ledger.signals.emit([emission]);
+    expect(recorded).toEqual([{ signalId: emission.signal.id, created: true }]);
     expect(news.queued).toBe(true);
     expect(only(await ledger.signals.list({ limit: 9 }))).toMatchObject(emission.signal);
     const jobs = await ledger.jobs.list({ sourceEventId: emission.signal.id, limit: 9 });
@@ -45,10 +45,10 @@ describe.each(databases)('a reported signal on %s', (kind) => {
     const first = report({ dedupeKey: 'k', data: '{"n":1}' }, 1);
     await ledger.signals.emit([first]);
     const before = await dump();
-    const { told, news } = await ledger.signals.emit([
+    const { recorded, news } = await ledger.signals.emit([
       report({ dedupeKey: 'k', data: '{"n":2}' }, 1),
     ]);
-    expect(told).toEqual([{ signalId: first.signal.id, created: false }]);
+    expect(recorded).toEqual([{ signalId: first.signal.id, created: false }]);
     expect(news.queued).toBe(false);
     expect(await dump()).toEqual(before);
   });
@@ -67,15 +67,15 @@ describe.each(databases)('a reported signal on %s', (kind) => {
   test("is one by its source's own id, and another of another source", async () => {
     const { ledger } = await openBench(kind);
     const first = report({ sourceEventId: 'e' });
-    const { told } = await ledger.signals.emit([
+    const { recorded } = await ledger.signals.emit([
       first,
       report({ sourceEventId: 'e' }),
       report({ sourceEventId: 'e', source: 'other' }),
       report(),
       report(),
     ]);
-    expect(told.map(({ created }) => created)).toEqual([true, false, true, true, true]);
-    expect(told[1]?.signalId).toBe(first.signal.id);
+    expect(recorded.map(({ created }) => created)).toEqual([true, false, true, true, true]);
+    expect(recorded[1]?.signalId).toBe(first.signal.id);
     expect(await ledger.signals.list({ limit: 9 })).toHaveLength(4);
   });
 
@@ -84,9 +84,9 @@ describe.each(databases)('a reported signal on %s', (kind) => {
     const answers = await Promise.all(
       range(20).map(() => ledger.signals.emit([report({ dedupeKey: 'k' }, 1)])),
     );
-    const told = answers.map((answer) => only(answer.told));
-    expect(told.filter(({ created }) => created)).toHaveLength(1);
-    expect(new Set(told.map(({ signalId }) => signalId)).size).toBe(1);
+    const recorded = answers.map((answer) => only(answer.recorded));
+    expect(recorded.filter(({ created }) => created)).toHaveLength(1);
+    expect(new Set(recorded.map(({ signalId }) => signalId)).size).toBe(1);
     expect(await ledger.jobs.list({ limit: 99 })).toHaveLength(1);
   });
 
@@ -176,9 +176,9 @@ describe('two hosts that report the same at once', () => {
         ledger.signals.emit([report(given, 1)]),
         other.signals.emit([report(given, 1)]),
       ]);
-      const told = [only(one.told), only(two.told)];
-      expect(told.filter(({ created }) => created)).toHaveLength(1);
-      expect(told[0]?.signalId).toBe(told[1]?.signalId);
+      const recorded = [only(one.recorded), only(two.recorded)];
+      expect(recorded.filter(({ created }) => created)).toHaveLength(1);
+      expect(recorded[0]?.signalId).toBe(recorded[1]?.signalId);
     });
     await Promise.all(rounds);
     expect(await ledger.signals.list({ limit: 99 })).toHaveLength(20);

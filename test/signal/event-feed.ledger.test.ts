@@ -1,7 +1,7 @@
 /** Following what is recorded: an order that later commits only add to. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { EventCursor, EventRows, Position } from '../../src/signal/types.ts';
+import type { EventCursor, EventRows, Position } from '../../src/signal/event-feed.sql.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { eventually } from '../support/instance.ts';

@@ -2,7 +2,12 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import type { Timestamp } from '../../src/base/clock.ts';
-import type { EventCursor, EventRows, Position, SignalEvent } from '../../src/signal/types.ts';
+import type {
+  EventCursor,
+  EventRows,
+  Position,
+  SignalEvent,
+} from '../../src/signal/event-feed.sql.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { findSharedReads } from '../../src/signal/event-feed.operations.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { ReplayStep } from '../../src/signal/types.ts';
+import type { ReplayStep } from '../../src/signal/replay.sql.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
 import { draft, pausing } from '../support/ledger/drafts.ts';
 

@@ -1,9 +1,8 @@
 import { quoteShell } from '../../base/text.ts';
 import { isObject, parseStoredJson } from '../../base/json.ts';
-import { findStartingWebhook } from '../../webhook/accept.service.ts';
 import type { Job } from '../../job/job.ts';
 import { type Run, describeState } from '../../pipeline/run/run.ts';
-import { RUNTIME_SOURCE, type Signal } from '../../signal/signal.ts';
+import { findStartingWebhook, RUNTIME_SOURCE, type Signal } from '../../signal/signal.ts';
 import {
   formatCount,
   toExplanation,

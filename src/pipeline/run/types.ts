@@ -74,6 +74,15 @@ export interface Followers {
   readonly runs: readonly RunDraft[];
 }
 
+/** A signal with what it starts. The jobs have no dedupe keys: the signal itself exists once. */
+export interface Emission extends Followers {
+  readonly signal: SignalDraft;
+  /** The baggage of its jobs and runs. */
+  readonly contexts?: readonly { readonly id: string; readonly accumulated: string }[];
+  /** Handles the signal again even if it was reported before. */
+  readonly rerun?: boolean;
+}
+
 export type FollowHalt = (halt: RunHalt) => Followers;
 
 /** Returns the payload of a signal as JSON text. Throws if it can't be decrypted. */

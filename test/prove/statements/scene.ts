@@ -1,7 +1,7 @@
 /** A request to a ledger that can be repeated until it succeeds. */
 import { makeId } from '../../../src/base/ids.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import type { Emission } from '../../../src/signal/types.ts';
+import type { Emission } from '../../../src/pipeline/run/types.ts';
 import type { Bench } from '../../support/ledger/bench.ts';
 import { draft } from '../../support/ledger/drafts.ts';
 
