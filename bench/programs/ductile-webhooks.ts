@@ -36,8 +36,8 @@ async function makeAcceptStub(
   const rows = store === 'rows' ? await openBareRows(join(config, 'bare', 'ledger.db')) : undefined;
   return (drafts) => {
     rows?.commit(() => drafts.forEach((draft) => rows.insert(toBare(draft))));
-    const told = drafts.map(({ emission }) => ({ signalId: emission.signal.id, isNew: true }));
-    return Promise.resolve({ told, news: noRunEvents });
+    const results = drafts.map(({ emission }) => ({ signalId: emission.signal.id, isNew: true }));
+    return Promise.resolve({ results, news: noRunEvents });
   };
 }
 

@@ -15,8 +15,9 @@ import {
 } from './credential-directives.ts';
 import { readUsers } from './credential-users.service.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
-import { checkSecret } from '../webhook/check-entry.service.ts';
-import { guardFirstKey, isSameSecret, purposes } from './vault.service.ts';
+import { checkWebhookSecret } from '../webhook/check-entry.service.ts';
+import { guardFirstKey, isSameSecret } from './vault.service.ts';
+import { purposes } from './vault.ts';
 
 export function setCredentialDirective(
   context: LedgerContext,
@@ -116,7 +117,11 @@ async function checkForWebhooks(
     const settings = parseJson(row.settings) as JsonObject;
     if (settings['enabled'] === false) continue;
     try {
-      await checkSecret({ id, settings }, { secret: formatCredentialRef(name) }, { credential });
+      await checkWebhookSecret(
+        { id, settings },
+        { secret: formatCredentialRef(name) },
+        { credential },
+      );
     } catch (thrown) {
       const message = `the webhook ${id} is verified with it: ${messageOf(thrown)}`;
       const hint = `Give the webhook another secret first: \`ductile webhook rotate ${id}\`.`;

@@ -4,7 +4,7 @@ import { parseJson } from '../base/parse-json.ts';
 import type { Config } from '../config/config.ts';
 import { resolveTarget } from '../pipeline/check-routes.service.ts';
 import { findEndpoint } from '../webhook/store.service.ts';
-import { webhookSource, RECEIVED } from '../webhook/accept.service.ts';
+import { webhookSource, DELIVERY_SIGNAL } from '../signal/signal.ts';
 import type { Graph } from '../pipeline/language/graph.ts';
 import { isPipelineFor, ANY_EVENT, matchRoutes } from '../pipeline/language/pipeline.ts';
 import { webhookDefaults } from '../webhook/target.ts';
@@ -121,7 +121,7 @@ export function refuseDeniedDelivery(
   const { config, catalog, pipelines } = context.engine;
   const event = {
     source: webhookSource(id),
-    type: typeof signal === 'string' ? signal : RECEIVED,
+    type: typeof signal === 'string' ? signal : DELIVERY_SIGNAL,
     event: ANY_EVENT,
   } as const;
   const handle = typeof command === 'string' ? command : webhookDefaults.command;

@@ -26,7 +26,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { describeChanges, findFixed, findRemovedPlugins } from './config-changes.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
-import { describeStranded } from '../webhook/check-entry.service.ts';
+import { describeLostTargets } from '../webhook/check-entry.service.ts';
 import { claimConfiguredNames } from '../access/token-names.service.ts';
 import * as z from 'zod';
 
@@ -92,7 +92,7 @@ export function makeReloader(context: LedgerContext, services: ReloadServices): 
       const blueprint = await installations.extend(read());
       const next = makeGeneration(blueprint, before.number + 1, context.log);
       logFindings(next, context.log);
-      const stranded = await describeStranded(before, next, ledger);
+      const stranded = await describeLostTargets(before, next, ledger);
       await prepare(next, context, services);
       await record(next, 'reload', context, before.config);
       probe('reload.before-swap');
@@ -146,7 +146,7 @@ async function planReload(
 ): Promise<string[]> {
   try {
     const next = await installations.extend(readFiles(context, source));
-    const stranded = await describeStranded(context.generation, next, context.ledger);
+    const stranded = await describeLostTargets(context.generation, next, context.ledger);
     const changes = [...describeChanges(context.generation, next), ...stranded];
     return changes.length === 0 ? ['Nothing would change.'] : changes;
   } catch (thrown) {

@@ -1,11 +1,11 @@
 import type { Directive } from '../directive/directive.ts';
 import type { LedgerRules } from '../ledger/rules.ts';
-import { makeSealingMask } from '../signal/seal.service.ts';
+import { makeSealingMask } from '../signal/mask.ts';
 import { makeGrantAccess } from '../access/attempt-tokens.service.ts';
 import { makeCredentials } from '../access/credentials.service.ts';
 import { isToken } from '../access/principal.service.ts';
 import { makeTokenStore, type TokenStore } from '../access/tokens.service.ts';
-import { purposes } from '../access/vault.service.ts';
+import { purposes } from '../access/vault.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { Directives } from '../directive/request.service.ts';
 import { makeObservations } from '../insight/observations.service.ts';
@@ -31,7 +31,7 @@ import { makeScheduler } from '../schedule/scheduler.service.ts';
 import { makeActivity } from '../signal/activity.service.ts';
 import { makeSignalEmitter } from '../signal/emit.service.ts';
 import { makeWebhookIntake } from '../webhook/accept.service.ts';
-import { makeWebhooks, type Waiter } from '../webhook/receive.service.ts';
+import { makeWebhooks, type ResultWaiter } from '../webhook/receive.service.ts';
 import type { LedgerContext } from './context.ts';
 import { registerAllDirectives } from './directives.ts';
 import type { Engine } from './engine.ts';
@@ -45,7 +45,7 @@ interface CreationContext {
   readonly context: LedgerContext;
   readonly process: ProcessContext;
   readonly setup: LedgerSetup;
-  readonly engine: Engine & Waiter;
+  readonly engine: Engine & ResultWaiter;
 }
 
 /** Creates the services of one ledger. Each phase uses only what the phases before it created. */
@@ -53,7 +53,7 @@ export function createServices(
   context: LedgerContext,
   process: ProcessContext,
   setup: LedgerSetup,
-  engine: Engine & Waiter,
+  engine: Engine & ResultWaiter,
 ) {
   provideRules(context);
   const base = { context, process, setup, engine };

@@ -7,7 +7,7 @@ import { makeProblem } from '../config/problem.ts';
 import type { InstallationRow } from '../package/types.ts';
 import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import { openReadonlyLedger } from '../ledger/open-readonly.ts';
-import { findStranded, findWebhookFaults, type Targets } from '../webhook/check-entry.service.ts';
+import { findMissingTargets, findWebhookFaults, type AvailableTargets } from '../webhook/check-entry.service.ts';
 import type { WebhookRow } from '../webhook/types.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';
 import { describeInstallation, withInstallations } from '../config/installed.ts';
@@ -145,7 +145,7 @@ type ExaminedLedger = LedgerSubset<
 /** Finds webhooks, packages, tenants and signal types that don't work. */
 export async function findLedgerFaults(
   ledger: ExaminedLedger,
-  readTargets: (installations: readonly InstallationRow[]) => Targets | undefined,
+  readTargets: (installations: readonly InstallationRow[]) => AvailableTargets | undefined,
 ): Promise<LedgerFindings> {
   const tenants = await ledger.tenants.list();
   const uneven = await findUnevenTypes(ledger);
@@ -174,7 +174,7 @@ export async function findLedgerFaults(
 /** Finds webhooks and packages that don't work. A tenant has them, too. */
 export async function findOwnFaults(
   ledger: LedgerSubset<'installations.list' | 'webhooks.list'>,
-  readTargets: (installations: readonly InstallationRow[]) => Targets | undefined,
+  readTargets: (installations: readonly InstallationRow[]) => AvailableTargets | undefined,
 ): Promise<Finding[]> {
   const [installations, webhooks] = await Promise.all([
     ledger.installations.list({}),
@@ -196,7 +196,7 @@ export async function findOwnFaults(
 }
 
 /** Finds webhooks with faults, and of the others those whose target is gone. */
-function findWebhooks(webhooks: readonly WebhookRow[], targets: Targets): Finding[] {
+function findWebhooks(webhooks: readonly WebhookRow[], targets: AvailableTargets): Finding[] {
   const faults = findWebhookFaults(webhooks, targets);
   const sound = webhooks.filter(({ id }) => !faults.has(id));
   return [
@@ -205,7 +205,7 @@ function findWebhooks(webhooks: readonly WebhookRow[], targets: Targets): Findin
       const commands = [`ductile webhook show ${id}`];
       return withParts(toFinding('error', 'webhooks', problem), 'webhook_fault', id, commands, id);
     }),
-    ...[...findStranded(sound, targets)].map(([id, reason]) => {
+    ...[...findMissingTargets(sound, targets)].map(([id, reason]) => {
       const message = `refuses every delivery: ${reason}`;
       const hint =
         'Put the target back into the configuration, then run `ductile system reload`. ' +
@@ -244,7 +244,7 @@ function withParts(
 }
 
 /** Compiles the pipelines of a configuration. */
-export function makeTargets({ config, catalog }: Omit<Targets, 'pipelines'>): Targets {
+export function makeTargets({ config, catalog }: Omit<AvailableTargets, 'pipelines'>): AvailableTargets {
   return { config, catalog, pipelines: checkPipelines(config.pipelines, catalog).pipelines };
 }
 
@@ -252,7 +252,7 @@ export function makeTargets({ config, catalog }: Omit<Targets, 'pipelines'>): Ta
 function readTargetsOf(
   files: Config,
   installations: readonly InstallationRow[],
-): Targets | undefined {
+): AvailableTargets | undefined {
   const installed = toInstalledPackages(installations);
   try {
     const config = withInstallations(files, installed);

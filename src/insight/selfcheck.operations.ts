@@ -5,7 +5,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { settlesWithin } from '../base/timer.ts';
 import { findReloadRefusal } from '../engine/reload.ts';
-import { findStranded } from '../webhook/check-entry.service.ts';
+import { findMissingTargets } from '../webhook/check-entry.service.ts';
 import { isDefinedElsewhere, toScheduleKey } from '../schedule/timetable.service.ts';
 import { describeIsolation } from '../plugin/isolation.ts';
 import { userOfTenant } from '../plugin/profile.ts';
@@ -164,7 +164,7 @@ const selfChecks: Readonly<Record<string, SelfCheck>> = {
   async webhooks({ engine }) {
     const rows = await engine.ledger.webhooks.list();
     if (rows.length === 0) return undefined;
-    const stranded = [...findStranded(rows, engine)].map(([id, fault]) => `${id} (${fault})`);
+    const stranded = [...findMissingTargets(rows, engine)].map(([id, fault]) => `${id} (${fault})`);
     if (stranded.length === 0) return fine;
     return { status: 'warn', detail: `nothing to start: ${stranded.join('; ')}` };
   },

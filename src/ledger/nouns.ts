@@ -137,10 +137,10 @@ import {
   readDeliveryPage,
   listAgentJobs,
   listTargets,
-  lastDeliveries,
+  listLastDeliveries,
   listDeliveries,
-  noteDelivery,
-  receive,
+  insertRejectedDelivery,
+  acceptDeliveries,
 } from '../webhook/delivery.sql.ts';
 import { findWebhook, listWebhooks } from '../webhook/webhook.sql.ts';
 import { readMeta, writeMeta } from './meta.ts';
@@ -328,15 +328,15 @@ export const nouns = {
     recordError: writes(noteInstallation),
   },
   webhooks: {
-    accept: writes(receive, 'enqueue'),
+    accept: writes(acceptDeliveries, 'enqueue'),
     find: finds(findWebhook),
     list: reads(listWebhooks),
   },
   deliveries: {
-    recordRejected: writes(noteDelivery),
+    recordRejected: writes(insertRejectedDelivery),
     list: reads(listDeliveries),
     page: reads(readDeliveryPage),
-    listLast: reads(lastDeliveries),
+    listLast: reads(listLastDeliveries),
     listAgentJobs: reads(listAgentJobs),
     listTargets: reads(listTargets),
   },

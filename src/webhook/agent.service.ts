@@ -12,55 +12,58 @@ import { AGENT_KEY, NO_WAKE_HANDLER, SKIPPED_QUIET } from './agent-outcome.ts';
 import { draftJob } from '../job/enqueue.service.ts';
 import type { Generation } from '../engine/generation.ts';
 import type { DeliveryContent } from './webhooks.ts';
-import { usersOf } from './check-entry.service.ts';
+import { listAllowedUsers } from './check-entry.service.ts';
 
 type TaskTarget = Extract<AgentTarget, { mode: 'cron_task' }>;
 
+/** The jobs of a delivery's target. */
 export interface AgentWork {
   readonly jobs: readonly JobDraft[];
-  /** Why there are none, although nothing went wrong. */
+  /** The reason why there are none, although nothing failed. */
   readonly skipped: string | undefined;
 }
 
-interface Wish {
+/** The part of a job that depends on the mode of the webhook. */
+interface AgentJobDraft {
   readonly command: 'task' | 'turn';
   readonly payload: JsonObject;
   readonly dependencyKey: string | undefined;
   readonly dueMs?: number | undefined;
 }
 
-/** The jobs by which an agent hears of a delivery. Throws what keeps it from hearing of it. */
-export async function draftAgent(
-  delivered: DeliveryContent,
+/** Drafts the jobs that notify an agent of a delivery. Throws if the agent can't be notified. */
+export async function draftAgentJobs(
+  delivery: DeliveryContent,
   target: AgentTarget,
   signal: SignalDraft,
   generation: Generation,
 ): Promise<AgentWork> {
-  const quietTo = target.mode === 'wake' ? undefined : quietEnd(delivered, target, generation);
+  const quietTo = target.mode === 'wake' ? undefined : findQuietEnd(delivery, target, generation);
   if (target.mode === 'cron_task' && quietTo !== undefined && target.quietAction === 'skip') {
     return { jobs: [], skipped: SKIPPED_QUIET };
   }
-  const about = {
-    prompt: toPrompt(delivered, target),
-    title: delivered.title,
-    hook_id: delivered.webhookId,
+  const content = {
+    prompt: toPrompt(delivery, target),
+    title: delivery.title,
+    hook_id: delivery.webhookId,
   };
-  const wishes =
+  const drafts =
     target.mode === 'wake'
-      ? listUsers(generation).map((user) => toTurn(user, about))
-      : [toTask(target, about, quietTo)];
+      ? requireUsers(generation).map((user) => toTurn(user, content))
+      : [toTask(target, content, quietTo)];
   const jobs = await Promise.all(
-    wishes.map(async (wish, place) => {
-      const job = await toJob(wish, place, signal, generation);
-      const { jobId = job.id, isAwaited = false } = delivered;
-      return place === 0 ? { ...job, id: jobId, isAwaited } : job;
+    drafts.map(async (draft, index) => {
+      const job = await toJob(draft, index, signal, generation);
+      // A sender that waits for the result waits for the first job.
+      const { jobId = job.id, isAwaited = false } = delivery;
+      return index === 0 ? { ...job, id: jobId, isAwaited } : job;
     }),
   );
   return { jobs, skipped: undefined };
 }
 
-/** Who asks for a replay wants it now, whatever the hour is. */
-function quietEnd(
+/** Finds the end of the current quiet hours. A replay ignores quiet hours. */
+function findQuietEnd(
   { again }: DeliveryContent,
   { quiet, timezone }: TaskTarget,
   { config: { service } }: Generation,
@@ -70,24 +73,23 @@ function quietEnd(
 }
 
 function toPrompt(
-  delivered: DeliveryContent,
+  { payload, webhookId, title, about }: DeliveryContent,
   { promptTemplate, instruction }: AgentTarget,
 ): string {
-  const { payload, webhookId, title, about } = delivered;
   const webhook = { id: webhookId, title, ...about };
   const rendered = renderPrompt(promptTemplate, payload, { webhook });
   return createBoundedPrompt({ rendered, instruction, nonce: makeToken() });
 }
 
-/** A fresh session; what is not said is as the plugin's configuration has it. */
+/** Drafts a new session. Missing overrides leave the default to the plugin's configuration. */
 function toTask(
   { taskFolder, overrides, dependency }: TaskTarget,
-  about: JsonObject,
+  content: JsonObject,
   dueMs: number | undefined,
-): Wish {
+): AgentJobDraft {
   const { provider, model, reasoningEffort, cliParameters } = overrides;
   const payload: JsonObject = {
-    ...about,
+    ...content,
     task_folder: taskFolder,
     cli_parameters: [...cliParameters],
     ...(provider === undefined ? {} : { provider }),
@@ -97,36 +99,38 @@ function toTask(
   return { command: 'task', payload, dependencyKey: dependency, dueMs };
 }
 
-/** Turns of one conversation follow each other, whoever caused them. */
-function toTurn(user: string, about: JsonObject): Wish {
+/** Drafts a turn of a conversation. The dependency key runs all its turns one after the other. */
+function toTurn(user: string, content: JsonObject): AgentJobDraft {
   const dependencyKey = `conversation:${user}`;
-  return { command: 'turn', payload: { ...about, conversation: user }, dependencyKey };
+  return { command: 'turn', payload: { ...content, conversation: user }, dependencyKey };
 }
 
 async function toJob(
-  { command, payload, dependencyKey, dueMs }: Wish,
-  place: number,
+  { command, payload, dependencyKey, dueMs }: AgentJobDraft,
+  index: number,
   signal: SignalDraft,
   { catalog, config }: Generation,
 ): Promise<JobDraft> {
   const by = { submittedBy: 'webhook', actor: signal.source } as const;
-  const asked = { plugin: config.webhooks.agent, command, payload, ...by };
-  const { job } = await draftJob(asked, catalog, config.service.dedupeTtlMs, { mayWait: true });
+  const submission = { plugin: config.webhooks.agent, command, payload, ...by };
+  const { job } = await draftJob(submission, catalog, config.service.dedupeTtlMs, {
+    mayWait: true,
+  });
   return {
     ...job,
     sourceEventId: signal.id,
-    idempotencyKey: `${signal.id}${AGENT_KEY}${place}`,
+    idempotencyKey: `${signal.id}${AGENT_KEY}${index}`,
     hops: signal.hops,
     ...(dependencyKey === undefined ? {} : { dependencyKey }),
     ...(dueMs === undefined ? {} : { due: { at: toTimestamp(dueMs) } }),
   };
 }
 
-/** With whom the agent goes on talking. */
-function listUsers({ catalog, config }: Generation): readonly string[] {
+/** Returns the users that the agent may talk to. Throws if there are none. */
+function requireUsers({ catalog, config }: Generation): readonly string[] {
   const name = config.webhooks.agent;
   const plugin = catalog.plugins.get(name);
-  const users = plugin === undefined ? [] : usersOf(plugin);
+  const users = plugin === undefined ? [] : listAllowedUsers(plugin);
   if (users.length > 0) return users;
   const why =
     plugin === undefined

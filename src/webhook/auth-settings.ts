@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { parseCredentialRef } from '../base/credential-ref.ts';
 import { duration, flag, strictSection, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
-import { createBearerScheme, type SingleScheme, type Scheme } from './verify/scheme.ts';
+import { createBearerScheme, type SingleScheme, type Scheme } from './verify/verify.ts';
 import { webhookDefaults, defaultSignaturePrefix, type ReportField } from './target.ts';
 import { algorithms, encodings, keyEncodings, parseKey, type KeyForm } from './verify/mac.ts';
 import { parsePattern } from './verify/pattern.ts';

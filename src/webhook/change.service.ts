@@ -17,39 +17,38 @@ import {
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { WebhookChange, WebhookRow } from './types.ts';
 import { webhookFields } from './webhook.ts';
+import { describeTarget } from './target.ts';
 import type { DirectiveDefinition, DirectRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
-import { packageBehind } from '../package/handlers.service.ts';
+import { findActingPackage } from '../package/package.ts';
 import {
-  checkEntry,
-  checkSecret,
+  checkWebhookEntry,
+  checkWebhookSecret,
   checkWebhookTarget,
-  isReproven,
-  isRetargeted,
-  readEntry,
+  changesAuth,
+  changesTarget,
+  parseWebhookEntry,
   checkTemplate,
 } from './check-entry.service.ts';
 import {
   describeMissingWebhook,
   GLOBAL_TOKEN,
-  isGood,
+  isValidSecret,
   openSecrets,
-  veil,
-  type KeptSecret,
+  toPlaceholders,
+  type WebhookSecret,
 } from './store.service.ts';
 import type { WebhookIntake, Webhooks } from './webhooks.ts';
-import { replayDeliveryDirective } from './replay-delivery.service.ts';
 import {
-  describeTarget,
-  inventSecret,
-  keepGiven,
+  generateSecret,
+  checkGivenSecret,
   makeWebhookId,
   makeSecret,
   rotateSecrets,
 } from './secrets.service.ts';
-import { testWebhookDirective } from './test-delivery.service.ts';
-import { guardFirstKey, isSameSecret, purposes } from '../access/vault.service.ts';
-import type { Vault } from '../access/vault.ts';
+import { replayDeliveryDirective, testWebhookDirective } from './delivery.service.ts';
+import { guardFirstKey, isSameSecret } from '../access/vault.service.ts';
+import { purposes, type Vault } from '../access/vault.ts';
 import type { LedgerContext } from '../engine/context.ts';
 
 export function registerWebhookDirectives(
@@ -58,12 +57,12 @@ export function registerWebhookDirectives(
   intake: WebhookIntake,
   webhooks: Pick<Webhooks, 'receive'>,
 ): void {
-  const keepToken = async (secret: string, actor: string): Promise<void> => {
+  const setGlobalToken = async (secret: string, actor: string): Promise<void> => {
     const params = { name: GLOBAL_TOKEN };
     const { error } = await directives.direct({ type: 'credential.set', params, secret, actor });
     if (error !== null) throw new DuctileError('DIRECTIVE_FAILED', error);
   };
-  directives.registerDirective(createDirective(context, intake, keepToken));
+  directives.registerDirective(createDirective(context, intake, setGlobalToken));
   directives.registerDirective(updateDirective(context, intake));
   directives.registerDirective(rotateDirective(context, intake));
   directives.registerDirective(deleteDirective(context, intake));
@@ -74,50 +73,52 @@ export function registerWebhookDirectives(
 function createDirective(
   context: LedgerContext,
   intake: WebhookIntake,
-  keepToken: (secret: string, actor: string) => Promise<void>,
+  setGlobalToken: (secret: string, actor: string) => Promise<void>,
 ): DirectiveDefinition<NewWebhook> {
   const { ledger, vault, tenant } = context;
   return {
     ...createWebhookType,
-    async resolve({ id: said, ...rest }, asked) {
-      const { secret } = asked;
+    async resolve({ id: wanted, ...rest }, request) {
+      const { secret } = request;
       const id =
-        said === undefined
-          ? await chooseId(asked, context)
-          : await addressId(said, asked.dryRun === true, tenant);
+        wanted === undefined
+          ? await createId(request, context)
+          : await reserveId(wanted, request.dryRun === true, tenant);
       if (secret !== undefined)
-        checkEntry(id, rest.settings, [keepGiven(secret)], context.generation);
-      return { id, ...rest, ...(await nameSecret(id, rest.credential, asked, context)) };
+        checkWebhookEntry(id, rest.settings, [checkGivenSecret(secret)], context.generation);
+      return { id, ...rest, ...(await fingerprintGiven(id, rest.credential, request, context)) };
     },
     isSameSecret: ({ id = '', fingerprint: print }, secret) =>
       isSameSecret(secret, purposes.webhook(id), print, vault),
     async plan({ id = '', settings, credential, fingerprint }) {
-      if ((await ledger.webhooks.find(id)) !== undefined) throw describeTaken(id);
+      if ((await ledger.webhooks.find(id)) !== undefined) throw describeTakenId(id);
       await requireCredential(credential, intake);
-      const mode = modeOf(settings);
-      // One that was brought has been looked at, and is not here any more.
+      const mode = authModeOf(settings);
+      // `resolve` has checked a given secret. It isn't available here, so another one stands in.
       const isGiven = fingerprint !== undefined;
-      const kept = isGiven ? [{ secret: inventSecret(mode) }] : secretsFor(settings, credential);
-      const webhook = checkEntry(id, settings, kept, context.generation);
-      await checkSecret({ id, settings }, kept[0] ?? globalToken, intake.store);
-      const what = describeTarget(webhook);
-      return [`A webhook would be opened at /hooks/${id}, for ${what}, verified as ${mode}.`];
+      const secrets = isGiven
+        ? [{ secret: generateSecret(mode) }]
+        : createSecrets(settings, credential);
+      const { target } = checkWebhookEntry(id, settings, secrets, context.generation);
+      await checkWebhookSecret({ id, settings }, secrets[0] ?? globalToken, intake.store);
+      const work = describeTarget(target);
+      return [`A webhook would be opened at /hooks/${id}, for ${work}, verified as ${mode}.`];
     },
     async prepare({ id = '', settings, credential, fingerprint }, { actor, secret }) {
       await guardFirstKey(vault, ledger);
       const isGiven = fingerprint !== undefined;
-      const kept = isGiven ? [keepGiven(secret)] : secretsFor(settings, credential);
+      const secrets = isGiven ? [checkGivenSecret(secret)] : createSecrets(settings, credential);
       const reveal: JsonObject = {};
-      const [own] = kept;
+      const [own] = secrets;
       const isMade = credential === undefined && !isGiven;
       if (own !== undefined && isMade) reveal['secret'] = own.secret;
       if (own === undefined && (await intake.store.credential(GLOBAL_TOKEN)) === undefined) {
         const token = makeSecret('bearer');
-        await keepToken(token, actor);
+        await setGlobalToken(token, actor);
         reveal['global_token'] = token;
       }
-      if (tenant !== undefined && !(await tenant.addKey('hook', id))) throw describeTaken(id);
-      const sealed = kept.length === 0 ? null : seal(id, kept, vault);
+      if (tenant !== undefined && !(await tenant.addKey('hook', id))) throw describeTakenId(id);
+      const sealed = secrets.length === 0 ? null : sealSecrets(id, secrets, vault);
       const webhook = { id, settings: JSON.stringify(settings), sealed };
       return { work: { kind: 'webhook.create', webhook }, reveal };
     },
@@ -132,18 +133,21 @@ function updateDirective(
   const { ledger, vault } = context;
   const change = async ({ id, changes }: WebhookEdit): Promise<WebhookChange> => {
     checkChanges(changes);
-    const row = await mustFind(id, ledger);
+    const row = await requireWebhookRow(id, ledger);
     refuseProvided(row);
     const before = parseJson(row.settings) as JsonObject;
     const merged = { ...before, ...changes };
-    const left = Object.entries(merged).filter(([, value]) => value !== null);
-    const settings = Object.fromEntries(left);
-    const webhook = readEntry(id, settings, veil(secretsOf(row, vault)));
-    if (row.sealed === null) requireBearer(id, modeOf(settings));
-    if (isRetargeted(before, settings)) checkWebhookTarget(webhook, context.generation);
+    const settings = Object.fromEntries(
+      Object.entries(merged).filter(([, value]) => value !== null),
+    );
+    const webhook = parseWebhookEntry(id, settings, toPlaceholders(secretsOf(row, vault)));
+    if (row.sealed === null) requireBearer(id, authModeOf(settings));
+    if (changesTarget(before, settings)) checkWebhookTarget(webhook, context.generation);
     if (changes['prompt_template'] !== undefined) checkTemplate(webhook.target);
-    const seen = isReproven(before, settings) ? secretsOf(row, vault).filter(isGood) : [];
-    for (const one of seen) await checkSecret({ id, settings }, one, intake.store);
+    const secrets = changesAuth(before, settings)
+      ? secretsOf(row, vault).filter(isValidSecret)
+      : [];
+    for (const secret of secrets) await checkWebhookSecret({ id, settings }, secret, intake.store);
     return { id, seenAt: row.updatedAt, settings: JSON.stringify(settings) };
   };
   return {
@@ -170,7 +174,7 @@ function describeEdit({ id, changes: { enabled, ...others } }: WebhookEdit): str
   ];
 }
 
-/** Of a key that is not known, null would be taken for a change that is none. */
+/** Refuses unknown keys here, because removing one with null would change nothing. */
 function checkChanges(changes: Readonly<JsonObject>): void {
   const keys = Object.keys(changes);
   if (keys.length === 0) {
@@ -185,7 +189,7 @@ function checkChanges(changes: Readonly<JsonObject>): void {
   });
 }
 
-/** Its id stays, and its secrets are changed otherwise. */
+/** The id can't change, and secrets are changed by a rotation. */
 const fixedKeys = ['id', 'token', 'hmac_secret'];
 const settingKeys = Object.keys(webhookFields).filter((key) => !fixedKeys.includes(key));
 
@@ -196,13 +200,13 @@ function rotateDirective(
   const { ledger, vault } = context;
   return {
     ...rotateWebhookType,
-    async resolve(params, asked) {
+    async resolve(params, request) {
       const { id, credential } = params;
-      const named = await nameSecret(id, credential, asked, context);
-      if (asked.secret !== undefined && asked.dryRun === true) {
-        // What is planned holds no secret, so it is looked at here.
-        const settings = parseJson((await mustFind(id, ledger)).settings) as JsonObject;
-        await checkSecret({ id, settings }, { secret: asked.secret }, intake.store);
+      const named = await fingerprintGiven(id, credential, request, context);
+      if (request.secret !== undefined && request.dryRun === true) {
+        // `plan` gets no secret, so it is checked here.
+        const settings = parseJson((await requireWebhookRow(id, ledger)).settings) as JsonObject;
+        await checkWebhookSecret({ id, settings }, { secret: request.secret }, intake.store);
       }
       return { ...params, ...named };
     },
@@ -210,24 +214,28 @@ function rotateDirective(
       isSameSecret(secret, purposes.webhook(id), print, vault),
     async plan({ id, credential, keep_old_ms: keepMs = 0 }) {
       await requireCredential(credential, intake);
-      const { settings } = await mustFind(id, ledger);
+      const { settings } = await requireWebhookRow(id, ledger);
       if (credential !== undefined) {
         const webhook = { id, settings: parseJson(settings) as JsonObject };
-        await checkSecret(webhook, { secret: formatCredentialRef(credential) }, intake.store);
+        await checkWebhookSecret(
+          webhook,
+          { secret: formatCredentialRef(credential) },
+          intake.store,
+        );
       }
       const old = keepMs === 0 ? 'would not be good any more' : 'would stay good for a while';
       return [`The webhook ${id} would get another secret; the one of now ${old}.`];
     },
-    async prepare({ id, credential, fingerprint, keep_old_ms: keepMs = 0 }, asked) {
+    async prepare({ id, credential, fingerprint, keep_old_ms: keepMs = 0 }, request) {
       await guardFirstKey(vault, ledger);
-      const row = await mustFind(id, ledger);
+      const row = await requireWebhookRow(id, ledger);
       const settings = parseJson(row.settings) as JsonObject;
-      const given = fingerprint === undefined ? undefined : keepGiven(asked.secret).secret;
-      const secret = given ?? refer(credential) ?? makeSecret(modeOf(settings));
-      const kept = rotateSecrets(secretsOf(row, vault), secret, keepMs, Date.now());
-      if (kept.length > limits.webhookSecretsMax) throw tooMany();
-      await checkSecret({ id, settings }, { secret }, intake.store);
-      const change = { id, seenAt: row.updatedAt, sealed: seal(id, kept, vault) };
+      const given = fingerprint === undefined ? undefined : checkGivenSecret(request.secret).secret;
+      const secret = given ?? toCredentialRef(credential) ?? makeSecret(authModeOf(settings));
+      const secrets = rotateSecrets(secretsOf(row, vault), secret, keepMs, Date.now());
+      if (secrets.length > limits.webhookSecretsMax) throw describeTooManySecrets();
+      await checkWebhookSecret({ id, settings }, { secret }, intake.store);
+      const change = { id, seenAt: row.updatedAt, sealed: sealSecrets(id, secrets, vault) };
       const isMade = credential === undefined && given === undefined;
       const reveal = isMade ? { secret } : {};
       return { work: { kind: 'webhook.change', change }, reveal };
@@ -244,7 +252,7 @@ function deleteDirective(
   return {
     ...deleteWebhookType,
     async plan({ id }) {
-      refuseProvided(await mustFind(id, ledger));
+      refuseProvided(await requireWebhookRow(id, ledger));
       return [`The webhook ${id} would be closed; what came through it stays on record.`];
     },
     prepare: ({ id }) => ({ work: { kind: 'webhook.delete', webhookId: id } }),
@@ -255,37 +263,38 @@ function deleteDirective(
   };
 }
 
-export function seal(id: string, kept: readonly KeptSecret[], vault: Vault) {
-  return vault.seal(JSON.stringify(kept), purposes.webhook(id));
+export function sealSecrets(id: string, secrets: readonly WebhookSecret[], vault: Vault) {
+  return vault.seal(JSON.stringify(secrets), purposes.webhook(id));
 }
 
 /**
- * The id that a caller chose, as an address. Addresses are unique over all ledgers, so in a tenant they
- * begin with its slug: another tenant's id is never in the way, and a refusal shows none. Only the
- * operator can have one there already; then the tenant gets another address.
+ * Reserves the id that a caller wants. Ids are unique over all ledgers, so those of a tenant begin with
+ * its slug. So two tenants never want the same id, and a refusal can't show another tenant's id. Only
+ * the root ledger can already have such an id; then the tenant's id gets a random suffix.
  */
-async function addressId(
-  said: string,
+async function reserveId(
+  wanted: string,
   isPlanned: boolean,
   tenant: LedgerContext['tenant'],
 ): Promise<string> {
-  if (tenant === undefined) return said;
+  if (tenant === undefined) return wanted;
   const prefix = `${tenant.slug}-`;
-  const id = said.startsWith(prefix) ? said : `${prefix}${said}`;
+  const id = wanted.startsWith(prefix) ? wanted : `${prefix}${wanted}`;
   if (id.length > limits.webhookIdCharsMax) {
     const left = limits.webhookIdCharsMax - prefix.length;
     const message = `id must have at most ${left} characters, because ${prefix} comes before it`;
     throw new DuctileError('INPUT_INVALID', message, { place: 'id' });
   }
   if (isPlanned || (await tenant.addKey('hook', id))) return id;
-  return `${id.slice(0, limits.webhookIdCharsMax - OTHER_CHARS)}-${makeWebhookId().slice(0, OTHER_CHARS - 1)}`;
+  const start = id.slice(0, limits.webhookIdCharsMax - SUFFIX_CHARS);
+  return `${start}-${makeWebhookId().slice(0, SUFFIX_CHARS - 1)}`;
 }
 
-/** The length of a dash and the suffix that tells two addresses apart. */
-const OTHER_CHARS = 13;
+/** The length of the random suffix, with its dash. */
+const SUFFIX_CHARS = 13;
 
-/** Whoever asks again with the same key asks for the same webhook. */
-async function chooseId(
+/** Creates an id. A repeated request with the same idempotency key gets the same id. */
+async function createId(
   { idempotencyKey: key, dryRun = false }: Pick<DirectRequest, 'idempotencyKey' | 'dryRun'>,
   { ledger, vault }: LedgerContext,
 ): Promise<string> {
@@ -294,15 +303,15 @@ async function chooseId(
   return makeWebhookId(vault.fingerprint(key, purposes.webhook('')));
 }
 
-/** What the record of a change says of a secret that was brought. */
-async function nameSecret(
+/** Returns the fingerprint of a given secret, which is recorded instead of the secret. */
+async function fingerprintGiven(
   id: string,
   credential: string | undefined,
   { secret, dryRun = false }: Pick<DirectRequest, 'secret' | 'dryRun'>,
   { ledger, vault }: LedgerContext,
 ): Promise<{ readonly fingerprint?: string }> {
   if (secret === undefined) return {};
-  keepGiven(secret);
+  checkGivenSecret(secret);
   if (credential !== undefined) {
     const message = 'secret and credential exclude each other';
     throw new DuctileError('INPUT_INVALID', message, { place: 'secret' });
@@ -312,27 +321,30 @@ async function nameSecret(
   return { fingerprint: vault.fingerprint(secret, purposes.webhook(id)) };
 }
 
-export function modeOf(settings: Readonly<JsonObject>): string {
+export function authModeOf(settings: Readonly<JsonObject>): string {
   const { auth_mode: mode } = settings;
   return typeof mode === 'string' ? mode : 'bearer';
 }
 
-/** A bearer without a token of its own goes by the one of all of them. */
-function secretsFor(settings: Readonly<JsonObject>, credential: string | undefined): KeptSecret[] {
-  const referred = refer(credential);
-  if (referred !== undefined) return [{ secret: referred }];
-  const mode = modeOf(settings);
+/** Creates the secrets of a new webhook. A bearer webhook without a credential uses the global token. */
+function createSecrets(
+  settings: Readonly<JsonObject>,
+  credential: string | undefined,
+): WebhookSecret[] {
+  const reference = toCredentialRef(credential);
+  if (reference !== undefined) return [{ secret: reference }];
+  const mode = authModeOf(settings);
   return mode === 'bearer' ? [] : [{ secret: makeSecret(mode) }];
 }
 
-const globalToken: KeptSecret = { secret: formatCredentialRef(GLOBAL_TOKEN) };
+const globalToken: WebhookSecret = { secret: formatCredentialRef(GLOBAL_TOKEN) };
 
-/** What it is verified with now: without a secret of its own that is the token of all. */
-function secretsOf(row: WebhookRow, vault: Vault): readonly KeptSecret[] {
+/** Returns the current secrets of a webhook. Without its own, that is the global token. */
+function secretsOf(row: WebhookRow, vault: Vault): readonly WebhookSecret[] {
   return row.sealed === null ? [globalToken] : openSecrets(row, vault);
 }
 
-export function refer(credential: string | undefined): string | undefined {
+export function toCredentialRef(credential: string | undefined): string | undefined {
   return credential === undefined ? undefined : formatCredentialRef(credential);
 }
 
@@ -345,7 +357,7 @@ export async function requireCredential(
   throw new DuctileError('CREDENTIAL_NOT_FOUND', message, { place: 'credential' });
 }
 
-async function mustFind(
+async function requireWebhookRow(
   id: string,
   ledger: LedgerSubset<'webhooks.find' | 'webhooks.list'>,
 ): Promise<WebhookRow> {
@@ -354,7 +366,7 @@ async function mustFind(
   throw await describeMissingWebhook(id, ledger);
 }
 
-/** The token of all is for no other mode. */
+/** Throws for other modes: only bearer webhooks can use the global token. */
 function requireBearer(id: string, mode: string): void {
   if (mode === 'bearer') return;
   const message = `auth_mode ${mode} needs a secret, and the webhook ${id} goes by the global token`;
@@ -362,9 +374,9 @@ function requireBearer(id: string, mode: string): void {
   throw new DuctileError('INPUT_INVALID', message, { place: 'auth_mode', hint });
 }
 
-/** It would be another than its package says, and come back with the next change of that. */
+/** Refuses to change a webhook of a package: the next upgrade would restore it. */
 function refuseProvided({ id, createdBy }: WebhookRow): void {
-  const slug = packageBehind(createdBy);
+  const slug = findActingPackage(createdBy);
   if (slug === undefined) return;
   throw new DuctileError('WEBHOOK_PROVIDED', `the webhook ${id} comes from the package ${slug}`, {
     place: 'id',
@@ -372,11 +384,11 @@ function refuseProvided({ id, createdBy }: WebhookRow): void {
   });
 }
 
-export function describeTaken(id: string): DuctileError {
+export function describeTakenId(id: string): DuctileError {
   return new DuctileError('WEBHOOK_EXISTS', `there is a webhook ${id} already`, { place: 'id' });
 }
 
-function tooMany(): DuctileError {
+function describeTooManySecrets(): DuctileError {
   const message = `more than ${limits.webhookSecretsMax} secrets would be good at once`;
   return new DuctileError('INPUT_INVALID', message, { place: 'keep_old' });
 }

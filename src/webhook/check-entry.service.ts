@@ -6,8 +6,8 @@ import { suggest } from '../config/nearest.ts';
 import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { webhookEntrySchema, toWebhook, type Webhook } from './webhook.ts';
 import type { Blueprint } from '../engine/generation.ts';
-import { isShort, tooShort } from './secrets.service.ts';
-import { toEntry, type KeptSecret } from './store.service.ts';
+import { isShortSecret, describeShortSecret } from './secrets.service.ts';
+import { toWebhookEntry, type WebhookSecret } from './store.service.ts';
 import type { WebhookStore } from './webhooks.ts';
 import { requirePipeline } from '../pipeline/run/start.service.ts';
 import type { Config } from '../config/config.ts';
@@ -17,28 +17,28 @@ import { parseJson } from '../base/parse-json.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 import type { WebhookRow } from './types.ts';
 
-/** Throws what is wrong with it, also among all that is in force. */
-export function checkEntry(
+/** Parses a webhook's settings. Throws if they are invalid, or if its target doesn't exist. */
+export function checkWebhookEntry(
   id: string,
   settings: Readonly<JsonObject>,
-  kept: readonly KeptSecret[],
-  inForce: Targets,
+  secrets: readonly WebhookSecret[],
+  available: AvailableTargets,
 ): Webhook {
-  const webhook = readEntry(id, settings, kept);
-  checkWebhookTarget(webhook, inForce);
+  const webhook = parseWebhookEntry(id, settings, secrets);
+  checkWebhookTarget(webhook, available);
   checkTemplate(webhook.target);
   return webhook;
 }
 
-/** Throws what is wrong with it in itself, in the words of its keys. */
-export function readEntry(
+/** Parses a webhook's settings without looking for its target. An error names the invalid key. */
+export function parseWebhookEntry(
   id: string,
   settings: Readonly<JsonObject>,
-  kept: readonly KeptSecret[],
+  secrets: readonly WebhookSecret[],
 ): Webhook {
-  const read = webhookEntrySchema.safeParse(toEntry(id, settings, kept));
+  const read = webhookEntrySchema.safeParse(toWebhookEntry(id, settings, secrets));
   if (!read.success) {
-    // Without its secrets: a message shows what was given.
+    // Leave out the secrets: the message can quote a value.
     const written = { value: { ...settings, id }, problems: [], placeOf: () => '' };
     const [problem] = describeIssues(read.error.issues, webhookEntrySchema, written);
     const { key: place = '', message = 'is wrong', hint } = problem ?? {};
@@ -50,18 +50,19 @@ export function readEntry(
   return toWebhook(read.data).webhook;
 }
 
-/** Throws what is wrong with a secret, or with the value of the credential that it stands for. */
-export async function checkSecret(
+/** Throws if a secret doesn't fit the settings. For a credential, its current value is checked. */
+export async function checkWebhookSecret(
   { id, settings }: { readonly id: string; readonly settings: Readonly<JsonObject> },
-  { secret }: KeptSecret,
+  { secret }: WebhookSecret,
   { credential }: Pick<WebhookStore, 'credential'>,
 ): Promise<void> {
   const name = parseCredentialRef(secret);
   const value = name === undefined ? secret : await credential(name);
   if (value === undefined) return;
-  if (name !== undefined && isShort(value)) throw tooShort(`the credential ${name}`, 'credential');
+  if (name !== undefined && isShortSecret(value))
+    throw describeShortSecret(`the credential ${name}`, 'credential');
   try {
-    readEntry(id, settings, [{ secret: value }]);
+    parseWebhookEntry(id, settings, [{ secret: value }]);
   } catch (thrown) {
     const { place = '', message, hint } = toDuctileError(thrown);
     if (name === undefined || !/^(?:token|hmac_secret)\b/.test(place)) throw thrown;
@@ -73,32 +74,32 @@ export async function checkSecret(
 
 const targetKeys = ['plugin', 'command', 'pipeline', 'signal', 'mode', 'provider'];
 
-/** Whether a change is about what is started; whoever switches a webhook off need not mend it. */
-export function isRetargeted(before: Readonly<JsonObject>, after: Readonly<JsonObject>): boolean {
-  return isSwitchedOn(before, after) || targetKeys.some((key) => before[key] !== after[key]);
+/** Returns whether the target must be checked. A webhook can be disabled even if its target is gone. */
+export function changesTarget(before: Readonly<JsonObject>, after: Readonly<JsonObject>): boolean {
+  return enablesWebhook(before, after) || targetKeys.some((key) => before[key] !== after[key]);
 }
 
-/** Whether a change is about how deliveries are proven. */
-export function isReproven(before: Readonly<JsonObject>, after: Readonly<JsonObject>): boolean {
+/** Returns whether a change affects how deliveries are verified. */
+export function changesAuth(before: Readonly<JsonObject>, after: Readonly<JsonObject>): boolean {
   const isOther = (key: string): boolean =>
     JSON.stringify(before[key]) !== JSON.stringify(after[key]);
-  return isSwitchedOn(before, after) || isOther('auth_mode') || isOther('signed');
+  return enablesWebhook(before, after) || isOther('auth_mode') || isOther('signed');
 }
 
-function isSwitchedOn(before: Readonly<JsonObject>, after: Readonly<JsonObject>): boolean {
-  return isOff(before) && !isOff(after);
+function enablesWebhook(before: Readonly<JsonObject>, after: Readonly<JsonObject>): boolean {
+  return isDisabled(before) && !isDisabled(after);
 }
 
-function isOff({ enabled = true }: Readonly<JsonObject>): boolean {
+function isDisabled({ enabled = true }: Readonly<JsonObject>): boolean {
   return enabled === false || enabled === 'false';
 }
 
-/** What a target is looked for in. */
-export type Targets = Pick<Blueprint, 'catalog' | 'pipelines' | 'config'>;
+/** The configuration in which a webhook's target must exist. */
+export type AvailableTargets = Pick<Blueprint, 'catalog' | 'pipelines' | 'config'>;
 
 export function checkWebhookTarget(
   { target }: Webhook,
-  { catalog, pipelines, config }: Targets,
+  { catalog, pipelines, config }: AvailableTargets,
 ): void {
   if (target.kind === 'pipeline') requirePipeline(target.pipeline, pipelines);
   if (target.kind === 'command') checkCommand(target.plugin, target.command, catalog);
@@ -127,20 +128,20 @@ function checkCommand(name: string, command: string, catalog: Catalog, hint?: st
   });
 }
 
-interface AgentTargets {
+interface AvailableAgents {
   readonly catalog: Pick<Catalog, 'plugins'>;
   readonly config: Pick<Config, 'webhooks'>;
 }
 
-/** The users that an agent talks with, in the order of its configuration. */
-export function usersOf({ config: { allowed_users: users } }: Plugin): string[] {
-  const given = Array.isArray(users) ? users : [];
-  const names = given.filter((user) => typeof user === 'string' || typeof user === 'number');
+/** Lists the users that an agent may talk to, in the order of its configuration. */
+export function listAllowedUsers({ config: { allowed_users: users } }: Plugin): string[] {
+  const listed = Array.isArray(users) ? users : [];
+  const names = listed.filter((user) => typeof user === 'string' || typeof user === 'number');
   return [...new Set(names.map(String))].filter((user) => user !== '');
 }
 
 /** Throws if the agent of a webhook could never do what the webhook asks for. */
-function checkAgent(target: WebhookTarget, { catalog, config }: AgentTargets): void {
+function checkAgent(target: WebhookTarget, { catalog, config }: AvailableAgents): void {
   const name = config.webhooks.agent;
   const plugin = catalog.plugins.get(name);
   if (target.kind !== 'agent' || plugin === undefined) return;
@@ -165,22 +166,22 @@ export function checkTemplate(target: WebhookTarget): void {
 }
 
 function requireUsers(name: string, plugin: Plugin): void {
-  if (usersOf(plugin).length > 0) return;
+  if (listAllowedUsers(plugin).length > 0) return;
   const message = `mode wake needs someone to talk to: plugins.${name}.config.allowed_users is empty`;
   const hint = 'Set it, then run `ductile system reload`; or use mode cron_task.';
   throw new DuctileError('INPUT_INVALID', message, { place: 'mode', hint });
 }
 
 /**
- * The providers that a plugin declares as examples in the input schema of `task`, and those of its
- * configuration. Undefined if it has no setting for them: then every name may be right.
+ * Lists the providers that a plugin declares as examples in the input schema of `task`, and those of
+ * its configuration. Undefined if it has no setting for them: then any name can be valid.
  */
 function listProviders({ manifest, config }: Plugin): string[] | undefined {
   const { required, optional } = manifest.configKeys;
   if (![...required, ...optional].includes('providers')) return undefined;
   const schema = manifest.commands['task']?.inputSchema;
   const declared = memberOf(memberOf(memberOf(schema, 'properties'), 'provider'), 'examples');
-  const named = Array.isArray(declared) ? declared.filter((one) => typeof one === 'string') : [];
+  const named = Array.isArray(declared) ? declared.filter((name) => typeof name === 'string') : [];
   const configured = config['providers'];
   return [...new Set([...named, ...(isObject(configured) ? Object.keys(configured) : [])])];
 }
@@ -189,29 +190,29 @@ function memberOf(value: Json | undefined, key: string): Json | undefined {
   return isObject(value) ? value[key] : undefined;
 }
 
-/** The webhooks that are on and have nothing to start, by their ids, and why. */
-export function findStranded(
+/** Finds the enabled webhooks whose target doesn't exist. Returns the reasons by webhook id. */
+export function findMissingTargets(
   rows: readonly WebhookRow[],
-  inForce: Targets,
+  available: AvailableTargets,
 ): ReadonlyMap<string, string> {
   return new Map(
     rows.flatMap((row) => {
-      const fault = faultOf(row, inForce);
+      const fault = findTargetFault(row, available);
       return fault === undefined ? [] : [[row.id, fault]];
     }),
   );
 }
 
-/** Settings of enabled webhooks that could never work, by their ids, whatever else is there. */
+/** Finds enabled webhooks with invalid settings or an unusable agent. Returns the errors by id. */
 export function findWebhookFaults(
   rows: readonly WebhookRow[],
-  agents: AgentTargets,
+  agents: AvailableAgents,
 ): ReadonlyMap<string, DuctileError> {
   return new Map(
     rows.flatMap((row) => {
       try {
         const settings = parseJson(row.settings) as JsonObject;
-        const { target, enabled } = readEntry(row.id, settings, [
+        const { target, enabled } = parseWebhookEntry(row.id, settings, [
           { secret: formatCredentialRef('kept') },
         ]);
         if (!enabled) return [];
@@ -225,25 +226,28 @@ export function findWebhookFaults(
   );
 }
 
-/** Those that one configuration leaves without what another one had, in sentences. */
-export async function describeStranded(
-  before: Targets,
-  after: Targets,
+/** Describes the webhooks whose target exists in one configuration and not in the next. */
+export async function describeLostTargets(
+  before: AvailableTargets,
+  after: AvailableTargets,
   ledger: LedgerSubset<'webhooks.list'>,
 ): Promise<string[]> {
   const rows = await ledger.webhooks.list();
-  const known = findStranded(rows, before);
-  return [...findStranded(rows, after)]
+  const known = findMissingTargets(rows, before);
+  return [...findMissingTargets(rows, after)]
     .filter(([id]) => !known.has(id))
     .map(([id, fault]) => `The webhook ${id} takes nothing any more: ${fault}.`);
 }
 
-function faultOf({ id, settings }: WebhookRow, inForce: Targets): string | undefined {
+function findTargetFault(
+  { id, settings }: WebhookRow,
+  available: AvailableTargets,
+): string | undefined {
   try {
-    const webhook = readEntry(id, parseJson(settings) as JsonObject, [
+    const webhook = parseWebhookEntry(id, parseJson(settings) as JsonObject, [
       { secret: formatCredentialRef('kept') },
     ]);
-    if (webhook.enabled) checkWebhookTarget(webhook, inForce);
+    if (webhook.enabled) checkWebhookTarget(webhook, available);
     return undefined;
   } catch (thrown) {
     return messageOf(thrown);

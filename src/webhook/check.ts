@@ -1,10 +1,17 @@
+import type { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { findMediaType, readDeliveryBody, type BodyFault, type BodyResult } from './body.ts';
 import type { LimitResult, WebhookLimiter } from './rate-limit.ts';
-import type { IncomingDelivery } from './request.ts';
+import {
+  findMediaType,
+  readDeliveryBody,
+  type BodyFault,
+  type BodyResult,
+  type IncomingDelivery,
+} from './request.ts';
 import type { RefusalReason, VerifiedProof } from './verify/verdict.ts';
 import { verifyDelivery } from './verify/verify.ts';
+import type { AcceptedDelivery, FailedDelivery, ReplayedDelivery } from './types.ts';
 import type { KnownWebhook, Webhook } from './webhook.ts';
 
 /**
@@ -147,16 +154,6 @@ function isTooLarge(
   );
 }
 
-/** Only for committed deliveries. A duplicate gets 200 and starts nothing. */
-export function createAcceptedResponse(
-  webhookId: string,
-  signalId: string,
-  isDuplicate: boolean,
-): WebhookResponse {
-  const body = { accepted: true, hook_id: webhookId, signal_id: signalId };
-  return isDuplicate ? { status: 200, body: { ...body, duplicate: true } } : { status: 202, body };
-}
-
 function rejectTooLarge(isVerified = false): RejectedCheck {
   return reject(413, 'payload_too_large', 'too_large', isVerified);
 }
@@ -187,4 +184,70 @@ function reject(
 ): RejectedCheck {
   const response = { status, body: { error } };
   return { kind: 'rejected', response, reason, isCharged: !isVerified };
+}
+
+/** The response to a verified delivery. */
+export interface VerifiedResponse {
+  readonly response: WebhookResponse;
+  /** False for a duplicate, which starts nothing. */
+  readonly isNew: boolean;
+  /** Why a verified delivery was refused. */
+  readonly refused?: string;
+}
+
+const REPLAYED = 'replayed';
+
+export function toVerifiedResponse(
+  webhookId: string,
+  delivery: AcceptedDelivery | FailedDelivery | ReplayedDelivery,
+): VerifiedResponse {
+  if ('error' in delivery) return { response: createFailedResponse(delivery), isNew: true };
+  if ('isReplay' in delivery) {
+    // A copy learns nothing about the first delivery.
+    const response = { status: 409, body: { error: REPLAYED } };
+    return { response, isNew: false, refused: REPLAYED };
+  }
+  const { signalId, isNew, jobId, runId, skipped, status } = delivery;
+  const { body, ...rest } = createAcceptedResponse(webhookId, signalId, !isNew);
+  const response = {
+    ...rest,
+    body: {
+      ...body,
+      ...(jobId === undefined ? {} : { job_id: jobId }),
+      ...(runId === undefined ? {} : { run_id: runId }),
+      ...(status === undefined ? {} : { status }),
+      ...(skipped === undefined ? {} : { skipped: skipped.replace(/^skipped:/, '') }),
+    },
+  };
+  return { response, isNew };
+}
+
+/** Only for committed deliveries. A duplicate gets 200 and starts nothing. */
+export function createAcceptedResponse(
+  webhookId: string,
+  signalId: string,
+  isDuplicate: boolean,
+): WebhookResponse {
+  const body = { accepted: true, hook_id: webhookId, signal_id: signalId };
+  return isDuplicate ? { status: 200, body: { ...body, duplicate: true } } : { status: 202, body };
+}
+
+/**
+ * A missing target may be back when the sender retries. A payload that doesn't fit will never fit.
+ */
+function createFailedResponse({ error }: FailedDelivery): WebhookResponse {
+  const { status } = error.kind;
+  if (status === 404 || status === 503) return createUnavailableResponse(error);
+  if (error.code === 'IDEMPOTENCY_MISMATCH') {
+    return { status: 422, body: { error: 'idempotency_mismatch' } };
+  }
+  return { status: 422, body: { error: 'payload_refused' } };
+}
+
+/** The delivery is fine. The sender gets no details about a problem of this service. */
+export function createUnavailableResponse({ kind }: DuctileError): WebhookResponse {
+  const retryAfterSeconds = limits.webhookRetryAfterSeconds;
+  return kind.status === 429
+    ? { status: 429, body: { error: 'rate_limited' }, retryAfterSeconds }
+    : { status: 503, body: { error: 'target_unavailable' }, retryAfterSeconds };
 }

@@ -11,18 +11,18 @@ import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
 import { findById } from '../operation/find-by-id.ts';
 import { limitField } from '../job/operations.ts';
-import { outcomesOf } from './outcomes.service.ts';
+import { findOutcomes } from './outcomes.service.ts';
 import {
   deliveryShape,
   showDelivery,
-  showStarted,
-  startedShape,
+  showDeliveryWork,
+  deliveryWorkShape,
   verdicts,
   webhookIdField,
-  type Started,
+  type DeliveryWork,
 } from './shapes.operations.ts';
 import { isObject } from '../base/json.ts';
-import { BY_JOB, IN_PROCESS } from './test-delivery.service.ts';
+import { BY_JOB, IN_PROCESS } from './delivery.service.ts';
 
 /** A delivery's id, or the beginning of one. */
 const deliveryId = z
@@ -82,7 +82,7 @@ export const listDeliveriesOperation = defineOperation({
       limit: rowsMax,
     });
     if (rows.length === 0 && id !== undefined) await requireWebhook(ledger, id);
-    const outcomes = await outcomesOf(ledger, rows);
+    const outcomes = await findOutcomes(ledger, rows);
     return {
       deliveries: rows.map((row) => showDelivery(row, outcomes.get(row.id))),
       next_cursor: next === undefined ? null : writeCursor('w', epoch, [next]),
@@ -97,7 +97,7 @@ export const showDeliveryOperation = defineOperation({
   scope: 'webhooks:ro',
   needs: 'ledger',
   input: z.strictObject({ delivery_id: deliveryId }),
-  output: deliveryShape.extend(startedShape),
+  output: deliveryShape.extend(deliveryWorkShape),
   errors: ['DELIVERY_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/webhooks/deliveries/:delivery_id' },
   cli: { positionals: ['delivery_id'], examples: ['ductile webhook delivery 0199a1b2'] },
@@ -105,10 +105,10 @@ export const showDeliveryOperation = defineOperation({
     const { ledger } = context.engine;
     const delivery = await findDelivery(context, id);
     const [outcomes, started] = await Promise.all([
-      outcomesOf(ledger, [delivery]),
-      startedBy(ledger, delivery),
+      findOutcomes(ledger, [delivery]),
+      listDeliveryWork(ledger, delivery),
     ]);
-    return { ...showDelivery(delivery, outcomes.get(delivery.id)), ...showStarted(started) };
+    return { ...showDelivery(delivery, outcomes.get(delivery.id)), ...showDeliveryWork(started) };
   },
 });
 
@@ -161,7 +161,7 @@ async function toChoice(
   return { delivery_id: (await findDelivery(context, id)).id };
 }
 
-/** The delivery with this id, or the only one whose id begins so. */
+/** Finds a delivery by its id or a unique prefix, or throws. */
 function findDelivery(
   { engine: { ledger } }: Pick<Context, 'engine'>,
   id: string,
@@ -175,11 +175,11 @@ function findDelivery(
   });
 }
 
-/** The jobs and runs of its signal; none where it came to no signal. */
-export async function startedBy(
+/** Lists the jobs and runs that a delivery's signal started. A delivery without a signal has none. */
+export async function listDeliveryWork(
   ledger: LedgerSubset<'jobs.list' | 'runs.list'>,
   { signalId }: DeliveryRow,
-): Promise<Started> {
+): Promise<DeliveryWork> {
   if (signalId === null) return { jobs: [], runs: [] };
   const page = { sourceEventId: signalId, limit: limits.pageRowsMax };
   const [jobs, runs] = await Promise.all([
@@ -189,7 +189,7 @@ export async function startedBy(
   return { jobs, runs };
 }
 
-/** One that was removed had deliveries or did not; an endpoint is in the configuration alone. */
+/** Throws if there is no such webhook. A deleted one with deliveries, or an endpoint, is accepted. */
 async function requireWebhook(
   ledger: LedgerSubset<'webhooks.find' | 'deliveries.list'>,
   id: string,

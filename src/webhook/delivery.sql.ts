@@ -7,9 +7,9 @@ import type {
   DeliveryDraft,
   DeliveryFilter,
   DeliveryRow,
-  Received,
-  ToldDelivery,
-  UntakenDelivery,
+  AcceptResult,
+  DeliveryResult,
+  RejectedDelivery,
   DeliveryPageFilter,
   AgentJobRow,
   TargetRow,
@@ -21,38 +21,38 @@ import { limits } from '../base/limits.ts';
 import { rangeAfter, readWalk, type ListPage, type WalkStream } from '../ledger/walk.ts';
 import { AGENT_KEY, TARGET_KEY } from './agent-outcome.ts';
 
-/** Each that is new with its signal and what that causes, in one transaction. */
-export async function receive(
+/** Inserts the deliveries that are new, with their signals and what those start. */
+export async function acceptDeliveries(
   tx: Transaction,
   deliveries: readonly DeliveryDraft[],
   queueLimit?: QueueLimit,
-): Promise<Received> {
+): Promise<AcceptResult> {
   if (queueLimit !== undefined) {
     const work = deliveries.flatMap(({ emission: { jobs, runs } }) => [...jobs, ...runs]);
     await requireQueueRoom(tx, queueLimit, work.length);
   }
-  const fresh = filterWritten(deliveries, await tx.each(insertDelivery, deliveries.map(toRow)));
-  const earlier = await findAllEarlier(tx, deliveries, fresh);
+  const fresh = whichOf(deliveries, await tx.each(insertDelivery, deliveries.map(toRow)));
+  const duplicates = await findDuplicates(tx, deliveries, fresh);
   countTriggers(tx, fresh);
   const emitted =
     fresh.length === 0
-      ? { told: [], news: noRunEvents }
+      ? { recorded: [], news: noRunEvents }
       : await insertEmissions(
           tx,
           fresh.map(({ emission }) => emission),
         );
-  const told: ToldDelivery[] = [];
+  const results: DeliveryResult[] = [];
   for (const [index, { id }] of fresh.entries()) {
-    const { signalId, created } = mustHave(emitted.told[index], id);
-    told.push({ signalId, isNew: created });
-    // Its delivery was forgotten, its signal was not: that one is what it came to.
-    if (!created) await pointAt(tx, id, signalId);
+    const { signalId, created } = requireResult(emitted.recorded[index], id);
+    results.push({ signalId, isNew: created });
+    // The first delivery was pruned, but its signal was not: this delivery refers to that signal.
+    if (!created) await updateSignalId(tx, id, signalId);
   }
-  const news = tx.isRetry ? { ...emitted.news, advancing: true, queued: true } : emitted.news;
-  if (earlier.size === 0) return { told, news };
-  const rest = told.values();
+  const news = tx.again ? { ...emitted.news, advancing: true, queued: true } : emitted.news;
+  if (duplicates.size === 0) return { results, news };
+  const rest = results.values();
   return {
-    told: deliveries.map(({ id }) => earlier.get(id) ?? mustHave(rest.next().value, id)),
+    results: deliveries.map(({ id }) => duplicates.get(id) ?? requireResult(rest.next().value, id)),
     news,
   };
 }
@@ -94,26 +94,29 @@ const insertDelivery = defineRows({
     on conflict do nothing`,
 });
 
-/** What was taken in place of those that are not fresh. */
-async function findAllEarlier(
+/** Finds the earlier delivery for each delivery that isn't new. */
+async function findDuplicates(
   tx: Transaction,
   deliveries: readonly DeliveryDraft[],
   fresh: readonly DeliveryDraft[],
-): Promise<ReadonlyMap<string, ToldDelivery>> {
-  const earlier = new Map<string, ToldDelivery>();
-  if (fresh.length === deliveries.length) return earlier;
-  const added = new Set(fresh);
-  for (const one of deliveries) {
-    if (!added.has(one)) earlier.set(one.id, await findEarlier(tx, one));
+): Promise<ReadonlyMap<string, DeliveryResult>> {
+  const duplicates = new Map<string, DeliveryResult>();
+  if (fresh.length === deliveries.length) return duplicates;
+  const inserted = new Set(fresh);
+  for (const delivery of deliveries) {
+    if (!inserted.has(delivery)) duplicates.set(delivery.id, await findEarlier(tx, delivery));
   }
-  return earlier;
+  return duplicates;
 }
 
-/** The one that was taken. By its own id, it is this very one, told again after a lost answer. */
+/**
+ * Finds the delivery that was accepted before. With the same id, it is this delivery, written again
+ * after a lost response of the database.
+ */
 async function findEarlier(
   tx: Transaction,
   { id, webhookId, deliveryId, replayKey, isStrict = false }: DeliveryDraft,
-): Promise<ToldDelivery> {
+): Promise<DeliveryResult> {
   const deliveries = tx.dialect.table('webhook_deliveries');
   const [row] = await tx.run(
     `select seq, id, signal_id, delivery_id, replay_key, reason from ${deliveries}
@@ -125,7 +128,7 @@ async function findEarlier(
   const signalId = text(row, 'signal_id');
   if (text(row, 'id') === id) return { signalId, isNew: true };
   if (isKeyReused(textOrNull(row, 'replay_key'), replayKey)) {
-    return { signalId, isNew: false, isOther: true };
+    return { signalId, isNew: false, isKeyReused: true };
   }
   if (isStrict && textOrNull(row, 'delivery_id') !== deliveryId) {
     return { signalId, isNew: false, isReplay: true };
@@ -140,7 +143,7 @@ async function findEarlier(
 function countTriggers(tx: Transaction, fresh: readonly DeliveryDraft[]): void {
   const counts = new Map<string, number>();
   for (const { webhookId } of fresh) counts.set(webhookId, (counts.get(webhookId) ?? 0) + 1);
-  // In one order for all hosts, so that two of them cannot wait for each other.
+  // In the same order on all hosts, so that they can't deadlock.
   const ids = [...counts.keys()].toSorted();
   const rows = ids.map((id) => ({ id, count: counts.get(id) ?? 0 }));
   if (rows.length > 0) tx.send(countTrigger, rows);
@@ -154,14 +157,18 @@ const countTrigger = defineRows({
     where webhooks.id = ${r('id')}`,
 });
 
-async function pointAt(tx: Transaction, id: string, signalId: string): Promise<void> {
+async function updateSignalId(tx: Transaction, id: string, signalId: string): Promise<void> {
   await tx.run(`update ${tx.dialect.table('webhook_deliveries')} set signal_id = ? where id = ?`, [
     signalId,
     id,
   ]);
 }
 
-export async function noteDelivery(tx: Transaction, delivery: UntakenDelivery): Promise<void> {
+/** Records a delivery that was not accepted. A failed one is also the webhook's last error. */
+export async function insertRejectedDelivery(
+  tx: Transaction,
+  delivery: RejectedDelivery,
+): Promise<void> {
   const { dialect: d } = tx;
   const { id, webhookId, deliveryId, verdict, reason, source, headers, bodyBytes } = delivery;
   const testBy = delivery.testBy ?? null;
@@ -198,7 +205,11 @@ export async function listDeliveries(
   return rows.map(toDelivery);
 }
 
-export async function lastDeliveries(session: Session, webhookId?: string): Promise<DeliveryRow[]> {
+/** Lists the last accepted or failed delivery of each webhook, or of one webhook. */
+export async function listLastDeliveries(
+  session: Session,
+  webhookId?: string,
+): Promise<DeliveryRow[]> {
   const { dialect: d } = session;
   const deliveries = d.table('webhook_deliveries');
   const rows = await session.run(
@@ -211,7 +222,7 @@ export async function lastDeliveries(session: Session, webhookId?: string): Prom
   return rows.map(toDelivery);
 }
 
-/** What was skipped was taken: as such it is stored, and stands in the way of the same again. */
+/** A skipped delivery is stored as accepted with a reason, so that it has duplicates, too. */
 function verdictOf(row: Row): DeliveryRow['verdict'] {
   const stored = text(row, 'verdict') as DeliveryRow['verdict'];
   return stored === 'accepted' && textOrNull(row, 'reason') !== null ? 'skipped' : stored;
@@ -235,18 +246,18 @@ function toDelivery(row: Row): DeliveryRow {
   };
 }
 
-function mustHave<T>(found: T | undefined, id: string): T {
-  if (found === undefined) throw new Error(`nothing was told of delivery ${id}`);
-  return found;
+function requireResult<T>(result: T | undefined, id: string): T {
+  if (result === undefined) throw new Error(`delivery ${id} has no result`);
+  return result;
 }
 
+/** Reads a page of deliveries by the index that fits the filter. */
 export async function readDeliveryPage(
   session: Session,
   filter: DeliveryPageFilter,
 ): Promise<ListPage<DeliveryRow>> {
   const { webhookId, verdict, beforeSeq } = filter;
   const ways: WalkStream[][] = [];
-  const webhook = webhookId === undefined ? [] : [webhookId];
   if (verdict === 'skipped') {
     const where = new WhereClause().and(isVerdict(verdict));
     const rest = new WhereClause().equals({ hook_id: webhookId });
@@ -256,10 +267,10 @@ export async function readDeliveryPage(
     const rest = new WhereClause().equals({ hook_id: webhookId });
     ways.push([{ index: 'webhook_deliveries_untaken', key: ['verdict', verdict], where, rest }]);
   }
-  for (const id of webhook) {
+  if (webhookId !== undefined) {
     const rest = withVerdict(verdict);
     ways.push([
-      { index: 'webhook_deliveries_hook', key: ['hook_id', id], where: new WhereClause(), rest },
+      { index: 'webhook_deliveries_hook', key: ['hook_id', webhookId], where: new Where(), rest },
     ]);
   }
   if (ways.length === 0) {
@@ -288,6 +299,7 @@ function isVerdict(verdict: DeliveryRow['verdict']): string {
   return `verdict = '${verdict}' and verdict <> 'accepted'`;
 }
 
+/** Lists the jobs that notified agents of these signals' deliveries. */
 export async function listAgentJobs(
   session: Session,
   signalIds: readonly string[],
@@ -310,7 +322,7 @@ export async function listAgentJobs(
   }));
 }
 
-/** A retry and a revival have the key of what they repeat. */
+/** Lists the jobs and runs of webhooks' own targets. A retry and a revival have the same key. */
 export async function listTargets(
   session: Session,
   signalIds: readonly string[],

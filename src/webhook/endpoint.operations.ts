@@ -5,7 +5,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { webhookResponses } from './webhook.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { outcomesOf } from './outcomes.service.ts';
+import { findOutcomes } from './outcomes.service.ts';
 import { webhookUrlField } from './shapes.operations.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
@@ -53,18 +53,18 @@ export const listEndpoints = defineOperation({
       empty: 'The configuration has no endpoints for deliveries.',
     },
   },
-  async run({ engine }, asked) {
-    // They are the root ledger's, whoever else reads the same configuration.
+  async run({ engine }, page) {
+    // Endpoints belong to the root ledger. Tenants share its configuration.
     const endpoints = engine.tenant === undefined ? engine.config.webhooks.endpoints : [];
-    const { page, next } = cutPage(endpoints, ({ path }) => path, asked);
+    const { page: shown, next } = cutPage(endpoints, ({ path }) => path, page);
     return {
-      endpoints: await Promise.all(page.map((one) => show(one, engine))),
+      endpoints: await Promise.all(shown.map((endpoint) => showEndpoint(endpoint, engine))),
       next_cursor: next,
     };
   },
 });
 
-async function show(
+async function showEndpoint(
   endpoint: EndpointConfig,
   { config, reach, ledger }: Context['engine'],
 ): Promise<z.output<typeof endpointShape>> {
@@ -86,6 +86,6 @@ async function show(
 
 async function readLast(path: string, ledger: Ledger) {
   const [last] = await ledger.deliveries.list({ webhookId: path, verdict: 'accepted', limit: 1 });
-  const outcome = last && (await outcomesOf(ledger, [last])).get(last.id);
+  const outcome = last && (await findOutcomes(ledger, [last])).get(last.id);
   return { last_triggered_at: last?.receivedAt ?? null, last_status: outcome?.status ?? null };
 }

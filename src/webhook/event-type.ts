@@ -7,7 +7,7 @@ import * as z from 'zod';
 import { nonBlankText } from '../base/fields.ts';
 import { headerName } from './auth-settings.ts';
 import type { ReportField } from './target.ts';
-import { listProofHeaders, type Scheme } from './verify/scheme.ts';
+import { listProofHeaders, type Scheme } from './verify/verify.ts';
 
 /** The location of the sender's event type, and the headers to pass on. */
 export interface EventRules {
@@ -54,16 +54,44 @@ export function readDeliveryEvent(
   payload: JsonObject,
   cloudEvent: JsonObject | undefined,
 ): DeliveryEvent {
-  const said = cloudEvent?.['type'] ?? typeInHeaders(rules, request) ?? rules.typeIn(payload);
+  const type = cloudEvent?.['type'] ?? typeInHeaders(rules, request) ?? rules.typeIn(payload);
   const eventType =
-    typeof said === 'string' && said.trim() !== ''
-      ? maskText(said.trim().slice(0, limits.webhookEventTypeChars))
+    typeof type === 'string' && type.trim() !== ''
+      ? maskText(type.trim().slice(0, limits.webhookEventTypeChars))
       : undefined;
   return {
     eventType,
     event: eventType === undefined ? undefined : normalizeEvent(eventType),
     headers: Object.fromEntries(rules.headers.flatMap((name) => readPassedHeader(request, name))),
   };
+}
+
+/**
+ * Describes the event of a delivery for its signal. Undefined if it has neither an event type nor
+ * headers to pass on.
+ */
+export function describeDeliveryEvent(
+  { id, eventRules }: { readonly id: string; readonly eventRules: EventRules },
+  request: WebhookRequest,
+  { payload, event: cloudEvent, deliveryId }: VerifiedContent,
+): JsonObject | undefined {
+  const { eventType, event, headers } = readDeliveryEvent(eventRules, request, payload, cloudEvent);
+  const hasHeaders = Object.keys(headers).length > 0;
+  if (eventType === undefined && !hasHeaders) return undefined;
+  return {
+    id,
+    ...(event === undefined ? {} : { event }),
+    ...(eventType === undefined ? {} : { event_type: eventType }),
+    ...(deliveryId === null ? {} : { delivery_id: deliveryId }),
+    ...(hasHeaders ? { headers } : {}),
+  };
+}
+
+/** The content of a verified delivery, with the sender's id for it. */
+interface VerifiedContent {
+  readonly payload: JsonObject;
+  readonly event: JsonObject | undefined;
+  readonly deliveryId: string | null;
 }
 
 /**
@@ -131,8 +159,8 @@ function findTwilioType(payload: JsonObject): Json | undefined {
 /** Ignores a repeated header: other programs may have read the other value. */
 function typeInHeaders({ typeHeaders }: EventRules, request: WebhookRequest): string | undefined {
   for (const name of typeHeaders) {
-    const taken = readHeader(request, name);
-    if (taken.ok && taken.value.trim() !== '') return taken.value;
+    const header = readHeader(request, name);
+    if (header.ok && header.value.trim() !== '') return header.value;
   }
   return undefined;
 }

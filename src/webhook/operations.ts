@@ -15,14 +15,14 @@ import {
   planDirective,
   textIn,
 } from '../directive/request.operations.ts';
-import { lastOutcomes } from './outcomes.service.ts';
+import { findLastOutcomes } from './outcomes.service.ts';
 import {
   webhookIdField,
   webhookUrlField,
   settingName,
   settingsFields,
   showWebhook,
-  urlOf,
+  formatWebhookUrl,
   webhookShape,
 } from './shapes.operations.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
@@ -35,17 +35,18 @@ const secret = z
 const credential = nonBlankText()
   .optional()
   .describe('the credential that is its secret; one is made and shown once unless told');
-const brought = z
+const givenSecret = z
   .string()
   .optional()
   .describe('the secret itself, which its sender made; it is sealed, and shown nowhere');
-const broughtToken = z.string().optional().describe('the same as secret, for bearer and gitlab');
-const broughtKey = z.string().optional().describe('the same as secret, for modes that sign');
-const brings = { secret: brought, token: broughtToken, hmac_secret: broughtKey };
-const secretFields = Object.keys(brings);
+const givenToken = z.string().optional().describe('the same as secret, for bearer and gitlab');
+const givenKey = z.string().optional().describe('the same as secret, for modes that sign');
+/** The secret, with its two older names. */
+const secretFields = { secret: givenSecret, token: givenToken, hmac_secret: givenKey };
+const secretNames = Object.keys(secretFields);
 const keyErrors = ['CREDENTIAL_KEY_INVALID', 'CREDENTIAL_KEY_MISSING'] as const;
 const targetErrors = ['COMMAND_NOT_FOUND', 'PIPELINE_NOT_FOUND', 'PLUGIN_NOT_FOUND'] as const;
-const usual = [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'] as const;
+const commonErrors = [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'] as const;
 
 export const addWebhook = defineOperation({
   name: 'webhook.add',
@@ -57,10 +58,10 @@ export const addWebhook = defineOperation({
     id: webhookIdField.optional(),
     title: settingsFields.title.unwrap().describe('what people call it'),
     credential,
-    ...brings,
+    ...secretFields,
   }),
   nulls: 'absent',
-  secrets: secretFields,
+  secrets: secretNames,
   output: z.object({
     id: z.string(),
     path: z.string(),
@@ -69,7 +70,13 @@ export const addWebhook = defineOperation({
     global_token: z.string().nullable().describe('shown when it was made for this first webhook'),
     directive_id: directiveId,
   }),
-  errors: [...usual, ...keyErrors, ...targetErrors, 'CREDENTIAL_NOT_FOUND', 'WEBHOOK_EXISTS'],
+  errors: [
+    ...commonErrors,
+    ...keyErrors,
+    ...targetErrors,
+    'CREDENTIAL_NOT_FOUND',
+    'WEBHOOK_EXISTS',
+  ],
   http: {
     method: 'POST',
     path: '/webhooks',
@@ -88,22 +95,22 @@ export const addWebhook = defineOperation({
     ],
   },
   async run(context, input) {
-    const asked = toCreate(input);
-    const secretBeside = beside(input, input.auth_mode);
-    const { id, result } = await direct(context, 'webhook.create', asked, secretBeside);
+    const params = toCreate(input);
+    const secretInput = readSecret(input, input.auth_mode);
+    const { id, result } = await direct(context, 'webhook.create', params, secretInput);
     const webhookId = textIn(result, 'id');
     return {
       webhook_id: webhookId,
       id: webhookId,
       path: `/hooks/${webhookId}`,
-      url: urlOf(context.engine, webhookId),
+      url: formatWebhookUrl(context.engine, webhookId),
       secret: textOrNull(result['secret']),
       global_token: textOrNull(result['global_token']),
       directive_id: id,
     };
   },
   plan: (context, input) =>
-    plan(context, 'webhook.create', toCreate(input), beside(input, input.auth_mode)),
+    plan(context, 'webhook.create', toCreate(input), readSecret(input, input.auth_mode)),
 });
 
 export const editWebhook = defineOperation({
@@ -121,7 +128,7 @@ export const editWebhook = defineOperation({
   }),
   nulls: 'unset',
   output: webhookShape.extend({ changed: z.boolean(), directive_id: directiveId }),
-  errors: [...usual, ...targetErrors, 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PROVIDED'],
+  errors: [...commonErrors, ...targetErrors, 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PROVIDED'],
   http: { method: 'PATCH', path: '/webhooks/:id' },
   cli: {
     positionals: ['id'],
@@ -136,7 +143,7 @@ export const editWebhook = defineOperation({
     const { id } = await direct(context, 'webhook.update', toUpdate(input));
     const row = await ledger.webhooks.find(input.id);
     if (row === undefined) throw await describeMissingWebhook(input.id, ledger);
-    const outcome = (await lastOutcomes(ledger, [row])).get(row.id);
+    const outcome = (await findLastOutcomes(ledger, [row])).get(row.id);
     return { ...showWebhook(row, outcome), changed: true, directive_id: id };
   },
   plan: (context, input) => planDirective(context, 'webhook.update', toUpdate(input)),
@@ -171,9 +178,9 @@ export const listWebhooksOperation = defineOperation({
       empty: 'There are no webhooks.',
     },
   },
-  async run({ engine: { ledger } }, asked) {
-    const { page, next } = cutPage(await ledger.webhooks.list(), (row) => row.id, asked);
-    const outcomes = await lastOutcomes(ledger, page);
+  async run({ engine: { ledger } }, request) {
+    const { page, next } = cutPage(await ledger.webhooks.list(), (row) => row.id, request);
+    const outcomes = await findLastOutcomes(ledger, page);
     return {
       webhooks: page.map((row) => showWebhook(row, outcomes.get(row.id))),
       next_cursor: next,
@@ -198,7 +205,7 @@ export const showWebhookOperation = defineOperation({
   async run({ engine: { ledger, webhookIntake } }, { id }) {
     const found = await ledger.webhooks.find(id);
     if (found !== undefined) {
-      const outcome = (await lastOutcomes(ledger, [found])).get(id);
+      const outcome = (await findLastOutcomes(ledger, [found])).get(id);
       const credentials = (await webhookIntake.store.references()).get(id) ?? [];
       return { ...showWebhook(found, outcome), credentials: [...credentials] };
     }
@@ -213,7 +220,7 @@ export const removeWebhook = defineOperation({
   scope: 'webhooks:rw',
   input: z.strictObject({ id: webhookIdField }),
   output: z.object({ id: z.string(), removed: z.boolean(), directive_id: directiveId }),
-  errors: [...usual, 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PROVIDED'],
+  errors: [...commonErrors, 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PROVIDED'],
   http: { method: 'DELETE', path: '/webhooks/:id' },
   cli: { positionals: ['id'], examples: ['ductile webhook remove deploys'] },
   async run(context, input) {
@@ -231,34 +238,40 @@ export const rotateWebhook = defineOperation({
   input: z.strictObject({
     id: webhookIdField,
     credential,
-    ...brings,
-    keep_old: duration({ minMs: 1000, maxMs: limits.webhookOldSecretMsMax })
+    ...secretFields,
+    keep_old: duration({ minMs: 1000, maxMs: limits.webhookKeepOldMsMax })
       .optional()
       .describe('how long the secret of now stays good; not at all unless told'),
   }),
-  secrets: secretFields,
+  secrets: secretNames,
   output: z.object({ id: z.string(), url: webhookUrlField, secret, directive_id: directiveId }),
-  errors: [...usual, ...keyErrors, ...targetErrors, 'CREDENTIAL_NOT_FOUND', 'WEBHOOK_NOT_FOUND'],
+  errors: [
+    ...commonErrors,
+    ...keyErrors,
+    ...targetErrors,
+    'CREDENTIAL_NOT_FOUND',
+    'WEBHOOK_NOT_FOUND',
+  ],
   http: { method: 'POST', path: '/webhooks/:id/rotate', isSecret: true },
   cli: {
     positionals: ['id'],
     examples: ['ductile webhook rotate deploys --keep-old 1d'],
   },
   async run(context, input) {
-    const asked = toRotate(input);
-    const secretBeside = beside(input, await modeOf(context, input.id));
-    const { id, result } = await direct(context, 'webhook.rotate', asked, secretBeside);
+    const params = toRotate(input);
+    const secretInput = readSecret(input, await readAuthMode(context, input.id));
+    const { id, result } = await direct(context, 'webhook.rotate', params, secretInput);
     const made = textOrNull(result['secret']);
-    const url = urlOf(context.engine, input.id);
+    const url = formatWebhookUrl(context.engine, input.id);
     return { id: input.id, url, secret: made, directive_id: id };
   },
   async plan(context, input) {
-    const secretBeside = beside(input, await modeOf(context, input.id));
-    return plan(context, 'webhook.rotate', toRotate(input), secretBeside);
+    const secretInput = readSecret(input, await readAuthMode(context, input.id));
+    return plan(context, 'webhook.rotate', toRotate(input), secretInput);
   },
 });
 
-interface Given extends Readonly<Record<string, unknown>> {
+interface WebhookInput extends Readonly<Record<string, unknown>> {
   readonly id?: string | undefined;
   readonly credential?: string | undefined;
   readonly secret?: string | undefined;
@@ -266,20 +279,20 @@ interface Given extends Readonly<Record<string, unknown>> {
   readonly hmac_secret?: string | undefined;
 }
 
-interface SecretBeside {
+interface SecretInput {
   readonly secret?: string;
 }
 
-/** The secret, which goes beside the params because those are recorded. It has two older names. */
-function beside(given: Given, mode: AuthMode = 'bearer'): SecretBeside {
-  const [first, second] = secretFields.filter((field) => given[field] !== undefined);
+/** Reads the secret, which is passed beside the params because params are recorded. */
+function readSecret(input: WebhookInput, mode: AuthMode = 'bearer'): SecretInput {
+  const [first, second] = secretNames.filter((name) => input[name] !== undefined);
   if (first === undefined) return {};
   if (second !== undefined) throw refuseSecret(second, `and ${first} exclude each other`);
-  const wanted = secretKeyOf(mode);
-  if (first !== 'secret' && first !== wanted) {
-    throw refuseSecret(first, `is not for auth_mode ${mode}`, `Write it as ${wanted}.`);
+  const expected = secretKeyOf(mode);
+  if (first !== 'secret' && first !== expected) {
+    throw refuseSecret(first, `is not for auth_mode ${mode}`, `Write it as ${expected}.`);
   }
-  const value = given.secret ?? given.token ?? given.hmac_secret ?? '';
+  const value = input.secret ?? input.token ?? input.hmac_secret ?? '';
   if (first !== 'secret' && value.length < limits.webhookSecretCharsMin) {
     throw refuseSecret(first, `has fewer than ${limits.webhookSecretCharsMin} characters`);
   }
@@ -291,21 +304,24 @@ function refuseSecret(place: string, message: string, hint?: string): DuctileErr
   return new DuctileError('INPUT_INVALID', `${place} ${message}`, { place, ...more });
 }
 
-async function modeOf({ engine: { ledger } }: Context, id: string): Promise<AuthMode | undefined> {
+async function readAuthMode(
+  { engine: { ledger } }: Context,
+  id: string,
+): Promise<AuthMode | undefined> {
   const row = await ledger.webhooks.find(id);
   const settings = row === undefined ? {} : (parseJson(row.settings) as JsonObject);
   return authModes.find((mode) => mode === settings['auth_mode']);
 }
 
-async function plan(context: Context, type: string, params: object, secretBeside: SecretBeside) {
-  const asked = { type, params, dryRun: true, ...secretBeside };
-  return [...(await askDirective(context, asked)).plan];
+async function plan(context: Context, type: string, params: object, secretInput: SecretInput) {
+  const request = { type, params, dryRun: true, ...secretInput };
+  return [...(await askDirective(context, request)).plan];
 }
 
-function toCreate(given: Given): object {
-  const { id, credential: name, secret: _, token: __, hmac_secret: ___, ...settings } = given;
+function toCreate(input: WebhookInput): object {
+  const { id, credential: name, secret: _, token: __, hmac_secret: ___, ...settings } = input;
   return {
-    settings: said(settings),
+    settings: omitUndefined(settings),
     ...(id === undefined ? {} : { id }),
     ...(name === undefined ? {} : { credential: name }),
   };
@@ -315,12 +331,12 @@ function toUpdate({
   id,
   unset,
   ...settings
-}: Given & { readonly unset: readonly string[] }): object {
-  const gone = Object.fromEntries(unset.map((key) => [key, null]));
-  return { id, changes: { ...gone, ...said(settings) } };
+}: WebhookInput & { readonly unset: readonly string[] }): object {
+  const removed = Object.fromEntries(unset.map((key) => [key, null]));
+  return { id, changes: { ...removed, ...omitUndefined(settings) } };
 }
 
-function toRotate({ id, credential: name, keep_old: keepMs }: Given): object {
+function toRotate({ id, credential: name, keep_old: keepMs }: WebhookInput): object {
   return {
     id,
     ...(name === undefined ? {} : { credential: name }),
@@ -328,7 +344,7 @@ function toRotate({ id, credential: name, keep_old: keepMs }: Given): object {
   };
 }
 
-function said(settings: Readonly<Record<string, unknown>>): object {
+function omitUndefined(settings: Readonly<Record<string, unknown>>): object {
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }
 

@@ -9,18 +9,18 @@ import {
   type DeliveryOutcome,
 } from './agent-outcome.ts';
 
-/** What became of the last delivery to webhooks, by their ids. */
-export async function lastOutcomes(
+/** Finds the outcome of each webhook's last delivery, by webhook id. */
+export async function findLastOutcomes(
   ledger: LedgerSubset<
     'deliveries.listLast' | 'deliveries.listAgentJobs' | 'deliveries.listTargets'
   >,
   webhooks: readonly WebhookRow[],
 ): Promise<ReadonlyMap<string, DeliveryOutcome>> {
   const agents = new Set(webhooks.filter(isForAgent).map(({ id }) => id));
-  const [only, more] = webhooks;
-  if (only === undefined) return new Map();
-  const last = await ledger.deliveries.listLast(more === undefined ? only.id : undefined);
-  const outcomes = await outcomesOf(ledger, last, ({ webhookId }) => agents.has(webhookId));
+  const [first, second] = webhooks;
+  if (first === undefined) return new Map();
+  const last = await ledger.deliveries.listLast(second === undefined ? first.id : undefined);
+  const outcomes = await findOutcomes(ledger, last, ({ webhookId }) => agents.has(webhookId));
   return new Map(
     last.flatMap(({ id, webhookId }) => {
       const outcome = outcomes.get(id);
@@ -29,20 +29,20 @@ export async function lastOutcomes(
   );
 }
 
-/** What became of deliveries, by their ids: of their agents, else of the jobs or runs they were for. */
-export async function outcomesOf(
+/** Finds the outcomes of deliveries by their ids: of the agent, else of the target's job or run. */
+export async function findOutcomes(
   ledger: LedgerSubset<'deliveries.listAgentJobs' | 'deliveries.listTargets'>,
   deliveries: readonly DeliveryRow[],
   isAgents?: (delivery: DeliveryRow) => boolean,
 ): Promise<ReadonlyMap<string, DeliveryOutcome>> {
-  const told = await agentOutcomesOf(ledger, deliveries, isAgents);
-  const rest = deliveries.filter(({ id }) => !told.has(id));
+  const agentOutcomes = await findAgentOutcomes(ledger, deliveries, isAgents);
+  const rest = deliveries.filter(({ id }) => !agentOutcomes.has(id));
   const targets = await ledger.deliveries.listTargets(
     rest.flatMap(({ signalId }) => signalId ?? []),
   );
-  // What was made last counts: a retry, a replay, a revival.
+  // The last one counts, because a retry, a replay or a revival comes later.
   const bySignal = new Map(targets.map((target) => [target.signalId, target]));
-  const outcomes = new Map<string, DeliveryOutcome>(told);
+  const outcomes = new Map<string, DeliveryOutcome>(agentOutcomes);
   for (const { id, signalId } of rest) {
     const target = bySignal.get(signalId ?? '');
     if (target !== undefined) outcomes.set(id, { status: target.status });
@@ -50,11 +50,11 @@ export async function outcomesOf(
   return outcomes;
 }
 
-/** As far as an agent was told of them. */
-export async function agentOutcomesOf(
+/** Finds the outcomes of the deliveries that an agent was notified of. */
+export async function findAgentOutcomes(
   ledger: LedgerSubset<'deliveries.listAgentJobs'>,
   deliveries: readonly DeliveryRow[],
-  isAgents: (delivery: DeliveryRow) => boolean = hasWord,
+  isAgents: (delivery: DeliveryRow) => boolean = hasErrorWord,
 ): Promise<ReadonlyMap<string, AgentOutcome>> {
   const signals = deliveries.flatMap(({ signalId }) => signalId ?? []);
   const jobs = new Map<string, AgentJob[]>();
@@ -63,15 +63,15 @@ export async function agentOutcomesOf(
   }
   return new Map(
     deliveries.flatMap((delivery) => {
-      const told = jobs.get(delivery.signalId ?? '') ?? [];
-      const outcome = findAgentOutcome(delivery, told, isAgents(delivery));
+      const own = jobs.get(delivery.signalId ?? '') ?? [];
+      const outcome = findAgentOutcome(delivery, own, isAgents(delivery));
       return outcome === undefined ? [] : [[delivery.id, outcome] as const];
     }),
   );
 }
 
-/** What its webhook was for then is on record in the word alone. */
-function hasWord({ reason }: DeliveryRow): boolean {
+/** A failed delivery doesn't record its target. Only those to agents begin with an error word. */
+function hasErrorWord({ reason }: DeliveryRow): boolean {
   return reason?.startsWith('error:') === true;
 }
 

@@ -50,7 +50,7 @@ export function createWebhookLimiter(): WebhookLimiter {
       webhooks.get(webhookId)?.removeLast();
     },
     reset() {
-      for (const kept of [webhooks, sources]) kept.clear();
+      for (const windows of [webhooks, sources]) windows.clear();
     },
   };
 }
@@ -88,14 +88,40 @@ class Window {
 }
 
 /** Moves an entry to the end, so that the longest idle one is dropped first. */
-function touch<T>(kept: Map<string, T>, key: string, value: T): T {
-  kept.delete(key);
-  kept.set(key, value);
-  if (kept.size > limits.webhookWindowsMax) {
-    for (const oldest of kept.keys()) {
-      kept.delete(oldest);
+function touch<T>(entries: Map<string, T>, key: string, value: T): T {
+  entries.delete(key);
+  entries.set(key, value);
+  if (entries.size > limits.webhookWindowsMax) {
+    for (const oldest of entries.keys()) {
+      entries.delete(oldest);
       break;
     }
   }
   return value;
+}
+
+/** Counts deliveries over the rate limit in the memory of this process, for a while. */
+export interface RejectedCounter {
+  note(webhookId: string, nowMs: number): void;
+  /** The number of recent ones. */
+  count(webhookId: string, nowMs: number): number;
+}
+
+export function createRejectedCounter(): RejectedCounter {
+  const streaks = new Map<string, { readonly count: number; readonly lastMs: number }>();
+  const count = (webhookId: string, nowMs: number): number => {
+    const known = streaks.get(webhookId);
+    return known === undefined || nowMs - known.lastMs > limits.webhookRejectedMs ? 0 : known.count;
+  };
+  return {
+    note(webhookId, nowMs) {
+      const next = { count: count(webhookId, nowMs) + 1, lastMs: nowMs };
+      // Moved to the end, so that the longest idle one is dropped first.
+      streaks.delete(webhookId);
+      streaks.set(webhookId, next);
+      const [oldest = webhookId] = streaks.keys();
+      if (streaks.size > limits.webhookWindowsMax) streaks.delete(oldest);
+    },
+    count,
+  };
 }

@@ -6,32 +6,31 @@ import type { Log } from '../base/log.ts';
 import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
 import { toVisibleText } from '../base/text.ts';
 import type { WebhooksConfig, Config } from '../config/config.ts';
-import type { UntakenDelivery } from './types.ts';
+import type { AcceptedDelivery, RejectedDelivery } from './types.ts';
 import {
   budgetOf,
   checkDelivery,
-  type WebhookResponse,
-  type WebhookKind,
-  type AcceptedCheck,
-  type RejectedCheck,
-} from './check.ts';
-import { identifyDelivery, type DeliveryIdentity } from './verify/verify.ts';
-import { readDeliveryEvent } from './event-type.ts';
-import type { KnownWebhook, Webhook } from './webhook.ts';
-import { createWebhookLimiter, type WebhookLimiter } from './rate-limit.ts';
-import { listProofHeaders } from './verify/scheme.ts';
-import { traceparentIn, type IncomingDelivery } from './request.ts';
-import { knowEndpoint, requireSecrets } from './store.service.ts';
-import type { Tenants } from '../tenant/tenants.ts';
-import { takeTest } from './test-delivery.service.ts';
-import {
   createUnavailableResponse,
   toVerifiedResponse,
-  type WebhookIntake,
-  type Webhooks,
+  type AcceptedCheck,
+  type RejectedCheck,
   type VerifiedResponse,
-  type AcceptedDelivery,
-} from './webhooks.ts';
+  type WebhookKind,
+  type WebhookResponse,
+} from './check.ts';
+import { identifyDelivery, listProofHeaders } from './verify/verify.ts';
+import { describeDeliveryEvent } from './event-type.ts';
+import type { KnownWebhook, Webhook } from './webhook.ts';
+import { createWebhookLimiter, type WebhookLimiter } from './rate-limit.ts';
+import {
+  traceparentIn,
+  type DeliveryTest,
+  type IncomingDelivery,
+  type WebhookRequest,
+} from './request.ts';
+import { readEndpoint, requireSecrets } from './store.service.ts';
+import type { Tenants } from '../tenant/tenants.ts';
+import type { WebhookIntake, Webhooks } from './webhooks.ts';
 import { admitWaiter, type ExpectedEnd, type Completion } from '../job/completion.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import { isTerminal } from '../job/job.ts';
@@ -40,30 +39,30 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { isRunOver } from '../pipeline/run/run.ts';
 
 /** The part of a tenant's engine that accepts deliveries to its webhooks. */
-interface TenantReceiver extends Waiter {
+interface TenantReceiver extends ResultWaiter {
   readonly webhookIntake: WebhookIntake;
 }
 
-/** Where a webhook of this ledger or of a tenant can be found. */
-interface Entrances {
+/** The ledgers in which a webhook can be: the one of the context, and those of its tenants. */
+interface WebhookLedgers {
   readonly context: LedgerContext;
   readonly intake: WebhookIntake;
-  readonly engine: Waiter;
+  readonly engine: ResultWaiter;
   readonly tenants: Tenants<TenantReceiver> | undefined;
 }
 
-/** A webhook and the ledger that it is in, until `leave`. */
+/** A webhook and its ledger. The ledger of a tenant stays open until `leave`. */
 interface LocatedWebhook {
   readonly known: KnownWebhook;
   readonly intake: WebhookIntake;
-  readonly engine: Waiter;
+  readonly engine: ResultWaiter;
   leave(): void;
 }
 
 export function makeWebhooks(
   context: LedgerContext,
   intake: WebhookIntake,
-  engine: Waiter,
+  engine: ResultWaiter,
   tenants: Tenants<TenantReceiver> | undefined,
 ): Webhooks {
   const log = context.log.child('webhooks');
@@ -93,10 +92,10 @@ export function makeWebhooks(
     receive: (webhookId, incoming) =>
       receive('managed', incoming, () => locate({ context, intake, engine, tenants }, webhookId)),
     receiveAt(path, incoming) {
-      const endpoint = config().endpoints.find((one) => one.path === path);
+      const endpoint = config().endpoints.find((known) => known.path === path);
       if (endpoint === undefined) return undefined;
       return receive('static', incoming, async () => ({
-        known: await knowEndpoint(endpoint, intake),
+        known: await readEndpoint(endpoint, intake),
         intake,
         engine,
         leave: () => undefined,
@@ -153,22 +152,22 @@ function recordRejected(
 }
 
 function recordRefused(
-  refused: Pick<UntakenDelivery, 'deliveryId' | 'reason'>,
+  refused: Pick<RejectedDelivery, 'deliveryId' | 'reason'>,
   limiter: WebhookLimiter,
   incoming: IncomingDelivery,
   { known: { webhook }, intake }: LocatedWebhook,
 ): void {
   const { id } = webhook;
-  const isKept = limiter.spend(
+  const isAllowed = limiter.spend(
     `refused ${id}`,
-    limits.webhookRejectionsKeptMax,
+    limits.webhookRefusalsKept,
     performance.now(),
   ).ok;
-  if (isKept)
+  if (isAllowed)
     intake.recordRefused({ ...describeRequest(incoming, webhook), webhookId: id, ...refused });
 }
 
-/** Masked and bounded, because the body can have a part in the text. */
+/** Masks and shortens the detail, because it can quote the body. */
 function formatReason({ reason, detail }: RejectedCheck): string {
   if (detail === undefined) return reason;
   return `${reason}: ${toVisibleText(maskText(detail.slice(0, limits.webhookReasonChars)))}`;
@@ -194,8 +193,8 @@ async function acceptAndRespond(
     const accepted = await accept(check, incoming, located, jobId);
     const verified = toVerifiedResponse(webhookId, accepted);
     if (!('signalId' in accepted)) return verified;
-    const sender = { expected, waitMs, gone: incoming.hungUp?.() };
-    const end = await waitForEnd(engine, accepted, sender).catch((error: unknown) => {
+    const wait = { expected, waitMs, gone: incoming.hungUp?.() };
+    const end = await waitForEnd(engine, accepted, wait).catch((error: unknown) => {
       // The delivery is committed, so the sender must not retry it.
       log.warn('the result of a delivery cannot be read', { error });
       return undefined;
@@ -209,7 +208,7 @@ async function acceptAndRespond(
   }
 }
 
-/** With the id of its job if the sender waits for the result. */
+/** `jobId` is the id of the job to create, if the sender waits for its result. */
 async function accept(
   { proof, payload, event }: AcceptedCheck,
   incoming: IncomingDelivery,
@@ -227,24 +226,24 @@ async function accept(
     isStrict: webhook.replay === 'strict',
     payload,
     event,
-    about: describeEvent(webhook, incoming, { payload, event, deliveryId }),
+    about: describeDeliveryEvent(webhook, incoming.request, { payload, event, deliveryId }),
     jobId,
     isAwaited: jobId !== undefined,
     traceparent: traceparentIn(incoming),
     ...(incoming.hops === undefined ? {} : { hops: incoming.hops }),
-    test: incoming.test ?? takeTest(incoming.request),
+    test: incoming.test ?? claimTest(incoming.request),
   });
 }
 
 async function locate(
-  { context: { ledger }, intake, engine, tenants }: Entrances,
+  { context: { ledger }, intake, engine, tenants }: WebhookLedgers,
   webhookId: string,
 ): Promise<LocatedWebhook | undefined> {
   const known = await intake.store.find(webhookId);
   if (known !== undefined) return { known, intake, engine, leave: () => undefined };
   if (tenants === undefined || webhookId.length > limits.webhookIdCharsMax) return undefined;
   const slug = await ledger.tenants.findByKey('hook', webhookId);
-  const visit = slug === undefined ? undefined : await visitIfThere(tenants, slug);
+  const visit = slug === undefined ? undefined : await visitIfExists(tenants, slug);
   if (visit === undefined) return undefined;
   try {
     const { engine: tenant } = visit;
@@ -265,35 +264,13 @@ async function locate(
   return undefined;
 }
 
-async function visitIfThere(tenants: Tenants<TenantReceiver>, slug: string) {
+async function visitIfExists(tenants: Tenants<TenantReceiver>, slug: string) {
   try {
     return await tenants.visit(slug);
   } catch (thrown) {
     if (toDuctileError(thrown).code === 'TENANT_NOT_FOUND') return undefined;
     throw thrown;
   }
-}
-
-/** The event type and headers of the request; undefined if it has neither. */
-function describeEvent(
-  { id, eventRules }: Webhook,
-  { request }: IncomingDelivery,
-  {
-    payload,
-    event: cloudEvent,
-    deliveryId,
-  }: Pick<AcceptedCheck, 'payload' | 'event'> & Pick<DeliveryIdentity, 'deliveryId'>,
-): JsonObject | undefined {
-  const { eventType, event, headers } = readDeliveryEvent(eventRules, request, payload, cloudEvent);
-  const hasHeaders = Object.keys(headers).length > 0;
-  if (eventType === undefined && !hasHeaders) return undefined;
-  return {
-    id,
-    ...(event === undefined ? {} : { event }),
-    ...(eventType === undefined ? {} : { event_type: eventType }),
-    ...(deliveryId === null ? {} : { delivery_id: deliveryId }),
-    ...(hasHeaders ? { headers } : {}),
-  };
 }
 
 function describeRequest(incoming: IncomingDelivery, { auth }: Webhook) {
@@ -314,29 +291,30 @@ function redactHeader(name: string, value: string): string {
 }
 
 /** The part of an engine that a delivery needs to wait for its result. */
-export interface Waiter extends Completion {
+export interface ResultWaiter extends Completion {
   readonly config: Config;
   readonly ledger: Ledger;
 }
 
-/** Somebody who has sent a delivery and stays on the line. */
-interface Caller {
-  /** Of the job that the delivery is for, if it is for one. */
+/** How long a sender waits for the result of its delivery. */
+interface ResultWait {
+  /** The end of the job that the delivery creates, if it creates one. */
   readonly expected: ExpectedEnd;
   readonly waitMs: number;
+  /** Fires when the sender disconnects. */
   readonly gone: AbortSignal | undefined;
 }
 
 /**
- * What a delivery came to, as far as whoever sent it is told: how it ended, and its result when that
- * is well. Undefined when it goes on for longer, or nobody is on the line any more.
+ * Waits for the end of a delivery's job or run. Returns its status, and its result if it succeeded.
+ * Undefined if the time is over, or if the sender has disconnected.
  */
 async function waitForEnd(
-  engine: Waiter,
+  engine: ResultWaiter,
   { isNew, jobId, runId }: Pick<AcceptedDelivery, 'isNew' | 'jobId' | 'runId'>,
-  { expected, waitMs: askedMs, gone }: Caller,
+  { expected, waitMs: wantedMs, gone }: ResultWait,
 ): Promise<JsonObject | undefined> {
-  const waitMs = Math.min(askedMs, engine.config.api.maxSyncTimeoutMs);
+  const waitMs = Math.min(wantedMs, engine.config.api.maxSyncTimeoutMs);
   if (jobId !== undefined) {
     const end = isNew
       ? await expected.wait(waitMs, gone)
@@ -351,7 +329,7 @@ async function waitForEnd(
 
 /** The job of an earlier delivery may have ended long ago, so read it before waiting. */
 async function waitForFirst(
-  engine: Waiter,
+  engine: ResultWaiter,
   jobId: string,
   waitMs: number,
   gone: AbortSignal | undefined,
@@ -362,13 +340,33 @@ async function waitForFirst(
   return { status, result: attempts.at(-1)?.result ?? null };
 }
 
-/** What else a plugin answers, such as its state and its log, is not for whoever sent this. */
+/** The sender gets only the result of a plugin's response, and not its state and its log. */
 function resultIn({ result }: JobEnd): Json {
-  const answer = parseStoredJson(result);
-  return isObject(answer) ? (answer['result'] ?? null) : null;
+  const response = parseStoredJson(result);
+  return isObject(response) ? (response['result'] ?? null) : null;
 }
 
-/** Why it did not succeed is for the operator. */
+/** Only the operator sees why a job or run failed. */
 function showEnd(status: string, result: Json): JsonObject {
   return status === 'succeeded' ? { status, result } : { status };
+}
+
+/** The header with the token of a test delivery. */
+export const TEST_HEADER = 'x-ductile-test-token';
+
+/** Test deliveries that this process has sent to its own listener, by token. */
+const sentTests = new Map<string, DeliveryTest>();
+
+/** Marks the next delivery with this token as a test. Returns a function that revokes the token. */
+export function expectTest(token: string, test: DeliveryTest): () => void {
+  sentTests.set(token, test);
+  return () => void sentTests.delete(token);
+}
+
+/** Returns the test that sent a request. Undefined for a sender's request. Each token counts once. */
+function claimTest({ headers }: WebhookRequest): DeliveryTest | undefined {
+  const token = headers.find(([name]) => name === TEST_HEADER)?.[1];
+  const test = token === undefined ? undefined : sentTests.get(token);
+  if (token !== undefined) sentTests.delete(token);
+  return test;
 }

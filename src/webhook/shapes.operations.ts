@@ -16,7 +16,7 @@ import type { Context } from '../operation/context.ts';
 import { runShape } from '../pipeline/run/run.service.ts';
 import { jobShape } from '../job/shapes.service.ts';
 
-/** What a webhook with a mode has besides. */
+/** The additional keys of a webhook with a mode. */
 const agentFields = {
   prompt_template: nonBlankText()
     .optional()
@@ -85,7 +85,7 @@ const signedShape = z.strictObject({
     .describe('whether the same body is always the same delivery (default: false)'),
 });
 
-/** The keys of a webhook as they are written; what they say against each other is said later. */
+/** The keys of a webhook as users write them. Contradictions between them are found later. */
 export const settingsFields = {
   title: nonBlankText().max(limits.webhookTitleCharsMax).optional().describe('the name for people'),
   description: z
@@ -159,7 +159,7 @@ export const settingsFields = {
     .describe('for result: how long a sender waits (default: 10s)'),
 };
 
-/** One of these keys, also as its flag is spelled. */
+/** One of these keys, or the spelling of its flag. */
 export const settingName = z.preprocess(
   (name) => (typeof name === 'string' ? name.replaceAll('-', '_') : name),
   z.enum(Object.keys(settingsFields)),
@@ -171,8 +171,8 @@ export const webhookUrlField = z
   .nullable()
   .describe('below webhooks.public_url, else on the listener; null when neither is there');
 
-/** Where its sender delivers, as far as this process knows. */
-export function urlOf({ config, reach }: Context['engine'], id: string): string | null {
+/** Returns the URL of a webhook. Null if there is neither a public URL nor a listener. */
+export function formatWebhookUrl({ config, reach }: Context['engine'], id: string): string | null {
   const base = config.webhooks.publicUrl ?? reach.webhooks ?? reach.api;
   return base === undefined ? null : `${base}/hooks/${id}`;
 }
@@ -183,7 +183,7 @@ export const webhookShape = z.object({
   webhook_id: z.string(),
   id: z.string().meta({ deprecated: true }).describe('the older name of `webhook_id`'),
   path: z.string().describe('where it is on both listeners'),
-  ...toShown(settingsFields),
+  ...toNullable(settingsFields),
   title: z.string(),
   description: z.string(),
   enabled: z.boolean(),
@@ -207,31 +207,31 @@ export const webhookShape = z.object({
   last_detail: z.string().nullable().describe('for mode: more about the error'),
 });
 
-type Shown<Fields extends Settings> = {
+type NullableSettings<Fields extends Settings> = {
   [Key in keyof Fields]: z.ZodNullable<ReturnType<Fields[Key]['unwrap']>>;
 };
 type Settings = Readonly<Record<string, z.ZodOptional<z.ZodType>>>;
 
-/** The same keys in an answer, which has all of them. */
-function toShown<Fields extends Settings>(fields: Fields): Shown<Fields> {
-  const shown = Object.entries(fields).map(([key, field]) => {
+/** The same keys in a response. It has all of them, so missing ones are null. */
+function toNullable<Fields extends Settings>(fields: Fields): NullableSettings<Fields> {
+  const nullable = Object.entries(fields).map(([key, field]) => {
     const { description = '' } = field;
     return [key, field.unwrap().nullable().describe(description)] as const;
   });
-  return Object.fromEntries(shown) as unknown as Shown<Fields>;
+  return Object.fromEntries(nullable) as unknown as NullableSettings<Fields>;
 }
 
 export function showWebhook(
   row: WebhookRow,
   outcome?: DeliveryOutcome,
 ): z.output<typeof webhookShape> {
-  const settings = parseJson(row.settings) as Said;
+  const settings = parseJson(row.settings) as StoredSettings;
   return {
     webhook_id: row.id,
     id: row.id,
     path: `/hooks/${row.id}`,
-    ...unsaid,
-    ...usualOf(settings),
+    ...nulls,
+    ...defaultsOf(settings),
     ...settings,
     has_own_secret: row.sealed !== null,
     created_by: row.createdBy,
@@ -247,19 +247,21 @@ export function showWebhook(
 }
 
 type Keys = keyof typeof settingsFields;
-/** As it is stored: what was not said is not there. */
-type Said = { readonly [Key in Keys]?: NonNullable<z.output<(typeof settingsFields)[Key]>> } & {
+/** The settings as they are stored, without those that have no value. */
+type StoredSettings = {
+  readonly [Key in Keys]?: NonNullable<z.output<(typeof settingsFields)[Key]>>;
+} & {
   readonly title: string;
 };
 
-const unsaid = Object.fromEntries(Object.keys(settingsFields).map((key) => [key, null])) as {
+const nulls = Object.fromEntries(Object.keys(settingsFields).map((key) => [key, null])) as {
   readonly [Key in Keys]: null;
 };
 
-/** What counts where nothing was said. */
-function usualOf(said: Said) {
-  const { plugin, mode, auth_mode: auth = 'bearer', respond } = said;
-  const { hmac_algorithm: algorithm = webhookDefaults.algorithm } = said;
+/** Returns the defaults that apply to these settings. */
+function defaultsOf(settings: StoredSettings) {
+  const { plugin, mode, auth_mode: auth = 'bearer', respond } = settings;
+  const { hmac_algorithm: algorithm = webhookDefaults.algorithm } = settings;
   const hmac = {
     hmac_algorithm: algorithm,
     hmac_encoding: webhookDefaults.encoding,
@@ -329,8 +331,8 @@ export function showDelivery(
   };
 }
 
-/** What a delivery started, as much as whoever may see deliveries is told. */
-export const startedShape = {
+/** The jobs and runs of a delivery, without the fields that need more rights than deliveries. */
+export const deliveryWorkShape = {
   jobs: z
     .array(
       jobShape.pick({
@@ -347,12 +349,15 @@ export const startedShape = {
     .describe('that its signal started'),
 };
 
-export interface Started {
+export interface DeliveryWork {
   readonly jobs: readonly Job[];
   readonly runs: readonly Run[];
 }
 
-export function showStarted({ jobs, runs }: Started): z.output<z.ZodObject<typeof startedShape>> {
+export function showDeliveryWork({
+  jobs,
+  runs,
+}: DeliveryWork): z.output<z.ZodObject<typeof deliveryWorkShape>> {
   return {
     jobs: jobs.map((job) => ({
       job_id: job.id,

@@ -5,19 +5,18 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { WebhookRow } from './types.ts';
-import { chooseTokens } from './verify/scheme.ts';
+import { chooseTokens } from './verify/verify.ts';
 import { webhookEntrySchema, toWebhook, type Webhook, type KnownWebhook } from './webhook.ts';
 import { secretKeyOf, type AuthMode } from './auth-settings.ts';
-import { purposes } from '../access/vault.service.ts';
-import type { Vault } from '../access/vault.ts';
+import { purposes, type Vault } from '../access/vault.ts';
 import type { WebhookStore, WebhookIntake } from './webhooks.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { EndpointConfig, WebhooksConfig } from '../config/config.ts';
 import { suggest } from '../config/nearest.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 
-/** A secret as it is sealed: some are only good until a moment, after another took their place. */
-export interface KeptSecret {
+/** A sealed secret. A secret that was replaced stays valid until a time. */
+export interface WebhookSecret {
   readonly secret: string;
   readonly until_ms?: number;
 }
@@ -25,23 +24,23 @@ export interface KeptSecret {
 /** The credential that is the token of all bearer webhooks without one of their own. */
 export const GLOBAL_TOKEN = 'webhook-token';
 
-interface Opened {
+interface LoadedWebhook {
   readonly row: WebhookRow;
   readonly webhook: Webhook;
-  readonly kept: readonly KeptSecret[];
+  readonly secrets: readonly WebhookSecret[];
 }
 
-/** Read at most once in a while, however many deliveries come. */
+/** Caches the webhooks of a ledger for a moment, because each delivery needs one. */
 export function makeWebhookStore(
   { ledger, vault }: Pick<LedgerContext, 'ledger' | 'vault'>,
   log: Log,
 ): WebhookStore {
-  let known: ReadonlyMap<string, Opened> = new Map();
+  let loaded: ReadonlyMap<string, LoadedWebhook> = new Map();
   let readAt = -Infinity;
   let reading: Promise<void> | undefined;
 
-  const open = (row: WebhookRow): Opened[] => {
-    const before = known.get(row.id);
+  const open = (row: WebhookRow): LoadedWebhook[] => {
+    const before = loaded.get(row.id);
     if (before !== undefined && isSame(before.row, row)) return [{ ...before, row }];
     try {
       return [openRow(row, vault)];
@@ -53,7 +52,7 @@ export function makeWebhookStore(
   const read = async (): Promise<void> => {
     const at = performance.now();
     const rows = await ledger.webhooks.list();
-    known = new Map(rows.flatMap(open).map((opened) => [opened.row.id, opened]));
+    loaded = new Map(rows.flatMap(open).map((one) => [one.row.id, one]));
     readAt = at;
   };
   const credential = async (name: string): Promise<string | undefined> => {
@@ -66,7 +65,7 @@ export function makeWebhookStore(
     return name === undefined ? [secret] : [(await credential(name)) ?? []].flat();
   };
   const refresh = async (): Promise<void> => {
-    // One that is under way may have seen the ledger as it was before.
+    // A read that is already in progress may have missed the change.
     await reading?.catch(() => undefined);
     await (reading ??= read().finally(() => (reading = undefined)));
   };
@@ -77,36 +76,43 @@ export function makeWebhookStore(
       if (performance.now() - readAt >= limits.webhookCacheMs) {
         await (reading ??= read().finally(() => (reading = undefined)));
       }
-      const opened = known.get(id);
-      if (opened === undefined) return undefined;
-      const { webhook } = opened;
-      // Nobody is let in, and how long that takes must not tell that there is a webhook.
+      const found = loaded.get(id);
+      if (found === undefined) return undefined;
+      const { webhook } = found;
+      // Read no secrets: the time that takes would show that the webhook exists.
       if (!webhook.enabled) return { webhook, secrets: [] };
       const own = (
-        await Promise.all(opened.kept.filter(isGood).map(({ secret }) => reveal(secret)))
+        await Promise.all(found.secrets.filter(isValidSecret).map(({ secret }) => reveal(secret)))
       ).flat();
-      const secrets = isGlobal(opened) ? chooseTokens([], await credential(GLOBAL_TOKEN)) : own;
+      const secrets = usesGlobalToken(found)
+        ? chooseTokens([], await credential(GLOBAL_TOKEN))
+        : own;
       return { webhook, secrets };
     },
     async references() {
       await refresh();
-      return new Map([...known].map(([id, opened]) => [id, referencesOf(opened)]));
+      return new Map([...loaded].map(([id, one]) => [id, listCredentials(one)]));
     },
     refresh,
   };
 }
 
-/** Only where it never had one: a reference that leads nowhere is no reason to take another. */
-function isGlobal({ webhook, kept }: Opened): boolean {
-  return webhook.auth.kind === 'token' && kept.length === 0;
+/**
+ * True only if the webhook never had a token of its own. A reference to a missing credential must not
+ * fall back to the global token.
+ */
+function usesGlobalToken({ webhook, secrets }: LoadedWebhook): boolean {
+  return webhook.auth.kind === 'token' && secrets.length === 0;
 }
 
-function referencesOf(opened: Opened): string[] {
-  if (isGlobal(opened)) return [GLOBAL_TOKEN];
-  return opened.kept.filter(isGood).flatMap(({ secret }) => parseCredentialRef(secret) ?? []);
+function listCredentials(loaded: LoadedWebhook): string[] {
+  if (usesGlobalToken(loaded)) return [GLOBAL_TOKEN];
+  return loaded.secrets
+    .filter(isValidSecret)
+    .flatMap(({ secret }) => parseCredentialRef(secret) ?? []);
 }
 
-export function isGood({ until_ms: until = Infinity }: KeptSecret): boolean {
+export function isValidSecret({ until_ms: until = Infinity }: WebhookSecret): boolean {
   return Date.now() < until;
 }
 
@@ -114,15 +120,15 @@ function isSame(a: WebhookRow, b: WebhookRow): boolean {
   return a.settings === b.settings && a.sealed?.text === b.sealed?.text;
 }
 
-function openRow(row: WebhookRow, vault: Pick<Vault, 'open'>): Opened {
-  const kept = openSecrets(row, vault);
+function openRow(row: WebhookRow, vault: Pick<Vault, 'open'>): LoadedWebhook {
+  const secrets = openSecrets(row, vault);
   const settings = parseJson(row.settings) as JsonObject;
-  const entry = toEntry(row.id, closeIdle(settings), veil(kept));
-  return { row, kept, webhook: toWebhook(webhookEntrySchema.parse(entry)).webhook };
+  const entry = toWebhookEntry(row.id, disableZeroRate(settings), toPlaceholders(secrets));
+  return { row, secrets, webhook: toWebhook(webhookEntrySchema.parse(entry)).webhook };
 }
 
 /** Earlier versions stored a rate limit of 0, which accepts nothing: such a webhook is disabled. */
-function closeIdle(settings: JsonObject): JsonObject {
+function disableZeroRate(settings: JsonObject): JsonObject {
   const { rate_limit_per_minute: rate, ...rest } = settings;
   return rate === 0 ? { ...rest, enabled: false } : settings;
 }
@@ -130,36 +136,40 @@ function closeIdle(settings: JsonObject): JsonObject {
 export function openSecrets(
   { id, sealed }: Pick<WebhookRow, 'id' | 'sealed'>,
   vault: Pick<Vault, 'open'>,
-): readonly KeptSecret[] {
+): readonly WebhookSecret[] {
   if (sealed === null) return [];
-  return parseJson(vault.open(sealed, purposes.webhook(id))) as KeptSecret[];
+  return parseJson(vault.open(sealed, purposes.webhook(id))) as WebhookSecret[];
 }
 
-/** As many, unseen: they were looked at when they came, and one that is no good spoils no other. */
-export function veil(kept: readonly KeptSecret[]): KeptSecret[] {
-  return kept.map(() => ({ secret: formatCredentialRef('kept') }));
+/**
+ * Replaces each secret by a placeholder. Secrets were checked when they were set, and an invalid one
+ * must not make the whole webhook invalid.
+ */
+export function toPlaceholders(secrets: readonly WebhookSecret[]): WebhookSecret[] {
+  return secrets.map(() => ({ secret: formatCredentialRef('kept') }));
 }
 
-/** An entry as it is written, with its secrets at their place. */
-export function toEntry(
+/** Returns a webhook's entry as users write it, with its secrets under their key. */
+export function toWebhookEntry(
   id: string,
   settings: Readonly<JsonObject>,
-  kept: readonly KeptSecret[],
+  secrets: readonly WebhookSecret[],
 ): JsonObject {
   const mode = (settings['auth_mode'] ?? 'bearer') as AuthMode;
-  const secrets = kept.map(({ secret }) => secret);
-  return { ...settings, id, ...(secrets.length === 0 ? {} : { [secretKeyOf(mode)]: secrets }) };
+  const texts = secrets.map(({ secret }) => secret);
+  return { ...settings, id, ...(texts.length === 0 ? {} : { [secretKeyOf(mode)]: texts }) };
 }
 
 type Endpoints = Pick<WebhooksConfig, 'endpoints'>;
 
-/** The webhook that the configuration has at this path. */
+/** Finds the webhook of the configured endpoint at this path. */
 export function findEndpoint({ endpoints }: Endpoints, path: string): Webhook | undefined {
-  const endpoint = endpoints.find((one) => one.path === path);
+  const endpoint = endpoints.find((known) => known.path === path);
   return endpoint && toEndpointWebhook(endpoint);
 }
 
-export async function knowEndpoint(
+/** Reads the webhook of an endpoint with its secret. It has no secrets if there is none. */
+export async function readEndpoint(
   endpoint: EndpointConfig,
   { store }: WebhookIntake,
 ): Promise<KnownWebhook> {
@@ -167,13 +177,14 @@ export async function knowEndpoint(
   return { secrets: secret.trim() === '' ? [] : [secret], webhook: toEndpointWebhook(endpoint) };
 }
 
-/** Throws when an endpoint has no secret to be verified with. */
+/** Throws if an endpoint has no secret to verify its deliveries with. */
 export async function requireSecrets(
   { endpoints }: Endpoints,
   intake: WebhookIntake,
 ): Promise<void> {
   for (const endpoint of endpoints) {
-    if ((await knowEndpoint(endpoint, intake)).secrets.length === 0) throw unresolved(endpoint);
+    if ((await readEndpoint(endpoint, intake)).secrets.length === 0)
+      throw describeMissingSecret(endpoint);
   }
 }
 
@@ -194,13 +205,13 @@ function toEndpointWebhook(endpoint: EndpointConfig): Webhook {
   };
 }
 
-function unresolved({ path, secretRef, place }: EndpointConfig): DuctileError {
+function describeMissingSecret({ path, secretRef, place }: EndpointConfig): DuctileError {
   const message = `the webhook ${path} has no secret: neither tokens.yaml nor a credential is called ${secretRef}`;
   const hint = `Add it to a tokens.yaml that config.yaml includes, or run \`ductile credential set ${secretRef}\`.`;
   return new DuctileError('CONFIG_INVALID', message, { place, hint });
 }
 
-/** What to say of an id that no webhook has, with the one that may be meant. */
+/** Creates the error for an unknown id, with the most similar id as a hint. */
 export async function describeMissingWebhook(
   id: string,
   ledger: LedgerSubset<'webhooks.list'>,

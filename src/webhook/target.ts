@@ -171,6 +171,15 @@ export function toTarget(fields: TargetFields): WebhookTarget {
   };
 }
 
+/** Describes the work that a webhook's deliveries start. */
+export function describeTarget(target: WebhookTarget): string {
+  if (target.kind === 'command') return `a job of ${target.plugin}.${target.command}`;
+  if (target.kind === 'pipeline') return `a run of ${target.pipeline}`;
+  if (target.kind === 'signal') return `a signal ${target.type}`;
+  if (target.mode === 'wake') return 'a turn of an agent with each allowed user';
+  return `a task of an agent in ${target.taskFolder}`;
+}
+
 /** Entries of document 4 have an empty list for a missing one. */
 function isGiven(value: TargetFields[Key]): boolean {
   return Array.isArray(value) ? value.length > 0 : value !== undefined;

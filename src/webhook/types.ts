@@ -1,10 +1,10 @@
 import type { Timestamp } from '../base/clock.ts';
+import type { DuctileError } from '../base/errors.ts';
 import type { SealedText } from '../base/seal.ts';
 import type { JobStatus } from '../job/job.ts';
 import type { RunStatus } from '../pipeline/run/run.ts';
 import type { AgentJob } from './agent-outcome.ts';
-import type { RunCommitEvents } from '../pipeline/run/types.ts';
-import type { Emission } from '../signal/types.ts';
+import type { Emission, RunCommitEvents } from '../pipeline/run/types.ts';
 
 export interface TargetRow {
   readonly id: string;
@@ -73,28 +73,51 @@ export interface DeliveryDraft extends Delivery {
   readonly skipped?: string | undefined;
 }
 
-export interface UntakenDelivery extends Delivery {
+/** A delivery that started nothing. */
+export interface RejectedDelivery extends Delivery {
   /** `failed`: it was verified, but its target could not accept it. */
   readonly verdict: 'failed' | 'refused';
   readonly reason: string;
 }
 
-export interface Received {
+export interface AcceptResult {
   /** A result per delivery, in the same order. */
-  readonly told: readonly ToldDelivery[];
+  readonly results: readonly DeliveryResult[];
   readonly news: RunCommitEvents;
 }
 
-export interface ToldDelivery {
+export interface DeliveryResult {
   readonly signalId: string;
   /** False for a duplicate. */
   readonly isNew: boolean;
-  /** Set if the earlier delivery had the same id and another body. */
-  readonly isOther?: true;
+  /** Set if the earlier delivery had the same idempotency key and another body. */
+  readonly isKeyReused?: true;
   /** Set if the same signed bytes were accepted under another id, and the webhook refuses that. */
   readonly isReplay?: true;
   /** For a duplicate: the reason why the first delivery started nothing. */
   readonly skipped?: string;
+}
+
+/** An accepted delivery, or a duplicate of one. */
+export interface AcceptedDelivery extends Pick<DeliveryResult, 'signalId' | 'isNew'> {
+  /** The job of the delivery. For a duplicate, the job of the first delivery. */
+  readonly jobId: string | undefined;
+  /** The run of the delivery, if it started a pipeline. */
+  readonly runId: string | undefined;
+  /** The status of that job or run, for a duplicate. */
+  readonly status?: string | undefined;
+  /** The reason why its target was not started, although nothing failed. */
+  readonly skipped: string | undefined;
+}
+
+/** A copy under another delivery id, which the webhook refuses. */
+export interface ReplayedDelivery {
+  readonly isReplay: true;
+}
+
+/** A verified delivery that its target can't accept. */
+export interface FailedDelivery {
+  readonly error: DuctileError;
 }
 
 export interface DeliveryRow extends Delivery {

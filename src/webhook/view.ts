@@ -9,11 +9,11 @@ export const webhookViews: Readonly<Record<string, ResultView>> = {
   'webhook.show': showWebhook,
 };
 
-/** That nothing came and nothing went wrong is said too. */
+/** Shows a dash for a webhook without deliveries or errors. */
 function showWebhook(output: JsonOutput, printer: Printer): void {
   const { last_triggered_at: triggeredAt, last_error: error } = output;
-  const news = { last_triggered_at: triggeredAt ?? '-', last_error: error ?? '-' };
-  showPairs({ ...output, ...news }, printer);
+  const last = { last_triggered_at: triggeredAt ?? '-', last_error: error ?? '-' };
+  showPairs({ ...output, ...last }, printer);
 }
 
 function showDelivery(output: JsonOutput, printer: Printer): void {

@@ -4,9 +4,8 @@ import type { DirectiveEnd } from '../directive/types.ts';
 import type { WebhookMoves } from '../package/types.ts';
 import type { WebhookChange, WebhookDraft, WebhookRow } from './types.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { tenantOfKey } from '../tenant/tenant.sql.ts';
 
-/** Its id is its address, which no other ledger of the system may have. */
+/** Inserts a webhook, unless a webhook of this ledger or of a tenant has the same id. */
 export async function createWebhook(
   tx: Transaction,
   { id, settings, sealed }: WebhookDraft,
@@ -19,12 +18,22 @@ export async function createWebhook(
       values (?, ?, ?, ?, ?, ${d.now}, ?, ${d.now}) on conflict (id) do nothing returning id`,
     [id, settings, sealed?.keyId ?? null, sealed?.text ?? null, actor, actor],
   );
-  const isTaken = row === undefined || (await tenantOfKey(tx, 'hook', id)) !== undefined;
+  const isTaken = row === undefined || (await isTenantWebhook(tx, id));
   if (!isTaken) return { status: 'completed', result: { id } };
   if (row !== undefined) await remove(tx, id);
-  return taken(id);
+  return describeTakenWebhook(id);
 }
 
+/** Only the root ledger has tenants: in other ledgers the table is empty. */
+async function isTenantWebhook(tx: Transaction, id: string): Promise<boolean> {
+  const rows = await tx.run(
+    `select slug from ${tx.dialect.table('tenant_keys')} where kind = ? and key = ?`,
+    ['hook', id],
+  );
+  return rows.length > 0;
+}
+
+/** Updates a webhook, unless it was changed after `seenAt`. */
 export async function changeWebhook(
   tx: Transaction,
   { seenAt, ...change }: WebhookChange,
@@ -32,12 +41,15 @@ export async function changeWebhook(
 ): Promise<DirectiveEnd> {
   const { id } = change;
   if (await update(tx, change, actor, seenAt)) return { status: 'completed', result: { id } };
-  if ((await findWebhook(tx, id)) === undefined) return missing(id);
+  if ((await findWebhook(tx, id)) === undefined) return describeMissing(id);
   const error = `the webhook ${id} was changed at the same moment, so this was not done`;
   return { status: 'failed', code: 'BUSY', error };
 }
 
-/** With the installation that brings them; whoever has the lock of directives alone changes them. */
+/**
+ * Creates, updates and deletes the webhooks of an installation, in its transaction. The caller holds
+ * the lock of directives, so no other change can happen at the same time.
+ */
 export async function moveWebhooks(
   tx: Transaction,
   { opened, changed, closed }: WebhookMoves,
@@ -47,19 +59,19 @@ export async function moveWebhooks(
   for (const change of changed) await update(tx, change, actor);
   for (const draft of opened) {
     const end = await createWebhook(tx, draft, actor);
-    // Half an installation must not be: the whole of it is undone.
+    // Roll back the whole installation.
     if (end.status === 'failed') throw new DuctileError(end.code, end.error);
   }
 }
 
-/** The first address among those to be opened that somebody else has. */
+/** Finds the first id of the new webhooks that is already taken. */
 export async function findTakenWebhook(
   tx: Transaction,
   { opened }: WebhookMoves,
 ): Promise<string | undefined> {
   for (const { id } of opened) {
     const isTaken = (await findWebhook(tx, id)) !== undefined;
-    if (isTaken || (await tenantOfKey(tx, 'hook', id)) !== undefined) return id;
+    if (isTaken || (await isTenantWebhook(tx, id))) return id;
   }
   return undefined;
 }
@@ -88,10 +100,10 @@ async function update(
   return row !== undefined;
 }
 
-/** What came in through it stays on record. */
+/** Deletes a webhook. Its deliveries stay. */
 export async function deleteWebhook(tx: Transaction, id: string): Promise<DirectiveEnd> {
   const [row] = await remove(tx, id);
-  return row === undefined ? missing(id) : { status: 'completed', result: { id } };
+  return row === undefined ? describeMissing(id) : { status: 'completed', result: { id } };
 }
 
 export async function listWebhooks(session: Session): Promise<WebhookRow[]> {
@@ -111,11 +123,11 @@ function remove(tx: Transaction, id: string): Promise<Row[]> {
   return tx.run(`delete from ${tx.dialect.table('webhooks')} where id = ? returning id`, [id]);
 }
 
-export function taken(id: string): DirectiveEnd {
+export function describeTakenWebhook(id: string): DirectiveEnd {
   return { status: 'failed', code: 'WEBHOOK_EXISTS', error: `there is a webhook ${id} already` };
 }
 
-function missing(id: string): DirectiveEnd {
+function describeMissing(id: string): DirectiveEnd {
   return { status: 'failed', code: 'WEBHOOK_NOT_FOUND', error: `there is no webhook ${id}` };
 }
 

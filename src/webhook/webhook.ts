@@ -18,7 +18,7 @@ import {
   type ReportField,
   type WebhookTarget,
 } from './target.ts';
-import type { Scheme } from './verify/scheme.ts';
+import type { Scheme } from './verify/verify.ts';
 import { parseCredentialRef, credentialName } from '../base/credential-ref.ts';
 
 /** A validated webhook. It has no secrets, so that it can be cached and shown. */

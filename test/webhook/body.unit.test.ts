@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readDeliveryBody, type AcceptedMedia } from '../../src/webhook/body.ts';
+import { readDeliveryBody, type AcceptedMedia } from '../../src/webhook/request.ts';
 import { makeRequest } from './support.ts';
 
 const read = (type: string, body: string | Buffer, accepts: AcceptedMedia = 'all') =>

@@ -85,7 +85,7 @@ describe.each(databases)('deliveries on %s', (kind) => {
     expect(await ledger.deliveries.list({ verdict: 'accepted', limit: 9 })).toHaveLength(2);
     // A skipped delivery was accepted: a repetition is a duplicate.
     const again = { ...skipped, id: makeId() };
-    const { told: repeated } = await ledger.webhooks.accept([again]);
+    const { results: repeated } = await ledger.webhooks.accept([again]);
     expect(repeated).toEqual([{ signalId: signals[2], isNew: false, skipped: reason }]);
   });
 
@@ -113,8 +113,8 @@ describe.each(databases)('deliveries on %s', (kind) => {
     const copy = { ...delivery('a', [draft()]), ...strict };
     const same = { ...delivery('a', [draft()]), ...strict, deliveryId: first.deliveryId };
     const normal = { ...delivery('a', [draft()]), replayKey: 'digest' };
-    const { told } = await ledger.webhooks.accept([first, copy, same, normal]);
-    expect(told).toEqual([
+    const { results } = await ledger.webhooks.accept([first, copy, same, normal]);
+    expect(results).toEqual([
       { signalId: first.id, isNew: true },
       { signalId: first.id, isNew: false, isReplay: true },
       { signalId: first.id, isNew: false },
@@ -134,8 +134,8 @@ describe.each(databases)('deliveries on %s', (kind) => {
       deliveryId: known[index]?.id ?? '',
     });
     const [one, two, three] = fresh as [DeliveryDraft, DeliveryDraft, DeliveryDraft];
-    const { told } = await ledger.webhooks.accept([one, repeat(1), two, repeat(0), three]);
-    expect(told).toEqual([
+    const { results } = await ledger.webhooks.accept([one, repeat(1), two, repeat(0), three]);
+    expect(results).toEqual([
       { signalId: one.id, isNew: true },
       { signalId: known[1]?.id, isNew: false },
       { signalId: two.id, isNew: true },

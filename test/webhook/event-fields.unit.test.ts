@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { checkEventFields } from '../../src/webhook/event-type.ts';
-import type { Scheme } from '../../src/webhook/verify/scheme.ts';
+import type { Scheme } from '../../src/webhook/verify/verify.ts';
 
 const scheme = { kind: 'bearer', header: 'x-shop-key' } as unknown as Scheme;
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { webhookEntrySchema, toWebhook } from '../../src/webhook/webhook.ts';
 import { presets } from '../../src/webhook/verify/presets.ts';
 import type { WebhookRequest } from '../../src/webhook/request.ts';
-import type { Scheme } from '../../src/webhook/verify/scheme.ts';
+import type { Scheme } from '../../src/webhook/verify/verify.ts';
 import { findDeliveryId, verifyDelivery } from '../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, mutate, sign } from './support.ts';
 import { form, STANDARD_SECRET, vectors, type Vector } from './vectors.ts';

@@ -2,7 +2,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { createBearerScheme } from '../../src/webhook/verify/scheme.ts';
 import { makeEndpointScheme } from '../../src/webhook/verify/hmac.ts';
 import {
   algorithms,
@@ -15,7 +14,11 @@ import {
 } from '../../src/webhook/verify/mac.ts';
 import { parsePattern } from '../../src/webhook/verify/pattern.ts';
 import type { SignedScheme } from '../../src/webhook/verify/signed.ts';
-import { findDeliveryId, verifyDelivery } from '../../src/webhook/verify/verify.ts';
+import {
+  createBearerScheme,
+  findDeliveryId,
+  verifyDelivery,
+} from '../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, sign } from './support.ts';
 
 const scheme: SignedScheme = {

@@ -4,7 +4,7 @@ import { makeEndpointScheme } from '../../src/webhook/verify/hmac.ts';
 import { parsePattern } from '../../src/webhook/verify/pattern.ts';
 import { presetNames, presets } from '../../src/webhook/verify/presets.ts';
 import type { WebhookRequest } from '../../src/webhook/request.ts';
-import type { Scheme } from '../../src/webhook/verify/scheme.ts';
+import type { Scheme } from '../../src/webhook/verify/verify.ts';
 import type { SignedScheme } from '../../src/webhook/verify/signed.ts';
 import { signRequest } from '../../src/webhook/verify/sign.ts';
 import { verifyDelivery } from '../../src/webhook/verify/verify.ts';

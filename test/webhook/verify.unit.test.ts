@@ -1,11 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createBearerScheme, chooseTokens } from '../../src/webhook/verify/scheme.ts';
 import { makeEndpointScheme, type HmacScheme } from '../../src/webhook/verify/hmac.ts';
 import { parsePattern } from '../../src/webhook/verify/pattern.ts';
 import type { WebhookRequest } from '../../src/webhook/request.ts';
 import type { SignedScheme } from '../../src/webhook/verify/signed.ts';
-import { isKeyReused, identifyDelivery, verifyDelivery } from '../../src/webhook/verify/verify.ts';
+import {
+  chooseTokens,
+  createBearerScheme,
+  identifyDelivery,
+  isKeyReused,
+  verifyDelivery,
+} from '../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, sign } from './support.ts';
 
 const bearer = createBearerScheme(['idempotency-key']);

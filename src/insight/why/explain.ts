@@ -1,7 +1,7 @@
 import { parseStoredJson, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import { findEndpoint } from '../../webhook/store.service.ts';
-import { findStranded } from '../../webhook/check-entry.service.ts';
+import { findMissingTargets } from '../../webhook/check-entry.service.ts';
 import { toRunPayload, matchPipelines, matchRoutes } from '../../pipeline/language/pipeline.ts';
 import { type Job, isTerminal } from '../../job/job.ts';
 import type { Engine } from '../../engine/engine.ts';
@@ -22,8 +22,8 @@ import type { Context } from '../../operation/context.ts';
 import { findRetries } from '../../job/shapes.service.ts';
 import { explainRun } from '../../pipeline/run/waits.service.ts';
 import { isVisible } from '../../access/visibility.operations.ts';
-import { startedBy } from '../../webhook/delivery.operations.ts';
-import { agentOutcomesOf } from '../../webhook/outcomes.service.ts';
+import { listDeliveryWork } from '../../webhook/delivery.operations.ts';
+import { findAgentOutcomes } from '../../webhook/outcomes.service.ts';
 import { showWebhook } from '../../webhook/shapes.operations.ts';
 import type { Explanation } from './explanation.ts';
 import { explainDelivery, explainWebhook, type WebhookFacts } from './webhook.ts';
@@ -154,7 +154,7 @@ async function readWebhookExplanation(engine: Engine, row: WebhookRow): Promise<
     service,
     missingKey: findMissingKey(engine, row),
     refusedCount: engine.webhookIntake.rejected.count(row.id, performance.now()),
-    missing: findStranded([row], engine).get(row.id),
+    missing: findMissingTargets([row], engine).get(row.id),
     deliveries,
     ...started,
   });
@@ -171,8 +171,8 @@ async function readStarted(
 ): Promise<Pick<WebhookFacts, 'jobs' | 'runs' | 'outcome'>> {
   if (delivery === undefined) return { jobs: [], runs: [] };
   const [{ jobs, runs }, outcomes] = await Promise.all([
-    startedBy(ledger, delivery),
-    agentOutcomesOf(ledger, [delivery]),
+    listDeliveryWork(ledger, delivery),
+    findAgentOutcomes(ledger, [delivery]),
   ]);
   return { jobs: jobs.toReversed(), runs, outcome: outcomes.get(delivery.id) };
 }
@@ -182,7 +182,7 @@ async function readDeliveryExplanation(
   delivery: DeliveryRow,
 ): Promise<Explanation> {
   const [started, webhook] = await Promise.all([
-    startedBy(ledger, delivery),
+    listDeliveryWork(ledger, delivery),
     ledger.webhooks.find(delivery.webhookId),
   ]);
   const isReplayable =

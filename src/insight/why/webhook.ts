@@ -14,7 +14,7 @@ import {
 import { describeStartedJob, describeStartedRun, describeStarted } from './signal.ts';
 import type { ServiceFacts } from './facts.ts';
 import { listServiceCauses, orderRepairs } from './waits.ts';
-import type { Started } from '../../webhook/shapes.operations.ts';
+import type { DeliveryWork } from '../../webhook/shapes.operations.ts';
 
 /** The records about a webhook and its last deliveries. */
 export interface WebhookFacts {
@@ -239,7 +239,7 @@ function describeCreation({ createdBy, createdAt, triggerCount }: WebhookRow): E
   };
 }
 
-export interface DeliveryFacts extends Started {
+export interface DeliveryFacts extends DeliveryWork {
   readonly delivery: DeliveryRow;
   /** Its webhook still exists. */
   readonly hasWebhook: boolean;

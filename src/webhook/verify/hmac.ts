@@ -56,14 +56,14 @@ export function verifyHmac(
   secrets: readonly string[],
   nowMs: number,
 ): HmacProof | RefusedProof {
-  const taken = readHeader(request, scheme.header);
-  if (!taken.ok) return refuseProof(taken.reason);
+  const found = readHeader(request, scheme.header);
+  if (!found.ok) return refuseProof(found.reason);
   const effort = createMatchEffort();
-  const signatures = findSignatures(scheme, taken.value, effort);
+  const signatures = findSignatures(scheme, found.value, effort);
   if (signatures === undefined) return refuseProof('pattern_exhausted');
   if (signatures.length === 0) return refuseProof('signature_malformed');
   if (signatures.length > limits.webhookSignaturesMax) return refuseProof('signatures_too_many');
-  const prefix = findPrefix(scheme, taken.value, effort);
+  const prefix = findPrefix(scheme, found.value, effort);
   if (typeof prefix === 'object') return prefix;
   // A header's characters are its bytes.
   const signed = prefix === undefined ? [] : [Buffer.from(`${prefix}.`, 'latin1')];

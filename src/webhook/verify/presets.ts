@@ -1,6 +1,6 @@
 import { limits } from '../../base/limits.ts';
 import type { PayloadPart, SignedScheme, SignedTimestamp } from './signed.ts';
-import type { Scheme } from './scheme.ts';
+import type { Scheme } from './verify.ts';
 
 /** The schemes of well-known senders. */
 export const presets = {

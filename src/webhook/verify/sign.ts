@@ -1,7 +1,7 @@
 import { parseKey, createSignature } from './mac.ts';
 import { fillPayload, type PayloadPart, type SignedScheme } from './signed.ts';
 import type { WebhookRequest } from '../request.ts';
-import type { SingleScheme, Scheme } from './scheme.ts';
+import type { SingleScheme, Scheme } from './verify.ts';
 import { signTwilio, type TwilioScheme } from './twilio.ts';
 
 /** Signs a request as its sender would. Undefined if the scheme can't be reproduced. */

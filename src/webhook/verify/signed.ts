@@ -47,9 +47,9 @@ export function verifySigned(
   secrets: readonly string[],
   nowMs: number,
 ): SignedProof | RefusedProof {
-  const taken = readHeader(request, scheme.header);
-  if (!taken.ok) return refuseProof(taken.reason);
-  const entries = split(taken.value, scheme.separator);
+  const found = readHeader(request, scheme.header);
+  if (!found.ok) return refuseProof(found.reason);
+  const entries = split(found.value, scheme.separator);
   const signatures = entries
     .filter((entry) => entry.startsWith(scheme.prefix))
     .map((entry) => entry.slice(scheme.prefix.length));
@@ -224,9 +224,9 @@ function valueOf(part: PayloadPart, request: WebhookRequest, entries: readonly s
   if (part.kind === 'url') return { ok: true, bytes: request.url };
   if (part.kind === 'method') return { ok: true, bytes: request.method };
   if (part.kind === 'header') {
-    const taken = readHeader(request, part.name);
+    const found = readHeader(request, part.name);
     // A header's characters are its bytes.
-    return taken.ok ? { ok: true, bytes: Buffer.from(taken.value, 'latin1') } : taken;
+    return found.ok ? { ok: true, bytes: Buffer.from(found.value, 'latin1') } : found;
   }
   const [first, second] = entries.filter((entry) => entry.startsWith(`${part.name}=`));
   if (first === undefined || second !== undefined) {

@@ -1,6 +1,5 @@
-import { isForm, readForm } from '../body.ts';
 import { digestParts, findSigner, isSameBytes, createSignature, type SigningForm } from './mac.ts';
-import { readHeader, type WebhookRequest } from '../request.ts';
+import { isForm, readForm, readHeader, type WebhookRequest } from '../request.ts';
 import { refuseProof, type OncePolicy, type RefusedProof } from './verdict.ts';
 
 /**
@@ -30,14 +29,14 @@ export function verifyTwilio(
   request: WebhookRequest,
   secrets: readonly string[],
 ): TwilioProof | RefusedProof {
-  const taken = readHeader(request, header);
-  if (!taken.ok) return refuseProof(taken.reason);
+  const found = readHeader(request, header);
+  if (!found.ok) return refuseProof(found.reason);
   if (!URL.canParse(request.url)) return refuseProof('url_invalid');
   const fields = fieldsOf(request);
   if (typeof fields !== 'string') return fields;
   const spellings = spellingsOf(request.url);
   for (const url of spellings) {
-    const secretIndex = findSigner(secrets, [taken.value], [url, fields], signing);
+    const secretIndex = findSigner(secrets, [found.value], [url, fields], signing);
     // Nothing marks the end of the address, so an attacker can move fields into it without changing
     // the signed text. The delivery is identified by one spelling of that text.
     if (secretIndex !== undefined) return { secretIndex, once, parts: [spellings[0], fields] };

@@ -1,11 +1,10 @@
 import { isObject, type JsonObject, parseStrictJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import { verifyToken, chooseScheme, type SingleScheme, type Scheme } from './scheme.ts';
-import { verifyHmac } from './hmac.ts';
-import { digestParts } from './mac.ts';
-import { readHeader, type WebhookRequest } from '../request.ts';
-import { verifySigned } from './signed.ts';
-import { verifyTwilio } from './twilio.ts';
+import { verifyHmac, type HmacScheme } from './hmac.ts';
+import { digestParts, findToken } from './mac.ts';
+import { hasHeader, readHeader, type WebhookRequest } from '../request.ts';
+import { verifySigned, type PayloadPart, type SignedScheme } from './signed.ts';
+import { verifyTwilio, type TwilioScheme } from './twilio.ts';
 import {
   refuseProof,
   type OncePolicy,
@@ -14,6 +13,36 @@ import {
   type VerifiedProof,
 } from './verdict.ts';
 import { unquote } from '../../base/text.ts';
+
+/** The way in which a delivery proves its sender. */
+export type Scheme = SingleScheme | AnyScheme;
+
+export type SingleScheme = TokenScheme | HmacScheme | SignedScheme | TwilioScheme;
+
+/** Several schemes with different headers. The first one whose header is present counts. */
+interface AnyScheme {
+  readonly kind: 'any';
+  readonly of: readonly [SingleScheme, ...SingleScheme[]];
+}
+
+/** A shared token in a header, with an optional word before it. */
+interface TokenScheme {
+  readonly kind: 'token';
+  readonly header: string;
+  /** The exact text before the token. */
+  readonly lead: string;
+  readonly idHeaders: readonly string[];
+  /**
+   * A header with an id that several deliveries can share, used with a digest of the body if no other
+   * header names the delivery. GitLab repeats it for events that an earlier delivery caused.
+   */
+  readonly eventIdHeader?: string;
+}
+
+/** `Authorization: Bearer <token>`, the word and the one space as they are. */
+export function createBearerScheme(idHeaders: readonly string[]): TokenScheme {
+  return { kind: 'token', header: 'authorization', lead: 'Bearer ', idHeaders };
+}
 
 /**
  * Verifies the sender of a delivery by its raw bytes. Any of the secrets is valid, so that a secret
@@ -76,6 +105,23 @@ function checkProof(
   return typeof found === 'number' ? { secretIndex: found, once: 'never', parts: [] } : found;
 }
 
+function verifyToken(
+  { header, lead }: TokenScheme,
+  request: WebhookRequest,
+  secrets: readonly string[],
+): number | RefusedProof {
+  const found = readHeader(request, header);
+  if (!found.ok) return refuseProof(found.reason);
+  if (!found.value.startsWith(lead)) return refuseProof('token_wrong');
+  return findToken(secrets, found.value.slice(lead.length)) ?? refuseProof('token_wrong');
+}
+
+/** Chooses the scheme that verifies this delivery. */
+function chooseScheme(scheme: Scheme, request: WebhookRequest): SingleScheme {
+  if (scheme.kind !== 'any') return scheme;
+  return scheme.of.find(({ header }) => hasHeader(request, header)) ?? scheme.of[0];
+}
+
 /** Searched only after the signature was verified, so an unverified sender learns nothing. */
 function findChallenge(body: Buffer): string | undefined {
   if (!body.includes('url_verification')) return undefined;
@@ -121,9 +167,9 @@ export function isKeyReused(earlier: string | null, later: string | null): boole
 }
 
 function keyIn(scheme: Scheme, request: WebhookRequest): string | undefined {
-  const isTaken = chooseScheme(scheme, request).idHeaders.includes(KEY);
-  const taken = isTaken ? readHeader(request, KEY) : undefined;
-  return taken?.ok === true ? shortenId(nameIn(KEY, taken.value)) : undefined;
+  const isUsed = chooseScheme(scheme, request).idHeaders.includes(KEY);
+  const found = isUsed ? readHeader(request, KEY) : undefined;
+  return found?.ok === true ? shortenId(nameIn(KEY, found.value)) : undefined;
 }
 
 /**
@@ -157,9 +203,9 @@ function idInHeaders(
   request: WebhookRequest,
 ): string | RefusedProof | undefined {
   for (const name of names) {
-    const taken = readHeader(request, name);
-    if (!taken.ok && taken.reason !== 'header_missing') return refuseProof(taken.reason);
-    const id = taken.ok ? nameIn(name, taken.value) : '';
+    const found = readHeader(request, name);
+    if (!found.ok && found.reason !== 'header_missing') return refuseProof(found.reason);
+    const id = found.ok ? nameIn(name, found.value) : '';
     if (id !== '') return shortenId(id);
   }
   return undefined;
@@ -173,4 +219,36 @@ function nameIn(header: string, value: string): string {
 /** Long ids are stored as their digest. */
 function shortenId(id: string): string {
   return id.length <= limits.deliveryIdCharsMax ? id : `sha256:${digestParts([id])}`;
+}
+
+/** The tokens of a webhook. The global token counts only if it has none. */
+export function chooseTokens(
+  own: readonly string[],
+  global: string | undefined,
+): readonly string[] {
+  if (own.length > 0) return own;
+  return global === undefined || global === '' ? [] : [global];
+}
+
+/**
+ * Lists the headers that contain the proof of a delivery. Cached per scheme, because every delivery
+ * needs it.
+ */
+export function listProofHeaders(scheme: Scheme): ReadonlySet<string> {
+  let names = proofHeaders.get(scheme);
+  if (names === undefined) {
+    names = new Set((scheme.kind === 'any' ? scheme.of : [scheme]).flatMap(headersOf));
+    proofHeaders.set(scheme, names);
+  }
+  return names;
+}
+
+const proofHeaders = new WeakMap<Scheme, ReadonlySet<string>>();
+
+function headersOf(scheme: SingleScheme): string[] {
+  if (scheme.kind !== 'signed') return [scheme.header];
+  const { payload, timestamp } = scheme;
+  const parts: readonly PayloadPart[] =
+    timestamp === undefined ? payload : [...payload, timestamp.part];
+  return [scheme.header, ...parts.flatMap((part) => (part.kind === 'header' ? [part.name] : []))];
 }
