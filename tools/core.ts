@@ -1,5 +1,5 @@
 const webhookFiles =
-  'agent-outcome,auth-settings,body,check,event-type,prompt,rate-limit,request,target,webhook';
+  'agent-outcome,auth-settings,check,event-type,prompt,rate-limit,request,target,webhook';
 
 /**
  * Files in which a wrong branch loses work or does it twice, with the percentage of branches that

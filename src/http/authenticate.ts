@@ -218,10 +218,10 @@ export function createTokenFailures(now: () => number = () => performance.now())
   };
 }
 
-function dropOldest(kept: Map<string, unknown> | Set<string>): void {
-  if (kept.size <= limits.wrongTokenAddressesMax) return;
-  for (const oldest of kept.keys()) {
-    kept.delete(oldest);
+function dropOldest(entries: Map<string, unknown> | Set<string>): void {
+  if (entries.size <= limits.wrongTokenAddressesMax) return;
+  for (const oldest of entries.keys()) {
+    entries.delete(oldest);
     return;
   }
 }

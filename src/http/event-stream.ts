@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts';
 import type { Context } from '../operation/context.ts';
 import type { JsonOutput, Operation } from '../operation/define.ts';
 import { invoke } from '../operation/invoke.ts';
-import { waitForBeat, waitForEvents, type EventPage } from '../signal/event-feed.operations.ts';
+import { waitForInterval, waitForEvents, type EventPage } from '../signal/event-feed.operations.ts';
 import type { Exchange } from './exchange.ts';
 
 type Principal = Context['principal'];
@@ -121,7 +121,7 @@ async function send(exchange: Exchange, opened: Context, stream: Stream): Promis
     if (text !== '') await write(exchange, text, over);
     const waitMs = page.pending ? limits.eventPendingPollMs : limits.eventPollMs;
     if (!page.more) {
-      await (input['fold'] === true ? waitForBeat(over) : waitForEvents(context, waitMs, over));
+      await (input['fold'] === true ? waitForInterval(over) : waitForEvents(context, waitMs, over));
     }
     if (!over.aborted) page = await readNext(stream, context, page.cursor);
   }

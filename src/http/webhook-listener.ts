@@ -130,7 +130,7 @@ async function readIncoming(
     source: proxies.sourceOf(exchange),
     isOversize,
     ...(isOversize ? { bodyBytes: read.size } : {}),
-    hungUp: () => exchange.disconnected(),
+    disconnected: () => exchange.disconnected(),
   };
 }
 

@@ -173,7 +173,7 @@ function findSightReader(store: Store): () => Promise<HorizonState> {
   const horizon = makeHorizon();
   const readSight = async (): Promise<HorizonState> => {
     for (let reads = 1; ; reads += 1) {
-      const sight = await store.read((session) => horizon.look(session));
+      const sight = await store.read((session) => horizon.read(session));
       // The first read knows of no ended transaction, so it waits a moment for one to end.
       const isFirst = sight.reach === undefined && sight.isPending;
       if (!isFirst || reads === FIRST_READS_MAX) return sight;

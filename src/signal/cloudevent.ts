@@ -24,12 +24,12 @@ export function fromCloudEvent(event: unknown): JsonObject {
   if (bytes !== undefined && data !== undefined) {
     throw refuse('data_base64', 'and data are both given: send one of them');
   }
-  const metadata = given({
+  const metadata = omitUndefined({
     ...extensions,
     correlation_id: correlationid,
     causation_id: causationid,
   });
-  return given({
+  return omitUndefined({
     type,
     source,
     source_event_id: id,
@@ -107,7 +107,7 @@ export function readCloudEvent(headers: Headers, body: unknown): unknown {
     const unsafe = describeUnsafeJson({ [name]: value }, 1);
     if (unsafe !== undefined) throw refuse(`${PREFIX}${name}`, unsafe.replace(/^\S+ /, ''));
   }
-  return given({ ...Object.fromEntries(attributes), data: body as Json | undefined });
+  return omitUndefined({ ...Object.fromEntries(attributes), data: body as Json | undefined });
 }
 
 /** The prefix of the headers that carry attributes. */
@@ -145,7 +145,7 @@ export interface ShownSignal {
 /** Encodes the source as a URI reference if it isn't one. */
 export function toCloudEvent(signal: ShownSignal): JsonObject {
   const { subject_type: kind, subject_id: subject } = signal;
-  return given({
+  return omitUndefined({
     specversion: SPEC_VERSION,
     id: signal.signal_id,
     type: signal.type,
@@ -180,7 +180,7 @@ function encode(value: string): string {
   });
 }
 
-function given(fields: Readonly<Record<string, Json | undefined>>): JsonObject {
+function omitUndefined(fields: Readonly<Record<string, Json | undefined>>): JsonObject {
   const filled = Object.entries(fields).filter(([, value]) => value !== undefined);
   return Object.fromEntries(filled) as JsonObject;
 }

@@ -97,11 +97,11 @@ export const tailSignals = defineOperation({
     const reads = findSharedReads(ledger);
     const { place, reset } = await findPlace(reads, epoch, { after, fold });
     const page = fold
-      ? await reads.beats.page(place, limit)
+      ? await reads.folded.page(place, limit)
       : merge(await reads.page(place, limit), place);
     const { end, more, isPending } = page;
     // Only a reader that has seen everything is a starting point for new readers.
-    if (fold && !more) reads.beats.reach(end);
+    if (fold && !more) reads.folded.advanceTo(end);
     return {
       events: showEvents(page, epoch, { type, fold, seesAll: seesHidden(principal) }),
       cursor: toCursor(epoch, end),
@@ -183,8 +183,8 @@ export function waitForEvents({ engine }: Context, ms: number, signal: AbortSign
 }
 
 /** Aligns the readers of folded events to the same moment, so that they share one read. */
-export async function waitForBeat(signal: AbortSignal): Promise<void> {
-  await sleep(untilBeat(), undefined, { signal }).catch(() => undefined);
+export async function waitForInterval(signal: AbortSignal): Promise<void> {
+  await sleep(msUntilInterval(), undefined, { signal }).catch(() => undefined);
 }
 
 const KIND = 'e';
@@ -203,7 +203,7 @@ async function findPlace(
 ): Promise<{ place: EventCursor; reset: boolean }> {
   if (after === 'start') return { place: START, reset: false };
   if (after === undefined) {
-    return { place: await (fold ? reads.beats.begin() : reads.end()), reset: false };
+    return { place: await (fold ? reads.folded.findStart() : reads.end()), reset: false };
   }
   const numbers = readCursor(KIND, epoch, after, 8);
   if (numbers === 'reset') return { place: await reads.end(), reset: true };
@@ -234,25 +234,25 @@ interface SharedReads {
   page(after: EventCursor, rows: number): Promise<EventRows>;
   end(): Promise<EventCursor>;
   /** For followers that read once per interval. */
-  readonly beats: Beats;
+  readonly folded: FoldedReads;
 }
 
 /**
  * The reads of followers that want sums once per interval. All of them get the result of the first
  * read, so their number costs nearly nothing.
  */
-interface Beats {
+interface FoldedReads {
   /**
    * Returns the sums of everything since. There is more only if it is too much for one interval.
    */
   page(after: EventCursor, rows: number): Promise<FoldedEvents>;
   /** Returns the cursor of the other followers, for a new one. */
-  begin(): Promise<EventCursor>;
+  findStart(): Promise<EventCursor>;
   /** Sets the cursor at which new followers start. */
-  reach(place: EventCursor): void;
+  advanceTo(place: EventCursor): void;
 }
 
-function untilBeat(): number {
+function msUntilInterval(): number {
   return limits.eventSummaryMs - (Date.now() % limits.eventSummaryMs);
 }
 
@@ -287,29 +287,30 @@ function makeSharedReads(ledger: Ledger): SharedReads {
       ledger.events.list(after, { rows, bytes: limits.eventPageBytes }),
     );
   const end = (): Promise<EventCursor> => share(ends, '', () => ledger.events.findEnd());
-  return { page, end, beats: makeBeats(page, end) };
+  return { page, end, folded: makeFoldedReads(page, end) };
 }
 
 /** The number of intervals for which a page is cached, for late followers. */
-const KEPT_BEATS = 10;
+const CACHED_INTERVALS = 10;
 
-function makeBeats(page: SharedReads['page'], end: SharedReads['end']): Beats {
+function makeFoldedReads(page: SharedReads['page'], end: SharedReads['end']): FoldedReads {
   const pages = new Map<
     string,
-    { readonly beat: number; read: Promise<FoldedEvents>; isFull: boolean }
+    { readonly interval: number; read: Promise<FoldedEvents>; isFull: boolean }
   >();
-  let reached: { readonly beat: number; readonly place: EventCursor } | undefined;
+  let reached: { readonly interval: number; readonly place: EventCursor } | undefined;
   const now = (): number => Math.floor(Date.now() / limits.eventSummaryMs);
   return {
     page(after, rows) {
       const key = JSON.stringify([after, rows]);
-      for (const [old, { beat }] of pages) if (now() - beat > KEPT_BEATS) pages.delete(old);
-      const kept = pages.get(key);
+      for (const [old, { interval }] of pages)
+        if (now() - interval > CACHED_INTERVALS) pages.delete(old);
+      const cached = pages.get(key);
       // A page with events is the same for late followers. Otherwise their cursors would differ
       // forever.
-      if (kept !== undefined && (kept.isFull || kept.beat === now())) return kept.read;
+      if (cached !== undefined && (cached.isFull || cached.interval === now())) return cached.read;
       const read = readInSums(page, after, rows);
-      const entry = { beat: now(), read, isFull: false };
+      const entry = { interval: now(), read, isFull: false };
       pages.set(key, entry);
       void read.then(
         ({ merged }) => {
@@ -320,15 +321,15 @@ function makeBeats(page: SharedReads['page'], end: SharedReads['end']): Beats {
       );
       return read;
     },
-    async begin() {
+    async findStart() {
       // After a long pause, the old cursor is too far behind for a new follower.
-      if (reached !== undefined && now() - reached.beat <= 1) return reached.place;
+      if (reached !== undefined && now() - reached.interval <= 1) return reached.place;
       const place = await end();
-      reached = { beat: now(), place };
+      reached = { interval: now(), place };
       return place;
     },
-    reach(place) {
-      reached = { beat: now(), place };
+    advanceTo(place) {
+      reached = { interval: now(), place };
     },
   };
 }

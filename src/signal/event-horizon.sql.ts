@@ -19,7 +19,8 @@ export interface HorizonState {
 }
 
 interface Horizon {
-  look(session: Session): Promise<HorizonState>;
+  /** Reads up to where the record is complete now. */
+  read(session: Session): Promise<HorizonState>;
 }
 
 interface Mark extends Reach {
@@ -39,7 +40,7 @@ export function makeHorizon(): Horizon {
   let reach: Reach | undefined;
   let mark: Mark | undefined;
   return {
-    async look(session) {
+    async read(session) {
       const { settledBelow, lastJobSeq } = session.dialect;
       if (settledBelow === undefined)
         return { reach: undefined, settledBelow: 0, isPending: false };

@@ -42,8 +42,8 @@ const ESCAPED = '[escaped marker]';
  * Replaces every spelling of the markers' words, together with the punctuation around them. Case,
  * characters between the letters, and lookalike letters don't matter.
  */
-export function escapeMarkers(given: string): string {
-  const text = showHidden(given);
+export function escapeMarkers(prompt: string): string {
+  const text = showHidden(prompt);
   const letters = foldLetters(text);
   let escaped = '';
   let from = 0;
@@ -102,13 +102,13 @@ export function renderPrompt(
   payload: JsonObject,
   besides: JsonObject = {},
 ): string {
-  const kept = new Map<string, string>();
+  const values = new Map<string, string>();
   let rendered = '';
   let from = 0;
   for (const match of template.matchAll(PLACEHOLDER)) {
     const [whole, field = ''] = match;
-    const shown = kept.get(field) ?? show(field, payload, besides);
-    kept.set(field, shown);
+    const shown = values.get(field) ?? show(field, payload, besides);
+    values.set(field, shown);
     rendered += template.slice(from, match.index) + shown;
     from = match.index + whole.length;
     if (rendered.length > limits.promptCharsMax) throw tooLong();

@@ -193,7 +193,7 @@ async function acceptAndRespond(
     const accepted = await accept(check, incoming, located, jobId);
     const verified = toVerifiedResponse(webhookId, accepted);
     if (!('signalId' in accepted)) return verified;
-    const wait = { expected, waitMs, gone: incoming.hungUp?.() };
+    const wait = { expected, waitMs, gone: incoming.disconnected?.() };
     const end = await waitForEnd(engine, accepted, wait).catch((error: unknown) => {
       // The delivery is committed, so the sender must not retry it.
       log.warn('the result of a delivery cannot be read', { error });

@@ -28,7 +28,7 @@ export interface IncomingDelivery {
   /** The known size of a body that was not read completely. */
   readonly bodyBytes?: number;
   /** Returns a signal that fires when the sender disconnects. */
-  readonly hungUp?: () => AbortSignal;
+  readonly disconnected?: () => AbortSignal;
   /** The distance from the first cause, if a running job made the delivery. */
   readonly hops?: number;
   /** The directive that delivers it as a test, without the listener. */

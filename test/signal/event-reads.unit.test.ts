@@ -150,7 +150,7 @@ describe('readers of folded events', () => {
 
   test('get something soon when there are many events', async () => {
     const { ledger, asked } = makeSignals(1_000_000);
-    const page = await findSharedReads(ledger).beats.page(placeAt(0), 10);
+    const page = await findSharedReads(ledger).folded.page(placeAt(0), 10);
     expect(asked).toHaveLength(25);
     expect(page.more).toBe(true);
     expect(page.end.signals.seq).toBe(250);
