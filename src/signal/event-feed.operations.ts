@@ -15,7 +15,7 @@ import {
   type PlacedEvent,
   type FoldedEvents,
   type FoldedEvent,
-} from './merge-events.service.ts';
+} from './event-feed.service.ts';
 import { seesHidden, bareLedger } from '../access/visibility.operations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
