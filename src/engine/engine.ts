@@ -11,7 +11,7 @@ import type { Pipeline } from '../pipeline/language/pipeline.ts';
 import type { Run } from '../pipeline/run/run.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { IsolationState } from '../plugin/isolation.ts';
-import type { Activity } from '../signal/activity.service.ts';
+import type { Activity } from '../signal/event-feed.service.ts';
 import type { JobSubmission } from '../job/enqueue.service.ts';
 import type {
   RunSubmission,

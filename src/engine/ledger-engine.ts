@@ -10,7 +10,7 @@ import type { Pipeline } from '../pipeline/language/pipeline.ts';
 import type { Run } from '../pipeline/run/run.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { IsolationState } from '../plugin/isolation.ts';
-import type { Activity } from '../signal/activity.service.ts';
+import type { Activity } from '../signal/event-feed.service.ts';
 import type { DirectAnswer } from '../directive/directive-result.service.ts';
 import type { DirectRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';

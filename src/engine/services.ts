@@ -28,7 +28,7 @@ import { makeFollowHalt } from '../pipeline/follow-signal.ts';
 import { makeAdvancer } from '../pipeline/run/advancer.service.ts';
 import { makeRunStarter } from '../pipeline/run/start.service.ts';
 import { makeScheduler } from '../schedule/scheduler.service.ts';
-import { makeActivity } from '../signal/activity.service.ts';
+import { makeActivity } from '../signal/event-feed.service.ts';
 import { makeSignalEmitter } from '../signal/emit.service.ts';
 import { makeWebhookIntake } from '../webhook/accept.service.ts';
 import { makeWebhooks, type ResultWaiter } from '../webhook/receive.service.ts';

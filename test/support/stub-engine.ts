@@ -5,7 +5,7 @@ import { DuctileError } from '../../src/base/errors.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
 import { LogRing } from '../../src/base/log-ring.ts';
 import type { Config } from '../../src/config/config.ts';
-import { makeActivity } from '../../src/signal/activity.service.ts';
+import { makeActivity } from '../../src/signal/event-feed.service.ts';
 import type { Approvals } from '../../src/directive/approval.ts';
 import { Directives } from '../../src/directive/request.service.ts';
 import { makeSignalEmitter } from '../../src/signal/emit.service.ts';
