@@ -10,16 +10,16 @@ import { defineOperation } from '../operation/define.ts';
 import {
   foldEvents,
   mergeEvents,
-  placedShape,
+  feedEventShape,
   type MergedEvents,
-  type PlacedEvent,
+  type FeedEvent,
   type FoldedEvents,
   type FoldedEvent,
 } from './event-feed.service.ts';
 import { seesHidden, bareLedger } from '../access/visibility.operations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
-const eventShape = placedShape.extend({
+const eventShape = feedEventShape.extend({
   cursor: z.string().describe('go on after this event with it'),
   count: z.int().optional().describe('with `fold`: how many there were'),
 });
@@ -95,16 +95,16 @@ export const tailSignals = defineOperation({
   async run({ engine: { ledger }, principal }, { after, type, fold, limit }) {
     const epoch = await readEpoch(ledger);
     const reads = findSharedReads(ledger);
-    const { place, reset } = await findPlace(reads, epoch, { after, fold });
+    const { cursor, reset } = await findCursor(reads, epoch, { after, fold });
     const page = fold
-      ? await reads.folded.page(place, limit)
-      : merge(await reads.page(place, limit), place);
+      ? await reads.folded.page(cursor, limit)
+      : merge(await reads.page(cursor, limit), cursor);
     const { end, more, isPending } = page;
     // Only a reader that has seen everything is a starting point for new readers.
     if (fold && !more) reads.folded.advanceTo(end);
     return {
       events: showEvents(page, epoch, { type, fold, seesAll: seesHidden(principal) }),
-      cursor: toCursor(epoch, end),
+      cursor: formatEventCursor(epoch, end),
       more,
       pending: isPending,
       reset,
@@ -116,7 +116,7 @@ export const tailSignals = defineOperation({
  * Errors can quote what only administrators may see, and pages are shared. `job.inspect` shows
  * errors.
  */
-function withoutError(event: PlacedEvent['event']): PlacedEvent['event'] {
+function withoutError(event: FeedEvent['event']): FeedEvent['event'] {
   const { data } = event;
   if (!event.type.startsWith('job.') || event.source !== RUNTIME_SOURCE || !isObject(data)) {
     return event;
@@ -127,9 +127,9 @@ function withoutError(event: PlacedEvent['event']): PlacedEvent['event'] {
 const merges = new WeakMap<EventRows, MergedEvents>();
 
 /** Shared rows have one cursor and are merged once. */
-function merge(rows: EventRows, place: EventCursor): MergedEvents {
+function merge(rows: EventRows, cursor: EventCursor): MergedEvents {
   let merged = merges.get(rows);
-  if (merged === undefined) merges.set(rows, (merged = mergeEvents(rows, place)));
+  if (merged === undefined) merges.set(rows, (merged = mergeEvents(rows, cursor)));
   return merged;
 }
 
@@ -159,12 +159,12 @@ function selectEvents(
 ): Event[] {
   const wanted = makeFilter(type);
   const seen = merged.filter(({ event, isHidden }) => wanted(event.type) && (seesAll || !isHidden));
-  const show = ({ event, place }: PlacedEvent): Event => ({
-    cursor: toCursor(epoch, place),
+  const show = ({ event, cursor }: FeedEvent): Event => ({
+    cursor: formatEventCursor(epoch, cursor),
     ...(seesAll ? event : withoutError(event)),
   });
   if (!fold) return seen.map(show);
-  return foldEvents(seen).map((placed) => ({ ...show(placed), count: placed.count }));
+  return foldEvents(seen).map((event) => ({ ...show(event), count: event.count }));
 }
 
 export interface EventPage {
@@ -196,22 +196,22 @@ const START: EventCursor = {
   runs: NOWHERE,
 };
 
-async function findPlace(
+async function findCursor(
   reads: SharedReads,
   epoch: string,
   { after, fold }: { readonly after?: string | undefined; readonly fold: boolean },
-): Promise<{ place: EventCursor; reset: boolean }> {
-  if (after === 'start') return { place: START, reset: false };
+): Promise<{ cursor: EventCursor; reset: boolean }> {
+  if (after === 'start') return { cursor: START, reset: false };
   if (after === undefined) {
-    return { place: await (fold ? reads.folded.findStart() : reads.end()), reset: false };
+    return { cursor: await (fold ? reads.folded.findStart() : reads.end()), reset: false };
   }
   const numbers = readCursor(KIND, epoch, after, 8);
-  if (numbers === 'reset') return { place: await reads.end(), reset: true };
+  if (numbers === 'reset') return { cursor: await reads.end(), reset: true };
   const at = (index: number) => ({ tx: numbers[index] ?? 0, seq: numbers[index + 1] ?? 0 });
-  return { place: { jobs: at(0), signals: at(2), attempts: at(4), runs: at(6) }, reset: false };
+  return { cursor: { jobs: at(0), signals: at(2), attempts: at(4), runs: at(6) }, reset: false };
 }
 
-function toCursor(epoch: string, { jobs, signals, attempts, runs }: EventCursor): string {
+function formatEventCursor(epoch: string, { jobs, signals, attempts, runs }: EventCursor): string {
   return writeCursor(
     KIND,
     epoch,
@@ -249,7 +249,7 @@ interface FoldedReads {
   /** Returns the cursor of the other followers, for a new one. */
   findStart(): Promise<EventCursor>;
   /** Sets the cursor at which new followers start. */
-  advanceTo(place: EventCursor): void;
+  advanceTo(cursor: EventCursor): void;
 }
 
 function msUntilInterval(): number {
@@ -298,7 +298,7 @@ function makeFoldedReads(page: SharedReads['page'], end: SharedReads['end']): Fo
     string,
     { readonly interval: number; read: Promise<FoldedEvents>; isFull: boolean }
   >();
-  let reached: { readonly interval: number; readonly place: EventCursor } | undefined;
+  let reached: { readonly interval: number; readonly cursor: EventCursor } | undefined;
   const now = (): number => Math.floor(Date.now() / limits.eventSummaryMs);
   return {
     page(after, rows) {
@@ -323,13 +323,13 @@ function makeFoldedReads(page: SharedReads['page'], end: SharedReads['end']): Fo
     },
     async findStart() {
       // After a long pause, the old cursor is too far behind for a new follower.
-      if (reached !== undefined && now() - reached.interval <= 1) return reached.place;
-      const place = await end();
-      reached = { interval: now(), place };
-      return place;
+      if (reached !== undefined && now() - reached.interval <= 1) return reached.cursor;
+      const cursor = await end();
+      reached = { interval: now(), cursor };
+      return cursor;
     },
-    advanceTo(place) {
-      reached = { interval: now(), place };
+    advanceTo(cursor) {
+      reached = { interval: now(), cursor };
     },
   };
 }
@@ -354,7 +354,7 @@ async function readInSums(
 }
 
 /** Followers that may not see hidden events get the sums of the others. */
-function keyOfSum({ event, isHidden }: PlacedEvent): string {
+function keyOfSum({ event, isHidden }: FeedEvent): string {
   return `${isHidden ? 'hidden' : 'open'} ${event.type}`;
 }
 

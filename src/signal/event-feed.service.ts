@@ -13,7 +13,7 @@ import type {
 import { RUNTIME_SOURCE } from './signal.ts';
 import { showAttempt, showSignal, signalShape } from '../job/shapes.service.ts';
 
-export const placedShape = signalShape
+export const feedEventShape = signalShape
   .pick({ type: true, source: true, data: true, correlation_id: true, job_id: true })
   .extend({
     event_id: z.string().describe('the id of the signal, job, attempt or run that it is about'),
@@ -21,18 +21,18 @@ export const placedShape = signalShape
     occurred_at: signalShape.shape.occurred_at,
   });
 
-type ShownEvent = z.output<typeof placedShape>;
+type ShownEvent = z.output<typeof feedEventShape>;
 
 /** An event with its position in the feed. */
-export interface PlacedEvent {
+export interface FeedEvent {
   readonly event: ShownEvent;
   readonly isHidden: boolean;
   /** The cursor after this event. */
-  readonly place: EventCursor;
+  readonly cursor: EventCursor;
 }
 
 export interface MergedEvents {
-  readonly merged: readonly PlacedEvent[];
+  readonly merged: readonly FeedEvent[];
   readonly end: EventCursor;
   readonly more: boolean;
   readonly isPending: boolean;
@@ -50,27 +50,27 @@ export function mergeEvents(rows: EventRows, from: EventCursor): MergedEvents {
     { kind: 'attempts', at: 0, isCut: attempts.isCut, rows: attempts.rows.map(fromAttempt) },
     { kind: 'runs', at: 0, isCut: runs.isCut, rows: runs.rows.map(fromRun) },
   ];
-  const merged: PlacedEvent[] = [];
-  let place = from;
+  const merged: FeedEvent[] = [];
+  let cursor = from;
   for (;;) {
     if (queues.some(({ rows: own, at, isCut }) => isCut && at === own.length)) {
-      return { merged, end: place, more: true, isPending };
+      return { merged, end: cursor, more: true, isPending };
     }
     const queue = findEarliest(queues);
     const row = queue?.rows[queue.at];
     if (queue === undefined || row === undefined) break;
     queue.at += 1;
     // Keep the transaction of the jobs' cursor: it says from which transaction on jobs are wanted.
-    const position = queue.kind === 'jobs' ? { ...row.position, tx: place.jobs.tx } : row.position;
-    place = { ...place, [queue.kind]: position };
-    merged.push({ event: row.event, isHidden: row.isHidden, place });
+    const position = queue.kind === 'jobs' ? { ...row.position, tx: cursor.jobs.tx } : row.position;
+    cursor = { ...cursor, [queue.kind]: position };
+    merged.push({ event: row.event, isHidden: row.isHidden, cursor });
   }
   const end = { jobs: jobs.end, signals: signals.end, attempts: attempts.end, runs: runs.end };
   return { merged, end, more: false, isPending };
 }
 
 /** The latest event of its type, and the number of events of this type. */
-export interface FoldedEvent extends PlacedEvent {
+export interface FoldedEvent extends FeedEvent {
   readonly count: number;
 }
 
@@ -81,15 +81,15 @@ export interface FoldedEvents extends MergedEvents {
 
 /** Folds events to the latest of each type with its count, in the order of the latest ones. */
 export function foldEvents(
-  merged: readonly (PlacedEvent | FoldedEvent)[],
-  keyOf: (placed: PlacedEvent) => string = ({ event }) => event.type,
+  merged: readonly (FeedEvent | FoldedEvent)[],
+  keyOf: (one: FeedEvent) => string = ({ event }) => event.type,
 ): FoldedEvent[] {
   const latest = new Map<string, FoldedEvent>();
-  for (const placed of merged) {
-    const key = keyOf(placed);
+  for (const one of merged) {
+    const key = keyOf(one);
     const before = latest.get(key)?.count ?? 0;
     latest.delete(key);
-    latest.set(key, { ...placed, count: before + ('count' in placed ? placed.count : 1) });
+    latest.set(key, { ...one, count: before + ('count' in one ? one.count : 1) });
   }
   return [...latest.values()];
 }

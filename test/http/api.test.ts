@@ -1,4 +1,4 @@
-/** The API as its documents promise it, on both databases. */
+/** The API as its documents specify it, on both databases. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openRaw } from '../support/ledger/bench.ts';
 import { startApi, type TestApi } from '../support/api-server.ts';

@@ -1,4 +1,4 @@
-/** Bodies that come all at once, and never wholly. */
+/** Many concurrent bodies that are never completed. */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterEach, expect, test } from 'vitest';

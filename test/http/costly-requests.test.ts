@@ -1,4 +1,4 @@
-/** No single request may hold up the others: what it may cost is bounded before it is parsed. */
+/** No request may block others: its cost is limited before it is parsed. */
 import { once } from 'node:events';
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';

@@ -1,4 +1,4 @@
-/** Programs write null for what they do not say, and so do the fields that document 4 and 5 call nullable. */
+/** Null counts as absent, because programs send it for missing fields, as documents 4 and 5 allow. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
 

@@ -1,4 +1,4 @@
-/** How the server speaks: ids, errors, methods, limits, its end. */
+/** Responses of the service: request ids, errors, methods, limits, and shutdown. */
 import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';

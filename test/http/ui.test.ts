@@ -1,4 +1,4 @@
-/** How the files of the dashboard are served: open to everybody, and able to do nothing but their own. */
+/** The dashboard's files are served without a token, with a strict content security policy. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startApi, type TestApi } from '../support/api-server.ts';
 

@@ -1,4 +1,4 @@
-/** The cases of signals and directives by their numbers, as callers of the API meet them. */
+/** The numbered cases of signals and directives, through the API. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   OWNER,

@@ -1,4 +1,4 @@
-/** The cases of what handles signals, and of retention, by their numbers. */
+/** The numbered cases of handlers of signals, and of retention. */
 import { describe, expect, test } from 'vitest';
 import { channel } from 'node:diagnostics_channel';
 import { ask, pause } from '../support/direct.ts';

@@ -1,4 +1,4 @@
-/** `signal export`: all signals that fit, one on each line. */
+/** `signal export` writes all matching signals, one per line. */
 import { expect, test } from 'vitest';
 import { run } from '../support/fake-cli.ts';
 

@@ -1,4 +1,4 @@
-/** Signals that no attempt emitted: each is there once, with what follows from it. */
+/** Reported signals: each is stored once, with the jobs and runs that it starts. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { Emission } from '../../src/pipeline/run/types.ts';

@@ -1,4 +1,4 @@
-/** Following what is recorded: an order that later commits only add to. */
+/** The event feed has an order to which later commits only append. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { EventCursor, EventRows, Position } from '../../src/signal/event-feed.sql.ts';

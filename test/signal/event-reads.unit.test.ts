@@ -141,7 +141,7 @@ describe('readers of folded events', () => {
     expect(first.end.signals.seq).toBe(35);
     // Restricted events have a sum of their own.
     expect(
-      first.merged.map(({ isHidden, count, place }) => [isHidden, count, place.signals.seq]),
+      first.merged.map(({ isHidden, count, cursor }) => [isHidden, count, cursor.signals.seq]),
     ).toEqual([
       [true, 17, 34],
       [false, 18, 35],

@@ -1,4 +1,4 @@
-/** Events in sums: of each type the latest and how many there were, the same for all who look. */
+/** Folded events: the latest of each type with its count, the same for all followers. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';

@@ -1,4 +1,4 @@
-/** Signals over HTTP: reported, shown, listed and replayed, by whoever may. */
+/** Signals over HTTP: reported, shown, listed and replayed, with the rights that each needs. */
 import { expect, onTestFinished, test } from 'vitest';
 import {
   OWNER,

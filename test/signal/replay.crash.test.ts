@@ -1,4 +1,4 @@
-/** A server that is killed in the middle of a replay: the next one starts exactly what was left. */
+/** A service that is killed during a replay: the next one starts exactly the rest. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';

@@ -1,4 +1,4 @@
-/** Replays: what they leave out, what they do again, and where they go on. */
+/** Replays: the signals that they skip, the handlers that they start again, and where they continue. */
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeId } from '../../src/base/ids.ts';

@@ -1,4 +1,4 @@
-/** A runtime signal is an event like any other: routes and pipelines may wait for it. */
+/** Routes and pipelines can handle the service's own signals like any other. */
 import { describe, expect, test } from 'vitest';
 import { runtimePayloadKeys } from '../../src/signal/signal.ts';
 import { resume } from '../support/direct.ts';

@@ -1,4 +1,4 @@
-/** Signals from outside: what they start, in whose name, and what a replay starts again. */
+/** Reported signals: the work that they start, its actor, and what a replay starts again. */
 import { describe, expect, test } from 'vitest';
 import type { SignalSubmission } from '../../src/signal/emit.service.ts';
 import { ask, pause } from '../support/direct.ts';

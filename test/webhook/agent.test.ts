@@ -1,4 +1,4 @@
-/** Webhooks that tell an agent: what it is told, when, and what is known of its answer. */
+/** Webhooks that notify an agent: the prompt, quiet hours, and the recorded outcome. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Bodies that say they are something else, that never end, or that are cut; all of them signed. */
+/** Signed bodies with a wrong type, an endless length or a missing end. */
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { once } from 'node:events';
 import { connect } from 'node:net';

@@ -1,4 +1,4 @@
-/** Proofs that are none: missing, mangled, of another body, of another webhook, of another tenant. */
+/** Invalid proofs: missing, changed, or of another body, webhook or tenant. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   mac,

@@ -1,4 +1,4 @@
-/** Deliveries at the wrong time, twice, under another name, or with a secret that is over. */
+/** Deliveries at the wrong time, twice, under another id, or with an expired secret. */
 import { createHmac } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import {

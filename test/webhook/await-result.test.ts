@@ -1,4 +1,4 @@
-/** Webhooks whose senders wait for what their delivery comes to. */
+/** Webhooks whose senders wait for the result of their delivery. */
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';

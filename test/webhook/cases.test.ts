@@ -1,4 +1,4 @@
-/** Cases of what senders and operators do, each over the wire: presets, challenges, CloudEvents. */
+/** Requests of senders and operators over HTTP: presets, challenges, CloudEvents. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { presetNames } from '../../src/webhook/verify/presets.ts';

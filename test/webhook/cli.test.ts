@@ -1,4 +1,4 @@
-/** Webhooks on the command line: secrets that senders made, agents, and tests without a server. */
+/** Webhooks on the command line: secrets of senders, agents, and tests without a running service. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

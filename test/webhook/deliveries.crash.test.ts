@@ -1,4 +1,4 @@
-/** Deliveries whose server dies around their commit: never an answer without the job. */
+/** The service dies around the commit of a delivery: a sender never gets a response without the job. */
 import { createHmac } from 'node:crypto';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';

@@ -1,4 +1,4 @@
-/** Single deliveries, by a whole id or its beginning, on both databases. */
+/** Single deliveries by an id or its beginning, on both databases. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';

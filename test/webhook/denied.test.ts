@@ -1,4 +1,4 @@
-/** A command that is denied to a token is not run for it by way of a webhook either. */
+/** A token can't run a denied command through a webhook. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { OWNER, startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { mac } from '../support/webhook-attacks.ts';

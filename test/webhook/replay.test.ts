@@ -1,4 +1,4 @@
-/** A delivery that is replayed is handled in the name of the signal that it became. */
+/** A replay of a delivery handles its signal again. */
 import { expect, onTestFinished, test } from 'vitest';
 import { mac, openAttackedService } from '../support/webhook-attacks.ts';
 import { databases } from '../support/instance.ts';

@@ -1,4 +1,4 @@
-/** Our own signatures are verified here, for every form that does not need its sender. */
+/** Ductile's own signatures can be verified, for every scheme that it can sign. */
 import { expect, test } from 'vitest';
 import { makeEndpointScheme } from '../../src/webhook/verify/hmac.ts';
 import { parsePattern } from '../../src/webhook/verify/pattern.ts';

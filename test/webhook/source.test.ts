@@ -1,4 +1,4 @@
-/** From where a delivery comes, as a proxy that is trusted writes it. */
+/** The address of a sender behind a trusted proxy. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import {

@@ -1,4 +1,4 @@
-/** Webhooks of tenants: one address for each, found without a token, kept in their own ledger. */
+/** Webhooks of tenants: unique addresses, found without a token, stored in the tenant's ledger. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { startApi, type Reply, type TestApi } from '../support/api-server.ts';

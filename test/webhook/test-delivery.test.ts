@@ -1,4 +1,4 @@
-/** `webhook test` is a directive: its delivery and its signal say whose test they are. */
+/** `webhook test` is a directive: its delivery and its signal record who requested it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { OWNER, startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { databases } from '../support/instance.ts';

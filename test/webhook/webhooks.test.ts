@@ -1,4 +1,4 @@
-/** Webhooks from end to end: made, delivered to, refused, repeated, rotated, on both databases. */
+/** Webhooks from end to end: created, accepted, refused, repeated and rotated, on both databases. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
