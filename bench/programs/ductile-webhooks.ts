@@ -37,7 +37,7 @@ async function makeAcceptStub(
   return (drafts) => {
     rows?.commit(() => drafts.forEach((draft) => rows.insert(toBare(draft))));
     const results = drafts.map(({ emission }) => ({ signalId: emission.signal.id, isNew: true }));
-    return Promise.resolve({ results, news: noRunEvents });
+    return Promise.resolve({ results, events: noRunEvents });
   };
 }
 

@@ -72,7 +72,7 @@ export function makeIncidentWatcher(
       const changes = planIncidentChanges(review, rules, context.generation.rules);
       if (changes.opened.length + changes.renewed.length + changes.closed.length > 0) {
         const result = await ledger.incidents.update(changes);
-        commits.publish(result.news);
+        commits.publish(result.events);
         logCount(result.opened.length, 'opened', log);
         logCount(result.closed.length, 'closed', log);
       }

@@ -68,9 +68,9 @@ export async function updateIncidents(
     ...closed.filter(({ id }) => closedIds.has(id)),
   ];
   const emissions = changed.map(({ emission }) => emission);
-  const { news } =
-    emissions.length === 0 ? { news: noRunEvents } : await insertEmissions(tx, emissions);
-  return { opened: [...openedIds], closed: [...closedIds], news };
+  const { events } =
+    emissions.length === 0 ? { events: noRunEvents } : await insertEmissions(tx, emissions);
+  return { opened: [...openedIds], closed: [...closedIds], events };
 }
 
 async function idsOf(

@@ -88,7 +88,7 @@ export interface IncidentResult {
   /** The ids of the incidents that this transaction opened and closed, and no other host. */
   readonly opened: readonly string[];
   readonly closed: readonly string[];
-  readonly news: RunCommitEvents;
+  readonly events: RunCommitEvents;
 }
 
 export interface QueueHeads {

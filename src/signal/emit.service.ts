@@ -53,10 +53,10 @@ export function makeSignalEmitter(context: LedgerContext): SignalEmitter {
       context,
       emissions.flatMap(({ jobs, runs }) => [...jobs, ...runs]),
     );
-    const { recorded, news } = await ledger.signals.emit(emissions);
+    const { recorded, events } = await ledger.signals.emit(emissions);
     const isNew = (_: Emission, index: number): boolean => recorded[index]?.created === true;
     const signals = emissions.filter(isNew).map(({ signal }) => signal);
-    commits.publish({ ...news, signals, suppressed: findSuppressedSignals(emissions, recorded) });
+    commits.publish({ ...events, signals, suppressed: findSuppressedSignals(emissions, recorded) });
     return recorded.map((one, index) => ({
       ...one,
       handlers: countHandlers(one, emissions[index]),

@@ -10,7 +10,7 @@ import { insertAndWake, insertNewSignals } from './signal.sql.ts';
 export interface EmissionResult {
   /** A result per emission, in the same order. */
   readonly recorded: readonly RecordedSignal[];
-  readonly news: RunCommitEvents;
+  readonly events: RunCommitEvents;
 }
 
 export interface RecordedSignal {
@@ -32,18 +32,18 @@ export async function insertEmissions(
     return { ...begun, advancing: begun.advancing || areAwaited };
   };
   if (added.length === signals.length) {
-    return { recorded: signals.map(asNew), news: await start(emissions) };
+    return { recorded: signals.map(asNew), events: await start(emissions) };
   }
   const ids = new Set(added.map(({ id }) => id));
-  const news = await start(emissions.filter(({ signal }) => ids.has(signal.id)));
+  const events = await start(emissions.filter(({ signal }) => ids.has(signal.id)));
   const recorded: RecordedSignal[] = [];
   for (const signal of signals) {
     recorded.push(ids.has(signal.id) ? asNew(signal) : await findEarlier(tx, signal));
   }
   const again = emissions.flatMap((emission, index) => handleAgain(emission, recorded[index]));
-  const all = again.length === 0 ? news : mergeRunEvents([news, await startAll(tx, again)]);
+  const all = again.length === 0 ? events : mergeRunEvents([events, await startAll(tx, again)]);
   // An earlier try may have started something before its response was lost, so wake the services.
-  return { recorded, news: tx.isRetry ? { ...all, advancing: true, queued: true } : all };
+  return { recorded, events: tx.again ? { ...all, advancing: true, queued: true } : all };
 }
 
 /**
@@ -73,23 +73,26 @@ function isPlain({ signal, jobs, runs }: Emission): boolean {
 async function record(tx: Transaction, signals: readonly SignalDraft[]): Promise<EmissionResult> {
   const awaited = insertAndWake(tx, signals);
   tx.finish();
-  return { recorded: signals.map(asNew), news: { ...noRunEvents, advancing: await awaited } };
+  return { recorded: signals.map(asNew), events: { ...noRunEvents, advancing: await awaited } };
 }
 
 type EmissionWork = Followers & Pick<Emission, 'contexts'>;
 
-async function startAll(tx: Transaction, followers: readonly EmissionWork[]): Promise<RunCommitEvents> {
+async function startAll(
+  tx: Transaction,
+  followers: readonly EmissionWork[],
+): Promise<RunCommitEvents> {
   insertContexts(
     tx,
     followers.flatMap(({ contexts = [] }) => contexts),
   );
   const jobs = followers.flatMap((one) => one.jobs);
   if (jobs.length > 0) await enqueueJobs(tx, { jobs });
-  const { events: news } = await createRuns(
+  const { events } = await createRuns(
     tx,
     followers.flatMap(({ runs }) => runs),
   );
-  return { ...news, queued: news.queued || jobs.length > 0 };
+  return { ...events, queued: events.queued || jobs.length > 0 };
 }
 
 function asNew({ id }: SignalDraft): RecordedSignal {

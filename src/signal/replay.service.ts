@@ -78,7 +78,7 @@ async function replay(
     const done = await quota.within(load, () => ledger.signals.replay(step));
     // Another process has taken over the directive, because this process seemed dead.
     if (done === undefined) throw new DuctileError('STOPPING', 'another process goes on with it');
-    commits.publish(done.news);
+    commits.publish(done.events);
     progress = done.progress;
   }
   const { signals, jobs, runs, skipped, unhandled, unopened } = progress;

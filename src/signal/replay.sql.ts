@@ -43,7 +43,7 @@ export interface ReplayProgress {
 
 export interface ReplayStepResult {
   readonly progress: ReplayProgress;
-  readonly news: RunCommitEvents;
+  readonly events: RunCommitEvents;
 }
 
 /**
@@ -59,7 +59,7 @@ export async function replayStep(
   if (stored === undefined) return undefined;
   // A repeated call after a lost response: what it started must still wake the services.
   if (stored !== null && stored.cursor >= step.cursor) {
-    return { progress: stored, news: { ...noRunEvents, advancing: true, queued: true } };
+    return { progress: stored, events: { ...noRunEvents, advancing: true, queued: true } };
   }
   const { jobs, runs } = step.force ? step : await withoutHandled(tx, step);
   const used = new Set([...jobs, ...runs].map(({ eventContextId }) => eventContextId));
@@ -68,7 +68,7 @@ export async function replayStep(
     (step.contexts ?? []).filter(({ id }) => used.has(id)),
   );
   await enqueueJobs(tx, { jobs });
-  const { events: news } = await createRuns(tx, runs);
+  const { events } = await createRuns(tx, runs);
   const { before } = step;
   const progress: ReplayProgress = {
     cursor: step.cursor,
@@ -81,7 +81,7 @@ export async function replayStep(
     unopened: before.unopened + step.unopened,
   };
   await writeProgress(tx, step, progress);
-  return { progress, news: { ...news, queued: news.queued || jobs.length > 0 } };
+  return { progress, events: { ...events, queued: events.queued || jobs.length > 0 } };
 }
 
 async function withoutHandled(tx: Transaction, { jobs, runs }: ReplayStep): Promise<Followers> {

@@ -41,11 +41,11 @@ export function makeWebhookIntake(context: LedgerContext): WebhookIntake {
       context,
       drafts.flatMap(({ emission: { jobs, runs } }) => [...jobs, ...runs]),
     );
-    const { results, news } = await ledger.webhooks.accept(drafts, quota.queueLimit());
+    const { results, events } = await ledger.webhooks.accept(drafts, quota.queueLimit());
     const isNew = (_: DeliveryDraft, index: number): boolean => results[index]?.isNew === true;
     const fresh = drafts.filter(isNew);
     commits.publish({
-      ...news,
+      ...events,
       signals: fresh.map(({ emission }) => emission.signal),
       jobDueInMs: findFirstDue(fresh.flatMap(({ emission }) => emission.jobs)),
     });

@@ -224,10 +224,10 @@ export function replayDeliveryDirective(
       // The signal exists, so only the jobs and runs of this emission are written.
       const { emission } = await draftEmission(content, context.generation, maskPayload);
       const load = { jobs: emission.jobs.length + emission.runs.length, signals: 0 };
-      const { news } = await quota.within(load, () =>
+      const { events } = await quota.within(load, () =>
         ledger.signals.emit([{ ...emission, rerun: true }]),
       );
-      commits.publish(news);
+      commits.publish(events);
       const result: JsonObject = {
         signal_id: signal.id,
         jobs: emission.jobs.length,

@@ -36,7 +36,7 @@ export async function acceptDeliveries(
   countTriggers(tx, fresh);
   const emitted =
     fresh.length === 0
-      ? { recorded: [], news: noRunEvents }
+      ? { recorded: [], events: noRunEvents }
       : await insertEmissions(
           tx,
           fresh.map(({ emission }) => emission),
@@ -48,12 +48,12 @@ export async function acceptDeliveries(
     // The first delivery was pruned, but its signal was not: this delivery refers to that signal.
     if (!created) await updateSignalId(tx, id, signalId);
   }
-  const news = tx.again ? { ...emitted.news, advancing: true, queued: true } : emitted.news;
-  if (duplicates.size === 0) return { results, news };
+  const events = tx.again ? { ...emitted.events, advancing: true, queued: true } : emitted.events;
+  if (duplicates.size === 0) return { results, events };
   const rest = results.values();
   return {
     results: deliveries.map(({ id }) => duplicates.get(id) ?? requireResult(rest.next().value, id)),
-    news,
+    events,
   };
 }
 

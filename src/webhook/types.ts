@@ -83,7 +83,7 @@ export interface RejectedDelivery extends Delivery {
 export interface AcceptResult {
   /** A result per delivery, in the same order. */
   readonly results: readonly DeliveryResult[];
-  readonly news: RunCommitEvents;
+  readonly events: RunCommitEvents;
 }
 
 export interface DeliveryResult {

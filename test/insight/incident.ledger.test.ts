@@ -36,7 +36,7 @@ describe.each(databases)('incidents on %s', (kind) => {
       other.incidents.update(opening('a/b', 1)),
     ]);
     expect(answers.flatMap(({ opened }) => opened)).toHaveLength(1);
-    expect(answers.some(({ news }) => news.queued)).toBe(true);
+    expect(answers.some(({ events }) => events.queued)).toBe(true);
     const found = only(await ledger.incidents.list({ isOpen: true, limit: 9 }));
     expect(found).toMatchObject({ kind: 'breaker_open', key: 'a/b', count: 1, closedAt: null });
     expect(await ledger.signals.list({ type: 'incident.opened', limit: 9 })).toHaveLength(1);

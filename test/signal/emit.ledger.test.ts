@@ -32,9 +32,9 @@ describe.each(databases)('a reported signal on %s', (kind) => {
       },
       2,
     );
-    const { recorded, news } = await ledger.signals.emit([emission]);
+    const { recorded, events } = await ledger.signals.emit([emission]);
     expect(recorded).toEqual([{ signalId: emission.signal.id, created: true }]);
-    expect(news.queued).toBe(true);
+    expect(events.queued).toBe(true);
     expect(only(await ledger.signals.list({ limit: 9 }))).toMatchObject(emission.signal);
     const jobs = await ledger.jobs.list({ sourceEventId: emission.signal.id, limit: 9 });
     expect(new Set(jobs.map(({ id }) => id))).toEqual(new Set(emission.jobs.map(({ id }) => id)));
@@ -45,11 +45,11 @@ describe.each(databases)('a reported signal on %s', (kind) => {
     const first = report({ dedupeKey: 'k', data: '{"n":1}' }, 1);
     await ledger.signals.emit([first]);
     const before = await dump();
-    const { recorded, news } = await ledger.signals.emit([
+    const { recorded, events } = await ledger.signals.emit([
       report({ dedupeKey: 'k', data: '{"n":2}' }, 1),
     ]);
     expect(recorded).toEqual([{ signalId: first.signal.id, created: false }]);
-    expect(news.queued).toBe(false);
+    expect(events.queued).toBe(false);
     expect(await dump()).toEqual(before);
   });
 
@@ -58,7 +58,7 @@ describe.each(databases)('a reported signal on %s', (kind) => {
     const graph = await define(ledger, [task('a')]);
     const keyed = () => ({ ...report({ dedupeKey: 'k' }), runs: [runOf(graph)] });
     const answers = await Promise.all(range(6).map(() => ledger.signals.emit([keyed()])));
-    expect(answers.filter(({ news }) => news.queued)).toHaveLength(1);
+    expect(answers.filter(({ events }) => events.queued)).toHaveLength(1);
     expect(await ledger.runs.list({ limit: 9 })).toHaveLength(1);
     await ledger.signals.emit([{ ...keyed(), signal: report({ dedupeKey: 'other' }).signal }]);
     expect(await ledger.runs.list({ limit: 9 })).toHaveLength(2);

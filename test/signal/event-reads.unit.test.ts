@@ -111,29 +111,29 @@ describe('readers of folded events', () => {
   test('share one read in a beat, however many they are', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: 5_000 });
     const { ledger, asked } = makeSignals(7);
-    const { beats } = findSharedReads(ledger);
-    const all = Array.from({ length: 200 }, () => beats.page(placeAt(0), 10));
+    const { folded } = findSharedReads(ledger);
+    const all = Array.from({ length: 200 }, () => folded.page(placeAt(0), 10));
     const pages = await Promise.all(all);
     expect(asked).toEqual([0]);
     expect(new Set(pages).size).toBe(1);
     // The read found nothing new for any of them until the next interval.
     const end = pages[0]?.end ?? placeAt(0);
-    await Promise.all(all.map(() => beats.page(end, 10)));
+    await Promise.all(all.map(() => folded.page(end, 10)));
     expect(asked).toEqual([0, 7]);
     vi.setSystemTime(6_000);
-    await Promise.all(all.map(() => beats.page(end, 10)));
+    await Promise.all(all.map(() => folded.page(end, 10)));
     expect(asked).toEqual([0, 7, 7]);
     // A late reader at an earlier cursor follows the same path.
-    expect(await beats.page(placeAt(0), 10)).toBe(pages[0]);
+    expect(await folded.page(placeAt(0), 10)).toBe(pages[0]);
   });
 
   test('get what takes several reads as one answer, each event counted once', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: 5_000 });
     const { ledger, asked } = makeSignals(35);
-    const { beats } = findSharedReads(ledger);
+    const { folded } = findSharedReads(ledger);
     const [first, second] = await Promise.all([
-      beats.page(placeAt(0), 10),
-      beats.page(placeAt(0), 10),
+      folded.page(placeAt(0), 10),
+      folded.page(placeAt(0), 10),
     ]);
     expect(second).toBe(first);
     expect(asked).toEqual([0, 10, 20, 30]);

@@ -37,7 +37,7 @@ describe.each(databases)('a step of a replay on %s', (kind) => {
     const { ledger, directive, step, jobs, seq } = await open();
     const first = await ledger.signals.replay(step());
     const progress = { ...nothing, cursor: seq, upTo: seq, signals: 1, jobs: 1 };
-    expect(first).toMatchObject({ progress, news: { queued: true } });
+    expect(first).toMatchObject({ progress, events: { queued: true } });
     const { progress: kept } = (await ledger.directives.find(directive.id)) ?? {};
     expect(JSON.parse(kept ?? '')).toEqual(progress);
     expect((await ledger.signals.replay(step()))?.progress).toEqual(progress);
