@@ -7,7 +7,11 @@ import { makeProblem } from '../config/problem.ts';
 import type { InstallationRow } from '../package/types.ts';
 import type { Ledger, LedgerSubset } from '../ledger/ledger.ts';
 import { openReadonlyLedger } from '../ledger/open-readonly.ts';
-import { findMissingTargets, findWebhookFaults, type AvailableTargets } from '../webhook/check-entry.service.ts';
+import {
+  findMissingTargets,
+  findWebhookFaults,
+  type AvailableTargets,
+} from '../webhook/check-entry.service.ts';
 import type { WebhookRow } from '../webhook/types.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';
 import { describeInstallation, withInstallations } from '../config/installed.ts';
@@ -244,7 +248,10 @@ function withParts(
 }
 
 /** Compiles the pipelines of a configuration. */
-export function makeTargets({ config, catalog }: Omit<AvailableTargets, 'pipelines'>): AvailableTargets {
+export function makeTargets({
+  config,
+  catalog,
+}: Omit<AvailableTargets, 'pipelines'>): AvailableTargets {
   return { config, catalog, pipelines: checkPipelines(config.pipelines, catalog).pipelines };
 }
 

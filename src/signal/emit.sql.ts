@@ -43,7 +43,7 @@ export async function insertEmissions(
   const again = emissions.flatMap((emission, index) => handleAgain(emission, recorded[index]));
   const all = again.length === 0 ? events : mergeRunEvents([events, await startAll(tx, again)]);
   // An earlier try may have started something before its response was lost, so wake the services.
-  return { recorded, events: tx.again ? { ...all, advancing: true, queued: true } : all };
+  return { recorded, events: tx.isRetry ? { ...all, advancing: true, queued: true } : all };
 }
 
 /**

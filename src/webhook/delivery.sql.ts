@@ -31,7 +31,7 @@ export async function acceptDeliveries(
     const work = deliveries.flatMap(({ emission: { jobs, runs } }) => [...jobs, ...runs]);
     await requireQueueRoom(tx, queueLimit, work.length);
   }
-  const fresh = whichOf(deliveries, await tx.each(insertDelivery, deliveries.map(toRow)));
+  const fresh = filterWritten(deliveries, await tx.each(insertDelivery, deliveries.map(toRow)));
   const duplicates = await findDuplicates(tx, deliveries, fresh);
   countTriggers(tx, fresh);
   const emitted =
@@ -48,7 +48,7 @@ export async function acceptDeliveries(
     // The first delivery was pruned, but its signal was not: this delivery refers to that signal.
     if (!created) await updateSignalId(tx, id, signalId);
   }
-  const events = tx.again ? { ...emitted.events, advancing: true, queued: true } : emitted.events;
+  const events = tx.isRetry ? { ...emitted.events, advancing: true, queued: true } : emitted.events;
   if (duplicates.size === 0) return { results, events };
   const rest = results.values();
   return {
@@ -270,7 +270,12 @@ export async function readDeliveryPage(
   if (webhookId !== undefined) {
     const rest = withVerdict(verdict);
     ways.push([
-      { index: 'webhook_deliveries_hook', key: ['hook_id', webhookId], where: new Where(), rest },
+      {
+        index: 'webhook_deliveries_hook',
+        key: ['hook_id', webhookId],
+        where: new WhereClause(),
+        rest,
+      },
     ]);
   }
   if (ways.length === 0) {

@@ -239,7 +239,7 @@ export const rotateWebhook = defineOperation({
     id: webhookIdField,
     credential,
     ...secretFields,
-    keep_old: duration({ minMs: 1000, maxMs: limits.webhookKeepOldMsMax })
+    keep_old: duration({ minMs: 1000, maxMs: limits.webhookOldSecretMsMax })
       .optional()
       .describe('how long the secret of now stays good; not at all unless told'),
   }),

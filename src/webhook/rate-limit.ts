@@ -111,7 +111,9 @@ export function createRejectedCounter(): RejectedCounter {
   const streaks = new Map<string, { readonly count: number; readonly lastMs: number }>();
   const count = (webhookId: string, nowMs: number): number => {
     const known = streaks.get(webhookId);
-    return known === undefined || nowMs - known.lastMs > limits.webhookRejectedMs ? 0 : known.count;
+    return known === undefined || nowMs - known.lastMs > limits.webhookThrottledMs
+      ? 0
+      : known.count;
   };
   return {
     note(webhookId, nowMs) {

@@ -160,7 +160,7 @@ function recordRefused(
   const { id } = webhook;
   const isAllowed = limiter.spend(
     `refused ${id}`,
-    limits.webhookRefusalsKept,
+    limits.webhookRejectionsKeptMax,
     performance.now(),
   ).ok;
   if (isAllowed)

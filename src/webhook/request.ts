@@ -1,7 +1,6 @@
 import { toDuctileError } from '../base/errors.ts';
-import { isObject, type JsonObject } from '../base/json.ts';
+import { isObject, parseStrictJson, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { parseStrictJson } from '../base/strict-json.ts';
 import { parseTraceparent, TRACE_KEY } from '../base/trace.ts';
 import { CLOUDEVENT_TYPE, fromCloudEvent, readCloudEvent } from '../signal/cloudevent.ts';
 
