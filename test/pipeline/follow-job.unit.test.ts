@@ -37,7 +37,7 @@ describe('events', () => {
     expect(signals[0]?.id).not.toBe(signals[1]?.id);
   });
 
-  test('of a job without a causing signal have no causation', () => {
+  test('have no causation if no signal caused their job', () => {
     const { signals } = followPluginEvents(
       makeClaimedJob(),
       [{ type: 'a', payload: {} }],
