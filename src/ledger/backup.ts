@@ -23,7 +23,7 @@ export async function backupSqlite(
   target: string,
   directive?: CopyDirective,
 ): Promise<void> {
-  await writeChecked(target, directive, async (draft) => {
+  await writeCheckedCopy(target, directive, async (draft) => {
     let copied: Promise<unknown> = Promise.resolve();
     // Later steps wait for the end of a transaction, but Node fails if one is open at the first step.
     await store.between(async () => {
@@ -44,7 +44,7 @@ export async function backupSqlite(
  * one step: after a write between two steps, SQLite would start the copy from the beginning.
  */
 export async function copySqlite(reader: DatabaseSync, target: string): Promise<void> {
-  await writeChecked(target, undefined, async (draft) => {
+  await writeCheckedCopy(target, undefined, async (draft) => {
     await backup(reader, draft, { rate: PAGES_MAX });
   });
 }
@@ -58,7 +58,7 @@ export async function backupPostgres(
   target: string,
   directive?: CopyDirective,
 ): Promise<void> {
-  await writeChecked(target, directive, async (draft) => {
+  await writeCheckedCopy(target, directive, async (draft) => {
     const copy = openSqlite(draft);
     try {
       await copy.write(['other'], async (tx) => {
@@ -72,7 +72,7 @@ export async function backupPostgres(
   });
 }
 
-async function writeChecked(
+async function writeCheckedCopy(
   target: string,
   directive: CopyDirective | undefined,
   write: (draft: string) => Promise<void>,
@@ -89,21 +89,21 @@ async function writeChecked(
     // Created with its mode before it is filled, so that other users can never read it.
     closeSync(openSync(draft, 'wx', 0o600));
   } catch (error) {
-    throw failed(target, error);
+    throw toBackupError(target, error);
   }
   try {
     await write(draft);
-    if (directive !== undefined) completeIn(draft, directive);
+    if (directive !== undefined) completeDirective(draft, directive);
     await checkCopy(draft);
     renameSync(draft, target);
     syncPath(dirname(target));
   } catch (error) {
     removeDatabase(draft);
-    throw failed(target, error);
+    throw toBackupError(target, error);
   }
 }
 
-function failed(place: string, error: unknown): DuctileError {
+function toBackupError(place: string, error: unknown): DuctileError {
   if (error instanceof DuctileError) return error;
   const message = `the backup failed: ${messageOf(error)}`;
   return new DuctileError('BACKUP_INVALID', message, { place, cause: error });
@@ -113,7 +113,7 @@ function failed(place: string, error: unknown): DuctileError {
  * Completes the directive of a copy inside the copy, which was made while the directive was running.
  * Otherwise the directive would fail when the copy is opened, although the copy proves that it completed.
  */
-function completeIn(path: string, { id, result }: CopyDirective): void {
+function completeDirective(path: string, { id, result }: CopyDirective): void {
   const db = new DatabaseSync(path);
   try {
     db.prepare(
@@ -186,7 +186,7 @@ export async function* readFilePages(db: DatabaseSync, table: TableName): AsyncG
 }
 
 /** Tables that belong to a location and not to the record: live processes, and the history of the schema. */
-const LEFT_OUT: ReadonlySet<TableName> = new Set(['processes', 'schema_migrations']);
+const EXCLUDED: ReadonlySet<TableName> = new Set(['processes', 'schema_migrations']);
 
 /** Tables in which a new ledger already has rows, with the key by which copied rows replace them. */
 const REPLACED: Partial<Record<TableName, string>> = {
@@ -197,7 +197,7 @@ const REPLACED: Partial<Record<TableName, string>> = {
 /** Copies all tables into an empty ledger of either kind. */
 export async function copyTables(pagesOf: ReadPages, into: Store): Promise<void> {
   for (const table of tables) {
-    if (LEFT_OUT.has(table)) continue;
+    if (EXCLUDED.has(table)) continue;
     for await (const rows of pagesOf(table)) await insertPage(into, table, rows);
   }
 }

@@ -16,16 +16,17 @@ import { openReadonlyFile, pragma } from './sqlite/file.ts';
  */
 export async function openReadonlyLedger(place: LedgerLocation): Promise<Ledger> {
   const store = await openStore(place);
-  const care = (): Promise<LedgerSubset<'check' | 'quickCheck'>> => careOf(place, store);
+  const maintenance = (): Promise<LedgerSubset<'check' | 'quickCheck'>> =>
+    makeMaintenance(place, store);
   return makeLedger(store, noRules, silentNotifier, {
     backup: () => Promise.reject(new Error('a ledger that is only looked at is not copied')),
-    check: async () => (await care()).check(),
-    quickCheck: async () => (await care()).quickCheck(),
+    check: async () => (await maintenance()).check(),
+    quickCheck: async () => (await maintenance()).quickCheck(),
   });
 }
 
 /** Checks the rows, and for SQLite also the file: its rows may be consistent although it is damaged. */
-async function careOf(
+async function makeMaintenance(
   place: LedgerLocation,
   store: Store,
 ): Promise<LedgerSubset<'check' | 'quickCheck'>> {

@@ -117,13 +117,13 @@ async function openPostgresLedger(
   // The driver is loaded only for PostgreSQL.
   const { openPostgresStorage } = await import('./postgres/open.ts');
   if (tenancy === undefined) {
-    const { store, notifier, care } = await openPostgresStorage(url, schema, signal);
-    return makeLedger(store, rules, notifier, care);
+    const { store, notifier, maintenance } = await openPostgresStorage(url, schema, signal);
+    return makeLedger(store, rules, notifier, maintenance);
   }
   const { hint, rootSchema = schema } = tenancy;
   const options = { connectionsMax: limits.tenantConnectionsMax, rootSchema };
-  const { store, care } = await openPostgresStorage(url, schema, signal, options);
-  return makeLedger(store, rules, { ...silentNotifier, hint }, care);
+  const { store, maintenance } = await openPostgresStorage(url, schema, signal, options);
+  return makeLedger(store, rules, { ...silentNotifier, hint }, maintenance);
 }
 
 /** Operations on the database as a whole. */
@@ -136,7 +136,7 @@ export function makeLedger(
   plainStore: Store,
   rules: LedgerRules,
   notifier: Notifier,
-  care: LedgerMaintenance,
+  maintenance: LedgerMaintenance,
 ): Ledger {
   const { store: notifyingStore, ...notifying } = withEndNotifications(plainStore, notifier);
   const { store, provideRules } = applyRules(notifyingStore, rules);
@@ -149,11 +149,11 @@ export function makeLedger(
   };
   return {
     kind: store.dialect.name,
-    check: () => care.check(),
-    quickCheck: () => care.quickCheck(),
-    checkIndexes: () => care.checkIndexes?.() ?? Promise.resolve(uncheckedIndexes),
+    check: () => maintenance.check(),
+    quickCheck: () => maintenance.quickCheck(),
+    checkIndexes: () => maintenance.checkIndexes?.() ?? Promise.resolve(uncheckedIndexes),
     backup(path, directive) {
-      const copy = care.backup(path, directive).finally(() => copies.delete(copy));
+      const copy = maintenance.backup(path, directive).finally(() => copies.delete(copy));
       copies.add(copy);
       return copy;
     },

@@ -47,7 +47,7 @@ export async function planRestore(from: string, place: LedgerLocation): Promise<
   await checkBackup(from);
   return [
     `${from} is sound: ${describeBackup(from)}.`,
-    await planPlace(place),
+    await describeTarget(place),
     'It would be paused until `ductile system resume`.',
   ];
 }
@@ -68,16 +68,16 @@ function describeBackup(path: string): string {
   }
 }
 
-async function planPlace(place: LedgerLocation): Promise<string> {
+async function describeTarget(place: LedgerLocation): Promise<string> {
   if (place.kind === 'sqlite') {
     if (!existsSync(place.path)) return `It would be written to ${place.path}.`;
-    refuseForeign(place.path);
+    requireLedgerFile(place.path);
     return `It would take the place of ${place.path}, which would be kept beside it.`;
   }
   if (!(await isRestoreUnfinished(place))) {
     const store = openPostgres(place.url, place.schema);
     try {
-      await refuseUsed(store);
+      await requireUnused(store);
     } finally {
       await store.close();
     }
@@ -138,8 +138,8 @@ export async function withCurrentSchema<T>(
 
 /** Completes the restored file before it touches the old one, which is renamed and never overwritten. */
 async function restoreSqlite(from: string, path: string): Promise<RestoreResult> {
-  const isThere = existsSync(path);
-  if (isThere) refuseForeign(path);
+  const exists = existsSync(path);
+  if (exists) requireLedgerFile(path);
   const draft = `${path}.partial`;
   try {
     makeDirectories(dirname(path));
@@ -150,13 +150,13 @@ async function restoreSqlite(from: string, path: string): Promise<RestoreResult>
     try {
       await store.write(['other'], async (tx) => {
         await migrate(tx);
-        await beginAnew(tx, from);
+        await startNewEpoch(tx, from);
       });
     } finally {
       await store.close();
     }
     syncPath(draft, path);
-    const previous = isThere ? setAside(path) : undefined;
+    const previous = exists ? renamePrevious(path) : undefined;
     renameSync(draft, path);
     syncPath(dirname(path));
     return { previous };
@@ -172,7 +172,7 @@ async function restoreSqlite(from: string, path: string): Promise<RestoreResult>
 }
 
 /** Throws if the file isn't a ledger. A damaged ledger, or one of a newer version, may be replaced. */
-function refuseForeign(path: string): void {
+function requireLedgerFile(path: string): void {
   try {
     openReadonlyFile(path)?.close();
   } catch (error) {
@@ -182,9 +182,9 @@ function refuseForeign(path: string): void {
 }
 
 /** Gives the old ledger a second name. It keeps the first one until the restored file replaces it. */
-function setAside(path: string): string {
+function renamePrevious(path: string): string {
   const previous = `${path}.before-restore-${Date.now()}`;
-  foldJournal(path);
+  moveJournalIntoFile(path);
   for (const suffix of SIDE_FILES) {
     if (existsSync(path + suffix)) renameSync(path + suffix, previous + suffix);
   }
@@ -198,7 +198,7 @@ function setAside(path: string): string {
 }
 
 /** Moves the journal into the file, so that one file is the whole ledger. If that fails, the journal is renamed too. */
-function foldJournal(path: string): void {
+function moveJournalIntoFile(path: string): void {
   let db: DatabaseSync | undefined;
   try {
     db = new DatabaseSync(path);
@@ -215,13 +215,13 @@ async function restorePostgres(
   from: string,
   place: Extract<LedgerLocation, { kind: 'postgres' }>,
 ): Promise<void> {
-  const isBegun = await isRestoreUnfinished(place);
+  const isUnfinished = await isRestoreUnfinished(place);
   // An interrupted restore has all its tables, and `openLedger` would refuse it.
-  if (!isBegun) await (await openLedger(place, noRules)).close();
+  if (!isUnfinished) await (await openLedger(place, noRules)).close();
   const store = openPostgres(place.url, place.schema);
   const file = new DatabaseSync(path, { readOnly: true });
   try {
-    if (!isBegun) await refuseUsed(store);
+    if (!isUnfinished) await requireUnused(store);
     // Rows are written in many transactions. Until the last one, no other process may open the ledger.
     await store.write(['other'], async (tx) => {
       await deleteRows(tx);
@@ -230,7 +230,7 @@ async function restorePostgres(
     await copyTables((table) => readFilePages(file, table), store);
     await store.write(['other'], async (tx) => {
       await continueIdentities(tx, store.schema);
-      await beginAnew(tx, from);
+      await startNewEpoch(tx, from);
       await tx.run(`delete from ${tx.dialect.table('ledger_meta')} where key = 'restoring'`);
     });
   } finally {
@@ -250,22 +250,22 @@ export async function readRestoreNote(
   key: 'restoring' | 'restored_from',
 ): Promise<string | undefined> {
   if ((await readSchemaVersion(place)) !== schemaVersion) return undefined;
-  const own = await openReadonlyLedger(place);
+  const ledger = await openReadonlyLedger(place);
   try {
-    return await own.meta.read(key);
+    return await ledger.meta.read(key);
   } finally {
-    await own.close();
+    await ledger.close();
   }
 }
 
-async function beginAnew(tx: Transaction, from: string): Promise<void> {
+async function startNewEpoch(tx: Transaction, from: string): Promise<void> {
   await writeMeta(tx, 'epoch', makeToken());
   await writeMeta(tx, 'paused', '1');
   await writeMeta(tx, 'restored_from', from);
   await tx.run(`delete from ${tx.dialect.table('processes')}`);
 }
 
-async function refuseUsed(store: PostgresStore): Promise<void> {
+async function requireUnused(store: PostgresStore): Promise<void> {
   if (!(await isLedgerUsed(store))) return;
   throw new DuctileError('BACKUP_INVALID', `the schema ${store.schema} already holds a ledger`, {
     place: 'state.url',
@@ -296,7 +296,7 @@ async function continueIdentities(tx: Transaction, schema: string): Promise<void
 }
 
 /** Tables that a first start fills, or that describe the location and not the work done there. */
-const OF_A_START: ReadonlySet<TableName> = new Set([
+const STARTUP_TABLES: ReadonlySet<TableName> = new Set([
   'storage_sequences',
   'schedules',
   'config_snapshots',
@@ -314,9 +314,9 @@ export async function isLedgerUsed(store: PostgresStore): Promise<boolean> {
       'select tablename from pg_catalog.pg_tables where schemaname = ?',
       [store.schema],
     );
-    const there = new Set(found.map((row) => text(row, 'tablename')));
+    const existing = new Set(found.map((row) => text(row, 'tablename')));
     for (const table of tables) {
-      if (OF_A_START.has(table) || !there.has(table)) continue;
+      if (STARTUP_TABLES.has(table) || !existing.has(table)) continue;
       const sql = `select 1 as one from ${session.dialect.table(table)} limit 1`;
       if ((await session.run(sql)).length > 0) return true;
     }

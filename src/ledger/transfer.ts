@@ -66,12 +66,12 @@ export async function exportLedgers(
     if (status === 'creating' || status === 'deleting') continue;
     const own = await openLedger(locateTenantLedger(place, slug), noRules);
     try {
-      ledgers.push(await copyOut(own, directory, { tenant: slug, file: `org_${slug}.db` }));
+      ledgers.push(await copyLedger(own, directory, { tenant: slug, file: `org_${slug}.db` }));
     } finally {
       await own.close();
     }
   }
-  ledgers.push(await copyOut(root, directory, { tenant: null, file: ROOT_FILE }, directive));
+  ledgers.push(await copyLedger(root, directory, { tenant: null, file: ROOT_FILE }, directive));
   const manifest: Manifest = { format: 1, schema_version: schemaVersion, ledgers };
   // Written last: an export without a manifest is incomplete.
   const path = join(directory, MANIFEST);
@@ -91,37 +91,37 @@ export async function importLedgers(
 ): Promise<TransferResult> {
   const manifest = await checkExport(directory);
   const ordered = manifest.ledgers.toSorted((a, b) => Number(!a.tenant) - Number(!b.tenant));
-  for (const moved of ordered) await refuseUsed(moved, directory, place);
-  const begun: LedgerLocation[] = [];
+  for (const moved of ordered) await requireUnused(moved, directory, place);
+  const created: LedgerLocation[] = [];
   try {
     for (const moved of ordered) {
-      const to = placeOf(place, moved);
+      const to = locateLedger(place, moved);
       // The root's schema may have other tables; a restore deletes only the rows of Ductile's tables.
-      if (moved.tenant !== null && (await isLeftOver(moved, directory, to))) await removeLedger(to);
-      if ((await readSchemaVersion(to)) === undefined) begun.push(to);
+      if (moved.tenant !== null && (await isLeftover(moved, directory, to))) await removeLedger(to);
+      if ((await readSchemaVersion(to)) === undefined) created.push(to);
       await restoreLedger(join(directory, moved.file), to);
-      compare(await expectedOf(manifest, moved, directory), await digestLedger(to));
+      requireEqual(await readExpected(manifest, moved, directory), await digestLedger(to));
     }
   } catch (error) {
     // A partial import would block the next attempt.
-    for (const made of begun) await removeLedger(made);
+    for (const location of created) await removeLedger(location);
     throw error;
   }
-  await wakeAll(place);
+  await markAllDue(place);
   return { ledgers: manifest.ledgers };
 }
 
 /** Describes what an import would do, with all checks that are possible without changes. */
 export async function planImport(directory: string, place: RootLocation): Promise<string[]> {
   const { ledgers } = await checkExport(directory);
-  for (const moved of ledgers) await refuseUsed(moved, directory, place);
+  for (const moved of ledgers) await requireUnused(moved, directory, place);
   return ledgers.map((moved) => {
     const rows = Object.values(moved.tables).reduce((sum, table) => sum + table.rows, 0);
     return `${moved.tenant ?? 'The root ledger'} would be put in its place, with ${rows} rows.`;
   });
 }
 
-async function copyOut(
+async function copyLedger(
   ledger: Ledger,
   directory: string,
   { tenant, file }: Pick<LedgerCopy, 'tenant' | 'file'>,
@@ -176,7 +176,7 @@ function readManifest(directory: string): Manifest {
   }
 }
 
-function placeOf(root: RootLocation, { tenant }: LedgerCopy): LedgerLocation {
+function locateLedger(root: RootLocation, { tenant }: LedgerCopy): LedgerLocation {
   return tenant === null ? root : locateTenantLedger(root, tenant);
 }
 
@@ -184,7 +184,7 @@ function placeOf(root: RootLocation, { tenant }: LedgerCopy): LedgerLocation {
  * Checks whether a ledger is left over from the same import, which was killed. The root ledger is imported
  * last: while it is unused, the others are unknown to the service.
  */
-async function isLeftOver(
+async function isLeftover(
   { tenant, file }: LedgerCopy,
   directory: string,
   to: LedgerLocation,
@@ -193,10 +193,14 @@ async function isLeftOver(
   return tenant !== null && (await readRestoreNote(to, 'restored_from')) === join(directory, file);
 }
 
-async function refuseUsed(moved: LedgerCopy, directory: string, root: RootLocation): Promise<void> {
-  const place = placeOf(root, moved);
+async function requireUnused(
+  moved: LedgerCopy,
+  directory: string,
+  root: RootLocation,
+): Promise<void> {
+  const place = locateLedger(root, moved);
   if ((await readSchemaVersion(place)) === undefined) return;
-  if (await isLeftOver(moved, directory, place)) return;
+  if (await isLeftover(moved, directory, place)) return;
   const own = await openLedger(place, noRules);
   try {
     const found = await Promise.all([
@@ -219,7 +223,7 @@ async function refuseUsed(moved: LedgerCopy, directory: string, root: RootLocati
 }
 
 /** Returns the expected digests. For an export of an older version they are computed after migration. */
-async function expectedOf(
+async function readExpected(
   manifest: Manifest,
   moved: LedgerCopy,
   directory: string,
@@ -231,7 +235,7 @@ async function expectedOf(
   return { ...moved, tables: { ...tables } };
 }
 
-function compare({ tenant, tables }: LedgerCopy, found: TableDigests): void {
+function requireEqual({ tenant, tables }: LedgerCopy, found: TableDigests): void {
   const now: Readonly<Record<string, { readonly rows: number; readonly hash: string }>> = found;
   for (const [table, expected] of Object.entries(tables)) {
     const { rows, hash } = now[table] ?? { rows: 0, hash: '' };
@@ -242,7 +246,7 @@ function compare({ tenant, tables }: LedgerCopy, found: TableDigests): void {
 }
 
 /** Marks all tenants as due, because the due times are those of the exporting service. */
-async function wakeAll(place: RootLocation): Promise<void> {
+async function markAllDue(place: RootLocation): Promise<void> {
   const root = await openLedger(place, noRules);
   try {
     for (const { slug } of await root.tenants.list()) await root.tenants.recordDue(slug, 'now');
@@ -266,7 +270,7 @@ export interface TableDigest {
 export type TableDigests = Readonly<Partial<Record<TableName, TableDigest>>>;
 
 /** Tables that belong to a location and not to the record, or that a restore changes. */
-const LEFT_OUT: ReadonlySet<TableName> = new Set(['ledger_meta', 'processes', 'schema_migrations']);
+const EXCLUDED: ReadonlySet<TableName> = new Set(['ledger_meta', 'processes', 'schema_migrations']);
 
 /** Computes the digests of a ledger without writers. */
 export async function digestLedger(place: LedgerLocation): Promise<TableDigests> {
@@ -294,12 +298,12 @@ export async function digestLedger(place: LedgerLocation): Promise<TableDigests>
 async function digestTables(pagesOf: ReadPages): Promise<TableDigests> {
   const digests: Partial<Record<TableName, TableDigest>> = {};
   for (const table of ledgerTables) {
-    if (LEFT_OUT.has(table)) continue;
+    if (EXCLUDED.has(table)) continue;
     let rows = 0;
     let sum = 0n;
     for await (const page of pagesOf(table)) {
       rows += page.length;
-      for (const row of page) sum = (sum + hashOf(row)) & MASK;
+      for (const row of page) sum = (sum + hashRow(row)) & MASK;
     }
     digests[table] = { rows, hash: sum.toString(16).padStart(BYTES * 2, '0') };
   }
@@ -310,7 +314,7 @@ const BYTES = 16;
 const MASK = (1n << BigInt(BYTES * 8)) - 1n;
 
 /** Hashes a row without its transaction number, which differs between databases, and with sorted columns. */
-function hashOf(row: Row): bigint {
+function hashRow(row: Row): bigint {
   const fields = Object.entries(row)
     .filter(([column]) => column !== 'tx')
     .toSorted(([a], [b]) => (a < b ? -1 : 1));

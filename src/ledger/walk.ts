@@ -127,7 +127,7 @@ export async function countWalk(session: Session, request: WalkRequest): Promise
   let count = 0;
   for (const stream of request.streams) {
     if (left === 0) return { count, isExact: false };
-    const rows = rowsOf(session.dialect, request, stream);
+    const rows = selectRows(session.dialect, request, stream);
     const { rest } = stream;
     const [row = {}] = await session.run(
       `select count(*) as visited, count(case when ${rest.text} then 1 end) as n
@@ -148,7 +148,7 @@ async function walkStream(
 ): Promise<WalkPage> {
   const { limit } = request;
   const { rest } = stream;
-  const rows = rowsOf(session.dialect, request, stream);
+  const rows = selectRows(session.dialect, request, stream);
   const found = await (rest.isEmpty
     ? session.run(`${rows.text} limit ?`, [...rows.values, limit])
     : // The rows keep the order of the inner query. Sorting them again would read all of them.
@@ -173,7 +173,7 @@ async function walkStream(
  * accepts no hints, and for a common value it would scan the whole table by number. So the value and the
  * number are compared as a pair, and only the index of both has that order.
  */
-function rowsOf(
+function selectRows(
   { name }: Dialect,
   { table, columns, order, range }: WalkRequest,
   { index, key, where, rest, by = 'seq' }: WalkStream,

@@ -219,13 +219,13 @@ describe('a file of ours', () => {
 
 describe('the requirements of the machine', () => {
   test.each(['3.51.3', '3.51.10', '3.52.0', '3.60.1', '4.0.0'])('SQLite %s is safe', (version) => {
-    expect(() => files.refuseOldSqlite(version)).not.toThrow();
+    expect(() => files.requireSafeSqlite(version)).not.toThrow();
   });
 
   test.each(['3.51.2', '3.51.0', '3.51', '3.50.9', '3.9.99', '2.99.99', '0.0.0', ''])(
     'SQLite %j is too old',
     (version) => {
-      expect(() => files.refuseOldSqlite(version)).toThrow(/can corrupt/);
+      expect(() => files.requireSafeSqlite(version)).toThrow(/can corrupt/);
     },
   );
 
@@ -238,7 +238,7 @@ describe('the requirements of the machine', () => {
     [0x01021994, undefined],
     [0x794c7630, undefined],
   ])('a file system of kind %d is %s over a network', (type, name) => {
-    expect(files.networkFileSystem(type)).toBe(name);
+    expect(files.findNetworkFileSystem(type)).toBe(name);
   });
 });
 

@@ -13,7 +13,7 @@ import { readMeta } from '../meta.ts';
 export interface PostgresStorage {
   readonly store: Store;
   readonly notifier: Notifier;
-  readonly care: LedgerSubset<'backup' | 'check' | 'checkIndexes' | 'quickCheck'>;
+  readonly maintenance: LedgerSubset<'backup' | 'check' | 'checkIndexes' | 'quickCheck'>;
 }
 
 /** Opens a schema and brings it up to date. */
@@ -31,7 +31,7 @@ export async function openPostgresStorage(
       await tx.run(tx.dialect.lockClaims ?? 'select 1');
       await ensureSchema(tx, store.schema);
       await migrate(tx);
-      await refuseUnfinished(tx, store.schema);
+      await requireFinishedRestore(tx, store.schema);
       await adoptEvents(tx);
     });
   } catch (error) {
@@ -51,7 +51,7 @@ export async function openPostgresStorage(
   return {
     store,
     notifier,
-    care: {
+    maintenance: {
       backup: (target, directive) => backupPostgres(store, target, directive),
       check: () => store.read(checkLedger),
       quickCheck: () => store.read(quickCheckLedger),
@@ -61,7 +61,7 @@ export async function openPostgresStorage(
 }
 
 /** Throws if a restore into this schema was interrupted: a part of the record must not be used. */
-async function refuseUnfinished(tx: Transaction, schema: string): Promise<void> {
+async function requireFinishedRestore(tx: Transaction, schema: string): Promise<void> {
   if ((await readMeta(tx, 'restoring')) === undefined) return;
   const message = `putting a backup into the schema ${schema} was interrupted`;
   throw new DuctileError('BACKUP_INVALID', message, {

@@ -26,18 +26,18 @@ const NETWORK_FILE_SYSTEMS = new Map([
 
 /** Opens the file of a ledger for writing, after checking that it may be used, and configures it. */
 export function openWriter(path: string): DatabaseSync {
-  refuseOldSqlite(process.versions['sqlite'] ?? '0.0.0');
+  requireSafeSqlite(process.versions['sqlite'] ?? '0.0.0');
   let db: DatabaseSync | undefined;
   try {
     const directory = dirname(path);
     makeDirectories(directory);
-    refuseNetwork(directory, path);
+    requireLocalDisk(directory, path);
     if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
     const file = statSync(path);
-    if (!file.isFile()) throw foreign('it is not a file', path);
+    if (!file.isFile()) throw makeForeignError('it is not a file', path);
     if (file.size === 0) syncDirectoriesAbove(path);
     db = openDatabase(path, false);
-    refuseForeign(db, path);
+    requireOwnFile(db, path);
     // Only now the file is known to be Ductile's. The journal files get the same mode.
     chmodSync(path, 0o600);
     db.exec('pragma journal_mode = wal');
@@ -66,7 +66,7 @@ export function openReadonlyFile(path: string): DatabaseSync | undefined {
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return undefined;
   const db = openDatabase(path, true);
   try {
-    refuseForeign(db, path);
+    requireOwnFile(db, path);
     return db;
   } catch (error) {
     db.close();
@@ -91,7 +91,7 @@ function openDatabase(path: string, readOnly: boolean): DatabaseSync {
   }
 }
 
-export function refuseOldSqlite(version: string): void {
+export function requireSafeSqlite(version: string): void {
   const parts = version.split('.').map(Number);
   const first = SQLITE_SAFE.findIndex((part, index) => parts[index] !== part);
   if (first < 0 || (parts[first] ?? 0) > (SQLITE_SAFE[first] ?? 0)) return;
@@ -102,8 +102,8 @@ export function refuseOldSqlite(version: string): void {
   );
 }
 
-function refuseNetwork(directory: string, path: string): void {
-  const name = networkFileSystem(statfsSync(directory).type);
+function requireLocalDisk(directory: string, path: string): void {
+  const name = findNetworkFileSystem(statfsSync(directory).type);
   if (name === undefined) return;
   throw new DuctileError(
     'LEDGER_UNSUITABLE',
@@ -115,12 +115,12 @@ function refuseNetwork(directory: string, path: string): void {
 }
 
 /** Returns the name of a network file system by the kernel's number for its type. */
-export function networkFileSystem(type: number): string | undefined {
+export function findNetworkFileSystem(type: number): string | undefined {
   // Some numbers arrive as negative, with their highest bit read as a sign.
   return NETWORK_FILE_SYSTEMS.get(type >>> 0);
 }
 
-function refuseForeign(db: DatabaseSync, path: string): void {
+function requireOwnFile(db: DatabaseSync, path: string): void {
   const id = pragma(db, 'application_id');
   if (id === APPLICATION_ID) {
     requireKnownSchema(Number(pragma(db, 'user_version')));
@@ -128,10 +128,10 @@ function refuseForeign(db: DatabaseSync, path: string): void {
   }
   const tables = db.prepare('select count(*) as n from sqlite_schema').get();
   if (id === 0 && tables?.['n'] === 0) return;
-  throw foreign('the file is a database of another program', path);
+  throw makeForeignError('the file is a database of another program', path);
 }
 
-function foreign(message: string, path: string): DuctileError {
+function makeForeignError(message: string, path: string): DuctileError {
   return new DuctileError('LEDGER_FOREIGN', message, { place: path });
 }
 

@@ -24,7 +24,7 @@ export function claimInstanceLock(directory: string, configFile?: string): FileL
   makeDirectories(directory);
   const note = join(directory, NOTE);
   const lock = tryLock(join(directory, '.ductile.lock'));
-  if (lock === undefined) throw lockedBy(readLockHolder(directory), note);
+  if (lock === undefined) throw makeLockedError(readLockHolder(directory), note);
   writeFileSync(note, formatHolder(configFile), { mode: 0o600 });
   return {
     release() {
@@ -64,7 +64,7 @@ function tryLock(path: string): FileLock | undefined {
   }
 }
 
-function lockedBy(holder: LockHolder | undefined, note: string): DuctileError {
+function makeLockedError(holder: LockHolder | undefined, note: string): DuctileError {
   if (holder === undefined) {
     const message = 'another Ductile process holds the lock of this state directory';
     return new DuctileError('INSTANCE_LOCKED', message, { place: note, details: { pid: null } });

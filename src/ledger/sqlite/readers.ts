@@ -75,7 +75,7 @@ export class SqliteReaders {
 
   async #readOnce<T>(path: string, work: (session: Session) => Promise<T>): Promise<T> {
     const thread = await this.#acquire(path);
-    const deadline = setTimeout(() => this.#giveUp(thread), this.#readMs).unref();
+    const deadline = setTimeout(() => this.#abandon(thread), this.#readMs).unref();
     try {
       return await work(makeReadSession((statements) => thread.run(path, statements)));
     } finally {
@@ -87,7 +87,7 @@ export class SqliteReaders {
     }
   }
 
-  #giveUp(thread: ReaderThread): void {
+  #abandon(thread: ReaderThread): void {
     const message = `a read of the database took over ${this.#readMs / 1000} s`;
     thread.terminate(new DuctileError('DEADLINE_EXCEEDED', message));
     this.#serve();
