@@ -14,10 +14,10 @@ import { openReadonlyFile, pragma } from './sqlite/file.ts';
  * Opens a ledger for reading while the service may be using it: nothing is locked, migrated or written.
  * A location without a ledger is read as an empty one.
  */
-export async function openReadonlyLedger(place: LedgerLocation): Promise<Ledger> {
-  const store = await openStore(place);
+export async function openReadonlyLedger(location: LedgerLocation): Promise<Ledger> {
+  const store = await openStore(location);
   const maintenance = (): Promise<LedgerSubset<'check' | 'quickCheck'>> =>
-    makeMaintenance(place, store);
+    makeMaintenance(location, store);
   return makeLedger(store, noRules, silentNotifier, {
     backup: () => Promise.reject(new Error('a ledger that is only looked at is not copied')),
     check: async () => (await maintenance()).check(),
@@ -27,11 +27,11 @@ export async function openReadonlyLedger(place: LedgerLocation): Promise<Ledger>
 
 /** Checks the rows, and for SQLite also the file: its rows may be consistent although it is damaged. */
 async function makeMaintenance(
-  place: LedgerLocation,
+  location: LedgerLocation,
   store: Store,
 ): Promise<LedgerSubset<'check' | 'quickCheck'>> {
-  if (place.kind === 'sqlite' && (await readSchemaVersion(place)) !== undefined)
-    return makeFileChecks(place.path);
+  if (location.kind === 'sqlite' && (await readSchemaVersion(location)) !== undefined)
+    return makeFileChecks(location.path);
   return {
     check: () => store.read(checkLedger),
     quickCheck: () => store.read(quickCheckLedger),
@@ -39,17 +39,17 @@ async function makeMaintenance(
 }
 
 /** Reads the version of the schema at a location; undefined if there is none yet. */
-export async function readSchemaVersion(place: LedgerLocation): Promise<number | undefined> {
-  if (place.kind === 'sqlite') {
-    const db = openReadonlyFile(place.path);
+export async function readSchemaVersion(location: LedgerLocation): Promise<number | undefined> {
+  if (location.kind === 'sqlite') {
+    const db = openReadonlyFile(location.path);
     const version = db === undefined ? 0 : Number(pragma(db, 'user_version'));
     db?.close();
     return version === 0 ? undefined : version;
   }
   const { openPostgres } = await import('./postgres/store.ts');
-  const store = openPostgres(place.url, place.schema);
+  const store = openPostgres(location.url, location.schema);
   try {
-    return await versionOf(store, place.schema);
+    return await versionOf(store, location.schema);
   } finally {
     await store.close();
   }
@@ -63,14 +63,14 @@ export function requireCurrentSchema(version: number): void {
   );
 }
 
-async function openStore(place: LedgerLocation): Promise<Store> {
-  if (place.kind === 'sqlite') return openFile(place.path);
+async function openStore(location: LedgerLocation): Promise<Store> {
+  if (location.kind === 'sqlite') return openFile(location.path);
   const { openPostgres } = await import('./postgres/store.ts');
-  const store = openPostgres(place.url, place.schema);
+  const store = openPostgres(location.url, location.schema);
   try {
-    const version = await versionOf(store, place.schema);
+    const version = await versionOf(store, location.schema);
     if (version === undefined) {
-      throw new DuctileError('LEDGER_OLDER', `the schema ${place.schema} has no ledger yet`);
+      throw new DuctileError('LEDGER_OLDER', `the schema ${location.schema} has no ledger yet`);
     }
     requireKnownSchema(version);
     requireCurrentSchema(version);

@@ -29,31 +29,31 @@ export type LedgerLocation =
 
 /** Opens a ledger and brings its schema up to date. The signal aborts waiting for other hosts. */
 export async function openLedger(
-  place: LedgerLocation,
+  location: LedgerLocation,
   rules: LedgerRules,
   signal?: AbortSignal,
   log?: Pick<Log, 'warn'>,
   tenancy?: Tenancy,
 ): Promise<Ledger> {
-  return place.kind === 'sqlite'
-    ? openSqliteLedger(place.path, rules, log)
-    : openPostgresLedger(place, rules, signal, tenancy);
+  return location.kind === 'sqlite'
+    ? openSqliteLedger(location.path, rules, log)
+    : openPostgresLedger(location, rules, signal, tenancy);
 }
 
 /** Opens a ledger for the service. It refuses a SQLite file in which a quick check finds damage. */
 export async function openSoundLedger(
-  place: LedgerLocation,
+  location: LedgerLocation,
   rules: LedgerRules,
   signal?: AbortSignal,
   log?: Pick<Log, 'warn'>,
   tenancy?: Tenancy,
 ): Promise<Ledger> {
-  const ledger = await openLedger(place, rules, signal, log, tenancy);
-  if (place.kind === 'postgres') return ledger;
+  const ledger = await openLedger(location, rules, signal, log, tenancy);
+  if (location.kind === 'postgres') return ledger;
   try {
     const damage = (await ledger.quickCheck()).filter(isFileDamage);
     if (damage.length === 0) return ledger;
-    throw new DuctileError('LEDGER_CORRUPT', damage.join('; '), { place: place.path });
+    throw new DuctileError('LEDGER_CORRUPT', damage.join('; '), { place: location.path });
   } catch (error) {
     await ledger.close();
     throw error;

@@ -35,19 +35,22 @@ export interface RestoreResult {
  * Replaces a ledger with a backup. The restored ledger has a new epoch, so that cursors of the old one
  * are refused. It starts paused, because other systems have changed since the backup was made.
  */
-export async function restoreLedger(from: string, place: LedgerLocation): Promise<RestoreResult> {
+export async function restoreLedger(
+  from: string,
+  location: LedgerLocation,
+): Promise<RestoreResult> {
   await checkBackup(from);
-  if (place.kind === 'sqlite') return restoreSqlite(from, place.path);
-  await withCurrentSchema(from, (path) => restorePostgres(path, from, place));
+  if (location.kind === 'sqlite') return restoreSqlite(from, location.path);
+  await withCurrentSchema(from, (path) => restorePostgres(path, from, location));
   return { previous: undefined };
 }
 
 /** Describes what a restore would do, with all checks that are possible without changes. */
-export async function planRestore(from: string, place: LedgerLocation): Promise<string[]> {
+export async function planRestore(from: string, location: LedgerLocation): Promise<string[]> {
   await checkBackup(from);
   return [
     `${from} is sound: ${describeBackup(from)}.`,
-    await describeTarget(place),
+    await describeTarget(location),
     'It would be paused until `ductile system resume`.',
   ];
 }
@@ -68,21 +71,21 @@ function describeBackup(path: string): string {
   }
 }
 
-async function describeTarget(place: LedgerLocation): Promise<string> {
-  if (place.kind === 'sqlite') {
-    if (!existsSync(place.path)) return `It would be written to ${place.path}.`;
-    requireLedgerFile(place.path);
-    return `It would take the place of ${place.path}, which would be kept beside it.`;
+async function describeTarget(location: LedgerLocation): Promise<string> {
+  if (location.kind === 'sqlite') {
+    if (!existsSync(location.path)) return `It would be written to ${location.path}.`;
+    requireLedgerFile(location.path);
+    return `It would take the place of ${location.path}, which would be kept beside it.`;
   }
-  if (!(await isRestoreUnfinished(place))) {
-    const store = openPostgres(place.url, place.schema);
+  if (!(await isRestoreUnfinished(location))) {
+    const store = openPostgres(location.url, location.schema);
     try {
       await requireUnused(store);
     } finally {
       await store.close();
     }
   }
-  return `It would be written into the schema ${place.schema}.`;
+  return `It would be written into the schema ${location.schema}.`;
 }
 
 async function checkBackup(path: string): Promise<void> {
@@ -213,12 +216,12 @@ function moveJournalIntoFile(path: string): void {
 async function restorePostgres(
   path: string,
   from: string,
-  place: Extract<LedgerLocation, { kind: 'postgres' }>,
+  location: Extract<LedgerLocation, { kind: 'postgres' }>,
 ): Promise<void> {
-  const isUnfinished = await isRestoreUnfinished(place);
+  const isUnfinished = await isRestoreUnfinished(location);
   // An interrupted restore has all its tables, and `openLedger` would refuse it.
-  if (!isUnfinished) await (await openLedger(place, noRules)).close();
-  const store = openPostgres(place.url, place.schema);
+  if (!isUnfinished) await (await openLedger(location, noRules)).close();
+  const store = openPostgres(location.url, location.schema);
   const file = new DatabaseSync(path, { readOnly: true });
   try {
     if (!isUnfinished) await requireUnused(store);
@@ -240,17 +243,19 @@ async function restorePostgres(
 }
 
 /** Checks whether a restore into this location was interrupted. */
-export async function isRestoreUnfinished(place: LedgerLocation): Promise<boolean> {
-  return place.kind === 'postgres' && (await readRestoreNote(place, 'restoring')) !== undefined;
+export async function isRestoreUnfinished(location: LedgerLocation): Promise<boolean> {
+  return (
+    location.kind === 'postgres' && (await readRestoreNote(location, 'restoring')) !== undefined
+  );
 }
 
 /** Reads a note about the origin of a ledger; undefined without a ledger or a note. */
 export async function readRestoreNote(
-  place: LedgerLocation,
+  location: LedgerLocation,
   key: 'restoring' | 'restored_from',
 ): Promise<string | undefined> {
-  if ((await readSchemaVersion(place)) !== schemaVersion) return undefined;
-  const ledger = await openReadonlyLedger(place);
+  if ((await readSchemaVersion(location)) !== schemaVersion) return undefined;
+  const ledger = await openReadonlyLedger(location);
   try {
     return await ledger.meta.read(key);
   } finally {

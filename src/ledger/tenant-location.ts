@@ -18,19 +18,19 @@ export function locateTenantLedger(root: RootLocation, slug: string): LedgerLoca
  * be newer than this program, or damaged.
  */
 export async function findLiveHost(
-  place: LedgerLocation,
+  location: LedgerLocation,
   withinMs: number,
 ): Promise<string | undefined> {
   // The instance lock of the state directory already excludes other processes from its files.
-  if (place.kind === 'sqlite') return undefined;
+  if (location.kind === 'sqlite') return undefined;
   const { openPostgres } = await import('./postgres/store.ts');
-  const store = openPostgres(place.url, place.schema);
+  const store = openPostgres(location.url, location.schema);
   try {
     return await store.read(async (session) => {
       const known = await session.run(
         `select column_name from information_schema.columns where table_schema = ?
           and table_name = 'processes' and column_name in ('host', 'last_heartbeat_at')`,
-        [place.schema],
+        [location.schema],
       );
       if (known.length < 2) return undefined;
       const [row] = await session.run(
@@ -46,21 +46,23 @@ export async function findLiveHost(
 }
 
 /** Removes a ledger with all its data, if it exists. No process may have it open. */
-export async function removeLedger(place: LedgerLocation): Promise<void> {
-  if (place.kind === 'sqlite') {
-    const name = basename(place.path);
-    const directory = dirname(place.path);
+export async function removeLedger(location: LedgerLocation): Promise<void> {
+  if (location.kind === 'sqlite') {
+    const name = basename(location.path);
+    const directory = dirname(location.path);
     // Side files first, so that a crash never leaves them behind without their database.
     for (const found of readdirSync(directory)) {
       if (found.startsWith(`${name}-`)) rmSync(join(directory, found), { force: true });
     }
-    rmSync(place.path, { force: true });
+    rmSync(location.path, { force: true });
     return;
   }
   const { openPostgres } = await import('./postgres/store.ts');
-  const store = openPostgres(place.url, place.schema);
+  const store = openPostgres(location.url, location.schema);
   try {
-    await store.write(['other'], (tx) => tx.run(`drop schema if exists "${place.schema}" cascade`));
+    await store.write(['other'], (tx) =>
+      tx.run(`drop schema if exists "${location.schema}" cascade`),
+    );
   } finally {
     await store.close();
   }

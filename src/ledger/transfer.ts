@@ -56,7 +56,7 @@ export interface TransferResult {
  */
 export async function exportLedgers(
   root: Ledger,
-  place: RootLocation,
+  location: RootLocation,
   directory: string,
   directive?: CopyDirective,
 ): Promise<TransferResult> {
@@ -64,7 +64,7 @@ export async function exportLedgers(
   const ledgers: LedgerCopy[] = [];
   for (const { slug, status } of await root.tenants.list()) {
     if (status === 'creating' || status === 'deleting') continue;
-    const own = await openLedger(locateTenantLedger(place, slug), noRules);
+    const own = await openLedger(locateTenantLedger(location, slug), noRules);
     try {
       ledgers.push(await copyLedger(own, directory, { tenant: slug, file: `org_${slug}.db` }));
     } finally {
@@ -87,37 +87,37 @@ export async function exportLedgers(
  */
 export async function importLedgers(
   directory: string,
-  place: RootLocation,
+  location: RootLocation,
 ): Promise<TransferResult> {
   const manifest = await checkExport(directory);
   const ordered = manifest.ledgers.toSorted((a, b) => Number(!a.tenant) - Number(!b.tenant));
-  for (const moved of ordered) await requireUnused(moved, directory, place);
+  for (const copy of ordered) await requireUnused(copy, directory, location);
   const created: LedgerLocation[] = [];
   try {
-    for (const moved of ordered) {
-      const to = locateLedger(place, moved);
+    for (const copy of ordered) {
+      const to = locateLedger(location, copy);
       // The root's schema may have other tables; a restore deletes only the rows of Ductile's tables.
-      if (moved.tenant !== null && (await isLeftover(moved, directory, to))) await removeLedger(to);
+      if (copy.tenant !== null && (await isLeftover(copy, directory, to))) await removeLedger(to);
       if ((await readSchemaVersion(to)) === undefined) created.push(to);
-      await restoreLedger(join(directory, moved.file), to);
-      requireEqual(await readExpected(manifest, moved, directory), await digestLedger(to));
+      await restoreLedger(join(directory, copy.file), to);
+      requireEqual(await readExpected(manifest, copy, directory), await digestLedger(to));
     }
   } catch (error) {
     // A partial import would block the next attempt.
-    for (const location of created) await removeLedger(location);
+    for (const target of created) await removeLedger(target);
     throw error;
   }
-  await markAllDue(place);
+  await markAllDue(location);
   return { ledgers: manifest.ledgers };
 }
 
 /** Describes what an import would do, with all checks that are possible without changes. */
-export async function planImport(directory: string, place: RootLocation): Promise<string[]> {
+export async function planImport(directory: string, location: RootLocation): Promise<string[]> {
   const { ledgers } = await checkExport(directory);
-  for (const moved of ledgers) await requireUnused(moved, directory, place);
-  return ledgers.map((moved) => {
-    const rows = Object.values(moved.tables).reduce((sum, table) => sum + table.rows, 0);
-    return `${moved.tenant ?? 'The root ledger'} would be put in its place, with ${rows} rows.`;
+  for (const copy of ledgers) await requireUnused(copy, directory, location);
+  return ledgers.map((copy) => {
+    const rows = Object.values(copy.tables).reduce((sum, table) => sum + table.rows, 0);
+    return `${copy.tenant ?? 'The root ledger'} would be put in its place, with ${rows} rows.`;
   });
 }
 
@@ -194,14 +194,14 @@ async function isLeftover(
 }
 
 async function requireUnused(
-  moved: LedgerCopy,
+  copy: LedgerCopy,
   directory: string,
   root: RootLocation,
 ): Promise<void> {
-  const place = locateLedger(root, moved);
-  if ((await readSchemaVersion(place)) === undefined) return;
-  if (await isLeftover(moved, directory, place)) return;
-  const own = await openLedger(place, noRules);
+  const location = locateLedger(root, copy);
+  if ((await readSchemaVersion(location)) === undefined) return;
+  if (await isLeftover(copy, directory, location)) return;
+  const own = await openLedger(location, noRules);
   try {
     const found = await Promise.all([
       own.jobs.list({ limit: 1 }),
@@ -215,7 +215,7 @@ async function requireUnused(
   } finally {
     await own.close();
   }
-  const name = place.kind === 'sqlite' ? place.path : place.schema;
+  const name = location.kind === 'sqlite' ? location.path : location.schema;
   throw new DuctileError('BACKUP_INVALID', 'there is a ledger already', {
     place: name,
     hint: 'Import into a new state.path or schema.',
@@ -225,14 +225,14 @@ async function requireUnused(
 /** Returns the expected digests. For an export of an older version they are computed after migration. */
 async function readExpected(
   manifest: Manifest,
-  moved: LedgerCopy,
+  copy: LedgerCopy,
   directory: string,
 ): Promise<LedgerCopy> {
-  if (manifest.schema_version === schemaVersion) return moved;
-  const tables = await withCurrentSchema(join(directory, moved.file), (path) =>
+  if (manifest.schema_version === schemaVersion) return copy;
+  const tables = await withCurrentSchema(join(directory, copy.file), (path) =>
     digestLedger({ kind: 'sqlite', path }),
   );
-  return { ...moved, tables: { ...tables } };
+  return { ...copy, tables: { ...tables } };
 }
 
 function requireEqual({ tenant, tables }: LedgerCopy, found: TableDigests): void {
@@ -246,8 +246,8 @@ function requireEqual({ tenant, tables }: LedgerCopy, found: TableDigests): void
 }
 
 /** Marks all tenants as due, because the due times are those of the exporting service. */
-async function markAllDue(place: RootLocation): Promise<void> {
-  const root = await openLedger(place, noRules);
+async function markAllDue(location: RootLocation): Promise<void> {
+  const root = await openLedger(location, noRules);
   try {
     for (const { slug } of await root.tenants.list()) await root.tenants.recordDue(slug, 'now');
   } finally {
@@ -273,9 +273,9 @@ export type TableDigests = Readonly<Partial<Record<TableName, TableDigest>>>;
 const EXCLUDED: ReadonlySet<TableName> = new Set(['ledger_meta', 'processes', 'schema_migrations']);
 
 /** Computes the digests of a ledger without writers. */
-export async function digestLedger(place: LedgerLocation): Promise<TableDigests> {
-  if (place.kind === 'sqlite') {
-    const file = new DatabaseSync(place.path, { readOnly: true });
+export async function digestLedger(location: LedgerLocation): Promise<TableDigests> {
+  if (location.kind === 'sqlite') {
+    const file = new DatabaseSync(location.path, { readOnly: true });
     try {
       return await digestTables((table) => readFilePages(file, table));
     } finally {
@@ -283,7 +283,7 @@ export async function digestLedger(place: LedgerLocation): Promise<TableDigests>
     }
   }
   const { openPostgres } = await import('./postgres/store.ts');
-  const store = openPostgres(place.url, place.schema);
+  const store = openPostgres(location.url, location.schema);
   try {
     let digests: TableDigests = {};
     await store.snapshot(async (pagesOf) => {

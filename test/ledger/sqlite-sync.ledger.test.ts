@@ -14,10 +14,10 @@ class SlowDisk implements DiskSync {
   time = 0;
   #awaited: (() => void) | undefined;
 
-  here = (): void => void (this.syncsHere += 1);
+  syncNow = (): void => void (this.syncsHere += 1);
   nowMs = (): number => this.time;
 
-  elsewhere = (): Promise<void> => {
+  syncInThread = (): Promise<void> => {
     const sync = Promise.withResolvers<void>();
     this.asked.push(sync);
     this.#awaited?.();
@@ -87,7 +87,7 @@ describe('a commit', () => {
 
   test('is waited for on the spot when the disk is quick', async () => {
     const disk = new SlowDisk();
-    disk.elsewhere = () => Promise.resolve();
+    disk.syncInThread = () => Promise.resolve();
     const store = await open(disk);
     // The first is tried elsewhere, to see how quick it is.
     for (const text of ['one', 'two', 'three']) await note(store, text);
@@ -149,7 +149,7 @@ describe('a sync that fails', () => {
 
 test('a slow disk never holds up the event loop', async () => {
   const disk = new SlowDisk();
-  disk.elsewhere = () => Promise.resolve(void (disk.time += limits.inlineSyncMs));
+  disk.syncInThread = () => Promise.resolve(void (disk.time += limits.inlineSyncMs));
   const store = await open(disk);
   for (const text of ['one', 'two', 'three']) await note(store, text);
   expect(disk.syncsHere).toBe(0);

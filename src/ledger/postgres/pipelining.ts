@@ -34,16 +34,16 @@ export function makePipeline(client: pg.ClientBase): QueryPipeline {
   let last: Promise<unknown> = Promise.resolve();
   let waiting: QueuedStatement[] = [];
   let busy = false;
-  let lives = false;
+  let isAlive = false;
   let committed = false;
   let ending: Batch | undefined;
 
   const send = (): void => {
-    if (committed && !lives) {
+    if (committed && !isAlive) {
       // Wait a whole turn of the event loop before the first message with a commit. If the idle
       // connection was closed meanwhile, Node notices it now. Then nothing was sent, and it is certain
       // that the commit didn't happen.
-      lives = true;
+      isAlive = true;
       setImmediate(() => setImmediate(send));
       return;
     }
@@ -52,14 +52,14 @@ export function makePipeline(client: pg.ClientBase): QueryPipeline {
     busy = statements.length > 0;
     if (!busy) return;
     const batch = new Batch(client, statements, () => {
-      lives = true;
+      isAlive = true;
       send();
     });
     if (committed) ending = batch;
     client.query(batch);
   };
 
-  const ask = (text: string, values: readonly Value[]): Promise<StatementResult> => {
+  const enqueue = (text: string, values: readonly Value[]): Promise<StatementResult> => {
     if (committed) throw new Error('the transaction was asked for more after its end');
     const result = new Promise<StatementResult>((resolve, reject) => {
       waiting.push({ text, values, resolve, reject });
@@ -72,9 +72,9 @@ export function makePipeline(client: pg.ClientBase): QueryPipeline {
   };
 
   return {
-    query: async (text, values) => (await ask(text, values)).rows,
+    query: async (text, values) => (await enqueue(text, values)).rows,
     async commit() {
-      const result = ask('commit', []);
+      const result = enqueue('commit', []);
       committed = true;
       return (await result).command;
     },

@@ -5,9 +5,9 @@ import { askThread } from './read-thread.ts';
 
 /** Keeps the journal of a file short without blocking writes. */
 export interface Checkpoints {
-  /** To be called after a commit, while no transaction is open. */
-  committed(): void;
-  /** Resolves when nothing beside the caller has the file open. */
+  /** Called after a commit, while no transaction is open. */
+  afterCommit(): void;
+  /** Stops. Resolves when only the caller has the file open. */
   end(): Promise<void>;
 }
 
@@ -92,7 +92,7 @@ export function makeCheckpoints(
   };
 
   return {
-    committed() {
+    afterCommit() {
       if (ended || inProgress !== undefined || performance.now() < pausedUntil) return;
       try {
         if (!isDue()) return;

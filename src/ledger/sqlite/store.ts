@@ -67,7 +67,7 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: DiskSyn
       if (writes.length === 0) continue;
       const left = await runGroup(resources, writes);
       waiting = [...left, ...waiting];
-      checkpoints.committed();
+      checkpoints.afterCommit();
     }
     flushing = undefined;
   };
@@ -222,7 +222,7 @@ async function runGroup(
     return [];
   }
   try {
-    await sync.committed();
+    await sync.syncCommit();
   } catch (error) {
     // The commit may still be lost. For the caller that is a commit whose result is unknown.
     results = results.map((result) => (result.ok ? { ok: false, error } : result));

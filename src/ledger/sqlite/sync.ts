@@ -9,22 +9,22 @@ export interface JournalSync {
   /** The sync in progress, of commits that are visible but not on the disk yet. It never rejects. */
   readonly inProgress: Promise<void> | undefined;
   /** Called after every commit. When it resolves, a power failure can't undo the commit. */
-  readonly committed: () => Promise<void>;
+  readonly syncCommit: () => Promise<void>;
   /** Called before a transaction: recovers from a failed sync, or throws. */
   readonly recover: () => void;
   readonly close: () => void;
 }
 
-/** The ways to sync a file: `here` blocks the event loop, and `elsewhere` uses another thread. */
+/** The ways to sync a file: `syncNow` blocks the event loop, and `syncInThread` uses another thread. */
 export interface DiskSync {
-  readonly here: (file: number) => void;
-  readonly elsewhere: (file: number) => Promise<void>;
+  readonly syncNow: (file: number) => void;
+  readonly syncInThread: (file: number) => Promise<void>;
   readonly nowMs: () => number;
 }
 
 const realDisk: DiskSync = {
-  here: fdatasyncSync,
-  elsewhere: promisify(fdatasync),
+  syncNow: fdatasyncSync,
+  syncInThread: promisify(fdatasync),
   nowMs: () => performance.now(),
 };
 
@@ -36,7 +36,7 @@ const realDisk: DiskSync = {
 export function makeJournalSync(
   path: string,
   writer: DatabaseSync,
-  { here, elsewhere, nowMs }: DiskSync = realDisk,
+  { syncNow, syncInThread, nowMs }: DiskSync = realDisk,
 ): JournalSync {
   const file = openJournal(path, writer);
   writer.exec('pragma synchronous = normal');
@@ -51,8 +51,8 @@ export function makeJournalSync(
     const since = nowMs();
     try {
       // A sync of a fast disk takes less time than another thread.
-      if (lastMs < limits.inlineSyncMs) here(file);
-      else await elsewhere(file);
+      if (lastMs < limits.inlineSyncMs) syncNow(file);
+      else await syncInThread(file);
       lastMs = nowMs() - since;
     } catch (error) {
       hasFailed = true;
@@ -69,7 +69,7 @@ export function makeJournalSync(
     get inProgress() {
       return inProgress;
     },
-    async committed() {
+    async syncCommit() {
       const reached = changes.get()?.['changes'];
       // A transaction that found no work has written nothing.
       if (reached === synced) return;
