@@ -145,7 +145,6 @@ import {
 import { findWebhook, listWebhooks } from '../webhook/webhook.sql.ts';
 import { readMeta, writeMeta } from './meta.ts';
 import { countPrunable, pruneRows } from './prune.ts';
-import { reapProcess, releaseProcess } from './reap-process.ts';
 import {
   advanceRun,
   awaitTenantClaims,
@@ -153,6 +152,8 @@ import {
   findEventEnd,
   listAttemptsByJob,
   listEventsAfter,
+  reapProcess,
+  releaseProcess,
   settleAndClaim,
   startDeferredDirective,
   finds,

@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../base/limits.ts';
-import { startDirective } from '../directive/deferred.sql.ts';
-import { insertDirective } from '../directive/directive.sql.ts';
+import { releaseDirective, startDirective } from '../directive/deferred.sql.ts';
+import { closeDirective, insertDirective } from '../directive/directive.sql.ts';
+import { deleteProcess, isProcessAlive } from '../job/process.sql.ts';
+import { releaseProcessBranches } from '../pipeline/run/claim-branch.sql.ts';
+import { noRunEvents } from '../pipeline/run/changes.ts';
 import type { DirectiveStart, DirectiveInsert } from './directive-work.ts';
 import { listAttemptsOfJobs } from '../job/attempt.sql.ts';
 import { settleClosingsAndClaim, settleClosings } from '../job/settle.sql.ts';
@@ -17,7 +20,7 @@ import {
 import { makeHorizon, type HorizonState } from '../signal/event-horizon.sql.ts';
 import { awakeTenants } from '../tenant/tenant.sql.ts';
 import { tenantSchema } from '../tenant/types.ts';
-import type { Closing, Settlement } from './commit.ts';
+import type { Closing, ReapRequest, Settlement } from './commit.ts';
 import type { CommitName, Session, Store, Transaction } from './dialect.ts';
 import { performDirective } from './perform-directive.ts';
 
@@ -77,7 +80,7 @@ export function bindNouns<Table extends Nouns>(table: Table, store: Store): Boun
   return Object.fromEntries(bound) as BoundNouns<Table>;
 }
 
-// The verbs below use the store in more than one way, or name their commit by their input.
+// The verbs below use the store in more than one way, name their commit by their input, or join slices.
 
 /** Closes attempts, each with all its consequences or none, and then claims in the same commit. */
 export function settleAndClaim({ write }: Store) {
@@ -96,6 +99,30 @@ function listSettleCommits(closings: readonly Closing[], claims: boolean): Commi
     ...(released ? (['release'] as const) : []),
     ...(claims ? (['claim'] as const) : []),
   ];
+}
+
+/**
+ * Closes what a dead process left: jobs, directives and branches of runs. It confirms under a lock
+ * that the heartbeat is stale. A concurrent heartbeat waits and then finds its row gone.
+ */
+export async function reapProcess(tx: Transaction, request: ReapRequest): Promise<Settlement> {
+  const { processId, staleMs, closings, directives = [], released = [] } = request;
+  if (await isProcessAlive(tx, processId, staleMs)) {
+    const verdicts = new Map(closings.map(({ job }) => [job.id, 'fenced' as const]));
+    return { verdicts, enqueued: [], runEvents: noRunEvents, claimed: [] };
+  }
+  const settled = await settleClosings(tx, closings);
+  for (const closing of directives) await closeDirective(tx, closing);
+  for (const directive of released) await releaseDirective(tx, directive);
+  await releaseProcessBranches(tx, processId, true);
+  await releaseProcess(tx, processId);
+  return { ...settled, claimed: [] };
+}
+
+/** Releases the branches that a stopping process has claimed, and deletes its row. */
+export async function releaseProcess(tx: Transaction, processId: string): Promise<void> {
+  await releaseProcessBranches(tx, processId, false);
+  await deleteProcess(tx, processId);
 }
 
 /** Lists the attempts of jobs. For few jobs it reads in the service's own thread. */

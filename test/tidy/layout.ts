@@ -83,7 +83,7 @@ const places: readonly (readonly [RegExp, Layer])[] = [
   // The ledger binds the statements of all slices, so it comes after them.
   [/^src\/ledger\/(ledger|nouns|verbs|open|open-readonly)\.ts$/, 'ledger'],
   [/^src\/ledger\/(backup|restore|transfer|check)\.ts$/, 'ledger'],
-  [/^src\/ledger\/(tenant-location|perform-directive|prune|reap-process)\.ts$/, 'ledger'],
+  [/^src\/ledger\/(tenant-location|perform-directive|prune)\.ts$/, 'ledger'],
   [/^src\/ledger\/postgres\/open\.ts$/, 'ledger'],
   // The active configuration and the context of a ledger, which services read.
   [/^src\/engine\/(generation|rules|context|commit-events)\.ts$/, 'generation'],
