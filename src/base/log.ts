@@ -46,7 +46,7 @@ export function makeLogger({ level, format, destination = openStandardOutput() }
         write(here, component, message, prepared);
         const timestamp = toTimestamp(Date.now());
         const line = { timestamp, level: here, component, message, fields: prepared };
-        for (const one of new Set([ring, allLines])) one.add(line);
+        for (const target of new Set([ring, allLines])) target.add(line);
       };
     return {
       debug: at('debug'),

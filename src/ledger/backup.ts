@@ -27,11 +27,11 @@ export async function backupSqlite(
     let copied: Promise<unknown> = Promise.resolve();
     // Later steps wait for the end of a transaction, but Node fails if one is open at the first step.
     await store.between(async () => {
-      await new Promise<void>((begun) => {
-        copied = backup(store.writer, draft, { rate: PAGES_PER_STEP, progress: () => begun() });
+      await new Promise<void>((started) => {
+        copied = backup(store.writer, draft, { rate: PAGES_PER_STEP, progress: () => started() });
         copied.then(
-          () => begun(),
-          () => begun(),
+          () => started(),
+          () => started(),
         );
       });
     });

@@ -9,13 +9,13 @@ export interface StatementRun {
 
 export function toRuns({ columns, key }: RowsStatement, rows: readonly Row[]): StatementRun[] {
   if (key === undefined) return rows.map((row) => ({ row, keys: [null] }));
-  const alike = Object.keys(columns).filter((column) => column !== key);
+  const otherColumns = Object.keys(columns).filter((column) => column !== key);
   const runs: StatementRun[] = [];
   for (const row of rows) {
     const own = row[key] ?? null;
     const last = runs.at(-1);
-    const joins = alike.every((column) => last?.row[column] === row[column]);
-    if (joins && last !== undefined) last.keys.push(own);
+    const isSameRun = otherColumns.every((column) => last?.row[column] === row[column]);
+    if (isSameRun && last !== undefined) last.keys.push(own);
     else runs.push({ row, keys: [own] });
   }
   return runs;
@@ -119,7 +119,7 @@ function writeSql(
   dialect: Dialect,
   clock: () => string,
 ): string {
-  const ours: Dialect = {
+  const timedDialect: Dialect = {
     ...dialect,
     get now() {
       return clock();
@@ -128,7 +128,7 @@ function writeSql(
       return dialect.takesTime ? clock() : dialect.statementNow;
     },
   };
-  const text = sql(writer, ours);
+  const text = sql(writer, timedDialect);
   return returns === undefined || dialect.name === 'sqlite' ? text : `${text} returning ${returns}`;
 }
 
@@ -148,10 +148,10 @@ function once<T>(
 ): (dialect: Dialect, statement: RowsStatement) => T {
   const compiled = new WeakMap<Dialect, Map<RowsStatement, T>>();
   return (dialect, statement) => {
-    let ofDialect = compiled.get(dialect);
-    if (ofDialect === undefined) compiled.set(dialect, (ofDialect = new Map()));
-    let result = ofDialect.get(statement);
-    if (result === undefined) ofDialect.set(statement, (result = compile(dialect, statement)));
+    let statements = compiled.get(dialect);
+    if (statements === undefined) compiled.set(dialect, (statements = new Map()));
+    let result = statements.get(statement);
+    if (result === undefined) statements.set(statement, (result = compile(dialect, statement)));
     return result;
   };
 }

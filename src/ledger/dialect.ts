@@ -300,11 +300,11 @@ export interface RowsWriter {
 }
 
 /** Waits for two statements that were sent together. After a failure, neither is still running. */
-export async function awaitBoth<A, B>(one: Promise<A>, two: Promise<B>): Promise<[A, B]> {
+export async function awaitBoth<A, B>(first: Promise<A>, second: Promise<B>): Promise<[A, B]> {
   try {
-    return await Promise.all([one, two]);
+    return await Promise.all([first, second]);
   } catch (error) {
-    await Promise.allSettled([one, two]);
+    await Promise.allSettled([first, second]);
     throw error;
   }
 }

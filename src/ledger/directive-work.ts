@@ -21,7 +21,7 @@ export interface SignalDirective {
 
 export type ListSignalDirectives = (signal: SignalDraft) => readonly SignalDirective[];
 
-export type OnSignalDirectives = (asked: readonly SignalDirective[]) => void;
+export type OnSignalDirectives = (directives: readonly SignalDirective[]) => void;
 
 export interface DirectiveInsert {
   readonly draft: DirectiveDraft;

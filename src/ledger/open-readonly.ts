@@ -49,7 +49,7 @@ export async function readSchemaVersion(location: LedgerLocation): Promise<numbe
   const { openPostgres } = await import('./postgres/store.ts');
   const store = openPostgres(location.url, location.schema);
   try {
-    return await versionOf(store, location.schema);
+    return await readPostgresVersion(store, location.schema);
   } finally {
     await store.close();
   }
@@ -68,7 +68,7 @@ async function openStore(location: LedgerLocation): Promise<Store> {
   const { openPostgres } = await import('./postgres/store.ts');
   const store = openPostgres(location.url, location.schema);
   try {
-    const version = await versionOf(store, location.schema);
+    const version = await readPostgresVersion(store, location.schema);
     if (version === undefined) {
       throw new DuctileError('LEDGER_OLDER', `the schema ${location.schema} has no ledger yet`);
     }
@@ -83,13 +83,13 @@ async function openStore(location: LedgerLocation): Promise<Store> {
 
 async function openFile(path: string): Promise<Store> {
   const db = openReadonlyFile(path);
-  if (db === undefined) return emptyStore();
+  if (db === undefined) return openEmptyStore();
   try {
     // Zero: a process created the file and was stopped before the first table.
     const version = Number(pragma(db, 'user_version'));
     if (version === 0) {
       db.close();
-      return await emptyStore();
+      return await openEmptyStore();
     }
     requireCurrentSchema(version);
     return makeConnectionStore(db);
@@ -99,13 +99,13 @@ async function openFile(path: string): Promise<Store> {
   }
 }
 
-async function emptyStore(): Promise<Store> {
+async function openEmptyStore(): Promise<Store> {
   const store = makeConnectionStore(new DatabaseSync(':memory:'));
   await store.write(['other'], migrate);
   return store;
 }
 
-async function versionOf(store: Store, schema: string): Promise<number | undefined> {
+async function readPostgresVersion(store: Store, schema: string): Promise<number | undefined> {
   return store.read(async (session) => {
     const found = await session.run(
       `select 1 as one from pg_catalog.pg_tables where schemaname = ? and tablename = ?`,

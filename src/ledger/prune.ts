@@ -10,14 +10,14 @@ export async function pruneRows(tx: Transaction, request: PruneRequest): Promise
   if (what === 'runs') return await pruneRuns(tx, request);
   const { dialect } = tx;
   const { table, key, returns, select } = pruneRules[what];
-  const gone = await tx.run(
+  const deleted = await tx.run(
     `delete from ${dialect.table(table)} where ${key} in (${select(dialect, dialect.skipLocked)})
       returning ${returns}`,
     [-request.olderThanMs, request.limit],
   );
-  if (what === 'attempts' && gone.length > 0) await recordPrunedTo(tx, gone);
-  if (what === 'signals') dropSealedPayloads(tx, gone);
-  return gone.length;
+  if (what === 'attempts' && deleted.length > 0) await recordPrunedTo(tx, deleted);
+  if (what === 'signals') dropSealedPayloads(tx, deleted);
+  return deleted.length;
 }
 
 /** Counts the rows that a prune would delete, up to the limit. */
@@ -32,8 +32,8 @@ export async function countPrunable(
 }
 
 /** Records up to when attempts were pruned, so that a check can tell pruned rows from lost ones. */
-async function recordPrunedTo(tx: Transaction, gone: readonly Row[]): Promise<void> {
-  const last = gone.map((row) => text(row, 'completed_at')).reduce((a, b) => (a > b ? a : b));
+async function recordPrunedTo(tx: Transaction, deleted: readonly Row[]): Promise<void> {
+  const last = deleted.map((row) => text(row, 'completed_at')).reduce((a, b) => (a > b ? a : b));
   const key: MetaKey = 'attempts_pruned_to';
   await tx.run(
     `insert into ${tx.dialect.table('ledger_meta')} as m (key, value) values (?, ?)

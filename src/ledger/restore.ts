@@ -280,8 +280,8 @@ async function requireUnused(store: PostgresStore): Promise<void> {
 
 /** Deletes the rows that a first start wrote, because the backup may have rows with the same keys. */
 async function deleteRows(tx: Transaction): Promise<void> {
-  const ours = tables.filter((table) => table !== 'schema_migrations');
-  await tx.run(`truncate ${ours.map((table) => tx.dialect.table(table)).join(', ')}`);
+  const ownTables = tables.filter((table) => table !== 'schema_migrations');
+  await tx.run(`truncate ${ownTables.map((table) => tx.dialect.table(table)).join(', ')}`);
 }
 
 /** Continues identity columns after the copied rows, which keep their numbers. */

@@ -52,9 +52,9 @@ export function applyRules(
     const { followHalt, followApproval, openSignal } = rules;
     let all: SignalDirective[] = [];
     const listSignalDirectives: ListSignalDirectives = (signal) => {
-      const asked = rules.listSignalDirectives(signal);
-      all.push(...asked);
-      return asked;
+      const directives = rules.listSignalDirectives(signal);
+      all.push(...directives);
+      return directives;
     };
     const own = {
       followHalt,
@@ -72,6 +72,6 @@ export function applyRules(
   };
   return {
     store: { ...store, write },
-    provideRules: (given) => void (rules = { ...rules, ...given }),
+    provideRules: (provided) => void (rules = { ...rules, ...provided }),
   };
 }

@@ -164,8 +164,8 @@ export function awaitTenantClaims({ dialect, read, write }: Store) {
     if (awaitClaimsIn === undefined) return;
     const schemas = (await read(awakeTenants)).map(tenantSchema);
     for (let at = 0; at < schemas.length; at += limits.claimLocksMax) {
-      const some = schemas.slice(at, at + limits.claimLocksMax);
-      await write(['other'], (tx) => tx.run(awaitClaimsIn(some)));
+      const batch = schemas.slice(at, at + limits.claimLocksMax);
+      await write(['other'], (tx) => tx.run(awaitClaimsIn(batch)));
     }
   };
 }

@@ -44,8 +44,8 @@ export interface PostgresStore extends Store {
 
 export function makePostgresDialect(schema: string, rootSchema = schema): Dialect {
   const format = `'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`;
-  const lockOf = (what: string, how: '' | '_shared' = ''): string =>
-    `select pg_advisory_xact_lock${how}(${lockKeyOf(what)})`;
+  const formatLock = (what: string, how: '' | '_shared' = ''): string =>
+    `select pg_advisory_xact_lock${how}(${hashLockKey(what)})`;
   return {
     name: 'postgres',
     table: (name) => `"${schema}".${name}`,
@@ -66,15 +66,15 @@ export function makePostgresDialect(schema: string, rootSchema = schema): Dialec
     forUpdate: 'for update',
     forShare: 'for share',
     skipLocked: 'for update skip locked',
-    lockClaims: lockOf(schema),
+    lockClaims: formatLock(schema),
     pausedBy: [...new Set([schema, rootSchema])].map((name) => `"${name}".ledger_meta`),
     awaitClaimsIn: (schemas) =>
       `select pg_advisory_xact_lock(key) from unnest(array[${schemas
-        .map(lockKeyOf)
+        .map(hashLockKey)
         .join(', ')}]::bigint[]) key`,
-    lockClaimsShared: lockOf(schema, '_shared'),
-    lockQueue: lockOf(`${schema}:queue`),
-    lockRuns: lockOf(`${schema}:runs`),
+    lockClaimsShared: formatLock(schema, '_shared'),
+    lockQueue: formatLock(`${schema}:queue`),
+    lockRuns: formatLock(`${schema}:runs`),
     settledBelow: 'pg_snapshot_xmin(pg_current_snapshot())::text::bigint',
     nextTransaction: 'pg_snapshot_xmax(pg_current_snapshot())::text::bigint',
     lastJobSeq: `(select case when is_called then last_value else last_value - 1 end
@@ -90,7 +90,7 @@ export function makePostgresDialect(schema: string, rootSchema = schema): Dialec
   };
 }
 
-function lockKeyOf(what: string): bigint {
+function hashLockKey(what: string): bigint {
   return createHash('sha256').update(`ductile:${what}`).digest().readBigInt64BE(0);
 }
 
@@ -129,16 +129,16 @@ export function openPostgres(
   pool.on('error', () => undefined);
   // The same for a connection that dies after it is established and before its caller gets it.
   pool.on('connect', (client) => client.on('error', () => undefined));
-  const underWay = new Set<Promise<unknown>>();
+  const inProgress = new Set<Promise<unknown>>();
   const inUse = new Set<pg.PoolClient>();
   pool.on('acquire', (client) => inUse.add(client));
   pool.on('release', (_error, client) => inUse.delete(client));
   let closed = false;
   /** Tracks work, because the pool must not be ended while callers still wait for a connection. */
   const track = <T>(work: () => Promise<T>): Promise<T> => {
-    if (closed) return Promise.reject(unavailable(new Error('the ledger is closed')));
-    const tracked = work().finally(() => underWay.delete(tracked));
-    underWay.add(tracked);
+    if (closed) return Promise.reject(makeUnavailableError(new Error('the ledger is closed')));
+    const tracked = work().finally(() => inProgress.delete(tracked));
+    inProgress.add(tracked);
     return tracked;
   };
   const read: Store['read'] = (work) =>
@@ -159,7 +159,7 @@ export function openPostgres(
     },
     async close() {
       closed = true;
-      await Promise.allSettled(underWay);
+      await Promise.allSettled(inProgress);
       await pool.end();
     },
   };
@@ -185,7 +185,7 @@ async function withClient<T>(
   work: (client: pg.PoolClient) => Promise<T>,
 ): Promise<T> {
   const client = await pool.connect().catch((error: unknown) => {
-    throw unavailable(error);
+    throw makeUnavailableError(error);
   });
   let broken = false;
   // A lost connection is reported twice. The rejection of the query is the one that counts.
@@ -196,7 +196,7 @@ async function withClient<T>(
   } catch (error) {
     const lost = isOutage(error);
     broken ||= lost || error instanceof UnknownCommit;
-    throw lost ? unavailable(error) : error;
+    throw lost ? makeUnavailableError(error) : error;
   } finally {
     client.off('error', onError);
     client.release(broken);
@@ -222,11 +222,11 @@ async function writeWithRetry<T>(
       if (error instanceof UnknownCommit || (isRetry && isUnavailable(error))) {
         isRetry = true;
         unknowns += 1;
-        if (unknowns > UNKNOWN_RETRIES_MAX) throw uncertain(error);
+        if (unknowns > UNKNOWN_RETRIES_MAX) throw makeUncertainError(error);
         await pause(unknowns);
       } else if (isConflict(error)) {
         conflicts += 1;
-        if (conflicts > CONFLICT_RETRIES_MAX) throw unavailable(error);
+        if (conflicts > CONFLICT_RETRIES_MAX) throw makeUnavailableError(error);
         await pause(conflicts);
       } else throw error;
     }
@@ -243,19 +243,19 @@ async function writeOnce<T>(
   const pipeline = makePipeline(client);
   const session = makeSession(pipeline, dialect);
   const unawaited: Promise<unknown>[] = [];
-  const leave = <A>(answer: Promise<A>): Promise<A> => {
-    answer.catch(() => undefined);
-    unawaited.push(answer);
-    return answer;
+  const track = <A>(statement: Promise<A>): Promise<A> => {
+    statement.catch(() => undefined);
+    unawaited.push(statement);
+    return statement;
   };
   let committing: Promise<string> | undefined;
   const commit = (): Promise<string> => {
     if (committing === undefined) probeCommit('before', names);
-    return (committing ??= leave(pipeline.commit()));
+    return (committing ??= track(pipeline.commit()));
   };
-  const send: Transaction['send'] = (...asked) => void leave(session.each(...asked));
+  const send: Transaction['send'] = (...args) => void track(session.each(...args));
   // `begin` is sent with the first statement.
-  void leave(pipeline.query('begin', []));
+  void track(pipeline.query('begin', []));
   try {
     const value = await work({ ...session, ...round, send, finish: () => void commit() });
     const command = await commit();
@@ -275,11 +275,11 @@ async function writeOnce<T>(
 function makeSession({ query }: QueryPipeline, dialect: Dialect): Session {
   return {
     dialect,
-    run: (sql, values = []) => query(numbered(sql), values),
+    run: (sql, values = []) => query(numberPlaceholders(sql), values),
     each: (statement, rows, common = []) => {
-      const [run, ...others] = toRuns(statement, rows);
+      const [run, ...moreRuns] = toRuns(statement, rows);
       if (run === undefined) return Promise.resolve([]);
-      if (others.length > 0) {
+      if (moreRuns.length > 0) {
         const { text, bind } = compileSet(dialect, statement);
         return query(text, bind(rows, common));
       }
@@ -306,15 +306,15 @@ async function* cursorPages(client: pg.ClientBase, table: string): AsyncGenerato
   await client.query('close page');
 }
 
-const texts = new Map<string, string>();
+const numberedSql = new Map<string, string>();
 
 /** Replaces `?` placeholders with `$n`. */
-function numbered(sql: string): string {
-  let text = texts.get(sql);
+function numberPlaceholders(sql: string): string {
+  let text = numberedSql.get(sql);
   if (text === undefined) {
     let index = 0;
     text = sql.replaceAll('?', () => `$${(index += 1)}`);
-    texts.set(sql, text);
+    numberedSql.set(sql, text);
   }
   return text;
 }
@@ -351,13 +351,13 @@ function codeOf(error: unknown): string {
   return typeof code === 'string' ? code : '';
 }
 
-function unavailable(error: unknown): DuctileError {
+function makeUnavailableError(error: unknown): DuctileError {
   return new DuctileError('LEDGER_UNAVAILABLE', `PostgreSQL: ${messageOf(error)}`, {
     cause: error,
   });
 }
 
-function uncertain(error: unknown): DuctileError {
+function makeUncertainError(error: unknown): DuctileError {
   return new DuctileError('LEDGER_UNCERTAIN', 'PostgreSQL went away while it was committing', {
     cause: error,
   });

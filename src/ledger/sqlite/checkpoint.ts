@@ -28,8 +28,8 @@ const PROGRAM = `
   const db = new DatabaseSync(workerData.path);
   db.exec('pragma trusted_schema = off; pragma mmap_size = 0; pragma synchronous = full');
   const pass = db.prepare('pragma wal_checkpoint(passive)');
-  parentPort.on('message', (asked) => {
-    if (asked === 'pass') return parentPort.postMessage(pass.get());
+  parentPort.on('message', (request) => {
+    if (request === 'pass') return parentPort.postMessage(pass.get());
     db.close();
     parentPort.close();
   });
@@ -135,17 +135,17 @@ function makeThread(path: string): Thread {
   const start = async (): Promise<Worker> => {
     const { Worker } = await import('node:worker_threads');
     const started = new Worker(PROGRAM, { eval: true, workerData: { path } });
-    const gone = new Promise<void>((resolve) => started.once('exit', () => resolve()));
-    alive.add(gone);
+    const ended = new Promise<void>((resolve) => started.once('exit', () => resolve()));
+    alive.add(ended);
     // The caller that waits for a pass gets the error; without a listener it would end the process.
     started.on('error', () => undefined);
-    void gone.then(() => {
-      alive.delete(gone);
+    void ended.then(() => {
+      alive.delete(ended);
       if (worker === started) worker = undefined;
     });
     return started;
   };
-  const leave = (): void => {
+  const endWorker = (): void => {
     worker?.ref();
     worker?.postMessage('leave', []);
     worker = undefined;
@@ -154,18 +154,18 @@ function makeThread(path: string): Thread {
     async pass() {
       clearTimeout(idle);
       worker ??= await start();
-      const asked = worker;
-      asked.ref();
+      const current = worker;
+      current.ref();
       try {
-        return await askThread<Journal>(asked, 'pass');
+        return await askThread<Journal>(current, 'pass');
       } finally {
-        asked.unref();
-        idle = setTimeout(leave, limits.checkpointIdleMs).unref();
+        current.unref();
+        idle = setTimeout(endWorker, limits.checkpointIdleMs).unref();
       }
     },
     async end() {
       clearTimeout(idle);
-      leave();
+      endWorker();
       await Promise.all(alive);
     },
   };

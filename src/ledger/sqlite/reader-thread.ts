@@ -70,9 +70,9 @@ function attach(worker: Worker): ReaderThread {
     for (const id of pending.keys()) settle(id)?.reject(reason);
   };
   worker.on('message', ({ id, rows, failure }: Reply) => {
-    const asked = settle(id);
-    if (failure === undefined) asked?.resolve(rows ?? []);
-    else asked?.reject(Object.assign(new Error(failure.message), failure));
+    const read = settle(id);
+    if (failure === undefined) read?.resolve(rows ?? []);
+    else read?.reject(Object.assign(new Error(failure.message), failure));
   });
   worker.on('error', (error) => fail(new ReaderGone(error)));
   const gone = new Promise<void>((resolve) => {
@@ -166,11 +166,11 @@ const READER_PROGRAM = `
     const db = files.get(path)?.db;
     if (db?.isTransaction) db.exec('rollback');
   };
-  parentPort.on('message', ({ id, kind, ...asked }) => {
+  parentPort.on('message', ({ id, kind, ...request }) => {
     try {
-      if (kind === 'end') return end(asked.path);
-      if (kind === 'close') close(asked.path);
-      parentPort.postMessage({ id, rows: kind === 'run' ? run(asked) : [] });
+      if (kind === 'end') return end(request.path);
+      if (kind === 'close') close(request.path);
+      parentPort.postMessage({ id, rows: kind === 'run' ? run(request) : [] });
     } catch ({ message, errcode, code }) {
       parentPort.postMessage({ id, failure: { message, errcode, code } });
     }

@@ -180,9 +180,9 @@ function makeReadSession(run: (statements: readonly ReadStatement[]) => Promise<
     each(definition, rows, common: readonly Value[] = []) {
       if (rows.length === 0) return Promise.resolve([]);
       const now = readClock();
-      const statements = toRuns(definition, rows).map((one): ReadStatement => {
-        const { text, bind } = compileRun(sqliteDialect, definition, one);
-        return [withoutReplanning(text), bind(one, common, now)];
+      const statements = toRuns(definition, rows).map((statementRun): ReadStatement => {
+        const { text, bind } = compileRun(sqliteDialect, definition, statementRun);
+        return [withoutReplanning(text), bind(statementRun, common, now)];
       });
       return run(statements);
     },

@@ -80,9 +80,9 @@ export function makeSession(db: DatabaseSync, clock: () => Timestamp = readClock
     dialect: sqliteDialect,
     isRetry: false,
     savepoints: { isEnabled: true, isUsed: false },
-    run: (sql, values = []) => attempt(() => prepare(sql).all(...values) as Row[]),
-    each: (...asked) => attempt(() => runEach(...asked)),
-    send: (...asked) => void runEach(...asked),
+    run: (sql, values = []) => toPromise(() => prepare(sql).all(...values) as Row[]),
+    each: (...args) => toPromise(() => runEach(...args)),
+    send: (...args) => void runEach(...args),
     finish: () => undefined,
   };
 }
@@ -93,7 +93,7 @@ export function withoutReplanning(sql: string): string {
 }
 
 /** Returns results and errors through a promise, as on PostgreSQL. */
-function attempt<T>(work: () => T): Promise<T> {
+function toPromise<T>(work: () => T): Promise<T> {
   try {
     return Promise.resolve(work());
   } catch (error) {
