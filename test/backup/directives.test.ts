@@ -1,4 +1,4 @@
-/** Copies of the ledgers: who had one made is on record, in the ledger and in the copy. */
+/** Copies of ledgers are recorded as directives, in the ledger and in the copy. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

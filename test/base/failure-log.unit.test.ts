@@ -5,13 +5,13 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }));
 afterEach(() => void vi.useRealTimers());
 
 test('the same failure is reported at once, then each minute with its count', () => {
-  const told: LogFields[] = [];
-  const complaint = makeFailureLog((fields) => told.push(fields));
+  const logged: LogFields[] = [];
+  const failures = makeFailureLog((fields) => logged.push(fields));
   for (let second = 0; second <= 120; second += 1) {
-    complaint.report(new Error('away'), { waiting: 3 });
+    failures.report(new Error('away'), { waiting: 3 });
     vi.advanceTimersByTime(1000);
   }
-  expect(told).toEqual([
+  expect(logged).toEqual([
     { error: 'away', waiting: 3 },
     { error: 'away', waiting: 3, repeated: 59 },
     { error: 'away', waiting: 3, repeated: 59 },
@@ -19,12 +19,12 @@ test('the same failure is reported at once, then each minute with its count', ()
 });
 
 test('a different failure, and one after a success, is reported at once', () => {
-  const told: LogFields[] = [];
-  const complaint = makeFailureLog((fields) => told.push(fields));
-  complaint.report('away');
-  complaint.report('full');
-  complaint.reset();
-  complaint.report('full');
-  complaint.report('full');
-  expect(told.map(({ error }) => error)).toEqual(['away', 'full', 'full']);
+  const logged: LogFields[] = [];
+  const failures = makeFailureLog((fields) => logged.push(fields));
+  failures.report('away');
+  failures.report('full');
+  failures.reset();
+  failures.report('full');
+  failures.report('full');
+  expect(logged.map(({ error }) => error)).toEqual(['away', 'full', 'full']);
 });

@@ -20,7 +20,7 @@ function start(program: string, stdout: number | 'pipe') {
   const { stderr } = child;
   if (stderr === null) throw new Error('there is no pipe');
   const end = new Promise((ended) => child.once('close', (code) => ended(code)));
-  return { child, end, stderr, told: text(stderr) };
+  return { child, end, stderr, errors: text(stderr) };
 }
 
 function messagesIn(written: string): string[] {
@@ -46,12 +46,12 @@ test('every line is there after the exit, in its order', async () => {
 });
 
 test('a slow reader gets all of it, and blocks no other', async () => {
-  const { child, end, stderr, told } = start(`${sayMany} console.error('said');`, 'pipe');
+  const { child, end, stderr, errors } = start(`${sayMany} console.error('said');`, 'pipe');
   child.stdout?.pause();
   await new Promise((said) => stderr.once('data', said));
   if (child.stdout === null) throw new Error('there is no pipe');
   expect(messagesIn(await text(child.stdout))).toEqual(many);
-  expect([await end, await told]).toEqual([0, 'said\n']);
+  expect([await end, await errors]).toEqual([0, 'said\n']);
 });
 
 test.runIf(process.platform === 'linux')(
@@ -61,9 +61,9 @@ test.runIf(process.platform === 'linux')(
     const program = `log.info('first');
       setTimeout(() => { log.info('second'); console.error('goes on'); }, 50);
       setTimeout(() => { log.info('third'); process.exit(3); }, 100);`;
-    const { end, told } = start(program, full);
+    const { end, errors } = start(program, full);
     closeSync(full);
-    expect([await end, await told]).toEqual([3, 'goes on\n']);
+    expect([await end, await errors]).toEqual([3, 'goes on\n']);
   },
 );
 
@@ -71,7 +71,7 @@ test('a reader that has left is not waited for', async () => {
   const program = `log.info('first');
     setTimeout(() => { log.info('second'); }, 50);
     setTimeout(() => { log.info('third'); process.exit(3); }, 100);`;
-  const { child, end, told } = start(program, 'pipe');
+  const { child, end, errors } = start(program, 'pipe');
   child.stdout?.destroy();
-  expect([await end, await told]).toEqual([3, '']);
+  expect([await end, await errors]).toEqual([3, '']);
 });

@@ -5,14 +5,14 @@ import { LogRing } from '../../src/base/log-ring.ts';
 const line = { timestamp: '2026-01-01T00:00:00.000Z', level: 'info', component: 'a' } as const;
 
 describe('the stored log lines', () => {
-  test('is the latest, by lines', () => {
+  test('are the latest, limited by number', () => {
     const ring = new LogRing({ linesMax: 3 });
     for (let at = 1; at <= 10; at += 1) ring.add({ ...line, message: `m${at}`, fields: {} });
     expect(ring.read({ limit: 100 }).map(({ message }) => message)).toEqual(['m8', 'm9', 'm10']);
     expect(ring.last).toBe(10);
   });
 
-  test('is the latest, by bytes', () => {
+  test('are the latest, limited by bytes', () => {
     const ring = new LogRing({ bytesMax: 1000 });
     for (let at = 0; at < 100; at += 1) ring.add({ ...line, message: 'x'.repeat(100), fields: {} });
     expect(ring.read({ limit: 100 }).length).toBeLessThanOrEqual(5);
@@ -20,7 +20,7 @@ describe('the stored log lines', () => {
     expect(ring.read({ limit: 100 })).toEqual([]);
   });
 
-  test('has no secrets, wherever they stand', () => {
+  test('have no secrets in any field', () => {
     const ring = new LogRing();
     ring.add({
       ...line,
@@ -36,7 +36,7 @@ describe('the stored log lines', () => {
     expect(kept).toContain('[redacted]');
   });
 
-  test('does not hold what has no JSON', () => {
+  test("drop values that JSON can't hold", () => {
     const ring = new LogRing();
     const circle: Record<string, unknown> = { big: 1n };
     circle['self'] = circle;
@@ -45,7 +45,7 @@ describe('the stored log lines', () => {
   });
 });
 
-test('a log keeps what it says, and no more than its level', () => {
+test('a log keeps its lines from its level on', () => {
   const log = makeLogger({ level: 'info', format: 'json', destination: { write: () => true } });
   log.debug('no');
   log.child('part').warn('yes', { job_id: 'j' });

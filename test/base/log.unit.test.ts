@@ -69,10 +69,10 @@ describe('JSON', () => {
   test('has an error with its code or its stack, and leaves out what is undefined', () => {
     const error = new DuctileError('JOB_NOT_FOUND', 'no such job');
     const line = captureOne('json', 'm', { error, cause: new Error('why'), plugin: undefined });
-    const told = JSON.parse(line) as Record<string, unknown>;
-    expect(told).toMatchObject({ error: { code: 'JOB_NOT_FOUND', error: 'no such job' } });
-    expect(told['cause']).toContain('Error: why');
-    expect(told).not.toHaveProperty('plugin');
+    const logged = JSON.parse(line) as Record<string, unknown>;
+    expect(logged).toMatchObject({ error: { code: 'JOB_NOT_FOUND', error: 'no such job' } });
+    expect(logged['cause']).toContain('Error: why');
+    expect(logged).not.toHaveProperty('plugin');
   });
 });
 

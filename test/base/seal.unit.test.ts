@@ -14,19 +14,22 @@ const other = makeMasterKey(Buffer.alloc(KEY_BYTES, 8));
 const row = (name: string, ledger = 'root') => ({ ledger, row: name });
 
 describe('sealing', () => {
-  test.each(['', 'x', 'ünï ✓\n', 'a'.repeat(100_000)])('opens as it was: case %#', (clear) => {
-    const sealed = sealText(clear, row('credential a'), key);
-    expect(sealed.keyId).toBe(key.id);
-    expect(unsealText(sealed, row('credential a'), key)).toBe(clear);
-  });
+  test.each(['', 'x', 'ünï ✓\n', 'a'.repeat(100_000)])(
+    'unseals to the same text: case %#',
+    (clear) => {
+      const sealed = sealText(clear, row('credential a'), key);
+      expect(sealed.keyId).toBe(key.id);
+      expect(unsealText(sealed, row('credential a'), key)).toBe(clear);
+    },
+  );
 
-  test('is never the same twice, and shows nothing of what is in it', () => {
+  test('never gives the same text twice, and shows nothing of the clear text', () => {
     const texts = Array.from({ length: 50 }, () => sealText('hunter2-hunter2', row('p'), key).text);
     expect(new Set(texts).size).toBe(50);
     expect(texts.join()).not.toContain(Buffer.from('hunter2').toString('base64url').slice(0, 8));
   });
 
-  test('opens for nothing else: another purpose, another key, one bit changed', () => {
+  test('fails to unseal for another purpose, with another key, or after one bit changed', () => {
     const sealed = sealText('value', row('credential a'), key);
     expect(() => unsealText(sealed, row('credential b'), key)).toThrow();
     expect(() => unsealText(sealed, row('credential a'), other)).toThrow();
@@ -42,7 +45,7 @@ describe('sealing', () => {
     expect(() => unsealText({ ...sealed, text: 'v1' }, row('credential a'), key)).toThrow();
   });
 
-  test('opens in no other ledger', () => {
+  test('fails to unseal in another ledger', () => {
     const sealed = sealText('value', row('credential a', 'tenant one'), key);
     expect(unsealText(sealed, row('credential a', 'tenant one'), key)).toBe('value');
     for (const ledger of ['tenant two', 'root', 'tenant one credential a', '']) {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { parseStrictJson } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 
-describe('JSON from a stranger', () => {
+describe('JSON from an untrusted sender', () => {
   test('is the value that JSON gives, whatever it contains', () => {
     const safe = fc
       .jsonValue({ maxDepth: 5, stringUnit: 'grapheme' })

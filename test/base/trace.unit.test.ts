@@ -44,7 +44,7 @@ test('ids are made from ids, the same each time', () => {
   expect(toSpanId('job', 1)).not.toBe(toSpanId('job', 2));
 });
 
-test('the next place stays in its trace', () => {
+test('a child position stays in its trace', () => {
   const outer = { traceId: trace, spanId: span, isSampled: false };
   expect(createTraceContext(outer)).toMatchObject({ traceId: trace, isSampled: false });
   expect(createTraceContext(outer).spanId).not.toBe(span);

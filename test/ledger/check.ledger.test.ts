@@ -1,4 +1,4 @@
-/** Looking for inconsistencies takes as long as there are rows, not as long as there are pairs of them. */
+/** The time of a check is linear in the number of rows. */
 import { describe, expect, test } from 'vitest';
 import { checkLedger } from '../../src/ledger/check.ts';
 import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';
@@ -18,7 +18,7 @@ async function statementsOf({ place }: Bench): Promise<string[]> {
   return statements;
 }
 
-/** The lines of the plan that stand for reading a whole table once for each row of another. */
+/** The lines of a plan that read a whole table once for each row of another. */
 async function repeatedScans({ kind, sql }: Bench, statement: string): Promise<string[]> {
   if (kind === 'sqlite') {
     const rows = await sql(`explain query plan ${statement}`);

@@ -18,7 +18,7 @@ const NET = 100_000;
 const PAGE_BYTES = 4096;
 const payload = JSON.stringify({ padding: 'x'.repeat(16_000) });
 
-/** The threads that ledgers started, what was asked of them, and what they run instead. */
+/** The threads that ledgers started, the requests to them, and the programs that they run instead. */
 const seen = vi.hoisted(() => ({
   threads: [] as Worker[],
   writers: [] as DatabaseSync[],
@@ -146,7 +146,7 @@ describe('the journal of a file', () => {
 });
 
 describe('the thread', () => {
-  test('leaves when there is nothing to do, and comes again', async () => {
+  test('ends when it is idle, and starts again', async () => {
     const { write } = await open();
     await write(5);
     await eventually('it is gone', () => seen.threads.length > 0 && seen.threads.every(isGone));

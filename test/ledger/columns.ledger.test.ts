@@ -1,4 +1,4 @@
-/** The names under which people were told that they find what is on record. */
+/** The documented names of columns. */
 import { describe, expect, test } from 'vitest';
 import { databases, openBench } from '../support/ledger/bench.ts';
 import { pausing } from '../support/ledger/drafts.ts';

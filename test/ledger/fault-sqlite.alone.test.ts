@@ -1,4 +1,4 @@
-/** The disk fills up, the file is busy, a write fails: nothing is half done, and it goes on after. */
+/** The disk fills up, the file is busy, a write fails: nothing is half done, and the ledger works afterwards. */
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
@@ -43,12 +43,12 @@ async function open() {
 
 const unavailable = { code: 'LEDGER_UNAVAILABLE' };
 
-/** Has the form of an error of SQLite. */
+/** Makes an error in the form of SQLite's errors. */
 function sqliteError(errcode: number): Error {
   return Object.assign(new Error('disk I/O error'), { code: 'ERR_SQLITE_ERROR', errcode });
 }
 
-/** How often a statement was run since then. */
+/** Counts how often a statement ran. */
 function countRuns(sql: string): () => number {
   const spy = vi.spyOn(StatementSync.prototype, 'run');
   return () =>
@@ -89,15 +89,15 @@ describe('a full disk', () => {
   test('reports no result of a job that did not end', async () => {
     const { ledger, writer } = await open();
     const job = await startOne(ledger, 'p1');
-    const told: unknown[] = [];
-    ledger.onEnds((...heard) => void told.push(heard));
+    const notified: unknown[] = [];
+    ledger.onEnds((...args) => void notified.push(args));
     fill(writer, 0);
     const closing = succeed(job, { jobs: [draft({ payload: megabyte })] });
     await expect(ledger.jobs.settle([closing])).rejects.toMatchObject(unavailable);
-    expect(told).toEqual([[[job.id], undefined]]);
+    expect(notified).toEqual([[[job.id], undefined]]);
   });
 
-  test('fails those of a group that have no place, and no others', async () => {
+  test('fails only the writes of a group that do not fit', async () => {
     const { ledger, writer } = await open();
     fill(writer, 60);
     const sizes = ['{}', megabyte, '{}', megabyte, '{}'];
@@ -117,7 +117,7 @@ describe('a full disk', () => {
     fill(writer, 100_000);
   });
 
-  test('fails a whole group that has no place, with none of it done', async () => {
+  test('fails a whole group that does not fit, and none of it is written', async () => {
     const { ledger, writer, dump } = await open();
     const before = await dump();
     fill(writer, 0);

@@ -1,4 +1,4 @@
-/** Random sequences of verbs against a model: the ledger answers as it ought to, each time. */
+/** Random sequences of verbs against a model: the ledger returns the same results. */
 import { noRules } from '../../src/ledger/rules.ts';
 import fc from 'fast-check';
 import { describe, onTestFinished, test } from 'vitest';
@@ -9,7 +9,7 @@ import { databases, makePlace, openRaw, type Kind } from '../support/ledger/benc
 const runs: Record<Kind, number> = { sqlite: 200, postgres: 40 };
 
 describe.each(databases)('any sequence of verbs on %s', (kind) => {
-  test('is answered as the model answers', { timeout: 180_000 }, async () => {
+  test('has the same results as the model', { timeout: 180_000 }, async () => {
     const place = await makePlace(kind);
     const ledger = await openLedger(place, noRules);
     const raw = openRaw(place);

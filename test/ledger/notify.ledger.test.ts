@@ -12,7 +12,7 @@ import {
 const patience = { timeout: 10_000, interval: 20 };
 
 describe.each(databases)('hints on %s', (kind) => {
-  test('may be given and asked for at any time', async () => {
+  test('can be sent and listened for at any time', async () => {
     const { ledger, open } = await openBench(kind);
     ledger.hint();
     ledger.onHint(() => undefined);
@@ -26,17 +26,17 @@ describe.each(databases)('hints on %s', (kind) => {
 });
 
 describe('hints between hosts', () => {
-  /** Counts the hints that a ledger hears, once it is known to listen. */
+  /** Counts the hints that a ledger gets, once it is known to listen. */
   async function listen(ledger: Awaited<ReturnType<typeof openLedger>>) {
     const heard = vi.fn<() => void>();
     ledger.onHint(heard);
-    // A new listener is told to look once, since nobody knows what it missed.
+    // A new listener gets one hint, because earlier ones may have been lost.
     await vi.waitFor(() => expect(heard).toHaveBeenCalled(), patience);
     heard.mockClear();
     return heard;
   }
 
-  test('reach the other one, many as few', async () => {
+  test('reach the other host, and many hints are merged into few', async () => {
     const { ledger, open } = await openBench('postgres');
     const heard = await listen(await open());
     range(100).forEach(() => ledger.hint());
@@ -54,20 +54,20 @@ describe('hints between hosts', () => {
     expect(heardThere).not.toHaveBeenCalled();
   });
 
-  test('come again after the listening connection was lost', async () => {
+  test('arrive again after the listening connection was lost', async () => {
     const { ledger, open, sql } = await openBench('postgres');
     const heard = await listen(await open());
     const killed = await sql(`select pg_terminate_backend(pid) as done from pg_stat_activity
       where application_name = 'ductile-listen' and datname = current_database()`);
     expect(killed).toHaveLength(1);
-    // Back again, it looks once, and then hears as before.
+    // After it reconnects, it gets one hint, and then hints arrive as before.
     await vi.waitFor(() => expect(heard).toHaveBeenCalled(), patience);
     heard.mockClear();
     ledger.hint();
     await vi.waitFor(() => expect(heard).toHaveBeenCalled(), patience);
   });
 
-  test('work in a schema with the longest name that there can be', async () => {
+  test('work in a schema with the longest possible name', async () => {
     const place = await makePostgresPlace();
     const schema = place.schema.padEnd(63, 'x');
     const ledgers = [

@@ -19,7 +19,7 @@ import { makeDirectory } from '../support/directory.ts';
 import { draft } from '../support/ledger/drafts.ts';
 
 describe.each(databases)('opening a ledger on %s', (kind) => {
-  test('makes every table and records every migration', async () => {
+  test('creates every table and records every migration', async () => {
     const { ledger, dump, sql } = await openBench(kind);
     expect(ledger.kind).toBe(kind);
     expect(Object.keys(await dump())).toEqual([...tables]);
@@ -50,7 +50,7 @@ describe.each(databases)('opening a ledger on %s', (kind) => {
     await sql('delete from schema_migrations where version = ?', [schemaVersion + 1]);
   });
 
-  test('by many at once makes it once', async () => {
+  test('by several processes at once creates it once', async () => {
     const place = await makePlace(kind);
     const ledgers = await Promise.all(range(8).map(() => openLedger(place, noRules)));
     onTestFinished(async () => {
@@ -70,7 +70,7 @@ describe.each(databases)('opening a ledger on %s', (kind) => {
     expect(await ledger.meta.read('paused')).toBe('0');
   });
 
-  test('closed, it answers everything with its being closed, also twice', async () => {
+  test('closed, it rejects every call, and can be closed twice', async () => {
     const ledger = await openLedger(await makePlace(kind), noRules);
     const last = ledger.jobs.enqueue({ jobs: [draft()] });
     const closed = [ledger.close(), ledger.close()];
@@ -129,7 +129,7 @@ test('a file with obvious damage is refused for every use', async () => {
   const sound = await openSoundLedger(place, noRules);
   await sound.close();
   const bytes = readFileSync(place.path);
-  // A page of rows, which nobody would look at before its time.
+  // A page of rows that is not read when the ledger is opened.
   bytes.fill(0, bytes.length - 2 * 4096, bytes.length - 4096);
   writeFileSync(place.path, bytes);
   await (await openLedger(place, noRules)).close();

@@ -46,7 +46,7 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     ];
     return ledger.jobs.enqueue({ jobs, contexts, signals });
   },
-  'claim anew': ({ ledger }) => ledger.jobs.claim(request('p1', { plugins, slots: 5 })),
+  'claim again': ({ ledger }) => ledger.jobs.claim(request('p1', { plugins, slots: 5 })),
   'claim what plugins need to be well': ({ ledger }) => {
     const init = { fingerprint: 'print', isHeld: true };
     const held = plugins.map((plugin) => ({ ...plugin, init }));
@@ -77,7 +77,7 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   'cancel one that runs': ({ ledger }) => ledger.jobs.cancel('job 299'),
   'direct by its own key': ({ ledger }) =>
     ledger.directives.create(pausing({ sameness: 'each' }, unpaused)),
-  'direct anew': ({ ledger }) => ledger.directives.create(pausing({}, unpaused)),
+  'request a directive': ({ ledger }) => ledger.directives.create(pausing({}, unpaused)),
   'find a directive': ({ ledger }) => ledger.directives.find('directive 77'),
   'list the newest directives': ({ ledger }) => ledger.directives.list({ limit: 10 }),
   'list directives of a type': ({ ledger }) =>
@@ -142,7 +142,7 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     ledger.runs.listSteps({ runId: 'run 77', branchId: 'run 77', status: 'waiting', limit: 1 }),
   'cancel a run that is over': ({ ledger }) =>
     direct(ledger, 'run 77', { kind: 'run.cancel', runId: 'run 77' }),
-  'cancel a run under way': async ({ ledger }) => {
+  'cancel a running run': async ({ ledger }) => {
     const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
     const run = await start(ledger, graph, { items: range(300) });
     await advanceAll(ledger);
@@ -215,7 +215,7 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   'see what is to be done': ({ ledger }) => ledger.workload.readDue(),
   'see what became of the last delivery to webhooks': ({ ledger }) =>
     ledger.deliveries.listLast('hook7'),
-  'see what deliveries told agents': ({ ledger }) =>
+  'list the jobs of agents by delivery': ({ ledger }) =>
     ledger.deliveries.listAgentJobs(['signal 77', 'signal 78']),
   'see what deliveries came to': ({ ledger }) =>
     ledger.deliveries.listTargets(['signal 77', 'signal 78']),
@@ -238,7 +238,7 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     ledger.attempts.list({ correlationId: 'job 77', limit: 10 }),
   'list attempts of the chain of a signal': ({ ledger }) =>
     ledger.attempts.list({ correlationId: 'none', since: LONG_AGO, limit: 10 }),
-  'find the run that goes on with another': ({ ledger }) =>
+  'find the run that continues another': ({ ledger }) =>
     ledger.runs.list({ revivedFrom: 'run 7', limit: 1 }),
   'list runs of a concurrency key': ({ ledger }) =>
     ledger.runs.list({ concurrencyKey: 'key 7', limit: 5 }),

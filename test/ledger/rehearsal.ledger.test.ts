@@ -1,4 +1,4 @@
-/** A copy to try things out on: the ledger is only read, and what is under way in it stays there. */
+/** A copy for `prove`: the ledger is only read, and its running work is not copied. */
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { openReadonlyLedger } from '../../src/ledger/open-readonly.ts';

@@ -10,7 +10,7 @@ import { beat, request } from '../support/ledger/drafts.ts';
 /** Members that the types of Node don't have yet. */
 type Counting = StatementSync & { stat(counter: 'reprepare' | 'run'): number };
 
-/** The statements that were compiled while somebody looked. */
+/** The statements that were compiled during a test. */
 function watchStatements(): Map<Counting, string> {
   // eslint-disable-next-line typescript/unbound-method -- it is called on its own database below
   const prepare = DatabaseSync.prototype.prepare;

@@ -1,4 +1,4 @@
-/** Reads of SQLite that aren't by key run in threads, and hold up nobody. */
+/** Reads of SQLite that aren't by key run in threads, and don't block other work. */
 import { noRules } from '../../src/ledger/rules.ts';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -31,7 +31,7 @@ async function makeFile(rows: number): Promise<string> {
   return path;
 }
 
-/** A pool that says which threads it started. */
+/** A pool that records the threads it started. */
 function makePool(readMs?: number) {
   const started: ReaderThread[] = [];
   const start = async (): Promise<ReaderThread> => {

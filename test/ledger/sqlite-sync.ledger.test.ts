@@ -69,7 +69,7 @@ describe('a commit', () => {
     await store.close();
   });
 
-  test('together is synced together, and what comes meanwhile with the next', async () => {
+  test('shares its sync with others of its turn, and later ones share the next', async () => {
     const disk = new SlowDisk();
     const store = await open(disk);
     const first = ['one', 'two', 'three'].map((text) => note(store, text));
@@ -85,11 +85,11 @@ describe('a commit', () => {
     await store.close();
   });
 
-  test('is waited for on the spot when the disk is quick', async () => {
+  test('is synced in the main thread when the disk is fast', async () => {
     const disk = new SlowDisk();
     disk.syncInThread = () => Promise.resolve();
     const store = await open(disk);
-    // The first is tried elsewhere, to see how quick it is.
+    // The first sync runs in a thread, to measure its time.
     for (const text of ['one', 'two', 'three']) await note(store, text);
     expect(disk.syncsHere).toBe(2);
     await store.close();
@@ -147,7 +147,7 @@ describe('a sync that fails', () => {
   });
 });
 
-test('a slow disk never holds up the event loop', async () => {
+test('a slow disk never blocks the event loop', async () => {
   const disk = new SlowDisk();
   disk.syncInThread = () => Promise.resolve(void (disk.time += limits.inlineSyncMs));
   const store = await open(disk);

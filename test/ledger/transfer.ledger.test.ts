@@ -27,7 +27,7 @@ import { claimAs, draft, signalOf, succeed } from '../support/ledger/drafts.ts';
 const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
 const ways = databases.flatMap((source) => databases.map((target) => [source, target] as const));
 
-/** Schemas of tenants are beside those of other tests, so their names are nobody else's. */
+/** Unique names of tenants, because their schemas are in the same database as those of other tests. */
 function makeSlug(): string {
   return `t${makeToken()
     .replaceAll(/[^a-z0-9]/g, '')
@@ -154,7 +154,7 @@ test.each(databases)('an import that was killed midway can be repeated (%s)', as
     expect((await ledger.jobs.list({ limit: 100 })).length).toBe(jobs[index]);
     expect(await ledger.meta.read('restoring')).toBeUndefined();
   }
-  // It is over now, and what has been put in place is somebody's.
+  // The import is complete now, so the ledgers are in use.
   await expect(importLedgers(directory, place)).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
 });
 
