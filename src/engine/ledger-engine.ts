@@ -292,5 +292,5 @@ export class LedgerEngine implements Engine {
   }
 }
 
-/** What one job or run uses of a tenant's quota. */
+/** The usage of a tenant's quota by one job or run. */
 const oneJob = { jobs: 1, signals: 0, isCountedThere: true };

@@ -171,8 +171,8 @@ function makeServer({ name, version, instructions }: ServerDescription, tools: T
 const LINE_END = 0x0a;
 
 /**
- * Creates a transport for messages as lines, like the transport of the official package, with two differences: numbers are
- * kept exactly, and the end of the input ends nothing, because requests in progress still get their
+ * Creates a transport for messages as lines, like that of the official package, with two differences. It
+ * keeps numbers exactly. The end of the input ends nothing, because requests in progress still get their
  * responses.
  */
 export function makeStdioTransport(input: Readable, output: Writable): Transport {
