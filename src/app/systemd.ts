@@ -51,7 +51,7 @@ export function findServiceManager(options: ServiceManagerOptions): ServiceManag
     }
   };
 
-  // One after the other: "ready" must not overtake "reloading".
+  // Messages are sent in order: "ready" must not overtake "reloading".
   const notify = (...words: readonly string[]): void => {
     if (isAvailable) last = last.then(() => deliver(words));
   };

@@ -7,7 +7,7 @@ export interface OperationCaller {
   call(name: string, input: Readonly<Record<string, unknown>>): Promise<JsonOutput>;
 }
 
-/** One command line while it runs. */
+/** State of a command line while it runs. */
 export interface CliSession {
   readonly host: CliHost;
   readonly io: CliIo;

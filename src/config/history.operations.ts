@@ -70,7 +70,7 @@ export const configHistory = defineOperation({
   },
   async run({ engine: { ledger } }, { id, cursor, limit: rows }) {
     if (id === undefined) {
-      // One extra row, to compare the last one of the page with.
+      // The extra row is compared with the last row of the page.
       const found = await ledger.snapshots.list(
         rows + 1,
         cursor === undefined ? undefined : readPosition(cursor),

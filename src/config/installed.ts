@@ -46,7 +46,7 @@ export interface RefusedInstallation {
 
 /**
  * Adds the definitions of installations to those of the files, with the same schemas. Throws
- * CONFIG_INVALID for problems of an installation, including names that are taken.
+ * CONFIG_INVALID for problems of an installation, including names that exist already.
  */
 export function withInstallations(base: Config, installed: readonly InstalledPackage[]): Config {
   if (installed.length === 0) return base;

@@ -7,7 +7,7 @@ import { resolvePath } from '../base/files.ts';
 import { makeProblem, type Problem } from './problem.ts';
 import type { Environment } from './interpolate.ts';
 
-/** One file of the configuration. */
+/** A file of the configuration. */
 export interface ConfigSource {
   readonly file: string;
   readonly bytes: Buffer;

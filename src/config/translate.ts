@@ -154,7 +154,7 @@ function toLocatedLike({ document, path }: LocatedNode, value: unknown): Located
 
 interface TranslationResult {
   readonly root: LocatedNode;
-  /** One entry per spelling that was translated or ignored. */
+  /** An entry for each spelling that was translated or ignored. */
   readonly notes: readonly Problem[];
 }
 

@@ -25,7 +25,7 @@ export interface CommitEvents extends Partial<RunCommitEvents> {
   /** The duration of the commit of those ends. */
   readonly settleMs?: number;
   readonly signals?: readonly SignalDraft[];
-  /** Work that was dropped because its dedupe key is taken. */
+  /** Work that was dropped because another job, run or signal has its dedupe key. */
   readonly suppressed?: readonly SuppressedWork[];
   /** Directives that a signal requested. */
   readonly requested?: readonly SignalDirective[];

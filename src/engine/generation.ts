@@ -1,4 +1,5 @@
 import { makeId } from '../base/ids.ts';
+import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import type { InstalledState } from '../config/installed.ts';
@@ -6,11 +7,15 @@ import { ONE_WORKER } from '../config/findings.ts';
 import { makeUnlockedProblem } from '../config/integrity.ts';
 import { describeProblem, type Problem } from '../config/problem.ts';
 import type { ClaimablePlugin } from '../job/types.ts';
-import type { Pipeline, Route } from '../pipeline/language/pipeline.ts';
-import type { Catalog } from '../plugin/catalog.ts';
+import {
+  createPipelineMatcher,
+  matchRoutes,
+  type Pipeline,
+  type Route,
+} from '../pipeline/language/pipeline.ts';
+import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
 import type { FollowRules } from '../pipeline/follow-rules.ts';
-import { makeFollowRules, toClaimable } from './rules.ts';
 
 /** The configuration, plugins, routes and pipelines, all read at one time. */
 export interface Blueprint {
@@ -54,6 +59,47 @@ export function makeGeneration(blueprint: Blueprint, number: number, log: Log): 
     rules: makeFollowRules(blueprint, log.child('router')),
     claimable: plugins.map((plugin) => toClaimable(plugin, config)),
   });
+}
+
+/** Creates the rules for what follows from signals and ends of jobs. */
+function makeFollowRules({ config, catalog, routes, pipelines }: Blueprint, log: Log): FollowRules {
+  return {
+    hopsMax: config.service.maxHops,
+    dedupeTtlMs: config.service.dedupeTtlMs,
+    notifying: new Set(
+      Object.entries(config.plugins).flatMap(([name, { notifyOnComplete }]) =>
+        notifyOnComplete ? [name] : [],
+      ),
+    ),
+    targetsOf: (signal) =>
+      matchRoutes(routes, signal).map(({ plugin, command }) => ({
+        plugin,
+        command,
+        maxAttempts: catalog.plugins.get(plugin)?.retry.maxAttempts ?? limits.attemptsMax,
+      })),
+    startsOf: createPipelineMatcher(pipelines, log),
+    onUnmatched: ({ type, source, jobId }) =>
+      log.debug('no route and no pipeline wants the event', { type, source, job_id: jobId }),
+  };
+}
+
+/**
+ * Describes a plugin for claims. A claim lasts as long as the attempt, its kill grace and some slack for a
+ * slow ledger. Limits hold over all hosts: without a configured one, only the workers of each host limit a
+ * plugin.
+ */
+export function toClaimable(plugin: Plugin, { plugins }: Config): ClaimablePlugin {
+  const isOpen = plugin.manifest.concurrencySafe && plugins[plugin.name]?.parallelism === undefined;
+  const leaseSlackMs = limits.killGraceMs + limits.drainMs + limits.claimSlackMs;
+  const lease = (command: string): number => plugin.timeoutMs(command) + leaseSlackMs;
+  const commands = Object.keys(plugin.manifest.commands);
+  return {
+    name: plugin.name,
+    parallelism: isOpen ? Infinity : plugin.parallelism,
+    leaseMs: Object.fromEntries(commands.map((command) => [command, lease(command)])),
+    leaseDefaultMs: lease(''),
+    leaseSlackMs,
+  };
 }
 
 /**

@@ -10,7 +10,6 @@ import {
 } from './directives.ts';
 import { prunableKinds, type PrunableKind } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { retentionOf } from '../engine/rules.ts';
 import { formatDuration } from '../base/quantity.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
@@ -156,4 +155,30 @@ function agesOf(
 ): { readonly what: HistoryKind; readonly olderThanMs: number }[] {
   const retention = retentionOf(config);
   return what.map((kind) => ({ what: kind, olderThanMs: age ?? retention[kind] }));
+}
+
+/** Returns the age in milliseconds at which rows of each kind are deleted. */
+function retentionOf({ service }: Config): Record<PrunableKind, number> {
+  return {
+    jobs: service.jobQueueRetentionMs,
+    attempts: service.jobLogRetentionMs,
+    signals: service.signalRetentionMs,
+    facts: service.factRetentionMs,
+    // Jobs refer to their context, so no context is unused while its jobs are there.
+    contexts: Math.max(service.contextRetentionMs, service.jobQueueRetentionMs),
+    // Counted from the last use, so that jobs never outlive their snapshot.
+    snapshots: Math.max(service.jobQueueRetentionMs, service.jobLogRetentionMs),
+    health: service.jobLogRetentionMs,
+    schedules: service.jobLogRetentionMs,
+    runs: service.jobQueueRetentionMs,
+    definitions: service.jobQueueRetentionMs,
+    deliveries: service.signalRetentionMs,
+    incidents: service.signalRetentionMs,
+    transitions: service.breakerTransitionsRetentionMs,
+    // Each key has its own expiry.
+    dedupe: 0,
+    directives: limits.directiveRetentionMs,
+    keys: limits.idempotencyRetentionMs,
+    tokens: limits.tokenRetentionMs,
+  };
 }

@@ -1,4 +1,5 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { Directive } from '../directive/directive.ts';
 import { replayType } from '../signal/replay-directives.ts';
@@ -14,7 +15,6 @@ import { followDeath, noConsequences } from '../pipeline/follow-job.ts';
 import type { FollowRules } from '../pipeline/follow-rules.ts';
 import { toLogFields } from './settle.service.ts';
 import type { LedgerContext } from '../engine/context.ts';
-import { reaperRulesOf } from '../engine/rules.ts';
 import type { TenantKeeper } from '../tenant/tenants.ts';
 
 /** Unrunnable jobs that are ended in one transaction. */
@@ -97,9 +97,9 @@ export function makeReaper(
       }
     },
     async endLateJobs() {
-      const { isLoaded } = reaperRulesOf(context.generation);
+      const { plugins } = context.generation.catalog;
       for (const plugin of removed) {
-        if (isLoaded(plugin)) removed.delete(plugin);
+        if (plugins.has(plugin)) removed.delete(plugin);
         else await endQueued(plugin, context);
       }
     },
@@ -208,7 +208,10 @@ function makeSightings(): Sightings {
  */
 async function endUnrunnable(context: LedgerContext, sightings: Sightings): Promise<void> {
   const { ledger } = context;
-  const { runnerGraceMs, reapAfterMs, unloaded, follow } = reaperRulesOf(context.generation);
+  const { config, catalog, rules } = context.generation;
+  const { runnerGraceMs, reapAfterMs } = config.service;
+  // Jobs of plugins that did not load wait until the plugins are fixed.
+  const unloaded = [...catalog.unloaded.keys()];
   sightings.note([...(await ledger.processes.listLivePlugins(reapAfterMs)), ...unloaded]);
   const found = await ledger.jobs.listUnrunnable({
     graceMs: runnerGraceMs,
@@ -220,18 +223,18 @@ async function endUnrunnable(context: LedgerContext, sightings: Sightings): Prom
   if (unrunnable.length === 0) return;
   const error = (plugin: string): string =>
     `no process has known the plugin ${plugin} for ${runnerGraceMs / 1000} s`;
-  const closings = unrunnable.map((job) => closeUnrunnable(job, error(job.plugin), follow));
+  const closings = unrunnable.map((job) => closeUnrunnable(job, error(job.plugin), rules));
   await settleAll(closings, context, (some) => ledger.jobs.settle(some));
 }
 
 /** Ends all queued jobs of a plugin, delayed jobs included. */
 async function endQueued(plugin: string, context: LedgerContext): Promise<void> {
   const { ledger } = context;
-  const { follow } = reaperRulesOf(context.generation);
+  const { rules } = context.generation;
   const error = `the plugin ${plugin} was taken away by a reload`;
   for (;;) {
     const queued = await ledger.jobs.listQueued(plugin, UNRUNNABLE_MAX);
-    const closings = queued.map((job) => closeUnrunnable(job, error, follow));
+    const closings = queued.map((job) => closeUnrunnable(job, error, rules));
     if (closings.length === 0) return;
     const settled = await settleAll(closings, context, (some) => ledger.jobs.settle(some));
     // A job that can't be closed would be found forever.
@@ -239,7 +242,7 @@ async function endQueued(plugin: string, context: LedgerContext): Promise<void> 
   }
 }
 
-function closeUnrunnable(job: Job, error: string, follow: FollowRules): Closing {
+function closeUnrunnable(job: Job, error: string, rules: FollowRules): Closing {
   const { retryCount, crashCount, interruptCount, suspect } = job;
   const counts = { retryCount, crashCount, interruptCount, suspect, delayMs: 0 };
   const ending: Ending = { ...counts, status: 'dead', reason: 'no_runner' };
@@ -248,7 +251,7 @@ function closeUnrunnable(job: Job, error: string, follow: FollowRules): Closing 
     claimToken: null,
     report: createBareReport('failed', 'spawn', error),
     ending,
-    ...followDeath(job, { ...ending, error }, follow, Date.now()),
+    ...followDeath(job, { ...ending, error }, rules, Date.now()),
     ...createFailedArrival(job, ending, error),
   };
 }
@@ -262,11 +265,15 @@ function closeCrashed(
 ): Closing {
   // The process that should have cancelled the job is gone, so the job is cancelled here.
   const isCancelled = job.cancelRequestedAt !== null;
-  const rules = reaperRulesOf(context.generation);
-  const ending = isCancelled ? endAsCancelled(job) : endAsCrashed(job, isCharged, rules.crash);
+  const { config, rules } = context.generation;
+  const crashRules = {
+    crashesMax: config.service.maxCrashes,
+    suspectAfter: limits.suspectAfter,
+  };
+  const ending = isCancelled ? endAsCancelled(job) : endAsCrashed(job, isCharged, crashRules);
   const consequences =
     isTerminal(ending.status) && !isCancelled
-      ? followDeath(job, { ...ending, error }, rules.follow, Date.now())
+      ? followDeath(job, { ...ending, error }, rules, Date.now())
       : noConsequences();
   return {
     job,

@@ -58,7 +58,7 @@ export function findDirectiveById(ledger: Ledger, id: string): Promise<Directive
   });
 }
 
-/** One of several objects that a name can mean. */
+/** An object that a name can mean. */
 export interface NamedCandidate {
   readonly kind: string;
   readonly id: string;

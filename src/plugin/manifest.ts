@@ -160,7 +160,7 @@ const listManifest = strictSection({
   commands: z.array(strictSection({ name: commandName(), ...command })),
 });
 
-type Parsed = z.output<typeof mapManifest> | z.output<typeof listManifest>;
+type ManifestContent = z.output<typeof mapManifest> | z.output<typeof listManifest>;
 type ParsedCommand = z.output<typeof mapManifest>['commands'][string];
 
 function isListForm(value: unknown): boolean {
@@ -176,13 +176,13 @@ function nameCommands(value: unknown): unknown {
   return { ...value, commands };
 }
 
-function commandsOf({ commands }: Parsed): [KeyPath, string, ParsedCommand][] {
+function commandsOf({ commands }: ManifestContent): [KeyPath, string, ParsedCommand][] {
   return Array.isArray(commands)
     ? commands.map((entry, index) => [['commands', index], entry.name, entry])
     : Object.entries(commands).map(([name, entry]) => [['commands', name], name, entry]);
 }
 
-function crossCheck(parsed: Parsed, document: Document): Problem[] {
+function crossCheck(parsed: ManifestContent, document: Document): Problem[] {
   const problems: Problem[] = [];
   const report = (path: KeyPath, message: string, hint?: string): void => {
     problems.push(makeProblem(document.placeOf(path), keyText(path), message, hint));
@@ -202,7 +202,7 @@ function crossCheck(parsed: Parsed, document: Document): Problem[] {
   return problems;
 }
 
-function buildManifest(parsed: Parsed): Manifest {
+function buildManifest(parsed: ManifestContent): Manifest {
   return {
     name: parsed.name,
     version: parsed.version,

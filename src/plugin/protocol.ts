@@ -147,7 +147,7 @@ function asEvent(payload: Json): JsonObject | undefined {
 }
 
 interface Failure {
-  /** One line for `last_error`. */
+  /** The line for `last_error`. */
   readonly message: string;
   /** True if a retry may help. */
   readonly retry: boolean;

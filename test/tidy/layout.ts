@@ -86,7 +86,7 @@ const places: readonly (readonly [RegExp, Layer])[] = [
   [/^src\/ledger\/(tenant-location|perform-directive|prune)\.ts$/, 'ledger'],
   [/^src\/ledger\/postgres\/open\.ts$/, 'ledger'],
   // The active configuration and the context of a ledger, which services read.
-  [/^src\/engine\/(generation|rules|context|commit-events)\.ts$/, 'generation'],
+  [/^src\/engine\/(generation|context|commit-events)\.ts$/, 'generation'],
   // Everything that knows all operations.
   [/^src\/operation\/(all|invoke)\.ts$/, 'dispatch'],
   // Folders of one layer, in which each file would repeat the suffix.

@@ -1,5 +1,5 @@
 import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
-import { toClaimable } from '../../engine/rules.ts';
+import { toClaimable } from '../../engine/generation.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { Job } from '../../job/job.ts';
 import type { Ledger } from '../../ledger/ledger.ts';

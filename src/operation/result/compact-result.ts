@@ -41,7 +41,7 @@ function dropMasked(headers: unknown): unknown {
 
 export interface FoldedResult<Value> {
   readonly value: Value;
-  /** One for each list that was folded. */
+  /** The lists that were folded. */
   readonly cuts: readonly ResultCut[];
 }
 
