@@ -138,7 +138,7 @@ describe('the launcher', () => {
     expect((await launch('x')).code).toBe(3);
   });
 
-  test('shows what npm said when it fails, and can be tried again', async () => {
+  test('shows the output of npm if it fails, and can be run again', async () => {
     await writeFile(join(root, 'broken'), '');
     const failed = await launch();
     expect(failed.output).toContain('the lock file is out of order');

@@ -71,7 +71,7 @@ describe('the request of a command line', () => {
     expect(calls).toEqual([[name, input]]);
   });
 
-  test('ductile logs of a plugin that said nothing also asks whether there is such a plugin', async () => {
+  test('ductile logs of a plugin without lines also checks that the plugin exists', async () => {
     const { calls } = await run(['logs', 'mail', '-n', '2']);
     expect(calls).toEqual([
       ['job.logs', { plugin: 'mail', limit: 2 }],

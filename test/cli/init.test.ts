@@ -81,7 +81,7 @@ describe('ductile init', () => {
     expect(result.out).toMatch(/^api +http:\/\/127\.0\.0\.1:9$/m);
   });
 
-  test('replaces nothing unless it is asked to, and keeps the token that is in use', async () => {
+  test('replaces a configuration only with --force, and keeps the token that is in use', async () => {
     const cwd = await makeDirectory();
     await init(cwd, ['init', '--dir', '.']);
     const env = await readFile(join(cwd, '.env'), 'utf8');

@@ -300,7 +300,7 @@ describe.each(Object.entries(places))('%s', (_, placeOf) => {
   });
 });
 
-test('a running service can be asked although its config.yaml has a syntax error since', async () => {
+test('a running service can be called although its config.yaml has a syntax error since its start', async () => {
   const config = 'plugin_roots: [./plugins]\nstate:\n  path: ./data/state.db\n';
   const { log } = collectLog();
   const server = await openServer(loadConfig({ given: directory, env: {} }), log);

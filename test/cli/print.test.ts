@@ -70,7 +70,7 @@ describe('errors', () => {
     expect([code, err]).toEqual([1, expect.stringContaining('INTERNAL')]);
   });
 
-  test('about a service that is gone in the middle say so', async () => {
+  test('name a service that ended in the middle of a response', async () => {
     const { err, code } = await run(['job', 'list'], {
       host: { findSocket: () => Promise.resolve({ socketPath: '/nowhere/ductile.sock' }) },
     });
@@ -86,7 +86,7 @@ describe('the printed text', () => {
     expect(out).not.toContain('\u202e');
   });
 
-  test('is a table with one line for each row, whatever a plugin said', async () => {
+  test('is a table with one line for each row, whatever text a plugin wrote', async () => {
     const jobs = [
       { ...job, actor: 'cli:ann' },
       { ...job, job_id: 'x', status: 'dead', last_error: 'bad\nID\u001b[31m' },

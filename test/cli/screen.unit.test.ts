@@ -186,7 +186,7 @@ describe('details', () => {
     outcome: { results },
   });
 
-  test('are asked for, and show the error and what was said, harmlessly', () => {
+  test('are requested, and show the error and the output with invisible characters escaped', () => {
     expect(opened.effects).toEqual([{ kind: 'details', ref: { view: 'jobs', key: 'a1' } }]);
     const tall: ScreenEvent = { kind: 'size', size: { columns: 60, rows: 50 } };
     const all = text(continueWith(opened.state, tall, outcome('a1')).state);

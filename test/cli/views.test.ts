@@ -173,7 +173,7 @@ test('config diff without a lock says how to make one', async () => {
   expect(await look(['config', 'diff'], none)).toContain('`ductile config lock` makes one');
 });
 
-test('plugin health: how it is, what it said and how its setup went', () => {
+test('plugin health: the status, the result of the check and the result of the init', () => {
   const out = print('plugin.health', {
     plugin: 'mail',
     status: 'unhealthy',

@@ -119,7 +119,7 @@ describe('logs', () => {
     ...more,
   });
 
-  test('begin with the latest, oldest first, with what plugins said', async () => {
+  test('begin with the latest lines of plugins, oldest first', async () => {
     const logs = [attempt('b', 40), attempt('a', 30)];
     const { out, calls } = await run(['logs', 'mail', '-n', '2'], { answer: { logs } });
     expect(calls).toEqual([['job.logs', { plugin: 'mail', limit: 2 }]]);

@@ -40,7 +40,7 @@ describe('config init', () => {
     expect(modes.map(({ mode }) => mode & 0o777)).toEqual([0o700, 0o600, 0o600]);
   });
 
-  test('does not replace a configuration unless it is asked to, and then keeps it', async () => {
+  test('replaces a configuration only with --force, and then keeps the old one', async () => {
     const directory = await makeStarter();
     const file = join(directory, 'config.yaml');
     await writeFile(file, 'mine: yes\n');
@@ -52,7 +52,7 @@ describe('config init', () => {
     expect(await readFile(`${file}.bak`, 'utf8')).toBe('mine: yes\n');
   });
 
-  test('only says what it would do when asked to', async () => {
+  test('only describes the change with --dry-run', async () => {
     const directory = join(await makeDirectory(), 'never');
     expect(await config(directory, 'init', directory, '--dry-run')).toMatchObject({ code: 0 });
     await expect(access(directory)).rejects.toThrow('ENOENT');
@@ -60,7 +60,7 @@ describe('config init', () => {
 });
 
 describe('config check', () => {
-  test('exits 1 with errors, 2 with warnings if asked to, and 78 when there is none', async () => {
+  test('exits with 1 for errors, 2 for warnings if they count, and 78 without a configuration', async () => {
     const directory = await makeStarter();
     const file = join(directory, 'config.yaml');
     const good = await readFile(file, 'utf8');

@@ -100,7 +100,7 @@ describe('the operational tier', () => {
     expect(listProblems(strict)).toEqual(['config.yaml  the file was never locked']);
   });
 
-  test('a file that was locked and is gone is a change too', async () => {
+  test('a locked file that is missing is a change, too', async () => {
     const directory = await makeConfigTree({
       'config.yaml':
         'plugin_roots: [p]\ninclude: [d]\nservice: {admission: {fail_on_drift: true}}\n',

@@ -53,7 +53,7 @@ describe('a package with code of its own is refused', () => {
   });
 });
 
-test('all that is wrong is said at once, each with its place', async () => {
+test('all problems are reported at once, each with its location', async () => {
   const wrong = { slug: 'Greeter', version: '1.0', category: 'fun', requires: [{ version: 'x' }] };
   const problems = await problemsOf(manifest(wrong));
   expect(problems.map((one) => one.replace(/^package.yaml:\d+:\d+: /, ''))).toEqual([
@@ -84,7 +84,7 @@ describe('the packages of some roots', () => {
     expect(() => pickPackage(found, 'greeter', '3.0.0')).toThrow('no version 3.0.0 of greeter');
   });
 
-  test('that say they are the same and are not are said so; the first counts', async () => {
+  test('with the same version and other content are reported; the first is used', async () => {
     const [one, two] = [await makeDirectory(), await makeDirectory()];
     await writePackage(join(one, 'g'), manifest({ title: 'One' }));
     await writePackage(join(two, 'g'), manifest({ title: 'Two' }));

@@ -68,7 +68,7 @@ describe.each(databases)('stopping on %s', (database) => {
     expect(processes.map(({ id }) => id)).toEqual([after.engine.processId]);
   });
 
-  test('keeps a response that a plugin gives when it is asked to stop', async () => {
+  test('keeps a response that a plugin gives after SIGTERM', async () => {
     const program = python(`
 def finish(*_): ok("finished in time", events=[{"type": "made"}])
 signal.signal(signal.SIGTERM, finish)
@@ -109,7 +109,7 @@ test('a second process on the same file is refused while the first runs', async 
   expect((await second.run('worker')).status).toBe('succeeded');
 });
 
-test('a start that waits for the lock of another host ends when the service is asked to stop', async () => {
+test('a start that waits for the lock of another host ends when the service is stopped', async () => {
   const { config } = await makePlace({
     database: 'postgres',
     plugins: { worker: { program: succeeds } },
@@ -161,7 +161,7 @@ describe.each(databases)('a start on %s', (database) => {
     expect(await engine.ledger.processes.list()).toEqual([]);
   });
 
-  test('can be stopped as soon as it is asked for', async () => {
+  test('can be stopped right after it was requested', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const { log } = collectLog();
     const { engine, close } = await openWithOverrides(place.config, log, {});

@@ -87,7 +87,7 @@ describe('access', () => {
   });
 });
 
-describe('how it is asked', () => {
+describe('a request', () => {
   test('a message in a POST, and nothing else', async () => {
     for (const method of ['GET', 'DELETE', 'PUT']) {
       expect(await api.ask('/mcp', { method, headers: ACCEPT })).toMatchObject({

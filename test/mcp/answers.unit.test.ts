@@ -60,7 +60,7 @@ describe('an answer', () => {
     expect(part).toEqual({ part: 'line\nline\n'.slice(0, 10), from: 9990 });
   });
 
-  test('is for whom it was given to, and no secret is kept', () => {
+  test('belongs to the caller who got it, and no secret is stored', () => {
     const store = createResultStore();
     const options = { store, caller: 'a', budget: 1000 };
     const { cut } = readData(textOf(formatResult(options, { value: rows, isSecret: false })));

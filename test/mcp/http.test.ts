@@ -87,7 +87,7 @@ describe('the list of tools', () => {
     expect(schema.length).toBeLessThan(2000);
   });
 
-  test('has only what the token may use, and what was asked for', async () => {
+  test('has only the tools that the token may use and that the connection selects', async () => {
     const reader = await (await agentOf(READER)).names();
     expect(reader).toEqual(
       expect.arrayContaining(['job_list', 'plugin_inspect', 'run_echo_poll', 'expand']),

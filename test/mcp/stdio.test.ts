@@ -112,7 +112,7 @@ describe('with a server', () => {
   });
   afterAll(() => api.close());
 
-  test('it is asked over its socket, as the local operator', async () => {
+  test('it is called over its socket, as the local operator', async () => {
     const agent = await start('--config', api.server.instance.config.directory, '--readonly');
     const names = await agent.names();
     expect(names).toEqual(

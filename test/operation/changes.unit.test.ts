@@ -44,7 +44,7 @@ async function submit(plugin = 'mail'): Promise<string> {
 }
 
 describe('job.cancel', () => {
-  test('is on record, once however often it is asked', async () => {
+  test('is recorded once, however often the request is repeated', async () => {
     const id = await submit();
     const first = await ask('job.cancel', { id });
     expect(first).toMatchObject({ job_id: id, status: 'cancelled' });

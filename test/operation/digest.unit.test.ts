@@ -30,7 +30,7 @@ describe('digest', () => {
     ]);
   });
 
-  test('continues where it was asked to', () => {
+  test('starts at the entry or character that the caller names', () => {
     expect(digest(jobs, 1_000_000, { from: 298 })).toEqual({ value: jobs.slice(298), cuts: [] });
     expect(digest('abcdef', 100, { from: 4 })).toEqual({ value: 'ef', cuts: [] });
     expect(digest({ a: 1, b: 2, c: 3 }, 100, { from: 1 }).value).toEqual({ b: 2, c: 3 });

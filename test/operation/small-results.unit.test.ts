@@ -170,7 +170,7 @@ describe('a result that is printed', () => {
     });
   });
 
-  test('keeps all rows when their number was asked for, and all of everything with --full', () => {
+  test('keeps all rows if the caller set their number, and everything with --full', () => {
     const jobs = Array.from({ length: 200 }, (_, at) => ({
       job_id: String(at),
       last_error: 'x'.repeat(900),

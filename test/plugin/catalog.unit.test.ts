@@ -221,7 +221,7 @@ describe('aliases', () => {
     expect(catalog.problems.map(({ plugin }) => plugin)).toEqual(['broken', 'x']);
   });
 
-  test('an alias under the name of a plugin hides it, and that is said', async () => {
+  test('an alias under the name of a plugin hides it, with a warning', async () => {
     await writePlugin(join(root, 'other'), { name: 'other' });
     const catalog = await load('plugins: {echo: {uses: other}}');
     expect(catalog.plugins.get('echo')?.directory).toBe(join(root, 'other'));

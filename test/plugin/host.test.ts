@@ -84,7 +84,7 @@ describe.each(builds)('the host over the %s spawner', (build) => {
       expect((await end).pid).toBe(pid);
     });
 
-    test('a setting with nothing that was not asked for', async () => {
+    test('an environment with only the variables of the spec', async () => {
       const cwd = realpathSync(await makeDirectory());
       const { stdout } = await run('tells-its-setting', nothing, { cwd });
       expect(JSON.parse(stdout.toString())).toMatchObject({

@@ -125,7 +125,7 @@ stopwatch: {max_subs: 256}
 });
 
 describe('an invalid manifest is refused with line and key', () => {
-  test('everything that is wrong is said at once', () => {
+  test('all problems are reported at once', () => {
     expect(
       refuse(`manifest_spec: ductile.plugins
 manifest_version: 2

@@ -101,7 +101,7 @@ test('a machine without room for more processes is not charged to any job, and c
   expect(restMs).toBeGreaterThan(HOST_FULL_DELAY_MS / 2);
 });
 
-test('a helper that refuses because no heartbeat came is not asked again at once', async () => {
+test('a spawner that refuses because no heartbeat came gets no new request at once', async () => {
   let fenced = true;
   let starts = 0;
   const refused = {
