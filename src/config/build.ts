@@ -14,7 +14,7 @@ import { toPipelineEntry } from '../pipeline/language/entry.ts';
 import { toSchedule } from '../schedule/entry.ts';
 import { keyText, type KeyPath } from './document.ts';
 import { hostTimezone } from './fields.ts';
-import { buildIsolation, reportOverlaps } from './isolation.ts';
+import { buildIsolation, reportOverlaps } from './plugin-process.ts';
 import { resolvePath } from '../base/files.ts';
 import { buildLimits, strictestLimits } from './resource-limits.ts';
 import { pluginSchema, type ParsedConfig, type ParsedPlugin } from './schema.ts';

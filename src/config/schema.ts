@@ -5,7 +5,7 @@ import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { KEY_VARIABLES } from '../base/seal.ts';
 import { count, duration, flag, strictSection, nonBlankText, timer } from '../base/fields.ts';
-import { isolationSchema } from './isolation.ts';
+import { isolationSchema } from './plugin-process.ts';
 import { commandName, pluginName, secret, timedCommand, timezone } from './fields.ts';
 import { approvalList, approvalMap, type Approvals } from '../directive/approval.ts';
 import { oneOfTwoForms } from '../pipeline/language/entry-fields.ts';

@@ -5,7 +5,7 @@ import { toVisibleText } from '../base/text.ts';
 import { moveRefs } from '../operation/schema.ts';
 import type { OfferedCommand } from '../access/offered.operations.ts';
 import { runPlugin } from '../job/start.operations.ts';
-import { commandToolName, operationTools, ownFields } from './operation-tools.ts';
+import { commandToolName, operationTools, ownFields } from './tools.ts';
 import type { Tool } from './tool.ts';
 
 /** Maps the names of tools to plugin commands. */

@@ -8,7 +8,7 @@ import { listCommands } from '../access/offered.operations.ts';
 import { runOnce } from '../operation/idempotency.ts';
 import { createToolServer, type ToolSelection } from './tool-server.ts';
 import { createResultStore, type ResultStore } from './result-store.ts';
-import { isShownOnce } from './operation-tools.ts';
+import { isShownOnce } from './tools.ts';
 import type { McpResponse, ServerDescription } from './sdk.ts';
 import type { ToolBackend } from './tool.ts';
 import { limits } from '../base/limits.ts';

@@ -20,7 +20,7 @@ import {
 import { commandTool, nameCommands } from './command-tools.ts';
 import { EXPAND, expandTool, type ToolBackend, type Tool, type ToolDescription } from './tool.ts';
 import type { ResultStore } from './result-store.ts';
-import { isShownOnce, operationTools, toolPlace } from './operation-tools.ts';
+import { isShownOnce, operationTools, toolPlace } from './tools.ts';
 
 /**
  * Lists and calls the tools of an agent. A failed call returns an error result instead of throwing.

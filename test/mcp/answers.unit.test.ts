@@ -3,7 +3,7 @@ import { DuctileError } from '../../src/base/errors.ts';
 import { formatResult, formatError, formatMore } from '../../src/mcp/tool-result.ts';
 import { compareResults } from '../../src/mcp/tool-server.ts';
 import { createResultStore } from '../../src/mcp/result-store.ts';
-import { commandToolName, operationToolName } from '../../src/mcp/operation-tools.ts';
+import { commandToolName, operationToolName } from '../../src/mcp/tools.ts';
 import { readData } from '../support/mcp-client.ts';
 
 function textOf({ content }: ReturnType<typeof formatResult>): string {

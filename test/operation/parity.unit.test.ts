@@ -2,12 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { catalogue } from '../../src/base/errors.ts';
-import {
-  operationToolName,
-  operationTools,
-  ownFields,
-  toolPlace,
-} from '../../src/mcp/operation-tools.ts';
+import { operationToolName, operationTools, ownFields, toolPlace } from '../../src/mcp/tools.ts';
 import { isOffered } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 import { describeInput } from '../../src/operation/schema.ts';

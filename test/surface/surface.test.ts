@@ -11,7 +11,7 @@ import { makeJsonSchema } from '../../src/config/json-schema.ts';
 import { migrations } from '../../src/ledger/migrate.ts';
 import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';
 import { sqliteDialect } from '../../src/ledger/sqlite/session.ts';
-import { operationTools } from '../../src/mcp/operation-tools.ts';
+import { operationTools } from '../../src/mcp/tools.ts';
 import { operations } from '../../src/operation/all.ts';
 import { startApi, type TestApi } from '../support/api-server.ts';
 import { eventually } from '../support/instance.ts';

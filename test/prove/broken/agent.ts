@@ -5,7 +5,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { onTestFinished } from 'vitest';
 import type { JsonObject } from '../../../src/base/json.ts';
 import { commands, type CommandDefinition } from '../../../src/cli/commands.ts';
-import { operationToolName } from '../../../src/mcp/operation-tools.ts';
+import { operationToolName } from '../../../src/mcp/tools.ts';
 import { root } from '../../support/crash/server.ts';
 import { toAgent, type Agent } from '../../support/mcp-client.ts';
 import { makeOperator, type Answer, type Finding, type Operator } from './operator.ts';
