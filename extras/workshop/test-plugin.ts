@@ -1,11 +1,10 @@
 import { realpathSync } from 'node:fs';
 import { DuctileError } from '../../src/base/errors.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import { suggest } from '../../src/config/nearest.ts';
+import { suggest } from '../../src/base/text.ts';
 import type { Manifest, ManifestCommand } from '../../src/plugin/manifest.ts';
 import type { Host } from '../../src/plugin/process.ts';
-import { makeTestBench } from './test-bench.ts';
-import type { TestBench } from './test-bench.ts';
+import { makeTestBench, type TestBench } from './test-bench.ts';
 import { checkCommand } from './check-command.ts';
 import { readExamples } from './examples.ts';
 import { checkFiles } from './check-files.ts';

@@ -1,6 +1,6 @@
 import { limits } from '../base/limits.ts';
 import type { Config } from '../config/config.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { isNoun, scopeNouns } from './scopes.ts';
 

@@ -1,7 +1,7 @@
 import { toDuctileError, DuctileError } from '../base/errors.ts';
 import type { McpOptions } from '../cli/host.ts';
 import { createToolServer, type ToolServer, type ToolSelection } from '../mcp/tool-server.ts';
-import { EXPAND, type ToolDescription, type ToolBackend } from '../mcp/tool.ts';
+import { EXPAND, type ToolDescription, type ToolBackend } from '../mcp/tools.ts';
 import { describeServer } from '../mcp/http-handler.ts';
 import { createResultStore } from '../mcp/result-store.ts';
 import { findInstallPaths } from './install-paths.ts';

@@ -1,12 +1,10 @@
 import { resolve } from 'node:path';
-import { Option } from 'commander';
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { parseStrictJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { suggest } from '../config/nearest.ts';
-import { decodeText } from '../operation/request.ts';
-import type { FieldSchema } from '../operation/request.ts';
+import { suggest } from '../base/text.ts';
+import { decodeText, type FieldSchema } from '../operation/request.ts';
 import type { CommandDefinition } from './commands.ts';
 import type { CliIo } from './host.ts';
 import { readSource, readSecret } from './input.ts';

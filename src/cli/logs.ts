@@ -1,7 +1,7 @@
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { compact, isObject } from '../base/json.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import { callOperation, type OperationInput } from './call-operation.ts';
 import { makePrinter, printError, type Printer, type ResultRow } from './print.ts';
 import type { CommonFlags, CliSession } from './host.ts';

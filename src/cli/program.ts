@@ -14,7 +14,7 @@ import { rewriteArguments } from './original-commands.ts';
 import { findExitCode, showResult } from './show.ts';
 import { checkFields, showJson } from './print-json.ts';
 import { version } from './version.ts';
-import { nearest, suggest } from '../config/nearest.ts';
+import { nearest, suggest } from '../base/text.ts';
 
 /** Runs a command: an operation, or one of the few that work without a service. */
 export async function runProgram(

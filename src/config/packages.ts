@@ -21,7 +21,7 @@ import {
 import { compareVersions, latest } from '../package/version.ts';
 import { readDocument } from './document.ts';
 import { describeIssues } from './issues.ts';
-import { suggest } from './nearest.ts';
+import { suggest } from '../base/text.ts';
 import { makeProblem, sentence, type Problem } from './problem.ts';
 
 /** A directory with a package manifest, and its package if it is valid. */

@@ -1,9 +1,10 @@
+/** Settings of plugin processes: their isolation and their resource limits. */
 import * as z from 'zod';
-import { strictSection, nonBlankText } from '../base/fields.ts';
-import { limits } from '../base/limits.ts';
-import type { Config, IsolationConfig } from './config.ts';
-import type { KeyPath } from './document.ts';
+import { byteSize, count, duration, nonBlankText, strictSection } from '../base/fields.ts';
 import { overlaps, resolvePath } from '../base/files.ts';
+import { limits } from '../base/limits.ts';
+import type { Config, IsolationConfig, ResourceLimits } from './config.ts';
+import type { KeyPath } from './document.ts';
 
 /** The keys of `plugins.<name>.isolation` and `tenants.isolation`. */
 export const isolationSchema = strictSection({
@@ -66,4 +67,59 @@ function listIsolation({
     isolation === undefined ? [] : [[['plugins', name, 'isolation'], isolation] as const],
   );
   return [[['tenants', 'isolation'], tenants.isolation], ...set];
+}
+
+/** The keys of `limits`. 0 means unlimited, even if there is a default. */
+const limitKeys = {
+  memory: byteSize({ min: limits.pluginMemoryBytesMin }),
+  processes: count(0, limits.pluginProcessesMax),
+  cpu: duration({ minMs: 0 }),
+  file_size: byteSize(),
+};
+
+/** Without defaults, so that unset limits can be filled from elsewhere. */
+export const limitsSchema = strictSection({
+  memory: limitKeys.memory.optional(),
+  processes: limitKeys.processes.optional(),
+  cpu: limitKeys.cpu.optional(),
+  file_size: limitKeys.file_size.optional(),
+}).prefault({});
+
+/** The default limits of tenants. */
+export const tenantLimitsSchema = strictSection({
+  memory: limitKeys.memory.default(limits.tenantPluginMemoryBytes),
+  processes: limitKeys.processes.default(limits.tenantPluginProcesses),
+  cpu: limitKeys.cpu.default(0),
+  file_size: limitKeys.file_size.default(limits.tenantPluginFileBytes),
+}).prefault({});
+
+export function buildLimits(parsed: z.output<typeof limitsSchema>): ResourceLimits {
+  return {
+    memoryBytes: parsed.memory,
+    processes: parsed.processes,
+    cpuMs: parsed.cpu,
+    fileBytes: parsed.file_size,
+  };
+}
+
+/** Returns the stricter of each limit. 0 and unset limits don't limit. */
+export function strictestLimits(one: ResourceLimits, other: ResourceLimits): ResourceLimits {
+  return combine((key) => {
+    const set = [one[key], other[key]].filter((value) => value !== undefined && value !== 0);
+    return set.length === 0 ? undefined : Math.min(...set.map(Number));
+  });
+}
+
+/** Returns the limits of a plugin, filled from the defaults; undefined means unlimited. */
+export function resolveLimits(own: ResourceLimits, defaults: ResourceLimits): ResourceLimits {
+  return combine((key) => (own[key] ?? defaults[key]) || undefined);
+}
+
+function combine(pick: (key: keyof ResourceLimits) => number | undefined): ResourceLimits {
+  return {
+    memoryBytes: pick('memoryBytes'),
+    processes: pick('processes'),
+    cpuMs: pick('cpuMs'),
+    fileBytes: pick('fileBytes'),
+  };
 }

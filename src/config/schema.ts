@@ -5,13 +5,12 @@ import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { KEY_VARIABLES } from '../base/seal.ts';
 import { count, duration, flag, strictSection, nonBlankText, timer } from '../base/fields.ts';
-import { isolationSchema } from './plugin-process.ts';
+import { isolationSchema, limitsSchema, tenantLimitsSchema } from './plugin-process.ts';
 import { commandName, pluginName, secret, timedCommand, timezone } from './fields.ts';
 import { approvalList, approvalMap, type Approvals } from '../directive/approval.ts';
 import { oneOfTwoForms } from '../pipeline/language/entry-fields.ts';
 import { pipelineSchema } from '../pipeline/language/entry-schema.ts';
 import { scheduleEntry } from '../schedule/entry.ts';
-import { limitsSchema, tenantLimitsSchema } from './resource-limits.ts';
 import { webhooksSchema } from './webhooks.ts';
 
 /** A process that misses fewer heartbeats isn't presumed dead. */

@@ -3,7 +3,7 @@ import { toCanonicalJson, type JsonObject } from '../base/json.ts';
 import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import {
   callerKey,
   isFinal,

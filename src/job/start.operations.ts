@@ -5,7 +5,7 @@ import { dependencyKey } from '../base/fields.ts';
 import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { commandName, pluginName } from '../config/fields.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import type { JobSubmission } from './enqueue.service.ts';
 import type { Attempt } from './attempt.ts';
 import { type Job, isTerminal } from './job.ts';

@@ -8,9 +8,8 @@ import { listCommands } from '../access/offered.operations.ts';
 import { runOnce } from '../operation/idempotency.ts';
 import { createToolServer, type ToolSelection } from './tool-server.ts';
 import { createResultStore, type ResultStore } from './result-store.ts';
-import { isShownOnce } from './tools.ts';
+import { isShownOnce, type ToolBackend } from './tools.ts';
 import type { McpResponse, ServerDescription } from './sdk.ts';
-import type { ToolBackend } from './tool.ts';
 import { limits } from '../base/limits.ts';
 
 /** Message of an authenticated agent. */

@@ -17,10 +17,19 @@ import {
   formatPage,
   type FittingPageRequest,
 } from './tool-result.ts';
-import { commandTool, nameCommands } from './command-tools.ts';
-import { EXPAND, expandTool, type ToolBackend, type Tool, type ToolDescription } from './tool.ts';
+import {
+  commandTool,
+  nameCommands,
+  EXPAND,
+  expandTool,
+  type ToolBackend,
+  type Tool,
+  type ToolDescription,
+  isShownOnce,
+  operationTools,
+  toolPlace,
+} from './tools.ts';
 import type { ResultStore } from './result-store.ts';
-import { isShownOnce, operationTools, toolPlace } from './tools.ts';
 
 /**
  * Lists and calls the tools of an agent. A failed call returns an error result instead of throwing.

@@ -1,11 +1,53 @@
+/** The tools of an agent: operations, and the commands of plugins. */
+import { createHash } from 'node:crypto';
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
-import type { JsonObject } from '../base/json.ts';
-import { isOffered, type Absent, type Operation } from '../operation/define.ts';
-import { operations } from '../operation/all.ts';
-import type { Tool } from './tool.ts';
-import { createHash } from 'node:crypto';
+import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { formatDuration } from '../base/quantity.ts';
+import { toVisibleText } from '../base/text.ts';
+import type { OfferedCommand } from '../access/offered.operations.ts';
+import { runPlugin } from '../job/start.operations.ts';
+import { operations } from '../operation/all.ts';
+import type { Context } from '../operation/context.ts';
+import {
+  isOffered,
+  type Absent,
+  type Effect,
+  type JsonOutput,
+  type Operation,
+} from '../operation/define.ts';
+import { moveRefs } from '../operation/schema.ts';
+
+/** A tool as clients of the protocol see it. */
+export interface ToolDescription {
+  readonly name: string;
+  readonly description: string;
+  readonly inputSchema: { readonly type: 'object'; readonly [more: string]: unknown };
+  readonly annotations: {
+    readonly readOnlyHint: boolean;
+    readonly destructiveHint?: boolean;
+    readonly openWorldHint: boolean;
+  };
+  readonly [more: string]: unknown;
+}
+
+/** Tool that an agent can call. */
+export interface Tool {
+  readonly description: ToolDescription;
+  readonly operation: Operation;
+  /** Effect of the tool: a read command is run by an operation that writes. */
+  readonly effect: Effect;
+  /** Converts the tool's arguments to the operation's input. */
+  toInput(given: JsonObject): JsonObject;
+}
+
+/** Runs operations: in this process, or on a ledger that is opened for each request. */
+export interface ToolBackend {
+  readonly principal: Context['principal'];
+  commands(): Promise<readonly OfferedCommand[]>;
+  run(operation: Operation, input: JsonObject, key: string | undefined): Promise<JsonOutput>;
+}
 
 /**
  * Returns where an operation is a tool: `server` everywhere, `files` only beside the files that it
@@ -113,3 +155,104 @@ export function commandToolName(
   const stem = plain.replaceAll(/[^\w-]/g, '_').slice(0, limits.toolNameCharsMax - SUFFIX_CHARS);
   return `${stem}_${digest.slice(0, SUFFIX_CHARS - 1)}`;
 }
+
+/** Maps the names of tools to plugin commands. */
+export function nameCommands(
+  commands: readonly OfferedCommand[],
+): ReadonlyMap<string, OfferedCommand> {
+  const isTaken = (name: string): boolean => operationTools().has(name);
+  return new Map(
+    commands.map((offered) => [commandToolName(offered.plugin, offered.command, isTaken), offered]),
+  );
+}
+
+export function commandTool(name: string, offered: OfferedCommand): Tool {
+  const { plugin, command, type } = offered;
+  const isRead = type === 'read';
+  return {
+    description: {
+      name,
+      description: describeCommand(offered),
+      inputSchema: {
+        type: 'object',
+        properties: { payload: payloadSchema(offered), wait, ...ownFields(runPlugin) },
+        additionalProperties: false,
+      },
+      annotations: {
+        readOnlyHint: isRead,
+        // Only the plugin's author knows, so the worst is assumed.
+        ...(isRead ? {} : { destructiveHint: true }),
+        openWorldHint: true,
+      },
+    },
+    operation: runPlugin,
+    effect: type,
+    toInput: ({ wait: waitFor = WAIT, ...given }) => ({ ...given, wait: waitFor, plugin, command }),
+  };
+}
+
+const WAIT = formatDuration(limits.toolWaitMs);
+
+const wait = {
+  anyOf: [{ type: 'boolean' }, { type: 'string' }],
+  description: `how long to wait for the end of the job (${WAIT}), such as 2m; false: not at all`,
+};
+
+function describeCommand({ plugin, command, type, description }: OfferedCommand): string {
+  const effect = type === 'read' ? 'only reads' : 'may change things';
+  const own = `Run the command ${command} of the plugin ${plugin} as a job; it ${effect}.`;
+  if (description === undefined) return own;
+  return `${own} The plugin describes it as ${JSON.stringify(cut(description))}.`;
+}
+
+function payloadSchema({ inputSchema }: OfferedCommand): JsonObject {
+  if (inputSchema === undefined)
+    return { type: 'object', description: 'what the command is given' };
+  return shortenTexts(moveRefs(inputSchema, '#/properties/payload')) as JsonObject;
+}
+
+/** Shortens the author's descriptions and makes invisible characters visible. */
+function shortenTexts(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(shortenTexts);
+  if (!isObject(schema)) return schema;
+  return Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => {
+      const isText = (key === 'description' || key === 'title') && typeof value === 'string';
+      return [key, isText ? cut(value) : shortenTexts(value)];
+    }),
+  );
+}
+
+function cut(words: string): string {
+  const shown = toVisibleText(words);
+  if (shown.length <= limits.toolDescriptionCharsMax) return shown;
+  return `${shown.slice(0, limits.toolDescriptionCharsMax)}…`;
+}
+
+export const EXPAND = 'expand';
+
+/** The only tool that isn't an operation. */
+export const expandTool: ToolDescription = {
+  name: EXPAND,
+  description:
+    'Show more of an answer that was cut to its budget. ' +
+    'Handles stand in `cut`; they are good for a while, for you alone.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      handle: { type: 'string', description: 'as it stands in `cut` of an earlier answer' },
+      from: {
+        type: 'integer',
+        minimum: 0,
+        description: 'entries, or characters of a text, to leave out: `next` of the answer before',
+      },
+      budget: { type: 'integer', description: 'bytes of the result at most' },
+    },
+    required: ['handle'],
+    additionalProperties: false,
+  },
+  annotations: {
+    readOnlyHint: true,
+    openWorldHint: false,
+  },
+};

@@ -35,7 +35,7 @@ import {
   showDirectiveOperation,
 } from '../directive/operations.ts';
 import { systemBackup, systemExport } from '../backup/operations.ts';
-import { pluginFacts } from '../plugin/facts.operations.ts';
+import { pluginFacts, listPlugins, disablePlugin, enablePlugin } from '../plugin/operations.ts';
 import { initPlugin, pluginHealth } from '../plugin/health.operations.ts';
 import {
   acknowledgeIncident,
@@ -74,7 +74,6 @@ import {
 } from '../pipeline/operations.ts';
 import { runPipeline, waitForRun } from '../pipeline/run/start.operations.ts';
 import { testPipeline } from '../pipeline/test.operations.ts';
-import { listPlugins, disablePlugin, enablePlugin } from '../plugin/operations.ts';
 import { makePlugin, testPlugin } from '../plugin/workshop.operations.ts';
 import { proveSystem } from '../engine/prove.operations.ts';
 import {

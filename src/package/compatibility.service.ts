@@ -1,7 +1,7 @@
 import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import { describeInstallation, type InstalledPackage } from '../config/installed.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import type { InstallationRow } from './types.ts';
 import { isOpen } from './fill.ts';
 import { readProvides, type Package, type RequiredPlugin } from './package.ts';

@@ -8,7 +8,7 @@ import type { Config, HandlerConfig } from '../config/config.ts';
 import { handlerSchema } from '../config/installed.ts';
 import type { KeyPath } from '../config/document.ts';
 import { describeIssues } from '../config/issues.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
 import { automaticKey, nounOf, type DirectiveType } from '../directive/directive.ts';
 import {

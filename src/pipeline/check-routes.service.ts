@@ -1,5 +1,5 @@
 import type { Config, RouteConfig } from '../config/config.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import { makeProblem, sentence, type Problem } from '../config/problem.ts';
 import { DEFAULT_AGENT } from '../config/webhooks.ts';
 import type { Route } from './language/pipeline.ts';

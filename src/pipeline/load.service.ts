@@ -1,4 +1,4 @@
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
 import { findLookalikes, type CompileFault, type PipelineLibrary } from './language/check.ts';
 import { compilePipeline } from './language/compile.ts';

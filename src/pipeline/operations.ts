@@ -19,7 +19,7 @@ import { isObject } from '../base/json.ts';
 import { valueAt } from '../config/address.ts';
 import type { Finding } from '../config/findings.ts';
 import { readConfig } from '../config/load.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import { listConfigFindings, loadOptions } from '../config/check.operations.ts';
 import { findingsShape, showFindings } from '../insight/findings.service.ts';
 

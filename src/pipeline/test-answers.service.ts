@@ -4,7 +4,7 @@ import { DuctileError } from '../base/errors.ts';
 import { describeUnsafeJson, isObject, type Json } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import { payloadKeyOf } from './run/walk.ts';
 import type { Graph, Node } from './language/graph.ts';
 import type { Arrival, Branch, Run, Step } from './run/run.ts';

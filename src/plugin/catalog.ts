@@ -11,8 +11,8 @@ import type {
 } from '../config/config.ts';
 import { keyText } from '../config/document.ts';
 import { ANY_COMMAND } from '../config/fields.ts';
-import { suggest } from '../config/nearest.ts';
-import { resolveLimits } from '../config/resource-limits.ts';
+import { suggest } from '../base/text.ts';
+import { resolveLimits } from '../config/plugin-process.ts';
 import { configInvalid, makeProblem, sentence, type Problem } from '../config/problem.ts';
 import {
   findPluginSources,

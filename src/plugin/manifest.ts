@@ -4,7 +4,7 @@ import { type Document, type KeyPath, keyText } from '../config/document.ts';
 import { count, flag, strictSection, nonBlankText } from '../base/fields.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { describeIssues } from '../config/issues.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import { makeProblem, sortProblems, type Problem } from '../config/problem.ts';
 import { refuseEntrypointText } from './trust.ts';
 

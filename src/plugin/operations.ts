@@ -1,11 +1,20 @@
 import * as z from 'zod';
 import type { Problem } from '../config/problem.ts';
-import type { Catalog, Plugin } from './catalog.ts';
+import { refuseUnknownPlugin, type Catalog, type Plugin } from './catalog.ts';
 import { defineOperation } from '../operation/define.ts';
 import { readHealth } from './health.operations.ts';
 import { allows } from '../access/scopes.ts';
-import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
+import {
+  cutPage,
+  nextCursorField,
+  pageFields,
+  readEpoch,
+  readSeqCursor,
+  writeCursor,
+} from '../operation/page.ts';
+import { nonBlankText } from '../base/fields.ts';
 import { isObject, parseStoredJson } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
 import { maskSecrets } from '../base/secrets.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { pluginName } from '../config/fields.ts';
@@ -190,4 +199,82 @@ export const disablePlugin = defineOperation({
     return { plugin, enabled: false, directive_id: id };
   },
   plan: (context, { plugin }) => planDirective(context, 'plugin.disable', { plugin }),
+});
+
+const FACTS_DEFAULT = 20;
+const FACTS_CURSOR = 'facts';
+
+export const pluginFacts = defineOperation({
+  name: 'plugin.facts',
+  summary: 'List what a plugin has recorded, the latest first.',
+  effect: 'read',
+  scope: (_context, { plugin }) => ({ plugin, type: 'read' }),
+  offeredWith: 'plugin',
+  input: z.strictObject({
+    plugin: pluginName().describe('the name of the plugin'),
+    fact_type: nonBlankText().optional().describe('only facts of this type'),
+    limit: z
+      .int()
+      .min(1)
+      .max(limits.pageRowsMax)
+      .default(FACTS_DEFAULT)
+      .describe('at most this many'),
+    cursor: pageFields.cursor,
+  }),
+  output: z.object({
+    plugin: z.string(),
+    fact_type: z.string().nullable(),
+    next_cursor: nextCursorField,
+    facts: z.array(
+      z.object({
+        seq: z.int().describe('the order over all plugins'),
+        plugin: z.string(),
+        fact_type: z.string(),
+        job_id: z.string().nullable(),
+        command: z.string().nullable(),
+        fact: z.unknown(),
+        created_at: z.string(),
+      }),
+    ),
+  }),
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
+  http: { method: 'GET', path: '/plugin/:plugin/facts' },
+  cli: {
+    positionals: ['plugin'],
+    flags: { limit: '-n, --limit <count>' },
+    examples: ['ductile plugin facts mail', 'ductile plugin facts mail --fact-type mail.snapshot'],
+    table: {
+      rows: 'facts',
+      columns: [
+        ['SEQ', 'seq'],
+        ['TYPE', 'fact_type'],
+        ['CREATED', 'created_at'],
+        ['FACT', 'fact'],
+        ['JOB', 'job_id', 'detail'],
+      ],
+      empty: 'It has recorded nothing.',
+    },
+  },
+  async run({ engine: { ledger, catalog } }, { plugin, fact_type: factType, limit, cursor }) {
+    const epoch = await readEpoch(ledger);
+    const beforeSeq = cursor === undefined ? undefined : readSeqCursor(FACTS_CURSOR, epoch, cursor);
+    const facts = await ledger.plugins.listFacts(plugin, limit, factType, beforeSeq);
+    if (facts.length === 0 && cursor === undefined) refuseUnknownPlugin(catalog, plugin);
+    const last = facts.at(-1);
+    const isLast = facts.length < limit || last === undefined;
+    return {
+      plugin,
+      fact_type: factType ?? null,
+      next_cursor: isLast ? null : writeCursor(FACTS_CURSOR, epoch, [last.seq]),
+      facts: facts.map((fact) => ({
+        seq: fact.seq,
+        plugin: fact.plugin,
+        fact_type: fact.factType,
+        job_id: fact.jobId,
+        command: fact.command,
+        fact: parseStoredJson(fact.fact),
+        created_at: fact.createdAt,
+      })),
+    };
+  },
 });

@@ -1,6 +1,6 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import { pluginNotFound } from '../plugin/catalog.ts';
 import type { Config } from '../config/config.ts';
 import {

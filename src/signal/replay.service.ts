@@ -26,7 +26,7 @@ import type { Generation } from '../engine/generation.ts';
 import { isMasked } from './mask.ts';
 import { purposes, type Vault } from '../access/vault.ts';
 import type { SealedText } from '../base/seal.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import { nounOf } from '../directive/directive.ts';
 import { isPipelineFor, ANY_EVENT } from '../pipeline/language/pipeline.ts';
 import type { LedgerContext } from '../engine/context.ts';

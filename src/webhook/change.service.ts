@@ -3,7 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import {
   createWebhookType,
   deleteWebhookType,

@@ -2,7 +2,7 @@ import { parseCredentialRef, formatCredentialRef } from '../base/credential-ref.
 import { DuctileError, toDuctileError, messageOf } from '../base/errors.ts';
 import { isObject, type JsonObject, type Json } from '../base/json.ts';
 import { describeIssues } from '../config/issues.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import { findPluginCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { webhookEntrySchema, toWebhook, type Webhook } from './webhook.ts';
 import type { Blueprint } from '../engine/generation.ts';

@@ -12,7 +12,7 @@ import { purposes, type Vault } from '../access/vault.ts';
 import type { WebhookStore, WebhookIntake } from './webhooks.ts';
 import type { LedgerContext } from '../engine/context.ts';
 import type { EndpointConfig, WebhooksConfig } from '../config/config.ts';
-import { suggest } from '../config/nearest.ts';
+import { suggest } from '../base/text.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
 
 /** A sealed secret. A secret that was replaced stays valid until a time. */

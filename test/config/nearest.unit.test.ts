@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { nearest, suggest } from '../../src/config/nearest.ts';
+import { nearest, suggest } from '../../src/base/text.ts';
 
 const known = ['max_workers', 'log_level', 'plugins', 'routes'];
 

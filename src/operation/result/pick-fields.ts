@@ -1,6 +1,6 @@
 import { DuctileError } from '../../base/errors.ts';
 import { isObject, type JsonObject } from '../../base/json.ts';
-import { suggest } from '../../config/nearest.ts';
+import { suggest } from '../../base/text.ts';
 import type { JsonOutput } from '../define.ts';
 import type { ResultShape } from '../schema.ts';
 

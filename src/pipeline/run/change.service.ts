@@ -2,7 +2,7 @@ import type { LedgerContext } from '../../engine/context.ts';
 import { DuctileError } from '../../base/errors.ts';
 import { makeId } from '../../base/ids.ts';
 import { limits } from '../../base/limits.ts';
-import { suggest } from '../../config/nearest.ts';
+import { suggest } from '../../base/text.ts';
 import {
   cancelRunType,
   decideType,

@@ -5,7 +5,7 @@ import { toStoredJson, type JsonObject } from '../../base/json.ts';
 import type { ContextDraft, EnqueueResult } from '../../job/types.ts';
 import type { RunDraft, RunStart } from './types.ts';
 import { toPipelineStart, type Pipeline, type PipelineStart } from '../language/pipeline.ts';
-import { suggest } from '../../config/nearest.ts';
+import { suggest } from '../../base/text.ts';
 import type { Catalog } from '../../plugin/catalog.ts';
 import { checkPayload } from '../../plugin/payload.ts';
 import { lineageOf, type JobCause, type JobDraft, type SubmittedBy } from '../../job/job.ts';
