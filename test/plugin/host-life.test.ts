@@ -23,12 +23,12 @@ import {
   type Build,
 } from '../support/hosts.ts';
 
-const spawner = useNativeSpawner();
+const spawnerBuilds = useNativeSpawner();
 const engineLike = resolve(import.meta.dirname, '../support/engine-like.ts');
 
 describe.each(builds)('with the %s spawner', (build) => {
   const start = (more: Partial<HostOptions> = {}): Promise<Host> =>
-    startHost({ ...optionsOf(build, spawner.pathOf(build)), ...more });
+    startHost({ ...optionsOf(build, spawnerBuilds.pathOf(build)), ...more });
 
   /** A process that hangs, its pid and its end, which may be that the spawner died. */
   async function startHanging(host: Host, name = 'hangs', options: RunOptions = {}) {
@@ -45,7 +45,7 @@ describe.each(builds)('with the %s spawner', (build) => {
     const pidFile = join(await makeDirectory(), 'pids');
     const env = { PATH: '/usr/bin:/bin', PID_FILE: pidFile, MEMORY_MIB: String(memoryMib) };
     const spec = makeSpec('hangs-with-family', { env, timeoutMs: 60_000 });
-    const options = { ...optionsOf(build, spawner.pathOf(build)), nodeScript, lockPath };
+    const options = { ...optionsOf(build, spawnerBuilds.pathOf(build)), nodeScript, lockPath };
     const args = [engineLike, JSON.stringify(options), JSON.stringify(spec)];
     const engine = spawn(process.execPath, args, { stdio: 'inherit' });
     const gone = once(engine, 'exit');
@@ -182,7 +182,7 @@ describe.each(builds)('with the %s spawner', (build) => {
 
   test.each(builds)('waits for the lock that a %s spawner holds', async (other) => {
     const lockPath = join(await makeDirectory(), 'spawner.lock');
-    const first = await startHost({ ...optionsOf(other, spawner.pathOf(other)), lockPath });
+    const first = await startHost({ ...optionsOf(other, spawnerBuilds.pathOf(other)), lockPath });
     const { pid, end } = await startHanging(first);
     let isReady = false;
     const second = start({ lockPath }).then(() => {
@@ -203,7 +203,7 @@ describe.each(builds)('with the %s spawner', (build) => {
   test('gives up waiting for the lock when it is stopped', async () => {
     const lockPath = join(await makeDirectory(), 'spawner.lock');
     await start({ lockPath });
-    const options = optionsOf(build, spawner.pathOf(build));
+    const options = optionsOf(build, spawnerBuilds.pathOf(build));
     const second = makeHost({ ...options, nodeScript, lockPath, log: () => {} });
     const starting = second.start();
     starting.catch(() => {});
@@ -241,7 +241,7 @@ describe('the choice of the spawner', () => {
   });
 
   test.runIf(builds.includes('native'))('takes the native one when it is there', async () => {
-    const host = await startHost({ kind: 'auto', nativePath: spawner.pathOf('native') });
+    const host = await startHost({ kind: 'auto', nativePath: spawnerBuilds.pathOf('native') });
     expect(host.kind).toBe('native');
   });
 });
@@ -250,7 +250,7 @@ const nativeBuilds = builds.filter((build): build is Build => build !== 'node');
 
 test.for(nativeBuilds)('the %s spawner says when the host is full', async (build) => {
   const nativePath = join(await makeDirectory(), 'spawner');
-  writeFileSync(nativePath, `#!/bin/sh\nulimit -n 24\nexec ${spawner.pathOf(build)} "$@"\n`);
+  writeFileSync(nativePath, `#!/bin/sh\nulimit -n 24\nexec ${spawnerBuilds.pathOf(build)} "$@"\n`);
   chmodSync(nativePath, 0o755);
   const host = await startHost({ kind: 'native', nativePath });
   const controller = new AbortController();

@@ -21,7 +21,7 @@ import {
   type IsolationFixture,
 } from '../support/isolation-fixture.ts';
 
-const spawner = useNativeSpawner();
+const spawnerBuilds = useNativeSpawner();
 const kinds = ['native', 'node'] as const;
 const fixtures = fixture('');
 
@@ -34,10 +34,14 @@ describe.runIf(process.platform === 'linux').each(kinds)('with the %s spawner', 
 
   /** Works as whoever runs the tests; test/plugin/isolation.test.ts has the other users. */
   async function open(skip: (is: boolean, why: string) => void): Promise<Boxed> {
-    const host = makeHost({ ...optionsOf(kind, spawner.pathOf(kind)), nodeScript, log: () => {} });
+    const host = makeHost({
+      ...optionsOf(kind, spawnerBuilds.pathOf(kind)),
+      nodeScript,
+      log: () => {},
+    });
     onTestFinished(() => host.stop());
     await host.start();
-    const native = spawner.pathOf('native');
+    const native = spawnerBuilds.pathOf('native');
     const sandbox = await makeIsolationFixture('namespaces', { host, native, asNobody: false });
     skip(sandbox.isolation.tier === 'none', sandbox.isolation.reason ?? '');
     const spec: Boxed['spec'] = (name, { env = {}, ...more } = {}) => {

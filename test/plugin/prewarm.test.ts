@@ -16,10 +16,10 @@ import {
   waitUntil,
 } from '../support/hosts.ts';
 
-const spawner = useNativeSpawner();
+const spawnerBuilds = useNativeSpawner();
 
 describe.each(builds)('a held process of the %s spawner', (build) => {
-  const start = (): Promise<Host> => startHost(optionsOf(build, spawner.pathOf(build)));
+  const start = (): Promise<Host> => startHost(optionsOf(build, spawnerBuilds.pathOf(build)));
   const request = Buffer.from('request');
 
   test('waits for its request and answers it', async () => {
@@ -130,7 +130,7 @@ async function findHeld(host: Host): Promise<number> {
 }
 
 test.each(builds)('the pool keeps real processes of the %s spawner ready', async (build) => {
-  const host = await startHost(optionsOf(build, spawner.pathOf(build)));
+  const host = await startHost(optionsOf(build, spawnerBuilds.pathOf(build)));
   const pool = makePrewarmPool({ host, log: () => {} });
   onTestFinished(() => pool.stop());
   pool.setTarget('a', { fingerprint: '1', spec: makeSpec('echoes-stdin'), count: 2 });
