@@ -24,7 +24,7 @@ export async function runMcp(options: McpOptions): Promise<void> {
   await serveStdioAgent(
     describeServer(findInstallPaths().version),
     createTools(options),
-    options.over,
+    options.interruption,
   );
 }
 

@@ -87,7 +87,7 @@ export interface McpOptions {
   readonly findTarget: () => Promise<ServerTarget | undefined>;
   /** True if the configuration is on the machine of the caller. */
   readonly isHere: boolean;
-  readonly over: AbortSignal;
+  readonly interruption: AbortSignal;
 }
 
 export interface LocalConnection {
@@ -114,8 +114,8 @@ export interface CliIo {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   now(): number;
-  /** Resolves after a time, or at once when `over` is aborted. */
-  pause(ms: number, over: AbortSignal): Promise<void>;
+  /** Resolves after a time, or at once when the signal is aborted. */
+  pause(ms: number, signal: AbortSignal): Promise<void>;
   /**
    * Returns a signal that Ctrl-C aborts; from this call on, Ctrl-C alone doesn't end the program.
    */
@@ -166,16 +166,16 @@ export function processIo(): CliIo {
   };
 }
 
-function pause(ms: number, over: AbortSignal): Promise<void> {
+function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    if (over.aborted) return resolve();
+    if (signal.aborted) return resolve();
     const done = (): void => {
       clearTimeout(timer);
-      over.removeEventListener('abort', done);
+      signal.removeEventListener('abort', done);
       resolve();
     };
     const timer = setTimeout(done, ms);
-    over.addEventListener('abort', done);
+    signal.addEventListener('abort', done);
   });
 }
 

@@ -284,7 +284,7 @@ function addMcp(program: Command, session: CliSession): void {
         nouns: given.only?.split(','),
         findTarget: () => findTarget(session, options),
         isHere: options.url === undefined && options.token === undefined,
-        over: io.interruption(),
+        interruption: io.interruption(),
       });
     });
 }

@@ -60,7 +60,7 @@ function shrinkWidest(given: readonly number[], width: number): number[] {
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** The beginning of an id is accepted wherever the id is. */
+/** Shortens ids as far as they stay unique; a short id is accepted wherever the whole one is. */
 function shortenIds(rows: readonly string[][]): string[][] {
   const [titles = [], ...others] = rows;
   const lengths = titles.map((_, at) => {
@@ -145,7 +145,7 @@ function segmentWidth(segment: string): number {
 
 let made: Intl.Segmenter | undefined;
 
-/** Created on first use, because creating it takes longer than most tables. */
+/** Returns the segmenter, which is created on first use: that takes longer than most tables. */
 function segmenter(): Intl.Segmenter {
   return (made ??= new Intl.Segmenter('en', { granularity: 'grapheme' }));
 }

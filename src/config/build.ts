@@ -121,7 +121,7 @@ function buildService(parsed: ParsedConfig['service']): ServiceConfig {
   };
 }
 
-/** A setting of one check overrides `strict_mode`. */
+/** Builds the checks of a start. The setting of one check overrides `strict_mode`. */
 function buildAdmission({ admission, strict_mode }: ParsedConfig['service']): AdmissionConfig {
   return {
     verifyIntegrityOnBoot: admission.verify_integrity_on_boot ?? strict_mode,
@@ -144,7 +144,7 @@ function buildRoots(
   return [...roots.values()];
 }
 
-/** Builds a plugin. Without `placeAt`, all keys have the location `place`. */
+/** Builds a plugin. Without `placeOf`, all keys have the location `place`. */
 export function buildPlugin(
   parsed: ParsedPlugin,
   place: string,
@@ -154,7 +154,7 @@ export function buildPlugin(
   return {
     enabled: parsed.enabled,
     uses: parsed.uses,
-    // The document was scanned for what JSON cannot hold.
+    // The document has no values that JSON can't represent: reading refuses them.
     config: parsed.config as JsonObject,
     retry: {
       maxAttempts: parsed.retry.max_attempts,
@@ -193,7 +193,7 @@ export function buildRoute(parsed: ParsedConfig['routes'][number], place: string
   };
 }
 
-/** `host:port`, `[::1]:port`, or `:port` for all interfaces. */
+/** Parses `host:port`, `[::1]:port`, or `:port` for all interfaces. */
 function readAddress(
   listen: string,
   path: KeyPath,

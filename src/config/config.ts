@@ -86,7 +86,7 @@ export interface ServiceConfig {
   readonly maxHops: number;
   readonly runnerGraceMs: number;
   readonly spawner: 'auto' | 'native' | 'node';
-  /** The longest time between two looks at the schedules. */
+  /** The longest time between two checks of the schedules. */
   readonly tickIntervalMs: number;
   /** The IANA time zone of schedules that name none. */
   readonly timezone: string;

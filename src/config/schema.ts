@@ -243,7 +243,7 @@ function checkCredentials(
   config: Readonly<Record<string, unknown>>,
   context: { addIssue(issue: z.core.$ZodSuperRefineIssue): void },
 ): void {
-  // `scan` of the document has removed values that JSON can't represent.
+  // The document has no values that JSON can't represent: reading refuses them.
   for (const { name, path } of findCredentials(config as JsonObject)) {
     if (credentialName.test(name)) continue;
     context.addIssue({
