@@ -172,41 +172,41 @@ export function awaitTenantClaims({ dialect, read, write }: Store) {
 
 /** Lists the events after a position, in an order that later commits only append to. */
 export function listEventsAfter(store: Store) {
-  const readSight = findSightReader(store);
+  const readHorizon = findHorizonReader(store);
   return async (after: EventCursor, limit: EventLimit) => {
-    const sight = await readSight();
-    return store.read((session) => listEvents(session, after, limit, sight));
+    const horizonState = await readHorizon();
+    return store.read((session) => listEvents(session, after, limit, horizonState));
   };
 }
 
 /** Finds the position behind all events. */
 export function findEventEnd(store: Store) {
-  const readSight = findSightReader(store);
+  const readHorizon = findHorizonReader(store);
   return async () => {
-    const sight = await readSight();
-    return store.read((session) => readEventEnd(session, sight));
+    const horizonState = await readHorizon();
+    return store.read((session) => readEventEnd(session, horizonState));
   };
 }
 
 const FIRST_READS_MAX = 20;
 const FIRST_READ_MS = 10;
 
-const sightReaders = new WeakMap<Store, () => Promise<HorizonState>>();
+const horizonReaders = new WeakMap<Store, () => Promise<HorizonState>>();
 
 /** Both event verbs of a store share one horizon. */
-function findSightReader(store: Store): () => Promise<HorizonState> {
-  const known = sightReaders.get(store);
+function findHorizonReader(store: Store): () => Promise<HorizonState> {
+  const known = horizonReaders.get(store);
   if (known !== undefined) return known;
   const horizon = makeHorizon();
-  const readSight = async (): Promise<HorizonState> => {
-    for (let reads = 1; ; reads += 1) {
-      const sight = await store.read((session) => horizon.read(session));
+  const readHorizon = async (): Promise<HorizonState> => {
+    for (let round = 1; ; round += 1) {
+      const horizonState = await store.read((session) => horizon.read(session));
       // The first read knows of no ended transaction, so it waits a moment for one to end.
-      const isFirst = sight.reach === undefined && sight.isPending;
-      if (!isFirst || reads === FIRST_READS_MAX) return sight;
+      const isFirst = horizonState.reach === undefined && horizonState.isPending;
+      if (!isFirst || round === FIRST_READS_MAX) return horizonState;
       await sleep(FIRST_READ_MS);
     }
   };
-  sightReaders.set(store, readSight);
-  return readSight;
+  horizonReaders.set(store, readHorizon);
+  return readHorizon;
 }
