@@ -1,7 +1,7 @@
 /** Shared by the programs that run the service. */
 import { engineRules } from '../../src/ledger/rules.ts';
 import { z } from 'zod';
-import { openVault } from '../../src/access/vault.service.ts';
+import { openVault } from '../../src/app/instance.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
 import { makeLogger, type Log } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config/load.ts';

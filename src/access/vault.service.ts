@@ -1,8 +1,7 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { fingerprintSecret, sealText, unsealText, type MasterKey } from '../base/seal.ts';
-import type { Config } from '../config/config.ts';
 import type { LedgerSubset } from '../ledger/ledger.ts';
-import { makeKeyRing, type KeyRing } from './key-ring.service.ts';
+import type { KeyRing } from './key-ring.service.ts';
 import type { Vault } from './vault.ts';
 
 const ROOT_LEDGER = 'root';
@@ -79,9 +78,4 @@ function mustFind(ring: KeyRing, keyId: string): MasterKey {
   throw new DuctileError('CREDENTIAL_KEY_MISSING', `the key ${keyId} is not here`, {
     place: ring.place,
   });
-}
-
-/** Opens the vault with the keys of the environment and of the state directory. */
-export function openVault({ state }: Pick<Config, 'state'>): Vault {
-  return makeVault(makeKeyRing({ directory: state.dir, environment: process.env }));
 }

@@ -21,7 +21,9 @@ import { confineListed, findIsolation, type Isolation } from '../plugin/isolatio
 import { toRealPath } from '../plugin/profile.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
 import { findInstallPaths } from './install-paths.ts';
-import { openVault } from '../access/vault.service.ts';
+import { makeKeyRing } from '../access/key-ring.service.ts';
+import { makeVault } from '../access/vault.service.ts';
+import type { Vault } from '../access/vault.ts';
 import { openTenants } from './tenant-engine.ts';
 
 /** An engine with its ledger, spawner and lock. */
@@ -184,4 +186,9 @@ export function isolate({ state, directory, files, pluginRoots, packageRoots }: 
 /** Resolves links. A path that doesn't exist yet stays as it is: it must be hidden once it does. */
 function toRealPaths(paths: readonly string[]): string[] {
   return [...new Set(paths.map(toRealPath))];
+}
+
+/** Opens the vault with the keys of the environment and of the state directory. */
+export function openVault({ state }: Pick<Config, 'state'>): Vault {
+  return makeVault(makeKeyRing({ directory: state.dir, environment: process.env }));
 }

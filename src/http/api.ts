@@ -11,15 +11,11 @@ import { invoke } from '../operation/invoke.ts';
 import { runOnce, type IdempotentResponse } from '../operation/idempotency.ts';
 import { fromRequest, type RequestParts } from '../operation/request.ts';
 import {
-  CLOUDEVENT_TYPE,
   fromCloudEvent,
   fromCloudEvents,
   isCloudEventBatch,
   readCloudEvent,
-  toBinaryCloudEvent,
-  toCloudEvent,
   wantsBinaryCloudEvents,
-  type ShownSignal,
 } from '../signal/cloudevent.ts';
 import { readJsonBody, type RequestBody } from './body.ts';
 import { checkRequest, Exchange, GUARDED } from './exchange.ts';
@@ -222,9 +218,9 @@ function contentOf(
   { surface }: ApiRoute,
   body: RequestBody | undefined,
 ): unknown {
-  if (surface.acceptsCloudEvents === undefined) return body?.value;
+  if (surface.takesCloudEvents === undefined) return body?.value;
   if (isCloudEventBatch(request.headers)) return { signals: fromCloudEvents(body?.value) };
-  if (surface.acceptsCloudEvents === 'many') return body?.value;
+  if (surface.takesCloudEvents === 'many') return body?.value;
   const event = readCloudEvent(request.headers, body?.value);
   return event === undefined ? body?.value : fromCloudEvent(event);
 }
@@ -269,7 +265,7 @@ async function sendResult(
   }
   const { url, path } = exchange;
   // With CloudEvents, headers can be part of the input.
-  const event = route.surface.acceptsCloudEvents !== undefined ? JSON.stringify(input) : '';
+  const event = route.surface.takesCloudEvents !== undefined ? JSON.stringify(input) : '';
   // Store no digest of a secret: a short secret could be found by trying.
   const bytes = route.operation.secrets === undefined ? body.bytes : Buffer.alloc(0);
   const content = Buffer.concat([Buffer.from(`${url.slice(path.length)}\n${event}`), bytes]);
@@ -309,12 +305,12 @@ function addLocation(
   extra.push('location', path);
 }
 
-/** Finds the form of a CloudEvent that the client accepts; undefined means plain JSON. */
+/** Finds the alternative form that the client accepts; undefined means JSON. */
 function formOf({ request, extra }: Exchange, { surface }: ApiRoute) {
-  if (surface.returnsCloudEvent !== true) return undefined;
-  if (wantsBinaryCloudEvents(request.headers)) {
+  const { binaryForm } = surface;
+  if (binaryForm !== undefined && wantsBinaryCloudEvents(request.headers)) {
     const toOther = (output: JsonOutput): JsonOutput => {
-      const { headers, data } = toBinaryCloudEvent(output as unknown as ShownSignal);
+      const { headers, data } = binaryForm(output);
       extra.push(...headers.flat());
       return data as JsonOutput;
     };
@@ -322,8 +318,8 @@ function formOf({ request, extra }: Exchange, { surface }: ApiRoute) {
   }
   const [accepted = ''] = (request.headers.accept ?? '').split(/[;,]/);
   const type = accepted.trim().toLowerCase();
-  if (type !== CLOUDEVENT_TYPE) return undefined;
-  return { type, toOther: (output: JsonOutput) => toCloudEvent(output as unknown as ShownSignal) };
+  const toOther = new Map(Object.entries(surface.otherForms ?? {})).get(type);
+  return toOther === undefined ? undefined : { type, toOther };
 }
 
 const same = (output: JsonOutput): JsonOutput => output;

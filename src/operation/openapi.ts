@@ -309,7 +309,7 @@ function okContent(http: HttpSurface, schema: Record<string, unknown>): Record<s
   return {
     ...(http.isStream === true ? events : {}),
     ...jsonContent(schema),
-    ...(http.returnsCloudEvent === true ? anyObject([CLOUDEVENT_TYPE]) : {}),
+    ...anyObject(Object.keys(http.otherForms ?? {})),
     ...(http.textForm === undefined ? {} : { 'text/plain': { schema: { type: 'string' } } }),
   };
 }
@@ -336,7 +336,7 @@ function toParameter(
 function toBody(
   fields: readonly (readonly [string, Record<string, unknown>])[],
   { required = [] }: Schema,
-  { acceptsCloudEvents: takesCloudEvents }: HttpSurface,
+  { takesCloudEvents: takesCloudEvents }: HttpSurface,
 ): Record<string, unknown> {
   const needed = fields.map(([field]) => field).filter((field) => required.includes(field));
   const schema = {

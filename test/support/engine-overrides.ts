@@ -2,9 +2,8 @@
 import { engineRules } from '../../src/ledger/rules.ts';
 import { createProcessContext } from '../../src/engine/process-context.ts';
 import { join } from 'node:path';
-import type { Instance } from '../../src/app/instance.ts';
+import { type Instance, openVault } from '../../src/app/instance.ts';
 import { findInstallPaths } from '../../src/app/install-paths.ts';
-import { openVault } from '../../src/access/vault.service.ts';
 import type { Log } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
 import { checkRoutes } from '../../src/pipeline/check-routes.service.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { checkRoutes } from '../../../src/pipeline/check-routes.service.ts';
 import type { Blueprint } from '../../../src/engine/generation.ts';
 import { checkPipelines } from '../../../src/pipeline/load.service.ts';
-import { openVault } from '../../../src/access/vault.service.ts';
+import { openVault } from '../../../src/app/instance.ts';
 import type { Vault } from '../../../src/access/vault.ts';
 import { loadCatalog } from '../../../src/plugin/catalog.ts';
 import { writeConfig, writePlugin } from '../../support/plugin-tree.ts';
