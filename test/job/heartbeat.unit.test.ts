@@ -232,7 +232,7 @@ test('a process that was presumed dead stops all its attempts', async () => {
   const { liveness, answers, stops, lines } = makeProcess();
   await startHeartbeat(liveness);
   answers.known = false;
-  await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
+  await vi.advanceTimersByTimeAsync(heartbeatIntervalMs + 1);
   expect(stops).toEqual(['all shutdown']);
   expect(lines).toMatchObject([
     { message: 'this process was presumed dead; its claims were given to others' },
@@ -367,7 +367,7 @@ describe('the process of a tenant', () => {
     const tenant = makeProcess({ tenant: makeTenant(false) });
     for (const { liveness } of [root, tenant]) {
       await startHeartbeat(liveness);
-      await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
+      await vi.advanceTimersByTimeAsync(heartbeatIntervalMs + 1);
       await liveness.heartbeat.stop();
     }
     expect(root.beats.at(-1)).toMatchObject({ configFile: '/etc/ductile/config.yaml' });
