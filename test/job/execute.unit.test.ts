@@ -131,7 +131,7 @@ describe('an attempt', () => {
     expect(world.runs).toMatchObject([{ spec: { timeoutMs: 5 }, options: { isAwaited: false } }]);
   });
 
-  test('of a step gets the shared payload of its block, and reads it once', async () => {
+  test('that runs a step gets the shared payload of its block, and reads it once', async () => {
     const world = new World();
     const step = { runId: 'run', branchId: 'run.1', stepId: 'step', baseKey: 'run:1' };
     const closing = await world.execute(makeClaimedJob({ ...step, payload: '{"own":3}' }));

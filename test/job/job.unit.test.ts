@@ -126,7 +126,7 @@ describe('the trace of a job', () => {
     expect(ofJob).toBe(ofRun);
   });
 
-  test('is not read from baggage that is no object, or absent', () => {
+  test('is not read from baggage that is missing, or that is a string', () => {
     const { traceId } = findTrace(makeClaimedJob());
     const { context: _, ...bare } = makeClaimedJob();
     expect(findTrace(makeClaimedJob({ context: JSON.stringify(TRACE_KEY) })).traceId).toBe(traceId);
