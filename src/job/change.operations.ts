@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
 import { duration } from '../base/fields.ts';
@@ -232,7 +233,6 @@ export const systemPrune = defineOperation({
 
 function toPruneParams({ what, older_than: age }: z.output<typeof pruneInput>): object {
   return {
-    ...(what === undefined ? {} : { what }),
-    ...(age === undefined ? {} : { older_than_ms: age }),
+    ...compact({ what, older_than_ms: age }),
   };
 }

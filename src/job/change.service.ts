@@ -1,6 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
-import type { JsonObject } from '../base/json.ts';
+import { compact, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import {
   createBulkProgress,
@@ -163,9 +163,7 @@ function filterOf(verb: 'cancel' | 'retry', choice: JobChoice): Omit<JobFilter, 
   return {
     status: listChosenStatuses(verb, choice),
     order: 'oldest',
-    ...(plugin === undefined ? {} : { plugin }),
-    ...(command === undefined ? {} : { command }),
-    ...(olderThanMs === undefined ? {} : { olderThanMs }),
+    ...compact({ plugin, command, olderThanMs }),
     // A job that was retried already is not retried again.
     ...(verb === 'retry' ? { notRetried: true } : {}),
   };

@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import * as z from 'zod';
 import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
 import { parseDuration } from '../base/quantity.ts';
@@ -176,10 +177,7 @@ export const systemLogs = defineOperation({
     const begin = from === undefined ? undefined : toMoment(from, Date.now());
     const logs = engine.ring.read({
       limit: rows,
-      ...(level === undefined ? {} : { level }),
-      ...(component === undefined ? {} : { component }),
-      ...(begin === undefined ? {} : { since: begin }),
-      ...(after === undefined ? {} : { after }),
+      ...compact({ level, component, since: begin, after }),
     });
     const isCut = logs.length === rows && (after !== undefined || begin !== undefined);
     const last = isCut ? (logs.at(-1)?.seq ?? 0) : engine.ring.last;

@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import * as z from 'zod';
 import { commandName, pluginName } from '../config/fields.ts';
 import { breakerStates } from './breaker.ts';
@@ -55,8 +56,7 @@ export const systemBreaker = defineOperation({
   },
   async run({ engine: { ledger, catalog } }, { limit: rows, ...input }) {
     const filter = {
-      ...(input.plugin === undefined ? {} : { plugin: input.plugin }),
-      ...(input.command === undefined ? {} : { command: input.command }),
+      ...compact({ plugin: input.plugin, command: input.command }),
     };
     const [breakers, transitions] = await Promise.all([
       ledger.breakers.list(filter),

@@ -1,3 +1,4 @@
+import { compact } from '../base/json.ts';
 import * as z from 'zod';
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import { makeYield } from '../base/timer.ts';
@@ -261,8 +262,7 @@ export async function readAllSchedules(
     const after = found.at(-1);
     const rows = await ledger.schedules.list({
       status,
-      ...(onlyPlugin === undefined ? {} : { plugin: onlyPlugin }),
-      ...(after === undefined ? {} : { after }),
+      ...compact({ plugin: onlyPlugin, after }),
       limit: limits.pageRowsMax,
     });
     found.push(...rows);

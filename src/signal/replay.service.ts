@@ -1,6 +1,6 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
-import type { Json, JsonObject } from '../base/json.ts';
+import { compact, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { replayType, resumeTarget, type ReplayChoice } from './replay-directives.ts';
@@ -206,11 +206,7 @@ function isPipeline(handler: string, { pipeline }: Pick<RunDraft, 'pipeline'>): 
 function replayFilterOf(choice: ReplayChoice): Omit<SignalFilter, 'limit'> {
   const { signal_id: id, type, source, from, to } = choice;
   return {
-    ...(id === undefined ? {} : { id }),
-    ...(type === undefined ? {} : { type }),
-    ...(source === undefined ? {} : { source }),
-    ...(from === undefined ? {} : { from }),
-    ...(to === undefined ? {} : { to }),
+    ...compact({ id, type, source, from, to }),
   };
 }
 

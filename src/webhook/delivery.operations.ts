@@ -21,7 +21,7 @@ import {
   webhookIdField,
   type DeliveryWork,
 } from './shapes.operations.ts';
-import { isObject } from '../base/json.ts';
+import { compact, isObject } from '../base/json.ts';
 import { BY_JOB, IN_PROCESS } from './delivery.service.ts';
 
 /** A delivery's id, or the beginning of one. */
@@ -76,8 +76,7 @@ export const listDeliveriesOperation = defineOperation({
   async run({ engine: { ledger } }, { id, verdict, cursor, limit: rowsMax }) {
     const epoch = await readEpoch(ledger);
     const { rows, next } = await ledger.deliveries.page({
-      ...(id === undefined ? {} : { webhookId: id }),
-      ...(verdict === undefined ? {} : { verdict }),
+      ...compact({ webhookId: id, verdict }),
       ...(cursor === undefined ? {} : { beforeSeq: readSeqCursor('w', epoch, cursor) }),
       limit: rowsMax,
     });

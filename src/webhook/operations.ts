@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { duration, nonBlankText } from '../base/fields.ts';
-import type { JsonObject } from '../base/json.ts';
+import { compact, type JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { limits } from '../base/limits.ts';
 import { describeMissingWebhook } from './store.service.ts';
@@ -322,8 +322,7 @@ function toCreate(input: WebhookInput): object {
   const { id, credential: name, secret: _, token: __, hmac_secret: ___, ...settings } = input;
   return {
     settings: omitUndefined(settings),
-    ...(id === undefined ? {} : { id }),
-    ...(name === undefined ? {} : { credential: name }),
+    ...compact({ id, credential: name }),
   };
 }
 
@@ -339,8 +338,7 @@ function toUpdate({
 function toRotate({ id, credential: name, keep_old: keepMs }: WebhookInput): object {
   return {
     id,
-    ...(name === undefined ? {} : { credential: name }),
-    ...(keepMs === undefined ? {} : { keep_old_ms: keepMs }),
+    ...compact({ credential: name, keep_old_ms: keepMs }),
   };
 }
 

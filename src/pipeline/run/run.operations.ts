@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { parseStoredJson } from '../../base/json.ts';
+import { compact, parseStoredJson } from '../../base/json.ts';
 import { runStatuses, type Run } from './run.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';
@@ -94,8 +94,7 @@ export const listRunsOperation = defineOperation({
   async run({ engine: { ledger } }, { cursor: after, pipeline, status, limit: rows, ...more }) {
     const epoch = await readEpoch(ledger);
     const { rows: runs, next } = await ledger.runs.page({
-      ...(pipeline === undefined ? {} : { pipeline }),
-      ...(status === undefined ? {} : { status }),
+      ...compact({ pipeline, status }),
       ...(more.awaiting_approval === true ? { awaitingApproval: true } : {}),
       ...(after === undefined ? {} : { beforeSeq: readSeqCursor('r', epoch, after) }),
       limit: rows,
