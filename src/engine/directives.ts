@@ -42,7 +42,7 @@ export interface DirectiveServices {
   readonly pause: Pause;
   readonly switches: PluginSwitches;
   readonly tokens: TokenStore;
-  readonly health: PluginInits;
+  readonly pluginInits: PluginInits;
   readonly reloader: Reloader;
   readonly webhookIntake: WebhookIntake;
   readonly webhooks: Webhooks;
@@ -58,7 +58,7 @@ export function registerAllDirectives(
   context: LedgerContext,
   services: DirectiveServices,
 ): void {
-  const { dispatcher, pause, switches, tokens, health, reloader } = services;
+  const { dispatcher, pause, switches, tokens, pluginInits, reloader } = services;
   const { webhookIntake, webhooks, packages, tenants, isolation } = services;
   directives.registerDirective(cancelJobsDirective(context));
   directives.registerDirective(retryJobsDirective(context));
@@ -77,7 +77,7 @@ export function registerAllDirectives(
     directives.registerDirective(exportDirective(context));
   }
   if (tenants !== undefined) registerTenantDirectives(directives, context, tenants, isolation);
-  directives.registerDirective(initDirective(health, () => context.catalog));
+  directives.registerDirective(initDirective(pluginInits, () => context.catalog));
   registerRunDirectives(directives, context);
   directives.registerDirective(acknowledgeDirective(context));
   registerPackageDirectives(directives, packages);

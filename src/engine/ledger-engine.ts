@@ -164,7 +164,7 @@ export class LedgerEngine implements Engine {
   async submit(submission: JobSubmission): Promise<EnqueueResult> {
     this.#context.requireAccepting();
     const plugin = this.#findInit(submission);
-    if (plugin !== undefined) return this.#services.health.rerun(plugin, submission);
+    if (plugin !== undefined) return this.#services.pluginInits.rerun(plugin, submission);
     return await this.quota.within(oneJob, () => this.#services.enqueuer.submit(submission));
   }
 
@@ -241,7 +241,7 @@ export class LedgerEngine implements Engine {
 
   /** Looks for incidents now instead of at the next interval. */
   lookForIncidents(): void {
-    this.#services.watch.soon();
+    this.#services.incidentWatcher.soon();
   }
 
   /** Starts nothing more until `resume`. Resolves when no attempt runs. */

@@ -30,8 +30,8 @@ export async function startServices(
   isStopping: () => boolean,
 ): Promise<void> {
   context.state = 'starting';
-  const { waker, liveness, pruner, scheduler, advancer, tokens, watch } = services;
-  const periodic = mode === 'all' ? [pruner, scheduler, watch] : [];
+  const { waker, liveness, pruner, scheduler, advancer, tokens, incidentWatcher } = services;
+  const periodic = mode === 'all' ? [pruner, scheduler, incidentWatcher] : [];
   const loops = [waker, liveness.reaper, tokens, advancer, ...periodic];
   const steps: (() => Promise<unknown> | void)[] = [
     // The spawner is ready only after the spawner of an earlier engine has died, and its
@@ -41,13 +41,13 @@ export async function startServices(
     () => setup.runner.prewarm(context.generation),
     () => liveness.heartbeat.start(),
     () => services.reloader.begin(),
-    () => services.health.request(),
+    () => services.pluginInits.request(),
     () => services.installations.note(context.generation.installed),
     () => liveness.recover(),
     () => services.pause.load(),
     () => services.switches.refresh(),
     () => services.credentials.start(),
-    () => watch.restore(),
+    () => incidentWatcher.restore(),
     () => startWork({ context, setup, services }),
     ...loops.map((loop) => () => loop.start()),
     () => (context.tenant === undefined ? services.tracer.start() : undefined),
@@ -74,7 +74,7 @@ export async function stopServices(
   const isStarting = context.state === 'starting';
   context.state = 'stopping';
   const tenantsStopped = setup.tenants?.stop();
-  const { dispatcher, scheduler, waker, liveness, pruner, advancer, watch } = services;
+  const { dispatcher, scheduler, waker, liveness, pruner, advancer, incidentWatcher } = services;
   const log = setup.log.child('engine');
   void dispatcher.stopClaiming();
   if (isStarting && starting !== undefined) {
@@ -85,7 +85,7 @@ export async function stopServices(
       LAST_WRITES_MS,
     );
   }
-  for (const loop of [watch, scheduler, waker, liveness.reaper, pruner, advancer]) {
+  for (const loop of [incidentWatcher, scheduler, waker, liveness.reaper, pruner, advancer]) {
     await loop.stop();
   }
   await drain(dispatcher, context.config.service.shutdownTimeoutMs, log);

@@ -42,7 +42,7 @@ export interface BlueprintSource {
 export interface ReloadServices {
   readonly source: BlueprintSource;
   readonly installations: InstallationKeeper;
-  readonly health: PluginInits;
+  readonly pluginInits: PluginInits;
   readonly webhookIntake: WebhookIntake;
   readonly runner: Runner;
   readonly reaper: Reaper;
@@ -158,13 +158,13 @@ async function planReload(
 async function prepare(
   { config }: Generation,
   { ledger }: LedgerContext,
-  { webhookIntake, tenants, isolation, health }: ReloadServices,
+  { webhookIntake, tenants, isolation, pluginInits }: ReloadServices,
 ): Promise<void> {
   if (config.webhooks.enabled) await requireSecrets(config.webhooks, webhookIntake);
   const others = tenants === undefined ? [] : await ledger.tenants.list();
   if (others.length > 0) refuseUnisolated(config, isolation);
   // The first claim needs to know which plugins are initialized under this generation.
-  await health.load();
+  await pluginInits.load();
 }
 
 /** Makes a generation active. It can't fail: half a reload would be neither the old nor the new one. */
@@ -183,9 +183,9 @@ function adopt(
 /** Initializes plugins and records installations of the active generation. A failure is retried later. */
 async function afterReload(
   { generation }: LedgerContext,
-  { health, installations }: ReloadServices,
+  { pluginInits, installations }: ReloadServices,
 ): Promise<void> {
-  await health.request();
+  await pluginInits.request();
   await installations.note(generation.installed);
 }
 

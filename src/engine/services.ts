@@ -85,7 +85,7 @@ function createState(context: LedgerContext) {
   };
 }
 
-type State = ReturnType<typeof createState>;
+type StateServices = ReturnType<typeof createState>;
 
 /** Phase 2: the intake of jobs, runs, signals and deliveries. */
 function createIntake({ context, process, setup, engine }: CreationContext) {
@@ -99,10 +99,10 @@ function createIntake({ context, process, setup, engine }: CreationContext) {
   };
 }
 
-type Intake = ReturnType<typeof createIntake>;
+type IntakeServices = ReturnType<typeof createIntake>;
 
 /** Phase 3: the execution of attempts and runs. */
-function createExecution({ context, process, setup }: CreationContext, state: State) {
+function createExecution({ context, process, setup }: CreationContext, state: StateServices) {
   const { initHealth, switches, lease, credentials } = state;
   const access = makeGrantAccess(context, process.runTokens);
   const mask = makeSealingMask(context.vault, context.log.child('executor'));
@@ -119,15 +119,18 @@ function createExecution({ context, process, setup }: CreationContext, state: St
   };
 }
 
-type Execution = ReturnType<typeof createExecution>;
+type ExecutionServices = ReturnType<typeof createExecution>;
 
 /** Phase 4: pauses, health, heartbeats and schedules, which decide when work is done. */
-function createTiming({ context, process, setup }: CreationContext, services: State & Execution) {
+function createTiming(
+  { context, process, setup }: CreationContext,
+  services: StateServices & ExecutionServices,
+) {
   const { initHealth, switches, lease, dispatcher } = services;
   const { host, tenants } = setup;
   return {
     pause: new Pause(context, dispatcher, tenants),
-    health: makePluginInits(context, initHealth, dispatcher),
+    pluginInits: makePluginInits(context, initHealth, dispatcher),
     liveness: makeLiveness(context, { ...process, host }, lease, dispatcher, tenants),
     scheduler: makeScheduler(context, (plugin) => {
       const held = context.quota.held();
@@ -138,10 +141,13 @@ function createTiming({ context, process, setup }: CreationContext, services: St
   };
 }
 
-type Timing = ReturnType<typeof createTiming>;
+type TimingServices = ReturnType<typeof createTiming>;
 
 /** Phase 5: reloads and directives, which change the system. */
-function createChange(base: CreationContext, services: State & Intake & Execution & Timing) {
+function createChange(
+  base: CreationContext,
+  services: StateServices & IntakeServices & ExecutionServices & TimingServices,
+) {
   const { context, process, setup } = base;
   const { source, tenants, isolation } = setup;
   const { webhookIntake, liveness, tokens } = services;
@@ -171,25 +177,25 @@ function createChange(base: CreationContext, services: State & Intake & Executio
   return { installations, reloader, renewInstallations, packageRoots, directives };
 }
 
-type Change = ReturnType<typeof createChange>;
+type ChangeServices = ReturnType<typeof createChange>;
 
 /** Phase 6: periodic services. */
 function createUpkeep(
   { context, process }: CreationContext,
-  services: State & Execution & Timing & Change,
+  services: StateServices & ExecutionServices & TimingServices & ChangeServices,
 ) {
-  const { switches, dispatcher, pause, health, directives, renewInstallations } = services;
-  const watch = makeIncidentWatcher(context, pause, switches, process.indexChecks);
+  const { switches, dispatcher, pause, pluginInits, directives, renewInstallations } = services;
+  const incidentWatcher = makeIncidentWatcher(context, pause, switches, process.indexChecks);
   return {
-    watch,
+    incidentWatcher,
     pruner: makePruner(context, directives),
-    observer: makeObserver(context, process.metrics, process.tracer, watch),
+    observer: makeObserver(context, process.metrics, process.tracer, incidentWatcher),
     waker: makeWaker(context, async () => {
       await context.quota.review();
       await pause.refresh();
       await enforceSwitches(switches, dispatcher);
       await renewInstallations();
-      await health.refresh();
+      await pluginInits.refresh();
       await directives.waiting.beginDue();
     }),
   };
@@ -228,7 +234,8 @@ function provideRules(context: LedgerContext): void {
 /** Hands the events of each commit to the services that act on them. */
 export function subscribeServices(context: LedgerContext, services: LedgerServices): void {
   const { commits, ledger, log } = context;
-  const { dispatcher, advancer, waker, scheduler, liveness, health, watch } = services;
+  const { dispatcher, advancer, waker, scheduler, liveness, pluginInits, incidentWatcher } =
+    services;
   const engineLog = log.child('engine');
 
   commits.subscribe(({ enqueued = [], dropped = [], failures = [] }) => {
@@ -271,7 +278,7 @@ export function subscribeServices(context: LedgerContext, services: LedgerServic
   commits.subscribe(({ endedJobs = [], adopted }) => {
     const isFenced = endedJobs.some(({ report }) => report.cause === 'fenced');
     if (isFenced || adopted === true) liveness.heartbeat.soon();
-    if (endedJobs.some(({ job }) => job.command === 'init')) void health.refresh();
+    if (endedJobs.some(({ job }) => job.command === 'init')) void pluginInits.refresh();
   });
 
   // Counters, traces and readers that wait for something new.
@@ -287,6 +294,6 @@ export function subscribeServices(context: LedgerContext, services: LedgerServic
     for (const { directive, moment } of events.moments ?? []) {
       services.counter.countDirective(directive, moment);
     }
-    if (events.acknowledged === true) watch.soon();
+    if (events.acknowledged === true) incidentWatcher.soon();
   });
 }
