@@ -9,7 +9,7 @@ import type { CommonFlags, CliSession } from './host.ts';
 import { printJson } from './print-json.ts';
 import { version } from './version.ts';
 import { showPlan } from './show.ts';
-import { showMoved } from '../engine/view.ts';
+import { showTransfer } from '../engine/view.ts';
 
 /** Flags of every command that changes something. */
 interface ModeFlags {
@@ -346,7 +346,7 @@ function report(session: CliSession, options: CommonFlags, output: JsonOutput): 
   const printer = makePrinter(session.io, options);
   if (options.json === true) printJson(session, options, output);
   else if (output['dry_run'] === true) showPlan(output, printer);
-  else showMoved(output, printer);
+  else showTransfer(output, printer);
 }
 
 function collect(value: string, before: readonly string[] = []): readonly string[] {

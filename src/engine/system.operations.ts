@@ -116,10 +116,10 @@ export const systemStatus = defineOperation({
     watch: true,
     exitCode: ({ state }) => (state === 'degraded' ? 1 : 0),
   },
-  async run(context, { health: isAsked }) {
+  async run(context, { health: isCheckRequested }) {
     const { ledger, catalog } = context.engine;
     const { scopes } = context.principal;
-    if (isAsked) await checkPlugins(context);
+    if (isCheckRequested) await checkPlugins(context);
     const { running, uptimeMs, slots, spawner, plugins } = context.engine.status();
     const { generation, counts: done } = context.engine.status();
     const [findings, queue, processes, health, jobs, views] = await Promise.all([
@@ -194,12 +194,12 @@ export const systemHealth = defineOperation({
   async run({ engine }) {
     const { state, uptimeMs, plugins } = engine.status();
     const { watched } = figuresOf(engine.ledger);
-    await promptly(watched.prime());
+    await waitBriefly(watched.prime());
     const known = watched.peek();
-    const isSound = known !== undefined && state !== 'degraded' && state !== 'stopping';
-    const usual = isSound ? ('ok' as const) : ('degraded' as const);
+    const isHealthy = known !== undefined && state !== 'degraded' && state !== 'stopping';
+    const health = isHealthy ? ('ok' as const) : ('degraded' as const);
     return {
-      status: state === 'starting' || state === 'stopped' ? ('starting' as const) : usual,
+      status: state === 'starting' || state === 'stopped' ? ('starting' as const) : health,
       uptime_seconds: Math.floor(uptimeMs / 1000),
       queue_depth: known === undefined ? null : countOpen(known.value.queue),
       plugins_loaded: plugins,
@@ -334,12 +334,12 @@ function showState({ engine }: Context): z.output<typeof stateShape> {
   return { process_id: processId, state, detail: detail ?? null };
 }
 
-/** A monitor needs a response even if the database gives none. */
-async function promptly<T>(answer: Promise<T>): Promise<T | undefined> {
+/** Waits for a short time only, because a monitor needs a response even if the database gives none. */
+async function waitBriefly<T>(work: Promise<T>): Promise<T | undefined> {
   const controller = new AbortController();
   const late = sleep(limits.healthMs, undefined, { signal: controller.signal, ref: false });
   try {
-    return await Promise.race([answer.catch(() => undefined), late]);
+    return await Promise.race([work.catch(() => undefined), late]);
   } finally {
     controller.abort();
     await late.catch(() => undefined);

@@ -71,7 +71,7 @@ function formatFindings(findings: ResultRow): string | null {
   return rowsOf(findings['first']).length === 0 ? 'none' : `${counted}; run ductile doctor`;
 }
 
-/** A reload that a signal requested has reported its end to no caller. */
+/** Formats a refused reload: one that a signal requested could report it to no caller. */
 function formatRefused({ at, by, refused }: ResultRow): string | null {
   if (typeof refused !== 'string') return null;
   return `refused, so the earlier configuration is in force: ${refused} (${showCell(by)}, ${showCell(at)})`;
@@ -98,8 +98,8 @@ export function showCheck(output: JsonOutput, printer: Printer): void {
   for (const problem of problems) printer.line(`  ${showCell(problem)}`);
 }
 
-/** Each ledger has its own lines. */
-export function showMoved({ ledgers, tenants, ...rest }: JsonOutput, printer: Printer): void {
+/** Shows the result of a restore, an import or a migration, with a table of ledgers. */
+export function showTransfer({ ledgers, tenants, ...rest }: JsonOutput, printer: Printer): void {
   printer.pairs(Object.entries(rest).map(([name, value]) => [name.replaceAll('_', ' '), value]));
   showSection(printer, 'Ledgers', ledgers, [
     ['TENANT', 'tenant'],
@@ -140,9 +140,9 @@ export function showProof(output: JsonOutput, printer: Printer): void {
     ['done twice', proof.twice],
     ['came out otherwise', proof.different],
     ['damage', proof.damaged],
-    ['works again after', sayRecovery('the engine', recovery.engine)],
-    ['', sayRecovery('the spawner', recovery.spawner)],
-    ['', sayRecovery('a plugin', recovery.plugin)],
+    ['works again after', formatRecovery('the engine', recovery.engine)],
+    ['', formatRecovery('the spawner', recovery.spawner)],
+    ['', formatRecovery('a plugin', recovery.plugin)],
     ['on a copy of', `${ledger.kind}, ${ledger.jobs} jobs and ${ledger.runs} runs that are over`],
   ]);
   showSection(printer, 'Tried', output['tried'], [
@@ -168,7 +168,7 @@ export function showProof(output: JsonOutput, printer: Printer): void {
   for (const line of proof.changes) printer.line(showCell(line));
 }
 
-function sayRecovery(whose: string, spread: Proof['recovery_ms']['engine']): string | null {
+function formatRecovery(whose: string, spread: Proof['recovery_ms']['engine']): string | null {
   if (spread === null) return null;
   const { n, p50, p99, max } = spread;
   return `${whose}: p50 ${p50} ms, p99 ${p99} ms, longest ${max} ms (n = ${n})`;
