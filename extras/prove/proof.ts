@@ -1,4 +1,4 @@
-import type { Proof } from '../../src/engine/prover.ts';
+import type { Proof } from '../../src/operation/extras.ts';
 import { recoveryOf, type Violations } from './check-evidence.ts';
 import type { KillTestResult } from './kill-test.ts';
 import type { RecordLine } from './stub-record.ts';

@@ -3,7 +3,7 @@ import type { Attempt } from '../../src/job/attempt.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import type { CopyCounts } from './ledger-copy.sql.ts';
-import type { Proof, Prover, ProveRequest } from '../../src/engine/prover.ts';
+import type { Proof, Prover, ProveRequest } from '../../src/operation/extras.ts';
 import { findViolations } from './check-evidence.ts';
 import { hasLineageEnded, readLineage, readRoots, findRoot, type Lineage } from './lineage.ts';
 import { runKillTest, type KillTestResult } from './kill-test.ts';

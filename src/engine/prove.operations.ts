@@ -2,7 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 import { FILES_HERE } from '../config/operations.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { proveInput, proveOutput, type Prover } from './prover.ts';
+import { proveInput, proveOutput, type Prover } from '../operation/extras.ts';
 
 export const proveSystem = defineOperation({
   name: 'system.prove',

@@ -4,7 +4,7 @@ import { showCell, type Printer, type ResultRow } from '../cli/print.ts';
 import { describeCounts } from '../insight/view.ts';
 import { listOf, rowOf, rowsOf, showSection, listProblems } from '../cli/view-parts.ts';
 import { describeUnhealthy } from '../plugin/view.ts';
-import type { Proof } from './prover.ts';
+import type { Proof } from '../operation/extras.ts';
 
 export function showStatus(output: JsonOutput, printer: Printer): void {
   const queue = rowOf(output['queue']);

@@ -4,7 +4,7 @@ import type { Engine } from '../engine/engine.ts';
 import { makePrincipal, type Principal } from '../access/principal.service.ts';
 import type { SubmittedBy } from '../job/job.ts';
 import type { IsolationState } from '../plugin/isolation.ts';
-import type { Prover } from '../engine/prover.ts';
+import type { Prover } from './extras.ts';
 import type { Workshop } from '../plugin/workshop.ts';
 
 /** Caller of an operation, and the engine that it runs on. */

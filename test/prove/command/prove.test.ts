@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { cliHost } from '../../../src/app/cli-host.ts';
-import type { Proof } from '../../../src/engine/prover.ts';
+import type { Proof } from '../../../src/operation/extras.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import { run } from '../../support/fake-cli.ts';
 import { eventually, makePlace, type Database, type TestPlace } from '../../support/instance.ts';

@@ -1,14 +1,14 @@
 import { DuctileError } from '../base/errors.ts';
 import { FILES_HERE } from '../config/operations.ts';
-import type { Context } from '../operation/context.ts';
-import { defineOperation } from '../operation/define.ts';
+import type { Context } from './context.ts';
+import { defineOperation } from './define.ts';
 import {
   newPluginInput,
   newPluginOutput,
   testPluginInput,
   testPluginOutput,
   type Workshop,
-} from './workshop.ts';
+} from '../plugin/workshop.ts';
 
 export const makePlugin = defineOperation({
   name: 'plugin.new',
