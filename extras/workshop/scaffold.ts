@@ -9,7 +9,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { DuctileError } from '../../src/base/errors.ts';
 import { MANIFEST_FILE } from '../../src/plugin/manifest.ts';
-import type { PluginLanguage } from '../../src/plugin/workshop.ts';
+import type { PluginLanguage } from '../../src/operation/extras.ts';
 
 export interface ScaffoldOptions {
   readonly name: string;

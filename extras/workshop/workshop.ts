@@ -15,7 +15,7 @@ import type {
   TestPluginRequest,
   TestPluginResult,
   Workshop,
-} from '../../src/plugin/workshop.ts';
+} from '../../src/operation/extras.ts';
 import type { Finding } from './finding.ts';
 import { listScaffold, scaffold, type ScaffoldOptions } from './scaffold.ts';
 import { testPlugin } from './test-plugin.ts';

@@ -3,7 +3,7 @@
  * don't need. Each folder there is a bundle of its own, so every import here is dynamic.
  */
 import type { CliSession, WatchFlags } from '../cli/host.ts';
-import type { Extras } from '../operation/context.ts';
+import type { Extras } from '../operation/extras.ts';
 
 export function makeExtras(given: string | undefined): Extras {
   return {

@@ -74,8 +74,7 @@ import {
 } from '../pipeline/operations.ts';
 import { runPipeline, waitForRun } from '../pipeline/run/start.operations.ts';
 import { testPipeline } from '../pipeline/test.operations.ts';
-import { makePlugin, testPlugin } from './extras.operations.ts';
-import { proveSystem } from '../engine/prove.operations.ts';
+import { makePlugin, testPlugin, proveSystem } from './extras.operations.ts';
 import {
   systemReload,
   systemCheck,

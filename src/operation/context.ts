@@ -4,8 +4,7 @@ import type { Engine } from '../engine/engine.ts';
 import { makePrincipal, type Principal } from '../access/principal.service.ts';
 import type { SubmittedBy } from '../job/job.ts';
 import type { IsolationState } from '../plugin/isolation.ts';
-import type { Prover } from './extras.ts';
-import type { Workshop } from '../plugin/workshop.ts';
+import type { Extras } from './extras.ts';
 
 /** Caller of an operation, and the engine that it runs on. */
 export interface Context {
@@ -41,12 +40,6 @@ export interface ConfigFiles {
   readonly readKeyIds?: (config: Config) => readonly string[];
   /** Undefined in the service. */
   readonly extras?: Extras;
-}
-
-/** Functions that are loaded on demand from `extras/`. */
-export interface Extras {
-  loadProver(): Promise<Prover>;
-  loadWorkshop(): Promise<Workshop>;
 }
 
 /** Returns a principal with all rights, for the control socket and the local command line. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import { pluginLanguages } from '../../src/plugin/workshop.ts';
+import { pluginLanguages } from '../../src/operation/extras.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { run, type CliResult } from '../support/fake-cli.ts';
 import { pluginsRoot } from '../support/plugin-process.ts';
