@@ -140,7 +140,7 @@ const STANDARD_OUTPUT = 1;
  * lines wait in memory, and lines over the limit are dropped. At exit the rest is written once;
  * pino's own destination would retry a refused write forever.
  */
-export function openStandardOutput(): LineWriter {
+function openStandardOutput(): LineWriter {
   let lines: string[] = [];
   let chars = 0;
   let chunk: Buffer = Buffer.alloc(0);

@@ -2,7 +2,7 @@ import type { Timestamp } from '../base/clock.ts';
 import type { Dialect, Row, RowsStatement, RowsWriter, Value } from './dialect.ts';
 
 /** Neighboring rows that differ in their key only. A statement without a key has a run for each row. */
-export interface StatementRun {
+interface StatementRun {
   readonly row: Row;
   readonly keys: Value[];
 }
@@ -22,7 +22,7 @@ export function toRuns({ columns, key }: RowsStatement, rows: readonly Row[]): S
 }
 
 /** A statement that is executed once for each run of rows, with their values as parameters. */
-export interface CompiledRun {
+interface CompiledRun {
   readonly text: string;
   readonly bind: (run: StatementRun, common: readonly Value[], now?: Timestamp) => Value[];
 }
@@ -82,7 +82,7 @@ const KEYS = '(keys)';
 const NOW = '(now)';
 
 /** A statement that takes all rows at once, each column as an array. */
-export interface CompiledSet {
+interface CompiledSet {
   readonly text: string;
   readonly bind: (rows: readonly Row[], common: readonly Value[]) => Value[];
 }

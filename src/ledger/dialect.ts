@@ -103,7 +103,7 @@ export const tables = [
 ] as const;
 
 /** Indexes that a later migration replaces. */
-export type ReplacedIndex =
+type ReplacedIndex =
   | 'job_queue_ready'
   | 'signals_cause'
   | 'signals_correlation'

@@ -127,7 +127,7 @@ async function openPostgresLedger(
 }
 
 /** Operations on the database as a whole. */
-export type LedgerMaintenance = LedgerSubset<'backup' | 'check' | 'quickCheck'> &
+type LedgerMaintenance = LedgerSubset<'backup' | 'check' | 'quickCheck'> &
   Partial<LedgerSubset<'checkIndexes'>>;
 
 const uncheckedIndexes: IndexCheck = { problems: [], skipped: 'its indexes cannot be checked' };

@@ -313,7 +313,7 @@ const STARTUP_TABLES: ReadonlySet<TableName> = new Set([
 ]);
 
 /** Checks whether a schema has any data of users, even in tables of another version. */
-export async function isLedgerUsed(store: PostgresStore): Promise<boolean> {
+async function isLedgerUsed(store: PostgresStore): Promise<boolean> {
   return store.read(async (session) => {
     const found = await session.run(
       'select tablename from pg_catalog.pg_tables where schemaname = ?',

@@ -262,18 +262,18 @@ async function hashFile(path: string): Promise<string> {
 }
 
 /** The number of rows of a table, and a hash of all rows that doesn't depend on their order. */
-export interface TableDigest {
+interface TableDigest {
   readonly rows: number;
   readonly hash: string;
 }
 
-export type TableDigests = Readonly<Partial<Record<TableName, TableDigest>>>;
+type TableDigests = Readonly<Partial<Record<TableName, TableDigest>>>;
 
 /** Tables that belong to a location and not to the record, or that a restore changes. */
 const EXCLUDED: ReadonlySet<TableName> = new Set(['ledger_meta', 'processes', 'schema_migrations']);
 
 /** Computes the digests of a ledger without writers. */
-export async function digestLedger(location: LedgerLocation): Promise<TableDigests> {
+async function digestLedger(location: LedgerLocation): Promise<TableDigests> {
   if (location.kind === 'sqlite') {
     const file = new DatabaseSync(location.path, { readOnly: true });
     try {

@@ -57,7 +57,7 @@ export interface WalkRequest {
 }
 
 /** A list that can be read in several ways, the best way first. */
-export interface ListRequest<T> extends Omit<WalkRequest, 'streams'> {
+interface ListRequest<T> extends Omit<WalkRequest, 'streams'> {
   readonly ways: readonly (readonly WalkStream[])[];
   readonly map: (row: Row) => T;
   /** The columns to read (default: all). */

@@ -18,8 +18,6 @@ export const dataLimits = {
   errorCharsMax: 4096,
   /** Levels of nesting in a payload or a response. */
   jsonDepthMax: 64,
-  /** Jobs that one enqueue may carry. */
-  enqueueJobsMax: 10_000,
   /** The length of a chain of signals that cause each other; a longer one counts as a loop. */
   hopsMax: 32,
   /** The size of the signals that one step of a replay reads. It reads at least one of any size. */

@@ -10,7 +10,7 @@ import { openPostgres, type PostgresOptions } from './store.ts';
 import { adoptEvents } from '../../signal/event-feed.sql.ts';
 import { readMeta } from '../meta.ts';
 
-export interface PostgresStorage {
+interface PostgresStorage {
   readonly store: Store;
   readonly notifier: Notifier;
   readonly maintenance: LedgerSubset<'backup' | 'check' | 'checkIndexes' | 'quickCheck'>;

@@ -4,7 +4,7 @@ import { limits } from '../../base/limits.ts';
 import { askThread } from './read-thread.ts';
 
 /** Keeps the journal of a file short without blocking writes. */
-export interface Checkpoints {
+interface Checkpoints {
   /** Called after a commit, while no transaction is open. */
   afterCommit(): void;
   /** Stops. Resolves when only the caller has the file open. */

@@ -160,7 +160,7 @@ function toFileError(error: unknown, path: string): unknown {
   });
 }
 
-const UNAVAILABLE = new Map([
+const UNAVAILABLE_CODES = new Map([
   [5, 'busy'],
   [6, 'locked'],
   [7, 'out of memory'],
@@ -169,24 +169,24 @@ const UNAVAILABLE = new Map([
   [13, 'disk full'],
   [14, 'cannot open'],
 ]);
-const DAMAGED: ReadonlySet<number> = new Set([11, 26]);
-const ERROR = 1;
+const CORRUPT_CODES: ReadonlySet<number> = new Set([11, 26]);
+const SQLITE_ERROR = 1;
 /** Statements of Ductile fail like this only if another program changed the schema or its migrations. */
-const NOT_OUR_SCHEMA =
+const CHANGED_SCHEMA =
   /^(no such (table|column|function)|unknown function|duplicate column)\b|^(table|index|view) .* already exists$/;
 
 /** Converts an error of SQLite to an error of the catalogue; other errors stay as they are. */
 export function toLedgerError(error: unknown): unknown {
   const code = sqliteCode(error);
   if (code === undefined) return error;
-  const known = UNAVAILABLE.get(code);
+  const known = UNAVAILABLE_CODES.get(code);
   if (known !== undefined) {
     return new DuctileError('LEDGER_UNAVAILABLE', `SQLite: ${known}: ${messageOf(error)}`, {
       cause: error,
     });
   }
-  const isStrange = code === ERROR && NOT_OUR_SCHEMA.test(messageOf(error));
-  if (!DAMAGED.has(code) && !isStrange) return error;
+  const isSchemaChanged = code === SQLITE_ERROR && CHANGED_SCHEMA.test(messageOf(error));
+  if (!CORRUPT_CODES.has(code) && !isSchemaChanged) return error;
   return new DuctileError('LEDGER_CORRUPT', `SQLite: ${messageOf(error)}`, { cause: error });
 }
 
